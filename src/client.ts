@@ -13,7 +13,7 @@ import type {
   UndoResult,
 } from './call.ts';
 import { type ApprovalHandler, type ApprovalWatch, watchApprovals } from './client/approval-watch.ts';
-import { type ClientOptions, type Hello, Line } from './client/line.ts';
+import { ClientConnection, type ClientOptions, type Hello } from './client/line.ts';
 import { type Powers, systemPowers } from './powers.ts';
 import type { builtinTools } from './tools/builtin.ts';
 import type { ToolFormat, ToolFormats } from './tools/registry.ts';
@@ -114,11 +114,11 @@ export class Client implements AsyncDisposable {
   readonly #powers: Powers;
   readonly #listeners = new Map<string, Listener>();
   readonly #subscribers = new Set<(it: Notification) => void>();
-  readonly #line: Line;
+  readonly #line: ClientConnection;
 
   constructor(options: ClientOptions, powers: Powers) {
     this.#powers = powers;
-    this.#line = new Line(options, powers, (method, params) => this.#hear(method, params));
+    this.#line = new ClientConnection(options, powers, (method, params) => this.#hear(method, params));
   }
 
   /** The daemon's answer to the hello of the current connection. */
@@ -138,7 +138,7 @@ export class Client implements AsyncDisposable {
   ): RunningCall<DataOf<N>> {
     const { signal, ...options } = settings;
     const callId = options.callId ?? this.#powers.uuid();
-    const progress = new Queue<Progress>();
+    const progress = new ItemQueue<Progress>();
     // A client that also subscribed receives each state twice.
     const last = { state: 0, output: 0 };
     if (options.progress)
@@ -199,7 +199,7 @@ export class Client implements AsyncDisposable {
     topics: readonly string[],
     settings: { signal?: AbortSignal } = {},
   ): AsyncGenerator<Notification> {
-    const queue = new Queue<Notification>();
+    const queue = new ItemQueue<Notification>();
     const listener = (it: Notification) => queue.push(it);
     this.#subscribers.add(listener);
     const end = () => queue.end();
@@ -307,7 +307,7 @@ interface OutputPage {
 }
 
 /** Unread items; the oldest are dropped beyond `max`. */
-class Queue<Item> implements AsyncIterator<Item> {
+class ItemQueue<Item> implements AsyncIterator<Item> {
   static readonly max = 1024;
   readonly #items: Item[] = [];
   #ended = false;
@@ -316,7 +316,7 @@ class Queue<Item> implements AsyncIterator<Item> {
   push(item: Item): void {
     if (this.#ended) return;
     this.#items.push(item);
-    if (this.#items.length > Queue.max) this.#items.shift();
+    if (this.#items.length > ItemQueue.max) this.#items.shift();
     this.#wake?.();
   }
 

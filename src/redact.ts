@@ -4,8 +4,8 @@
  * reading them. src/redact/ defines what secrets look like.
  */
 import { CREDENTIALS, KEY_BLOCK_END_CHARS, keyBlockEnd } from './redact/credentials.ts';
-import { CONTEXT_CHARS, type Look, type Rest, restEnd } from './redact/rule.ts';
-import { type Found, LiteralSearch, latin1 } from './redact/search.ts';
+import { CONTEXT_CHARS, type MatchResult, restEnd, type SecretRest } from './redact/rule.ts';
+import { type LiteralHit, LiteralSearch, latin1 } from './redact/search.ts';
 import { TOKENS } from './redact/tokens.ts';
 
 /** Called with the kind of each secret that was hidden. */
@@ -24,7 +24,7 @@ class Redaction {
   /** Offset in `#text` up to which text was output or hidden; greater than `#decided` only after a flush. */
   #given = 0;
   /** How to recognise the end of a secret whose beginning was hidden. */
-  #rest: Rest | undefined;
+  #rest: SecretRest | undefined;
   /** Whether the held text is part of a value, and not only the text before one. */
   #withinValue = false;
 
@@ -79,7 +79,7 @@ class Redaction {
   }
 
   /** Finds the next secret; otherwise, how far the text is decided and whether a secret may have begun there. */
-  #look(final: boolean): { decided: number; look: Look } {
+  #look(final: boolean): { decided: number; look: MatchResult } {
     const text = this.#text;
     let from = this.#decided;
     for (;;) {
@@ -95,7 +95,7 @@ class Redaction {
 
   /** Drops the rest of a secret as far as it has arrived; true when the secret is complete. */
   #endRest(final: boolean): boolean {
-    const rest = this.#rest as Rest;
+    const rest = this.#rest as SecretRest;
     const { length } = this.#text;
     const isBlock = rest === 'key-block';
     const end = isBlock ? keyBlockEnd(this.#text, this.#decided) : restEnd(rest, this.#text, this.#decided);
@@ -118,7 +118,7 @@ export function redactText(text: string, onSecret?: OnSecret): string {
   return redaction.secrets === 0 ? text : redacted;
 }
 
-const isSecret = (text: string, { at, end, rules }: Found): boolean =>
+const isSecret = (text: string, { at, end, rules }: LiteralHit): boolean =>
   rules.some((it) => it.look({ text, at, end, final: true }) !== 'none');
 
 /**

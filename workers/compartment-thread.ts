@@ -18,11 +18,11 @@ const script = guestScript();
 const send = (message: FromThread) => port.postMessage(message);
 let deliver: Deliver | undefined;
 
-type Guest = (send: (...words: string[]) => void, bounds: string) => Deliver;
+type GuestSetup = (send: (...words: string[]) => void, bounds: string) => Deliver;
 
 function call({ id, plugin, input, guest, grant }: Extract<ToThread, { call: unknown }>['call']): void {
   const compartment = new Compartment();
-  const wrap = compartment.evaluate(script) as Guest;
+  const wrap = compartment.evaluate(script) as GuestSetup;
   // Only strings leave, whatever else a plugin may have put into the wrapper.
   const sent = harden((...words: unknown[]) => {
     if (words.every((it) => it === undefined || typeof it === 'string')) send({ id, sent: words as [string] });

@@ -12,8 +12,8 @@ import type { PluginCode } from '../src/plugin-code.ts';
 import type { FromThread, ToThread } from './isolate/compartment-messages.ts';
 import type { IsolateMessages } from './isolate/messages.ts';
 import { endOfPlugin } from './isolate/plugin-outcome.ts';
-import { type Engine, type Guest, serveProgramHost } from './isolate/program-host.ts';
-import type { Grant, GuestBounds } from './isolate/program-wrapper.ts';
+import { type Engine, type RunningProgram, serveProgramHost } from './isolate/program-host.ts';
+import type { GuestBounds, ProgramRights } from './isolate/program-wrapper.ts';
 
 const MIB = 1024 * 1024;
 
@@ -26,7 +26,7 @@ class Compartments implements Engine {
     this.#bounds = { logs, logChars, timers };
   }
 
-  start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): Guest {
+  start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram {
     const { input, plugin } = job;
     const thread = this.#threadOf(bounds.memoryMb);
     const before = process.cpuUsage();
@@ -70,7 +70,7 @@ class Compartments implements Engine {
   }
 }
 
-interface Run {
+interface CompartmentRun {
   readonly id: number;
   readonly plugin: PluginCode;
   readonly input: unknown;
@@ -81,10 +81,10 @@ interface Run {
   cpuMs(): number;
 }
 
-function run({ id, plugin, input, thread, guest, bounds, messages, cpuMs }: Run): Promise<JobResult> {
+function run({ id, plugin, input, thread, guest, bounds, messages, cpuMs }: CompartmentRun): Promise<JobResult> {
   const tell = (message: ToThread) => thread.postMessage(message);
   messages.connect((asked, answer) => tell({ answer: [asked, answer] }));
-  const grant: Grant = { tools: bounds.tools, resultChars: bounds.resultBytes };
+  const grant: ProgramRights = { tools: bounds.tools, resultChars: bounds.resultBytes };
   return endOfPlugin(plugin, input, { limit: bounds.resultBytes, cpuMs }, (json) => {
     const done = messages.done();
     const settled = Promise.withResolvers<void>();

@@ -5,8 +5,8 @@ import type { IsolateMessages } from './isolate/messages.ts';
 import { isUnparsed, outcomeOf, withoutTypes } from './isolate/outcome.ts';
 import { linkTool } from './isolate/plugin-modules.ts';
 import { type PreparedIsolate, PreparedIsolates } from './isolate/prepared-isolates.ts';
-import { type Engine, type Guest, serveProgramHost } from './isolate/program-host.ts';
-import type { Grant } from './isolate/program-wrapper.ts';
+import { type Engine, type RunningProgram, serveProgramHost } from './isolate/program-host.ts';
+import type { ProgramRights } from './isolate/program-wrapper.ts';
 
 /** For programs that do not say. */
 const DEFAULT_MEMORY_MB = 64;
@@ -24,7 +24,7 @@ class Isolates implements Engine {
     this.#fresh.prepare(DEFAULT_MEMORY_MB);
   }
 
-  start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): Guest {
+  start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram {
     const fresh = this.#fresh.take(bounds.memoryMb);
     const { isolate, memoryMb } = fresh;
     let usedMs = 0;
@@ -44,7 +44,7 @@ class Isolates implements Engine {
   }
 }
 
-interface Run {
+interface ProgramRun {
   readonly bounds: IsolateBounds;
   readonly messages: IsolateMessages;
   cpuMs(): number;
@@ -53,7 +53,7 @@ interface Run {
 async function run(
   { input, plugin }: Job,
   fresh: PreparedIsolate,
-  { bounds, messages, cpuMs }: Run,
+  { bounds, messages, cpuMs }: ProgramRun,
 ): Promise<JobResult> {
   const deliver = fresh.connect(messages.receive);
   const tell: typeof deliver = (...words) =>
@@ -62,7 +62,7 @@ async function run(
       else messages.unhandled(error);
     });
   messages.connect((id, answer) => void tell('answer', id, answer));
-  const grant: Grant = { tools: bounds.tools, resultChars: bounds.resultBytes };
+  const grant: ProgramRights = { tools: bounds.tools, resultChars: bounds.resultBytes };
   if (plugin) {
     const { endOfPlugin } = await import('./isolate/plugin-outcome.ts');
     return endOfPlugin(plugin, input, { limit: bounds.resultBytes, cpuMs }, async (json) => {

@@ -28,7 +28,7 @@ import type { Limits } from '../src/limits.ts';
 import { systemPowers } from '../src/powers.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
-import type { Definition, ProvidedData, ProviderSetup, ToldByProvider } from '../src/providers/messages.ts';
+import type { ProvidedData, ProviderMessage, ProviderSetup, ToolDefinition } from '../src/providers/messages.ts';
 import { toDefinition, toHarmless, toPlainText } from '../src/providers/text.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { yieldToOthers } from './priority.ts';
@@ -65,7 +65,7 @@ function send(message: FromHost): void {
   gateway.write(toFrame(message, frameBytesMax, bounds));
 }
 
-const tell = (told: ToldByProvider): void => send({ told });
+const tell = (told: ProviderMessage): void => send({ told });
 
 /** Reports why this provider can't go on, and ends the process. */
 function fail(reason: string): void {
@@ -143,7 +143,7 @@ async function listAgain(): Promise<void> {
 
 async function list(): Promise<void> {
   const { providerListBytes } = limits as Limits;
-  const tools = new Map<string, Definition>();
+  const tools = new Map<string, ToolDefinition>();
   const refused: { name: string; reason: string }[] = [];
   for (const tool of await listedTools(client as Client, limits as Limits)) {
     try {

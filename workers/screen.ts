@@ -7,7 +7,7 @@ import type { Size } from '../src/sandbox/terminal/pty.ts';
 import type { Screen } from '../src/sandbox/terminal/terminal.ts';
 
 /** The screen as a person would see it. */
-export interface Picture extends Size {
+export interface ScreenContent extends Size {
   /** Lines without trailing blanks and without control sequences. */
   readonly text: string;
   /** Counted from 1. */
@@ -21,14 +21,14 @@ export type ToScreen = { readonly chunk: Uint8Array } | { readonly size: Size } 
 export type FromScreen =
   | { readonly taken: number }
   | { readonly reply: string }
-  | { readonly picture: Picture; readonly id: number };
+  | { readonly picture: ScreenContent; readonly id: number };
 
 export class ScreenThread implements Screen {
   onReply: (text: string) => void = () => {};
   readonly #worker: Worker;
   readonly #limits: Limits;
   readonly #powers: Powers;
-  readonly #asked = new Map<number, (picture: Picture | undefined) => void>();
+  readonly #asked = new Map<number, (picture: ScreenContent | undefined) => void>();
   #room: PromiseWithResolvers<void> | undefined;
   #untaken = 0;
   #nextId = 1;
@@ -64,7 +64,7 @@ export class ScreenThread implements Screen {
   }
 
   /** The screen after all earlier writes; undefined if it is lost. */
-  picture(): Promise<Picture | undefined> {
+  picture(): Promise<ScreenContent | undefined> {
     if (this.#lost) return Promise.resolve(undefined);
     const id = this.#nextId++;
     return new Promise((resolve) => {

@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
 import type { Powers, Timer } from '../src/powers.ts';
-import { LanguageProcess, Unanswered } from './symbols/language-process.ts';
-import type { Parsed, ParseRequest } from './syntax-process.ts';
+import { ErrorResponse, LanguageProcess } from './symbols/language-process.ts';
+import type { ParsedSource, ParseRequest } from './syntax-process.ts';
 import { TaskQueue } from './task-queue.ts';
 
 export class SyntaxParser implements Disposable {
@@ -21,17 +21,17 @@ export class SyntaxParser implements Disposable {
   }
 
   /** Parses a text; undefined if the parser crashed or was not done in time. */
-  parse(request: ParseRequest, signal: AbortSignal): Promise<Parsed | undefined> {
+  parse(request: ParseRequest, signal: AbortSignal): Promise<ParsedSource | undefined> {
     return this.#turns.take(signal, async () => {
       this.#idle?.cancel();
       const outOfTime = new AbortController();
       const timer = this.#powers.after(this.#limits.symbolParseMs, () => outOfTime.abort());
       try {
         const process = this.#started();
-        return await process.request<Parsed>('parse', request, AbortSignal.any([signal, outOfTime.signal]));
+        return await process.request<ParsedSource>('parse', request, AbortSignal.any([signal, outOfTime.signal]));
       } catch (error) {
         signal.throwIfAborted();
-        if (outOfTime.signal.aborted || error instanceof ToolError || error instanceof Unanswered) return undefined;
+        if (outOfTime.signal.aborted || error instanceof ToolError || error instanceof ErrorResponse) return undefined;
         throw error;
       } finally {
         timer.cancel();

@@ -10,12 +10,12 @@ import { establishPerimeter } from './perimeter.ts';
 import type { ParsedLanguage } from './symbols/source-languages.ts';
 
 /** Positions count from 0; characters in UTF-16 units. */
-interface Name {
+interface ParsedName {
   readonly name: string;
   readonly line: number;
   readonly character: number;
 }
-export interface ParsedSymbol extends Name {
+export interface ParsedSymbol extends ParsedName {
   readonly type: SymbolType;
 }
 export interface ParseRequest {
@@ -25,10 +25,10 @@ export interface ParseRequest {
   readonly name?: string;
   readonly resultsMax: number;
 }
-export interface Parsed {
+export interface ParsedSource {
   readonly symbols: ParsedSymbol[];
   /** Identifiers called `name`; empty if there is no name. */
-  readonly uses: Name[];
+  readonly uses: ParsedName[];
 }
 
 /** Node kinds that declare a symbol, and those that are identifiers. */
@@ -126,7 +126,7 @@ const connection = createMessageConnection(
 connection.onRequest('parse', answer);
 connection.listen();
 
-function answer({ language, text, name, resultsMax }: ParseRequest): Parsed {
+function answer({ language, text, name, resultsMax }: ParseRequest): ParsedSource {
   const { types, identifiers } = LANGUAGES[language];
   const grammar = GRAMMARS[language] ?? language;
   const root = parse(grammar, text).root();
@@ -137,7 +137,7 @@ function answer({ language, text, name, resultsMax }: ParseRequest): Parsed {
     if (symbols.length >= resultsMax) break;
     for (const it of namesOf(node).filter(isMeant)) symbols.push({ ...toName(it), type: typeOf(node, types) });
   }
-  const uses: Name[] = [];
+  const uses: ParsedName[] = [];
   if (name !== undefined)
     for (const node of root.findAll(any(identifiers.filter((it) => isKind(language, it))))) {
       if (uses.length >= resultsMax) break;
@@ -190,7 +190,7 @@ function typeOf(node: SgNode, types: Readonly<Record<string, SymbolType>>): Symb
   return types[`${node.kind()}`] as SymbolType;
 }
 
-function toName(node: SgNode): Name {
+function toName(node: SgNode): ParsedName {
   const { line, column } = node.range().start;
   return { name: node.text(), line, character: column };
 }

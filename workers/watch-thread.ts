@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { WatchedNames } from './watch/watched-names.ts';
-import type { FromWatch, ToWatch, WatchSetup } from './workspace-watch.ts';
+import type { FromWatch, WatchMessage, WatchSetup } from './workspace-watch.ts';
 
 const QUEUE_MAX = '/proc/sys/fs/inotify/max_queued_events';
 
@@ -11,7 +11,7 @@ const port = parentPort as NonNullable<typeof parentPort>;
 const send = (message: FromWatch) => port.postMessage(message);
 const names = new WatchedNames(workspace, { ...bounds, queueMax: Number(readFileSync(QUEUE_MAX, 'utf8')) });
 
-port.on('message', async ({ run, over }: ToWatch) => {
+port.on('message', async ({ run, over }: WatchMessage) => {
   if (over) send({ run, changed: await names.end(run) });
   else {
     await names.begin(run);

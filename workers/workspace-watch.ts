@@ -9,7 +9,7 @@ import type { WatchBounds } from './watch/watched-names.ts';
 export interface WatchSetup extends Omit<WatchBounds, 'queueMax'> {
   readonly workspace: string;
 }
-export interface ToWatch {
+export interface WatchMessage {
   readonly run: number;
   readonly over?: true;
 }
@@ -56,7 +56,7 @@ export class WorkspaceWatch {
     return { end: (isRefused) => this.#end({ run, isLate: began === undefined }, isRefused) };
   }
 
-  async #end({ run, isLate }: { run: number; isLate: boolean }, isRefused: Refused): Promise<FilesChanged> {
+  async #end({ run, isLate }: { run: number; isLate: boolean }, isRefused: IsRefused): Promise<FilesChanged> {
     const answer = await this.#ask({ run, over: true });
     if (this.#isLost) return { unknown: 'unwatched' };
     if (isLate || !answer?.changed) return { unknown: 'late' };
@@ -68,7 +68,7 @@ export class WorkspaceWatch {
   }
 
   /** The thread's answer; undefined if it did not come in time, because the thread is busy or gone. */
-  #ask(message: ToWatch): Promise<FromWatch | undefined> {
+  #ask(message: WatchMessage): Promise<FromWatch | undefined> {
     if (this.#isLost) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       const settle = (answer?: FromWatch) => {
@@ -88,9 +88,9 @@ export class WorkspaceWatch {
   }
 }
 
-type Refused = (path: string) => boolean;
+type IsRefused = (path: string) => boolean;
 
 export interface WatchedRun {
   /** The changes since then, without paths for which `isRefused` is true. */
-  end(isRefused: Refused): Promise<FilesChanged>;
+  end(isRefused: IsRefused): Promise<FilesChanged>;
 }

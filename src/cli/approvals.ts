@@ -3,7 +3,13 @@ import { createInterface, type Interface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { systemPowers } from '../powers.ts';
-import { type Approval, type Grant, type Remember, rememberFor, rememberToolFor } from '../store/approvals/approval.ts';
+import {
+  type Approval,
+  type Grant,
+  type RememberScope,
+  rememberFor,
+  rememberToolFor,
+} from '../store/approvals/approval.ts';
 import { showLine } from '../text/shown-text.ts';
 import { showApproval, toLine } from './call/question.ts';
 import { idOf } from './ids.ts';
@@ -31,7 +37,7 @@ export interface Terminal {
 export interface PersonsAnswer {
   readonly decision: 'approve' | 'deny';
   readonly feedback?: string;
-  readonly remember?: Remember;
+  readonly remember?: RememberScope;
 }
 
 /** Lists pending approvals. Returns the exit code. */
@@ -143,7 +149,7 @@ export async function approvalsRevoke(
 export async function approvalsWatch(client: ApprovalsClient, io: Terminal, signal?: AbortSignal): Promise<number> {
   if (io.json) return await tellQuestions(client);
   using prompt = new Prompt(io, signal);
-  const queue = new Queue();
+  const queue = new QuestionQueue();
   const notifications = client.notifications(['approvals']);
   const hearing = hear(notifications, { queue, prompt }).finally(() => prompt.leave(EXIT.UNREACHABLE));
   hearing.catch(() => {}); // The connection ended with an error; the exit code says so.
@@ -208,7 +214,7 @@ async function resolve(
 
 async function hear(
   notifications: AsyncIterable<{ method: string; params: unknown }>,
-  { queue, prompt }: { queue: Queue; prompt: Prompt },
+  { queue, prompt }: { queue: QuestionQueue; prompt: Prompt },
 ): Promise<void> {
   for await (const { method, params } of notifications) {
     if (method === 'approval.requested') queue.add((params as { approval: Approval }).approval);
@@ -220,15 +226,15 @@ async function hear(
   }
 }
 
-interface Waiting {
+interface OpenQuestion {
   readonly approval: Approval;
   /** Aborted when the question is answered elsewhere or has expired. */
   readonly gone: AbortSignal;
 }
 
 /** Pending questions in order of arrival, without duplicates. */
-class Queue {
-  readonly #waiting = new Map<string, Waiting & { over: AbortController }>();
+class QuestionQueue {
+  readonly #waiting = new Map<string, OpenQuestion & { over: AbortController }>();
   #woken: (() => void) | undefined;
 
   get size(): number {
@@ -250,7 +256,7 @@ class Queue {
   }
 
   /** The oldest question; waits for one. Undefined when `left` is aborted, after which `wake` must be called. */
-  async next(left: AbortSignal): Promise<Waiting | undefined> {
+  async next(left: AbortSignal): Promise<OpenQuestion | undefined> {
     while (!left.aborted) {
       const [first] = this.#waiting.values();
       if (first) return first;

@@ -15,7 +15,7 @@ export interface BacktestFlags {
 }
 
 /** A recorded call that the two policies decide differently. */
-interface Difference {
+interface CallDifference {
   at: string;
   tool: string;
   effects: string;
@@ -27,7 +27,7 @@ interface Difference {
 
 /** Result of comparing two policies on recorded calls. */
 export interface Comparison {
-  differences: Difference[];
+  differences: CallDifference[];
   calls: number;
   /** Calls that can't be judged again: the log has their input cut or redacted, or their tool is not built in. */
   skipped: number;

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import type { BatchCall, BatchEstimate, BatchResult, BatchSettings, Client, ToolResult } from '../client.ts';
 import { parseJson } from '../text/json.ts';
 import { askPerson, hearOfPrograms, park, parseDuration } from './call/call.ts';
-import { type Caller, connect } from './connect.ts';
+import { type CliCaller, connect } from './connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from './output.ts';
 
 export interface BatchFlags {
@@ -21,7 +21,7 @@ interface BatchFile {
 }
 
 /** Runs a batch. Returns the exit code of the first call that failed, or whose command failed. */
-export async function batch(file: string, flags: BatchFlags, caller: Caller): Promise<number> {
+export async function batch(file: string, flags: BatchFlags, caller: CliCaller): Promise<number> {
   const { calls, options } = await read(file);
   const settings = { ...options, ...settingsOf(flags) };
   await using client = await connect(caller);
@@ -86,7 +86,7 @@ function settingsOf({ failFast, concurrency, timeout }: BatchFlags): BatchSettin
 /** Asks the person about calls that need approval, one after another. Ends a call if no person can be asked. */
 function askWhoIsHere(
   client: Client,
-  { caller, over, interrupt }: { caller: Caller; over: AbortSignal; interrupt: AbortController },
+  { caller, over, interrupt }: { caller: CliCaller; over: AbortSignal; interrupt: AbortController },
 ) {
   let last: Promise<unknown> = Promise.resolve();
   const asking: { isUnanswered: boolean; failure?: Error } = { isUnanswered: false };

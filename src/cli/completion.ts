@@ -4,7 +4,7 @@ import { builtinTools } from '../tools/builtin.ts';
 import { CliError, EXIT } from './output.ts';
 
 /** Completions after a verb; `path` is the verb with its parents, empty for none. */
-interface Node {
+interface CompletionNode {
   readonly path: string;
   readonly words: readonly string[];
   readonly flags: readonly string[];
@@ -12,7 +12,7 @@ interface Node {
   readonly choices: Readonly<Record<string, readonly string[]>>;
 }
 
-const SHELLS: Record<string, (nodes: readonly Node[]) => string> = { bash: toBash, zsh: toZsh, fish: toFish };
+const SHELLS: Record<string, (nodes: readonly CompletionNode[]) => string> = { bash: toBash, zsh: toZsh, fish: toFish };
 
 /** `ringfence completion SHELL`. Returns the exit code; throws CliError USAGE for an unknown shell. */
 export function completion(shell: string, program: Command): number {
@@ -22,13 +22,13 @@ export function completion(shell: string, program: Command): number {
   return EXIT.OK;
 }
 
-function nodesOf(command: Command, path: readonly string[]): Node[] {
+function nodesOf(command: Command, path: readonly string[]): CompletionNode[] {
   const flags = command.options.flatMap((it) => it.long ?? []);
   const choices = command.options.flatMap((it) =>
     it.long && it.argChoices ? [[it.long, it.argChoices] as const] : [],
   );
   const verbs = command.commands.map((it) => it.name());
-  const here: Node = {
+  const here: CompletionNode = {
     path: path.join(' '),
     words: [...verbs, ...valuesOf(path.join(' '))],
     flags: [...flags, '--help'],
@@ -44,7 +44,7 @@ function valuesOf(verb: string): readonly string[] {
 }
 
 /** One branch for each verb and for each flag with choices. All words are our own and contain no shell metacharacters. */
-const branches = (nodes: readonly Node[]): string =>
+const branches = (nodes: readonly CompletionNode[]): string =>
   nodes
     .flatMap(({ path, words, flags, choices }) => [
       ...Object.entries(choices).map(([flag, values]) => `    "${path}|${flag}") offered="${values.join(' ')}" ;;`),
@@ -53,13 +53,13 @@ const branches = (nodes: readonly Node[]): string =>
     .join('\n');
 
 /** A pattern that matches all verbs, to extend the verb typed so far. */
-const findVerb = (nodes: readonly Node[]): string =>
+const findVerb = (nodes: readonly CompletionNode[]): string =>
   nodes
     .filter(({ path }) => path !== '')
     .map(({ path }) => `"${path}"`)
     .join('|');
 
-function toBash(nodes: readonly Node[]): string {
+function toBash(nodes: readonly CompletionNode[]): string {
   return `# ringfence completion bash
 _ringfence() {
   local current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD-1]}" verb="" word offered=""
@@ -77,7 +77,7 @@ complete -o default -F _ringfence ringfence
 `;
 }
 
-function toZsh(nodes: readonly Node[]): string {
+function toZsh(nodes: readonly CompletionNode[]): string {
   return `#compdef ringfence
 # ringfence completion zsh
 _ringfence() {
@@ -99,7 +99,7 @@ compdef _ringfence ringfence
 `;
 }
 
-function toFish(nodes: readonly Node[]): string {
+function toFish(nodes: readonly CompletionNode[]): string {
   const lines = nodes.flatMap(({ path, words, flags, choices }) => {
     const condition = `complete -c ringfence -n "test (__ringfence_verb) = '${path}'"`;
     return [

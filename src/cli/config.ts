@@ -8,11 +8,11 @@ import { readAdded } from '../daemon/workspaces.ts';
 import { defaultLimits } from '../limits.ts';
 import { readPolicy } from '../policy/load.ts';
 import { effectsOfBuiltin } from '../tools/registry.ts';
-import type { Caller } from './connect.ts';
+import type { CliCaller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 /** Prints the path of the config file. Returns the exit code. */
-export function configPath({ json }: { readonly json?: boolean }, { flags, env }: Caller): number {
+export function configPath({ json }: { readonly json?: boolean }, { flags, env }: CliCaller): number {
   const { configFile } = findUserDirs(flags, env);
   if (json) printJson({ path: configFile, exists: existsSync(configFile) });
   else print(harmless(configFile));
@@ -27,7 +27,7 @@ export function configPath({ json }: { readonly json?: boolean }, { flags, env }
 export function configCheck(
   file: string | undefined,
   { json }: { readonly json?: boolean },
-  { flags, env, cwd }: Caller,
+  { flags, env, cwd }: CliCaller,
 ): number {
   const found = findUserDirs(flags, env);
   const dirs = file === undefined ? found : { ...found, configFile: resolve(cwd, file) };
@@ -44,7 +44,7 @@ export function configCheck(
 /** Loads a config file. Without `workspaces` it uses none, so that the result does not depend on this folder. */
 function load(
   file: ReturnType<typeof readConfigFile>,
-  { dirs, env, cwd }: Pick<Caller, 'env' | 'cwd'> & { dirs: Config['dirs'] },
+  { dirs, env, cwd }: Pick<CliCaller, 'env' | 'cwd'> & { dirs: Config['dirs'] },
 ): Config {
   return toConfig({ ...file, workspaces: file.workspaces ?? [] }, { flags: {}, env, cwd, dirs });
 }
@@ -57,7 +57,7 @@ interface Setting {
 }
 
 /** Shows the settings of a daemon that would be started here, and the source of each value. Returns the exit code. */
-export function configShow({ json }: { readonly json?: boolean }, { flags, env, cwd }: Caller): number {
+export function configShow({ json }: { readonly json?: boolean }, { flags, env, cwd }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   const file = readConfigFile(dirs.configFile);
   const config = load(file, { dirs, env, cwd });

@@ -26,7 +26,7 @@ export interface ConnectFlags {
   readonly session?: string;
 }
 
-export interface Caller {
+export interface CliCaller {
   readonly flags: ConnectFlags;
   readonly env: Environment;
   readonly cwd: string;
@@ -48,7 +48,7 @@ const TRIES_BETWEEN_STARTS = 20;
 export const isStartedByAnother = ({ message }: Error): boolean => /another daemon|already listens/.test(message);
 
 /** A client of the running daemon, or of one that is started now. Throws CliError UNREACHABLE. */
-export async function connect({ flags, env, cwd, role, anywhere = false }: Caller): Promise<Client> {
+export async function connect({ flags, env, cwd, role, anywhere = false }: CliCaller): Promise<Client> {
   const dirs = userDirsOf(flags, env);
   const workspace = flags.workspace === undefined ? undefined : resolve(cwd, flags.workspace);
   const sessionName = flags.session ?? (env.RINGFENCE_SESSION || undefined);
@@ -122,7 +122,7 @@ function operatorToken({ stateDir }: UserDirs): string {
   return readFileSync(path, 'utf8').trim();
 }
 
-interface Notice {
+interface DaemonNotice {
   pid: number;
   listeners: string[];
   confinement: { level: string; missing: string[]; advice: string };
@@ -133,7 +133,7 @@ export async function startDaemon(
   dirs: UserDirs,
   args: readonly string[],
   { env, cwd }: { env: Environment; cwd: string },
-): Promise<Notice> {
+): Promise<DaemonNotice> {
   makeStateDir(dirs.stateDir);
   const log = join(dirs.stateDir, 'daemon.log');
   const fd = openSync(log, 'a', 0o600);
@@ -149,7 +149,7 @@ export async function startDaemon(
   let text = '';
   for await (const chunk of pipe) text += chunk;
   const notice =
-    text === '' ? { error: `it ended; its log is ${log}` } : (JSON.parse(text) as Notice | { error: string });
+    text === '' ? { error: `it ended; its log is ${log}` } : (JSON.parse(text) as DaemonNotice | { error: string });
   if ('error' in notice) throw new CliError(EXIT.UNREACHABLE, `the daemon did not start: ${notice.error}`);
   if (notice.confinement.advice) say(`confinement level ${notice.confinement.level}: ${notice.confinement.advice}`);
   return notice;

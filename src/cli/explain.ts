@@ -1,7 +1,7 @@
 import type { Client } from '../client.ts';
 import { isInside } from '../paths.ts';
 import { readInput } from './call/input.ts';
-import { type Caller, connect } from './connect.ts';
+import { type CliCaller, connect } from './connect.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
 
 interface Decision {
@@ -21,7 +21,7 @@ export async function policyExplain(
   tool: string,
   words: readonly string[],
   flags: { readonly json?: boolean },
-  caller: Caller,
+  caller: CliCaller,
 ): Promise<number> {
   await using client = await connect({ ...caller, anywhere: true });
   const { session } = await client.hello;

@@ -8,12 +8,12 @@ import { toolNameOf } from '../plugins/toolset.ts';
 import { builtinToolset } from '../tools/registry.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
-interface Flags {
+interface PluginFlags {
   readonly json?: boolean;
 }
 
 /** Checks whether a folder holds a valid plugin, and shows what it asks for. Returns the exit code. */
-export async function pluginCheck(folder: string, { json }: Flags): Promise<number> {
+export async function pluginCheck(folder: string, { json }: PluginFlags): Promise<number> {
   return orRefused(async () => {
     const plugin = await examined(folder);
     if (json) printJson(toShown(plugin));
@@ -25,7 +25,7 @@ export async function pluginCheck(folder: string, { json }: Flags): Promise<numb
 /** Copies a plugin into the state directory, replacing one with the same name. Returns the exit code. */
 export async function pluginAdd(
   folder: string,
-  { json, sha256 }: Flags & { sha256?: string },
+  { json, sha256 }: PluginFlags & { sha256?: string },
   { stateDir, nowMs }: { stateDir: string; nowMs: number },
 ): Promise<number> {
   return orRefused(async () => {
@@ -47,7 +47,7 @@ export async function pluginAdd(
 }
 
 /** Lists the pinned plugins. Returns the exit code: 1 if one of them is refused. */
-export async function pluginList({ json }: Flags, stateDir: string): Promise<number> {
+export async function pluginList({ json }: PluginFlags, stateDir: string): Promise<number> {
   const rows = pinnedNames(stateDir).map((name) => {
     try {
       return toShown(readPin(stateDir, name, limits));
@@ -68,7 +68,7 @@ export async function pluginList({ json }: Flags, stateDir: string): Promise<num
   return rows.some((it) => 'problem' in it) ? EXIT.FAILED : EXIT.OK;
 }
 
-export async function pluginRemove(name: string, { json }: Flags, stateDir: string): Promise<number> {
+export async function pluginRemove(name: string, { json }: PluginFlags, stateDir: string): Promise<number> {
   if (unpin(stateDir, name)) {
     if (json) printJson({ removed: name });
     return EXIT.OK;

@@ -8,12 +8,12 @@ import type { Policy } from '../policy/schema.ts';
 import { effectsOfBuiltin as effectsOf } from '../tools/registry.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
 
-interface Flags {
+interface PolicyFlags {
   readonly json?: boolean;
 }
 
 /** Checks a file or a built-in policy; prints every problem with its position on stderr. */
-export async function policyCheck(nameOrPath: string, { json }: Flags = {}): Promise<number> {
+export async function policyCheck(nameOrPath: string, { json }: PolicyFlags = {}): Promise<number> {
   return orRefused(json, () => {
     const { policy, files } = readPolicy(nameOrPath, { effectsOf });
     if (json) {
@@ -27,7 +27,7 @@ export async function policyCheck(nameOrPath: string, { json }: Flags = {}): Pro
 }
 
 /** Prints each example of a file's own rules and its outcome. */
-export async function policyTest(nameOrPath: string, { json }: Flags = {}): Promise<number> {
+export async function policyTest(nameOrPath: string, { json }: PolicyFlags = {}): Promise<number> {
   return orRefused(json, () => {
     const { outcomes, problems } = examinePolicy(nameOrPath, { effectsOf });
     if (json) {
@@ -46,7 +46,7 @@ export async function policyTest(nameOrPath: string, { json }: Flags = {}): Prom
 }
 
 /** Prints the differences of two policies, and the examples of both that they decide differently. */
-export async function policyDiff(old: string, by: string, { json }: Flags = {}): Promise<number> {
+export async function policyDiff(old: string, by: string, { json }: PolicyFlags = {}): Promise<number> {
   return orRefused(json, () => {
     const [before, after]: Policy[] = [old, by].map((it) => readPolicy(it, { effectsOf }).policy);
     const said = differences(before as Policy, after as Policy);

@@ -6,7 +6,7 @@ import { showLine } from '../text/shown-text.ts';
 import { callIdOf, shortId } from './ids.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
 
-interface Running {
+interface ListedCall {
   readonly callId: string;
   readonly tool: string;
   readonly createdAt: string;
@@ -18,14 +18,14 @@ interface Running {
 
 /** Lists running calls, oldest first. Returns the exit code. */
 export async function ps({ json }: { json?: boolean }, client: Pick<Client, 'request'>): Promise<number> {
-  const { calls } = (await client.request('calls.list', { everywhere: true })) as { calls: Running[] };
+  const { calls } = (await client.request('calls.list', { everywhere: true })) as { calls: ListedCall[] };
   if (json) printJson(calls);
   else if (calls.length === 0) say('no call is under way');
   else for (const it of calls) print(showLine(lineOf(it, systemPowers().now())));
   return EXIT.OK;
 }
 
-function lineOf({ callId, tool, createdAt, state, workspace, client, effects }: Running, nowMs: number): string {
+function lineOf({ callId, tool, createdAt, state, workspace, client, effects }: ListedCall, nowMs: number): string {
   const seconds = Math.max(0, Math.round((nowMs - Date.parse(createdAt)) / 1000));
   const what = effects.map(({ target }) => target).join(', ');
   const state16 = state.status.padEnd(15);

@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process';
 import type { ServeFlags } from '../daemon/config.ts';
 import { findUserDirs } from '../daemon/user-dirs.ts';
 import { entry } from '../runtime.ts';
-import { type Caller, startDaemon } from './connect.ts';
+import { type CliCaller, startDaemon } from './connect.ts';
 import { say } from './output.ts';
 
 /** `ringfence serve`: runs a daemon in the foreground, or with `--detach` in the background. Returns the exit code. */
 export async function serve(
   flags: ServeFlags & { detach?: boolean; listenHttp?: string },
-  { env, cwd }: Caller,
+  { env, cwd }: CliCaller,
 ): Promise<number> {
   const { detach, socket, state, listen, listenHttp, policy, workspace = [] } = flags;
   const args = [

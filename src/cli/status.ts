@@ -1,7 +1,7 @@
 import type { HostStatus } from '../call.ts';
-import { type Coarse, describeCoarse } from '../sandbox/coarse-masks.ts';
+import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
 import { showLine } from '../text/shown-text.ts';
-import { type Caller, connect } from './connect.ts';
+import { type CliCaller, connect } from './connect.ts';
 import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
 import { harmless, print, printJson } from './output.ts';
 
@@ -13,7 +13,7 @@ interface Status {
   sessions: number;
   calls: { queued: number; running: number };
   hosts: HostStatus[];
-  coarseMasks: (Coarse & { workspace: string })[];
+  coarseMasks: (CoarseMask & { workspace: string })[];
   plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number };
   undo: { calls: number; bytes: number };
@@ -28,7 +28,7 @@ interface Status {
 const MiB = 1024 * 1024;
 
 /** `ringfence status`. Returns the exit code. */
-export async function status(flags: { json?: boolean; health?: boolean }, caller: Caller): Promise<number> {
+export async function status(flags: { json?: boolean; health?: boolean }, caller: CliCaller): Promise<number> {
   await using client = await connect({ ...caller, role: 'operator' });
   const it = (await client.request('status', flags.health ? { health: true } : {})) as Status;
   if (flags.json) {

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { findUserDirs, readEndpoint } from '../daemon/user-dirs.ts';
 import { textOf } from '../sandbox/proc.ts';
 import { lockHolder } from '../store/database.ts';
-import { type Caller, connect, isStopping } from './connect.ts';
+import { type CliCaller, connect, isStopping } from './connect.ts';
 import { CliError, EXIT, say } from './output.ts';
 
 /** Milliseconds between checks for the daemon's process, and the number of checks: the daemon answers before it has closed its files. */
@@ -13,7 +13,7 @@ const LOOKS_MAX = 2_000;
 const ANSWER_MS = 5_000;
 
 /** `ringfence stop`: returns when the daemon's process is gone, and with it everything that used its state. Returns the exit code. */
-export async function stop(caller: Caller): Promise<number> {
+export async function stop(caller: CliCaller): Promise<number> {
   const pid = await askToEnd(caller);
   for (let looks = 0; isThere(pid); looks++) {
     if (looks === LOOKS_MAX) {
@@ -28,7 +28,7 @@ export async function stop(caller: Caller): Promise<number> {
 }
 
 /** Asks the daemon to end; returns its pid. */
-async function askToEnd(caller: Caller): Promise<number> {
+async function askToEnd(caller: CliCaller): Promise<number> {
   const { stateDir } = findUserDirs(caller.flags, caller.env);
   const there = readEndpoint(stateDir)?.pid;
   const wasThere = there !== undefined && isThere(there);
@@ -48,7 +48,7 @@ async function askToEnd(caller: Caller): Promise<number> {
   }
 }
 
-async function askOverSocket(caller: Caller): Promise<{ pid: number; ended: Promise<void> }> {
+async function askOverSocket(caller: CliCaller): Promise<{ pid: number; ended: Promise<void> }> {
   const client = await connect({ ...caller, role: 'operator', flags: { ...caller.flags, autostart: false } });
   const { pid } = (await client.request('status', {})) as { pid: number };
   await client.request('shutdown', {});

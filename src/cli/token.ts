@@ -4,10 +4,10 @@ import { lockFile } from '../daemon/user-dirs.ts';
 import { systemPowers } from '../powers.ts';
 import { acquireLock } from '../store/database.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
-import { type Caller, connect, userDirsOf } from './connect.ts';
+import { type CliCaller, connect, userDirsOf } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
-interface Rotated {
+interface RotationResult {
   readonly rotated: readonly string[];
   readonly sessionsEnded: number;
 }
@@ -18,7 +18,7 @@ interface Rotated {
 export async function tokenRotate(
   names: readonly string[],
   { json }: { readonly json?: boolean },
-  caller: Caller,
+  caller: CliCaller,
 ): Promise<number> {
   const { stateDir } = userDirsOf(caller.flags, caller.env);
   const { rotated, sessionsEnded } = (await byDaemon(names, caller)) ?? offline(names, stateDir);
@@ -30,10 +30,10 @@ export async function tokenRotate(
 }
 
 /** Rotates tokens through the daemon; undefined if none runs. */
-async function byDaemon(names: readonly string[], caller: Caller): Promise<Rotated | undefined> {
+async function byDaemon(names: readonly string[], caller: CliCaller): Promise<RotationResult | undefined> {
   try {
     await using client = await connect({ ...caller, role: 'operator', flags: { ...caller.flags, autostart: false } });
-    return (await client.request('tokens.rotate', { names })) as Rotated;
+    return (await client.request('tokens.rotate', { names })) as RotationResult;
   } catch (error) {
     if (error instanceof CliError && error.exitCode === EXIT.UNREACHABLE) return undefined;
     throw error;
@@ -41,7 +41,7 @@ async function byDaemon(names: readonly string[], caller: Caller): Promise<Rotat
 }
 
 /** Rotates tokens in the state directory, under the lock, so that no daemon starts with the old ones. Throws CliError. */
-function offline(names: readonly string[], stateDir: string): Rotated {
+function offline(names: readonly string[], stateDir: string): RotationResult {
   if (!existsSync(stateDir)) throw new CliError(EXIT.UNREACHABLE, `no daemon has run with state directory ${stateDir}`);
   using lock = acquireLock(lockFile(stateDir));
   if (!lock) throw new CliError(EXIT.UNREACHABLE, `a daemon uses ${stateDir}, but does not answer at its socket`);

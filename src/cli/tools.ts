@@ -1,5 +1,5 @@
 import type { ToolFormat, ToolInfo } from '../tools/registry.ts';
-import { type Caller, connect } from './connect.ts';
+import { type CliCaller, connect } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson } from './output.ts';
 
 export interface ToolsFlags {
@@ -13,7 +13,7 @@ export interface ToolsFlags {
 export async function tools(
   name: string | undefined,
   { format, json, tools: which = name === undefined ? 'default' : 'all' }: ToolsFlags,
-  caller: Caller,
+  caller: CliCaller,
 ): Promise<number> {
   await using client = await connect(caller);
   const infos = await client.tools();

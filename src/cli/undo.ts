@@ -1,5 +1,5 @@
 import type { UndoResult } from '../call.ts';
-import { type Caller, connect } from './connect.ts';
+import { type CliCaller, connect } from './connect.ts';
 import { callIdOf } from './ids.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
@@ -13,7 +13,7 @@ export interface UndoFlags {
 export async function undo(
   id: string | undefined,
   { last = false, force = false, json }: UndoFlags,
-  caller: Caller,
+  caller: CliCaller,
 ): Promise<number> {
   if ((id !== undefined) === last) throw new CliError(EXIT.USAGE, 'undo takes the id of a call, or --last');
   const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };

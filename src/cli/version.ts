@@ -1,15 +1,15 @@
 /** `ringfence version`: versions of this program and of a running daemon. */
 import { version } from '../runtime.ts';
-import { type Caller, connect } from './connect.ts';
+import { type CliCaller, connect } from './connect.ts';
 import { CliError, EXIT, print, printJson, say } from './output.ts';
 
-interface Running {
+interface RunningDaemon {
   readonly version: string;
   readonly pid: number;
 }
 
 /** Prints the versions without starting a daemon. Returns the exit code. */
-export async function tellVersion({ json }: { json?: boolean }, caller: Caller): Promise<number> {
+export async function tellVersion({ json }: { json?: boolean }, caller: CliCaller): Promise<number> {
   const daemon = await versionOfDaemon(caller);
   if (json) printJson({ version, node: process.versions.node, ...(daemon && { daemon }) });
   else {
@@ -21,10 +21,10 @@ export async function tellVersion({ json }: { json?: boolean }, caller: Caller):
   return EXIT.OK;
 }
 
-async function versionOfDaemon(caller: Caller): Promise<Running | undefined> {
+async function versionOfDaemon(caller: CliCaller): Promise<RunningDaemon | undefined> {
   try {
     await using client = await connect({ ...caller, role: 'operator' });
-    const { version: its, pid } = (await client.request('status', {})) as Running;
+    const { version: its, pid } = (await client.request('status', {})) as RunningDaemon;
     return { version: its, pid };
   } catch (error) {
     if (error instanceof CliError && error.exitCode === EXIT.UNREACHABLE) return undefined;

@@ -4,11 +4,11 @@ import { resolve } from 'node:path';
 import { checkWorkspace, readConfigFile } from '../daemon/config.ts';
 import { findUserDirs, makeStateDir } from '../daemon/user-dirs.ts';
 import { readAdded, writeAdded } from '../daemon/workspaces.ts';
-import type { Caller } from './connect.ts';
+import type { CliCaller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 /** Adds a workspace. Returns the exit code. */
-export function workspaceAdd(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: Caller): number {
+export function workspaceAdd(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   makeStateDir(dirs.stateDir);
   const real = checkWorkspace(resolve(cwd, folder), { dirs });
@@ -21,7 +21,7 @@ export function workspaceAdd(folder: string, { json }: { json?: boolean }, { fla
 }
 
 /** Removes a workspace; open sessions there continue. Returns the exit code. */
-export function workspaceRemove(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: Caller): number {
+export function workspaceRemove(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   const path = resolve(cwd, folder);
   const added = readAdded(dirs);
@@ -39,7 +39,7 @@ export function workspaceRemove(folder: string, { json }: { json?: boolean }, { 
 }
 
 /** Lists the workspaces. Returns the exit code. */
-export function workspaceList({ json }: { json?: boolean }, { flags, env }: Caller): number {
+export function workspaceList({ json }: { json?: boolean }, { flags, env }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   const { workspaces } = readConfigFile(dirs.configFile);
   const all = [

@@ -24,32 +24,32 @@ export interface ApprovalWatch extends Disposable {
 }
 
 /** The part of a client that this module needs. */
-interface AskedClient {
+interface ApprovalWatchClient {
   request(method: string, params: unknown): Promise<unknown>;
-  notifications(topics: readonly string[], settings: { signal: AbortSignal }): AsyncIterable<Told>;
+  notifications(topics: readonly string[], settings: { signal: AbortSignal }): AsyncIterable<ApprovalNotification>;
 }
 
-interface Told {
+interface ApprovalNotification {
   readonly method: string;
   readonly params: Record<string, unknown>;
 }
 
 /** Passes pending and future approvals to the handler. Rejects with RemoteError if this session may not answer. */
-export async function watchApprovals(client: AskedClient, handler: ApprovalHandler): Promise<ApprovalWatch> {
-  const watch = new Watch(client, handler);
+export async function watchApprovals(client: ApprovalWatchClient, handler: ApprovalHandler): Promise<ApprovalWatch> {
+  const watch = new RunningApprovalWatch(client, handler);
   await watch.begin();
   return watch;
 }
 
-class Watch implements ApprovalWatch {
-  readonly #client: AskedClient;
+class RunningApprovalWatch implements ApprovalWatch {
+  readonly #client: ApprovalWatchClient;
   readonly #handler: ApprovalHandler;
   readonly #ended = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
   /** Open approvals that were passed to the handler, by id. */
   readonly #asked = new Map<string, AbortController>();
 
-  constructor(client: AskedClient, handler: ApprovalHandler) {
+  constructor(client: ApprovalWatchClient, handler: ApprovalHandler) {
     this.#client = client;
     this.#handler = handler;
   }

@@ -47,7 +47,7 @@ export interface Hello {
   limits: Record<string, unknown>;
 }
 
-interface Connected {
+interface ConnectedPeer {
   readonly peer: Peer;
   readonly hello: Hello;
 }
@@ -64,13 +64,13 @@ const ONCE: ReadonlySet<string> = new Set([
 
 const isDetached = (params: unknown): boolean => (params as { options?: CallOptions }).options?.detached === true;
 
-export class Line implements AsyncDisposable {
+export class ClientConnection implements AsyncDisposable {
   readonly #options: ClientOptions;
   readonly #powers: Powers;
   readonly #hear: (method: string, params: Record<string, unknown>) => void;
-  #connection: Promise<Connected>;
-  #connected: Connected | undefined;
-  #reconnecting: Promise<Connected> | undefined;
+  #connection: Promise<ConnectedPeer>;
+  #connected: ConnectedPeer | undefined;
+  #reconnecting: Promise<ConnectedPeer> | undefined;
   #closed = false;
   #over = Promise.withResolvers<void>();
 
@@ -121,7 +121,7 @@ export class Line implements AsyncDisposable {
     this.#over.resolve();
   }
 
-  get #live(): Connected | undefined {
+  get #live(): ConnectedPeer | undefined {
     return this.#connected?.peer.closed === false ? this.#connected : undefined;
   }
 
@@ -129,7 +129,7 @@ export class Line implements AsyncDisposable {
     return this.#options.resumeMs ?? 0;
   }
 
-  #reconnect(): Promise<Connected> {
+  #reconnect(): Promise<ConnectedPeer> {
     if (this.#live) return this.#connection;
     if (this.#reconnecting) return this.#reconnecting;
     const before = this.#connected;
@@ -145,7 +145,7 @@ export class Line implements AsyncDisposable {
   }
 
   /** Reconnects until the daemon is back, for as long as the session waits; opens a new session if the old one is gone. */
-  async #resume({ session }: Hello): Promise<Connected> {
+  async #resume({ session }: Hello): Promise<ConnectedPeer> {
     const { id: sessionId, secret, resumeMs } = session;
     const until = this.#powers.monotonicMs() + Math.max(resumeMs, this.#resumeMs);
     for (let pauseMs = RETRY_MS; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
@@ -187,7 +187,7 @@ export class Line implements AsyncDisposable {
     }
   }
 
-  async #connect(resume?: { sessionId: string; secret: string }): Promise<Connected> {
+  async #connect(resume?: { sessionId: string; secret: string }): Promise<ConnectedPeer> {
     const {
       socket,
       workspace,

@@ -59,7 +59,7 @@ function shownAs(folder: string, toolchains: readonly string[]): string | undefi
 /** Folders of a home directory with keys and tokens; no toolchain may lie in one or hold one. */
 const SECRET = ['.ssh', '.aws', '.gnupg', '.kube', '.docker', '.config', '.password-store'];
 
-export interface ToolchainPlaces {
+export interface ToolchainPaths {
   readonly home: string;
   /** Absolute real paths that commands must not see or write. */
   readonly closed: readonly string[];
@@ -72,7 +72,7 @@ const COVERED = ['/proc', '/dev', '/sys', '/run', '/etc'];
 /** Why a folder must not be shown to commands; undefined if it may. `path` is absolute and real. */
 export function toolchainProblem(
   path: string,
-  { home, closed, covered = ['/tmp'] }: ToolchainPlaces,
+  { home, closed, covered = ['/tmp'] }: ToolchainPaths,
 ): string | undefined {
   if (!statSync(path).isDirectory()) return 'is not a directory';
   if (path === '/' || isInside(path, home)) return 'holds the home directory';

@@ -132,7 +132,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
 /** The sources of a setting, the one with the highest precedence first. */
 export type Origin = 'flag' | 'environment' | 'file' | 'default';
 
-interface Given {
+interface ConfigSources {
   readonly flags: ServeFlags;
   readonly env: Environment;
   readonly cwd: string;
@@ -151,7 +151,7 @@ function chosen<T>(given: { flag?: T | undefined; environment?: T | undefined; f
 }
 
 /** Merges a file's settings with flags and environment. Creates nothing. Throws ConfigError. */
-export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd, dirs }: Given): Config {
+export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd, dirs }: ConfigSources): Config {
   const toPath = (path: string) => pathInFile(path, dirs);
   const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [cwd]);
   const { listen, listenHttp, policy } = settingsOf(file, { flags, env });
@@ -182,7 +182,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
 }
 
 /** The settings that flags and environment can override. */
-export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: Pick<Given, 'flags' | 'env'>) {
+export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: Pick<ConfigSources, 'flags' | 'env'>) {
   return {
     policy: chosen({ flag: flags.policy, environment: env.RINGFENCE_POLICY, file: file.policy }),
     listen: chosen({ flag: flags.listen, environment: env.RINGFENCE_LISTEN, file: file.listen }),

@@ -6,7 +6,7 @@ import { isInside } from '../paths.ts';
 import { rebase } from '../policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from '../policy/load.ts';
 import type { Policy } from '../policy/schema.ts';
-import type { PolicySource, PolicySourceOptions, Reloaded } from '../policy/watch.ts';
+import type { PolicySource, PolicySourceOptions, ReloadResult } from '../policy/watch.ts';
 import type { Powers } from '../powers.ts';
 import type { Events } from '../session/events.ts';
 import { Policies } from '../session/policies.ts';
@@ -58,7 +58,7 @@ export function createPolicies(
 }
 
 /** Reloads the daemon's own policy and the policies that narrow it for sessions. */
-export const reloadOf = (source: PolicySource, policies: Policies) => (): Reloaded => {
+export const reloadOf = (source: PolicySource, policies: Policies) => (): ReloadResult => {
   policies.reread();
   return source.reload();
 };

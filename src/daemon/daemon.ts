@@ -202,7 +202,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
   return { gateway, isIdle };
 }
 
-interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'turns'> {
+interface ListenContext extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'turns'> {
   readonly config: Config;
   readonly credentials: Credentials;
   readonly gateway: Gateway;
@@ -212,7 +212,7 @@ interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' 
 /** Starts the listeners of the config, and adds each to `listeners` at once, so that it is ended if a later step fails. */
 async function listen(
   listeners: Listener[],
-  { config, gateway, workspaces, credentials: { identify }, ...parts }: Listening,
+  { config, gateway, workspaces, credentials: { identify }, ...parts }: ListenContext,
 ): Promise<void> {
   const { dirs, limits, listenHttp: http } = config;
   const accept = (channel: Channel) => gateway.accept(channel);

@@ -5,7 +5,13 @@
 import { connect, type Socket } from 'node:net';
 import type { Limits } from '../limits.ts';
 import { parseAddress } from '../policy/address.ts';
-import { type Destination, type NetworkLayer, type Refusal, refusedAddress, refusedName } from '../policy/network.ts';
+import {
+  type ConnectionRefusal,
+  type Destination,
+  type NetworkLayer,
+  refusedAddress,
+  refusedName,
+} from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
 import type { DnsCache } from './dns-cache.ts';
 import type { EgressDenial, EgressReport } from './messages.ts';
@@ -39,7 +45,7 @@ export class ConnectionGuard {
     this.#options = options;
   }
 
-  /** Connects to a destination. Throws Refused, Unreachable. */
+  /** Connects to a destination. Throws ConnectionRefused, DestinationUnreachable. */
   async connect(to: Destination): Promise<Socket> {
     const { layers, limits, powers } = this.#options;
     const target = showDestination(to);
@@ -48,7 +54,7 @@ export class ConnectionGuard {
     const addresses = await this.#addressesOf(to);
     const judged = addresses.map((address) => ({ address, refusal: refusedAddress(layers, { ...to, address }) }));
     const allowed = judged.filter((it) => !it.refusal).slice(0, ADDRESSES_TRIED_MAX);
-    if (allowed.length === 0) throw this.#refuse(target, judged[0]?.refusal as Refusal);
+    if (allowed.length === 0) throw this.#refuse(target, judged[0]?.refusal as ConnectionRefusal);
     let failure = 'it did not answer';
     const untilMs = powers.monotonicMs() + limits.egressConnectMs;
     for (const [index, { address }] of allowed.entries()) {
@@ -157,7 +163,7 @@ export class ConnectionGuard {
     return socket;
   }
 
-  #refuse(target: string, refusal: Refusal): ConnectionRefused {
+  #refuse(target: string, refusal: ConnectionRefusal): ConnectionRefused {
     this.#note(target, refusal);
     return new ConnectionRefused(refusal.reason);
   }

@@ -10,14 +10,14 @@ import { type ConnectionGuard, ConnectionRefused, showDestination } from './conn
 import { relay } from './relay.ts';
 
 /** The guard of a connection's command. */
-export interface Client {
+export interface ProxyClient {
   readonly guard: ConnectionGuard;
   /** Called when the request has been parsed. */
   readonly onParsed: () => void;
 }
 
 /** A server without a port: connections are passed to it, each known to `clientOf`. */
-export function createHttp(clientOf: (socket: Socket) => Client | undefined, limits: Limits): Server {
+export function createHttp(clientOf: (socket: Socket) => ProxyClient | undefined, limits: Limits): Server {
   const server = createServer({ maxHeaderSize: limits.egressHeaderBytesMax, keepAlive: false });
   server.on('request', (incoming, response) => {
     const client = clientOf(incoming.socket);

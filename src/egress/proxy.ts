@@ -10,7 +10,7 @@ import type { Powers } from '../powers.ts';
 import { ConnectionGuard } from './connection-guard.ts';
 import { DnsCache, type Resolve, type TtlOf } from './dns-cache.ts';
 import { fetchOnce } from './fetch.ts';
-import { type Client, createHttp } from './http.ts';
+import { createHttp, type ProxyClient } from './http.ts';
 import type { EgressReport, HttpAnswer, HttpAsked } from './messages.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 
@@ -21,7 +21,7 @@ export interface ProxyOptions {
   readonly ttlOf: TtlOf;
 }
 
-interface Command {
+interface ProxiedCommand {
   readonly guard: ConnectionGuard;
   readonly sockets: Set<Socket>;
   listener?: Server;
@@ -29,8 +29,8 @@ interface Command {
 
 export class EgressProxy {
   readonly #options: ProxyOptions;
-  readonly #commands = new Map<string, Command>();
-  readonly #clients = new WeakMap<Socket, Client>();
+  readonly #commands = new Map<string, ProxiedCommand>();
+  readonly #clients = new WeakMap<Socket, ProxyClient>();
   readonly #http: HttpServer;
   readonly #names: DnsCache;
   #connections = 0;
@@ -82,7 +82,7 @@ export class EgressProxy {
     return command.guard.close(command.listener !== undefined);
   }
 
-  #accept(command: Command, socket: Socket): void {
+  #accept(command: ProxiedCommand, socket: Socket): void {
     const { limits, powers } = this.#options;
     const { guard, sockets } = command;
     socket.on('error', () => {}); // ECONNRESET: 'close' follows.
@@ -111,7 +111,7 @@ export class EgressProxy {
    * Closes the newest connection of the command with the most, unless that is the command that wants another; returns whether there is
    * room.
    */
-  #makeRoom(wanting: Command): boolean {
+  #makeRoom(wanting: ProxiedCommand): boolean {
     const all = [...this.#commands.values()];
     const most = all.reduce((a, b) => (b.sockets.size > a.sockets.size ? b : a), wanting);
     const loser = most.sockets.size > wanting.sockets.size + 1 ? most : wanting;

@@ -14,7 +14,7 @@ const REPLY = { ok: 0, failed: 1, refused: 2, unreachable: 4, command: 7, addres
 
 /** Serves one connection whose first byte is SOCKS_VERSION. Calls `onParsed` when the request has been parsed. */
 export async function serveSocks(socket: Socket, guard: ConnectionGuard, onParsed: () => void): Promise<void> {
-  const bytes = new Bytes(socket);
+  const bytes = new SocketReader(socket);
   const [, count = 0] = await bytes.take(2);
   const methods = await bytes.take(count);
   if (!methods.includes(NO_AUTHENTICATION)) return void socket.end(Buffer.from([SOCKS_VERSION, NO_METHOD]));
@@ -31,7 +31,7 @@ export async function serveSocks(socket: Socket, guard: ConnectionGuard, onParse
 async function tunnel(
   socket: Socket,
   guard: ConnectionGuard,
-  { bytes, to }: { bytes: Bytes; to: Destination },
+  { bytes, to }: { bytes: SocketReader; to: Destination },
 ): Promise<void> {
   try {
     const upstream = await guard.connect(to);
@@ -44,7 +44,7 @@ async function tunnel(
   }
 }
 
-async function hostOf(bytes: Bytes, type: number): Promise<string | undefined> {
+async function hostOf(bytes: SocketReader, type: number): Promise<string | undefined> {
   switch (type) {
     case TYPE.ipv4:
       return toHostName([...(await bytes.take(4))].join('.'));
@@ -64,7 +64,7 @@ const answer = (code: number): Buffer => Buffer.from([SOCKS_VERSION, code, 0, TY
 const reply = (socket: Socket, code: number): void => void socket.end(answer(code));
 
 /** Reads an exact number of bytes at a time from a socket. Rejects if the socket ends first. */
-class Bytes {
+class SocketReader {
   readonly #socket: Socket;
   #waiting: { count: number; resolve: (bytes: Buffer) => void; reject: (error: Error) => void } | undefined;
   readonly #read = () => this.#serve();

@@ -6,7 +6,7 @@ import type { Tier } from '../call.ts';
 import { ToolError, toToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import type { Coarse } from '../sandbox/coarse-masks.ts';
+import type { CoarseMask } from '../sandbox/coarse-masks.ts';
 import { type Masks, NO_MASKS } from '../sandbox/masks.ts';
 import type { EgressLine } from './egress.ts';
 import type { PathView } from './job.ts';
@@ -44,7 +44,7 @@ interface Index {
 }
 
 /** A coarse mask with its workspace, for `status`. */
-export interface CoarseIn extends Coarse {
+export interface CoarseIn extends CoarseMask {
   readonly workspace: string;
 }
 

@@ -3,8 +3,8 @@
  * not keep commands from running, or anyone who makes files could stop all commands: instead the directory with the
  * most masks is hidden whole, with a warning.
  */
-import type { Coarse, CoarseReason } from '../sandbox/coarse-masks.ts';
-import type { Hidden, Masks } from '../sandbox/masks.ts';
+import type { CoarseMask, CoarseReason } from '../sandbox/coarse-masks.ts';
+import type { HiddenPath, Masks } from '../sandbox/masks.ts';
 
 /** The rule that masks a path; undefined if no rule names it. */
 export type Holder = { readonly id: string } | undefined;
@@ -29,7 +29,7 @@ export class Branch {
   readonly path: string;
   #isPinned: boolean;
   readonly #own: number;
-  readonly #held = { hidden: [] as Hidden[], readOnly: [] as string[], pinned: [] as string[] };
+  readonly #held = { hidden: [] as HiddenPath[], readOnly: [] as string[], pinned: [] as string[] };
   readonly #branches: Branch[] = [];
   /** Number of masks by rule id; '' for masks without a rule. */
   readonly #rules = new Map<string, number>();
@@ -38,7 +38,7 @@ export class Branch {
   #floor = 0;
   /** Number of names in the directory and below. */
   #names: number;
-  #coarse: Coarse | undefined;
+  #coarse: CoarseMask | undefined;
 
   /**
    * `path` is relative to the workspace; '' for the workspace itself. `isPinned`: the directory must be pinned if
@@ -60,7 +60,7 @@ export class Branch {
     return this.#names;
   }
 
-  hide(hidden: Hidden, by: Holder): void {
+  hide(hidden: HiddenPath, by: Holder): void {
     this.#held.hidden.push(hidden);
     this.#count(hidden.path, by);
   }
@@ -140,8 +140,8 @@ export class Branch {
   }
 
   masks(): Required<Pick<Masks, 'hidden' | 'readOnly' | 'pinned'>> & Pick<Masks, 'coarse'> {
-    const all = { hidden: [] as Hidden[], readOnly: [] as string[], pinned: [] as string[] };
-    const coarse: Coarse[] = [];
+    const all = { hidden: [] as HiddenPath[], readOnly: [] as string[], pinned: [] as string[] };
+    const coarse: CoarseMask[] = [];
     const left: Branch[] = [this];
     for (let it = left.pop(); it; it = left.pop()) {
       if (it.#coarse) coarse.push(it.#coarse);

@@ -2,7 +2,7 @@
 import type { EgressReport } from '../egress/messages.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { UnixSockets } from '../policy/schema.ts';
-import type { Coarse } from '../sandbox/coarse-masks.ts';
+import type { CoarseMask } from '../sandbox/coarse-masks.ts';
 import type { Egress } from './egress.ts';
 import type { RunOptions as HostRunOptions, JobEnd, JobRequest } from './host.ts';
 import type { HostKey, HostMasks } from './host-masks.ts';
@@ -16,7 +16,7 @@ export interface Ran {
   readonly result: JobResult;
   readonly pid: number;
   /** Directories that were hidden from the command more coarsely than its policy says. */
-  readonly coarse?: readonly Coarse[] | undefined;
+  readonly coarse?: readonly CoarseMask[] | undefined;
   /** Whether the command could have Unix sockets of its own. */
   readonly unixSockets?: UnixSockets;
   /** The command's connections; `lost` if the proxy died meanwhile, absent if the command had no network. */

@@ -4,7 +4,7 @@ import { fromRoot, isBelow, isTrusted } from '../paths.ts';
 import { pathDecision } from '../policy/paths.ts';
 import type { MatchSpec, Rule } from '../policy/schema.ts';
 import type { CoarseReason } from '../sandbox/coarse-masks.ts';
-import type { Hidden, Masks } from '../sandbox/masks.ts';
+import type { HiddenPath, Masks } from '../sandbox/masks.ts';
 import { countOf, type Directory, type Listing } from './directory.ts';
 import type { PathView } from './job.ts';
 import { Branch, type Holder } from './mask-branch.ts';
@@ -200,7 +200,7 @@ export class ViewMasks {
     return PROBES.map((it) => this.#judge(path === '' ? it : `${path}/${it}`, 'file', pass));
   }
 
-  #judge(path: string, type: Hidden['type'], pass: Pass, isOrdinary = false): Mark | undefined {
+  #judge(path: string, type: HiddenPath['type'], pass: Pass, isOrdinary = false): Mark | undefined {
     const rules = pass.rulesFor(path, this.#view.rules);
     const named = this.#named(path);
     const ask = (kind: 'read' | 'write' | 'delete') =>

@@ -5,7 +5,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import type { Coarse } from '../sandbox/coarse-masks.ts';
+import type { CoarseMask } from '../sandbox/coarse-masks.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { socketsIn } from './directory.ts';
 import type { PathView } from './job.ts';
@@ -33,7 +33,7 @@ export class WorkspaceIndex implements AsyncDisposable {
   readonly #powers: Powers;
   readonly #views = new Map<string, Known>();
   #newestView: string | undefined;
-  #coarse: readonly Coarse[] = [];
+  #coarse: readonly CoarseMask[] = [];
   /** Monotonic time in ms of the last question, for reaping. */
   usedAt: number;
 
@@ -52,7 +52,7 @@ export class WorkspaceIndex implements AsyncDisposable {
   }
 
   /** Directories that the last masks hide more coarsely than the policy says. */
-  get coarse(): readonly Coarse[] {
+  get coarse(): readonly CoarseMask[] {
     return this.#coarse;
   }
 

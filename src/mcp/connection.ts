@@ -12,11 +12,18 @@ import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
-import { choiceOf, folderOf, OPEN_METHOD, type Opening, PLAIN_OPENING, parseOpening } from './opening-options.ts';
+import {
+  choiceOf,
+  folderOf,
+  OPEN_METHOD,
+  type OpeningOptions,
+  PLAIN_OPENING,
+  parseOpening,
+} from './opening-options.ts';
 import { toForm, toResolution } from './question.ts';
 import { asksByForm, createServer, type ServedClient, type ServerParts } from './server.ts';
 import { McpSession, type McpSessionParts } from './session.ts';
-import { type Caller, named, type SharedSessions } from './shared-sessions.ts';
+import { type HttpCaller, named, type SharedSessions } from './shared-sessions.ts';
 import { SocketTransport } from './socket-transport.ts';
 import { partOf } from './tools.ts';
 
@@ -41,10 +48,10 @@ interface Capabilities {
 
 export class McpConnection {
   readonly #parts: ConnectionParts;
-  readonly #caller: Caller;
+  readonly #caller: HttpCaller;
   readonly #wire: SocketTransport;
   readonly #handle: StdioServerHandle;
-  #opening: Opening = PLAIN_OPENING;
+  #opening: OpeningOptions = PLAIN_OPENING;
   /** Why requests of this connection can't be served. */
   #refusal: RpcError | undefined;
   #server: Server | undefined;
@@ -53,7 +60,7 @@ export class McpConnection {
   /** Whether the client may receive notifications now. */
   #isReady = false;
 
-  constructor(socket: Socket, caller: Caller, parts: ConnectionParts) {
+  constructor(socket: Socket, caller: HttpCaller, parts: ConnectionParts) {
     this.#parts = parts;
     this.#caller = caller;
     const { limits, powers, budget, turns } = parts;
@@ -207,4 +214,4 @@ export class McpConnection {
 const ROOTS_MAX = 16;
 
 /** Whether the client's roots may determine the workspace. */
-const isUnsaid = ({ workspace }: Opening): boolean => workspace === undefined;
+const isUnsaid = ({ workspace }: OpeningOptions): boolean => workspace === undefined;

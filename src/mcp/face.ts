@@ -9,7 +9,7 @@ import { WaitingRoom } from '../transport/waiting-room.ts';
 import { McpConnection } from './connection.ts';
 import type { HttpListener } from './http.ts';
 import type { McpSessionParts } from './session.ts';
-import { type Caller, SharedSessions } from './shared-sessions.ts';
+import { type HttpCaller, SharedSessions } from './shared-sessions.ts';
 import { ToolLists } from './tools.ts';
 
 export interface FaceParts extends McpSessionParts {
@@ -38,7 +38,7 @@ export class McpFace {
   }
 
   /** Accepts a connection; if there are too many, answers with an error and closes. */
-  accept(socket: Socket, caller: Caller): void {
+  accept(socket: Socket, caller: HttpCaller): void {
     const { mcpConnectionsMax } = this.#parts.limits;
     if (this.#connections.size >= mcpConnectionsMax) {
       const error = new RpcError('OVERLOADED', `${mcpConnectionsMax} MCP clients are connected; end some`).toWire();

@@ -21,7 +21,7 @@ import { ConnectionShares } from '../session/connections/shares.ts';
 import { bearerOf, isLoopback, isOwnHost, isOwnOrigin, pathOf } from '../transport/loopback.ts';
 import type { Listener } from '../transport/transport.ts';
 import { WaitingRoom } from '../transport/waiting-room.ts';
-import { choiceOf, type Opening, parseOpening } from './opening-options.ts';
+import { choiceOf, type OpeningOptions, parseOpening } from './opening-options.ts';
 import { createServer as createMcpServer, type ServerParts } from './server.ts';
 import type { SharedSessions } from './shared-sessions.ts';
 
@@ -81,7 +81,7 @@ export async function listenHttp(
     void receive(request, response, { ...parts, admit, port: bound.port }).then(
       ({ auth, body }) => answer(Object.assign(request, { auth }) as Parameters<typeof answer>[0], response, body),
       (error: unknown) =>
-        refuse(response, error instanceof Refusal ? error : new Refusal(400, (error as Error).message)),
+        refuse(response, error instanceof HttpRefusal ? error : new HttpRefusal(400, (error as Error).message)),
     );
   });
   const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
@@ -114,7 +114,7 @@ function mayBegin(underWay: Map<Socket, number>, response: ServerResponse, { mcp
 }
 
 /** An HTTP status and message for a client that is not served. */
-class Refusal extends Error {
+class HttpRefusal extends Error {
   readonly status: number;
   readonly headers: Record<string, string>;
 
@@ -125,7 +125,7 @@ class Refusal extends Error {
   }
 }
 
-interface Received {
+interface AuthenticatedBody {
   readonly auth: AuthInfo;
   readonly body: unknown;
 }
@@ -136,29 +136,33 @@ interface ReceiveParts extends Pick<HttpParts, 'limits' | 'identify' | 'budget'>
   admit(request: IncomingMessage, identity: Identity): void;
 }
 
-/** Authenticates a request and reads its body. Throws Refusal, and RpcError for a body that is no message. */
+/** Authenticates a request and reads its body. Throws HttpRefusal, and RpcError for a body that is no message. */
 async function receive(
   request: IncomingMessage,
   response: ServerResponse,
   { port, limits, identify, budget, admit }: ReceiveParts,
-): Promise<Received> {
+): Promise<AuthenticatedBody> {
   const { headers, method } = request;
   if (!isOwnHost(headers.host, port) || !isOwnOrigin(headers.origin, port))
-    throw new Refusal(
+    throw new HttpRefusal(
       403,
       'this host or origin is not served: requests must come from this machine, and not from a page of another host',
     );
-  if (pathOf(request) !== PATH) throw new Refusal(404, `there is nothing here; MCP is at ${PATH}`);
+  if (pathOf(request) !== PATH) throw new HttpRefusal(404, `there is nothing here; MCP is at ${PATH}`);
   const token = bearerOf(request);
   const identity = token === undefined ? undefined : identify(token);
   if (!token || !identity)
-    throw new Refusal(401, 'a token is needed, as Authorization: Bearer; agent.token in the state directory has one', {
-      'www-authenticate': `Bearer realm="ringfence"${token === undefined ? '' : ', error="invalid_token"'}`,
-    });
+    throw new HttpRefusal(
+      401,
+      'a token is needed, as Authorization: Bearer; agent.token in the state directory has one',
+      {
+        'www-authenticate': `Bearer realm="ringfence"${token === undefined ? '' : ', error="invalid_token"'}`,
+      },
+    );
   try {
     admit(request, identity);
   } catch (error) {
-    throw new Refusal(503, (error as Error).message, { connection: 'close' });
+    throw new HttpRefusal(503, (error as Error).message, { connection: 'close' });
   }
   const auth = { token, clientId: identity.principal, scopes: [], extra: { identity } };
   const isMessage = method === 'POST' && isJsonContentType(headers['content-type']);
@@ -169,7 +173,7 @@ async function receive(
 }
 
 /**
- * Reads a body; its bytes count until the request is answered. Throws Refusal if the body is too long, or too large together with all
+ * Reads a body; its bytes count until the request is answered. Throws HttpRefusal if the body is too long, or too large together with all
  * pending requests.
  */
 async function bodyOf(
@@ -184,12 +188,12 @@ async function bodyOf(
     budget.bytes -= length;
   });
   for await (const piece of request as AsyncIterable<Buffer>) {
-    if (response.closed) throw new Refusal(400, 'the client is gone');
+    if (response.closed) throw new HttpRefusal(400, 'the client is gone');
     length += piece.length;
     budget.bytes += piece.length;
-    if (length > max) throw new Refusal(413, `a body over the bound of ${max} bytes`, { connection: 'close' });
+    if (length > max) throw new HttpRefusal(413, `a body over the bound of ${max} bytes`, { connection: 'close' });
     if (budget.bytes > requestBytesMax)
-      throw new Refusal(503, `requests under way of all connections hold over ${requestBytesMax} bytes`, {
+      throw new HttpRefusal(503, `requests under way of all connections hold over ${requestBytesMax} bytes`, {
         connection: 'close',
       });
     pieces.push(piece);
@@ -197,7 +201,7 @@ async function bodyOf(
   return Buffer.concat(pieces);
 }
 
-function refuse(response: ServerResponse, { status, message, headers }: Refusal): void {
+function refuse(response: ServerResponse, { status, message, headers }: HttpRefusal): void {
   const code = status === 400 ? -32700 : -32_000;
   const body = JSON.stringify({ jsonrpc: '2.0', id: null, error: { code, message } });
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
@@ -231,7 +235,7 @@ function once<T>(make: () => T): () => T {
 }
 
 /** Parses `?workspace=/abs&tools=a,b&readOnly=true&policy=name`. Throws RpcError INVALID_PARAMS. */
-function openingOf(query: URLSearchParams): Opening {
+function openingOf(query: URLSearchParams): OpeningOptions {
   const { tools, readOnly, ...others } = Object.fromEntries(query);
   if (readOnly !== undefined && readOnly !== 'true' && readOnly !== 'false')
     throw new RpcError('INVALID_PARAMS', `readOnly is true or false, not ${readOnly.slice(0, 32)}`);

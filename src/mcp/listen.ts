@@ -7,7 +7,7 @@ import { peerCredentials } from '../transport/peer-credentials.ts';
 import type { Listener } from '../transport/transport.ts';
 import { listenSocket } from '../transport/unix-socket.ts';
 import type { FaceParts, McpFace } from './face.ts';
-import type { Caller } from './shared-sessions.ts';
+import type { HttpCaller } from './shared-sessions.ts';
 
 export interface ListenParts extends FaceParts {
   readonly socket: string;
@@ -57,7 +57,7 @@ export async function listenMcp(parts: ListenParts, add: (listener: Listener) =>
  * so only their clients may report a person's answer. Other users' clients may not, and neither may a process that the kernel does not
  * identify.
  */
-export function callerOf(socket: Socket): Caller {
+export function callerOf(socket: Socket): HttpCaller {
   const credentials = peerCredentials(socket);
   const trusted = [process.getuid?.(), 0];
   const mayAnswer = credentials !== undefined && trusted.includes(credentials.uid);

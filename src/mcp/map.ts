@@ -14,7 +14,7 @@ import { errorText } from '../protocol/result-text.ts';
 import { type ProvidedData, providedData } from '../providers/messages.ts';
 import { parseJson } from '../text/json.ts';
 
-type Block = CallToolResult['content'][number];
+type McpContentBlock = CallToolResult['content'][number];
 
 export interface MapParts {
   readonly limits: Limits;
@@ -27,7 +27,7 @@ export interface MapParts {
 export const uriOf = (ref: string): string => `ringfence://result/${ref}`;
 
 export function toCallResult(result: ToolResult, parts: MapParts): CallToolResult {
-  const body = new Body(parts, parts.limits.mcpTextBytesMax);
+  const body = new ResultContent(parts, parts.limits.mcpTextBytesMax);
   addResult(body, result);
   const { metadata, callId } = result;
   const { durationMs, tier, cached, undo } = metadata;
@@ -47,7 +47,7 @@ export function toBatchResult(
   result: BatchResult | BatchEstimate,
   parts: MapParts,
 ): CallToolResult {
-  const body = new Body(parts, parts.limits.mcpTextBytesMax);
+  const body = new ResultContent(parts, parts.limits.mcpTextBytesMax);
   if (!('results' in result)) return { content: [{ type: 'text', text: toJson(result) }] };
   const { success, metadata, error, results } = result;
   const { totalCalls, successCount, failureCount, skippedCount, durationMs } = metadata;
@@ -55,7 +55,7 @@ export function toBatchResult(
   if (error) body.add(errorText(error));
   for (const [at, it] of error ? [] : results.entries()) {
     // Results share the remaining room, so what one does not need is left for the next.
-    const share = new Body(parts, Math.floor(body.left / (results.length - at)));
+    const share = new ResultContent(parts, Math.floor(body.left / (results.length - at)));
     share.add(`## ${calls[at]?.id}: ${it.tool} ${it.success ? 'ok' : 'failed'}`);
     addResult(share, it);
     body.take(share);
@@ -71,7 +71,7 @@ export function toProtocolError({ code, message, data }: RpcError): ProtocolErro
   return new ProtocolError(RPC_CODES[code], message, { code, ...data });
 }
 
-function addResult(body: Body, result: ToolResult): void {
+function addResult(body: ResultContent, result: ToolResult): void {
   const provided = result.success ? providedIn(result.data) : undefined;
   if (provided) for (const it of provided.content) body.addProvided(it);
   else if (result.success) for (const text of modelTexts(result.tool, result.data)) body.add(text);
@@ -122,8 +122,8 @@ function isSame(text: string, structured: object): boolean {
 }
 
 /** The content of one result within its bounds. */
-class Body {
-  readonly blocks: Block[] = [];
+class ResultContent {
+  readonly blocks: McpContentBlock[] = [];
   readonly #parts: MapParts;
   #left: number;
   #mediaLeft: number;
@@ -181,18 +181,18 @@ class Body {
   }
 
   /** Adds the content of another body. */
-  take({ blocks }: Body): void {
+  take({ blocks }: ResultContent): void {
     this.blocks.push(...blocks);
     for (const it of blocks) if (it.type === 'text') this.#left -= Buffer.byteLength(it.text);
   }
 
-  #pushWhole(block: Block, bytes: number): void {
+  #pushWhole(block: McpContentBlock, bytes: number): void {
     this.blocks.push(block);
     this.#left -= bytes;
   }
 
   /** Adds a picture or sound. These have a bound of their own, since a model does not read them as text. */
-  #pushMedia(block: Block, data: string): void {
+  #pushMedia(block: McpContentBlock, data: string): void {
     this.#mediaLeft -= data.length;
     if (this.#mediaLeft >= 0) this.blocks.push(block);
     else

@@ -19,25 +19,25 @@ const openingSchema = z.strictObject({
   readOnly: z.boolean().default(false),
   policy: z.string().min(1).max(128).optional(),
 });
-export type Opening = z.output<typeof openingSchema>;
+export type OpeningOptions = z.output<typeof openingSchema>;
 
-export const PLAIN_OPENING: Opening = openingSchema.parse({}, { jitless: true });
+export const PLAIN_OPENING: OpeningOptions = openingSchema.parse({}, { jitless: true });
 
 /** Validates the options. Throws RpcError INVALID_PARAMS. */
-export function parseOpening(raw: unknown): Opening {
+export function parseOpening(raw: unknown): OpeningOptions {
   const parsed = openingSchema.safeParse(raw ?? {});
   if (parsed.success) return parsed.data;
   throw new RpcError('INVALID_PARAMS', `the parameters of the client are not valid: ${z.prettifyError(parsed.error)}`);
 }
 
-export const choiceOf = ({ tools, readOnly }: Opening): ToolChoice => ({ tools, readOnly });
+export const choiceOf = ({ tools, readOnly }: OpeningOptions): ToolChoice => ({ tools, readOnly });
 
 /**
  * The workspace folder: the named one, otherwise the first candidate inside a workspace of the daemon. Undefined, meaning the daemon's
  * first workspace, if there are no candidates. Throws RpcError FORBIDDEN if none is allowed.
  */
 export function folderOf(
-  { workspace, project, cwd }: Opening,
+  { workspace, project, cwd }: OpeningOptions,
   roots: readonly string[],
   resolve: (folder: string) => { workspace: string },
 ): string | undefined {

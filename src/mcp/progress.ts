@@ -5,7 +5,7 @@ import type { Powers, Timer } from '../powers.ts';
 
 const MESSAGE_CHARS = 200;
 
-export class Progress implements Disposable {
+export class ProgressReporter implements Disposable {
   readonly #send: (progress: number, message: string) => void;
   readonly #limits: Limits;
   readonly #powers: Powers;

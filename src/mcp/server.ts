@@ -17,7 +17,7 @@ import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { type MapParts, toBatchResult, toCallResult, toErrorResult, toProtocolError } from './map.ts';
-import { Progress } from './progress.ts';
+import { ProgressReporter } from './progress.ts';
 import { toForm, toResolution } from './question.ts';
 import { RESULT_TEMPLATE, readResource } from './resources.ts';
 import type { McpSession } from './session.ts';
@@ -46,7 +46,7 @@ export interface ServedClient {
 }
 
 /** The state that comes back with the answer to a question. */
-interface AskedBefore {
+interface RequestState {
   readonly approvalId: string;
   /** Digest of the call that the question was about. */
   readonly digest: string;
@@ -69,7 +69,7 @@ const APPROVAL = 'approval';
 
 export function createServer(client: ServedClient, parts: ServerParts): Server {
   const { version, stateKey, limits } = parts;
-  const codec = createRequestStateCodec<AskedBefore>({
+  const codec = createRequestStateCodec<RequestState>({
     key: stateKey,
     ttlSeconds: Math.ceil(STATE_TTL_MS / 1000),
     bind: ({ mcpReq }) => `${mcpReq.method}\0${client.principal}`,
@@ -125,16 +125,16 @@ const STATE_TTL_MS = 600_000;
 
 interface ToolRequest {
   readonly client: ServedClient;
-  readonly codec: RequestStateCodec<AskedBefore>;
+  readonly codec: RequestStateCodec<RequestState>;
   readonly context: ServerContext;
   readonly session: McpSession;
   readonly map: MapParts;
 }
 
-type Asked = { readonly name: string; readonly arguments?: Record<string, unknown> | undefined };
+type RequestedCall = { readonly name: string; readonly arguments?: Record<string, unknown> | undefined };
 
 async function callTool(
-  asked: Asked,
+  asked: RequestedCall,
   request: ToolRequest,
   parts: ServerParts,
 ): Promise<CallToolResult | InputRequiredResult> {
@@ -162,7 +162,7 @@ async function callTool(
 async function callBatch(
   input: unknown,
   { context, session, map }: ToolRequest,
-  progress: Progress | undefined,
+  progress: ProgressReporter | undefined,
 ): Promise<CallToolResult> {
   const parsed = batchInput.safeParse(input ?? {});
   if (!parsed.success) {
@@ -184,9 +184,9 @@ async function callBatch(
 }
 
 /** Takes an answer that came with a repeated call. State signed for another call is ignored. */
-function takeAnswer(asked: Asked, { client, context, session }: ToolRequest): void {
+function takeAnswer(asked: RequestedCall, { client, context, session }: ToolRequest): void {
   if (client.era === 'legacy' || !client.mayAnswer) return;
-  const before = context.mcpReq.requestState<AskedBefore>();
+  const before = context.mcpReq.requestState<RequestState>();
   const answer = inputResponse(context.mcpReq.inputResponses, APPROVAL);
   if (!before || before.digest !== digestOf(asked, session) || answer.kind !== 'elicit') return;
   const approval = session.approval(before.approvalId);
@@ -215,7 +215,7 @@ function pendingOf(result: ToolResult): string | undefined {
   return details?.pending === true ? (details.approvalId as string) : undefined;
 }
 
-function progressOf({ mcpReq }: ServerContext, { limits, powers }: ServerParts): Progress | undefined {
+function progressOf({ mcpReq }: ServerContext, { limits, powers }: ServerParts): ProgressReporter | undefined {
   const progressToken = mcpReq._meta?.progressToken;
   if (progressToken === undefined) return undefined;
   const send = (progress: number, message: string) =>
@@ -223,8 +223,8 @@ function progressOf({ mcpReq }: ServerContext, { limits, powers }: ServerParts):
     void mcpReq
       .notify({ method: 'notifications/progress', params: { progressToken, progress, message } })
       .catch(() => {});
-  return new Progress(send, limits, powers);
+  return new ProgressReporter(send, limits, powers);
 }
 
-const digestOf = ({ name, arguments: input = {} }: Asked, { session }: McpSession): string =>
+const digestOf = ({ name, arguments: input = {} }: RequestedCall, { session }: McpSession): string =>
   hash('sha256', JSON.stringify([session.options.workspace, name, input]), 'base64');

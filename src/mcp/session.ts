@@ -3,19 +3,19 @@ import type { BatchEstimate, BatchResult, CallState, ToolResult } from '../call.
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import type { Audience } from '../session/client-link.ts';
+import type { NoticeReceiver } from '../session/client-link.ts';
 import type { LocalOpening, LocalSession, ResultPage } from '../session/local-sessions.ts';
 import type { Session } from '../session/session.ts';
 import { parked } from '../store/approvals/answers.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
-import type { Progress } from './progress.ts';
+import type { ProgressReporter } from './progress.ts';
 
 type Call = Parameters<LocalOpening['onUpdate']>[0];
 
 export interface McpSessionParts {
   readonly limits: Limits;
   readonly powers: Powers;
-  openSession(opening: LocalOpening, audience: Audience): LocalSession;
+  openSession(opening: LocalOpening, audience: NoticeReceiver): LocalSession;
 }
 
 export interface McpSessionOptions extends Omit<LocalOpening, 'onUpdate'> {
@@ -34,17 +34,17 @@ export interface McpSessionOptions extends Omit<LocalOpening, 'onUpdate'> {
 export interface CallControl {
   /** Aborted when the client cancels the call or is gone. */
   readonly signal: AbortSignal;
-  readonly progress?: Progress | undefined;
+  readonly progress?: ProgressReporter | undefined;
   /** Whether the call ends as soon as a person must be asked, leaving its question open. */
   readonly parks?: boolean;
 }
 
-export class McpSession implements Audience {
+export class McpSession implements NoticeReceiver {
   readonly #options: McpSessionOptions;
   readonly #parts: McpSessionParts;
   readonly #local: LocalSession;
   /** Progress by call or batch id. */
-  readonly #progress = new Map<string, Progress>();
+  readonly #progress = new Map<string, ProgressReporter>();
   readonly #parking = new Set<string>();
   /** Timers that end waiting calls, by call id. */
   readonly #waiting = new Map<string, Timer>();

@@ -3,13 +3,13 @@ import type { ServerContext } from '@modelcontextprotocol/server';
 import { RpcError } from '../errors.ts';
 import type { Timer } from '../powers.ts';
 import type { Identity } from '../session/authenticate.ts';
-import { choiceOf, folderOf, type Opening } from './opening-options.ts';
+import { choiceOf, folderOf, type OpeningOptions } from './opening-options.ts';
 import { clientOf, saysItAsks } from './server.ts';
 import { McpSession, type McpSessionOptions, type McpSessionParts } from './session.ts';
 import { partOf } from './tools.ts';
 
 /** The caller that connected or presented a token. */
-export interface Caller {
+export interface HttpCaller {
   readonly identity: Identity;
   /** User id of the process, if the kernel tells. */
   readonly uid: number | undefined;
@@ -19,8 +19,8 @@ export interface Caller {
 
 /** A request that needs a session. */
 export interface SessionOptions {
-  readonly opening: Opening;
-  readonly caller: Caller;
+  readonly opening: OpeningOptions;
+  readonly caller: HttpCaller;
   readonly context: ServerContext;
 }
 
@@ -30,9 +30,9 @@ export interface SharedParts extends McpSessionParts {
 }
 
 /** The properties that identify a session. */
-type Wanted = Pick<McpSessionOptions, 'identity' | 'uid' | 'asks' | 'client' | 'policy' | 'workspace'>;
+type SessionIdentity = Pick<McpSessionOptions, 'identity' | 'uid' | 'asks' | 'client' | 'policy' | 'workspace'>;
 
-interface Pooled {
+interface PooledSession {
   readonly principal: string;
   readonly session: McpSession;
   users: number;
@@ -43,7 +43,7 @@ interface Pooled {
 export class SharedSessions {
   readonly #parts: SharedParts;
   /** Sessions by key; the least recently used first. */
-  readonly #all = new Map<string, Pooled>();
+  readonly #all = new Map<string, PooledSession>();
 
   constructor(parts: SharedParts) {
     this.#parts = parts;
@@ -53,7 +53,7 @@ export class SharedSessions {
   async use<T>(wanting: SessionOptions, work: (session: McpSession) => Promise<T>): Promise<T> {
     const { opening, caller, context } = wanting;
     const { identity, uid, mayAnswer } = caller;
-    const wanted: Wanted = {
+    const wanted: SessionIdentity = {
       identity,
       uid,
       asks: mayAnswer && saysItAsks(context),
@@ -82,7 +82,7 @@ export class SharedSessions {
     await Promise.all(all.map(({ session }) => session.end(reason)));
   }
 
-  #open(key: string, wanted: Wanted, { opening }: SessionOptions): Pooled {
+  #open(key: string, wanted: SessionIdentity, { opening }: SessionOptions): PooledSession {
     const { principal } = wanted.identity;
     this.#makeRoom(principal);
     const onClosed = () => {
@@ -92,12 +92,12 @@ export class SharedSessions {
     // A client that does not read must not delay the others of the session; its pending requests are bounded.
     const options = { ...wanted, has: partOf(choiceOf(opening)), congested: () => false, onClosed };
     const session = new McpSession(options, this.#parts);
-    const pooled: Pooled = { principal, session, users: 0 };
+    const pooled: PooledSession = { principal, session, users: 0 };
     this.#all.set(key, pooled);
     return pooled;
   }
 
-  #rest(key: string, pooled: Pooled): void {
+  #rest(key: string, pooled: PooledSession): void {
     this.#all.delete(key);
     this.#all.set(key, pooled);
     pooled.idle = this.#parts.powers.after(this.#parts.limits.mcpSessionIdleMs, () => this.#drop(key, pooled));
@@ -119,7 +119,7 @@ export class SharedSessions {
     this.#drop(...unused);
   }
 
-  #drop(key: string, { idle, session }: Pooled): void {
+  #drop(key: string, { idle, session }: PooledSession): void {
     idle?.cancel();
     this.#all.delete(key);
     void session.end('nobody used it');

@@ -12,7 +12,7 @@ import type { RequestBudget } from '../protocol/peer.ts';
 import { ServingTurns } from '../protocol/serving-turns.ts';
 
 type Id = string | number;
-type Plain = Record<string, unknown>;
+type JsonObject = Record<string, unknown>;
 
 export interface SocketTransportOptions {
   readonly limits: Limits;
@@ -22,7 +22,7 @@ export interface SocketTransportOptions {
   /** Shared by all connections; belongs to this one alone when absent. */
   readonly turns?: ServingTurns;
   /** Sees each message before the SDK does; returns whether it handled the message. Errors that it throws answer the request. */
-  intercept?(message: Plain, isFirst: boolean): boolean;
+  intercept?(message: JsonObject, isFirst: boolean): boolean;
   /** Called when the other side reads again after congestion. */
   onDrain?(): void;
   /** Called when the connection has ended. */
@@ -95,7 +95,7 @@ export class SocketTransport implements Transport {
   /** Sends a message; notifications are dropped while the other side reads too slowly. An answer that is too long becomes an error. */
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return;
-    const { id, method } = message as Plain;
+    const { id, method } = message as JsonObject;
     if (method === undefined) this.#requestOver(id as Id);
     else if (id === undefined && this.congested) return;
     const max = this.#options.limits.mcpMessageBytesMax;
@@ -216,7 +216,7 @@ export class SocketTransport implements Transport {
   #take(line: Buffer): void {
     let id: Id | null = null;
     try {
-      const message = decodeJson(line, this.#options.limits) as Plain;
+      const message = decodeJson(line, this.#options.limits) as JsonObject;
       id = idOf(message);
       const isFirst = this.#isFirst;
       this.#isFirst = false;
@@ -312,16 +312,16 @@ export class SocketTransport implements Transport {
 const MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params']);
 
 /** Whether the message has only members that `idOf` checks, so that the SDK need not check it again. */
-function isPlainRequest(message: Plain): boolean {
+function isPlainRequest(message: JsonObject): boolean {
   for (const name in message) if (!MEMBERS.has(name)) return false;
-  return (message.params as Plain | undefined)?._meta === undefined;
+  return (message.params as JsonObject | undefined)?._meta === undefined;
 }
 
 /** The id of a request; null for a notification. Throws INVALID_REQUEST for anything but JSON-RPC 2.0. */
 function idOf(message: unknown): Id | null {
   if (Array.isArray(message)) throw new RpcError('INVALID_REQUEST', 'messages come one a line, not as an array');
   if (typeof message !== 'object' || message === null) throw new RpcError('INVALID_REQUEST', 'a message is an object');
-  const { jsonrpc, id, method, params } = message as Plain;
+  const { jsonrpc, id, method, params } = message as JsonObject;
   if (id !== undefined && typeof id !== 'string' && !Number.isSafeInteger(id))
     throw new RpcError('INVALID_REQUEST', 'id is a string or an integer');
   if (jsonrpc !== '2.0') throw new RpcError('INVALID_REQUEST', 'jsonrpc is "2.0"');

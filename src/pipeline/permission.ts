@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { ToolError } from '../errors.ts';
-import { type Decided, decide, layersOf } from '../policy/decide.ts';
+import { decide, layersOf, type PolicyDecision } from '../policy/decide.ts';
 import { isOrdinary, type SettingsBounds } from '../policy/ordinary-paths.ts';
-import type { ParsedCommand, Question } from '../policy/question.ts';
+import type { ParsedCommand, PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { CommandContext } from '../policy/shell/command.ts';
 import { parseCommand } from '../policy/shell/command.ts';
@@ -66,7 +66,7 @@ function take({ input, question, decided }: Judged, call: Call): void {
 }
 
 /** The call as a question to the policy; its programs are looked up now. */
-export function questionOf(call: Call, parts: PermissionParts): Question {
+export function questionOf(call: Call, parts: PermissionParts): PolicyQuestion {
   const { tool, input } = checkedOf(call);
   const { principal, sessionId: session, workspace, root } = call;
   return toQuestion(tool, input, { asker: { principal, session, workspace, root }, parts });
@@ -87,7 +87,7 @@ export function toQuestion(
   tool: Tool,
   input: unknown,
   { asker, parts }: { asker: Asker; parts: PermissionParts },
-): Question {
+): PolicyQuestion {
   const { workspace, root } = asker;
   const line = tool.commandOf?.(input as never);
   const effects = tool
@@ -154,7 +154,11 @@ function assertEnvironment(policy: Policy, env: Readonly<Record<string, string>>
 }
 
 /** Decides like `decide` and also denies variables that no caller may set; for questions without a call. */
-export function decideWhole(policy: Policy, question: Question, env: Readonly<Record<string, string>> = {}): Decided {
+export function decideWhole(
+  policy: Policy,
+  question: PolicyQuestion,
+  env: Readonly<Record<string, string>> = {},
+): PolicyDecision {
   const decided = decide(policy, question);
   const refusal = refusedVariables(policy, env);
   if (!refusal) return decided;

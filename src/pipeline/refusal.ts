@@ -1,12 +1,12 @@
 /** Makes the error of a call that the policy denies: the denied part of the call, the rule, and what to ask for. */
 import { ToolError } from '../errors.ts';
-import { type Decided, decide } from '../policy/decide.ts';
+import { decide, type PolicyDecision } from '../policy/decide.ts';
 import { suggest } from '../policy/explain.ts';
-import type { Question } from '../policy/question.ts';
+import type { PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 
 /** The error of a denied call; `decided` is the policy's decision on `question`. */
-export function refusalOf(policy: Policy, decided: Decided, question: Question): ToolError {
+export function refusalOf(policy: Policy, decided: PolicyDecision, question: PolicyQuestion): ToolError {
   const { by, unknown } = decided;
   const { code = 'POLICY_DENIED', id, reason, source } = by;
   const target = refusedOf(policy, decided, question) ?? question.tool;
@@ -22,10 +22,10 @@ export function refusalOf(policy: Policy, decided: Decided, question: Question):
 }
 
 /** The part of the call that the rule denies: the one of several files or commands that matches. */
-function refusedOf(policy: Policy, { by }: Decided, question: Question): string | undefined {
+function refusedOf(policy: Policy, { by }: PolicyDecision, question: PolicyQuestion): string | undefined {
   const { effects, command } = question;
   if (!command && effects.length === 1) return effects[0]?.target;
-  const isRefused = (part: Partial<Question>): boolean => {
+  const isRefused = (part: Partial<PolicyQuestion>): boolean => {
     const alone = decide(policy, { ...question, ...part }).by;
     return alone.id === by.id && alone.source === by.source;
   };

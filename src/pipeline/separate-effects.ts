@@ -6,8 +6,8 @@
  */
 import type { Denial } from '../call.ts';
 import type { ToolError } from '../errors.ts';
-import { type Decided, decide } from '../policy/decide.ts';
-import type { Question } from '../policy/question.ts';
+import { decide, type PolicyDecision } from '../policy/decide.ts';
+import type { PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import { heldBytes } from '../text/held-bytes.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -18,8 +18,8 @@ import { type Call, checkedOf, type Handler } from './stage.ts';
 /** A call as the policy judged it. */
 export interface Judged {
   readonly input: unknown;
-  readonly question: Question;
-  readonly decided: Decided;
+  readonly question: PolicyQuestion;
+  readonly decided: PolicyDecision;
 }
 
 interface DeniedEffect {
@@ -81,7 +81,11 @@ export async function withoutDenied(
   }
 }
 
-function denialOf({ kind, target }: Question['effects'][number], { by }: Decided, { extras }: ToolError): Denial {
+function denialOf(
+  { kind, target }: PolicyQuestion['effects'][number],
+  { by }: PolicyDecision,
+  { extras }: ToolError,
+): Denial {
   return {
     kind: kind === 'write' || kind === 'delete' ? 'write' : 'read',
     target: target.slice(0, TARGET_CHARS_MAX),

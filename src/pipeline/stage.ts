@@ -1,7 +1,7 @@
 /** The call that passes through the pipeline; each stage may read its facts and add to them. */
 import type { CallOptions, CallState, Decision, Effect, Tier, ToolResult } from '../call.ts';
-import type { Decided } from '../policy/decide.ts';
-import type { Question } from '../policy/question.ts';
+import type { PolicyDecision } from '../policy/decide.ts';
+import type { PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Preview, Tool } from '../tools/tool.ts';
 import type { Outcome } from './outcome.ts';
@@ -69,8 +69,8 @@ export interface Call {
   onStart?: () => void;
 
   checked?: Checked;
-  question?: Question;
-  decided?: Decided;
+  question?: PolicyQuestion;
+  decided?: PolicyDecision;
   decision?: Decision;
   rule?: string;
   /** Whether the cost passes the soft limit, so that a person is asked. */

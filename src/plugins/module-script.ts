@@ -27,7 +27,7 @@ export function toScript(module: string, path: string): Script {
     .parse(text)
     .root()
     .children()
-    .flatMap((node): Edit[] => {
+    .flatMap((node): SourceEdit[] => {
       if (node.kind() === 'import_statement') return [replaced(node, importStatement(node, importOf))];
       if (node.kind() === 'export_statement') return exportStatement(node, { exported, importOf, path });
       return [];
@@ -45,14 +45,14 @@ export function toScript(module: string, path: string): Script {
   return { script, imports };
 }
 
-interface Edit {
+interface SourceEdit {
   readonly from: number;
   readonly to: number;
   readonly by: string;
 }
 
 /** An edit that keeps the number of lines. */
-function replaced(node: SgNode, by: string): Edit {
+function replaced(node: SgNode, by: string): SourceEdit {
   const { start, end } = node.range();
   return { from: start.index, to: end.index, by: by + '\n'.repeat(end.line - start.line) };
 }
@@ -93,7 +93,7 @@ const specifiersOf = (list: SgNode): [name: string, other: string][] =>
 /** The text of a name, which may be written as a string. */
 const nameOf = (node: SgNode | null): string => (node?.kind() === 'string' ? node.text().slice(1, -1) : textOf(node));
 
-interface Exporting {
+interface ExportContext {
   readonly exported: [name: string, local: string][];
   readonly importOf: ImportOf;
   readonly path: string;
@@ -101,7 +101,7 @@ interface Exporting {
 
 const DEFAULT = '$default';
 
-function exportStatement(node: SgNode, { exported, importOf, path }: Exporting): Edit[] {
+function exportStatement(node: SgNode, { exported, importOf, path }: ExportContext): SourceEdit[] {
   const refuse = (what: string) =>
     new SyntaxError(`${what} has no form in a compartment (${path}:${node.range().start.line + 1})`);
   const children = node.children();
@@ -128,7 +128,7 @@ function exportStatement(node: SgNode, { exported, importOf, path }: Exporting):
   const end = what.range().start.index;
   const lines = what.range().start.line - node.range().start.line;
   // A comment over several lines may separate the two.
-  const blank = (by = ''): Edit => ({
+  const blank = (by = ''): SourceEdit => ({
     from: start,
     to: end,
     by: lines === 0 ? by.padEnd(end - start) : `${by}${'\n'.repeat(lines)}${' '.repeat(what.range().start.column)}`,

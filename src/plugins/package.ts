@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Limits } from '../limits.ts';
 import { FileRefusal, readBelow } from '../policy/file.ts';
 import { PolicyError } from '../policy/policy-error.ts';
-import { firstOf, type Positioned, readYaml, shown } from '../policy/positioned-yaml.ts';
+import { firstOf, type PositionedYaml, readYaml, shown } from '../policy/positioned-yaml.ts';
 import { MANIFEST, type Manifest, manifestSchema } from './manifest.ts';
 
 /** A plugin was refused; each problem begins with its position. */
@@ -102,7 +102,7 @@ function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): 
   return Object.fromEntries(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function yamlOf(text: string, limits: Limits): Positioned {
+function yamlOf(text: string, limits: Limits): PositionedYaml {
   try {
     return readYaml(text, MANIFEST, limits);
   } catch (error) {
@@ -111,19 +111,19 @@ function yamlOf(text: string, limits: Limits): Positioned {
   }
 }
 
-interface Issue {
+interface ManifestIssue {
   readonly code?: string;
   readonly path: PropertyKey[];
   readonly message: string;
   readonly keys?: string[];
   /** For a union: the issues of each alternative. */
-  readonly errors?: Issue[][];
+  readonly errors?: ManifestIssue[][];
   /** For a key: its issues. */
-  readonly issues?: Issue[];
+  readonly issues?: ManifestIssue[];
 }
 
 /** Problems as `file:line:col: key: what`; for a union those of the alternative that was most likely meant. */
-function complain(issue: Issue, where: Positioned, above: readonly PropertyKey[] = []): string[] {
+function complain(issue: ManifestIssue, where: PositionedYaml, above: readonly PropertyKey[] = []): string[] {
   const path = [...above, ...issue.path];
   if (issue.code === 'unrecognized_keys')
     return (issue.keys ?? []).map(

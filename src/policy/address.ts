@@ -28,14 +28,14 @@ const wordsOf = (text: string): bigint[] => (text === '' ? [] : text.split(':').
 const fromIPv4 = (text: string): bigint => text.split('.').reduce((sum, part) => (sum << 8n) | BigInt(part), 0n);
 
 /** A CIDR block. */
-export interface Block {
+export interface AddressBlock {
   readonly address: bigint;
   /** Prefix length out of 128 bits; an IPv4 block has 96 more than its text says. */
   readonly prefix: number;
 }
 
 /** Parses `10.0.0.0/8`, `fd00::/8` or a single address; undefined for anything else, and for a block with bits set below the prefix. */
-export function parseBlock(text: string): Block | undefined {
+export function parseBlock(text: string): AddressBlock | undefined {
   const [base = '', length, more] = text.split('/');
   const address = parseAddress(base);
   if (address === undefined || more !== undefined) return undefined;
@@ -47,19 +47,19 @@ export function parseBlock(text: string): Block | undefined {
 }
 
 /** Whether all of `inner` lies in `outer`. */
-export const holds = (outer: Block, inner: Block): boolean =>
+export const holds = (outer: AddressBlock, inner: AddressBlock): boolean =>
   inner.prefix >= outer.prefix && (outer.address ^ inner.address) >> BigInt(BITS - outer.prefix) === 0n;
 
 /** One address as a block. */
-export const only = (address: bigint): Block => ({ address, prefix: BITS });
+export const only = (address: bigint): AddressBlock => ({ address, prefix: BITS });
 
 /**
  * public: the internet. private: this machine and its networks. special: neither, and often dangerous (cloud metadata, translated
  * addresses, multicast).
  */
-export type Reach = 'public' | 'private' | 'special';
+export type AddressClass = 'public' | 'private' | 'special';
 
-const blocks = (...texts: string[]): Block[] => texts.map((it) => parseBlock(it) as Block);
+const blocks = (...texts: string[]): AddressBlock[] => texts.map((it) => parseBlock(it) as AddressBlock);
 
 /** IANA's special-purpose registries, and the addresses of cloud metadata services. */
 const SPECIAL = blocks(
@@ -71,10 +71,14 @@ const SPECIAL = blocks(
 const PRIVATE = blocks(
   ...['10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '::1', 'fc00::/7'],
 );
-const [IPV4, GLOBAL, FROM_NAT64] = blocks('0.0.0.0/0', '2000::/3', '64:ff9b::/96') as [Block, Block, Block];
+const [IPV4, GLOBAL, FROM_NAT64] = blocks('0.0.0.0/0', '2000::/3', '64:ff9b::/96') as [
+  AddressBlock,
+  AddressBlock,
+  AddressBlock,
+];
 
 /** The reach of a block; if its addresses differ, the most dangerous one. */
-export function reachOf(block: Block): Reach {
+export function reachOf(block: AddressBlock): AddressClass {
   if (holds(FROM_NAT64, block)) return reachOf({ ...block, address: MAPPED | (block.address ^ NAT64) });
   if (SPECIAL.some((it) => holds(it, block))) return 'special';
   if (PRIVATE.some((it) => holds(it, block))) return 'private';

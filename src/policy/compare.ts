@@ -6,28 +6,28 @@ import { type EffectsOf, toQuestion } from './rule-examples.ts';
 import type { Policy, Rule } from './schema.ts';
 
 /** One setting on which two policies differ; undefined on the side that lacks it. */
-export interface Difference {
+export interface PolicyDifference {
   readonly what: string;
   readonly old: string | undefined;
   readonly new: string | undefined;
 }
 
 /** An example that the two decide differently. */
-export interface DecidedDifferently {
+export interface ExampleDifference {
   readonly example: string;
   readonly old: Decision;
   readonly new: Decision;
 }
 
 /** Tiers, rules and other settings that differ, sorted by name; source positions and reasons are not compared. */
-export function differences(old: Policy, by: Policy): Difference[] {
+export function differences(old: Policy, by: Policy): PolicyDifference[] {
   const [before, after] = [factsOf(old), factsOf(by)];
   const names = [...new Set([...before.keys(), ...after.keys()])].sort();
   return names.map((what) => ({ what, old: before.get(what), new: after.get(what) })).filter((it) => it.old !== it.new);
 }
 
 /** The examples of both policies that the two decide differently. Throws what `effectsOf` throws. */
-export function decidedDifferently(old: Policy, by: Policy, effectsOf?: EffectsOf): DecidedDifferently[] {
+export function decidedDifferently(old: Policy, by: Policy, effectsOf?: EffectsOf): ExampleDifference[] {
   const examples = new Set([...old.rules, ...by.rules].flatMap(examplesOf));
   return [...examples]
     .map((example) => {

@@ -5,7 +5,7 @@ import { canonical } from '../text/values.ts';
 import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
 import type { PlacedRule } from './placed-rules.ts';
-import type { Positioned, ValuePath } from './positioned-yaml.ts';
+import type { PositionedYaml, ValuePath } from './positioned-yaml.ts';
 import {
   type ApprovalSettings,
   LOCKS,
@@ -26,18 +26,18 @@ const STRICTNESS: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 };
 const isLessStrict = (a: Decision, b: Decision): boolean => STRICTNESS[a] < STRICTNESS[b];
 
 /** A policy file that was read: its data, and the position of each value. */
-export interface Said {
+export interface ReadPolicyFile {
   readonly name: string;
   readonly data: PolicyFile;
-  readonly where: Positioned;
+  readonly where: PositionedYaml;
   /** The file's own rules, including those from `tools`; see `rulesOf`. */
   readonly rules: readonly PlacedRule[];
 }
 
 /** One file being composed onto its parent. Widening is a problem unless the parent opens what the file widens. */
-export interface Composing {
+export interface CompositionContext {
   readonly parent: Policy;
-  readonly said: Said;
+  readonly said: ReadPolicyFile;
   /** Notes that the value at `path` widens, unless the parent opens one of `needs`. */
   widens(path: ValuePath, how: string, needs: string): void;
   complain(location: string, problem: string): void;
@@ -47,10 +47,10 @@ export interface Composing {
 const CLOSED: ReadonlySet<string> = new Set(['strict', 'unattended', 'read-only', 'subagent']);
 
 /** Composes one policy from a file and its parent, with a problem for every value that widens what the parent has not opened. */
-export function compose(parent: Policy, said: Said): { policy: Policy; problems: string[] } {
+export function compose(parent: Policy, said: ReadPolicyFile): { policy: Policy; problems: string[] } {
   const problems: string[] = [];
   const complain = (location: string, problem: string) => void problems.push(`${location}: ${problem}`);
-  const it: Composing = {
+  const it: CompositionContext = {
     parent,
     said,
     complain,
@@ -87,9 +87,9 @@ export function narrow(policy: Policy, by: Policy): Policy {
   return { ...policy, name: `${policy.name} + ${by.name}`, version, and };
 }
 
-function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule {
+function composeTier({ parent, said, widens }: CompositionContext, tier: Tier): TierRule {
   const before = parent.tiers[tier];
-  const own: TierSaid | undefined = said.data.tiers?.[tier];
+  const own: TierEntry | undefined = said.data.tiers?.[tier];
   if (!own) return before;
   const path = ['tiers', tier];
   const needs = `tiers.${tier}`;
@@ -127,15 +127,15 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
 }
 
 /** The entry of a file for one tier, with the keys of all tiers. */
-type TierSaid = NonNullable<NonNullable<PolicyFile['tiers']>['execute']>;
+type TierEntry = NonNullable<NonNullable<PolicyFile['tiers']>['execute']>;
 
 /** The network list of a tier. A file's list replaces its parent's and is narrower if every entry lies within one of the parent's. */
 function networkOf(
-  { parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>,
+  { parent, said, widens }: Pick<CompositionContext, 'parent' | 'said' | 'widens'>,
   tier: Tier,
 ): TierRule['network'] {
   const before = parent.tiers[tier].network;
-  const own = (said.data.tiers?.[tier] as TierSaid | undefined)?.network;
+  const own = (said.data.tiers?.[tier] as TierEntry | undefined)?.network;
   if (own === undefined) return before;
   if (own === 'none') return undefined;
   const rules = own.allow.map(parseNetworkEntry);
@@ -148,7 +148,7 @@ function networkOf(
   return rules;
 }
 
-function approveOf({ parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>, tier: Tier) {
+function approveOf({ parent, said, widens }: Pick<CompositionContext, 'parent' | 'said' | 'widens'>, tier: Tier) {
   const before = parent.tiers[tier].approveDestructive;
   const own = said.data.tiers?.[tier]?.approve;
   if (own === undefined) return before;
@@ -166,7 +166,7 @@ function approveOf({ parent, said, widens }: Pick<Composing, 'parent' | 'said' |
   return facts;
 }
 
-function refuseDuplicates({ said, complain }: Composing): void {
+function refuseDuplicates({ said, complain }: CompositionContext): void {
   const seen = new Map<string, ValuePath>();
   for (const { rule, path } of said.rules) {
     const before = seen.get(rule.id);
@@ -180,7 +180,7 @@ function refuseDuplicates({ said, complain }: Composing): void {
   }
 }
 
-function composeRules(it: Composing): Rule[] {
+function composeRules(it: CompositionContext): Rule[] {
   const { parent, said } = it;
   const replaced = new Set(said.rules.filter((own) => replaces(it, own)).map(({ rule }) => rule.id));
   const kept = parent.rules.filter(({ id }) => !replaced.has(id));
@@ -188,7 +188,7 @@ function composeRules(it: Composing): Rule[] {
 }
 
 /** Whether a rule replaces its parent's rule of the same id; otherwise it is added to the parent's rules. */
-function replaces({ parent, said, widens, complain }: Composing, { rule, path }: PlacedRule): boolean {
+function replaces({ parent, said, widens, complain }: CompositionContext, { rule, path }: PlacedRule): boolean {
   const before = rule.id === 'tools.disable' ? undefined : parent.rules.find(({ id }) => id === rule.id);
   const decisionPath = path[0] === 'rules' ? [...path, 'decision'] : path;
   if (before && path[0] === 'rules') {
@@ -208,7 +208,7 @@ function replaces({ parent, said, widens, complain }: Composing, { rule, path }:
 }
 
 /** Limits for the same calls and counted the same way replace the parent's as a group (a short span and a long one); others are added. */
-function composeRateLimits({ parent, said, widens }: Composing): RateLimit[] {
+function composeRateLimits({ parent, said, widens }: CompositionContext): RateLimit[] {
   const keyOf = ({ tool, per }: Pick<RateLimit, 'tool' | 'per'>) => JSON.stringify([per, [...tool].sort()]);
   const own = (said.data.rateLimits ?? []).map(({ tool, calls, perMs, per }, index): RateLimit => {
     return { tool: [tool].flat(), calls, perMs, per, source: said.where.line(['rateLimits', index]) };
@@ -225,7 +225,7 @@ function composeRateLimits({ parent, said, widens }: Composing): RateLimit[] {
   return [...parent.rateLimits.filter((it) => !byKey.has(keyOf(it))), ...own];
 }
 
-function composeApprovals({ parent, said, widens }: Composing): ApprovalSettings {
+function composeApprovals({ parent, said, widens }: CompositionContext): ApprovalSettings {
   const before = parent.approvals;
   const own = said.data.approvals ?? {};
   for (const key of ['timeoutMs', 'rememberMaxMs'] as const) {
@@ -241,7 +241,7 @@ function composeApprovals({ parent, said, widens }: Composing): ApprovalSettings
   };
 }
 
-function composeEnvironment({ parent, said, widens }: Composing): readonly string[] | undefined {
+function composeEnvironment({ parent, said, widens }: CompositionContext): readonly string[] | undefined {
   const before = parent.environment;
   const own = said.data.environment;
   if (!own || !before) return own ?? before;
@@ -255,7 +255,7 @@ function composeEnvironment({ parent, said, widens }: Composing): readonly strin
 }
 
 /** The `open` list of the child. Only what it names itself is open to its own children, whatever the parent opened. */
-function composeOpen({ parent, said, complain }: Composing): readonly string[] {
+function composeOpen({ parent, said, complain }: CompositionContext): readonly string[] {
   const open = said.data.open ?? [];
   for (const [index, name] of open.entries()) {
     if (!isOpen(parent.open, name))
@@ -311,11 +311,11 @@ export const ROOT: Policy = rootPolicy('nothing', 'deny', {
   open: ['tiers', 'rules', 'approvals', 'rateLimits', 'environment', 'secrets'],
 });
 
-interface RootSaid extends Pick<Policy, 'approvals' | 'open'> {
+interface RootPolicyOptions extends Pick<Policy, 'approvals' | 'open'> {
   readonly network?: 'any';
 }
 
-function rootPolicy(name: string, decision: Decision, { network, ...rest }: RootSaid): Policy {
+function rootPolicy(name: string, decision: Decision, { network, ...rest }: RootPolicyOptions): Policy {
   const tier = (it: Tier): TierRule => ({
     id: `tiers.${it}.decision`,
     decision,

@@ -5,21 +5,21 @@
 import type { Decision, Effect, Tier } from '../call.ts';
 import { compileSegment, toSegments, unfoldBraces } from '../text/glob.ts';
 import {
-  type Facts,
+  type DecidingRuleFacts,
   isAllowable,
   isAsked,
   LIKELY,
   MAYBE,
   mentionsOf,
   NO,
-  type Part,
   partsOf,
   pathsOf,
+  type QuestionPart,
   toPart,
   toPathPatterns,
   YES,
 } from './match.ts';
-import type { ParsedCommand, Question } from './question.ts';
+import type { ParsedCommand, PolicyQuestion } from './question.ts';
 import { indexOf, type RuleIndex } from './rule-index.ts';
 import type { MatchSpec, Policy, Rule } from './schema.ts';
 
@@ -27,12 +27,12 @@ import type { MatchSpec, Policy, Rule } from './schema.ts';
 const RULES_TOLD_MAX = 64;
 
 /** A decision and the reasons for it. */
-export interface Decided {
+export interface PolicyDecision {
   readonly decision: Decision;
   /** The rule or tier that decided: the strictest one; among equals a rule before a tier, then by id. */
-  readonly by: Facts;
+  readonly by: DecidingRuleFacts;
   /** All rules that apply, and tiers for which no rule allowed; strictest first, without duplicates, at most 64. */
-  readonly rules: readonly Facts[];
+  readonly rules: readonly DecidingRuleFacts[];
   /** Effects of the call, one `exec` for each simple command. */
   readonly effects: readonly Effect[];
   /** Why the call may do more than `effects` lists; empty when everything is known. */
@@ -40,10 +40,10 @@ export interface Decided {
 }
 
 /** Decides a call: each part by the strictest rule that matches it, or by its tier unless a rule allows the part. */
-export function decide(policy: Policy, question: Question): Decided {
+export function decide(policy: Policy, question: PolicyQuestion): PolicyDecision {
   const parts = partsOf(question);
   const mentions = mentionsOf(question);
-  const said = new Set<Facts>();
+  const said = new Set<DecidingRuleFacts>();
   for (const layer of layersOf(policy)) {
     const layered = { layer, index: indexOf(layer.rules), blind: false };
     if (question.command?.mentionGlobs?.length) layered.blind = mayFindDenied(layer.rules, question.command);
@@ -51,7 +51,7 @@ export function decide(policy: Policy, question: Question): Decided {
     for (const part of mentions) for (const it of refusalsOf(layered.index, part)) said.add(it);
   }
   const rules = uniqueOf(said);
-  const by = rules[0] as Facts;
+  const by = rules[0] as DecidingRuleFacts;
   const unknown = [question.command?.unknown ?? [], question.command?.commands.map((it) => it.unknown) ?? []].flat();
   return {
     decision: by.decision,
@@ -63,7 +63,7 @@ export function decide(policy: Policy, question: Question): Decided {
 }
 
 /** Sort order of deciding facts: stricter first; among equals a rule before a tier, then one with an error code, then by id and source. */
-export function compareFacts(a: Facts, b: Facts): number {
+export function compareFacts(a: DecidingRuleFacts, b: DecidingRuleFacts): number {
   return (
     STRICTNESS[b.decision] - STRICTNESS[a.decision] ||
     Number(isOfTier(a)) - Number(isOfTier(b)) ||
@@ -74,14 +74,14 @@ export function compareFacts(a: Facts, b: Facts): number {
 }
 
 const STRICTNESS: Readonly<Record<Decision, number>> = { allow: 0, ask: 1, deny: 2 };
-const isOfTier = ({ id }: Facts): boolean => id.startsWith('tiers.');
+const isOfTier = ({ id }: DecidingRuleFacts): boolean => id.startsWith('tiers.');
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** A policy and all further policies that must agree with it. */
 export const layersOf = (policy: Policy): readonly Policy[] =>
   policy.and.length === 0 ? [policy] : [policy, ...policy.and.flatMap(layersOf)];
 
-interface Layered {
+interface IndexedPolicy {
   readonly layer: Policy;
   readonly index: RuleIndex;
   /** Whether a glob of the command line may match a path that a rule refuses; if so, no rule may allow its commands. */
@@ -89,11 +89,11 @@ interface Layered {
 }
 
 /** The rules that match a part, plus the tier's decision unless a rule allows the part. */
-function decidePart({ layer, index, blind }: Layered, part: Part): readonly Facts[] {
+function decidePart({ layer, index, blind }: IndexedPolicy, part: QuestionPart): readonly DecidingRuleFacts[] {
   let allowable = isAllowable(part) && !(blind && part.kind === 'command');
-  const strict: Facts[] = [];
-  const allowing: Facts[] = [];
-  const ofTool: Facts[] = [];
+  const strict: DecidingRuleFacts[] = [];
+  const allowing: DecidingRuleFacts[] = [];
+  const ofTool: DecidingRuleFacts[] = [];
   for (const rules of index.candidates(part)) {
     for (const { decision, test, facts } of rules) {
       const level = test(part);
@@ -112,7 +112,7 @@ function decidePart({ layer, index, blind }: Layered, part: Part): readonly Fact
 /** Prefix of the ids of rules made from `tools`; other rule ids contain no dot. */
 const OF_TOOL = 'tools.';
 
-function tierOf({ tiers }: Policy, { tier, destructive }: Question): Facts {
+function tierOf({ tiers }: Policy, { tier, destructive }: PolicyQuestion): DecidingRuleFacts {
   const { approveDestructive, ...rule } = tiers[tier];
   const { id, decision, reason, source } =
     destructive && rule.decision === 'allow' && approveDestructive ? approveDestructive : rule;
@@ -120,15 +120,15 @@ function tierOf({ tiers }: Policy, { tier, destructive }: Question): Facts {
 }
 
 /** The rules that ask or deny for a path that a command names; a path without such a rule is not thereby allowed. */
-function refusalsOf(index: RuleIndex, part: Part): Facts[] {
+function refusalsOf(index: RuleIndex, part: QuestionPart): DecidingRuleFacts[] {
   const rules = index.candidates(part).flat();
   return rules
     .filter((it) => it.ofPaths && it.decision !== 'allow' && isAsked(it.facts, part) && it.test(part) >= LIKELY)
     .map((it) => it.facts);
 }
 
-function uniqueOf(said: Iterable<Facts>): Facts[] {
-  const unique: Facts[] = [];
+function uniqueOf(said: Iterable<DecidingRuleFacts>): DecidingRuleFacts[] {
+  const unique: DecidingRuleFacts[] = [];
   for (const it of [...said].sort(compareFacts)) {
     const last = unique.at(-1);
     if (last?.id !== it.id || last.source !== it.source || last.decision !== it.decision) unique.push(it);
@@ -136,7 +136,7 @@ function uniqueOf(said: Iterable<Facts>): Facts[] {
   return unique;
 }
 
-function effectsOf({ effects, command }: Question): readonly Effect[] {
+function effectsOf({ effects, command }: PolicyQuestion): readonly Effect[] {
   if (!command || command.commands.length === 0) return command ? [...effects, ...command.redirects] : effects;
   const execs = command.commands.map(({ text }): Effect => ({ kind: 'exec', target: text }));
   return [...effects.filter((it) => it.kind !== 'exec'), ...execs, ...command.redirects];
@@ -200,9 +200,9 @@ export function decideTool(policy: Policy, tool: ToolFacts): Decision {
   const said = layersOf(policy).map((layer) => {
     const certain = indexOf(layer.rules).all.filter((it) => it.test(part) === YES);
     const rest = certain.some((it) => it.decision === 'allow') ? [] : [layer.tiers[tool.tier]];
-    return [...certain.map((it) => it.facts), ...rest].sort(compareFacts)[0] as Facts;
+    return [...certain.map((it) => it.facts), ...rest].sort(compareFacts)[0] as DecidingRuleFacts;
   });
-  return (said.sort(compareFacts)[0] as Facts).decision;
+  return (said.sort(compareFacts)[0] as DecidingRuleFacts).decision;
 }
 
 /** Whether any call of a tool could be allowed, if only by a person; tool lists leave out tools without such a call. */
@@ -225,7 +225,7 @@ export function couldAllow(policy: Policy, tool: ToolFacts): boolean {
 const needsCommand = ({ command, all = [], any }: MatchSpec): boolean =>
   command !== undefined || all.some(needsCommand) || (any?.every(needsCommand) ?? false);
 
-const toolPart = ({ name, aliases, tier, category }: ToolFacts): Part =>
+const toolPart = ({ name, aliases, tier, category }: ToolFacts): QuestionPart =>
   toPart(
     {
       tool: name,

@@ -1,9 +1,9 @@
 /** Explains decisions in words: what decided, and what to write where for another decision. Pure. */
 import { createHash } from 'node:crypto';
 import type { Decision, Effect } from '../call.ts';
-import type { Decided } from './decide.ts';
+import type { PolicyDecision } from './decide.ts';
 import { escapeGlob } from './paths.ts';
-import type { Question, SimpleCommand } from './question.ts';
+import type { PolicyQuestion, SimpleCommand } from './question.ts';
 import type { MatchSpec, Policy, RuleFacts } from './schema.ts';
 import { isAboutTool } from './tool-decisions.ts';
 
@@ -18,7 +18,7 @@ export interface WireDecision {
 }
 
 /** The wire form of a decision; with `question` the suggestion contains a rule for this call. */
-export function toDecision(decided: Decided, policy: Policy, question?: Question): WireDecision {
+export function toDecision(decided: PolicyDecision, policy: Policy, question?: PolicyQuestion): WireDecision {
   const { decision, effects, rules } = decided;
   const suggestion = suggest(decided, policy, question);
   return {
@@ -30,7 +30,11 @@ export function toDecision(decided: Decided, policy: Policy, question?: Question
 }
 
 /** What would have to change for the call to be allowed, in one or two sentences; undefined when it already is. */
-export function suggest({ decision, by, unknown }: Decided, policy: Policy, question?: Question): string | undefined {
+export function suggest(
+  { decision, by, unknown }: PolicyDecision,
+  policy: Policy,
+  question?: PolicyQuestion,
+): string | undefined {
   if (decision === 'allow') return undefined;
   const { id, source } = by;
   const where = `in policy ${policy.name} (${source})`;
@@ -58,7 +62,7 @@ export function suggest({ decision, by, unknown }: Decided, policy: Policy, ques
 const GIT_TOOLS: ReadonlySet<string | undefined> = new Set(['status', 'diff', 'log', 'show', 'branch', 'commit']);
 
 /** Names the tool that does the same as a git command of the line; undefined if there is none. */
-export function gitToolFor({ command }: Question): string | undefined {
+export function gitToolFor({ command }: PolicyQuestion): string | undefined {
   const found = command?.commands.find(({ program, words }) => program === 'git' && GIT_TOOLS.has(words[1]));
   const tool = found && `git_${found.words[1]}`;
   return tool && `The tool \`${tool}\` does it without running what the repository's configuration names.`;
@@ -68,12 +72,12 @@ export function gitToolFor({ command }: Question): string | undefined {
  * An allow rule as one line of YAML that covers this call and as little else as possible: its tool, its principal, each of its commands
  * word for word, each of its paths and hosts. If no rule can cover it, a YAML comment that says why.
  */
-export function proposeRule(question: Question): string {
+export function proposeRule(question: PolicyQuestion): string {
   const rule = ruleFor(question);
   return typeof rule === 'object' ? toYaml(rule) : `# no rule can allow exactly this call: ${rule}`;
 }
 
-interface Proposed {
+interface ProposedRule {
   readonly id: string;
   readonly match: MatchSpec;
   readonly decision: 'allow';
@@ -84,7 +88,7 @@ interface Proposed {
 const MOST = { words: 32, alternatives: 32, word: 256, glob: 512, id: 64 } as const;
 
 /** The rule, or the reason why there is none. */
-function ruleFor(question: Question): Proposed | string {
+function ruleFor(question: PolicyQuestion): ProposedRule | string {
   const { tool, principal, command, effects } = question;
   if (command && command.unknown.length > 0) return shown(command.unknown[0] as string);
   const own = command ? effects.filter((it) => it.kind !== 'exec') : effects;
@@ -140,7 +144,7 @@ const shown = (text: string): string => {
   return line.length > SHOWN_CHARS ? `${line.slice(0, SHOWN_CHARS)}…` : line;
 };
 
-const toYaml = (rule: Proposed): string => `- ${toFlow(rule)}`;
+const toYaml = (rule: ProposedRule): string => `- ${toFlow(rule)}`;
 
 /** One line of YAML with invisible characters escaped. */
 function toFlow(value: unknown): string {

@@ -7,7 +7,7 @@ import { assertNotReplaceable, FileRefusal, readBelow, readTrusted } from './fil
 import { compileMatch } from './match.ts';
 import { type PlacedRule, rulesOf } from './placed-rules.ts';
 import { PolicyError } from './policy-error.ts';
-import { firstOf, type Positioned, readYaml, shown } from './positioned-yaml.ts';
+import { firstOf, type PositionedYaml, readYaml, shown } from './positioned-yaml.ts';
 import { type EffectsOf, type ExampleOutcome, exampleWork, tryExamples } from './rule-examples.ts';
 import { type Policy, type PolicyFile, policyFile } from './schema.ts';
 import { complaintsOf } from './schema-message.ts';
@@ -37,7 +37,7 @@ export interface ExaminedPolicy extends LoadedPolicy {
 }
 
 /** One load: its options, and the files opened so far. */
-interface Loading extends LoadOptions {
+interface LoadContext extends LoadOptions {
   readonly limits: Limits;
   /** Paths from the first file to the one that is being read. */
   readonly chain: readonly string[];
@@ -108,7 +108,7 @@ export function projectPolicy(workspace: string, options: Omit<LoadOptions, 'par
   return policy;
 }
 
-function startLoading({ limits, ...options }: LoadOptions, parent = options.parent, builtIns = BUILT_IN): Loading {
+function startLoading({ limits, ...options }: LoadOptions, parent = options.parent, builtIns = BUILT_IN): LoadContext {
   return {
     ...options,
     ...(parent && { parent }),
@@ -132,7 +132,7 @@ function readBuiltIns(): ReadonlyMap<string, Policy> {
 }
 
 /** Examines the text of one file. Throws PolicyError if its shape or its parent is refused. */
-function examine(text: string, file: string, loading: Loading): ExaminedPolicy {
+function examine(text: string, file: string, loading: LoadContext): ExaminedPolicy {
   const where = readYaml(text, file, loading.limits);
   const data = toPolicyFile(where, loading);
   const parent = parentOf(data, where, loading);
@@ -145,7 +145,7 @@ function examine(text: string, file: string, loading: Loading): ExaminedPolicy {
   return { policy, outcomes: tried.outcomes, problems: all, files: [...loading.files] };
 }
 
-function toPolicyFile(where: Positioned, { refused = {} }: Loading): PolicyFile {
+function toPolicyFile(where: PositionedYaml, { refused = {} }: LoadContext): PolicyFile {
   const value = where.value ?? undefined;
   // An empty file, as an interrupted editor or a full disk leaves behind, must not mean `default`.
   if (value === undefined)
@@ -162,7 +162,7 @@ function toPolicyFile(where: Positioned, { refused = {} }: Loading): PolicyFile 
   return parsed.data;
 }
 
-function parentOf({ extends: named }: PolicyFile, where: Positioned, loading: Loading): Policy {
+function parentOf({ extends: named }: PolicyFile, where: PositionedYaml, loading: LoadContext): Policy {
   if (named === undefined) return loading.parent ?? defaultPolicy;
   const known = loading.builtIns.get(named);
   if (known) return known;
@@ -180,7 +180,7 @@ function parentOf({ extends: named }: PolicyFile, where: Positioned, loading: Lo
 }
 
 /** Compiles all patterns when the file is loaded, so that no call meets a broken one. */
-function uncompilable(rules: readonly PlacedRule[], where: Positioned): string[] {
+function uncompilable(rules: readonly PlacedRule[], where: PositionedYaml): string[] {
   return rules.flatMap(({ rule, path }) => {
     try {
       compileMatch(rule.match);
@@ -191,7 +191,7 @@ function uncompilable(rules: readonly PlacedRule[], where: Positioned): string[]
   });
 }
 
-function tryAll(rules: readonly PlacedRule[], where: Positioned, { limits, effectsOf }: Loading) {
+function tryAll(rules: readonly PlacedRule[], where: PositionedYaml, { limits, effectsOf }: LoadContext) {
   const work = rules.reduce((sum, { rule }) => sum + exampleWork(rule), 0);
   if (work > limits.policyExampleWorkMax) {
     const location = where.at(['rules']);
@@ -209,7 +209,7 @@ function tryAll(rules: readonly PlacedRule[], where: Positioned, { limits, effec
 }
 
 /** Reads the file at `path` and records it in `files`; refusals begin with `label`. */
-function readFor(path: string, { files, limits }: Loading, label: string): string {
+function readFor(path: string, { files, limits }: LoadContext, label: string): string {
   files.add(path);
   return refusedAs(label, () => {
     const text = readTrusted(path, limits.policyFileBytesMax);

@@ -12,17 +12,17 @@ import {
   unfoldBraces,
   type Wildcard,
 } from '../text/glob.ts';
-import type { ParsedCommand, Question, SimpleCommand } from './question.ts';
+import type { ParsedCommand, PolicyQuestion, SimpleCommand } from './question.ts';
 import type { MatchSpec, Rule, RuleFacts } from './schema.ts';
 
 /** The facts reported about a rule that decided. */
-export type Facts = RuleFacts & Pick<Rule, 'code'>;
+export type DecidingRuleFacts = RuleFacts & Pick<Rule, 'code'>;
 
 /**
  * How surely a matcher holds, from NO to YES: `not` negates the level, `all` takes the least and `any` the greatest. Allow rules need YES;
  * rules that ask or deny need LIKELY or more.
  */
-export type Level = number;
+export type Certainty = number;
 export const YES = 3;
 /** Matches as written, but something else may run: a workspace's own `git`. Strict rules hold either way, negated or not. */
 export const LIKELY = 0;
@@ -39,8 +39,8 @@ export const NO = -3;
  * One thing that is decided by itself: an effect, a simple command, a path that a command names, an unknown of the parser, or the bare
  * call.
  */
-export interface Part {
-  readonly question: Question;
+export interface QuestionPart {
+  readonly question: PolicyQuestion;
   readonly kind: Effect['kind'] | 'call' | 'command' | 'mention' | 'unknown' | 'tool';
   readonly target: string;
   /** Present for paths. */
@@ -51,7 +51,7 @@ export interface Part {
   /** Whether a command only makes or overwrites the path, so that no secret is read. */
   readonly isDestination?: boolean;
   /** See `Question.isOrdinary`. */
-  readonly isOrdinary?: Question['isOrdinary'];
+  readonly isOrdinary?: PolicyQuestion['isOrdinary'];
 }
 
 /** Segments of a path for each of the three kinds of pattern; undefined if the path lies outside. */
@@ -62,7 +62,7 @@ export interface TargetPaths {
 }
 
 export interface Matcher {
-  readonly test: (part: Part) => Level;
+  readonly test: (part: QuestionPart) => Certainty;
   /** Whether the matcher concerns paths, so that it is also asked about paths that commands name. */
   readonly ofPaths: boolean;
 }
@@ -85,7 +85,7 @@ export function compileMatch(match: MatchSpec): Matcher {
 }
 
 /** Whether a rule matches any part of a call; decides whether the examples of rules hold. */
-export function ruleMatches(rule: Rule, question: Question): boolean {
+export function ruleMatches(rule: Rule, question: PolicyQuestion): boolean {
   const { test, ofPaths } = compileMatch(rule.match);
   if (rule.decision === 'allow') return partsOf(question).some((it) => isAllowable(it) && test(it) === YES);
   const parts = ofPaths ? [...partsOf(question), ...mentionsOf(question)] : partsOf(question);
@@ -93,15 +93,15 @@ export function ruleMatches(rule: Rule, question: Question): boolean {
 }
 
 /** Whether a rule applies to a path that a command names; a rule on secrets does not apply to a path that is only written. */
-export const isAsked = ({ code }: Pick<Rule, 'code'>, { isDestination }: Part): boolean =>
+export const isAsked = ({ code }: Pick<Rule, 'code'>, { isDestination }: QuestionPart): boolean =>
   !(isDestination && code === 'SENSITIVE_FILE');
 
 /** Whether a rule may allow the part: never if a parser could not fully know it. */
-export const isAllowable = ({ kind, command }: Part): boolean =>
+export const isAllowable = ({ kind, command }: QuestionPart): boolean =>
   kind !== 'unknown' && (!command || (command.unknown === undefined && command.words[0] !== undefined));
 
 /** The parts of a call that are decided separately; at least one. */
-export function partsOf(question: Question): Part[] {
+export function partsOf(question: PolicyQuestion): QuestionPart[] {
   const { effects, command } = question;
   const own = command ? effects.filter((it) => it.kind !== 'exec') : effects;
   const parts = [...own, ...(command?.redirects ?? [])].map((it) => toPart(question, it.kind, it.target));
@@ -113,7 +113,7 @@ export function partsOf(question: Question): Part[] {
 }
 
 /** Paths that a command line names or redirects to, as further parts that only rules that ask or deny are asked about. */
-export function mentionsOf(question: Question): Part[] {
+export function mentionsOf(question: PolicyQuestion): QuestionPart[] {
   const { mentions = [], destinations = [], redirects = [] } = question.command ?? {};
   const made = new Set(destinations);
   const named = mentions.map((it) => ({ ...toPart(question, 'mention', it), isDestination: made.has(it) }));
@@ -121,16 +121,16 @@ export function mentionsOf(question: Question): Part[] {
   return [...named, ...redirected].map((it) => ({ ...it, ofLine: true }));
 }
 
-const PATH_KINDS: ReadonlySet<Part['kind']> = new Set(['read', 'write', 'delete', 'mention']);
+const PATH_KINDS: ReadonlySet<QuestionPart['kind']> = new Set(['read', 'write', 'delete', 'mention']);
 
 /** A part that is not a simple command. */
-export function toPart(question: Question, kind: Part['kind'], target: string): Part {
+export function toPart(question: PolicyQuestion, kind: QuestionPart['kind'], target: string): QuestionPart {
   const targetPaths = PATH_KINDS.has(kind) ? toTargetPaths(target, question) : undefined;
   const { isOrdinary } = question;
   return { question, kind, target, targetPaths, command: undefined, ofLine: false, ...(isOrdinary && { isOrdinary }) };
 }
 
-function toTargetPaths(target: string, { home, workspace }: Pick<Question, 'home' | 'workspace'>): TargetPaths {
+function toTargetPaths(target: string, { home, workspace }: Pick<PolicyQuestion, 'home' | 'workspace'>): TargetPaths {
   const segments = resolved(target);
   const root = workspace === undefined ? undefined : toSegments(workspace);
   const isAbsolute = target.startsWith('/');
@@ -155,25 +155,25 @@ function resolved(path: string): string[] {
 const below = (folder: readonly string[], path: readonly string[]): readonly string[] | undefined =>
   folder.every((it, at) => it === path[at]) ? path.slice(folder.length) : undefined;
 
-type Test = (part: Part) => Level;
+type PartTest = (part: QuestionPart) => Certainty;
 type OneOrMany<T> = T | readonly T[];
 
 const many = <T>(value: OneOrMany<T> | undefined): readonly T[] =>
   value === undefined ? [] : Array.isArray(value) ? (value as readonly T[]) : [value as T];
-const least = (tests: readonly Test[], part: Part): Level => {
-  let level: Level = YES;
+const least = (tests: readonly PartTest[], part: QuestionPart): Certainty => {
+  let level: Certainty = YES;
   for (const test of tests) {
     level = Math.min(level, test(part));
     if (level === NO) break;
   }
   return level;
 };
-const sure = (holds: boolean): Level => (holds ? YES : NO);
+const sure = (holds: boolean): Certainty => (holds ? YES : NO);
 
 /** Tests in order of cost, cheap ones first: the first NO ends the evaluation. */
-function toTests(match: MatchSpec): Test[] {
+function toTests(match: MatchSpec): PartTest[] {
   const { tool, tier, category, principal, session, when, path, read, write, command, host, all, any, not } = match;
-  const tests: (Test | undefined)[] = [
+  const tests: (PartTest | undefined)[] = [
     tier === undefined ? undefined : tierTest(many(tier)),
     textTest(
       tool,
@@ -204,7 +204,7 @@ function toTests(match: MatchSpec): Test[] {
   return tests.filter((it) => it !== undefined);
 }
 
-function textTest(globs: OneOrMany<string> | undefined, toTest: (texts: TextTest) => Test): Test | undefined {
+function textTest(globs: OneOrMany<string> | undefined, toTest: (texts: TextTest) => PartTest): PartTest | undefined {
   return globs === undefined ? undefined : toTest(anyText(many(globs)));
 }
 
@@ -215,13 +215,13 @@ function anyText(globs: readonly string[]): TextTest {
   return (text) => literals.has(text) || tests.some((test) => test(text));
 }
 
-const tierTest = (tiers: readonly string[]): Test => {
+const tierTest = (tiers: readonly string[]): PartTest => {
   const names = new Set(tiers);
   return ({ question }) => sure(names.has(question.tier));
 };
 
 const whoTest =
-  (holds: (question: Question) => boolean): Test =>
+  (holds: (question: PolicyQuestion) => boolean): PartTest =>
   ({ kind, question }) =>
     kind === 'tool' ? FOREIGN : sure(holds(question));
 
@@ -247,7 +247,7 @@ export function toPathPatterns(glob: string): PathPattern[] {
 export const pathsOf = ({ path, read, write, delete: deleted }: MatchSpec): readonly string[] =>
   [path, read, write, deleted].flatMap((it) => many(it));
 
-function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly Part['kind'][]): Test | undefined {
+function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly QuestionPart['kind'][]): PartTest | undefined {
   if (globs === undefined) return undefined;
   const patterns = many(globs).flatMap(toPathPatterns);
   return ({ kind, targetPaths }) => {
@@ -262,15 +262,15 @@ function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly Part['ki
 }
 
 /** Runs after the path tests, since it reads the disk. */
-const holdsTest: Test = ({ kind, target, targetPaths, isOrdinary }) =>
+const holdsTest: PartTest = ({ kind, target, targetPaths, isOrdinary }) =>
   targetPaths ? sure(!isOrdinary?.(target)) : hiddenIn(kind);
 
 /** The level for a part without paths or hosts of its own: a command may touch any path and reach any host, whatever its words say. */
-const hiddenIn = (kind: Part['kind']): Level =>
+const hiddenIn = (kind: QuestionPart['kind']): Certainty =>
   kind === 'command' || kind === 'exec' || kind === 'unknown' || kind === 'tool' ? FOREIGN : NO;
 
 /** Matches `host` or `host:port`, where `*` may stand for the port as well; IPv6 addresses stand in brackets. Ignores case. */
-function hostTest(globs: readonly string[]): Test {
+function hostTest(globs: readonly string[]): PartTest {
   const lower = globs.map((it) => it.toLowerCase());
   const whole = anyText(lower.filter((it) => withoutPort(it) !== it));
   const bare = anyText(lower.filter((it) => withoutPort(it) === it));
@@ -290,22 +290,22 @@ function splitPort(target: string): [host: string, port: string] {
   return colon >= 0 && (port === '*' || /^\d+$/.test(port)) ? [target.slice(0, colon), `:${port}`] : [target, ''];
 }
 
-type Tokens = readonly (readonly Wildcard[])[];
+type TokenAlternatives = readonly (readonly Wildcard[])[];
 
 /** The last word of a `command` match that allows no further words. */
 const NO_MORE = '$';
 
 /** The alternatives for each word at the start of a command. */
-export const toTokens = (command: NonNullable<MatchSpec['command']>): Tokens =>
+export const toTokens = (command: NonNullable<MatchSpec['command']>): TokenAlternatives =>
   (command.at(-1) === NO_MORE ? command.slice(0, -1) : command).map((it) => many(it).map(compileText));
 
-function commandTest(command: NonNullable<MatchSpec['command']>): Test {
+function commandTest(command: NonNullable<MatchSpec['command']>): PartTest {
   const tokens = toTokens(command).map((it) => ({
     test: (text: string) => it.some((token) => token.test(text)),
     takesAll: it.some(({ literal, test }) => literal === undefined && test('')),
   }));
-  const wanted: Wanted = { tokens, ends: command.at(-1) === NO_MORE };
-  const known = new WeakMap<ParsedCommand, Level>();
+  const wanted: CommandTest = { tokens, ends: command.at(-1) === NO_MORE };
+  const known = new WeakMap<ParsedCommand, Certainty>();
   return ({ kind, question: { command: line }, command: simple, ofLine }) => {
     if (simple) return commandLevel(wanted, simple);
     if (!ofLine || !line) return hiddenIn(kind);
@@ -316,18 +316,18 @@ function commandTest(command: NonNullable<MatchSpec['command']>): Test {
 }
 
 /** The level for a path: one of the line's commands uses it, but which one is unknown. */
-const lineLevel = (levels: readonly Level[]): Level =>
+const lineLevel = (levels: readonly Certainty[]): Certainty =>
   levels.length > 0 && levels.every((it) => it === YES) ? YES : Math.min(LIKELY, Math.max(NO, ...levels));
 
-interface Wanted {
+interface CommandTest {
   readonly tokens: readonly { test: TextTest; takesAll: boolean }[];
   /** Whether no more words may follow. */
   readonly ends: boolean;
 }
 
 /** Compares words by position. A word that only the shell knows may become any number of words, so later words may have moved. */
-function commandLevel({ tokens, ends }: Wanted, { words, program }: SimpleCommand): Level {
-  let level: Level = YES;
+function commandLevel({ tokens, ends }: CommandTest, { words, program }: SimpleCommand): Certainty {
+  let level: Certainty = YES;
   let shifted = false;
   for (const [at, { test, takesAll }] of tokens.entries()) {
     const word = words[at];

@@ -2,7 +2,7 @@
  * Network rules of policies: the entries of `tiers.execute.network`, and what they allow for a name, a port and an address. Plain data,
  * since rules are sent to the egress proxy. Pure.
  */
-import { type Block, holds, only, parseAddress, parseBlock, reachOf } from './address.ts';
+import { type AddressBlock, holds, only, parseAddress, parseBlock, reachOf } from './address.ts';
 
 /** One entry of an allowlist. */
 export interface NetworkRule {
@@ -76,7 +76,7 @@ export function toHostName(text: string): string | undefined {
 }
 
 /** Why a connection is refused. */
-export interface Refusal {
+export interface ConnectionRefusal {
   /** The refusing side: the policy's list, or the sandbox, for addresses that a list must name explicitly. */
   readonly layer: 'policy' | 'sandbox';
   readonly reason: string;
@@ -89,13 +89,13 @@ export interface Destination {
 }
 
 /** Checks a connection before any DNS lookup, so that names which a layer does not list are not revealed. */
-export function refusedName(layers: readonly NetworkLayer[], to: Destination): Refusal | undefined {
+export function refusedName(layers: readonly NetworkLayer[], to: Destination): ConnectionRefusal | undefined {
   const literal = parseAddress(to.host);
   for (const rules of layers) {
     const named =
       literal === undefined
         ? rules.filter((it) => names(it, to.host))
-        : rules.filter((it) => blockOf(it) && holds(blockOf(it) as Block, only(literal)));
+        : rules.filter((it) => blockOf(it) && holds(blockOf(it) as AddressBlock, only(literal)));
     if (named.some((it) => opens(it, to.port))) continue;
     if (literal !== undefined && named.length === 0 && reachOf(only(literal)) !== 'public')
       return refusedAddress(layers, { ...to, address: to.host });
@@ -109,7 +109,7 @@ export function refusedName(layers: readonly NetworkLayer[], to: Destination): R
 export function refusedAddress(
   layers: readonly NetworkLayer[],
   { host, port, address }: Destination & { address: string },
-): Refusal | undefined {
+): ConnectionRefusal | undefined {
   const number = parseAddress(address);
   if (number === undefined) return { layer: 'sandbox', reason: `${address} is no address` };
   const reach = reachOf(only(number));
@@ -135,7 +135,8 @@ function reaches(rule: NetworkRule, to: { host: string; number: bigint; reach: R
 const opens = ({ ports }: NetworkRule, port: number): boolean => ports.length === 0 || ports.includes(port);
 const names = ({ name, below }: NetworkRule, host: string): boolean =>
   name !== undefined && (below ? host.endsWith(`.${name}`) : host === name);
-const blockOf = ({ block }: NetworkRule): Block | undefined => (block === undefined ? undefined : parseBlock(block));
+const blockOf = ({ block }: NetworkRule): AddressBlock | undefined =>
+  block === undefined ? undefined : parseBlock(block);
 
 /** Whether `outer` allows everything that `inner` allows. */
 export function covers(outer: NetworkRule, inner: NetworkRule): boolean {
@@ -148,7 +149,7 @@ export function covers(outer: NetworkRule, inner: NetworkRule): boolean {
 }
 
 /** Whether one block lies in another that allows all of it; a block allows special addresses only if it is exactly that block. */
-const isSafelyWithin = (around: Block, within: Block): boolean =>
+const isSafelyWithin = (around: AddressBlock, within: AddressBlock): boolean =>
   holds(around, within) &&
   (reachOf(within) === 'public' || reachOf(around) === reachOf(within)) &&
   (reachOf(within) !== 'special' || around.prefix === within.prefix);

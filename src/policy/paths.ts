@@ -5,13 +5,13 @@
 import { createHash } from 'node:crypto';
 import { compileSegment, type TextTest, toSegments } from '../text/glob.ts';
 import { compareFacts, layersOf } from './decide.ts';
-import { compileMatch, type Facts, LIKELY, toPart, toPathPatterns, YES } from './match.ts';
-import type { Question } from './question.ts';
+import { compileMatch, type DecidingRuleFacts, LIKELY, toPart, toPathPatterns, YES } from './match.ts';
+import type { PolicyQuestion } from './question.ts';
 import { indexOf } from './rule-index.ts';
 import type { MatchSpec, Policy, Rule } from './schema.ts';
 
 /** The caller that rules are evaluated for. */
-export interface Who {
+export interface PathCaller {
   readonly principal: string;
   readonly session: string;
   /** Absolute path. */
@@ -24,7 +24,7 @@ export interface Who {
  * The rules of all layers that ask or deny and depend only on paths once the caller is known. If some alternatives of an `any` depend on
  * more, only those on paths are kept: a rule may refuse less here than in a decision, never more.
  */
-export function pathRulesOf(policy: Policy, who: Who): readonly Rule[] {
+export function pathRulesOf(policy: Policy, who: PathCaller): readonly Rule[] {
   const rules = layersOf(policy).flatMap((layer) => layer.rules.filter((it) => it.decision !== 'allow'));
   return rules.flatMap(({ id, match, decision, reason, source, code }) => {
     const left = simplify(match, who, false);
@@ -41,13 +41,13 @@ export function pathDecision(
   kind: 'read' | 'write' | 'delete',
   target: string,
   home: string,
-  isOrdinary?: Question['isOrdinary'],
-): Facts | undefined {
+  isOrdinary?: PolicyQuestion['isOrdinary'],
+): DecidingRuleFacts | undefined {
   if (rules.length === 0) return undefined;
   if (nobody.home !== home) nobody = questionOf({ principal: '', session: '', home });
   const plain = toPart(nobody, kind, target);
   const part = isOrdinary ? { ...plain, isOrdinary } : plain;
-  let by: Facts | undefined;
+  let by: DecidingRuleFacts | undefined;
   for (const list of indexOf(rules).candidates(part)) {
     for (const { test, facts } of list) {
       if (test(part) >= LIKELY && (by === undefined || compareFacts(facts, by) < 0)) by = facts;
@@ -65,7 +65,11 @@ export function viewKey(rules: readonly Rule[]): string {
 }
 
 /** A question for rules on paths, which ignore the other fields. */
-const questionOf = ({ principal, session, home }: Pick<Who, 'principal' | 'session' | 'home'>): Question => ({
+const questionOf = ({
+  principal,
+  session,
+  home,
+}: Pick<PathCaller, 'principal' | 'session' | 'home'>): PolicyQuestion => ({
   tool: '',
   aliases: [],
   tier: 'read_only',
@@ -81,12 +85,12 @@ const questionOf = ({ principal, session, home }: Pick<Who, 'principal' | 'sessi
 let nobody = questionOf({ principal: '', session: '', home: '/' });
 
 /** What remains of a match after evaluating the caller; `depends` if only a call can tell. */
-type Left = MatchSpec | boolean | 'depends';
+type SimplifiedMatch = MatchSpec | boolean | 'depends';
 
 const OF_CALLS = ['tool', 'tier', 'category', 'command', 'host'] as const;
 
 /** Reduces a match to its path conditions. `exact` is set inside a `not`, where dropping an alternative would make the rule match more. */
-function simplify(match: MatchSpec, who: Who, exact: boolean): Left {
+function simplify(match: MatchSpec, who: PathCaller, exact: boolean): SimplifiedMatch {
   const { all = [], any, not } = match;
   const lefts = all.map((it) => simplify(it, who, exact));
   if (any) lefts.push(simplifyAny(any, who, exact));
@@ -99,7 +103,7 @@ function simplify(match: MatchSpec, who: Who, exact: boolean): Left {
   return must.length === 1 ? (must[0] as MatchSpec) : { all: must };
 }
 
-function simplifyAny(any: readonly MatchSpec[], who: Who, exact: boolean): Left {
+function simplifyAny(any: readonly MatchSpec[], who: PathCaller, exact: boolean): SimplifiedMatch {
   const lefts = any.map((it) => simplify(it, who, exact));
   if (lefts.includes(true)) return true;
   const specs = lefts.filter((it) => typeof it === 'object');
@@ -107,16 +111,16 @@ function simplifyAny(any: readonly MatchSpec[], who: Who, exact: boolean): Left 
   return specs.length > 0 && { any: specs };
 }
 
-function opposite(left: Left): Left {
+function opposite(left: SimplifiedMatch): SimplifiedMatch {
   if (left === 'depends') return left;
   return typeof left === 'boolean' ? !left : { not: left };
 }
 
-function isOf({ principal, session, when }: MatchSpec, who: Who): boolean {
+function isOf({ principal, session, when }: MatchSpec, who: PathCaller): boolean {
   return compileMatch({ principal, session, when }).test(toPart(questionOf(who), 'call', '')) === YES;
 }
 
-function pathsFor({ path, read, write, delete: deleted, holds }: MatchSpec, who: Who): MatchSpec {
+function pathsFor({ path, read, write, delete: deleted, holds }: MatchSpec, who: PathCaller): MatchSpec {
   const globs = (value: string | string[] | undefined) =>
     [value ?? []].flat().flatMap((glob) => [glob, ...insideWorkspace(glob, who)]);
   return {
@@ -129,7 +133,7 @@ function pathsFor({ path, read, write, delete: deleted, holds }: MatchSpec, who:
 }
 
 /** The parts of an absolute or home pattern that apply to paths relative to the workspace. */
-function insideWorkspace(glob: string, { home, workspace }: Who): string[] {
+function insideWorkspace(glob: string, { home, workspace }: PathCaller): string[] {
   if (workspace === undefined) return [];
   const folders = toSegments(workspace);
   return toPathPatterns(glob).flatMap(({ base, segments }) => {

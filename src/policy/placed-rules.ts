@@ -1,6 +1,6 @@
 /** The rules of a policy file, each with its place in the file, for messages that name it. */
 import { withoutIgnoreCase } from './ignore-case.ts';
-import type { Positioned, ValuePath } from './positioned-yaml.ts';
+import type { PositionedYaml, ValuePath } from './positioned-yaml.ts';
 import type { PolicyFile, Rule } from './schema.ts';
 
 /** A rule and the path to it in its file. */
@@ -10,7 +10,7 @@ export interface PlacedRule {
 }
 
 /** All rules of a file in order; rules from `tools` come first. */
-export function rulesOf(data: PolicyFile, where: Positioned): PlacedRule[] {
+export function rulesOf(data: PolicyFile, where: PositionedYaml): PlacedRule[] {
   const { disable, ...tools } = data.tools ?? {};
   const disabled: PlacedRule[] = disable?.length
     ? [
@@ -46,7 +46,7 @@ export function rulesOf(data: PolicyFile, where: Positioned): PlacedRule[] {
   return [...disabled, ...named, ...rules];
 }
 
-const placed = (where: Positioned, path: ValuePath, rule: Omit<Rule, 'source'>): PlacedRule => ({
+const placed = (where: PositionedYaml, path: ValuePath, rule: Omit<Rule, 'source'>): PlacedRule => ({
   path,
   rule: { ...rule, source: where.line(path) },
 });

@@ -7,7 +7,7 @@ import { PolicyError } from './policy-error.ts';
 export type ValuePath = readonly PropertyKey[];
 
 /** A parsed file with the position of each value. */
-export interface Positioned {
+export interface PositionedYaml {
   readonly file: string;
   /** Plain data; undefined for an empty file. */
   readonly value: unknown;
@@ -26,7 +26,7 @@ interface NodePosition {
   readonly children?: ReadonlyMap<string, NodePosition> | undefined;
 }
 
-interface Converted {
+interface ConvertedNode {
   readonly value: unknown;
   readonly children?: ReadonlyMap<string, NodePosition> | undefined;
   /** Number of values inside; every alias counts in full, since a traversal visits its target each time. */
@@ -55,9 +55,9 @@ export const firstOf = (problems: readonly string[]): readonly string[] =>
  * Reads one YAML document of plain values: no tags, directives, duplicate keys or multiplying aliases. Takes linear time. Throws
  * PolicyError with all problems.
  */
-export function readYaml(text: string, file: string, limits: YamlLimits): Positioned {
+export function readYaml(text: string, file: string, limits: YamlLimits): PositionedYaml {
   const lines = new LineCounter();
-  // The library compares every key with every other one; `Reader` finds duplicates in linear time.
+  // The library compares every key with every other one; `YamlConverter` finds duplicates in linear time.
   const document = parseDocument(text, { lineCounter: lines, uniqueKeys: false, strict: true, prettyErrors: false });
   const locate = (offset: number) => {
     const { line, col } = lines.linePos(offset);
@@ -70,19 +70,19 @@ export function readYaml(text: string, file: string, limits: YamlLimits): Positi
   if (directive) complain.push(`${locate(directive.index)}: YAML directives are not taken`);
   if (complain.length > 0) throw new PolicyError(firstOf(complain));
 
-  const reader = new Reader(limits, (offset, problem) => complain.push(`${locate(offset)}: ${problem}`));
+  const reader = new YamlConverter(limits, (offset, problem) => complain.push(`${locate(offset)}: ${problem}`));
   const root = document.contents === null ? NOTHING : reader.convert(document.contents, 0);
   if (complain.length > 0) throw new PolicyError(firstOf(complain));
   return positioned(file, { root, locate, start: document.contents?.range?.[0] ?? 0 });
 }
 
-interface Layout {
-  readonly root: Converted;
+interface DocumentLayout {
+  readonly root: ConvertedNode;
   readonly start: number;
   locate(offset: number): string;
 }
 
-function positioned(file: string, { root, start, locate }: Layout): Positioned {
+function positioned(file: string, { root, start, locate }: DocumentLayout): PositionedYaml {
   const find = (path: ValuePath): NodePosition => {
     let spot: NodePosition = { key: undefined, value: start, children: root.children };
     for (const step of path) {
@@ -110,11 +110,11 @@ type YamlLimits = Pick<Limits, 'policyDepthMax' | 'policyValuesMax'>;
 type Complain = (offset: number, problem: string) => void;
 
 /** One traversal of a document's nodes in order. */
-class Reader {
+class YamlConverter {
   readonly #limits: YamlLimits;
   readonly #complain: Complain;
   /** Values by anchor, as far as read; an alias inside its own target finds nothing. */
-  readonly #anchored = new Map<string, Converted>();
+  readonly #anchored = new Map<string, ConvertedNode>();
   #tooLarge = false;
 
   constructor(limits: YamlLimits, complain: Complain) {
@@ -122,7 +122,7 @@ class Reader {
     this.#complain = complain;
   }
 
-  convert(node: Node, depth: number): Converted {
+  convert(node: Node, depth: number): ConvertedNode {
     const offset = node.range?.[0] ?? 0;
     if (isAlias(node)) return this.#resolve(node.source, offset);
     if ('tag' in node && node.tag)
@@ -133,7 +133,7 @@ class Reader {
     return converted;
   }
 
-  #plain(node: Node, depth: number): Converted {
+  #plain(node: Node, depth: number): ConvertedNode {
     if (isScalar(node)) return { value: node.value, count: 1, levels: 0 };
     let converted = NOTHING;
     if (depth < this.#limits.policyDepthMax) {
@@ -145,7 +145,7 @@ class Reader {
     return NOTHING;
   }
 
-  #list({ items }: YAMLSeq<Node>, depth: number): Converted {
+  #list({ items }: YAMLSeq<Node>, depth: number): ConvertedNode {
     const children = new Map<string, NodePosition>();
     let [count, levels] = [1, 0];
     const value = items.map((item, index) => {
@@ -158,7 +158,7 @@ class Reader {
     return { value, children, count, levels };
   }
 
-  #map(pairs: readonly Pair<Node, Node | null>[], depth: number): Converted {
+  #map(pairs: readonly Pair<Node, Node | null>[], depth: number): ConvertedNode {
     const children = new Map<string, NodePosition>();
     const entries: [string, unknown][] = [];
     let [count, levels] = [1, 0];
@@ -188,7 +188,7 @@ class Reader {
     return undefined;
   }
 
-  #resolve(anchor: string, offset: number): Converted {
+  #resolve(anchor: string, offset: number): ConvertedNode {
     const converted = this.#anchored.get(anchor);
     if (!converted) this.#complain(offset, `the alias *${shown(anchor)} names nothing that stands before it`);
     return converted ?? NOTHING;
@@ -201,4 +201,4 @@ class Reader {
   }
 }
 
-const NOTHING: Converted = { value: null, count: 1, levels: 0 };
+const NOTHING: ConvertedNode = { value: null, count: 1, levels: 0 };

@@ -39,7 +39,7 @@ export interface ParsedCommand {
   readonly unknown: readonly string[];
 }
 
-export interface Question {
+export interface PolicyQuestion {
   readonly tool: string;
   /** Other names of that tool. */
   readonly aliases: readonly string[];

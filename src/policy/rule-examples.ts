@@ -3,13 +3,13 @@ import type { Effect, Tier } from '../call.ts';
 import { parseJson } from '../text/json.ts';
 import { ruleMatches } from './match.ts';
 import { shown } from './positioned-yaml.ts';
-import type { Question } from './question.ts';
+import type { PolicyQuestion } from './question.ts';
 import type { MatchSpec, Rule } from './schema.ts';
 import { parseCommand } from './shell/command.ts';
 import { toTarget } from './target.ts';
 
 /** The permission-relevant facts of a call; undefined for an unknown tool. Throws for input that the tool does not accept. */
-export type EffectsOf = (tool: string, input: Readonly<Record<string, unknown>>) => Partial<Question> | undefined;
+export type EffectsOf = (tool: string, input: Readonly<Record<string, unknown>>) => Partial<PolicyQuestion> | undefined;
 
 export interface ExampleOutcome {
   readonly rule: string;
@@ -51,7 +51,7 @@ export function exampleWork({ match, examples }: Rule): number {
 }
 
 /** The call that an example describes: `tool {json}`, or else a command line. Throws what `effectsOf` throws. */
-export function toQuestion(text: string, effectsOf?: EffectsOf): Question {
+export function toQuestion(text: string, effectsOf?: EffectsOf): PolicyQuestion {
   const { tool, input } = toCall(text) ?? { tool: 'terminal_execute', input: { command: text } };
   const known = effectsOf?.(tool, input);
   const question = { ...questionOf(tool, input), ...known };
@@ -59,7 +59,7 @@ export function toQuestion(text: string, effectsOf?: EffectsOf): Question {
   return { ...question, destructive, effects: question.effects.map(normalised) };
 }
 
-function problemOf(rule: Rule, kind: 'match' | 'no_match', question: () => Question): string | undefined {
+function problemOf(rule: Rule, kind: 'match' | 'no_match', question: () => PolicyQuestion): string | undefined {
   try {
     const matches = ruleMatches(rule, question());
     if (matches === (kind === 'match')) return undefined;
@@ -82,7 +82,7 @@ function toCall(text: string): { tool: string; input: Record<string, unknown> } 
 }
 
 /** A question for a call whose tool is unknown: its path may be read, written and deleted, its command may be run. */
-function questionOf(tool: string, { path, command }: Readonly<Record<string, unknown>>): Question {
+function questionOf(tool: string, { path, command }: Readonly<Record<string, unknown>>): PolicyQuestion {
   const runs = typeof command === 'string';
   const tier: Tier = runs ? 'execute' : 'write';
   const target = typeof path === 'string' ? path : undefined;
@@ -108,7 +108,7 @@ const normalised = (effect: Effect): Effect =>
   ['read', 'write', 'delete'].includes(effect.kind) ? { ...effect, target: toTarget(effect.target, PLACE) } : effect;
 
 /** The caller that a rule asks for, so that its examples are tried as calls of that caller. */
-function whoOf({ principal, session, when, all }: MatchSpec): Partial<Pick<Question, 'principal' | 'session'>> {
+function whoOf({ principal, session, when, all }: MatchSpec): Partial<Pick<PolicyQuestion, 'principal' | 'session'>> {
   const named = (globs: string | readonly string[] | undefined) => [globs ?? []].flat()[0]?.replaceAll('*', 'x');
   const inner: ReturnType<typeof whoOf> = Object.assign({}, ...(all ?? []).map(whoOf));
   const who = { principal: named(principal ?? when?.principal), session: named(session ?? when?.session) };

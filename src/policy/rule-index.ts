@@ -4,15 +4,23 @@
  */
 import type { Decision } from '../call.ts';
 import { compileSegment, compileText } from '../text/glob.ts';
-import { compileMatch, type Facts, type Level, type Part, pathsOf, toPathPatterns, toTokens } from './match.ts';
+import {
+  type Certainty,
+  compileMatch,
+  type DecidingRuleFacts,
+  pathsOf,
+  type QuestionPart,
+  toPathPatterns,
+  toTokens,
+} from './match.ts';
 import type { ParsedCommand, SimpleCommand } from './question.ts';
 import type { MatchSpec, Rule } from './schema.ts';
 
 /** A rule, ready to be tested. */
 export interface FiledRule {
-  readonly facts: Facts;
+  readonly facts: DecidingRuleFacts;
   readonly decision: Decision;
-  readonly test: (part: Part) => Level;
+  readonly test: (part: QuestionPart) => Certainty;
   readonly ofPaths: boolean;
 }
 
@@ -27,19 +35,19 @@ export function indexOf(rules: readonly Rule[]): RuleIndex {
   return index;
 }
 
-type Drawer = Map<string, FiledRule[]>;
+type RulesByKey = Map<string, FiledRule[]>;
 
 /** The list, or the map and key, under which a rule is stored. */
-type IndexSlot = readonly [drawer: Drawer, key: string] | readonly [list: FiledRule[]];
+type IndexSlot = readonly [drawer: RulesByKey, key: string] | readonly [list: FiledRule[]];
 
 export class RuleIndex {
   readonly all: readonly FiledRule[];
   /** Rules by a literal segment that their paths contain. */
-  readonly #bySegment: Drawer = new Map();
+  readonly #bySegment: RulesByKey = new Map();
   /** Rules by the file extension of their paths. */
-  readonly #byExtension: Drawer = new Map();
-  readonly #byProgram: Drawer = new Map();
-  readonly #byTool: Drawer = new Map();
+  readonly #byExtension: RulesByKey = new Map();
+  readonly #byProgram: RulesByKey = new Map();
+  readonly #byTool: RulesByKey = new Map();
   readonly #paths: FiledRule[] = [];
   readonly #commands: FiledRule[] = [];
   readonly #hosts: FiledRule[] = [];
@@ -55,7 +63,7 @@ export class RuleIndex {
   }
 
   /** Lists that together contain every rule whose level for the part may be MAYBE or more; a rule may occur twice. */
-  candidates(part: Part): (readonly FiledRule[])[] {
+  candidates(part: QuestionPart): (readonly FiledRule[])[] {
     const lists: (readonly FiledRule[])[] = [this.#others];
     const take = (found: readonly FiledRule[] | undefined) => found && lists.push(found);
     const { kind, question, command, targetPaths, ofLine } = part;
@@ -112,7 +120,10 @@ export class RuleIndex {
   #slotsOfPaths(globs: readonly string[]): IndexSlot[] {
     const keys = globs.flatMap(toPathPatterns).map(({ segments }) => keyOf(segments));
     if (keys.includes(undefined)) return [[this.#paths]];
-    return (keys as Key[]).map(({ of, text }) => [of === 'segment' ? this.#bySegment : this.#byExtension, text]);
+    return (keys as RuleIndexKey[]).map(({ of, text }) => [
+      of === 'segment' ? this.#bySegment : this.#byExtension,
+      text,
+    ]);
   }
 
   #slotsOfCommand(command: NonNullable<MatchSpec['command']>): IndexSlot[] {
@@ -135,13 +146,13 @@ function pathsByKey({ path, read, write, delete: deleted }: MatchSpec): readonly
   return value === undefined ? [] : pathsOf({ path: value });
 }
 
-interface Key {
+interface RuleIndexKey {
   readonly of: 'segment' | 'extension';
   readonly text: string;
 }
 
 /** A segment or extension that every matching path contains; undefined if there is none. */
-function keyOf(segments: readonly string[]): Key | undefined {
+function keyOf(segments: readonly string[]): RuleIndexKey | undefined {
   const wildcards = segments.filter((it) => it !== '**').map(compileSegment);
   const literal = wildcards.findLast((it) => it.literal !== undefined)?.literal;
   if (literal !== undefined) return { of: 'segment', text: literal };

@@ -1,6 +1,6 @@
 /** Says what is wrong with the shape of a policy file: the position, the key, and what to write instead. */
 import * as z from 'zod';
-import { type Positioned, shown, type ValuePath } from './positioned-yaml.ts';
+import { type PositionedYaml, shown, type ValuePath } from './positioned-yaml.ts';
 import { policyFile } from './schema.ts';
 
 /** Keys that are designed but not enforced yet, by the object that holds them; accepting them would promise enforcement. */
@@ -13,7 +13,7 @@ const NOT_YET: readonly { readonly holder: RegExp; readonly keys: readonly strin
 type Issue = z.core.$ZodIssue;
 
 /** One complaint for each problem, `file:line:col: key: what`. */
-export function complaintsOf(issues: readonly Issue[], source: Positioned): string[] {
+export function complaintsOf(issues: readonly Issue[], source: PositionedYaml): string[] {
   return issues.filter((it) => !isFollowing(it, issues)).flatMap((issue) => complain(issue, [], source));
 }
 
@@ -22,7 +22,7 @@ const isFollowing = (issue: Issue, all: readonly Issue[]): boolean =>
   issue.code === 'custom' &&
   all.some((it) => it.code === 'unrecognized_keys' && it.path.join('.') === issue.path.join('.'));
 
-function complain(issue: Issue, above: ValuePath, source: Positioned): string[] {
+function complain(issue: Issue, above: ValuePath, source: PositionedYaml): string[] {
   const path = [...above, ...issue.path];
   const label = nameOf(path);
   if (issue.code === 'unrecognized_keys') {
@@ -37,7 +37,7 @@ function complain(issue: Issue, above: ValuePath, source: Positioned): string[] 
 }
 
 /** For a union such as `x or a list of x`: reports the problems of the alternative whose outer type fits, since that one was meant. */
-function complainOfUnion(issue: z.core.$ZodIssueInvalidUnion, path: ValuePath, source: Positioned): string[] {
+function complainOfUnion(issue: z.core.$ZodIssueInvalidUnion, path: ValuePath, source: PositionedYaml): string[] {
   const meant = issue.errors.filter((it) => !it.some(({ code, path }) => code === 'invalid_type' && path.length === 0));
   if (meant.length === 1) return (meant[0] as Issue[]).flatMap((it) => complain(it, path, source));
   return [`${source.at(path)}: ${nameOf(path)}: takes a text or a list of texts`];

@@ -1,6 +1,6 @@
 /** How `tools: {NAME: {decision: allow}}` combines with other rules about the same tool. Pure. */
 import { compileText } from '../text/glob.ts';
-import type { Composing } from './compose.ts';
+import type { CompositionContext } from './compose.ts';
 import type { PlacedRule } from './placed-rules.ts';
 import type { MatchSpec, Rule } from './schema.ts';
 
@@ -22,7 +22,10 @@ const allowedTool = ({ rule, path }: PlacedRule): string | undefined =>
  * The parent's rules for a file that allows tools by name: rules that ask or deny only because of the tool no longer match those tools.
  * Rules about what a call does (paths, commands, hosts) stay. Complains about a rule that would leave the allowance without effect.
  */
-export function withoutAllowedTools({ parent, said, widens, complain }: Composing, rules: readonly Rule[]): Rule[] {
+export function withoutAllowedTools(
+  { parent, said, widens, complain }: CompositionContext,
+  rules: readonly Rule[],
+): Rule[] {
   let kept = [...rules];
   for (const own of said.rules) {
     const name = allowedTool(own);

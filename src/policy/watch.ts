@@ -18,7 +18,7 @@ export interface PolicySourceOptions {
   readonly reloadMs?: number;
 }
 
-export interface Reloaded {
+export interface ReloadResult {
   readonly ok: boolean;
   /** Why the old policy stays in force, each with its position; empty after a successful reload. */
   readonly problems: readonly string[];
@@ -29,7 +29,7 @@ export interface PolicySource extends Disposable {
   /** The policy in force now. A caller that asks several questions about one call reads it once. */
   readonly current: Policy;
   /** Reads the files now. Throws only what `onChange` throws. */
-  reload(): Reloaded;
+  reload(): ReloadResult;
 }
 
 /** Loads the policy and watches its files. Throws PolicyError if the first load fails. */
@@ -57,7 +57,7 @@ class WatchedPolicy implements PolicySource {
     return this.#current;
   }
 
-  reload(): Reloaded {
+  reload(): ReloadResult {
     this.#timer?.cancel();
     let loaded: LoadedPolicy;
     try {
@@ -84,7 +84,7 @@ class WatchedPolicy implements PolicySource {
     this.#options.onChange(policy, before);
   }
 
-  #keep(error: unknown): Reloaded {
+  #keep(error: unknown): ReloadResult {
     const { log } = this.#options;
     // The error may be in a file that the bad one extends, so watch these files as well as those in force.
     if (error instanceof PolicyError) this.#watch([...this.#names, ...error.files]);

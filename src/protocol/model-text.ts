@@ -15,8 +15,11 @@ export function modelTexts(tool: string, data: unknown): string[] {
 }
 
 const FORMS = new Map<string, (data: Data) => string[] | undefined>([
-  ['file_list', ({ entries, truncated }) => (isRows<Entry>(entries, 'path') ? listed(entries, truncated) : undefined)],
-  ['file_grep', (data) => (isRows<Match>(data.matches, 'file') ? found(data.matches, data) : undefined)],
+  [
+    'file_list',
+    ({ entries, truncated }) => (isRows<ListedFile>(entries, 'path') ? listed(entries, truncated) : undefined),
+  ],
+  ['file_grep', (data) => (isRows<SearchMatch>(data.matches, 'file') ? found(data.matches, data) : undefined)],
   ['file_glob', (data) => (isNames(data.paths) ? globbed(data.paths, data) : undefined)],
   ['file_read', (data) => (typeof data.content === 'string' ? read(data.content, data) : undefined)],
   ['file_write', (data) => (typeof data.path === 'string' ? [written(data)] : undefined)],
@@ -38,7 +41,7 @@ const isRows = <T>(it: unknown, name: string): it is T[] =>
 /** A path, as JSON if it contains spaces, quotes or control characters. */
 const nameOf = (path: string): string => (/[\s"\p{C}]/u.test(path) ? toJson(path) : path);
 
-interface Entry {
+interface ListedFile {
   readonly path: string;
   readonly type: string;
   readonly size?: number;
@@ -46,7 +49,7 @@ interface Entry {
 const MARKS: Readonly<Record<string, string>> = { directory: '/', symlink: '@', other: '?' };
 
 /** Entries as in `ls -F`, with file sizes; after the name of their directory if they share one. */
-function listed(entries: readonly Entry[], truncated: unknown): string[] {
+function listed(entries: readonly ListedFile[], truncated: unknown): string[] {
   const parents = new Set(entries.map(({ path }) => path.slice(0, path.lastIndexOf('/') + 1)));
   const [parent = ''] = parents.size === 1 ? parents : [];
   const lines = entries.map(({ path, type, size }) => {
@@ -62,7 +65,7 @@ function listed(entries: readonly Entry[], truncated: unknown): string[] {
   ];
 }
 
-interface Match {
+interface SearchMatch {
   readonly file: string;
   readonly line: number;
   readonly text: string;
@@ -71,7 +74,7 @@ interface Match {
 }
 
 /** The matches of each file after its name; a match is `12:text`, a context line `11-text`. */
-function found(matches: readonly Match[], { filesSearched, truncated }: Data): string[] {
+function found(matches: readonly SearchMatch[], { filesSearched, truncated }: Data): string[] {
   if (matches.length === 0) return [`no matches in ${String(filesSearched)} files`];
   const files = Map.groupBy(matches, ({ file }) => file);
   const blocks = [...files].map(([file, its]) => `${nameOf(file)}\n${linesOf(its).join('\n')}`);
@@ -80,7 +83,7 @@ function found(matches: readonly Match[], { filesSearched, truncated }: Data): s
 }
 
 /** Lines in order, each once, even if matches are close together. */
-function linesOf(matches: readonly Match[]): string[] {
+function linesOf(matches: readonly SearchMatch[]): string[] {
   const lines = new Map<number, string>();
   for (const { line, before = [], after = [] } of matches) {
     for (const [at, text] of before.entries()) lines.set(line - before.length + at, `-${text}`);

@@ -35,7 +35,7 @@ export interface PeerOptions {
   onClose?(reason?: string): void;
 }
 
-interface Waiting {
+interface PendingRequest {
   readonly resolve: (result: unknown) => void;
   readonly reject: (error: Error) => void;
 }
@@ -73,7 +73,7 @@ export class Peer {
   readonly #reader: FrameReader;
   /** Sizes of the other side's unanswered requests, by id. */
   readonly #unanswered = new Map<Id, number>();
-  readonly #waiting = new Map<Id, Waiting>();
+  readonly #waiting = new Map<Id, PendingRequest>();
   readonly #budget: RequestBudget;
   readonly #turns: ServingTurns;
   readonly #serve = (): boolean => this.#serveOne();

@@ -1,12 +1,12 @@
 /** The delay before a provider that ended is restarted. */
 import type { Limits } from '../limits.ts';
 
-type Bounds = Pick<Limits, 'providerBackoffMs' | 'providerBackoffMsMax'>;
+type BackoffLimits = Pick<Limits, 'providerBackoffMs' | 'providerBackoffMsMax'>;
 
 /** Delay before the `attempt`-th restart, counted from 1, in milliseconds. `random` from 0 to 1 shortens it by up to a half. */
 export function backoffMs(
   attempt: number,
-  { providerBackoffMs, providerBackoffMsMax }: Bounds,
+  { providerBackoffMs, providerBackoffMsMax }: BackoffLimits,
   random: number,
 ): number {
   const whole = Math.min(providerBackoffMs * 2 ** (attempt - 1), providerBackoffMsMax);

@@ -34,7 +34,7 @@ export const definition = z.strictObject({
   /** The server's hints: part of what was accepted, but never trusted. */
   annotations: jsonObject.optional(),
 });
-export type Definition = z.output<typeof definition>;
+export type ToolDefinition = z.output<typeof definition>;
 
 /** Notifications of a provider host. */
 export const toldByProvider = z.union([
@@ -47,9 +47,9 @@ export const toldByProvider = z.union([
   /** The server can't be used any more; the host ends. */
   z.strictObject({ failed: z.string().max(2048) }),
 ]);
-export type ToldByProvider = z.output<typeof toldByProvider>;
+export type ProviderMessage = z.output<typeof toldByProvider>;
 /** A server's tools as last listed. */
-export type Listed = Readonly<Extract<ToldByProvider, { tools: unknown }>>;
+export type ListedTools = Readonly<Extract<ProviderMessage, { tools: unknown }>>;
 
 const uri = z.string().max(8192);
 const mimeType = z.string().max(256);

@@ -11,7 +11,7 @@ import { BARE_ENVIRONMENT, type Stdio } from '../sandbox/launcher.ts';
 import { EGRESS_ENVIRONMENT } from '../sandbox/listener-program.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { type Listed, type ProviderSetup, toldByProvider } from './messages.ts';
+import { type ListedTools, type ProviderSetup, toldByProvider } from './messages.ts';
 import type { ProviderSettings, SecretSource } from './settings.ts';
 
 export interface ProcessParts {
@@ -33,7 +33,7 @@ export interface ProcessOptions {
   /** Aborts the run. */
   readonly signal: AbortSignal;
   /** Called each time the server lists its tools. */
-  readonly onTools: (told: Listed, host: Host) => void;
+  readonly onTools: (told: ListedTools, host: Host) => void;
 }
 
 /** Runs the provider until it ends and returns the reason. Throws SANDBOX_UNAVAILABLE, QUEUE_FULL. */

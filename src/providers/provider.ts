@@ -14,7 +14,7 @@ import type { Powers, Timer } from '../powers.ts';
 import { NO_MASKS } from '../sandbox/masks.ts';
 import type { Upstream } from '../tools/upstream.ts';
 import { backoffMs } from './backoff.ts';
-import { type Listed, providedData } from './messages.ts';
+import { type ListedTools, providedData } from './messages.ts';
 import { type ProcessParts, runProvider, workspaceOf } from './process.ts';
 import type { ProviderSettings } from './settings.ts';
 
@@ -27,7 +27,7 @@ export interface ProviderOptions {
   /** The daemon's policy on paths for programs of the provider's workspace. */
   viewNow(): PathView;
   /** Called each time the server lists its tools. */
-  onListed(listed: Listed): void;
+  onListed(listed: ListedTools): void;
   /** Throws TOOL_DISABLED if the tool is not what the server offers now, or was not accepted. */
   assertAccepted(upstream: Pick<Upstream, 'tool' | 'digest'>): void;
 }
@@ -151,7 +151,7 @@ export class Provider {
     const { settings, onListed } = this.#options;
     const held = await this.#masks();
     this.#print = held.print;
-    const onTools = (listed: Listed, host: Host) => {
+    const onTools = (listed: ListedTools, host: Host) => {
       if (signal.aborted || this.#is('stopped')) return;
       onListed(listed);
       if (this.#is('ready')) return;

@@ -12,7 +12,7 @@ import type { AuditEntry } from '../store/audit/log.ts';
 import type { Pin, ProviderPins } from '../store/provider-pins.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { Upstream } from '../tools/upstream.ts';
-import { type Definition, definition, type Listed } from './messages.ts';
+import { definition, type ListedTools, type ToolDefinition } from './messages.ts';
 import { type ProcessParts, workspaceOf } from './process.ts';
 import { Provider, type ProviderState } from './provider.ts';
 import type { ProviderSettings } from './settings.ts';
@@ -49,7 +49,7 @@ export interface ProviderInfo {
   readonly tools: readonly ProvidedTool[];
   readonly restarts: number;
   /** This and the following fields are for operators only. */
-  readonly server?: Listed['server'];
+  readonly server?: ListedTools['server'];
   readonly pid?: number;
   /** Why the last run ended. */
   readonly reason?: string;
@@ -64,19 +64,19 @@ export interface ProvidersOptions {
   record(entry: AuditEntry): void;
 }
 
-interface Entry {
+interface ProviderEntry {
   readonly provider: Provider;
   /** Accepted tools by the server's name. */
   readonly pins: Map<string, Pin>;
   /** Current definitions by the server's name; undefined while unknown. */
-  offers?: Map<string, { readonly definition: Definition; readonly digest: string }>;
-  listed?: Listed;
+  offers?: Map<string, { readonly definition: ToolDefinition; readonly digest: string }>;
+  listed?: ListedTools;
   /** Identifies the definitions that its tools in the catalogue were made from. */
   published: string;
 }
 
 export class Providers implements Upstreams, AsyncDisposable {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, ProviderEntry>();
   readonly #options: ProvidersOptions;
   readonly #parts: ProcessParts;
   readonly #masks: HostMasks;
@@ -179,12 +179,12 @@ export class Providers implements Upstreams, AsyncDisposable {
       },
       this.#parts,
     );
-    const entry: Entry = { provider, published: '', pins: new Map(pins.of(name).map((it) => [it.tool, it])) };
+    const entry: ProviderEntry = { provider, published: '', pins: new Map(pins.of(name).map((it) => [it.tool, it])) };
     this.#entries.set(name, entry);
     this.#publish(name, entry);
   }
 
-  #takeList(name: string, given: Listed): void {
+  #takeList(name: string, given: ListedTools): void {
     const entry = this.#entry(name);
     const listed = takeListed(given, { settings: entry.provider.settings, limits: this.#parts.limits });
     entry.listed = listed;
@@ -198,7 +198,7 @@ export class Providers implements Upstreams, AsyncDisposable {
     this.#publish(name, entry);
   }
 
-  #pin(name: string, { pins, offers }: Entry, definitions: readonly Definition[], by: string): void {
+  #pin(name: string, { pins, offers }: ProviderEntry, definitions: readonly ToolDefinition[], by: string): void {
     const taken = new Set([...pins.values()].map((it) => it.name));
     const made = definitions
       .toSorted((a, b) => (a.name < b.name ? -1 : 1))
@@ -217,7 +217,7 @@ export class Providers implements Upstreams, AsyncDisposable {
    * Puts the accepted, configured and available tools into the catalogue, in their accepted form even if the server's definition has
    * changed.
    */
-  #publish(name: string, { provider, pins, offers, ...entry }: Entry): void {
+  #publish(name: string, { provider, pins, offers, ...entry }: ProviderEntry): void {
     const { settings } = provider;
     const offered = [...pins.values()].filter(({ tool }) => isOffered(settings, tool) && (offers?.has(tool) ?? true));
     const made = offered.map((it) => `${it.name} ${it.digest}`).join();
@@ -251,7 +251,7 @@ export class Providers implements Upstreams, AsyncDisposable {
     });
   }
 
-  #entry(name: string): Entry {
+  #entry(name: string): ProviderEntry {
     const entry = this.#entries.get(name);
     if (!entry) throw new ToolError('PROVIDER_UNAVAILABLE', `there is no provider ${name}`);
     return entry;
@@ -264,7 +264,7 @@ export class Providers implements Upstreams, AsyncDisposable {
 
 const isPending = ({ state }: ProvidedTool): boolean => state === 'changed' || state === 'new';
 
-function toolsOf({ provider, pins, offers, listed }: Entry): ProvidedTool[] {
+function toolsOf({ provider, pins, offers, listed }: ProviderEntry): ProvidedTool[] {
   const names = [...new Set([...pins.keys(), ...(offers?.keys() ?? [])])].toSorted();
   const known = names.map((tool): ProvidedTool => {
     const pin = pins.get(tool);

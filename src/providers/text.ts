@@ -5,7 +5,7 @@
 import type { Limits } from '../limits.ts';
 import { withoutUnseen } from '../text/shown-text.ts';
 import { isRecord } from '../text/values.ts';
-import type { Definition } from './messages.ts';
+import type { ToolDefinition } from './messages.ts';
 
 /** A text without invisible characters, cut to `chars`. */
 export function toPlainText(text: string, chars: number): string {
@@ -28,7 +28,7 @@ export function toHarmless(secrets: readonly string[], value: unknown): unknown 
 }
 
 /** Validates and bounds a tool's definition. Throws an Error that says why the tool can't be offered. */
-export function toDefinition(tool: Readonly<Record<string, unknown>>, limits: Limits): Definition {
+export function toDefinition(tool: Readonly<Record<string, unknown>>, limits: Limits): ToolDefinition {
   const { name, title, description = '', inputSchema, outputSchema, annotations } = tool;
   if (typeof name !== 'string' || !/^[\w./-]{1,128}$/.test(name))
     throw new Error('a name takes 1 to 128 letters, digits and _ . / -');

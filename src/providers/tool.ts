@@ -12,7 +12,7 @@ import { declarationsOf } from '../tools/declarations.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { TOOL_FORMATS, toFormat, toToolInfo } from '../tools/registry.ts';
 import { defineTool, type Tool } from '../tools/tool.ts';
-import { type Definition, type Listed, providedData } from './messages.ts';
+import { type ListedTools, providedData, type ToolDefinition } from './messages.ts';
 import type { ProviderSettings } from './settings.ts';
 import { toDefinition } from './text.ts';
 
@@ -20,7 +20,7 @@ export interface ToolOptions {
   readonly settings: ProviderSettings;
   /** The callers' name of the tool. */
   readonly name: string;
-  readonly definition: Definition;
+  readonly definition: ToolDefinition;
   readonly digest: string;
   readonly limits: Limits;
   /** Throws TOOL_DISABLED if the server's tool is no longer the accepted one. */
@@ -65,10 +65,10 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
 
 /** The tools of a list that can be offered, validated again regardless of the host. Every other tool is refused with its reason. */
 export function takeListed(
-  { tools, refused, ...rest }: Listed,
+  { tools, refused, ...rest }: ListedTools,
   { settings, limits }: Pick<ToolOptions, 'settings' | 'limits'>,
-): Listed {
-  const good = new Map<string, Definition>();
+): ListedTools {
+  const good = new Map<string, ToolDefinition>();
   const wrong: { name: string; reason: string }[] = [];
   for (const it of tools) {
     try {

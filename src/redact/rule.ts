@@ -8,7 +8,7 @@
  * How to recognise the rest of a secret whose beginning was enough to detect it: a sticky expression, or everything up to the end of a key
  * block.
  */
-export type Rest = RegExp | 'key-block';
+export type SecretRest = RegExp | 'key-block';
 
 /** A secret to hide: `text[from..to)`, and `rest` for the part after it. */
 export interface Secret {
@@ -16,14 +16,14 @@ export interface Secret {
   readonly kind: string;
   readonly from: number;
   readonly to: number;
-  readonly rest?: Rest;
+  readonly rest?: SecretRest;
 }
 
 /** `early`: the text ends before the value begins; `partial`: the text ends within the value. */
-export type Look = Secret | 'none' | 'early' | 'partial';
+export type MatchResult = Secret | 'none' | 'early' | 'partial';
 
 /** A literal found at `text[at..end)`. */
-export interface Candidate {
+export interface LiteralMatch {
   readonly text: string;
   readonly at: number;
   readonly end: number;
@@ -36,28 +36,32 @@ export interface Rule {
   readonly literals: readonly string[];
   /** Whether the literals match in any case. */
   readonly anyCase?: boolean;
-  look(candidate: Candidate): Look;
+  look(candidate: LiteralMatch): MatchResult;
 }
 
 /** Number of characters before a literal that a rule may look at. */
 export const CONTEXT_CHARS = 16;
 
 /** A maximal run of characters of one class; at most `max` of them decide. */
-export interface Run {
+export interface CharacterRun {
   readonly max: number;
   readonly head: RegExp;
   readonly rest: RegExp;
 }
 
 /** Creates a run; `chars` is written as between the brackets of a regular expression. */
-export const run = (chars: string, max: number): Run => ({
+export const run = (chars: string, max: number): CharacterRun => ({
   max,
   head: new RegExp(`[${chars}]{0,${max}}`, 'y'),
   rest: new RegExp(`[${chars}]*`, 'y'),
 });
 
 /** End of the run that begins at `from`; `early` or `partial` if the text ends before that is known. */
-export function endOf({ head, max }: Run, from: number, { text, final }: Candidate): number | 'early' | 'partial' {
+export function endOf(
+  { head, max }: CharacterRun,
+  from: number,
+  { text, final }: LiteralMatch,
+): number | 'early' | 'partial' {
   head.lastIndex = from;
   head.test(text);
   const end = head.lastIndex;

@@ -2,13 +2,13 @@
 import type { Rule } from './rule.ts';
 
 /** A literal with the rules that start at it. */
-interface Entry {
+interface LiteralRules {
   readonly literal: string;
   readonly anyCase: boolean;
   readonly rules: Rule[];
 }
 
-export interface Found {
+export interface LiteralHit {
   readonly at: number;
   readonly end: number;
   readonly rules: readonly Rule[];
@@ -25,7 +25,7 @@ export class LiteralSearch {
   /** For each hash of three characters: the bucket of literals that begin with them. Different characters may have the same hash. */
   readonly #bucketOf = new Uint16Array(1 << 15);
   /** Literals by bucket; the first bucket is empty. Within a bucket the longest comes first, since `sk-ant-` also begins with `sk-`. */
-  readonly #buckets: Entry[][] = [[]];
+  readonly #buckets: LiteralRules[][] = [[]];
   /** All proper prefixes of literals. */
   readonly #beginnings = new Set<string>();
   /** First characters of literals in both cases; most ends of texts are ruled out by this alone. */
@@ -46,7 +46,7 @@ export class LiteralSearch {
   }
 
   /** The first literal at or after `from`; undefined if there is none. */
-  next(text: string, from: number): Found | undefined {
+  next(text: string, from: number): LiteralHit | undefined {
     const shifts = this.#shifts;
     for (let last = from + LITERAL_CHARS_MIN - 1; last < text.length; ) {
       const before = text.charCodeAt(last - 1);
@@ -64,7 +64,7 @@ export class LiteralSearch {
     return undefined;
   }
 
-  #entryAt(text: string, at: number): Entry | undefined {
+  #entryAt(text: string, at: number): LiteralRules | undefined {
     const hash = triple(text.charCodeAt(at), text.charCodeAt(at + 1), text.charCodeAt(at + 2));
     const bucket = this.#bucketOf[hash] as number;
     return bucket === 0 ? undefined : this.#buckets[bucket]?.find((it) => standsAt(it, text, at));
@@ -80,13 +80,13 @@ export class LiteralSearch {
     return text.length;
   }
 
-  #addBeginning(text: string, entry: Entry): void {
+  #addBeginning(text: string, entry: LiteralRules): void {
     const [a, b, c] = [text.charCodeAt(0), text.charCodeAt(1), text.charCodeAt(2)] as const;
     this.#shifts[pair(a, b)] = Math.min(this.#shifts[pair(a, b)] as number, 1);
     this.#shifts[pair(b, c)] = 0;
     const hash = triple(a, b, c);
     if (this.#bucketOf[hash] === 0) this.#bucketOf[hash] = this.#buckets.push([]) - 1;
-    const bucket = this.#buckets[this.#bucketOf[hash] as number] as Entry[];
+    const bucket = this.#buckets[this.#bucketOf[hash] as number] as LiteralRules[];
     bucket.push(entry);
     bucket.sort((one, other) => other.literal.length - one.literal.length);
   }
@@ -96,8 +96,8 @@ export class LiteralSearch {
 export const latin1 = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 
-function entriesOf(rules: readonly Rule[]): Entry[] {
-  const entries = new Map<string, Entry>();
+function entriesOf(rules: readonly Rule[]): LiteralRules[] {
+  const entries = new Map<string, LiteralRules>();
   for (const rule of rules) {
     for (const literal of rule.literals) {
       const known = entries.get(literal);
@@ -109,14 +109,14 @@ function entriesOf(rules: readonly Rule[]): Entry[] {
 }
 
 /** All spellings of the first three characters of a literal. */
-function casesOf({ literal, anyCase }: Entry): Set<string> {
+function casesOf({ literal, anyCase }: LiteralRules): Set<string> {
   let all = [''];
   for (const char of literal.slice(0, LITERAL_CHARS_MIN))
     all = all.flatMap((begun) => (anyCase ? [begun + char, begun + char.toUpperCase()] : [begun + char]));
   return new Set(all);
 }
 
-function standsAt({ literal, anyCase }: Entry, text: string, at: number): boolean {
+function standsAt({ literal, anyCase }: LiteralRules, text: string, at: number): boolean {
   if (!anyCase) return text.startsWith(literal, at);
   for (let i = 0; i < literal.length; i++) {
     const wanted = literal.charCodeAt(i);

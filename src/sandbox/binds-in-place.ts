@@ -6,24 +6,24 @@
 import { dirname, join, relative } from 'node:path';
 import { ToolError } from '../errors.ts';
 import { isInside } from '../paths.ts';
-import { type Cover, isNameless } from './bubblewrap.ts';
-import type { Mounted } from './proc.ts';
+import { type CoveringMount, isNameless } from './bubblewrap.ts';
+import type { MountEntry } from './proc.ts';
 
 /** The paths that these covers bind onto themselves: each must show what lies at that path, and nothing else. */
-export const boundPaths = (covers: readonly Cover[]): string[] =>
+export const boundPaths = (covers: readonly CoveringMount[]): string[] =>
   covers.flatMap((it) => {
     if (it.kind === 'rw-try' || it.kind === 'ro-try') return [it.path];
     return it.kind === 'listed' ? it.entries : [];
   });
 
 /** Whether each cover is still mounted at its path and shows what it should. Pure. */
-export function areCovered(covers: readonly Cover[], mounts: readonly Mounted[]): boolean {
+export function areCovered(covers: readonly CoveringMount[], mounts: readonly MountEntry[]): boolean {
   const points = new Set(mounts.map((it) => it.point));
   return covers.every((it) => isNameless(it) || points.has(it.path)) && areInPlace(boundPaths(covers), mounts);
 }
 
 /** Whether each path is a mount that shows that same path. False for a bind whose source was missing or that landed elsewhere. Pure. */
-export function areInPlace(paths: readonly string[], mounts: readonly Mounted[]): boolean {
+export function areInPlace(paths: readonly string[], mounts: readonly MountEntry[]): boolean {
   const byPoint = Map.groupBy(mounts, (it) => it.point);
   return paths.every((path) => {
     const here = byPoint.get(path) ?? [];
@@ -37,7 +37,7 @@ export function areInPlace(paths: readonly string[], mounts: readonly Mounted[])
 }
 
 /** Whether the first bind of a folder in a sandbox shows what the folder's path leads to outside, whose mounts are `outside`. Pure. */
-export function isBoundFrom(folder: string, mounts: readonly Mounted[], outside: readonly Mounted[]): boolean {
+export function isBoundFrom(folder: string, mounts: readonly MountEntry[], outside: readonly MountEntry[]): boolean {
   const bind = mounts.find((it) => it.point === folder);
   const seen = mountAt(folder, outside);
   return bind !== undefined && seen !== undefined && isSame(bind, placeIn(seen, folder));
@@ -62,17 +62,18 @@ export async function inPlace<T>(build: () => Promise<T>, signal: AbortSignal): 
   }
 }
 
-type Shown = Pick<Mounted, 'device' | 'root'>;
+type MountSource = Pick<MountEntry, 'device' | 'root'>;
 
-const isSame = (mount: Shown, other: Shown): boolean => mount.device === other.device && mount.root === other.root;
+const isSame = (mount: MountSource, other: MountSource): boolean =>
+  mount.device === other.device && mount.root === other.root;
 
-const placeIn = (mount: Mounted, path: string): Shown => ({
+const placeIn = (mount: MountEntry, path: string): MountSource => ({
   device: mount.device,
   root: join(mount.root, relative(mount.point, path)),
 });
 
 /** The mount that a path would be in without a mount of its own. At each point the first one: an empty folder may be mounted over it. */
-function nearestAbove(path: string, byPoint: ReadonlyMap<string, readonly Mounted[]>): Mounted | undefined {
+function nearestAbove(path: string, byPoint: ReadonlyMap<string, readonly MountEntry[]>): MountEntry | undefined {
   for (let at = dirname(path); ; at = dirname(at)) {
     const found = byPoint.get(at)?.[0];
     if (found || at === '/') return found;
@@ -80,12 +81,12 @@ function nearestAbove(path: string, byPoint: ReadonlyMap<string, readonly Mounte
 }
 
 /** The mount that shows a path, found as the kernel walks to it: on each mount the outermost one that leads on. */
-function mountAt(path: string, mounts: readonly Mounted[]): Mounted | undefined {
+function mountAt(path: string, mounts: readonly MountEntry[]): MountEntry | undefined {
   const ids = new Set(mounts.map((it) => it.id));
-  const isAbove = (it: Mounted) => isInside(it.point, path);
+  const isAbove = (it: MountEntry) => isInside(it.point, path);
   for (let at = mounts.find((it) => it.point === '/' && (it.parent === it.id || !ids.has(it.parent))); ; ) {
     const on = mounts.filter((it) => it.parent === at?.id && it !== at && isAbove(it));
-    const next = on.reduce<Mounted | undefined>((a, b) => (a && isInside(a.point, b.point) ? a : b), undefined);
+    const next = on.reduce<MountEntry | undefined>((a, b) => (a && isInside(a.point, b.point) ? a : b), undefined);
     if (!next) return at;
     at = next;
   }

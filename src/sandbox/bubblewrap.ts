@@ -34,7 +34,7 @@ export type Mount =
   | { readonly kind: 'folder'; readonly at: string };
 
 /** A mount over a path that exists already. */
-export type Cover = Extract<Mount, { readonly path: string }>;
+export type CoveringMount = Extract<Mount, { readonly path: string }>;
 
 export interface Profile {
   /** In order: a later mount covers an earlier one. */
@@ -139,7 +139,7 @@ export function toArgs(mount: Mount): string[] {
 }
 
 /** The mounts over paths that are not UTF-8, as bubblewrap reads arguments from a descriptor (`--args`): Node's arguments are text. */
-export function toArgBytes(mounts: readonly Cover[]): Buffer {
+export function toArgBytes(mounts: readonly CoveringMount[]): Buffer {
   const words = mounts.flatMap((mount) => {
     if (!isNameless(mount)) return [];
     return toArgs(mount).map((word) => (word === mount.path ? Buffer.from(mount.bytes) : Buffer.from(word)));
@@ -148,7 +148,9 @@ export function toArgBytes(mounts: readonly Cover[]): Buffer {
 }
 
 /** Whether the mount's path fits in no argument because it is not UTF-8. */
-export const isNameless = (mount: Cover): mount is Cover & { readonly kind: 'hidden'; readonly bytes: Uint8Array } =>
+export const isNameless = (
+  mount: CoveringMount,
+): mount is CoveringMount & { readonly kind: 'hidden'; readonly bytes: Uint8Array } =>
   mount.kind === 'hidden' && mount.bytes !== undefined;
 
 /** Names in /etc that programs need to start and that tell little about the machine. */

@@ -3,7 +3,7 @@
 /** Why a directory is hidden whole though the policy names only part of its contents. */
 export type CoarseReason = 'too-many' | 'too-deep' | 'not-utf8' | 'unreadable';
 
-export interface Coarse {
+export interface CoarseMask {
   /** Relative to the workspace; '' for the workspace itself, whose own files are then not shown. */
   readonly path: string;
   readonly why: CoarseReason;
@@ -17,7 +17,7 @@ export interface Coarse {
 const PATH_CHARS_MAX = 200;
 
 /** One sentence: what is hidden, why, and what makes it visible again. Shows the path unescaped, control characters included. */
-export function describeCoarse({ path, why, rule, count }: Coarse): string {
+export function describeCoarse({ path, why, rule, count }: CoarseMask): string {
   const shown = path.length > PATH_CHARS_MAX ? `${path.slice(0, PATH_CHARS_MAX)}…` : path;
   const by = rule === undefined ? 'files that other programs trust' : `names that \`${rule}\` keeps`;
   const whole = `\`${shown}\` is hidden with all that is in it`;

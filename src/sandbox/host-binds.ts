@@ -6,14 +6,14 @@ import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { isInside } from '../paths.ts';
 import { areCovered, isBoundFrom, NotInPlace } from './binds-in-place.ts';
-import type { Cover, Mount } from './bubblewrap.ts';
+import type { CoveringMount, Mount } from './bubblewrap.ts';
 import { identity } from './launch.ts';
 import { mountsOf } from './proc.ts';
 
 export interface HostBinds {
   readonly workspace: string;
   /** All mounts on paths in the workspace except the workspace itself. */
-  readonly covers: readonly Cover[];
+  readonly covers: readonly CoveringMount[];
   /** User that the process was started as: the owner of the workspace's folder at that time. */
   readonly owner: ReturnType<typeof identity>;
 }
@@ -25,7 +25,7 @@ export function bindsOf(
   owner: HostBinds['owner'],
 ): HostBinds | undefined {
   const inside = mounts.flatMap((it) => ('path' in it && isInside(workspace, it.path) ? [it] : []));
-  const isWhole = (it: Cover) => it.path === workspace && (it.kind === 'ro' || it.kind === 'rw');
+  const isWhole = (it: CoveringMount) => it.path === workspace && (it.kind === 'ro' || it.kind === 'rw');
   return inside.some(isWhole) ? { workspace, covers: inside.filter((it) => !isWhole(it)), owner } : undefined;
 }
 

@@ -6,12 +6,12 @@ import { lstatSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { ToolError } from '../errors.ts';
 import { isInside } from '../paths.ts';
-import type { Cover } from './bubblewrap.ts';
-import type { Coarse } from './coarse-masks.ts';
-import { mayEnter, type Owner } from './entry-rights.ts';
+import type { CoveringMount } from './bubblewrap.ts';
+import type { CoarseMask } from './coarse-masks.ts';
+import { type MountOwner, mayEnter } from './entry-rights.ts';
 
 /** A path that can't be read. */
-export interface Hidden {
+export interface HiddenPath {
   readonly path: string;
   readonly type: 'file' | 'directory';
   /** The path as bytes if it is not UTF-8; `path` then shows it decoded as Latin-1. */
@@ -20,7 +20,7 @@ export interface Hidden {
 
 /** Paths relative to the workspace; '' is the workspace itself. None lies below a hidden directory. */
 export interface Masks {
-  readonly hidden: readonly Hidden[];
+  readonly hidden: readonly HiddenPath[];
   readonly readOnly: readonly string[];
   /**
    * Every directory above a mask, which can be neither moved nor removed. If one were moved away, something else could take its
@@ -33,7 +33,7 @@ export interface Masks {
    */
   readonly shown?: readonly string[];
   /** Directories that are masked more coarsely than the policy says, to be reported to people. */
-  readonly coarse?: readonly Coarse[];
+  readonly coarse?: readonly CoarseMask[];
 }
 
 export const NO_MASKS: Masks = { hidden: [], readOnly: [], pinned: [] };
@@ -62,9 +62,9 @@ export function guard(masks: Masks, workspace: string, paths: readonly string[])
  * closed it (`chmod 000`) may open it again while the command runs. `owner` is the user who mounts, if that is not this process's.
  * Throws SANDBOX_UNAVAILABLE if a path can't be examined.
  */
-export function onDisk(masks: Masks, workspace: string, owner?: Owner): Masks {
-  const looks = new Looks(workspace, owner);
-  const hidden = masks.hidden.flatMap((it): Hidden[] => {
+export function onDisk(masks: Masks, workspace: string, owner?: MountOwner): Masks {
+  const looks = new PathTypes(workspace, owner);
+  const hidden = masks.hidden.flatMap((it): HiddenPath[] => {
     const type = looks.typeOf(it.path, it.bytes);
     return type ? [{ ...it, type }] : [];
   });
@@ -79,28 +79,31 @@ export function onDisk(masks: Masks, workspace: string, owner?: Owner): Masks {
   return {
     ...masks,
     ...shown,
-    hidden: [...hidden.filter((it) => isOpen(it.path)), ...whole.map((path): Hidden => ({ path, type: 'directory' }))],
+    hidden: [
+      ...hidden.filter((it) => isOpen(it.path)),
+      ...whole.map((path): HiddenPath => ({ path, type: 'directory' })),
+    ],
     readOnly: readOnly.filter(isOpen),
     pinned: pinned.filter(isOpen),
   };
 }
 
 /** Looks up the types of a workspace's paths, and collects the directories that prevent it. */
-class Looks {
+class PathTypes {
   /** Directories that can't be entered. */
   readonly closed = new Set<string>();
   readonly #workspace: string;
-  readonly #owner: Owner | undefined;
+  readonly #owner: MountOwner | undefined;
   /** Whether the owner may enter each directory examined so far. */
   readonly #entered = new Map<string, boolean>();
 
-  constructor(workspace: string, owner: Owner | undefined) {
+  constructor(workspace: string, owner: MountOwner | undefined) {
     this.#workspace = workspace;
     this.#owner = owner;
   }
 
   /** Type of a path; undefined if it is missing, a link, or in a directory that can't be entered. */
-  typeOf(path: string, bytes?: Uint8Array): Hidden['type'] | undefined {
+  typeOf(path: string, bytes?: Uint8Array): HiddenPath['type'] | undefined {
     const closedAbove = this.#owner && ancestorsOf(path).findLast((it) => !this.#mayEnter(it));
     if (closedAbove !== undefined) {
       this.closed.add(closedAbove);
@@ -121,7 +124,7 @@ class Looks {
     const known = this.#entered.get(folder);
     if (known !== undefined) return known;
     const stat = lstatSync(this.#at(folder), { throwIfNoEntry: false });
-    const may = !stat?.isDirectory() || mayEnter(stat, this.#owner as Owner);
+    const may = !stat?.isDirectory() || mayEnter(stat, this.#owner as MountOwner);
     this.#entered.set(folder, may);
     return may;
   }
@@ -138,7 +141,7 @@ class Looks {
 }
 
 /** Type of a path itself; `closed` if a directory above it can't be entered or the path is too long for the kernel. */
-function typeAt(path: string | Buffer): Hidden['type'] | 'closed' | undefined {
+function typeAt(path: string | Buffer): HiddenPath['type'] | 'closed' | undefined {
   try {
     const stat = lstatSync(path);
     if (stat.isSymbolicLink()) return undefined;
@@ -157,19 +160,19 @@ function typeAt(path: string | Buffer): Hidden['type'] | 'closed' | undefined {
  * The mounts of masks, in order, to follow the workspace's own mount. If that is read-only (`writable` false), only hidden
  * paths need a mount. Pure.
  */
-export function maskMounts(masks: Masks, workspace: string, writable: boolean): Cover[] {
+export function maskMounts(masks: Masks, workspace: string, writable: boolean): CoveringMount[] {
   const at = (path: string) => (path === '' ? workspace : `${workspace}/${path}`);
   const readOnly = outermost(masks.readOnly);
   const pinned = [...new Set(masks.pinned)].filter(
     (path) => path !== '' && !readOnly.has(path) && !below(path, readOnly),
   );
-  const held: [string, Cover][] = writable
+  const held: [string, CoveringMount][] = writable
     ? [
-        ...pinned.map((path): [string, Cover] => [path, { kind: 'rw-try', path: at(path) }]),
-        ...[...readOnly].map((path): [string, Cover] => [path, { kind: 'ro-try', path: at(path) }]),
+        ...pinned.map((path): [string, CoveringMount] => [path, { kind: 'rw-try', path: at(path) }]),
+        ...[...readOnly].map((path): [string, CoveringMount] => [path, { kind: 'ro-try', path: at(path) }]),
       ]
     : [];
-  const listed: Cover[] = masks.shown
+  const listed: CoveringMount[] = masks.shown
     ? [{ kind: 'listed', path: workspace, entries: masks.shown.map(at), isWritable: writable }]
     : [];
   return [
@@ -177,7 +180,7 @@ export function maskMounts(masks: Masks, workspace: string, writable: boolean): 
     // A bind shows the real content of its source, so an inner bind must come after the outer one.
     ...held.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, mount]) => mount),
     ...masks.hidden.map(
-      ({ path, type, bytes }): Cover => ({
+      ({ path, type, bytes }): CoveringMount => ({
         kind: 'hidden',
         type,
         path: at(path),
@@ -188,13 +191,13 @@ export function maskMounts(masks: Masks, workspace: string, writable: boolean): 
 }
 
 /** Covers for existing sockets of other processes, relative to the workspace, except those that a mask already hides. */
-export function socketMounts(sockets: readonly string[], workspace: string, { hidden }: Masks): Cover[] {
+export function socketMounts(sockets: readonly string[], workspace: string, { hidden }: Masks): CoveringMount[] {
   const masked = new Set(hidden.map((it) => it.path));
   return sockets
     .filter((path) => ![path, ...ancestorsOf(path)].some((it) => masked.has(it)))
     .map((path) => join(workspace, path))
     .filter((path) => typeAt(path) === 'file')
-    .map((path): Cover => ({ kind: 'hidden', type: 'file', path }));
+    .map((path): CoveringMount => ({ kind: 'hidden', type: 'file', path }));
 }
 
 function outermost(paths: readonly string[]): ReadonlySet<string> {

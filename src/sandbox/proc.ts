@@ -1,7 +1,7 @@
 /** Reads what the kernel tells about processes in /proc, with few system calls, since thousands are read in a second. */
 import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
 
-export interface Stat {
+export interface ProcessStat {
   readonly parent: number;
   /** CPU time of the process and of its waited-for children. Ticks are 10 ms. */
   readonly cpuMs: number;
@@ -17,13 +17,13 @@ const TICK_MS = 10;
 const PAGE_BYTES = 4096;
 
 /** Reads the stat of a process, or of a thread as `self/task/<id>`; undefined if it has ended. */
-export function statOf(pid: number | string): Stat | undefined {
+export function statOf(pid: number | string): ProcessStat | undefined {
   const text = textOf(`/proc/${pid}/stat`);
   return text === undefined ? undefined : parseStat(text);
 }
 
 /** Parses /proc/PID/stat. The process chose its name, which may hold anything, so the last bracket ends it. */
-export function parseStat(text: string): Stat {
+export function parseStat(text: string): ProcessStat {
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const own = Number(fields[11]) + Number(fields[12]);
   const ticks = own + Number(fields[13]) + Number(fields[14]);
@@ -36,14 +36,14 @@ export function parseStat(text: string): Stat {
   };
 }
 
-export interface Memory {
+export interface ProcessMemory {
   readonly privateBytes: number;
   /** Bytes of mapped files and of shared memory; counted in each process that shares them. */
   readonly sharedBytes: number;
 }
 
 /** Memory of a process; zero if it has ended. */
-export function statmOf(pid: number): Memory {
+export function statmOf(pid: number): ProcessMemory {
   const [, resident = 0, shared = 0] = (textOf(`/proc/${pid}/statm`) ?? '').split(' ').map(Number);
   return { privateBytes: (resident - shared) * PAGE_BYTES, sharedBytes: shared * PAGE_BYTES };
 }
@@ -67,7 +67,7 @@ export function firstChildOf(pid: number): number | undefined {
 }
 
 /** One mount, from the kernel's mount table. */
-export interface Mounted {
+export interface MountEntry {
   /** Ids of the mount itself and of the one below. */
   readonly id: string;
   readonly parent: string;
@@ -80,7 +80,7 @@ export interface Mounted {
 }
 
 /** The mounts in a process's namespace, oldest first; undefined if it has ended. */
-export function mountsOf(pid: number | 'self'): Mounted[] | undefined {
+export function mountsOf(pid: number | 'self'): MountEntry[] | undefined {
   let text: string;
   try {
     text = readFileSync(`/proc/${pid}/mountinfo`, 'utf8');

@@ -34,10 +34,10 @@ import { isSupported } from './syscalls.ts';
  * A: with cgroups, and nothing of the machine can be changed. B: without one of these. C: namespaces but no file
  * confinement. See docs/protocol.md, `hello`.
  */
-export type Level = 'A' | 'B' | 'C' | 'none';
+export type ConfinementLevel = 'A' | 'B' | 'C' | 'none';
 
 export interface Confinement {
-  readonly level: Level;
+  readonly level: ConfinementLevel;
   readonly backend: 'bubblewrap' | 'none';
   readonly cgroup: CgroupVersion | 'none';
   /** What this machine lacks: `cgroup`, `root-workspace`, `execute-host`, or the id of a probe that did not hold. */
@@ -114,14 +114,14 @@ export interface CommandParts {
 }
 
 /** Lowest level at which a tier runs by default; docs/policy.md lets an operator lower it once policies can. */
-const LEVEL_NEEDED: Record<HostTier, Level> = {
+const LEVEL_NEEDED: Record<HostTier, ConfinementLevel> = {
   read_only: 'B',
   write: 'B',
   execute: 'B',
   external_api: 'B',
   isolate: 'B',
 };
-const RANK: Record<Level, number> = { none: 0, C: 1, B: 2, A: 3 };
+const RANK: Record<ConfinementLevel, number> = { none: 0, C: 1, B: 2, A: 3 };
 
 export interface SandboxOptions extends LauncherOptions {
   readonly workspaces: readonly string[];

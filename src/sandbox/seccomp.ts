@@ -106,7 +106,7 @@ const TIOCLINUX = 0x541c;
 
 // The assembler: a block is its instructions, a jump counts the instructions that it skips.
 
-interface Instruction {
+interface BpfInstruction {
   code: number;
   k: number;
   /** Instructions skipped if the test holds. */
@@ -114,7 +114,7 @@ interface Instruction {
   /** Instructions skipped if it does not. */
   jf: number;
 }
-type Block = readonly Instruction[];
+type BpfBlock = readonly BpfInstruction[];
 
 const LOAD_WORD = 0x20;
 const AND = 0x54;
@@ -129,40 +129,40 @@ const NUMBER_OFFSET = 0;
 const ARCH_OFFSET = 4;
 const ARGS_OFFSET = 16;
 
-const load = (offset: number): Block => [{ code: LOAD_WORD, k: offset, jt: 0, jf: 0 }];
+const load = (offset: number): BpfBlock => [{ code: LOAD_WORD, k: offset, jt: 0, jf: 0 }];
 /**
  * Loads the low half only. The kernel reads int or less from every argument checked here, and the caller may set the
  * high half at will.
  */
-const loadArg = (index: number): Block => load(ARGS_OFFSET + 8 * index);
-const keepBits = (mask: number): Block => [{ code: AND, k: mask, jt: 0, jf: 0 }];
+const loadArg = (index: number): BpfBlock => load(ARGS_OFFSET + 8 * index);
+const keepBits = (mask: number): BpfBlock => [{ code: AND, k: mask, jt: 0, jf: 0 }];
 
-const verdict = (k: number): Block => [{ code: RETURN, k, jt: 0, jf: 0 }];
+const verdict = (k: number): BpfBlock => [{ code: RETURN, k, jt: 0, jf: 0 }];
 const ALLOW = verdict(0x7fff0000);
 const KILL_PROCESS = verdict(0x80000000);
-const fail = (errno: number): Block => verdict(0x00050000 | errno);
+const fail = (errno: number): BpfBlock => verdict(0x00050000 | errno);
 
-const ifAtLeast = (bound: number, body: Block): Block => [
+const ifAtLeast = (bound: number, body: BpfBlock): BpfBlock => [
   { code: JUMP_AT_LEAST, k: bound, jt: 0, jf: body.length },
   ...body,
 ];
-const ifAnyBit = (mask: number, body: Block): Block => [
+const ifAnyBit = (mask: number, body: BpfBlock): BpfBlock => [
   { code: JUMP_ANY_BIT, k: mask, jt: 0, jf: body.length },
   ...body,
 ];
-const unlessEqual = (value: number, body: Block): Block => [
+const unlessEqual = (value: number, body: BpfBlock): BpfBlock => [
   { code: JUMP_EQUAL, k: value, jt: body.length, jf: 0 },
   ...body,
 ];
 /** Makes one test per value; each but the last jumps over the remaining tests to the body. */
-const ifOneOf = (values: readonly number[], body: Block): Block => {
+const ifOneOf = (values: readonly number[], body: BpfBlock): BpfBlock => {
   const last = values.length - 1;
   const tests = values.map((k, i) => ({ code: JUMP_EQUAL, k, jt: last - i, jf: i === last ? body.length : 0 }));
   return values.length === 0 ? [] : [...tests, ...body];
 };
 
 /** Encodes the program for the kernel; a jump over more than 255 instructions does not fit a u8 and throws a RangeError. */
-function assemble(program: Block): Buffer {
+function assemble(program: BpfBlock): Buffer {
   const bytes = Buffer.alloc(8 * program.length);
   for (const [i, { code, jt, jf, k }] of program.entries()) {
     bytes.writeUInt16LE(code, 8 * i);
@@ -176,14 +176,14 @@ function assemble(program: Block): Buffer {
 // The rules. Each expects the call's number in the accumulator and leaves it there if it falls through.
 
 /** Applies `body` to those calls that the architecture has. */
-type When = (calls: readonly CallName[], body: Block) => Block;
+type CallCondition = (calls: readonly CallName[], body: BpfBlock) => BpfBlock;
 
-const refuseMode = (argument: number, mask = SET_ID_BITS): Block => [
+const refuseMode = (argument: number, mask = SET_ID_BITS): BpfBlock => [
   ...loadArg(argument),
   ...ifAnyBit(mask, fail(EPERM)),
   ...ALLOW,
 ];
-const refuseOpenMode = (flags: number): Block => [
+const refuseOpenMode = (flags: number): BpfBlock => [
   ...loadArg(flags),
   ...ifAnyBit(OPEN_CREATES, refuseMode(flags + 1)),
   ...ALLOW,
@@ -194,7 +194,7 @@ const refuseOpenMode = (flags: number): Block => [
  * nosuid mounts apply only inside. openat comes first, being the only frequent call whose arguments matter. mkdir is left
  * alone: the kernel itself drops these bits from its mode, and `cp -r` hands it those of a setgid directory.
  */
-const setIdRules = (when: When): Block => [
+const setIdRules = (when: CallCondition): BpfBlock => [
   ...when(['openat'], refuseOpenMode(2)),
   ...when(['open'], refuseOpenMode(1)),
   ...when(['creat', 'chmod', 'fchmod'], refuseMode(1)),
@@ -204,13 +204,13 @@ const setIdRules = (when: When): Block => [
 ];
 
 /** Both requests insert input into a terminal: a command could leave a line for the shell that started the daemon. */
-const terminalRule = (when: When): Block =>
+const terminalRule = (when: CallCondition): BpfBlock =>
   when(['ioctl'], [...loadArg(1), ...ifOneOf([TIOCSTI, TIOCLINUX], fail(EPERM)), ...ALLOW]);
 
-const cloneRule = (when: When): Block =>
+const cloneRule = (when: CallCondition): BpfBlock =>
   when(['clone'], [...loadArg(0), ...ifAnyBit(CLONE_NEW, fail(EPERM)), ...ALLOW]);
 
-const allowSocketTypes = (types: readonly number[]): Block => [
+const allowSocketTypes = (types: readonly number[]): BpfBlock => [
   ...loadArg(1),
   ...keepBits(SOCK_TYPE_MASK),
   ...ifOneOf(types, ALLOW),
@@ -222,7 +222,7 @@ const allowSocketTypes = (types: readonly number[]): Block => [
  * NETLINK_ROUTE. The other netlink protocols, netfilter above all, would be reached with the full capabilities of a new
  * user namespace.
  */
-const loopbackSockets: Block = [
+const loopbackSockets: BpfBlock = [
   ...ifOneOf([AF_INET], allowSocketTypes([SOCK_DGRAM])),
   ...ifOneOf([AF_NETLINK], [...loadArg(2), ...ifOneOf([NETLINK_ROUTE], ALLOW), ...fail(EAFNOSUPPORT)]),
 ];
@@ -231,7 +231,7 @@ const loopbackSockets: Block = [
  * A network namespace does not confine AF_VSOCK (the hypervisor), AF_UNIX (sockets in bound directories) or the rarer
  * families, which are poorly maintained and whose modules are loaded on demand.
  */
-const socketRule = (when: When, { sockets, allowNamespaces = false }: SeccompOptions): Block =>
+const socketRule = (when: CallCondition, { sockets, allowNamespaces = false }: SeccompOptions): BpfBlock =>
   when(
     ['socket'],
     [
@@ -250,7 +250,7 @@ const socketRule = (when: When, { sockets, allowNamespaces = false }: SeccompOpt
  * stays with its two ends. A datagram pair does not: either end may send to any path, so it counts as an AF_UNIX
  * socket, and so does SOCK_RAW, which the kernel turns into one.
  */
-const socketpairRule = (when: When, { sockets }: SeccompOptions): Block =>
+const socketpairRule = (when: CallCondition, { sockets }: SeccompOptions): BpfBlock =>
   when(
     ['socketpair'],
     [
@@ -272,7 +272,7 @@ export function seccompFilter(options: SeccompOptions): Buffer {
       details: { arch },
     });
   }
-  const when: When = (calls, body) => ifOneOf(callNumbers(calls, arch), body);
+  const when: CallCondition = (calls, body) => ifOneOf(callNumbers(calls, arch), body);
   return assemble([
     ...load(ARCH_OFFSET),
     // The 32-bit calls (int 0x80 on x86_64, AArch32 on arm64) have other numbers, so none of the rules below would mean

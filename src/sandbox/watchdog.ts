@@ -5,10 +5,10 @@
 import { closeSync, openSync, readdirSync, readlinkSync } from 'node:fs';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import { type Stat, sharedMemoryOf, statmOf, statOf } from './proc.ts';
+import { type ProcessStat, sharedMemoryOf, statmOf, statOf } from './proc.ts';
 
 /** A bound that a command exceeded. */
-export interface Exceeded {
+export interface ExceededLimit {
   readonly kind: 'memory' | 'cpu' | 'processes' | 'file' | 'home' | 'home-entries';
   /** Limit in the unit of the error's details: bytes, milliseconds, or a number. */
   readonly limit: number;
@@ -17,19 +17,19 @@ export interface Exceeded {
 }
 
 /** The exceeded bound, as verdicts name it. */
-export const verdictOf = (kind: Exceeded['kind']): 'memory' | 'cpu' | 'processes' | 'file' =>
+export const verdictOf = (kind: ExceededLimit['kind']): 'memory' | 'cpu' | 'processes' | 'file' =>
   kind === 'home' || kind === 'home-entries' ? 'file' : kind;
 
 /** Measured use of one command; absent figures if it ended before the first measurement. */
-export interface Seen {
+export interface MeasuredUse {
   readonly cpuMs: number;
   readonly peakBytes?: number;
   readonly processes?: number;
-  readonly exceeded?: Exceeded;
+  readonly exceeded?: ExceededLimit;
 }
 
-export interface Watch extends Disposable {
-  readonly seen: Seen;
+export interface CommandWatch extends Disposable {
+  readonly seen: MeasuredUse;
 }
 
 export interface WatchRequest {
@@ -44,13 +44,13 @@ export interface WatchRequest {
 const SHARED_BYTES_MIN = 1024 * 1024;
 
 export class Watchdog {
-  readonly #watched = new Set<Watched>();
+  readonly #watched = new Set<WatchedCommand>();
   /** Pid namespaces of fork bombs. Their init has been killed, but waits for its turn behind thousands that go on forking. */
-  readonly #swept = new Map<string, Watched>();
+  readonly #swept = new Map<string, WatchedCommand>();
   readonly #limits: Limits;
   readonly #powers: Powers;
   /** The command that each pid belongs to; a pid is reused, but not with the same start time. */
-  #known = new Map<number, { readonly startedAt: string; readonly watched: Watched | undefined }>();
+  #known = new Map<number, { readonly startedAt: string; readonly watched: WatchedCommand | undefined }>();
   #looks = false;
 
   constructor(limits: Limits, powers: Powers) {
@@ -59,8 +59,8 @@ export class Watchdog {
   }
 
   /** Watches a command until disposed of. */
-  watch(request: WatchRequest): Watch {
-    const watched = new Watched(request, this.#limits);
+  watch(request: WatchRequest): CommandWatch {
+    const watched = new WatchedCommand(request, this.#limits);
     this.#watched.add(watched);
     if (!this.#looks) this.#lookLater();
     return {
@@ -85,7 +85,7 @@ export class Watchdog {
   }
 
   #look(): void {
-    const namespaces = new Map<string, Watched>();
+    const namespaces = new Map<string, WatchedCommand>();
     for (const watched of this.#watched) {
       const namespace = watched.begin();
       if (namespace !== undefined) namespaces.set(namespace, watched);
@@ -113,7 +113,7 @@ export class Watchdog {
   }
 
   /** Ends the largest command if all together use more memory than a host's commands may. */
-  #endLargest(all: readonly Watched[]): void {
+  #endLargest(all: readonly WatchedCommand[]): void {
     const limit = this.#limits.hostCommandsMemoryMb * 1024 * 1024;
     if (all.reduce((sum, it) => sum + it.usedBytes, 0) <= limit) return;
     all.toSorted((a, b) => b.usedBytes - a.usedBytes)[0]?.endForRoom();
@@ -143,7 +143,7 @@ export class Watchdog {
 const SWEEPS = 3;
 
 /** One watched command: the figures of one measurement, and the peaks of all. */
-class Watched {
+class WatchedCommand {
   readonly #request: WatchRequest;
   readonly #threadsMax: number;
   readonly #cpu = new CpuSum();
@@ -155,14 +155,14 @@ class Watched {
   usedBytes = 0;
   #peakBytes = 0;
   #processes = 0;
-  #exceeded: Exceeded | undefined;
+  #exceeded: ExceededLimit | undefined;
 
   constructor(request: WatchRequest, { commandThreadsMax }: Limits) {
     this.#request = request;
     this.#threadsMax = request.bounds.processes * commandThreadsMax;
   }
 
-  get seen(): Seen {
+  get seen(): MeasuredUse {
     return {
       cpuMs: this.#cpu.totalMs,
       ...(this.#peakBytes > 0 && { peakBytes: this.#peakBytes }),
@@ -187,7 +187,7 @@ class Watched {
   }
 
   /** Adds a process. Ends the command at once if there are too many: a fork bomb is not counted to its end. */
-  add(pid: number, { cpuMs, threads }: Stat): void {
+  add(pid: number, { cpuMs, threads }: ProcessStat): void {
     if (this.#exceeded) return;
     const now = this.#now;
     now.cpuMs += cpuMs;
@@ -232,7 +232,7 @@ class Watched {
     return this.#shared.reduce((sum, pid) => sum + sharedMemoryOf(pid), privateBytes);
   }
 
-  #exceed(kind: Exceeded['kind'], limit: number, used: number): void {
+  #exceed(kind: ExceededLimit['kind'], limit: number, used: number): void {
     this.#exceeded = { kind, limit, used, enforcedBy: 'watchdog' };
     this.#request.onExceeded();
   }

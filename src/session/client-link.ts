@@ -8,7 +8,7 @@ import type { Outbox } from './outbox.ts';
 import type { Session } from './session.ts';
 
 /** Receives the notices of a session: a peer of the daemon, or a front end inside this process. */
-export interface Audience {
+export interface NoticeReceiver {
   readonly closed: boolean;
   /** Whether it reads so slowly that nothing more should be produced for it. */
   readonly congested: boolean;
@@ -21,7 +21,7 @@ export interface Audience {
 
 /** The connection of a session. */
 export interface Connection {
-  readonly peer: Audience;
+  readonly peer: NoticeReceiver;
   /** Closes immediately. */
   destroy(): void;
   /** Present from hello until another connection takes the session over. */

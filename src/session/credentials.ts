@@ -12,7 +12,7 @@ export interface CredentialsOptions {
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
 }
 
-interface Known {
+interface KnownCredential {
   readonly name: string;
   readonly identity: Identity;
   secret: string;
@@ -21,7 +21,7 @@ interface Known {
 export class Credentials {
   readonly #stateDir: string;
   readonly #powers: Powers;
-  readonly #known: readonly Known[];
+  readonly #known: readonly KnownCredential[];
 
   /** Creates missing tokens: `operator.token`, `agent.token`, `tokens/<principal>.token`. */
   constructor({ stateDir, principals }: CredentialsOptions, powers: Powers) {
@@ -67,7 +67,7 @@ export class Credentials {
     return rotated.map(({ name, identity }) => ({ name, identity }));
   }
 
-  #named(name: string): Known {
+  #named(name: string): KnownCredential {
     const known = this.#known.find((it) => it.name === name);
     if (known) return known;
     const all = this.#known.map((it) => it.name).join(', ');

@@ -13,7 +13,7 @@ import type { KeptCall } from './kept-calls.ts';
 import type { CallKeeping, Session } from './session.ts';
 
 /** The session that looks for a call. */
-type Looking = Pick<Session['options'], 'id' | 'principal' | 'role'>;
+type CallSeeker = Pick<Session['options'], 'id' | 'principal' | 'role'>;
 
 export class DurableCalls {
   readonly #store: CallStore;
@@ -38,7 +38,7 @@ export class DurableCalls {
   }
 
   /** A call outside the session's memory that the session may see; operators may see every detached call. */
-  recordOf(callId: string, { id, principal, role }: Looking): CallRecord | undefined {
+  recordOf(callId: string, { id, principal, role }: CallSeeker): CallRecord | undefined {
     const whose = role === 'operator' ? undefined : principal;
     const live = this.#liveOne(callId, whose);
     if (live) return live.record;
@@ -52,7 +52,7 @@ export class DurableCalls {
   }
 
   /** The calls that this session may see, as `calls.list` reports them: oldest first, without results. */
-  list({ id, principal }: Looking): CallRecord[] {
+  list({ id, principal }: CallSeeker): CallRecord[] {
     const live = new Map([...this.#live].map(({ record }) => [`${record.sessionId}\0${record.callId}`, record]));
     return this.#store.list(principal, id).map((it) => {
       const { result: _, ...record } = live.get(`${it.sessionId}\0${it.callId}`) ?? toRecord(it);
@@ -76,7 +76,7 @@ export class DurableCalls {
   }
 
   /** Cancels a detached call of this principal, or of any principal for an operator; false if none was running. */
-  cancel(callId: string, { principal, role }: Looking): boolean {
+  cancel(callId: string, { principal, role }: CallSeeker): boolean {
     const live = this.#liveOne(callId, role === 'operator' ? undefined : principal);
     const details = { by: role === 'operator' ? 'operator' : 'another session of its principal' };
     live?.call.controller.abort(new ToolError('CANCELLED', 'the call was cancelled by its client', { details }));

@@ -80,7 +80,7 @@ const keyOf = ({ sessionId, callId }: Pick<CallRecord, 'sessionId' | 'callId'>):
 const runningOf = (session: Session): RunningCall[] =>
   session.underWay.map((it) => toRunning({ ...it, ...session.options }));
 
-interface Running {
+interface RunningCallFacts {
   readonly record: CallRecord;
   readonly effects: readonly Effect[];
   readonly workspace: string;
@@ -88,7 +88,7 @@ interface Running {
   readonly client?: string;
 }
 
-function toRunning({ record, effects, workspace, principal, client = '' }: Running): RunningCall {
+function toRunning({ record, effects, workspace, principal, client = '' }: RunningCallFacts): RunningCall {
   const { result: _, ...known } = record;
   const shown = effects.slice(0, EFFECTS_SHOWN).map(({ kind, target }) => ({
     kind,

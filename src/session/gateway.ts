@@ -15,7 +15,7 @@ import type { Channel } from '../transport/transport.ts';
 import { authenticate, type Identity, principalOf } from './authenticate.ts';
 import type { Batches } from './batches.ts';
 import { withChildCalls } from './child-calls.ts';
-import type { Audience, ClientLink, Connection } from './client-link.ts';
+import type { ClientLink, Connection, NoticeReceiver } from './client-link.ts';
 import { Connections, type PeerConnection } from './connections/connections.ts';
 import type { Credentials } from './credentials.ts';
 import type { DurableCalls } from './durable-calls.ts';
@@ -30,7 +30,7 @@ import { RecentCalls } from './recent-calls.ts';
 import type { Results } from './results.ts';
 import { Session } from './session.ts';
 import { SessionRecords } from './session-records.ts';
-import { type Claim, type Found, Sessions } from './sessions.ts';
+import { type ResumableSession, type ResumeRequest, Sessions } from './sessions.ts';
 import { toolNames } from './tool-list.ts';
 import type { UndoParts } from './undo.ts';
 
@@ -136,9 +136,9 @@ export class Gateway {
    * Opens a session for a front end inside this process, by the same rules as for connections. The front end has established the identity
    * itself. Throws RpcError.
    */
-  openSession({ identity, ...asked }: LocalOpening, audience: Audience): LocalSession {
+  openSession({ identity, ...asked }: LocalOpening, receiver: NoticeReceiver): LocalSession {
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
-    const connection: Connection = { peer: audience, destroy: () => audience.close() };
+    const connection: Connection = { peer: receiver, destroy: () => receiver.close() };
     const opened = this.#workspaceOf(asked.workspace);
     const link = this.#open(connection, { ...asked, ...opened, identity, role: 'agent', resumeMs: 0 });
     return toLocalSession(link, {
@@ -220,7 +220,7 @@ export class Gateway {
     return this.#greeting(this.#open(connection, { ...params, ...opened, identity, uid }));
   }
 
-  #open(connection: Connection, asked: Opening): ClientLink {
+  #open(connection: Connection, asked: NewSession): ClientLink {
     const { limits, powers } = this.#options;
     const resumeMs = Math.min(asked.resumeMs, limits.resumeMaxMs);
     const link = this.#newLink({
@@ -240,7 +240,7 @@ export class Gateway {
   }
 
   /** Returns a session to its client; the policies of its principal and workspace are read again. */
-  #resume(connection: PeerConnection, params: Params<'hello'>, claim: Claim): object {
+  #resume(connection: PeerConnection, params: Params<'hello'>, claim: ResumeRequest): object {
     const found = this.#sessions.find(claim);
     const had = hadOf(found);
     const { policies, powers } = this.#options;
@@ -367,15 +367,15 @@ interface OpenedWorkspace {
 }
 
 /** Further options of a front end in this process. */
-type Part = Partial<Pick<LocalOpening, 'has' | 'onUpdate'>>;
+type LocalOptions = Partial<Pick<LocalOpening, 'has' | 'onUpdate'>>;
 
-interface Opening extends OpenedWorkspace, Part, Pick<Params<'hello'>, 'client' | 'role' | 'resumeMs'> {
+interface NewSession extends OpenedWorkspace, LocalOptions, Pick<Params<'hello'>, 'client' | 'role' | 'resumeMs'> {
   readonly sessionName?: string | undefined;
   readonly policy?: string | undefined;
   readonly uid: number | undefined;
 }
 
-interface NewLink extends OpenedWorkspace, Part {
+interface NewLink extends OpenedWorkspace, LocalOptions {
   readonly sessionName?: string | undefined;
   readonly id: string;
   readonly secret: string;
@@ -389,7 +389,7 @@ interface NewLink extends OpenedWorkspace, Part {
 }
 
 /** The properties that a session was opened with. */
-function hadOf(found: Found): Pick<Session['options'], 'role' | 'workspace'> & Pick<ClientLink, 'asked'> {
+function hadOf(found: ResumableSession): Pick<Session['options'], 'role' | 'workspace'> & Pick<ClientLink, 'asked'> {
   if ('stored' in found) return found.stored;
   const { asked, session } = found.link;
   const { role, workspace } = session.options;

@@ -6,7 +6,7 @@ import { heldBytes } from '../text/held-bytes.ts';
 import { ForgottenIds } from './forgotten-ids.ts';
 
 /** The kept part of every call. */
-export interface Remembered {
+export interface RetainedCall {
   call: Pick<Call, 'id' | 'name' | 'rawInput' | 'options' | 'toolset'>;
   readonly record: CallRecord;
   /** Never rejects. */
@@ -14,28 +14,28 @@ export interface Remembered {
 }
 
 /** A running call and its outcome so far. */
-export interface KeptCall extends Remembered {
+export interface KeptCall extends RetainedCall {
   call: Call;
 }
 
-export interface Filter {
+export interface CallFilter {
   readonly status?: CallStatus | undefined;
   readonly tool?: string | undefined;
   readonly limit: number;
   readonly cursor?: string | undefined;
 }
 
-export interface Page {
+export interface CallPage {
   calls: CallRecord[];
   cursor?: string;
 }
 
 /** Ended calls that share one limit; the oldest are dropped first. */
-interface Share {
+interface CallShare {
   /** Ended calls with the bytes of their inputs and results. */
-  readonly ended: Map<Remembered, number>;
+  readonly ended: Map<RetainedCall, number>;
   /** Kept for the lifetime of the map: a new iterator would have to skip the slots of all deleted entries. */
-  readonly oldest: MapIterator<[Remembered, number]>;
+  readonly oldest: MapIterator<[RetainedCall, number]>;
   bytes: number;
   readonly callsMax: number;
   readonly bytesMax: number;
@@ -45,12 +45,12 @@ interface Share {
 const UNHEARD_SHARE = 0.5;
 
 export class KeptCalls {
-  readonly #calls = new Map<string, Remembered>();
+  readonly #calls = new Map<string, RetainedCall>();
   readonly #open = new Map<string, KeptCall>();
   readonly #forgotten: ForgottenIds;
-  readonly #own: Share;
+  readonly #own: CallShare;
   /** Calls of programs; they have their own share, so they can't push out the client's calls. */
-  readonly #children: Share;
+  readonly #children: CallShare;
   /** What ended since the client disconnected; undefined while a client is connected. */
   #unheard: { calls: number; bytes: number } | undefined;
 
@@ -59,8 +59,8 @@ export class KeptCalls {
   /** `forgets`: ended calls are not kept, since no request can name them. */
   constructor(limits: Limits, { forgets }: { readonly forgets: boolean }) {
     this.#forgets = forgets;
-    const shareOf = (callsMax: number, bytesMax: number): Share => {
-      const ended = new Map<Remembered, number>();
+    const shareOf = (callsMax: number, bytesMax: number): CallShare => {
+      const ended = new Map<RetainedCall, number>();
       return { ended, oldest: ended.entries(), bytes: 0, callsMax, bytesMax };
     };
     this.#own = shareOf(limits.sessionCallsKept, limits.sessionResultBytesKept);
@@ -73,7 +73,7 @@ export class KeptCalls {
     this.#open.set(kept.call.id, kept);
   }
 
-  get(callId: string): Remembered | undefined {
+  get(callId: string): RetainedCall | undefined {
     return this.#calls.get(callId);
   }
 
@@ -88,7 +88,7 @@ export class KeptCalls {
   }
 
   /** The client's ended calls, oldest first, with the bytes of their inputs and results. */
-  get endedCalls(): Iterable<[Pick<Remembered, 'record'>, number]> {
+  get endedCalls(): Iterable<[Pick<RetainedCall, 'record'>, number]> {
     return this.#own.ended;
   }
 
@@ -119,7 +119,7 @@ export class KeptCalls {
   }
 
   /** A page of calls: `others` first, newest last; `cursor` is the last call of the previous page. */
-  list(filter: Filter, others: readonly CallRecord[]): Page {
+  list(filter: CallFilter, others: readonly CallRecord[]): CallPage {
     const known = others.filter(({ callId }) => !this.#calls.has(callId));
     const records = [...known, ...[...this.#calls.values()].map(({ record }) => record)];
     const from = filter.cursor === undefined ? 0 : records.findIndex(({ callId }) => callId === filter.cursor) + 1;
@@ -134,7 +134,7 @@ export class KeptCalls {
   /** Moves a call that has its result to the ended ones; older calls are dropped to make room. */
   ended(done: KeptCall): void {
     const { call } = done;
-    const kept: Remembered = done;
+    const kept: RetainedCall = done;
     const { id, name, rawInput, options, toolset } = call;
     this.#open.delete(id);
     if (this.#forgets) return void this.#calls.delete(id);
@@ -150,7 +150,7 @@ export class KeptCalls {
       this.#unheard.bytes += bytes;
     }
     while ((share.ended.size > share.callsMax || share.bytes > share.bytesMax) && share.ended.size > 1) {
-      const [old, itsBytes] = share.oldest.next().value as [Remembered, number];
+      const [old, itsBytes] = share.oldest.next().value as [RetainedCall, number];
       share.ended.delete(old);
       share.bytes -= itsBytes;
       this.#calls.delete(old.call.id);
@@ -162,5 +162,5 @@ export class KeptCalls {
 /** Whether a program made the call; its id is ours, so no client repeats it. */
 const isChild = ({ options }: Pick<Call, 'options'>): boolean => options.parentCallId !== undefined;
 
-const isHarmless = ({ toolset, name, options }: Remembered['call']): boolean =>
+const isHarmless = ({ toolset, name, options }: RetainedCall['call']): boolean =>
   options.preview === true || (toolset.get(name)?.tool.tier ?? 'read_only') === 'read_only';

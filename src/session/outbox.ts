@@ -2,16 +2,16 @@
 
 import type { Limits } from '../limits.ts';
 import { heldBytes } from '../text/held-bytes.ts';
-import type { Audience } from './client-link.ts';
+import type { NoticeReceiver } from './client-link.ts';
 
-interface Notice {
+interface BufferedNotice {
   readonly method: string;
   readonly params: Record<string, unknown>;
   readonly bytes: number;
 }
 
 /** Numbers of notices that were buffered and dropped for a client that came back. */
-export interface Kept {
+export interface BufferCounts {
   readonly notices: number;
   /** Number of dropped notices; `call.output` is dropped first, since `results.read` still has it. */
   readonly dropped: number;
@@ -23,8 +23,8 @@ const NOTICE_BYTES = 64;
 
 export class Outbox {
   readonly #bytesMax: number;
-  #peer: Audience | undefined;
-  #waiting: Notice[] = [];
+  #peer: NoticeReceiver | undefined;
+  #waiting: BufferedNotice[] = [];
   #bytes = 0;
   /** Number of `call.output` notices in `#waiting`. */
   #outputs = 0;
@@ -43,7 +43,7 @@ export class Outbox {
   }
 
   /** Connects a peer; after `release` it receives the buffered notices first. */
-  attach(peer: Audience): Kept {
+  attach(peer: NoticeReceiver): BufferCounts {
     this.#peer = peer;
     this.#holding = true;
     const kept = { notices: this.#waiting.length, dropped: this.#dropped };
@@ -95,7 +95,7 @@ export class Outbox {
     this.#dropped += 1;
   }
 
-  #forget({ method, bytes }: Notice): void {
+  #forget({ method, bytes }: BufferedNotice): void {
     this.#bytes -= bytes;
     if (method === OUTPUT) this.#outputs -= 1;
   }

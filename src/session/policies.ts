@@ -23,7 +23,7 @@ export interface PoliciesOptions {
 }
 
 /** The policies that narrow the daemon's for one session. */
-export interface Narrowing {
+export interface SessionPolicies {
   /** The workspace, whose own policy files count as well. */
   readonly workspace: string;
   /** Policy of the principal, from the config. */
@@ -62,7 +62,7 @@ export class Policies {
   }
 
   /** A function that returns the session's policy in force, following changes of the daemon's. Throws RpcError. */
-  of(of: Narrowing): () => Policy {
+  of(of: SessionPolicies): () => Policy {
     let narrowing = this.#narrowing(of);
     let reading = this.#readings;
     let from: Policy | undefined;
@@ -78,13 +78,13 @@ export class Policies {
     };
   }
 
-  #narrowing({ workspace, principal, hello }: Narrowing): Policy[] {
+  #narrowing({ workspace, principal, hello }: SessionPolicies): Policy[] {
     const own = principal === undefined ? [] : [this.#read(() => this.#options.ofPrincipal(principal))];
     const asked = hello === undefined ? [] : [this.#named(hello)];
     return [...own, ...asked, ...this.#read(() => this.#options.ofProject(workspace))];
   }
 
-  #narrowingAgain(of: Narrowing): Policy[] | undefined {
+  #narrowingAgain(of: SessionPolicies): Policy[] | undefined {
     try {
       return this.#narrowing(of);
     } catch (error) {

@@ -4,7 +4,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { Session } from './session.ts';
 
-interface Ended {
+interface EndedCall {
   readonly record: CallRecord;
   readonly bytes: number;
   /** When the call is forgotten, in milliseconds since the epoch. */
@@ -15,7 +15,7 @@ export class RecentCalls {
   readonly #limits: Limits;
   readonly #powers: Powers;
   /** Oldest first. */
-  readonly #calls = new Set<Ended>();
+  readonly #calls = new Set<EndedCall>();
   #bytes = 0;
 
   constructor(limits: Limits, powers: Powers) {
@@ -49,7 +49,7 @@ export class RecentCalls {
     return [...this.#calls].map(({ record }) => record);
   }
 
-  #drop(ended: Ended): void {
+  #drop(ended: EndedCall): void {
     this.#calls.delete(ended);
     this.#bytes -= ended.bytes;
   }

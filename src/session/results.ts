@@ -6,7 +6,7 @@ import type { Call } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { CallLog, LogOwner, StreamName } from '../store/call-log.ts';
-import type { ResultLog, Taken } from '../store/result-log.ts';
+import type { AppendedChunk, ResultLog } from '../store/result-log.ts';
 import type { Session } from './session.ts';
 
 export interface ResultsOptions {
@@ -43,7 +43,7 @@ export class Results {
   }
 
   /** Appends output of a call, with secrets already removed, and wakes its readers. */
-  output(call: Call, stream: StreamName, data: Uint8Array): Taken {
+  output(call: Call, stream: StreamName, data: Uint8Array): AppendedChunk {
     const owner = ownerOf(call);
     const taken = this.#options.log.append(owner, stream, data);
     call.logRef = taken.ref;

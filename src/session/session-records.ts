@@ -8,7 +8,7 @@ const PROBLEMS_MAX = 16;
 /** Refusals that matter for security; other errors are mistakes of a client. */
 const TELLING: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN']);
 
-interface Refused {
+interface DeniedRequest {
   readonly session: Session | undefined;
   /** Principal of the connection if there is no session yet. */
   readonly principal: string;
@@ -23,7 +23,7 @@ export class SessionRecords {
     this.#append = append;
   }
 
-  refused({ code, message }: RpcError, { session, principal, method }: Refused): void {
+  refused({ code, message }: RpcError, { session, principal, method }: DeniedRequest): void {
     if (!TELLING.has(code)) return;
     const who = session ? whoOf(session) : { sessionId: '', principal };
     this.#append({ kind: 'refusal', ...who, code, detail: { method, message } });

@@ -24,7 +24,7 @@ import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
 import { parked, required } from '../store/approvals/answers.ts';
-import { type Filter, type KeptCall, KeptCalls, type Page } from './kept-calls.ts';
+import { type CallFilter, type CallPage, type KeptCall, KeptCalls } from './kept-calls.ts';
 
 export interface SessionOptions {
   readonly id: string;
@@ -188,7 +188,7 @@ export class Session {
   }
 
   /** A page of calls: `others` first, newest last; `cursor` is the last call of the previous page. */
-  list(filter: Filter, others: readonly CallRecord[]): Page {
+  list(filter: CallFilter, others: readonly CallRecord[]): CallPage {
     return this.#calls.list(filter, others);
   }
 

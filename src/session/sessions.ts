@@ -19,14 +19,14 @@ export interface SessionsParts {
 }
 
 /** A request to resume a session. */
-export interface Claim {
+export interface ResumeRequest {
   readonly resume: NonNullable<Params<'hello'>['resume']>;
   readonly identity: Identity;
   readonly uid: number | undefined;
 }
 
 /** A session to resume: open in this daemon, or stored by an earlier one. */
-export type Found = { readonly link: ClientLink } | { readonly stored: StoredSession };
+export type ResumableSession = { readonly link: ClientLink } | { readonly stored: StoredSession };
 
 export class Sessions {
   readonly #parts: SessionsParts;
@@ -62,7 +62,7 @@ export class Sessions {
   }
 
   /** The session of a claim. Throws FORBIDDEN, always with the same message, if there is none for this caller. */
-  find({ resume: { sessionId, secret }, identity, uid }: Claim): Found {
+  find({ resume: { sessionId, secret }, identity, uid }: ResumeRequest): ResumableSession {
     const link = this.#links.get(sessionId);
     const stored = link ? undefined : this.#parts.callStore.sessionOf(sessionId, secret);
     const of = link ? { ...link.session.options, uid: link.uid } : stored;

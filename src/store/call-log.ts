@@ -6,7 +6,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import type { CallState } from '../call.ts';
 import type { Powers } from '../powers.ts';
 import { parseJson } from '../text/json.ts';
-import { HEAD_BYTES, type Kind, putRecord, readRecords } from './log-records.ts';
+import { HEAD_BYTES, putRecord, type RecordKind, readRecords } from './log-records.ts';
 
 export type StreamName = 'stdout' | 'stderr';
 
@@ -18,7 +18,7 @@ export interface LogOwner {
 }
 
 /** Why a log ends before its call. `size`: the log is full. `disk`: the disk is full or too slow. `crash`: the daemon ended first. */
-export type Cut = 'size' | 'disk' | 'crash';
+export type CutReason = 'size' | 'disk' | 'crash';
 
 export interface LogEntry {
   readonly seq: number;
@@ -27,13 +27,13 @@ export interface LogEntry {
 }
 
 /** The current size and state of a log. */
-export interface Extent {
+export interface LogExtent {
   readonly bytesTotal: number;
   /** Seq of the last entry. */
   readonly seq: number;
   /** Absent while the call runs. */
   readonly state?: CallState;
-  readonly cut?: Cut;
+  readonly cut?: CutReason;
 }
 
 export interface CallLogOptions {
@@ -43,7 +43,7 @@ export interface CallLogOptions {
   readonly bytesMax: number;
   readonly powers: Powers;
   /** Called before bytes are buffered; returns why they may not be, undefined if they may. */
-  refusal(bytes: number): Cut | undefined;
+  refusal(bytes: number): CutReason | undefined;
   /** Called when bytes leave memory; `lost` of them did not reach the file. */
   onWritten(bytes: number, lost: number): void;
 }
@@ -80,7 +80,7 @@ export class CallLog {
   #stored = START;
   #marks: LogPosition[] = [START];
   #state: CallState | undefined;
-  #cut: Cut | undefined;
+  #cut: CutReason | undefined;
   /** Buffers of records not yet written: full ones, then the one being filled. */
   #rooms: { room: Buffer<ArrayBuffer>; used: number }[] = [];
   #room = Buffer.alloc(0);
@@ -161,7 +161,7 @@ export class CallLog {
   }
 
   /** The current extent. Throws file system errors if the file is gone. */
-  async extent(): Promise<Extent> {
+  async extent(): Promise<LogExtent> {
     await this.#ready();
     const [state, cut] = [this.#state, this.#cut];
     const { offset: bytesTotal, seq } = this.#stored;
@@ -215,7 +215,7 @@ export class CallLog {
   }
 
   /** Buffers a record; false if there is no room for it. */
-  #put(kind: Kind, data: Uint8Array): boolean {
+  #put(kind: RecordKind, data: Uint8Array): boolean {
     const bytes = HEAD_BYTES + data.length;
     const refusal = this.#options.refusal(bytes);
     if (refusal) {
@@ -298,7 +298,7 @@ export class CallLog {
   /** Scans the file of a call that an earlier daemon ran. */
   async #find(): Promise<void> {
     let { seq, offset, at } = START;
-    let end: { state: CallState; cut?: Cut } | undefined;
+    let end: { state: CallState; cut?: CutReason } | undefined;
     await using file = await open(this.path, 'r');
     for await (const records of readRecords(file, 0, this.#stored.at)) {
       for (const { kind, data } of records) {

@@ -62,7 +62,7 @@ const SWEEP_EVERY_MS = 60_000;
 /** Share of a full table that is freed at once, since finding the largest user needs a full scan. */
 const ROOM_SHARE = 1 / 16;
 
-type Row = Record<string, string | number | Uint8Array | null>;
+type StoredRow = Record<string, string | number | Uint8Array | null>;
 
 const hashOf = (secret: string): string => hash('sha256', secret, 'hex');
 
@@ -86,7 +86,9 @@ export class CallStore implements Disposable {
     const now = powers.now();
     this.#run(`UPDATE calls SET cut = 1, status = 'error', ended_ms = ? WHERE ended_ms IS NULL`, now);
     this.#run('UPDATE sessions SET expires_ms = ? + resume_ms WHERE expires_ms IS NULL', now);
-    const { rows, bytes } = this.#get('SELECT count(*) AS rows, coalesce(sum(bytes), 0) AS bytes FROM calls') as Row;
+    const { rows, bytes } = this.#get(
+      'SELECT count(*) AS rows, coalesce(sum(bytes), 0) AS bytes FROM calls',
+    ) as StoredRow;
     this.#rows = rows as number;
     this.#bytes = bytes as number;
     this.#dropOld();
@@ -156,7 +158,7 @@ export class CallStore implements Disposable {
           FROM calls WHERE (detached = 1 AND principal = ?) OR session_id = ?
           ORDER BY created_ms DESC, rowid DESC LIMIT ?`,
       )
-      .all(principal, sessionId, this.#limits.sessionCallsKept) as Row[];
+      .all(principal, sessionId, this.#limits.sessionCallsKept) as StoredRow[];
     return rows.reverse().flatMap((it) => toCall(it) ?? []);
   }
 
@@ -168,7 +170,7 @@ export class CallStore implements Disposable {
           FROM calls WHERE substr(call_id, 1, length(:part)) = :part OR substr(call_id, -length(:part)) = :part
           ORDER BY created_ms DESC LIMIT :limit`,
       )
-      .all({ part, limit }) as Row[];
+      .all({ part, limit }) as StoredRow[];
     return rows.flatMap((it) => toCall(it) ?? []);
   }
 
@@ -205,8 +207,8 @@ export class CallStore implements Disposable {
     if (this.#database.isOpen) this.#database.close();
   }
 
-  #get(sql: string, ...values: (string | number | null)[]): Row | undefined {
-    return this.#database.prepare(sql).get(...values) as Row | undefined;
+  #get(sql: string, ...values: (string | number | null)[]): StoredRow | undefined {
+    return this.#database.prepare(sql).get(...values) as StoredRow | undefined;
   }
 
   #run(sql: string, ...values: (string | number | Uint8Array | null)[]) {
@@ -273,7 +275,7 @@ export class CallStore implements Disposable {
   }
 }
 
-function toCall(row: Row | undefined): StoredCall | undefined {
+function toCall(row: StoredRow | undefined): StoredCall | undefined {
   if (!row) return undefined;
   const text = (key: string) => row[key] as string;
   const { result, status, ended_ms: endedMs } = row;

@@ -232,7 +232,7 @@ const toDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 const isCost = (usd: number | undefined): usd is number => usd !== undefined && Number.isFinite(usd) && usd >= 0;
 
-interface Over {
+interface CostExcess {
   readonly scope: CostScope;
   readonly micros: number;
   readonly spent: number;
@@ -242,7 +242,7 @@ interface Over {
 
 const WHOSE: Record<CostScope, string> = { day: 'a day', principal: 'a day and principal', session: 'a session' };
 
-function overLimit({ scope, micros, spent, limit, request: { tier } }: Over): ToolError {
+function overLimit({ scope, micros, spent, limit, request: { tier } }: CostExcess): ToolError {
   const message = `a call of tier ${tier} for ${toUsd(micros)} USD would pass ${toUsd(limit)} USD ${WHOSE[scope]}: ${toUsd(spent)} are spent or reserved`;
   return new ToolError('COST_LIMIT', message, {
     ...(scope !== 'session' && { suggestion: 'The day ends at midnight UTC.' }),

@@ -151,21 +151,21 @@ export function makeRoomAtStart(stateDir: string, limits: Limits, { log }: Pick<
 /** Bytes that the databases need before the first call. */
 const START_BYTES = 2 * 1024 * 1024;
 
-interface Found {
+interface StoredFile {
   readonly path: string;
   readonly bytes: number;
   readonly mtimeMs: number;
 }
 
 /** All files below a folder without following links; none if the folder is missing. */
-function filesIn(folder: string): Found[] {
+function filesIn(folder: string): StoredFile[] {
   let entries: ReturnType<typeof readDirectory>;
   try {
     entries = readDirectory(folder);
   } catch {
     return []; // ENOENT: nothing has been kept yet.
   }
-  return entries.flatMap((it): Found[] => {
+  return entries.flatMap((it): StoredFile[] => {
     const path = join(folder, it.name);
     if (it.isDirectory()) return filesIn(path);
     const stat = it.isFile() ? statSync(path, { throwIfNoEntry: false }) : undefined;

@@ -2,10 +2,10 @@
 import type { FileHandle } from 'node:fs/promises';
 
 export const KINDS = ['meta', 'stdout', 'stderr', 'end'] as const;
-export type Kind = (typeof KINDS)[number];
+export type RecordKind = (typeof KINDS)[number];
 
 export interface LogRecord {
-  readonly kind: Kind;
+  readonly kind: RecordKind;
   /** Shares memory with the block that was read. */
   readonly data: Buffer;
 }
@@ -15,7 +15,7 @@ export const HEAD_BYTES = 5;
 const BLOCK_BYTES = 128 * 1024;
 
 /** Writes a record into `room` at `at`; returns the offset after it. */
-export function putRecord(room: Buffer, at: number, kind: Kind, data: Uint8Array): number {
+export function putRecord(room: Buffer, at: number, kind: RecordKind, data: Uint8Array): number {
   room[at] = KINDS.indexOf(kind);
   room.writeUInt32BE(data.length, at + 1);
   room.set(data, at + HEAD_BYTES);

@@ -17,7 +17,7 @@ export interface CacheStatus {
   stale: number;
 }
 
-interface Kept<Entry> {
+interface CacheEntry<Entry> {
   readonly entry: Entry;
   readonly bytes: number;
   readonly storedAt: number;
@@ -31,7 +31,7 @@ export interface ResultCacheOptions {
 }
 
 export class ResultCache<Entry extends object> {
-  readonly #kept: LRUCache<string, Kept<Entry>>;
+  readonly #kept: LRUCache<string, CacheEntry<Entry>>;
   readonly #options: ResultCacheOptions;
   #hits = 0;
   #misses = 0;
@@ -115,7 +115,7 @@ export class ResultCache<Entry extends object> {
   }
 
   /** Eviction order: the lowest score goes first; among equals the least recently used. */
-  #score(key: string, { bytes, uses }: Kept<Entry>): number {
+  #score(key: string, { bytes, uses }: CacheEntry<Entry>): number {
     const { strategy } = this.#options;
     if (strategy === 'lfu') return uses;
     return strategy === 'size' ? -bytes : this.#kept.getRemainingTTL(key);

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { CallState } from '../call.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import { CallLog, type CallLogOptions, type Cut, type LogOwner, type StreamName } from './call-log.ts';
+import { CallLog, type CallLogOptions, type CutReason, type LogOwner, type StreamName } from './call-log.ts';
 import type { DiskRoom } from './disk-room.ts';
 
 export interface ResultLogOptions {
@@ -21,7 +21,7 @@ export interface ResultLogOptions {
 }
 
 /** An appended chunk. */
-export interface Taken {
+export interface AppendedChunk {
   /** Number of the chunk in its call's output, from 1. */
   readonly seq: number;
   /** Name of the log for `results.read`. */
@@ -62,7 +62,7 @@ export class ResultLog implements AsyncDisposable {
   }
 
   /** Appends output of a call. The secrets in it must already be removed. */
-  append(owner: LogOwner, stream: StreamName, data: Uint8Array): Taken {
+  append(owner: LogOwner, stream: StreamName, data: Uint8Array): AppendedChunk {
     const log = this.#byCall.get(keyOf(owner)) ?? this.#begin(owner);
     return { ...log.append(stream, data), ref: log.ref };
   }
@@ -132,7 +132,7 @@ export class ResultLog implements AsyncDisposable {
   }
 
   /** Why no more output may be buffered: running logs fill the allowed size, or the disk is full or too slow. */
-  #refusal(bytes: number): Cut | undefined {
+  #refusal(bytes: number): CutReason | undefined {
     const { resultLogTotalBytesMax, resultLogWaitingBytesMax } = this.#options.limits;
     if (this.#waiting + bytes > resultLogWaitingBytesMax) return 'disk';
     while (this.#bytes + bytes > resultLogTotalBytesMax) if (!this.#dropOldest()) return 'size';

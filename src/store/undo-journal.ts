@@ -48,7 +48,7 @@ export interface Undoer {
 }
 
 /** A host's report about a call, after validation. */
-export interface Report {
+export interface UndoReport {
   readonly undo: Undoable;
   readonly bytes: number;
   readonly paths: readonly string[];
@@ -66,7 +66,7 @@ export interface UndoJournalOptions {
 export class UndoJournal implements Disposable {
   readonly #options: UndoJournalOptions;
   readonly #database: DatabaseSync;
-  readonly #statements: Statements;
+  readonly #statements: JournalStatements;
   readonly #folders = new Map<string, string | undefined>();
   /** Unfinished calls of an earlier daemon or of a host that died, by workspace. */
   readonly #cutOff = new Map<string, Set<string>>();
@@ -122,7 +122,7 @@ export class UndoJournal implements Disposable {
   }
 
   /** Records the end of a call; without a report nothing is kept. Returns how far the call can be undone. Throws STORE_FAILED. */
-  end(key: string, report: Report | undefined): Undoable {
+  end(key: string, report: UndoReport | undefined): Undoable {
     const row = this.#row(key);
     if (!row) return 'none';
     if (!report || report.undo === 'none') {
@@ -217,7 +217,7 @@ export class UndoJournal implements Disposable {
     this.#database.close();
   }
 
-  #row(key: string): Row | undefined {
+  #row(key: string): JournalRow | undefined {
     const row = attempt(() => this.#statements.get.get(key));
     return row && toRow(row);
   }
@@ -298,12 +298,12 @@ function removeFolder(folder: string): void {
   fs.rmdirSync(folder);
 }
 
-interface Row extends JournalledCall {
+interface JournalRow extends JournalledCall {
   readonly isOver: boolean;
   readonly bytes: number;
 }
 
-function toRow(row: Record<string, unknown>): Row {
+function toRow(row: Record<string, unknown>): JournalRow {
   const {
     key,
     call_id: callId,
@@ -317,7 +317,7 @@ function toRow(row: Record<string, unknown>): Row {
   return { ...base, isOver: row.undo !== null, paths: JSON.parse(paths as string), bytes: Number(bytes) };
 }
 
-interface Statements {
+interface JournalStatements {
   readonly begin: StatementSync;
   readonly reopen: StatementSync;
   readonly end: StatementSync;
@@ -330,7 +330,7 @@ interface Statements {
   readonly named: StatementSync;
 }
 
-function prepare(database: DatabaseSync): Statements {
+function prepare(database: DatabaseSync): JournalStatements {
   return {
     begin: database.prepare("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?, ?, NULL, '[]', 0, ?, NULL)"),
     reopen: database.prepare('UPDATE calls SET undo = NULL WHERE key = ?'),

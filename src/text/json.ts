@@ -49,7 +49,7 @@ function afterSpace(json: string, start: number): number {
   return at;
 }
 
-interface Open {
+interface OpenContainer {
   readonly value: unknown[] | Record<string, unknown>;
   key: string | undefined;
 }
@@ -57,8 +57,8 @@ interface Open {
 /** Assembles the value of a text that JSON.parse accepted; leaves single strings, numbers and words to JSON.parse. */
 function assembled(json: string): unknown {
   const root: unknown[] = [];
-  let open: Open = { value: root, key: undefined };
-  const around: Open[] = [];
+  let open: OpenContainer = { value: root, key: undefined };
+  const around: OpenContainer[] = [];
   const put = (value: unknown) => {
     if (Array.isArray(open.value)) open.value.push(value);
     else Object.defineProperty(open.value, open.key as string, { ...OWN, value });
@@ -72,7 +72,7 @@ function assembled(json: string): unknown {
       put(value);
       around.push(open);
       open = { value, key: undefined };
-    } else if (char === '}' || char === ']') open = around.pop() as Open;
+    } else if (char === '}' || char === ']') open = around.pop() as OpenContainer;
     else if (char !== ',' && char !== ':') {
       end = char === '"' ? endOfString(json, end) + 1 : endOfWord(json, end);
       const value: unknown = JSON.parse(json.slice(at, end));

@@ -11,26 +11,26 @@ export interface TextPosition {
   column: number;
 }
 
-export interface Problem extends Partial<TextPosition> {
+export interface DataProblem extends Partial<TextPosition> {
   message: string;
 }
 
 export interface DataText {
-  readonly problems: readonly Problem[];
+  readonly problems: readonly DataProblem[];
   /** Undefined if there are problems. */
   readonly value: unknown;
   /** The position of the value at a path, as far as the format tells it. */
   spotOf(path: readonly string[]): TextPosition | undefined;
 }
 
-export interface Parsers {
+export interface DataParsers {
   readonly jsonc: typeof jsonc;
   readonly toml: typeof toml;
   readonly yaml: typeof yaml;
 }
 
 /** Loads the parsers on the first call: the gateway does not need them. */
-export async function loadParsers(): Promise<Parsers> {
+export async function loadParsers(): Promise<DataParsers> {
   const [jsonc, toml, yaml] = await Promise.all([import('jsonc-parser'), import('smol-toml'), import('yaml')]);
   return { jsonc, toml, yaml };
 }
@@ -39,7 +39,7 @@ export async function loadParsers(): Promise<Parsers> {
 const ALIASES_MAX = 100;
 
 /** Parses one document. Reports problems of the text instead of throwing them. */
-export function readData(text: string, format: DataFormat, parsers: Parsers): DataText {
+export function readData(text: string, format: DataFormat, parsers: DataParsers): DataText {
   try {
     if (format === 'yaml') return readYaml(text, parsers.yaml);
     if (format === 'toml') return readToml(text, parsers.toml);
@@ -51,21 +51,25 @@ export function readData(text: string, format: DataFormat, parsers: Parsers): Da
   }
 }
 
-const TOO_DEEP: Problem = { message: 'nested too deep to be read' };
+const TOO_DEEP: DataProblem = { message: 'nested too deep to be read' };
 
-const broken = (problems: readonly Problem[]): DataText => ({ problems, value: undefined, spotOf: () => undefined });
+const broken = (problems: readonly DataProblem[]): DataText => ({
+  problems,
+  value: undefined,
+  spotOf: () => undefined,
+});
 
 function readJson(
   text: string,
   format: 'json' | 'jsonc',
   { parseTree, printParseErrorCode, findNodeAtLocation }: typeof jsonc,
 ): DataText {
-  const lines = new Lines(text);
+  const lines = new LineIndex(text);
   const errors: jsonc.ParseError[] = [];
   const commented = format === 'jsonc';
   const root = parseTree(text, errors, { disallowComments: !commented, allowTrailingComma: commented });
   const problems = errors.map(
-    (it): Problem => ({ message: words(printParseErrorCode(it.error)), ...lines.at(it.offset) }),
+    (it): DataProblem => ({ message: words(printParseErrorCode(it.error)), ...lines.at(it.offset) }),
   );
   if (problems.length > 0 || !root)
     return broken(problems.length > 0 ? problems : [{ message: 'empty', line: 1, column: 1 }]);
@@ -125,7 +129,7 @@ function readYaml(text: string, parser: typeof yaml): DataText {
   // The parser reports such an error for each level that it could not parse.
   if (document.errors.some((it) => it.message.startsWith('Maximum call stack'))) return broken([TOO_DEEP]);
   const problems = document.errors.map(
-    ({ code, message, pos }): Problem => ({
+    ({ code, message, pos }): DataProblem => ({
       message:
         code === 'MULTIPLE_DOCS' ? 'a second document; one is checked at a time' : (message.split('\n')[0] as string),
       ...at(pos[0]),
@@ -175,7 +179,7 @@ function unresolvedAlias(document: yaml.Document, { visit, isAlias }: typeof yam
 
 function readToml(text: string, { parse, TomlError, TomlDate }: typeof toml): DataText {
   // A schema sees a date as the string that it is in JSON; infinity and NaN, which JSON lacks, stay numbers.
-  const problems: Problem[] = [];
+  const problems: DataProblem[] = [];
   const plain = (it: unknown): unknown => {
     if (typeof it === 'bigint') {
       // TOML has 64-bit integers; a schema sees them as JSON numbers.
@@ -201,7 +205,7 @@ function readToml(text: string, { parse, TomlError, TomlDate }: typeof toml): Da
 const shortened = (digits: string): string => (digits.length > 40 ? `${digits.slice(0, 40)}…` : digits);
 
 /** Turns offsets of a text into lines and columns. */
-class Lines {
+class LineIndex {
   readonly #starts: number[] = [0];
 
   constructor(text: string) {

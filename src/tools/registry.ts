@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import type { Decision, Tier } from '../call.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
-import type { Question } from '../policy/question.ts';
+import type { PolicyQuestion } from '../policy/question.ts';
 import { docsUrl } from '../runtime.ts';
 import { builtinTools } from './builtin.ts';
 import type { Capability } from './capability.ts';
@@ -52,7 +52,7 @@ export const toolsOf = (toolset: Toolset): Tool[] => [...new Set([...toolset.val
 const builtins = builtinToolset();
 
 /** The effects of a call of a built-in tool, for the examples of policies; undefined for other tools. Throws ZodError. */
-export function effectsOfBuiltin(name: string, input: unknown): Partial<Question> | undefined {
+export function effectsOfBuiltin(name: string, input: unknown): Partial<PolicyQuestion> | undefined {
   const named = builtins.get(name);
   if (!named) return undefined;
   const { tool } = named;

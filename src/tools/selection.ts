@@ -4,7 +4,7 @@ import { ToolError } from '../errors.ts';
 import { type Glob, matchGlob, parseGlob } from '../text/glob.ts';
 import type { CheckedDirectory, ToolContext } from './tool.ts';
 
-export interface Selecting {
+export interface SelectionOptions {
   /** Directory, relative to the workspace root. */
   readonly path: string;
   /** Globs, one of which must match; a glob without wildcards also selects hidden and ignored files. */
@@ -19,7 +19,7 @@ const GITIGNORE_BYTES_MAX = 256 * 1024;
 const GIT = '.git';
 
 /** Yields paths of files, relative to the workspace root. Throws FILE_LIMIT after `listScanMax` entries. */
-export async function* selectFiles(selecting: Selecting, ctx: ToolContext): AsyncGenerator<string> {
+export async function* selectFiles(selecting: SelectionOptions, ctx: ToolContext): AsyncGenerator<string> {
   const { default: ignore } = await import('ignore');
   const selection = new Selection(selecting, ctx, ignore);
   const base = toSegments(selecting.path);
@@ -34,7 +34,7 @@ interface IgnoreFile {
   readonly rules: Ignore;
 }
 
-interface At {
+interface SearchPosition {
   /** Path relative to the workspace root; '' for the root itself. */
   readonly path: string;
   /** Path relative to the directory that is searched. */
@@ -50,7 +50,7 @@ class Selection {
   readonly #named: boolean;
   #scanned = 0;
 
-  constructor({ include, exclude }: Selecting, ctx: ToolContext, makeIgnore: () => Ignore) {
+  constructor({ include, exclude }: SelectionOptions, ctx: ToolContext, makeIgnore: () => Ignore) {
     this.#ctx = ctx;
     this.#makeIgnore = makeIgnore;
     this.#include = include.map((it) => ({ glob: parseGlob(it), named: !/[*?[{]/.test(it) }));
@@ -58,7 +58,7 @@ class Selection {
     this.#named = this.#include.some((it) => it.named);
   }
 
-  async *visit(directory: CheckedDirectory, at: At): AsyncGenerator<string> {
+  async *visit(directory: CheckedDirectory, at: SearchPosition): AsyncGenerator<string> {
     const before = this.#ignores.length;
     this.readIgnores(at.path);
     for (const { name, type } of directory.entries().sort((a, b) => (a.name < b.name ? -1 : 1))) {

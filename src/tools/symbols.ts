@@ -30,7 +30,7 @@ export interface FoundReference {
 }
 
 /** Part of every answer. */
-export interface Found {
+export interface SymbolResult {
   precision: Precision;
   /** Whether there are more results, or some files could not be searched. */
   truncated: boolean;
@@ -56,9 +56,9 @@ export interface ReferenceQuery {
 
 /** Finds symbols of TypeScript, JavaScript, Python, Rust and Go. Sources that a language server can't take are parsed instead. */
 export interface Symbols {
-  find(query: SymbolQuery): Promise<Found & { symbols: FoundSymbol[]; total: number }>;
+  find(query: SymbolQuery): Promise<SymbolResult & { symbols: FoundSymbol[]; total: number }>;
   /** Throws NOT_FOUND, with similar names, if no symbol has that name. */
   references(
     query: ReferenceQuery,
-  ): Promise<Found & { references: FoundReference[]; definitions: FoundSymbol[]; total: number }>;
+  ): Promise<SymbolResult & { references: FoundReference[]; definitions: FoundSymbol[]; total: number }>;
 }

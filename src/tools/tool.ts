@@ -166,7 +166,7 @@ export interface ProgramResult {
 }
 
 /** The name and address that the person's own git would commit with. */
-export interface Identity {
+export interface CommitIdentity {
   readonly name?: string;
   readonly email?: string;
 }
@@ -181,7 +181,7 @@ export interface CommandLine {
 }
 
 /** A command line that a tool asks to run. */
-export interface CommandAsked {
+export interface CommandToRun {
   readonly command: string;
   readonly cwd: string;
   readonly env: Record<string, string>;
@@ -216,7 +216,7 @@ export interface ToolContext {
   /** Undoes a call, all of it or nothing. Throws CONFLICT, ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED. */
   undo(request: UndoRequest): Promise<UndoOutcome>;
   /** Checks a command. Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory, UNSUPPORTED for a shell that is not installed. */
-  command(request: CommandAsked): CheckedCommand;
+  command(request: CommandToRun): CheckedCommand;
   /** Runs a command to its end, and streams its output to the caller. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */
   run(command: CheckedCommand): Promise<CommandResult>;
   /**
@@ -234,7 +234,7 @@ export interface ToolContext {
   /** What a tool with `state` keeps for this workspace; undefined at first. A new value is kept if the call succeeds. */
   state: unknown;
   /** The person's git identity; empty if unknown. */
-  readonly identity: Identity;
+  readonly identity: CommitIdentity;
   /** The terminals of the call's session. */
   readonly terminals: Terminals;
   /** Marks the result as cut; `bytesTotal` is its full size. */

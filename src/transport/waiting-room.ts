@@ -2,7 +2,7 @@
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 
-export interface Stranger {
+export interface WaitingConnection {
   /** Closes immediately. */
   destroy(): void;
   /** Whether it has sent something that was not handled yet. */
@@ -16,7 +16,7 @@ export class WaitingRoom {
   readonly #limits: RoomLimits;
   readonly #powers: RoomPowers;
   /** Connections with their arrival times, oldest first. */
-  readonly #strangers = new Map<Stranger, number>();
+  readonly #strangers = new Map<WaitingConnection, number>();
   #isLooking = false;
 
   constructor(limits: RoomLimits, powers: RoomPowers) {
@@ -25,7 +25,7 @@ export class WaitingRoom {
   }
 
   /** Adds a connection; false if too many arrived at once and it must be closed. */
-  enter(stranger: Stranger): boolean {
+  enter(stranger: WaitingConnection): boolean {
     if (this.#strangers.size >= this.#limits.connectionsBurstMax) return false;
     this.#strangers.set(stranger, this.#powers.monotonicMs());
     this.#lookSoon();
@@ -33,7 +33,7 @@ export class WaitingRoom {
   }
 
   /** Removes a connection that has identified itself or closed. */
-  leave(stranger: Stranger): void {
+  leave(stranger: WaitingConnection): void {
     this.#strangers.delete(stranger);
   }
 

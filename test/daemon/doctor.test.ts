@@ -5,7 +5,13 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Finding, judgeMachine, type MachineFacts, NODE_MIN, readMachine } from '../../src/cli/doctor/machine.ts';
+import {
+  type DoctorFinding,
+  judgeMachine,
+  type MachineFacts,
+  NODE_MIN,
+  readMachine,
+} from '../../src/cli/doctor/machine.ts';
 import { PROBE_IDS } from '../../src/sandbox/proof/probes.ts';
 import { ALLOW_COMMANDS, processesWith, ringfence, startDaemon, temporaryDir } from '../support/daemon.ts';
 
@@ -21,7 +27,7 @@ interface Report {
   ok: boolean;
   level: string;
   missing: string[];
-  findings: Finding[];
+  findings: DoctorFinding[];
   probes: { id: string; result: string; fix?: string }[];
 }
 
@@ -154,7 +160,7 @@ describe('of another machine it says', () => {
     expect(judgeMachine(good).filter((it) => it.status !== 'ok' || it.fix)).toEqual([]);
   });
 
-  const OTHERS: [string, MachineFacts, string, Finding['status'], RegExp][] = [
+  const OTHERS: [string, MachineFacts, string, DoctorFinding['status'], RegExp][] = [
     ['no bubblewrap', noBwrap, 'bubblewrap', 'problem', /apt-get install bubblewrap/],
     ['an old one', { ...good, bwrap: { path: '/b', version: '0.4.1' } }, 'bubblewrap', 'problem', /0\.8\.0 or newer/],
     ['an old Node', { ...good, node: { version: '24.9.0', path: '/n' } }, 'node', 'problem', /24\.15\.0/],

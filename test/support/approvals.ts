@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { ToolError } from '../../src/errors.ts';
 import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { type Powers, systemPowers } from '../../src/powers.ts';
-import type { ApprovalEvent, Draft } from '../../src/store/approvals/approval.ts';
+import type { ApprovalDraft, ApprovalEvent } from '../../src/store/approvals/approval.ts';
 import { Approvals } from '../../src/store/approvals/approvals.ts';
 
 /** A machine on which daemons start and end. */
@@ -89,7 +89,7 @@ export class Machine implements Disposable {
   }
 }
 
-export function draft(part: Partial<Draft> = {}): Draft {
+export function draft(part: Partial<ApprovalDraft> = {}): ApprovalDraft {
   return {
     callId: 'c1',
     sessionId: 's1',

@@ -1,6 +1,6 @@
 /** Makes policies and questions by hand, for tests and benches of decisions. */
 import { type Decision, TIERS, type Tier } from '../../src/call.ts';
-import type { ParsedCommand, Question, SimpleCommand } from '../../src/policy/question.ts';
+import type { ParsedCommand, PolicyQuestion, SimpleCommand } from '../../src/policy/question.ts';
 import type { MatchSpec, Policy, Rule } from '../../src/policy/schema.ts';
 
 type Tiers = Partial<Record<Tier, Decision>>;
@@ -40,7 +40,7 @@ export function ruleOf(decision: Decision, match: MatchSpec, rest: Partial<Rule>
   };
 }
 
-export function questionOf(rest: Partial<Question> = {}): Question {
+export function questionOf(rest: Partial<PolicyQuestion> = {}): PolicyQuestion {
   return {
     tool: 'file_read',
     aliases: ['read_file'],
@@ -67,7 +67,10 @@ export function simpleOf(text: string, rest: Partial<SimpleCommand> = {}): Simpl
 }
 
 /** Makes the question of a command line from simple commands, given as text or objects. */
-export function lineOf(commands: readonly (string | SimpleCommand)[], rest: Partial<ParsedCommand> = {}): Question {
+export function lineOf(
+  commands: readonly (string | SimpleCommand)[],
+  rest: Partial<ParsedCommand> = {},
+): PolicyQuestion {
   const simple = commands.map((it) => (typeof it === 'string' ? simpleOf(it) : it));
   return questionOf({
     tool: 'terminal_execute',
@@ -80,5 +83,5 @@ export function lineOf(commands: readonly (string | SimpleCommand)[], rest: Part
 }
 
 /** Makes a question with one effect. */
-export const effectOf = (kind: 'read' | 'write' | 'delete' | 'connect' | 'exec', target: string): Question =>
+export const effectOf = (kind: 'read' | 'write' | 'delete' | 'connect' | 'exec', target: string): PolicyQuestion =>
   questionOf({ effects: [{ kind, target }] });

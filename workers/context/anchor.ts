@@ -18,7 +18,7 @@ export const codeOf = (error: unknown): string | undefined => (error as NodeJS.E
 export const below = (fd: number, name: string): string => `/proc/self/fd/${fd}/${name}`;
 
 /** An open file or directory, which the caller closes, and its absolute path without links. */
-export interface Opened {
+export interface OpenedPath {
   readonly fd: number;
   readonly realPath: string;
 }
@@ -47,7 +47,7 @@ export class Anchor {
    * Opens the file or directory at `path`. Follows links that stay inside the workspace. Throws ACCESS_DENIED for a
    * path outside, NOT_FOUND, UNSUPPORTED for anything but a file or directory.
    */
-  open(path: string): Opened {
+  open(path: string): OpenedPath {
     const fd = this.#walk(path).follow(openAny);
     const realPath = fs.readlinkSync(`/proc/self/fd/${fd}`);
     if (isInside(this.#root, realPath)) return { fd, realPath };
@@ -83,10 +83,10 @@ export class Anchor {
     return relative(this.#root, fs.readlinkSync(`/proc/self/fd/${fd}`));
   }
 
-  #walk(path: string, make?: MakeDirectory): Walk {
+  #walk(path: string, make?: MakeDirectory): PathResolution {
     this.assertInside(path);
     const { symlinksMax } = this.#limits;
-    return new Walk({ root: this.#root, rootFd: this.#fd, path, ...(make && { make }), symlinksMax });
+    return new PathResolution({ root: this.#root, rootFd: this.#fd, path, ...(make && { make }), symlinksMax });
   }
 
   #suggestion(path: string): string {
@@ -96,9 +96,9 @@ export class Anchor {
 }
 
 /** Opens a name in an open directory; a link fails with ELOOP or ENOTDIR. */
-type Open = (fd: number, name: string) => number;
-const openAny: Open = (fd, name) => fs.openSync(below(fd, name), OPEN_FILE);
-const openDirectory: Open = (fd, name) => fs.openSync(below(fd, name), OPEN_DIRECTORY);
+type OpenName = (fd: number, name: string) => number;
+const openAny: OpenName = (fd, name) => fs.openSync(below(fd, name), OPEN_FILE);
+const openDirectory: OpenName = (fd, name) => fs.openSync(below(fd, name), OPEN_DIRECTORY);
 
 /** Makes a directory in an open one. */
 export type MakeDirectory = (fd: number, name: string) => void;
@@ -112,7 +112,7 @@ interface WalkOptions {
 }
 
 /** One path resolution: the remaining names, and the descriptors of the entered directories, so that `..` goes back the same way. */
-class Walk {
+class PathResolution {
   queue: string[];
   readonly #options: WalkOptions;
   readonly #entered: number[] = [];
@@ -124,7 +124,7 @@ class Walk {
   }
 
   /** Resolves the queue, opens the last name with `openLast`, and closes the entered directories. */
-  follow(openLast: Open): number {
+  follow(openLast: OpenName): number {
     try {
       for (;;) {
         const name = this.queue.shift();

@@ -14,7 +14,7 @@ import {
 import { NEAR } from '../../src/sandbox/command/group.ts';
 import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
-import { type Exceeded, verdictOf } from '../../src/sandbox/watchdog.ts';
+import { type ExceededLimit, verdictOf } from '../../src/sandbox/watchdog.ts';
 import type { CommandResult, ProgramResult } from '../../src/tools/tool.ts';
 
 export interface CommandsOptions {
@@ -28,7 +28,7 @@ export interface CommandsOptions {
   truncated(bytesTotal: number): void;
 }
 
-type Counted =
+type ReportedField =
   | 'cpuMs'
   | 'outputBytes'
   | 'peakBytes'
@@ -45,7 +45,7 @@ type Counted =
   | 'homeRemoved';
 
 export class Commands {
-  readonly used: Pick<JobUsage, Counted> = {
+  readonly used: Pick<JobUsage, ReportedField> = {
     cpuMs: 0,
     outputBytes: 0,
     verdict: 'ok',
@@ -140,7 +140,7 @@ const couldNotConfigure = (stderr: string): boolean =>
 /** Whether a program reports EFBIG or SIGXFSZ; the command itself may go on after that, and exit with 0. */
 const metFileLimit = (stderr: string): boolean => /File too large|File size limit exceeded/.test(stderr);
 
-const OVER: Record<Exceeded['kind'], { code: Code; says: (limit: number) => string }> = {
+const OVER: Record<ExceededLimit['kind'], { code: Code; says: (limit: number) => string }> = {
   memory: { code: 'MEMORY_LIMIT', says: (limit) => `took more than ${limit} bytes of memory` },
   cpu: { code: 'CPU_LIMIT', says: (limit) => `took more than ${limit} ms of CPU time` },
   processes: { code: 'PROCESS_LIMIT', says: (limit) => `had more than ${limit} processes or threads` },
@@ -150,7 +150,7 @@ const OVER: Record<Exceeded['kind'], { code: Code; says: (limit: number) => stri
 };
 
 /** The error of a command that exceeded a limit, with its output so far. */
-function overLimit({ kind, ...details }: Exceeded, output: { stdout: string; stderr: string }): ToolError {
+function overLimit({ kind, ...details }: ExceededLimit, output: { stdout: string; stderr: string }): ToolError {
   const { code, says } = OVER[kind];
   return new ToolError(code, `the command ${says(details.limit)} and was ended`, {
     suggestion: 'Do less at once, or have the policy allow it more.',

@@ -18,8 +18,8 @@ import type {
   CheckedFile,
   CheckedSearch,
   CheckedTarget,
-  CommandAsked,
   CommandResult,
+  CommandToRun,
   ProgramRequest,
   ProgramResult,
   ToolContext,
@@ -257,7 +257,7 @@ export class WorkerContext implements ToolContext {
     });
   }
 
-  command({ shell, args, ...request }: CommandAsked): CheckedCommand {
+  command({ shell, args, ...request }: CommandToRun): CheckedCommand {
     const {
       workspace,
       anchor,

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { ToolError } from '../../src/errors.ts';
 import type { CheckedDirectory, CheckedFile, EntryType } from '../../src/tools/tool.ts';
-import { below, codeOf, type Opened, toAccessError } from './anchor.ts';
+import { below, codeOf, type OpenedPath, toAccessError } from './anchor.ts';
 import type { Witnesses } from './witnesses.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
@@ -13,7 +13,7 @@ const modeOf = (mode: number): string => (mode & 0o7777).toString(8).padStart(4,
 
 /** The open file, which now closes `fd`. For anything but a regular file, closes `fd` and throws UNSUPPORTED. */
 export function fileAt(
-  { fd }: Opened,
+  { fd }: OpenedPath,
   path: string,
   { bytesMax, witnesses }: { bytesMax: number; witnesses: Witnesses },
 ): CheckedFile {

@@ -5,7 +5,7 @@ import { ToolError } from '../../src/errors.ts';
 import { isProtected } from '../../src/paths.ts';
 import type { Changes, DirEntry } from '../undo/changes.ts';
 import { type Anchor, below } from './anchor.ts';
-import type { Kind, PathRules } from './path-rules.ts';
+import type { PathEffect, PathRules } from './path-rules.ts';
 
 export interface HeldPath extends DirEntry, Disposable {
   /** Keeps the parent directories that were made; otherwise they are removed again. */
@@ -14,7 +14,7 @@ export interface HeldPath extends DirEntry, Disposable {
 
 export interface HoldOptions {
   /** The kinds of access that will follow. */
-  readonly kinds: readonly Kind[];
+  readonly kinds: readonly PathEffect[];
   readonly createDirs?: boolean;
   /** The path that the gateway checked, if not this one: a directory in which it was found. */
   readonly declared?: string;
@@ -102,7 +102,7 @@ export class HeldPaths {
   }
 
   /** Checks an entry of a tree: protected paths and path rules. */
-  judgeInside(kinds: readonly Kind[], declared: string, realPath: string): void {
+  judgeInside(kinds: readonly PathEffect[], declared: string, realPath: string): void {
     if (kinds.some((it) => it !== 'read')) this.refuseProtected(realPath, realPath);
     for (const kind of kinds) this.#rules.checkInside(kind, declared, realPath);
   }

@@ -9,16 +9,18 @@ import type { PathView } from '../../src/hosts/job.ts';
 import { fromRoot } from '../../src/paths.ts';
 import { isOrdinary, type SettingsBounds } from '../../src/policy/ordinary-paths.ts';
 import { pathDecision } from '../../src/policy/paths.ts';
-import type { Opened } from './anchor.ts';
+import type { OpenedPath } from './anchor.ts';
 
-export type Kind = 'read' | 'write' | 'delete';
+export type PathEffect = 'read' | 'write' | 'delete';
 
 export class PathRules {
   readonly #view: PathView;
   readonly #workspace: string;
   readonly #bounds: SettingsBounds;
   /** The last answer: the real path mostly equals the path checked before. */
-  #last: { readonly kind: Kind; readonly path: string; readonly answer: ReturnType<typeof pathDecision> } | undefined;
+  #last:
+    | { readonly kind: PathEffect; readonly path: string; readonly answer: ReturnType<typeof pathDecision> }
+    | undefined;
 
   /** `workspace` is absolute and without links. */
   constructor(view: PathView, workspace: string, bounds: SettingsBounds) {
@@ -31,9 +33,9 @@ export class PathRules {
    * Opens `path`, inside the workspace, for reading if the rules allow each of its names; closes it again otherwise.
    * Throws SENSITIVE_FILE, POLICY_DENIED, and what `open` throws.
    */
-  open(path: string, open: () => Opened): Opened {
+  open(path: string, open: () => OpenedPath): OpenedPath {
     this.check('read', path);
-    let opened: Opened;
+    let opened: OpenedPath;
     try {
       opened = open();
     } catch (error) {
@@ -54,7 +56,7 @@ export class PathRules {
    * Throws SENSITIVE_FILE or POLICY_DENIED if a rule denies `path`, or its real path if that differs, relative to the
    * workspace. The gateway already asked about `ask` rules for `path` itself.
    */
-  check(kind: Kind, path: string, realPath?: string): void {
+  check(kind: PathEffect, path: string, realPath?: string): void {
     const asked = this.#decide(kind, normalize(path));
     if (asked?.decision === 'deny') throw refusal(path, asked);
     const real = realPath === undefined ? undefined : this.#decide(kind, realPath || '.');
@@ -75,7 +77,7 @@ export class PathRules {
    * Checks a path that lies in `declared` or was found from there, and that the gateway did not check. Throws
    * SENSITIVE_FILE or POLICY_DENIED if a rule denies it, or asks about it without having asked about `declared`.
    */
-  checkInside(kind: Kind, declared: string, realPath: string): void {
+  checkInside(kind: PathEffect, declared: string, realPath: string): void {
     const own = this.#decide(kind, normalize(realPath));
     if (own?.decision === 'deny') throw refusal(realPath, own);
     if (own?.decision !== 'ask' || own.id === this.#decide(kind, normalize(declared))?.id) return;
@@ -90,7 +92,7 @@ export class PathRules {
    * A test for paths that a listing of `root` leaves out: denied ones, and those that a rule asks about that did not
    * ask about `root`.
    */
-  refusedBelow(root: string, kind: Kind = 'read'): (path: string) => boolean {
+  refusedBelow(root: string, kind: PathEffect = 'read'): (path: string) => boolean {
     const asked = this.#decide(kind, normalize(root));
     return (path) => {
       const own = this.#decide(kind, normalize(path));
@@ -99,7 +101,7 @@ export class PathRules {
   }
 
   /** The rule that denies or asks about `path`, relative to the workspace; undefined if there is none. */
-  ruleOn(kind: Kind, path: string): string | undefined {
+  ruleOn(kind: PathEffect, path: string): string | undefined {
     return this.#decide(kind, normalize(path))?.id;
   }
 
@@ -108,7 +110,7 @@ export class PathRules {
     return fromRoot(this.#view.root ?? this.#workspace, this.#workspace, path);
   }
 
-  #decide(kind: Kind, path: string): ReturnType<typeof pathDecision> {
+  #decide(kind: PathEffect, path: string): ReturnType<typeof pathDecision> {
     const { rules, home } = this.#view;
     const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
     if (this.#last?.kind === kind && this.#last.path === plain) return this.#last.answer;

@@ -116,7 +116,7 @@ export function assertApproved(preImages: Job['preImages'], path: string, now: s
   });
 }
 
-export interface Replacing {
+export interface ReplaceOptions {
   readonly mode?: number;
   readonly overwrite: boolean;
   /** Throws if the existing content must not be replaced. */
@@ -127,7 +127,7 @@ export interface Replacing {
  * Replaces a file by a temporary file, fsync and rename: readers see the old content or the new, never a mix; hard
  * links keep the old one.
  */
-export function replaceAt(spot: DirEntry, content: Uint8Array, options: Replacing, changes: Changes): boolean {
+export function replaceAt(spot: DirEntry, content: Uint8Array, options: ReplaceOptions, changes: Changes): boolean {
   const old = replaceable(spot, options.overwrite);
   const { overwrite, assertSame } = options;
   const made = makeReady(spot, { content, mode: options.mode ?? modeAfter(old) }, changes);

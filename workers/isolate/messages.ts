@@ -5,7 +5,7 @@ import type { Limits } from '../../src/limits.ts';
 import type { Powers, Timer } from '../../src/powers.ts';
 import { parseJson } from '../../src/text/json.ts';
 
-export interface Asking {
+export interface MessageHandlers {
   /** Names of the tools that the program may call. */
   readonly tools: readonly string[];
   /** Passes a call on. Throws if the input does not fit into a message. */
@@ -20,7 +20,7 @@ const UNHANDLED_CHARS = 1000;
 /** The most total size of the inputs of waiting calls, as a multiple of the largest input. */
 const WAITING_INPUTS = 8;
 
-interface Waiting {
+interface PendingToolCall {
   readonly call: number;
   /** The guest's id of the request. */
   readonly id: string;
@@ -30,11 +30,11 @@ interface Waiting {
 
 export class IsolateMessages {
   readonly #limits: Limits;
-  readonly #asking: Asking;
+  readonly #asking: MessageHandlers;
   readonly #powers: Pick<Powers, 'after'>;
   #end = Promise.withResolvers<string>();
   readonly #timers = new Map<string, Timer>();
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: PendingToolCall[] = [];
   /** Maps the number of a call in progress to the guest's id. */
   readonly #active = new Map<number, string>();
   #deliver: (id: string, answer: string) => void = () => {};
@@ -45,7 +45,7 @@ export class IsolateMessages {
   #inputChars = 0;
   #isClosed = false;
 
-  constructor(limits: Limits, asking: Asking, powers: Pick<Powers, 'after'>) {
+  constructor(limits: Limits, asking: MessageHandlers, powers: Pick<Powers, 'after'>) {
     this.#limits = limits;
     this.#powers = powers;
     this.#asking = asking;

@@ -51,7 +51,7 @@ async function syntaxErrorOf(isolate: ivm.Isolate, source: string): Promise<Tool
   }
 }
 
-interface Thrown {
+interface GuestError {
   readonly name: string;
   readonly message: string;
   readonly line?: number;
@@ -60,7 +60,7 @@ interface Thrown {
   readonly code?: string;
 }
 
-function codeError({ name, message, line, column, code }: Thrown): ToolError {
+function codeError({ name, message, line, column, code }: GuestError): ToolError {
   const where = line === undefined ? '' : ` (line ${line}, column ${column})`;
   const flat = message.replaceAll(/\s+/g, ' ').slice(0, 500);
   return new ToolError('CODE_ERROR', `the program threw ${name.slice(0, 64)}: ${flat}${where}`.toWellFormed(), {
@@ -85,14 +85,14 @@ function placeIn(stack: string): { line: number; column: number } | undefined {
   return line >= 1 ? { line, column: Number(at[2]) } : undefined;
 }
 
-interface End {
+interface GuestEnd {
   /** The most bytes of a value as JSON. */
   readonly limit: number;
   readonly cpuMs: number;
 }
 
 /** Parses the guest's end text, which may hold anything. Throws CODE_ERROR. */
-export function outcomeOf(text: unknown, { limit, cpuMs }: End): JobResult {
+export function outcomeOf(text: unknown, { limit, cpuMs }: GuestEnd): JobResult {
   if (typeof text !== 'string') throw new ToolError('CODE_ERROR', 'the program broke what gives back its value');
   const body = text.slice(1);
   const outputBytes = Buffer.byteLength(body);
@@ -109,7 +109,7 @@ export function outcomeOf(text: unknown, { limit, cpuMs }: End): JobResult {
   return { ok: true, data, usage: { ...usage, verdict: 'ok' } };
 }
 
-function thrownOf(body: string): Thrown {
+function thrownOf(body: string): GuestError {
   const [name = 'Error', message = '', stack = '', code = ''] = body.split('\n').map(wordOf);
   return { name, message, code, ...placeIn(stack) };
 }

@@ -5,7 +5,7 @@ import type { JobResult } from '../../src/hosts/job.ts';
 import type { PluginCode } from '../../src/plugin-code.ts';
 import { parseJson } from '../../src/text/json.ts';
 
-interface End {
+interface OutcomeBounds {
   /** The most bytes of a value as JSON. */
   readonly limit: number;
   cpuMs(): number;
@@ -18,7 +18,7 @@ interface End {
 export async function endOfPlugin(
   plugin: PluginCode,
   input: unknown,
-  { limit, cpuMs }: End,
+  { limit, cpuMs }: OutcomeBounds,
   call: (json: string) => Promise<string>,
 ): Promise<JobResult> {
   const problem = await problemOf(plugin.input, input);
@@ -51,7 +51,7 @@ interface SourcePosition {
   readonly column: number;
 }
 
-interface Thrown extends Partial<SourcePosition> {
+interface ThrownByPlugin extends Partial<SourcePosition> {
   readonly name: string;
   readonly message: string;
   /** Error code of the tool that failed. */
@@ -66,7 +66,7 @@ export function pluginError(thrown: unknown, plugin: PluginCode): ToolError {
 }
 
 /** Makes the error for a failure in a plugin. */
-export function codeError({ name, message, file, line, column, code }: Thrown): ToolError {
+export function codeError({ name, message, file, line, column, code }: ThrownByPlugin): ToolError {
   const where = file === undefined ? '' : line === undefined ? ` (${file})` : ` (${file}:${line}:${column})`;
   const flat = message.replaceAll(/\s+/g, ' ').slice(0, 500);
   return new ToolError('CODE_ERROR', `the plugin threw ${name.slice(0, 64)}: ${flat}${where}`.toWellFormed(), {

@@ -2,23 +2,23 @@
 import { Script } from 'node:vm';
 import ivm from 'isolated-vm';
 import type { Limits } from '../../src/limits.ts';
-import { type Grant, type GuestBounds, guestScript } from './program-wrapper.ts';
+import { type GuestBounds, guestScript, type ProgramRights } from './program-wrapper.ts';
 
 /** The only function of ours in an isolate: takes an operation and strings, all untrusted, and returns nothing. */
 export type Receive = (operation: unknown, a: unknown, b: unknown, c: unknown) => void;
 
 /** What the guest gets: texts, and a function of its own isolate. */
-type Word = string | undefined | ivm.Dereference<unknown>;
+type GuestArgument = string | undefined | ivm.Dereference<unknown>;
 
 export interface PreparedIsolate {
   readonly memoryMb: number;
   readonly isolate: ivm.Isolate;
   readonly context: ivm.Context;
   /** Sets the receiver of the guest's messages, and gives the function to send to it, which rejects when the isolate ends. */
-  connect(receive: Receive): (...words: Word[]) => Promise<unknown>;
+  connect(receive: Receive): (...words: GuestArgument[]) => Promise<unknown>;
 }
 
-type Given = (...given: unknown[]) => unknown;
+type GuestFunction = (...given: unknown[]) => unknown;
 
 export class PreparedIsolates {
   readonly #limits: Limits;
@@ -50,7 +50,7 @@ export class PreparedIsolates {
     const isolate = new ivm.Isolate({ memoryLimit: memoryMb, onCatastrophicError: () => process.abort() });
     const context = isolate.createContextSync();
     const wrapper = isolate.compileScriptSync(this.#script, { cachedData: this.#cachedData });
-    const guest = wrapper.runSync(context, { reference: true }) as ivm.Reference<Given>;
+    const guest = wrapper.runSync(context, { reference: true }) as ivm.Reference<GuestFunction>;
     let hear: Receive | undefined;
     // A function that returns nothing: the isolate gets no reference to our objects.
     const send = new ivm.Callback<Receive>((...words) => hear?.(...words), { ignored: true });
@@ -61,7 +61,7 @@ export class PreparedIsolates {
       context,
       connect(receive) {
         hear = receive;
-        return (...words) => (deliver as ivm.Reference<Given>).apply(undefined, words);
+        return (...words) => (deliver as ivm.Reference<GuestFunction>).apply(undefined, words);
       },
     };
   }
@@ -73,9 +73,9 @@ export class PreparedIsolates {
  */
 function compiled(source: string): ivm.ExternalCopy<ArrayBuffer> {
   const script = new Script(source);
-  const guest = script.runInNewContext() as (send: () => void, bounds: string) => Given;
+  const guest = script.runInNewContext() as (send: () => void, bounds: string) => GuestFunction;
   const bounds: GuestBounds = { logs: 0, logChars: 0, timers: 0 };
-  const grant: Grant = { tools: [''], resultChars: 0 };
+  const grant: ProgramRights = { tools: [''], resultChars: 0 };
   guest(() => {}, JSON.stringify(bounds))('run', 'return 1', undefined, JSON.stringify(grant));
   const { buffer, byteOffset, length } = script.createCachedData();
   return new ivm.ExternalCopy(buffer.slice(byteOffset, byteOffset + length) as ArrayBuffer);

@@ -27,7 +27,7 @@ const CPU_LOOK_MS = 20;
 const MIB = 1024 * 1024;
 
 /** A running program. */
-export interface Guest {
+export interface RunningProgram {
   /** The result. Rejects with a ToolError, or with the engine's error. */
   readonly result: Promise<JobResult>;
   /** CPU time so far, in ms. */
@@ -42,7 +42,7 @@ export interface Guest {
 export interface Engine {
   /** Called once, before the first program. */
   begin(limits: Limits): void;
-  start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): Guest;
+  start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram;
 }
 
 /** Depth and elements that the message around a result adds. */

@@ -20,14 +20,14 @@ export interface GuestBounds {
 }
 
 /** The rights of one program. */
-export interface Grant {
+export interface ProgramRights {
   /** Names of the tools that the program may call. */
   readonly tools: readonly string[];
   readonly resultChars: number;
 }
 
 /** Asks the host for something; resolves with its answer. */
-type Ask = (operation: string, a: string, b?: string) => Promise<string>;
+type SendToolCall = (operation: string, a: string, b?: string) => Promise<string>;
 
 /** The script that evaluates to `guest`; its functions refer only to each other. */
 export const guestScript = (): string =>
@@ -79,7 +79,11 @@ function consoleOf(send: Send, { logs, logChars }: GuestBounds, stringify: typeo
   return { log: log('log'), info: log('info'), warn: log('warn'), error: log('error') };
 }
 
-function timersOf(ask: Ask, send: Send, { max, onError }: { max: number; onError: (thrown: unknown) => void }) {
+function timersOf(
+  ask: SendToolCall,
+  send: Send,
+  { max, onError }: { max: number; onError: (thrown: unknown) => void },
+) {
   let last = 0;
   let waiting = 0;
   const live: Record<number, boolean> = { __proto__: null } as never;
@@ -110,7 +114,11 @@ function timersOf(ask: Ask, send: Send, { max, onError }: { max: number; onError
   return { setTimeout, clearTimeout };
 }
 
-function toolsOf(names: readonly string[], ask: Ask, { parse, stringify }: typeof JSON): Record<string, unknown> {
+function toolsOf(
+  names: readonly string[],
+  ask: SendToolCall,
+  { parse, stringify }: typeof JSON,
+): Record<string, unknown> {
   const call =
     (name: string) =>
     async (given: unknown = {}) => {
@@ -141,7 +149,7 @@ function guest(send: Send, given: string): Deliver {
 
   let last = 0;
   const asked: Record<string, (answer: string) => void> = { __proto__: null } as never;
-  const ask: Ask = (operation, a, b) =>
+  const ask: SendToolCall = (operation, a, b) =>
     new Promise((resolve) => {
       const id = `${++last}`;
       asked[id] = resolve;
@@ -159,7 +167,7 @@ function guest(send: Send, given: string): Deliver {
     (tool: Tool): Program =>
     (tools, value) =>
       tool(value, { tools, console, setTimeout, clearTimeout });
-  const endOf = async (program: Program, input: string | undefined, grant: Grant): Promise<string> => {
+  const endOf = async (program: Program, input: string | undefined, grant: ProgramRights): Promise<string> => {
     const tools = toolsOf(grant.tools, ask, json);
     const value = input === undefined ? undefined : (parse(input) as unknown);
     try {
@@ -177,10 +185,10 @@ function guest(send: Send, given: string): Deliver {
     } catch (thrown) {
       return send('done', `s${wordsOf(thrown, stringify)}`);
     }
-    send('done', await endOf(program, input, parse(grant) as Grant));
+    send('done', await endOf(program, input, parse(grant) as ProgramRights));
   };
   const call = async (tool: Tool, input: string | undefined, grant: string): Promise<void> =>
-    send('done', await endOf(calling(tool), input, parse(grant) as Grant));
+    send('done', await endOf(calling(tool), input, parse(grant) as ProgramRights));
   return (operation, a, b, c, tool) => {
     if (operation === 'run') return void run(a, b, c ?? '');
     if (operation === 'call') return void call(tool as Tool, b, c ?? '');

@@ -8,7 +8,7 @@ type Id = string | number;
 /** JSON-RPC's "Invalid Request", used here for an answer. */
 const MALFORMED = -32_600;
 
-export class Answers {
+export class ResponseFilter {
   /** Ids of requests without an answer. */
   readonly #awaited = new Set<Id>();
   readonly #max: number;

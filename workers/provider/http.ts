@@ -5,7 +5,7 @@ import { createParser } from 'eventsource-parser';
 import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
 import { EGRESS_PROXY_URL } from '../../src/sandbox/listener-program.ts';
-import { Answers } from './answers.ts';
+import { ResponseFilter } from './answers.ts';
 
 export interface ServerAddress {
   readonly url: string;
@@ -21,8 +21,8 @@ export interface HttpOptions {
 
 export function connectHttp({ url, headers }: ServerAddress, options: HttpOptions): StreamableHTTPClientTransport {
   setGlobalProxyFromEnv({ http_proxy: EGRESS_PROXY_URL, https_proxy: EGRESS_PROXY_URL });
-  const bounds = new Bounds(options);
-  const answers = new Answers(options.limits);
+  const bounds = new ResponseBounds(options);
+  const answers = new ResponseFilter(options.limits);
   const transport: HttpTransport = new HttpTransport(new URL(url), answers, {
     // A redirect would send the headers, which are credentials, to another server.
     requestInit: { headers, redirect: 'error' },
@@ -40,9 +40,13 @@ export function connectHttp({ url, headers }: ServerAddress, options: HttpOption
 }
 
 class HttpTransport extends StreamableHTTPClientTransport {
-  readonly #answers: Answers;
+  readonly #answers: ResponseFilter;
 
-  constructor(url: URL, answers: Answers, options: ConstructorParameters<typeof StreamableHTTPClientTransport>[1]) {
+  constructor(
+    url: URL,
+    answers: ResponseFilter,
+    options: ConstructorParameters<typeof StreamableHTTPClientTransport>[1],
+  ) {
     super(url, options);
     this.#answers = answers;
   }
@@ -63,7 +67,7 @@ function through(response: Response, body: TransformStream<Uint8Array, Uint8Arra
 }
 
 /** Bounds what a server may send; cuts off an answer that exceeds them. */
-class Bounds {
+class ResponseBounds {
   readonly #options: HttpOptions;
   /** Lines of all answers together within the present second. */
   readonly #second = { since: 0, lines: 0 };

@@ -3,7 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
-import { Answers } from './answers.ts';
+import { ResponseFilter } from './answers.ts';
 
 export interface ServerCommand {
   readonly command: readonly string[];
@@ -26,7 +26,7 @@ const SECOND_MS = 1000;
 export class ServerProcess implements Transport {
   readonly #server: ServerCommand;
   readonly #options: ServerProcessOptions;
-  readonly #answers: Answers;
+  readonly #answers: ResponseFilter;
   #child: ChildProcessWithoutNullStreams | undefined;
   /** Pieces of an unfinished line. */
   #pieces: Buffer[] = [];
@@ -39,7 +39,7 @@ export class ServerProcess implements Transport {
   constructor(server: ServerCommand, options: ServerProcessOptions) {
     this.#server = server;
     this.#options = options;
-    this.#answers = new Answers(options.limits);
+    this.#answers = new ResponseFilter(options.limits);
   }
 
   async start(): Promise<void> {

@@ -5,7 +5,7 @@ import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
 import { matchGlob, parseSearchGlob, toSegments, unfoldBraces } from '../../src/text/glob.ts';
 import type { CheckedSearch, ContentQuery, SearchScope } from '../../src/tools/tool.ts';
-import { below, type Opened, toAccessError } from '../context/anchor.ts';
+import { below, type OpenedPath, toAccessError } from '../context/anchor.ts';
 import type { PathRules } from '../context/path-rules.ts';
 import { FoundLines } from './found-lines.ts';
 import { MatchRecords } from './match-records.ts';
@@ -14,7 +14,7 @@ import { INHERITED_FILE, type Ripgrep } from './ripgrep.ts';
 
 export interface SearchOptions {
   /** The search closes it. */
-  readonly opened: Opened;
+  readonly opened: OpenedPath;
   /** Path as the caller named it. */
   readonly path: string;
   /** Absolute path. */

@@ -24,7 +24,7 @@ export interface LanguageProcessOptions {
 const STDERR_CHARS_KEPT = 4096;
 
 /** An error response that leaves the process alive: a file that is gone, a position without a name. */
-export class Unanswered extends Error {}
+export class ErrorResponse extends Error {}
 
 /** The child process; the first request that needs it starts it. */
 export class LanguageProcess implements Disposable {
@@ -74,7 +74,7 @@ export class LanguageProcess implements Disposable {
   }
 
   /**
-   * Sends a request. Throws MEMORY_LIMIT, OUTPUT_LIMIT or HOST_CRASHED if the process ends meanwhile, Unanswered for
+   * Sends a request. Throws MEMORY_LIMIT, OUTPUT_LIMIT or HOST_CRASHED if the process ends meanwhile, ErrorResponse for
    * an error response, and the signal's reason, after killing the process: a request can't be stopped otherwise.
    */
   request<T>(method: string, params: unknown, signal: AbortSignal): Promise<T> {
@@ -84,7 +84,7 @@ export class LanguageProcess implements Disposable {
       const connection = await this.#connection;
       const answer = connection.sendRequest<T>(method, params).catch((error: Error) => {
         const isAnswer = error instanceof answers.ResponseError && !isOurOwn(error.code, answers.ErrorCodes);
-        if (this.#alive && isAnswer) throw new Unanswered(error.message);
+        if (this.#alive && isAnswer) throw new ErrorResponse(error.message);
         // A broken connection is useless; the end of the child tells the reason.
         this.kill();
         return ended;

@@ -5,11 +5,11 @@
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
 import type {
-  Found,
   FoundReference,
   FoundSymbol,
   ReferenceQuery,
   SymbolQuery,
+  SymbolResult,
   Symbols,
   SymbolType,
 } from '../../src/tools/symbols.ts';
@@ -17,7 +17,13 @@ import type { CheckedFile, CheckedSearch, ContentQuery } from '../../src/tools/t
 import type { LanguageServers } from './language-servers.ts';
 import { isServed, type ParsedLanguage, parsedInstead, parsedLanguage, servedLanguage } from './source-languages.ts';
 import { SourceLines, showAround, wordsAt } from './source-lines.ts';
-import { type FilePosition, onePerProject, type ServedSymbol, type Sources, type Where } from './typescript-server.ts';
+import {
+  type FilePosition,
+  onePerProject,
+  type ProjectSelection,
+  type ServedSymbol,
+  type WorkspaceSources,
+} from './typescript-server.ts';
 
 export interface WorkspaceSymbolsOptions {
   /** Absolute path. */
@@ -31,19 +37,19 @@ export interface WorkspaceSymbolsOptions {
 }
 
 /** A symbol or a use of one, found by either means. */
-interface Name extends FilePosition {
+interface FoundName extends FilePosition {
   readonly name: string;
   readonly type?: SymbolType;
 }
 
-interface Names {
-  readonly symbols: Name[];
-  readonly uses: Name[];
+interface FoundNames {
+  readonly symbols: FoundName[];
+  readonly uses: FoundName[];
   /** Names similar to the query. */
   readonly near?: string[];
 }
 
-const NOTHING: Names = { symbols: [], uses: [] };
+const NOTHING: FoundNames = { symbols: [], uses: [] };
 
 export class WorkspaceSymbols implements Symbols {
   readonly #options: WorkspaceSymbolsOptions;
@@ -109,7 +115,7 @@ export class WorkspaceSymbols implements Symbols {
   }
 
   /** Asks the language server; if that fails, the parsers. */
-  async #orParsed(served: () => Promise<Names>, parsed: () => Promise<Names>): Promise<Names> {
+  async #orParsed(served: () => Promise<FoundNames>, parsed: () => Promise<FoundNames>): Promise<FoundNames> {
     try {
       return await served();
     } catch (error) {
@@ -120,7 +126,7 @@ export class WorkspaceSymbols implements Symbols {
     }
   }
 
-  async #servedSymbols(query: string, sources: Sources): Promise<Names> {
+  async #servedSymbols(query: string, sources: WorkspaceSources): Promise<FoundNames> {
     const { servers, signal } = this.#options;
     const where = await this.#whereDeclared(query, sources);
     if (where.begin.length === 0) return NOTHING;
@@ -133,8 +139,8 @@ export class WorkspaceSymbols implements Symbols {
     symbol: string,
     named: readonly FilePosition[] | undefined,
     files: readonly string[],
-    sources: Sources,
-  ): Promise<Names> {
+    sources: WorkspaceSources,
+  ): Promise<FoundNames> {
     const { servers, limits, signal } = this.#options;
     const doubtful = files.filter((it) => servedLanguage(it) !== undefined);
     const where = { sources, begin: [], doubtful };
@@ -152,7 +158,7 @@ export class WorkspaceSymbols implements Symbols {
   }
 
   /** All sources and project files that answers may name, each with a stamp that changes with the file. */
-  async #sources(): Promise<Sources> {
+  async #sources(): Promise<WorkspaceSources> {
     const { workspace, limits } = this.#options;
     const stamps = new Map<string, string>();
     using search = this.#options.search();
@@ -173,7 +179,7 @@ export class WorkspaceSymbols implements Symbols {
    * Chooses files to load: one file of each directory, so that its project is searched, since names also match in
    * ways other than as text; and files whose text seems to declare the name, which may be in no project.
    */
-  async #whereDeclared(query: string, sources: Sources): Promise<Where> {
+  async #whereDeclared(query: string, sources: WorkspaceSources): Promise<ProjectSelection> {
     const name = query.replaceAll(/[^\p{L}\p{N}_]/gu, (it) => `\\${it}`);
     const pattern = `\\b(function|class|interface|type|enum|namespace|const|let|var)\\b[\\s*]+[\\w$]*${name}`;
     const declaring = await this.#filesWith({ pattern, literal: false, caseSensitive: false }, sources);
@@ -183,7 +189,7 @@ export class WorkspaceSymbols implements Symbols {
   }
 
   /** The sources that match a text query, sorted. */
-  async #filesWith(query: ContentQuery, { stamps }: Sources): Promise<string[]> {
+  async #filesWith(query: ContentQuery, { stamps }: WorkspaceSources): Promise<string[]> {
     using search = this.#options.search();
     const found: string[] = [];
     await search.counts(query, (path) => {
@@ -198,9 +204,9 @@ export class WorkspaceSymbols implements Symbols {
     files: readonly string[],
     languageOf: (path: string) => ParsedLanguage | undefined,
     name?: string,
-  ): Promise<Names> {
+  ): Promise<FoundNames> {
     const { limits, signal, servers } = this.#options;
-    const found: Names = { symbols: [], uses: [] };
+    const found: FoundNames = { symbols: [], uses: [] };
     const sources = files.filter((it) => languageOf(it) !== undefined);
     const resultsMax = limits.searchPathsMax;
     for (const [at, path] of sources.entries()) {
@@ -235,7 +241,7 @@ export class WorkspaceSymbols implements Symbols {
     });
   }
 
-  #assertSource(file: string, { stamps }: Sources): void {
+  #assertSource(file: string, { stamps }: WorkspaceSources): void {
     // Opening the file reports a refusal before any other error.
     this.#options.open(file)[Symbol.dispose]();
     if (servedLanguage(file) === undefined && parsedLanguage(file) === undefined)
@@ -280,8 +286,8 @@ export class WorkspaceSymbols implements Symbols {
     }
   }
 
-  async #typed(symbols: readonly ServedSymbol[]): Promise<Name[]> {
-    const names: Name[] = [];
+  async #typed(symbols: readonly ServedSymbol[]): Promise<FoundName[]> {
+    const names: FoundName[] = [];
     for (const { kind, ...it } of symbols.toSorted(byPosition)) {
       // The server reports type aliases as classes.
       const before = kind === CLASS_KIND ? ((await this.#lines.of(it.path))[it.line] ?? '') : '';
@@ -292,8 +298,8 @@ export class WorkspaceSymbols implements Symbols {
   }
 
   /** Adds the source lines, and keeps the order of `names`; reads one file after another. */
-  async #shownAll(names: readonly Name[]): Promise<FoundSymbol[]> {
-    const shown = new Map<Name, FoundSymbol>();
+  async #shownAll(names: readonly FoundName[]): Promise<FoundSymbol[]> {
+    const shown = new Map<FoundName, FoundSymbol>();
     for (const it of names.toSorted(byPosition)) {
       const line = (await this.#lines.of(it.path))[it.line] ?? '';
       const preview = showAround(line, it.character, this.#options.limits.symbolLineChars);
@@ -302,7 +308,7 @@ export class WorkspaceSymbols implements Symbols {
     return names.map((it) => shown.get(it) as FoundSymbol);
   }
 
-  async #reference({ path, line, character }: Name): Promise<FoundReference> {
+  async #reference({ path, line, character }: FoundName): Promise<FoundReference> {
     const text = (await this.#lines.of(path))[line] ?? '';
     const column = this.#lines.columnOf(text, character);
     return {
@@ -313,8 +319,8 @@ export class WorkspaceSymbols implements Symbols {
     };
   }
 
-  #rest(names: readonly Name[], isCut: boolean): Found {
-    const isParsed = ({ path }: Name) => this.#warning !== undefined || parsedLanguage(path) !== undefined;
+  #rest(names: readonly FoundName[], isCut: boolean): SymbolResult {
+    const isParsed = ({ path }: FoundName) => this.#warning !== undefined || parsedLanguage(path) !== undefined;
     const parsed = names.filter(isParsed).length;
     const none = this.#warning === undefined ? 'semantic' : 'syntactic';
     const precision = parsed === 0 ? none : parsed === names.length ? 'syntactic' : 'mixed';

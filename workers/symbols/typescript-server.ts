@@ -9,11 +9,11 @@ import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
 import type { Powers, Timer } from '../../src/powers.ts';
 import { TaskQueue } from '../task-queue.ts';
-import { LanguageProcess, Unanswered } from './language-process.ts';
+import { ErrorResponse, LanguageProcess } from './language-process.ts';
 import { isProject, isServed, servedLanguage } from './source-languages.ts';
 
 /** The files of a workspace that one call may see. */
-export interface Sources {
+export interface WorkspaceSources {
   /** Absolute path. */
   readonly workspace: string;
   /** Paths relative to the workspace, each with a stamp that changes with the file. */
@@ -36,8 +36,8 @@ export interface ServedSymbol extends FilePosition {
 }
 
 /** Which files to load for a query, beside those already loaded. */
-export interface Where {
-  readonly sources: Sources;
+export interface ProjectSelection {
+  readonly sources: WorkspaceSources;
   /** Files whose projects are loaded first. */
   readonly begin: readonly string[];
   /** Files that may match, by their text. */
@@ -64,9 +64,9 @@ const CHANGED = 2;
 const DELETED = 3;
 
 /** One call that uses this server. */
-interface Turn {
+interface ServerCall {
   readonly server: LanguageProcess;
-  readonly sources: Sources;
+  readonly sources: WorkspaceSources;
   readonly signal: AbortSignal;
 }
 
@@ -93,7 +93,11 @@ export class TypeScriptServer implements Disposable {
   }
 
   /** Symbols that match `query`, the best first. */
-  symbols(query: string, where: Where, signal: AbortSignal): Promise<{ symbols: ServedSymbol[]; complete: boolean }> {
+  symbols(
+    query: string,
+    where: ProjectSelection,
+    signal: AbortSignal,
+  ): Promise<{ symbols: ServedSymbol[]; complete: boolean }> {
     return this.#turn(where.sources, signal, async (turn) => {
       const ask = () => turn.server.request<GivenSymbol[] | null>('workspace/symbol', { query }, signal);
       const { found, complete } = await this.#askAll(turn, where, async () => {
@@ -110,7 +114,7 @@ export class TypeScriptServer implements Disposable {
   /** All references to the symbols at `positions`, these included. */
   references(
     positions: readonly FilePosition[],
-    where: Where,
+    where: ProjectSelection,
     signal: AbortSignal,
   ): Promise<{ positions: FilePosition[]; complete: boolean }> {
     const { sources } = where;
@@ -140,7 +144,7 @@ export class TypeScriptServer implements Disposable {
     this.#process = undefined;
   }
 
-  #turn<T>(sources: Sources, signal: AbortSignal, work: (turn: Turn) => Promise<T>): Promise<T> {
+  #turn<T>(sources: WorkspaceSources, signal: AbortSignal, work: (turn: ServerCall) => Promise<T>): Promise<T> {
     return this.#turns.take(signal, async () => {
       this.#idle?.cancel();
       const isFresh = !this.#process?.alive;
@@ -164,7 +168,7 @@ export class TypeScriptServer implements Disposable {
   }
 
   /** Throws the error of the last server for a while, unless something has changed. */
-  #assertWorthwhile(sources: Sources): void {
+  #assertWorthwhile(sources: WorkspaceSources): void {
     const last = this.#tooMuch;
     this.#tooMuch = undefined;
     if (!last || last.untilMs < this.#powers.monotonicMs()) return;
@@ -174,7 +178,7 @@ export class TypeScriptServer implements Disposable {
   }
 
   /** The server, after it was told of all changes since the last request. */
-  async #synced(sources: Sources, signal: AbortSignal): Promise<LanguageProcess> {
+  async #synced(sources: WorkspaceSources, signal: AbortSignal): Promise<LanguageProcess> {
     if (!this.#process?.alive) {
       this.#open = new Map();
       this.#told = sources.stamps;
@@ -228,8 +232,8 @@ export class TypeScriptServer implements Disposable {
    * without results are opened themselves, and `ask` runs again.
    */
   async #askAll<T extends FilePosition>(
-    turn: Turn,
-    { begin, doubtful, sources }: Where,
+    turn: ServerCall,
+    { begin, doubtful, sources }: ProjectSelection,
     ask: () => Promise<T[]>,
   ): Promise<{ found: T[]; complete: boolean }> {
     const { symbolFilesOpenMax, symbolFilesDoubtedMax } = this.#limits;
@@ -244,7 +248,7 @@ export class TypeScriptServer implements Disposable {
     return { found: await ask(), complete };
   }
 
-  async #openAll(turn: Turn, paths: readonly string[]): Promise<void> {
+  async #openAll(turn: ServerCall, paths: readonly string[]): Promise<void> {
     for (const path of paths) await this.#openOne(turn, path);
     for (const path of this.#open.keys()) {
       if (this.#open.size <= this.#limits.symbolFilesOpenMax) break;
@@ -252,7 +256,7 @@ export class TypeScriptServer implements Disposable {
     }
   }
 
-  async #openOne({ server, sources, signal }: Turn, path: string): Promise<void> {
+  async #openOne({ server, sources, signal }: ServerCall, path: string): Promise<void> {
     const stamp = sources.stamps.get(path);
     if (stamp === undefined) return;
     if (this.#open.delete(path)) {
@@ -267,13 +271,16 @@ export class TypeScriptServer implements Disposable {
     this.#open.set(path, stamp);
   }
 
-  async #close({ server, sources, signal }: Turn, path: string): Promise<void> {
+  async #close({ server, sources, signal }: ServerCall, path: string): Promise<void> {
     this.#open.delete(path);
     await server.notify('textDocument/didClose', { textDocument: { uri: uriOf(path, sources) } }, signal);
   }
 }
 
-function changesBetween(before: ReadonlyMap<string, string>, sources: Sources): { uri: string; type: number }[] {
+function changesBetween(
+  before: ReadonlyMap<string, string>,
+  sources: WorkspaceSources,
+): { uri: string; type: number }[] {
   const { stamps } = sources;
   const changes: { uri: string; type: number }[] = [];
   const add = (path: string, type: number) => {
@@ -314,10 +321,13 @@ function oneEach(paths: readonly string[]): { files: string[]; directories: numb
   return { files: [...first, ...rest], directories: met.size };
 }
 
-const uriOf = (path: string, { workspace }: Sources): string => pathToFileURL(join(workspace, path)).href;
+const uriOf = (path: string, { workspace }: WorkspaceSources): string => pathToFileURL(join(workspace, path)).href;
 
 /** The position of a location; undefined if it lies outside, is ignored, or must not be shown. */
-function toPosition({ uri, range: { start } }: Location, { workspace, stamps }: Sources): FilePosition | undefined {
+function toPosition(
+  { uri, range: { start } }: Location,
+  { workspace, stamps }: WorkspaceSources,
+): FilePosition | undefined {
   let absolute: string;
   try {
     absolute = fileURLToPath(uri);
@@ -330,7 +340,7 @@ function toPosition({ uri, range: { start } }: Location, { workspace, stamps }: 
 }
 
 function orNothing(error: unknown): null {
-  if (error instanceof Unanswered) return null;
+  if (error instanceof ErrorResponse) return null;
   throw error;
 }
 

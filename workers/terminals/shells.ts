@@ -1,9 +1,9 @@
 /** The shells for scripts, as programs and arguments. */
 import { ToolError } from '../../src/errors.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import type { CommandAsked } from '../../src/tools/tool.ts';
+import type { CommandToRun } from '../../src/tools/tool.ts';
 
-type Shell = NonNullable<CommandAsked['shell']>;
+type Shell = NonNullable<CommandToRun['shell']>;
 
 /**
  * No shell reads its startup files. `sh` is bash in POSIX mode: policies parse scripts like bash, and dash would run

@@ -22,7 +22,7 @@ export interface TerminalSetOptions {
   onCount(count: number): void;
 }
 
-interface Kept {
+interface TerminalRecord {
   readonly id: string;
   readonly session: string;
   readonly command: string;
@@ -38,7 +38,7 @@ interface Kept {
   readonly life: Timer;
 }
 
-interface Asking {
+interface TerminalStart {
   /** The masks of a command that starts now. */
   readonly masks: Masks;
   readonly signal: AbortSignal;
@@ -47,7 +47,7 @@ interface Asking {
 }
 
 export class TerminalSet {
-  readonly #kept = new Map<string, Kept>();
+  readonly #kept = new Map<string, TerminalRecord>();
   readonly #options: TerminalSetOptions;
   /** Terminals being started; one whose session has ended meanwhile is closed. */
   readonly #opening = new Set<{ readonly session: string; over: boolean }>();
@@ -57,7 +57,7 @@ export class TerminalSet {
   }
 
   /** The terminals of one session. */
-  of({ session, keptMax }: Keeper, asking: Asking): Terminals {
+  of({ session, keptMax }: Keeper, asking: TerminalStart): Terminals {
     const find = (id: string) => this.#find(id, session, asking);
     /** The terminal that this call opened. */
     let opened: string | undefined;
@@ -131,7 +131,12 @@ export class TerminalSet {
 
   async #open(
     request: CommandRequest & { size: Size },
-    { session, command, masks, signal }: Omit<Asking, 'onGitConfigs'> & Pick<Kept, 'session' | 'command'>,
+    {
+      session,
+      command,
+      masks,
+      signal,
+    }: Omit<TerminalStart, 'onGitConfigs'> & Pick<TerminalRecord, 'session' | 'command'>,
   ): Promise<string> {
     const { setup, powers } = this.#options;
     const { limits } = setup;
@@ -158,7 +163,7 @@ export class TerminalSet {
     }
     const id = powers.uuid();
     const end = () => void this.#end(kept);
-    const kept: Kept = {
+    const kept: TerminalRecord = {
       id,
       session,
       command,
@@ -178,7 +183,7 @@ export class TerminalSet {
   }
 
   /** The terminal, unless it can see what is hidden now. Throws NOT_FOUND, POLICY_DENIED. */
-  async #find(id: string, session: string, { masks }: Pick<Asking, 'masks'>): Promise<Kept> {
+  async #find(id: string, session: string, { masks }: Pick<TerminalStart, 'masks'>): Promise<TerminalRecord> {
     const kept = this.#kept.get(id);
     // The same error for another session's terminal: nobody learns which exist.
     if (kept?.session !== session)
@@ -202,7 +207,7 @@ export class TerminalSet {
     return kept;
   }
 
-  async #stateOf({ terminal, screen }: Kept, afterSeq: number): Promise<TerminalState> {
+  async #stateOf({ terminal, screen }: TerminalRecord, afterSeq: number): Promise<TerminalState> {
     const picture = await screen.picture();
     const { text, seq, missedBytes } = terminal.after(afterSeq);
     const { ended } = terminal;
@@ -220,14 +225,14 @@ export class TerminalSet {
   }
 
   /** Checks all the time for masked files that became visible: a process in the terminal runs even if its owner asks for nothing. */
-  #look(kept: Kept): void {
+  #look(kept: TerminalRecord): void {
     if (replaced(kept) !== undefined) return void this.#end(kept);
     const { powers, setup } = this.#options;
     kept.look = powers.after(setup.limits.terminalLookMs, () => this.#look(kept));
   }
 
   /** Ends a terminal; by default without a call that could tell what was taken over. */
-  async #end(kept: Kept, time: 'ended' | 'never' = 'never'): Promise<readonly TakenOver[]> {
+  async #end(kept: TerminalRecord, time: 'ended' | 'never' = 'never'): Promise<readonly TakenOver[]> {
     if (!this.#kept.delete(kept.id)) return [];
     for (const timer of [kept.idle, kept.look, kept.life]) timer.cancel();
     const outcomes = await kept.terminal.close(time);
@@ -260,7 +265,11 @@ function printsOf({ hidden, readOnly }: Masks, workspace: string): Map<string, s
 }
 
 /** A masked path whose file was replaced, as editors and git do: the mount on the old file does not cover the new one. */
-function replaced({ masks, workspace, prints }: Pick<Kept, 'masks' | 'workspace' | 'prints'>): string | undefined {
+function replaced({
+  masks,
+  workspace,
+  prints,
+}: Pick<TerminalRecord, 'masks' | 'workspace' | 'prints'>): string | undefined {
   for (const [path, print] of printsOf(masks, workspace)) if (prints.get(path) !== print) return path;
   return undefined;
 }
@@ -268,7 +277,7 @@ function replaced({ masks, workspace, prints }: Pick<Kept, 'masks' | 'workspace'
 /** A path that is hidden now and was created or renamed since the terminal's start. Others were approved when it opened. */
 function revealed(
   now: Masks,
-  { prints, workspace, beganAt }: Pick<Kept, 'prints' | 'workspace' | 'beganAt'>,
+  { prints, workspace, beganAt }: Pick<TerminalRecord, 'prints' | 'workspace' | 'beganAt'>,
 ): string | undefined {
   const isHeld = (path: string) => prints.has(path) || prints.has('') || ancestorsOf(path).some((it) => prints.has(it));
   const isNew = (path: string) =>

@@ -46,7 +46,7 @@ export interface ChangeRecorder {
 /** A recorder that keeps nothing. */
 export const NO_RECORDER: ChangeRecorder = { before: () => undefined };
 
-export interface Putting {
+export interface PutOptions {
   readonly type: EntryType;
   /** Whether an existing entry may be replaced. */
   readonly overwrite: boolean;
@@ -87,7 +87,7 @@ export class Changes {
   }
 
   /** Moves the entry prepared under a temporary name to `to` in one step. Gives the name that `keepsOld` uses. */
-  put(temporary: string, to: DirEntry, putting: Putting): { aside?: string } {
+  put(temporary: string, to: DirEntry, putting: PutOptions): { aside?: string } {
     const { type, overwrite, created, copyOf, keepsOld = false, assertSame } = putting;
     const kind = created ? 'create' : 'modify';
     const kept = keepsOld && !created ? { aside: this.#temporaryName() } : {};
@@ -204,7 +204,7 @@ export interface MoveByCopy {
   remove(): Promise<void>;
 }
 
-interface Settling {
+interface PendingMove {
   readonly type: EntryType;
   readonly overwrite: boolean;
   /** The path of the moved entry as the caller named it, if given. */
@@ -212,7 +212,7 @@ interface Settling {
 }
 
 /** Moves a prepared entry to its place in one step. Fails if anything is there, unless `overwrite` is set and it is not a directory. */
-function settle(from: string, to: DirEntry, { type, overwrite, fromPath = to.path }: Settling): void {
+function settle(from: string, to: DirEntry, { type, overwrite, fromPath = to.path }: PendingMove): void {
   const at = below(to.fd, to.name);
   attempt(to.path, () => {
     if (type === 'directory') {

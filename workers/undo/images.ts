@@ -42,12 +42,12 @@ export const boundsOf = (
   entriesLeft: journalTreeEntriesMax,
 });
 
-class TooMuch extends Error {}
+class ImageBoundExceeded extends Error {}
 
 /** The image of the present entry, without following links; `unknown` if it is too large, unreadable, or can't be made again. */
 export function imageAt(spot: ImageEntry, bounds: ImageBounds, keeper?: BlobKeeper): Image {
   try {
-    return new Look(bounds, keeper).image(spot);
+    return new ImageReader(bounds, keeper).image(spot);
   } catch (error) {
     if (isUnreadable(error)) return UNKNOWN;
     throw error;
@@ -56,11 +56,11 @@ export function imageAt(spot: ImageEntry, bounds: ImageBounds, keeper?: BlobKeep
 
 /** Too large, no permission, or replaced during the look. */
 const isUnreadable = (error: unknown): boolean =>
-  error instanceof TooMuch ||
+  error instanceof ImageBoundExceeded ||
   (error instanceof ToolError && error.code === 'FILE_LIMIT') ||
   ['EACCES', 'EPERM', 'ELOOP', 'ENOTDIR', 'ENXIO', 'ENOENT', 'EMFILE', 'EINVAL'].includes(codeOf(error) ?? '');
 
-class Look {
+class ImageReader {
   readonly #bounds: ImageBounds;
   readonly #keeper: BlobKeeper | undefined;
 
@@ -84,7 +84,7 @@ class Look {
     try {
       for (const name of fs.readdirSync(`/proc/self/fd/${fd}`).toSorted()) {
         const at = path === '' ? name : `${path}/${name}`;
-        if (name.includes('\ufffd')) throw new TooMuch();
+        if (name.includes('\ufffd')) throw new ImageBoundExceeded();
         const stat = fs.lstatSync(below(fd, name));
         if (stat.isDirectory()) {
           this.#count();
@@ -103,7 +103,7 @@ class Look {
       const target = fs.readlinkSync(below(spot.fd, spot.name), { encoding: 'buffer' });
       return { type: 'symlink', target: target.toString('latin1') };
     }
-    if (!stat.isFile()) throw new TooMuch();
+    if (!stat.isFile()) throw new ImageBoundExceeded();
     return this.#file(spot);
   }
 
@@ -112,7 +112,7 @@ class Look {
     try {
       const { size, mode } = fs.fstatSync(fd);
       this.#bounds.bytesLeft -= size;
-      if (this.#bounds.bytesLeft < 0) throw new TooMuch();
+      if (this.#bounds.bytesLeft < 0) throw new ImageBoundExceeded();
       const base = { type: 'file', mode: mode & 0o777 } as const;
       if (size <= SMALL_BYTES) {
         const bytes = readAll({ fd, path: spot.name, size }, SMALL_BYTES * 2);
@@ -129,7 +129,7 @@ class Look {
 
   #count(): void {
     this.#bounds.entriesLeft -= 1;
-    if (this.#bounds.entriesLeft < 0) throw new TooMuch();
+    if (this.#bounds.entriesLeft < 0) throw new ImageBoundExceeded();
   }
 }
 
@@ -189,7 +189,7 @@ export async function build(
   if (image.type === 'none' || image.type === 'unknown') throw new Error('nothing to make');
   if (image.type !== 'directory') return buildLeaf(image, below(to.fd, to.name), read);
   const { entries = [], mode } = image;
-  using tree = new TreeInMaking(to, mode);
+  using tree = new TreeBuilder(to, mode);
   for (const [index, [path, leaf]] of entries.entries()) {
     const spot = tree.spotOf(path);
     if (leaf.type === 'directory') tree.enter(spot, path, leaf.mode);
@@ -199,7 +199,7 @@ export async function build(
 }
 
 /** A tree under construction. Each directory stays open below its parent: commands see the tree meanwhile, and could swap in a link. */
-class TreeInMaking implements Disposable {
+class TreeBuilder implements Disposable {
   readonly #open: { path: string; fd: number; mode: number }[] = [];
 
   constructor(top: ImageEntry, mode: number) {

@@ -6,7 +6,7 @@ import type { Limits } from '../../src/limits.ts';
 import { codeOf } from '../context/anchor.ts';
 import type { Change, ChangeRecorder, DirEntry } from './changes.ts';
 import { type BlobKeeper, boundsOf, imageAt, isKept, NONE, UNKNOWN } from './images.ts';
-import { type Blob, type Entry, type Image, Spool } from './spool.ts';
+import { type Blob, type Image, type JournalEntry, Spool } from './spool.ts';
 
 export interface JournalLocation {
   /** Absolute path of the workspace's spool. */
@@ -16,7 +16,7 @@ export interface JournalLocation {
 }
 
 /** Stores the blobs of one call; small ones wait in memory to be written. */
-class Keeper implements BlobKeeper {
+class BlobWriter implements BlobKeeper {
   readonly pending: Buffer[] = [];
   readonly #spool: Spool;
   #at = 0;
@@ -64,8 +64,8 @@ export class Journal implements ChangeRecorder, Disposable {
   /** Keeps what a change replaces. Never refuses a change: one that can't be kept can't be undone, and the result says so. */
   before(change: Change): void {
     const { journalTextBytesMax } = this.#limits;
-    const keeper = new Keeper(this.#spool);
-    let entry: Entry;
+    const keeper = new BlobWriter(this.#spool);
+    let entry: JournalEntry;
     try {
       entry = this.#entryOf(change, keeper, journalTextBytesMax);
       this.#spool.append(entry, keeper.pending);
@@ -100,7 +100,7 @@ export class Journal implements ChangeRecorder, Disposable {
     console.error(error);
   }
 
-  #entryOf({ kind, at, from, temporary, aside }: Change, keeper: Keeper, textBytesMax: number): Entry {
+  #entryOf({ kind, at, from, temporary, aside }: Change, keeper: BlobWriter, textBytesMax: number): JournalEntry {
     const pre = kind === 'mkdir' ? NONE : this.#look(at, keeper);
     const post = (): Image => {
       if (kind === 'delete') return NONE;
@@ -124,9 +124,9 @@ export class Journal implements ChangeRecorder, Disposable {
   }
 
   /** Kept content counts towards the whole call's bound; content only looked at, by itself. */
-  #look(spot: { fd: number; name: string }, keeper?: Keeper): Image {
+  #look(spot: { fd: number; name: string }, keeper?: BlobWriter): Image {
     return imageAt(spot, keeper ? this.#bounds : boundsOf(this.#limits), keeper);
   }
 }
 
-const isUndoable = ({ pre, post }: Entry): boolean => isKept(pre) && post.type !== 'unknown';
+const isUndoable = ({ pre, post }: JournalEntry): boolean => isKept(pre) && post.type !== 'unknown';

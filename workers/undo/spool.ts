@@ -65,12 +65,12 @@ const entry = z.strictObject({
 export type Blob = z.output<typeof blob>;
 export type Leaf = z.output<typeof leaf>;
 export type Image = z.output<typeof image>;
-export type Entry = Omit<z.output<typeof entry>, 'tail'>;
+export type JournalEntry = Omit<z.output<typeof entry>, 'tail'>;
 /** Reads a blob in chunks. */
 export type BlobReader = (blob: Blob) => Iterable<Uint8Array>;
 
-export interface KeptEntry {
-  readonly entry: Entry;
+export interface ReadableEntry {
+  readonly entry: JournalEntry;
   readonly read: BlobReader;
 }
 
@@ -93,12 +93,12 @@ export class Spool implements Disposable {
   }
 
   /** Appends an entry without a flush: it survives this process, but maybe not a power cut. */
-  note(entry: Entry): void {
+  note(entry: JournalEntry): void {
     writeAll(this.#open(), Buffer.from(`${JSON.stringify({ ...entry, tail: 0 })}\n`));
   }
 
   /** Appends an entry and flushes it. If a crash cuts the line short, its change was never made. */
-  append(entry: Entry, blobs: readonly Uint8Array[]): void {
+  append(entry: JournalEntry, blobs: readonly Uint8Array[]): void {
     const tail = blobs.reduce((sum, it) => sum + it.length, 0);
     const fd = this.#open();
     writeAll(fd, Buffer.concat([Buffer.from(`${JSON.stringify({ ...entry, tail })}\n`), ...blobs]));
@@ -119,12 +119,12 @@ export class Spool implements Disposable {
   }
 
   /** The entries in order; empty if there is no such call. Throws CONFLICT for an invalid file. */
-  entries(): KeptEntry[] {
+  entries(): ReadableEntry[] {
     return this.#scan().found;
   }
 
   /** The complete entries, and the offset after the last one. */
-  #scan(): { found: KeptEntry[]; end: number } {
+  #scan(): { found: ReadableEntry[]; end: number } {
     let bytes: Buffer;
     try {
       bytes = fs.readFileSync(this.#file);
@@ -132,7 +132,7 @@ export class Spool implements Disposable {
       if (codeOf(error) === 'ENOENT') return { found: [], end: 0 };
       throw error;
     }
-    const found: KeptEntry[] = [];
+    const found: ReadableEntry[] = [];
     let at = 0;
     while (at < bytes.length) {
       const end = bytes.indexOf('\n', at);

@@ -9,14 +9,14 @@ import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
 import { replaceable, typeAt } from '../context/targets.ts';
 import type { Changes, DirEntry } from './changes.ts';
-import { copyTree, Directory, join, Pass, removeTree, type TreeOptions } from './trees.ts';
+import { copyTree, join, OpenDirectory, removeTree, type TreeOptions, TreeTraversal } from './trees.ts';
 
 export interface MergeOptions extends TreeOptions {
   readonly changes: Changes;
 }
 
 /** An entry prepared beside its place. */
-interface Ready {
+interface PreparedEntry {
   readonly name: string;
   readonly type: EntryType;
   readonly temporary: string;
@@ -28,9 +28,9 @@ interface Ready {
 }
 
 /** The prepared entries of one directory, with its path from the top. */
-interface Folder {
+interface PreparedDirectory {
   readonly at: string;
-  readonly ready: Ready[];
+  readonly ready: PreparedEntry[];
 }
 
 /**
@@ -38,7 +38,7 @@ interface Folder {
  * ACCESS_DENIED if a link would be replaced, and what copying throws.
  */
 export async function mergeTree(from: DirEntry, to: DirEntry, options: MergeOptions): Promise<number> {
-  const merge = new Merge(from, to, options);
+  const merge = new TreeMerge(from, to, options);
   try {
     const entries = await merge.makeReady();
     await merge.show();
@@ -48,24 +48,24 @@ export async function mergeTree(from: DirEntry, to: DirEntry, options: MergeOpti
   }
 }
 
-class Merge {
+class TreeMerge {
   readonly #from: DirEntry;
   readonly #to: DirEntry;
   readonly #options: MergeOptions;
-  readonly #pass: Pass;
-  readonly #folders: Folder[] = [];
+  readonly #pass: TreeTraversal;
+  readonly #folders: PreparedDirectory[] = [];
 
   constructor(from: DirEntry, to: DirEntry, options: MergeOptions) {
     this.#from = from;
     this.#to = to;
     this.#options = options;
-    this.#pass = new Pass(options);
+    this.#pass = new TreeTraversal(options);
   }
 
   /** Prepares all entries; gives their number in the source. */
   async makeReady(): Promise<number> {
-    using source = new Directory(this.#from.fd, this.#from.name);
-    using target = new Directory(this.#to.fd, this.#to.name);
+    using source = new OpenDirectory(this.#from.fd, this.#from.name);
+    using target = new OpenDirectory(this.#to.fd, this.#to.name);
     await this.#merge({ source, target, at: '', depth: 0 });
     return this.#pass.entries;
   }
@@ -114,10 +114,10 @@ class Merge {
     }
   }
 
-  async #merge(of: { source: Directory; target: Directory; at: string; depth: number }): Promise<void> {
+  async #merge(of: { source: OpenDirectory; target: OpenDirectory; at: string; depth: number }): Promise<void> {
     const { source, target, at, depth } = of;
     await this.#pass.enter({ below: at, type: 'directory' }, depth);
-    const folder: Folder = { at, ready: [] };
+    const folder: PreparedDirectory = { at, ready: [] };
     this.#folders.push(folder);
     for (const name of source.names()) {
       const path = join(at, name);
@@ -127,15 +127,15 @@ class Merge {
       if (type === undefined) continue;
       const there = typeAt(to);
       if (type === 'directory' && there === 'directory') {
-        using inner = new Directory(source.fd, name);
-        using over = new Directory(target.fd, name);
+        using inner = new OpenDirectory(source.fd, name);
+        using over = new OpenDirectory(target.fd, name);
         await this.#merge({ source: inner, target: over, at: path, depth: depth + 1 });
       } else if (there && (type === 'directory' || there === 'directory')) throw unlike(to.path, type);
       else await this.#makeReady(folder, { name, from, to, type, at: path, depth: depth + 1 });
     }
   }
 
-  async #makeReady(folder: Folder, { name, from, to, type, at, depth }: Pair): Promise<void> {
+  async #makeReady(folder: PreparedDirectory, { name, from, to, type, at, depth }: EntryPair): Promise<void> {
     if (type === 'symlink' && isSameLink(from, to)) return this.#pass.enter({ below: at, type }, depth);
     const old = markAt(to);
     const temporary = this.#options.changes.temporaryFor(to);
@@ -159,12 +159,12 @@ class Merge {
   }
 
   /** Opens a directory of the destination without following links. */
-  #open(at: string): Directory {
+  #open(at: string): OpenDirectory {
     try {
-      let folder = new Directory(this.#to.fd, this.#to.name);
+      let folder = new OpenDirectory(this.#to.fd, this.#to.name);
       for (const name of at === '' ? [] : at.split('/')) {
         using above = folder;
-        folder = new Directory(above.fd, name);
+        folder = new OpenDirectory(above.fd, name);
       }
       return folder;
     } catch (error) {
@@ -176,7 +176,7 @@ class Merge {
   }
 }
 
-interface Pair {
+interface EntryPair {
   readonly name: string;
   readonly from: DirEntry;
   readonly to: DirEntry;
@@ -186,7 +186,7 @@ interface Pair {
 }
 
 /** The place of the entry at `path` of a tree, in its open directory. */
-function inside(top: DirEntry, { fd }: Directory, path: string): DirEntry {
+function inside(top: DirEntry, { fd }: OpenDirectory, path: string): DirEntry {
   const name = path.slice(path.lastIndexOf('/') + 1);
   return { fd, name, path: join(top.path, path), realPath: join(top.realPath, path) };
 }

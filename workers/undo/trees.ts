@@ -34,7 +34,7 @@ export interface TreeOptions {
 }
 
 /** One traversal of a tree: its counts, bounds and error messages. */
-export class Pass {
+export class TreeTraversal {
   entries = 0;
   bytes = 0;
   readonly #options: TreeOptions;
@@ -77,7 +77,7 @@ const tooLarge = (what: string, limit: number) =>
   });
 
 /** An open directory, closed at the end of its block. */
-export class Directory implements Disposable {
+export class OpenDirectory implements Disposable {
   readonly fd: number;
 
   constructor(fd: number, name: string) {
@@ -111,7 +111,7 @@ export interface TreeFacts {
  * for a directory that can't be read or, with `empties`, emptied.
  */
 export async function lookOver(spot: DirEntry, options: TreeOptions & { empties?: boolean }): Promise<TreeFacts> {
-  const pass = new Pass(options);
+  const pass = new TreeTraversal(options);
   const print = createHash('sha256');
   const look = async (fd: number, name: string, stat: fs.BigIntStats, at: string, depth: number): Promise<void> => {
     const entry = { below: at, type: typeOf(stat) };
@@ -134,15 +134,15 @@ export async function lookOver(spot: DirEntry, options: TreeOptions & { empties?
   return { entries: pass.entries, print: `tree:${print.digest('hex')}` };
 }
 
-function openOrSay(fd: number, name: string, shown: string): Directory {
+function openOrSay(fd: number, name: string, shown: string): OpenDirectory {
   try {
-    return new Directory(fd, name);
+    return new OpenDirectory(fd, name);
   } catch (error) {
     throw isSwapped(error) ? toAccessError({ code: 'ESTALE' }, shown) : toAccessError(error, shown);
   }
 }
 
-function assertWritable({ fd }: Directory, shown: string): void {
+function assertWritable({ fd }: OpenDirectory, shown: string): void {
   try {
     fs.accessSync(below(fd, '.'), fs.constants.W_OK | fs.constants.X_OK);
   } catch (error) {
@@ -155,11 +155,11 @@ const isSwapped = (error: unknown): boolean => ['ELOOP', 'ENOTDIR'].includes(cod
 
 /** Removes the entry `name` of an open directory; links themselves. Throws CONFLICT if somebody keeps filling it. */
 export async function removeTree(fd: number, name: string, options: TreeOptions): Promise<void> {
-  const pass = new Pass({ ...options, limits: { ...options.limits, treeEntriesMax: Infinity } });
+  const pass = new TreeTraversal({ ...options, limits: { ...options.limits, treeEntriesMax: Infinity } });
   const remove = async (parent: number, child: string, at: string, depth: number): Promise<void> => {
-    let directory: Directory;
+    let directory: OpenDirectory;
     try {
-      directory = new Directory(parent, child);
+      directory = new OpenDirectory(parent, child);
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return;
       if (!isSwapped(error)) throw toAccessError(error, join(options.path, at));
@@ -224,8 +224,8 @@ export interface CopyTo {
 }
 
 /** The position of a copied part in the traversal of a larger tree. */
-export interface Part {
-  readonly pass: Pass;
+export interface TreePosition {
+  readonly pass: TreeTraversal;
   readonly at: string;
   readonly depth: number;
 }
@@ -234,8 +234,8 @@ export interface Part {
  * Copies the entry at `from`: files with content and permissions, links as links. Returns the number of entries.
  * Throws UNSUPPORTED for anything but files, directories and links, FILE_LIMIT, ACCESS_DENIED.
  */
-export async function copyTree(from: DirEntry, to: CopyTo, options: TreeOptions, part?: Part): Promise<number> {
-  const { pass, at: top, depth: topDepth } = part ?? { pass: new Pass(options), at: '', depth: 0 };
+export async function copyTree(from: DirEntry, to: CopyTo, options: TreeOptions, part?: TreePosition): Promise<number> {
+  const { pass, at: top, depth: topDepth } = part ?? { pass: new TreeTraversal(options), at: '', depth: 0 };
   const copy = async (source: DirEntry, target: CopyTo, at: string, depth: number): Promise<void> => {
     const stat = fs.lstatSync(below(source.fd, source.name), { throwIfNoEntry: false });
     if (!stat) {
@@ -257,7 +257,7 @@ export async function copyTree(from: DirEntry, to: CopyTo, options: TreeOptions,
         const { mode } = fs.fstatSync(directory.fd);
         // Set the directory's permissions after its content, since they may forbid writing.
         makeDirectory(place, 0o700);
-        using copied = new Directory(target.fd, target.name);
+        using copied = new OpenDirectory(target.fd, target.name);
         for (const name of directory.names()) {
           directory.stat(name, join(shown, name));
           const inner = { fd: directory.fd, name, path: join(shown, name), realPath: '' };
@@ -280,7 +280,7 @@ export async function copyTree(from: DirEntry, to: CopyTo, options: TreeOptions,
   return pass.entries;
 }
 
-async function copyFile({ fd, name }: DirEntry, place: string, shown: string, pass: Pass): Promise<void> {
+async function copyFile({ fd, name }: DirEntry, place: string, shown: string, pass: TreeTraversal): Promise<void> {
   let source: number;
   try {
     source = fs.openSync(below(fd, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);

@@ -13,7 +13,7 @@ import { typeAt } from '../context/targets.ts';
 import { type Changes, toChangeError } from './changes.ts';
 import { boundsOf, build, EMPTY, imageAt, isKept, isSameImage, NONE, UNKNOWN } from './images.ts';
 import { mergeBack } from './merge.ts';
-import type { BlobReader, Entry, Image, KeptEntry } from './spool.ts';
+import type { BlobReader, Image, JournalEntry, ReadableEntry } from './spool.ts';
 import type { TreeChanges } from './tree-changes.ts';
 import { removeTree } from './trees.ts';
 
@@ -33,7 +33,7 @@ export interface UndoOptions {
 }
 
 /** One step; `expect` is the image that must still be there. */
-type Step =
+type UndoStep =
   | { readonly kind: 'restore'; readonly path: string; readonly to: Image; readonly expect: Image; read: BlobReader }
   | { readonly kind: 'merge'; readonly path: string; readonly content: Buffer; readonly expect: Image }
   | { readonly kind: 'empty'; readonly path: string }
@@ -42,7 +42,7 @@ type Step =
 export class Undo {
   readonly #parts: UndoParts;
   readonly #options: UndoOptions;
-  readonly #steps: Step[] = [];
+  readonly #steps: UndoStep[] = [];
   readonly #conflicts = new Set<string>();
   readonly #merged = new Set<string>();
   /** The image at each path after the steps so far. */
@@ -57,7 +57,7 @@ export class Undo {
    * Undoes the entries, the last one first. With conflicts and without `force`, changes nothing. Skips what already
    * is as before the call, so that an interrupted undo can be repeated. Throws the refusals of path rules.
    */
-  async run(entries: readonly KeptEntry[]): Promise<UndoOutcome> {
+  async run(entries: readonly ReadableEntry[]): Promise<UndoOutcome> {
     for (const it of entries.toReversed()) {
       await this.#plan(it);
       await this.#parts.breathe();
@@ -76,7 +76,7 @@ export class Undo {
     return { restored: [...restored], removed, conflicts, merged: [...this.#merged] };
   }
 
-  async #plan(kept: KeptEntry): Promise<void> {
+  async #plan(kept: ReadableEntry): Promise<void> {
     const { entry } = kept;
     const { path, pre, post, kind } = entry;
     if (kind === 'prepare') return;
@@ -105,7 +105,7 @@ export class Undo {
     }
   }
 
-  #planMove({ entry, read }: KeptEntry): void {
+  #planMove({ entry, read }: ReadableEntry): void {
     const { path, pre, post } = entry;
     const from = entry.from as string;
     const [now, old] = [this.#look(path), this.#look(from)];
@@ -129,7 +129,7 @@ export class Undo {
   }
 
   /** Whether this is the empty directory that a crash leaves while a directory is moved to its place. */
-  #isPlaceholder({ pre, post }: Entry, now: Image): boolean {
+  #isPlaceholder({ pre, post }: JournalEntry, now: Image): boolean {
     const isDirectory = pre.type === 'none' && post.type === 'directory';
     return this.#options.skipsConflicts === true && isDirectory && isSameImage(now, EMPTY);
   }
@@ -165,7 +165,7 @@ export class Undo {
     }
   }
 
-  async #merge({ entry: { path, pre, post }, read }: KeptEntry, now: Image): Promise<Buffer | undefined> {
+  async #merge({ entry: { path, pre, post }, read }: ReadableEntry, now: Image): Promise<Buffer | undefined> {
     if (pre.type !== 'file' || post.type !== 'file' || now.type !== 'file' || !pre.blob || !post.blob) return undefined;
     if (Math.max(pre.bytes, post.bytes, now.bytes) > this.#parts.limits.journalTextBytesMax) return undefined;
     using spot = this.#parts.paths.hold(path, { kinds: ['write'] });
@@ -174,7 +174,7 @@ export class Undo {
     return mergeBack({ pre: before, post: after, now: current }, this.#parts.limits);
   }
 
-  async #do(step: Step): Promise<void> {
+  async #do(step: UndoStep): Promise<void> {
     const { trees } = this.#parts;
     switch (step.kind) {
       case 'restore':
@@ -248,7 +248,7 @@ export class Undo {
 const isEmptyDirectory = (image: Image): boolean =>
   image.type === 'directory' && EMPTY.type === 'directory' && image.hash === EMPTY.hash;
 
-const namesOf = (step: Step): string[] => (step.kind === 'move' ? [step.path, step.from] : [step.path]);
+const namesOf = (step: UndoStep): string[] => (step.kind === 'move' ? [step.path, step.from] : [step.path]);
 
 const moved = (path: string) =>
   new ToolError('CONFLICT', `\`${path}\` changed while it was restored; everything is as it was before the undo`, {
@@ -256,7 +256,7 @@ const moved = (path: string) =>
   });
 
 /** Removes the temporary entries that an interrupted change left. */
-export async function removePassing(entries: readonly KeptEntry[], { paths, limits }: UndoParts): Promise<void> {
+export async function removePassing(entries: readonly ReadableEntry[], { paths, limits }: UndoParts): Promise<void> {
   for (const { entry } of entries) {
     // The old entry was not kept, so it may exist only there.
     if (!isKept(entry.pre)) continue;

@@ -5,12 +5,12 @@ import { defaultLimits } from '../../limits.ts';
 import { systemPowers } from '../../powers.ts';
 import type { AuditPageRequest } from '../../store/audit/query.ts';
 import { AuditReader } from '../../store/audit/reader.ts';
-import { type Caller, connect, userDirsOf } from '../connect.ts';
+import { type CliCaller, connect, userDirsOf } from '../connect.ts';
 import { CliError, EXIT, harmless, say } from '../output.ts';
 import type { AuditClient } from './audit.ts';
 
 /** Runs an action on the audit log, through the daemon or by reading the file if none runs. Throws CliError if there is neither. */
-export async function withAudit(caller: Caller, action: (client: AuditClient) => Promise<number>): Promise<number> {
+export async function withAudit(caller: CliCaller, action: (client: AuditClient) => Promise<number>): Promise<number> {
   try {
     await using client = await connect({ ...caller, role: 'operator' });
     return await action(client);

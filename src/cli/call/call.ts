@@ -1,7 +1,7 @@
 import { type Client, RemoteError, type RunningCall } from '../../client.ts';
 import type { Approval } from '../../store/approvals/approval.ts';
 import { askInline } from '../approvals.ts';
-import { type Caller, connect } from '../connect.ts';
+import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, printResult, say } from '../output.ts';
 import { showCall } from './command-output.ts';
 import { readInput } from './input.ts';
@@ -15,7 +15,12 @@ export interface CallFlags {
 }
 
 /** `ringfence call TOOL [JSON | key=value …]`. Returns the exit code. */
-export async function call(tool: string, words: readonly string[], flags: CallFlags, caller: Caller): Promise<number> {
+export async function call(
+  tool: string,
+  words: readonly string[],
+  flags: CallFlags,
+  caller: CliCaller,
+): Promise<number> {
   const timeoutMs = flags.timeout === undefined ? undefined : parseDuration(flags.timeout);
   await using client = await connect(caller);
   const input = await readInput(words, { client, tool, cwd: caller.cwd });
@@ -39,7 +44,7 @@ export async function call(tool: string, words: readonly string[], flags: CallFl
   return interrupt.signal.aborted ? EXIT.INTERRUPTED : exitCodeOf(result);
 }
 
-interface Detaching {
+interface DetachedStart {
   readonly tool: string;
   readonly input: unknown;
   readonly timeoutMs: number | undefined;
@@ -49,7 +54,7 @@ interface Detaching {
  * Starts a call that continues without this process and prints its id; a call that fails at once, for example by a refusal, is reported
  * like any other.
  */
-async function detach(client: Client, { tool, input, timeoutMs }: Detaching, flags: CallFlags): Promise<number> {
+async function detach(client: Client, { tool, input, timeoutMs }: DetachedStart, flags: CallFlags): Promise<number> {
   const running = client.call(tool, input, {
     ...(timeoutMs !== undefined && { timeoutMs }),
     detached: true,
@@ -87,10 +92,10 @@ const DETACH_WAIT_MS = 1000;
 export const hearOfPrograms = (client: Client): Promise<unknown> =>
   client.request('events.subscribe', { topics: ['calls'] });
 
-interface Following {
+interface FollowedCall {
   readonly client: Client;
   readonly flags: CallFlags;
-  readonly caller: Caller;
+  readonly caller: CliCaller;
   /** Cancels the call. */
   readonly interrupt: AbortController;
 }
@@ -98,7 +103,7 @@ interface Following {
 /** Shows progress if requested, and asks the person at the terminal when the policy requires it. */
 async function follow(
   running: RunningCall<unknown>,
-  { client, flags, caller, interrupt }: Following,
+  { client, flags, caller, interrupt }: FollowedCall,
 ): Promise<'nobody' | undefined> {
   let asked: 'nobody' | undefined;
   // A question must not outlive its call, since an answer would have no effect.
@@ -138,7 +143,7 @@ async function follow(
  */
 export async function askPerson(
   approvalId: string,
-  { caller, over }: { caller: Caller; over: AbortSignal },
+  { caller, over }: { caller: CliCaller; over: AbortSignal },
 ): Promise<'nobody' | 'left' | undefined> {
   await using operator = await connect({ ...caller, role: 'operator' });
   if (process.stdin.isTTY && process.stderr.isTTY) {

@@ -11,7 +11,7 @@ export interface Streams {
 }
 
 /** The amount of output written to the streams. */
-export interface Poured {
+export interface StreamedOutput {
   bytes: number;
   /** Why the rest is missing: the reason in the log, or that reading failed. */
   cut?: string;
@@ -31,8 +31,8 @@ const CUTS: Record<string, string> = {
 export async function pour(
   entries: AsyncGenerator<OutputEntry, string | undefined>,
   output: Streams,
-  poured: Poured = { bytes: 0 },
-): Promise<Poured> {
+  poured: StreamedOutput = { bytes: 0 },
+): Promise<StreamedOutput> {
   // A chunk may end within a character.
   const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   for (;;) {
@@ -61,7 +61,7 @@ export async function showCall(
   client: Pick<Client, 'output'>,
   output: Streams = process,
 ): Promise<ToolResult> {
-  const poured: Poured = { bytes: 0 };
+  const poured: StreamedOutput = { bytes: 0 };
   const pouring = pour(client.output(callId), output, poured).catch((error: Error) => {
     poured.cut = error.message; // The log was dropped while it was read; or the connection ended, which `result` reports.
   });
@@ -73,7 +73,7 @@ export async function showCall(
   return ended;
 }
 
-function whatIsMissing({ callId, metadata }: ToolResult, { bytes, cut }: Poured): string {
+function whatIsMissing({ callId, metadata }: ToolResult, { bytes, cut }: StreamedOutput): string {
   const all = metadata.resources.outputBytes;
   return (
     `the output above ends after ${bytes} of ${all} bytes: ${cut}. ` +

@@ -9,7 +9,7 @@ import { defaultLimits } from '../../limits.ts';
 import { parseJson } from '../../text/json.ts';
 import { CliError, EXIT, harmless } from '../output.ts';
 
-interface Target {
+interface InputTarget {
   /** Provides the schema, which tells which parameters are texts. */
   readonly client: Pick<Client, 'tools'>;
   readonly tool: string;
@@ -23,7 +23,7 @@ const STANDARD_INPUT = 0;
  * The input from `words`: `{…}`, `@file` or `-` (standard input) for the whole; otherwise `key=value`, where the value may be `@file` or
  * `@-`, and `@@` stands for a leading `@`. Values are parsed according to the tool's schema. Throws CliError USAGE.
  */
-export async function readInput(words: readonly string[], { client, tool, cwd }: Target): Promise<unknown> {
+export async function readInput(words: readonly string[], { client, tool, cwd }: InputTarget): Promise<unknown> {
   const [first = ''] = words;
   if (words.length === 0) return {};
   if (words.length === 1 && first.trimStart().startsWith('{')) return readJson(first, 'input');
@@ -47,7 +47,7 @@ export async function readInput(words: readonly string[], { client, tool, cwd }:
 }
 
 /** Parameters of type string, whose values are never parsed as JSON. */
-async function textsOf(tool: string, client: Target['client']): Promise<ReadonlySet<string>> {
+async function textsOf(tool: string, client: InputTarget['client']): Promise<ReadonlySet<string>> {
   const info = (await client.tools()).find((it) => it.name === tool || it.aliases.includes(tool));
   const { properties = {} } = (info?.inputSchema ?? {}) as { properties?: Record<string, { type?: string }> };
   return new Set(Object.keys(properties).filter((key) => properties[key]?.type === 'string'));

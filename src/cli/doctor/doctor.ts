@@ -10,15 +10,15 @@ import { defaultLimits, type Limits } from '../../limits.ts';
 import { PolicyError, readPolicy } from '../../policy/load.ts';
 import { type Powers, systemPowers } from '../../powers.ts';
 import { runtime, version } from '../../runtime.ts';
-import { type Coarse, describeCoarse } from '../../sandbox/coarse-masks.ts';
+import { type CoarseMask, describeCoarse } from '../../sandbox/coarse-masks.ts';
 import { whyNoGitCopies } from '../../sandbox/git/config/probe.ts';
 import { type Outcome, PROBE_IDS, PROBES, type ProbeId } from '../../sandbox/proof/probes.ts';
 import { type Confinement, createSandbox } from '../../sandbox/sandbox.ts';
 import { showLine } from '../../text/shown-text.ts';
 import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
-import { type Caller, type ConnectFlags, connect } from '../connect.ts';
+import { type CliCaller, type ConnectFlags, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
-import { type Finding, judgeMachine, readMachine } from './machine.ts';
+import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
 import { badHealth, type NamedHealth } from './tool-health.ts';
 
 export interface DoctorFlags extends Omit<ConnectFlags, 'workspace' | 'autostart'> {
@@ -27,7 +27,7 @@ export interface DoctorFlags extends Omit<ConnectFlags, 'workspace' | 'autostart
 }
 
 /** The reported result of a probe. */
-interface Probed {
+interface ReportedProbe {
   readonly id: ProbeId;
   readonly result: Outcome;
   readonly shows: string;
@@ -37,7 +37,7 @@ interface Probed {
 }
 
 /** Runs all checks and prints them. Returns 0 if every tier would run, 1 otherwise. */
-export async function doctor(flags: DoctorFlags, caller: Caller): Promise<number> {
+export async function doctor(flags: DoctorFlags, caller: CliCaller): Promise<number> {
   const powers = systemPowers();
   const dirs = findUserDirs(flags, caller.env);
   const { config, finding } = readConfig(flags, caller);
@@ -52,7 +52,7 @@ export async function doctor(flags: DoctorFlags, caller: Caller): Promise<number
     judgeConfinement(confinement),
     judgeGitCopies(await whyNoGitCopies(powers)),
   ];
-  const probes = PROBE_IDS.map((id): Probed => {
+  const probes = PROBE_IDS.map((id): ReportedProbe => {
     const { shows, layer, fix } = PROBES[id];
     const result = confinement.probes[id];
     return { id, result, shows, layer, ...(result !== 'ok' && { fix }) };
@@ -65,7 +65,7 @@ export async function doctor(flags: DoctorFlags, caller: Caller): Promise<number
 }
 
 /** Loads the configuration as `ringfence serve` with the same flags would. */
-function readConfig(flags: DoctorFlags, { env, cwd }: Caller): { config?: Config; finding: Finding } {
+function readConfig(flags: DoctorFlags, { env, cwd }: CliCaller): { config?: Config; finding: DoctorFinding } {
   const id = 'configuration';
   try {
     const config = loadConfig(flags, env, cwd);
@@ -104,7 +104,7 @@ function ownFolder(parent: string): string {
   }
 }
 
-function judgeConfinement({ level, missing, advice }: Confinement): Finding {
+function judgeConfinement({ level, missing, advice }: Confinement): DoctorFinding {
   const found = `level ${level}${missing.length > 0 ? `, missing: ${missing.join(', ')}` : ''}`;
   if (level !== 'A' && level !== 'B') return { id: 'confinement', status: 'problem', found, fix: advice };
   if (missing.includes('root-workspace'))
@@ -115,7 +115,7 @@ function judgeConfinement({ level, missing, advice }: Confinement): Finding {
 }
 
 /** Warns if configs of git can't be copied for commands, which then see them read-only. */
-function judgeGitCopies(why: string | undefined): Finding {
+function judgeGitCopies(why: string | undefined): DoctorFinding {
   const id = 'git-config';
   if (why === undefined)
     return { id, status: 'ok', found: 'git in commands can set up remotes, branches and submodules' };
@@ -123,7 +123,7 @@ function judgeGitCopies(why: string | undefined): Finding {
   return { id, status: 'warning', found, fix: 'Install util-linux and bubblewrap from your distribution.' };
 }
 
-function judgePolicy({ policy, limits }: Config): Finding {
+function judgePolicy({ policy, limits }: Config): DoctorFinding {
   const id = 'policy';
   try {
     const { policy: read } = readPolicy(policy, { limits, effectsOf });
@@ -135,7 +135,7 @@ function judgePolicy({ policy, limits }: Config): Finding {
 }
 
 /** Checks who else can access the daemon's files, and whether the disk has room for them. */
-function judgeState({ stateDir, socket }: UserDirs, { auditBytesMax }: Limits): Finding[] {
+function judgeState({ stateDir, socket }: UserDirs, { auditBytesMax }: Limits): DoctorFinding[] {
   const findings = [unwritable(stateDir) ?? judgeOwner('state', stateDir), judgeOwner('socket', socket)];
   if (!existsSync(stateDir)) return findings;
   const { bavail, bsize } = statfsSync(stateDir);
@@ -150,7 +150,7 @@ function judgeState({ stateDir, socket }: UserDirs, { auditBytesMax }: Limits): 
 const DISK_NEEDED_BYTES = 4 * 1024 * 1024;
 
 /** A finding if the directory can't be written; undefined if it can, or does not exist yet. */
-function unwritable(path: string): Finding | undefined {
+function unwritable(path: string): DoctorFinding | undefined {
   try {
     accessSync(path, constants.W_OK);
     return undefined;
@@ -166,7 +166,7 @@ function unwritable(path: string): Finding | undefined {
   }
 }
 
-function judgeOwner(id: string, path: string): Finding {
+function judgeOwner(id: string, path: string): DoctorFinding {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (!stat) return { id, status: 'ok', found: `${path} is not there yet` };
   const mode = (stat.mode & 0o777).toString(8);
@@ -187,10 +187,10 @@ function judgeOwner(id: string, path: string): Finding {
 
 /** Checks the daemon. A daemon that hangs becomes a finding and does not block; its tools get extra time to answer. */
 async function judgeDaemon(
-  caller: Caller,
+  caller: CliCaller,
   { dirs, limits, powers }: { dirs: UserDirs; limits: Limits; powers: Powers },
-): Promise<Finding[]> {
-  const { promise, resolve } = Promise.withResolvers<Finding[]>();
+): Promise<DoctorFinding[]> {
+  const { promise, resolve } = Promise.withResolvers<DoctorFinding[]>();
   const fix = 'ringfence stop, or end its process; then start it again';
   const found = `something at ${dirs.socket} does not answer`;
   const giveUpAfter = (afterMs: number) =>
@@ -208,11 +208,11 @@ interface DaemonStatus {
   readonly version: string;
   readonly confinement: { readonly level: string };
   /** Absent in answers of older daemons. */
-  readonly coarseMasks?: readonly (Coarse & { readonly workspace: string })[];
+  readonly coarseMasks?: readonly (CoarseMask & { readonly workspace: string })[];
 }
 
 /** Whether more is hidden from commands than the policy says. */
-function judgeMasks({ coarseMasks = [] }: DaemonStatus): Finding {
+function judgeMasks({ coarseMasks = [] }: DaemonStatus): DoctorFinding {
   const id = 'masks';
   const [first] = coarseMasks;
   if (!first) return { id, status: 'ok', found: 'only what the policy names is hidden from commands' };
@@ -222,7 +222,7 @@ function judgeMasks({ coarseMasks = [] }: DaemonStatus): Finding {
 }
 
 /** Whether tools of the daemon would fail, for example for a missing program; empty if the daemon is too old to report it. */
-async function judgeTools(client: Client): Promise<Finding[]> {
+async function judgeTools(client: Client): Promise<DoctorFinding[]> {
   const id = 'tools';
   const answer = await client.request('status', { health: true }).catch(() => ({}));
   const { health } = answer as { health?: NamedHealth[] };
@@ -233,7 +233,7 @@ async function judgeTools(client: Client): Promise<Finding[]> {
   return [{ id, status: 'warning', found: showLine(bad.join('; ')), fix }];
 }
 
-async function askDaemon(caller: Caller, onStatus: () => void): Promise<Finding[]> {
+async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<DoctorFinding[]> {
   const id = 'daemon';
   try {
     await using client = await connect({ ...caller, role: 'operator' });
@@ -249,7 +249,7 @@ async function askDaemon(caller: Caller, onStatus: () => void): Promise<Finding[
   }
 }
 
-function show(findings: readonly Finding[], probes: readonly Probed[]): void {
+function show(findings: readonly DoctorFinding[], probes: readonly ReportedProbe[]): void {
   const rows = [
     ...findings.map(({ id, status, found, fix }) => ({ id, status, text: found, fix })),
     ...probes.map(({ id, result, shows, fix }) => ({ id, ...toRow(id, result, shows), fix })),
@@ -266,7 +266,7 @@ function show(findings: readonly Finding[], probes: readonly Probed[]): void {
   );
 }
 
-function toRow(id: ProbeId, result: Outcome, shows: string): { status: Finding['status']; text: string } {
+function toRow(id: ProbeId, result: Outcome, shows: string): { status: DoctorFinding['status']; text: string } {
   if (result === 'ok') return { status: 'ok', text: shows };
   const how = result === 'unknown' ? 'not known whether' : 'not enforced:';
   return { status: PROBES[id].level === 'A' ? 'warning' : 'problem', text: `${how} ${shows}` };

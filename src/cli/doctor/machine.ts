@@ -10,7 +10,7 @@ import { findProgram } from '../../sandbox/find-program.ts';
 import { USERNS_FIX } from '../../sandbox/proof/probe.ts';
 import { isSupported } from '../../sandbox/syscalls.ts';
 
-export interface Finding {
+export interface DoctorFinding {
   readonly id: string;
   /** `problem` means that calls are refused, or that the daemon does not start. */
   readonly status: 'ok' | 'warning' | 'problem';
@@ -123,10 +123,10 @@ const isOlder = (version: string, than: string): boolean => {
 };
 
 /** One finding for each check. Pure. */
-export function judgeMachine(facts: MachineFacts): Finding[] {
+export function judgeMachine(facts: MachineFacts): DoctorFinding[] {
   const { node, kernel, platform, arch } = facts;
   const runs = platform === 'linux' && isSupported(arch);
-  const programs = Object.entries(PROGRAMS).map(([name, it]): Finding => {
+  const programs = Object.entries(PROGRAMS).map(([name, it]): DoctorFinding => {
     const path = facts.programs[name];
     if (path !== undefined) return { id: name, status: 'ok', found: path };
     return { id: name, status: 'warning', found: `not found; it ${it.use}`, fix: `apt-get install ${it.package}` };
@@ -155,7 +155,7 @@ export function judgeMachine(facts: MachineFacts): Finding[] {
   ];
 }
 
-function judgeBwrap({ bwrap }: MachineFacts): Finding {
+function judgeBwrap({ bwrap }: MachineFacts): DoctorFinding {
   const id = 'bubblewrap';
   const fix = 'apt-get install bubblewrap (Fedora: dnf install bubblewrap)';
   if (!bwrap) return { id, status: 'problem', found: 'there is none', fix };
@@ -170,9 +170,9 @@ function judgeBwrap({ bwrap }: MachineFacts): Finding {
 }
 
 /** Judges user namespaces as far as the settings tell. The probes show whether they suffice, since a restriction may have exceptions. */
-function judgeUserNamespaces({ userns, isRoot }: MachineFacts): Finding {
+function judgeUserNamespaces({ userns, isRoot }: MachineFacts): DoctorFinding {
   const id = 'user-namespaces';
-  const problem = (found: string, fix: string): Finding => ({ id, status: 'problem', found, fix });
+  const problem = (found: string, fix: string): DoctorFinding => ({ id, status: 'problem', found, fix });
   if (userns.max === undefined) return problem('the kernel has none', 'Run a kernel with CONFIG_USER_NS.');
   if (userns.max === '0') return problem('none may be made', 'sysctl user.max_user_namespaces=10000');
   if (isRoot) return { id, status: 'ok', found: 'available, and root may create them' };
@@ -182,7 +182,7 @@ function judgeUserNamespaces({ userns, isRoot }: MachineFacts): Finding {
   return { id, status: 'ok', found: 'everybody may make them' };
 }
 
-function judgeCgroup({ cgroup, isRoot }: MachineFacts): Finding {
+function judgeCgroup({ cgroup, isRoot }: MachineFacts): DoctorFinding {
   const id = 'cgroup';
   const { delegated, v1, v2 } = cgroup;
   if (delegated?.includes('memory') && delegated.includes('pids'))

@@ -12,11 +12,11 @@ import { readAdded, writeAdded } from '../../daemon/workspaces.ts';
 import { parsePolicy } from '../../policy/load.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
 import { effectsOfBuiltin } from '../../tools/registry.ts';
-import type { Caller } from '../connect.ts';
+import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { mayChange, showChange, writeWhole } from '../own-files.ts';
 import { lookAt } from './project.ts';
-import { type Proposal, withProject, withSettings } from './proposal.ts';
+import { type PolicyProposal, withProject, withSettings } from './proposal.ts';
 import { findToolchains } from './toolchains.ts';
 
 export interface InitFlags {
@@ -27,14 +27,14 @@ export interface InitFlags {
   readonly json?: boolean;
 }
 
-interface Change {
+interface ProposedFile {
   readonly path: string;
   readonly before: string | undefined;
   readonly after: string;
 }
 
 /** Returns the exit code. Throws CliError, ConfigError for a folder that can never be a workspace. */
-export async function init(flags: InitFlags, { flags: places_, env, cwd }: Caller): Promise<number> {
+export async function init(flags: InitFlags, { flags: places_, env, cwd }: CliCaller): Promise<number> {
   const dirs = findUserDirs(places_, env);
   const folder = checkWorkspace(cwd, { dirs });
   const added = existsSync(dirs.stateDir) ? readAdded(dirs) : [];
@@ -62,19 +62,19 @@ export async function init(flags: InitFlags, { flags: places_, env, cwd }: Calle
   return isWritten || isDone || flags.print ? EXIT.OK : EXIT.FAILED;
 }
 
-const toTargets = (changes: readonly Change[], isNew: boolean, folder: string): string =>
+const toTargets = (changes: readonly ProposedFile[], isNew: boolean, folder: string): string =>
   [...changes.map((it) => it.path), ...(isNew ? [`the workspaces: ${folder}`] : [])].join(', ');
 
 async function show(
-  proposal: Proposal,
-  { folder, changes, isDone }: { folder: string; changes: readonly Change[]; isDone: boolean },
+  proposal: PolicyProposal,
+  { folder, changes, isDone }: { folder: string; changes: readonly ProposedFile[]; isDone: boolean },
 ): Promise<void> {
   for (const it of describe(proposal, folder)) print(harmless(it));
   for (const { path, before, after } of changes) await showChange(path, before, after);
   if (isDone) print('all of this is set up already; nothing is changed');
 }
 
-function* describe({ tools, toolchains }: Proposal, folder: string): Generator<string> {
+function* describe({ tools, toolchains }: PolicyProposal, folder: string): Generator<string> {
   yield `workspace   ${folder}`;
   for (const { name, evidence, commands, hosts } of tools)
     yield `${name.padEnd(11)} ${evidence}: ${commands.length > 0 ? 'its own checks and builds run unasked' : 'no commands'}${hosts.length > 0 ? `; packages from ${hosts.join(', ')}` : ''}`;
@@ -84,7 +84,7 @@ function* describe({ tools, toolchains }: Proposal, folder: string): Generator<s
 }
 
 /** The changes of config and policy file. Throws CliError if existing or resulting files are invalid. */
-function changesFor(proposal: Proposal, dirs: UserDirs): Change[] {
+function changesFor(proposal: PolicyProposal, dirs: UserDirs): ProposedFile[] {
   const { configFile } = dirs;
   const settings = readConfigFile(configFile);
   const own = join(dirname(configFile), 'policy.yaml');

@@ -25,9 +25,9 @@ const FILE_BYTES_MAX = 1024 * 1024;
 const HARMLESS =
   /^(?:test|tests|unit|lint|check|typecheck|type-check|tsc|build|compile|format|fmt|coverage|bench)(?::[\w.-]{1,40})?$/;
 
-type Read = (name: string) => string | undefined;
+type FileReader = (name: string) => string | undefined;
 
-const FINDERS: readonly ((read: Read) => ProjectTool | undefined)[] = [node, python, cargo, go, make];
+const FINDERS: readonly ((read: FileReader) => ProjectTool | undefined)[] = [node, python, cargo, go, make];
 
 /** The tools of the project in `folder`; runs none of its programs. */
 export function lookAt(folder: string): ProjectTool[] {
@@ -42,7 +42,7 @@ const NODE_MANAGERS = [
   { name: 'npm', lock: 'package-lock.json', hosts: ['registry.npmjs.org'] },
 ] as const;
 
-function node(read: Read): ProjectTool | undefined {
+function node(read: FileReader): ProjectTool | undefined {
   const text = read('package.json');
   if (text === undefined) return undefined;
   const scripts = scriptsOf(text);
@@ -65,7 +65,7 @@ function scriptsOf(text: string): string[] {
 
 const PYTHON_FILES = ['pyproject.toml', 'requirements.txt', 'setup.py', 'tox.ini'];
 
-function python(read: Read): ProjectTool | undefined {
+function python(read: FileReader): ProjectTool | undefined {
   const evidence = PYTHON_FILES.find((it) => read(it) !== undefined);
   if (evidence === undefined) return undefined;
   const said = PYTHON_FILES.map((it) => read(it) ?? '').join('\n');
@@ -84,20 +84,20 @@ function python(read: Read): ProjectTool | undefined {
   };
 }
 
-function cargo(read: Read): ProjectTool | undefined {
+function cargo(read: FileReader): ProjectTool | undefined {
   if (read('Cargo.toml') === undefined) return undefined;
   const verbs = ['build', 'check', 'test', 'clippy', 'fmt', 'doc', 'bench'];
   const hosts = ['index.crates.io', 'static.crates.io', 'crates.io'];
   return { name: 'cargo', evidence: 'Cargo.toml', commands: [['cargo', verbs]], hosts, isHeavy: true };
 }
 
-function go(read: Read): ProjectTool | undefined {
+function go(read: FileReader): ProjectTool | undefined {
   if (read('go.mod') === undefined) return undefined;
   const commands: CommandPattern[] = [['go', ['build', 'test', 'vet', 'fmt']], ['gofmt']];
   return { name: 'go', evidence: 'go.mod', commands, hosts: ['proxy.golang.org', 'sum.golang.org'], isHeavy: true };
 }
 
-function make(read: Read): ProjectTool | undefined {
+function make(read: FileReader): ProjectTool | undefined {
   const evidence = ['Makefile', 'makefile', 'GNUmakefile'].find((it) => read(it) !== undefined);
   if (evidence === undefined) return undefined;
   const targets = [...(read(evidence) ?? '').matchAll(/^([\w:.-]+)[ \t]*:(?!=)/gm)].map(([, name = '']) => name);

@@ -5,7 +5,7 @@ import { CliError, EXIT } from '../output.ts';
 import type { CommandPattern, ProjectTool } from './project.ts';
 import type { Toolchain } from './toolchains.ts';
 
-export interface Proposal {
+export interface PolicyProposal {
   readonly tools: readonly ProjectTool[];
   readonly toolchains: readonly Toolchain[];
 }
@@ -14,7 +14,7 @@ export interface Proposal {
 const HEAVY = { timeoutMs: 600_000, processes: 512 };
 
 /** The policy file with the proposal's rules, hosts and limits added; existing text stays unchanged. */
-export function withProject(text: string | undefined, { tools }: Proposal): string {
+export function withProject(text: string | undefined, { tools }: PolicyProposal): string {
   const document = parsed(
     text ?? '# The policy of your daemon; docs/policy.md says how to read it.\nversion: 1\nextends: default\n',
   );
@@ -33,7 +33,7 @@ export function withProject(text: string | undefined, { tools }: Proposal): stri
 }
 
 /** The text of config.yaml with the proposal's toolchains, and with `policy` if it names none. */
-export function withSettings(text: string | undefined, { toolchains }: Proposal, policy: string): string {
+export function withSettings(text: string | undefined, { toolchains }: PolicyProposal, policy: string): string {
   const document = parsed(text ?? '# Settings of your daemon; docs/configuration.md lists them.\n');
   addOnce(document, ['policy'], policy, 'What agents may do.');
   for (const { path, manager } of toolchains)

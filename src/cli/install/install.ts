@@ -5,12 +5,12 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
 import { findUserDirs, makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
-import type { Caller } from '../connect.ts';
+import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { mayChange, showChange, writeWhole } from '../own-files.ts';
 import { withEntry } from './config-edit.ts';
 import { findOnPath, launchOf } from './launch.ts';
-import { MCP_CLIENTS, type Scope, type Target } from './mcp-clients.ts';
+import { type ConfigTarget, MCP_CLIENTS, type Scope } from './mcp-clients.ts';
 
 export interface InstallFlags {
   readonly client: string;
@@ -26,7 +26,7 @@ export interface InstallFlags {
 }
 
 /** Returns the exit code. */
-export async function install(flags: InstallFlags, caller: Caller): Promise<number> {
+export async function install(flags: InstallFlags, caller: CliCaller): Promise<number> {
   const dirs = findUserDirs(caller.flags, caller.env);
   const toTarget = MCP_CLIENTS[flags.client];
   if (!toTarget)
@@ -90,9 +90,9 @@ function mayWrite(what: string, flags: InstallFlags): Promise<boolean> {
 
 /** Installs through the client's own command, which reports what it did. Returns the exit code. */
 async function byClient(
-  { program, add, remove }: NonNullable<Target['own']>,
+  { program, add, remove }: NonNullable<ConfigTarget['own']>,
   flags: InstallFlags,
-  { env, cwd }: Caller,
+  { env, cwd }: CliCaller,
 ): Promise<number> {
   const args = flags.undo ? remove : add;
   if (!flags.json) print(harmless([program, ...args].join(' ')));
@@ -116,7 +116,7 @@ function textOf(path: string): string {
   }
 }
 
-function edited(path: string, before: string | undefined, target: Target): string {
+function edited(path: string, before: string | undefined, target: ConfigTarget): string {
   try {
     return withEntry(before ?? '', target, target.entry);
   } catch (error) {
@@ -132,7 +132,7 @@ function edited(path: string, before: string | undefined, target: Target): strin
 function undone(
   path: string,
   before: string | undefined,
-  { target, kept }: { target: Target; kept: Kept },
+  { target, kept }: { target: ConfigTarget; kept: InstallRecords },
 ): string | undefined {
   const known = kept[path];
   if (before === undefined) return undefined;
@@ -143,11 +143,11 @@ function undone(
 const KEPT_CHARS_MAX = 1024 * 1024;
 const keptSchema = z.record(z.string(), z.strictObject({ before: z.string().nullable(), after: z.string() }));
 /** Each file's text before the install, null if it did not exist, and the digest of what we wrote; keyed by path. */
-type Kept = z.output<typeof keptSchema>;
+type InstallRecords = z.output<typeof keptSchema>;
 
 const keptPath = ({ stateDir }: UserDirs): string => join(stateDir, 'installs.json');
 
-function readKept(dirs: UserDirs): Kept {
+function readKept(dirs: UserDirs): InstallRecords {
   const path = keptPath(dirs);
   if (!existsSync(path)) return {};
   try {
@@ -160,7 +160,7 @@ function readKept(dirs: UserDirs): Kept {
   }
 }
 
-function writeKept(dirs: UserDirs, kept: Kept): void {
+function writeKept(dirs: UserDirs, kept: InstallRecords): void {
   makeStateDir(dirs.stateDir);
   writeWhole(keptPath(dirs), JSON.stringify(kept));
 }

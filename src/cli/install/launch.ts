@@ -4,14 +4,14 @@ import { delimiter, join } from 'node:path';
 import * as z from 'zod';
 import { bin, version } from '../../runtime.ts';
 import { parseJson } from '../../text/json.ts';
-import type { Caller } from '../connect.ts';
-import type { Launch } from './mcp-clients.ts';
+import type { CliCaller } from '../connect.ts';
+import type { ServerLaunch } from './mcp-clients.ts';
 
 /**
  * The command that starts us: by name if the person's own PATH has it; through npx if npx runs it now, since npx's copy disappears when
  * npm's cache is cleaned; otherwise by the paths of Node and of the program. `program` is the path of the running program.
  */
-export function launchOf({ flags, env }: Pick<Caller, 'flags' | 'env'>, program: string = bin): Launch {
+export function launchOf({ flags, env }: Pick<CliCaller, 'flags' | 'env'>, program: string = bin): ServerLaunch {
   const where = Object.entries({ socket: flags.socket, state: flags.state }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}`, value],
   );

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 
 export type Scope = 'user' | 'project';
 
-export interface Launch {
+export interface ServerLaunch {
   readonly command: string;
   readonly args: readonly string[];
 }
 
-export interface Surroundings {
+export interface InstallContext {
   readonly home: string;
   readonly configHome: string;
   /** The project's folder. */
@@ -16,7 +16,7 @@ export interface Surroundings {
 }
 
 /** One list of servers: its file, the place in the file, and our entry. */
-export interface Target {
+export interface ConfigTarget {
   /** Absolute paths; the first existing one is used, otherwise the first. */
   readonly files: readonly string[];
   readonly format: 'json' | 'toml';
@@ -31,9 +31,9 @@ export interface Target {
 const TOOL_TIMEOUT_SEC = 600;
 const NAME = 'ringfence';
 
-type ToTarget = (scope: Scope, launch: Launch, around: Surroundings) => Target;
+type ToTarget = (scope: Scope, launch: ServerLaunch, around: InstallContext) => ConfigTarget;
 
-const json = (files: readonly string[], list: string, entry: Target['entry']): Target => ({
+const json = (files: readonly string[], list: string, entry: ConfigTarget['entry']): ConfigTarget => ({
   files,
   format: 'json',
   path: [list, NAME],
@@ -41,7 +41,7 @@ const json = (files: readonly string[], list: string, entry: Target['entry']): T
 });
 
 /** Adds the folder to the command, since editors start servers in any folder. */
-const inFolder = ({ command, args }: Launch): Launch => ({
+const inFolder = ({ command, args }: ServerLaunch): ServerLaunch => ({
   command,
   args: [...args, '--workspace', '${workspaceFolder}'],
 });

@@ -2,7 +2,7 @@
 import type { Command, CommandOptions } from 'commander';
 import type { Client } from '../../client.ts';
 import type { Environment } from '../../daemon/user-dirs.ts';
-import { type Caller, type ConnectFlags, connect } from '../connect.ts';
+import { type CliCaller, type ConnectFlags, connect } from '../connect.ts';
 import { CliError, EXIT } from '../output.ts';
 
 /** Flags of every verb: `json` asks for JSON on standard output and nothing else there. */
@@ -45,7 +45,7 @@ export class Verbs {
   }
 
   /** A caller in the current folder. Throws CliError if that folder was removed. */
-  callerIn(flags: ConnectFlags): Caller {
+  callerIn(flags: ConnectFlags): CliCaller {
     const cwd = folderNow();
     if (cwd === undefined)
       throw new CliError(EXIT.USAGE, 'the folder that this was started in is gone; go to one that is there');
@@ -53,7 +53,7 @@ export class Verbs {
   }
 
   /** A caller for verbs that do not depend on the current folder, which may be gone. */
-  caller(flags: ConnectFlags): Caller {
+  caller(flags: ConnectFlags): CliCaller {
     return { flags, env: this.env, cwd: folderNow() ?? '/' };
   }
 

@@ -3,10 +3,10 @@ import type { Effect } from '../../call.ts';
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import { gitToolFor } from '../../policy/explain.ts';
-import type { Question } from '../../policy/question.ts';
+import type { PolicyQuestion } from '../../policy/question.ts';
 import type { ApprovalSettings, Policy, RuleFacts } from '../../policy/schema.ts';
 import { leavesQuestion } from '../../store/approvals/answers.ts';
-import type { Answer, Draft, Facts, Impact } from '../../store/approvals/approval.ts';
+import type { ApprovalDraft, GrantFacts, Impact, PersonAnswer } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
 import { visible, visibleInLine } from '../../text/shown-text.ts';
 import type { Preview } from '../../tools/tool.ts';
@@ -28,11 +28,11 @@ export interface ApproveDeps {
   /** The present state of the files and directories that decide what the call does. */
   surroundings(call: Call): Promise<Surroundings>;
   /** The call as the policy would judge it now: its programs are looked up again. */
-  questionNow(call: Call): Question;
+  questionNow(call: Call): PolicyQuestion;
   /** Identifies the program at a real path; undefined when no file is there. */
   fingerprint(path: string): Fingerprint | undefined;
   /** The text of a policy rule that would allow such calls permanently. */
-  proposeRule(question: Question): string;
+  proposeRule(question: PolicyQuestion): string;
 }
 
 /** Throws APPROVAL_DENIED, APPROVAL_TIMEOUT, RATE_LIMITED, STORE_FAILED, or the reason of an abort while the call waits. */
@@ -79,7 +79,7 @@ export const approve =
   };
 
 interface Asked {
-  readonly question: Question;
+  readonly question: PolicyQuestion;
   /** The rule that messages name. */
   readonly by: Pick<RuleFacts, 'id' | 'reason'>;
   /** Ids of all rules that ask. */
@@ -103,8 +103,8 @@ export function askedBy(call: Call): { rule: string; reason: string } {
 /** What the person is shown of the call, and the facts that remembered answers are compared by. */
 interface View {
   readonly hides: boolean;
-  readonly facts: Facts;
-  readonly shown: Pick<Draft, 'input' | 'effects' | 'impact'>;
+  readonly facts: GrantFacts;
+  readonly shown: Pick<ApprovalDraft, 'input' | 'effects' | 'impact'>;
 }
 
 /** The most effects of one call that a person is shown. */
@@ -173,7 +173,7 @@ function hiddenIn(value: unknown, redact: ApproveDeps['redact']): number {
   return Math.max(1, marks(after) - marks(before));
 }
 
-const isUnknown = ({ commands, unknown }: NonNullable<Question['command']>): boolean =>
+const isUnknown = ({ commands, unknown }: NonNullable<PolicyQuestion['command']>): boolean =>
   unknown.length > 0 || commands.some((it) => it.unknown !== undefined);
 
 const TARGET_CHARS_MAX = 1024;
@@ -190,7 +190,7 @@ interface Drafting {
   readonly deps: ApproveDeps;
 }
 
-function draftOf(call: Call, { view, diff, binding, deps }: Drafting): Draft {
+function draftOf(call: Call, { view, diff, binding, deps }: Drafting): ApprovalDraft {
   const { by, question } = askedOf(call);
   const { timeoutMs, rememberMaxMs } = settingsOf(call.policy);
   const { level, ...facts } = view.facts;
@@ -248,7 +248,7 @@ function bindingOf(
 const gone = (path: string): Fingerprint => ({ path, dev: 0, ino: 0, size: -1, mtimeNs: 0, ctimeNs: 0 });
 
 interface Confirming {
-  readonly answer: Answer;
+  readonly answer: PersonAnswer;
   readonly binding: Binding;
   readonly approvals: Approvals;
   readonly deps: ApproveDeps;
@@ -278,7 +278,7 @@ async function confirm(call: Call, { answer, binding, approvals, deps }: Confirm
 
 function assertSomebodyIsThere(
   call: Call,
-  { approvals, deps, facts }: { approvals: Approvals; deps: ApproveDeps; facts: Facts },
+  { approvals, deps, facts }: { approvals: Approvals; deps: ApproveDeps; facts: GrantFacts },
 ): void {
   if (settingsOf(call.policy).headless !== 'deny' || deps.approvers(call.sessionId) > 0 || approvals.isAnswered(facts))
     return;
@@ -292,7 +292,7 @@ function assertSomebodyIsThere(
   });
 }
 
-type Denial = Pick<Answer, 'approvalId' | 'by' | 'feedback'>;
+type Denial = Pick<PersonAnswer, 'approvalId' | 'by' | 'feedback'>;
 
 const WHY = {
   asked: 'the person said no to',

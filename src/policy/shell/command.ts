@@ -9,22 +9,22 @@ import { defaultLimits as limits } from '../../limits.ts';
 import type { ParsedCommand } from '../question.ts';
 import { toTarget } from '../target.ts';
 import { toCandidates } from './mentions.ts';
-import { type CommandContext, type Draft, Reading } from './reading.ts';
-import { Beyond } from './syntax.ts';
-import type { Field } from './words.ts';
+import { type CommandContext, type CommandDraft, CommandReader } from './reading.ts';
+import { SyntaxBoundError } from './syntax.ts';
+import type { ShellArgument } from './words.ts';
 
 export type { CommandContext } from './reading.ts';
 
 /** What a command line would do, as far as its text says. Touches the disk only through `context.resolve`. */
 export function parseCommand(text: string, context: CommandContext): ParsedCommand {
-  const reading = new Reading(context);
+  const reading = new CommandReader(context);
   try {
     reading.read(text, 0);
   } catch (error) {
     // A bound was exceeded, or the parser gave up (a RangeError when its stack is full): whatever was read until then is still listed.
-    reading.unknown(error instanceof Beyond ? error.message : 'it can not be read');
+    reading.unknown(error instanceof SyntaxBoundError ? error.message : 'it can not be read');
   }
-  const where: Where = {
+  const where: ShellPosition = {
     ...context,
     folders: foldersOf(reading, context),
     isSure: !reading.goesTo.includes(undefined),
@@ -49,7 +49,7 @@ export function parseCommand(text: string, context: CommandContext): ParsedComma
 }
 
 /** Targets in the workspace that the commands only make or overwrite and that no other word names. */
-function destinationsIn(reading: Reading, where: Where): string[] {
+function destinationsIn(reading: CommandReader, where: ShellPosition): string[] {
   const { destinations, named, functions, lookup } = reading;
   // The name of a program may stand for something else by now.
   if (destinations.size === 0 || functions.size > 0 || lookup !== undefined) return [];
@@ -59,13 +59,13 @@ function destinationsIn(reading: Reading, where: Where): string[] {
   return toTargets(made, reading, where).filter((it) => !read.has(it) && !isAbsolute(it));
 }
 
-interface Where extends CommandContext {
+interface ShellPosition extends CommandContext {
   /** Every directory that the shell may be in, as far as known. */
   readonly folders: readonly string[];
   readonly isSure: boolean;
 }
 
-function foldersOf(reading: Reading, { cwd, home }: CommandContext): string[] {
+function foldersOf(reading: CommandReader, { cwd, home }: CommandContext): string[] {
   const folders = new Set([resolve(cwd)]);
   for (const path of reading.goesTo) {
     if (path === undefined) continue;
@@ -78,7 +78,7 @@ function foldersOf(reading: Reading, { cwd, home }: CommandContext): string[] {
 }
 
 /** Applies what the whole line says to one of its commands: a function defined later may have its name, a loop may run it after a `cd`. */
-function settle(draft: Draft, { lookup, functions, goesTo }: Reading): void {
+function settle(draft: CommandDraft, { lookup, functions, goesTo }: CommandReader): void {
   const name = draft.words[0];
   if (lookup !== undefined) draft.unknown ??= lookup;
   if (name === undefined) return;
@@ -92,7 +92,11 @@ function settle(draft: Draft, { lookup, functions, goesTo }: Reading): void {
 /** Targets that are not files: descriptors, and devices that store nothing. */
 const NO_FILE = /^\/dev\/(null|zero|full|u?random|tty|std(in|out|err)|fd\/\d+)$/;
 
-function toEffects({ kinds, field }: Reading['redirects'][number], reading: Reading, where: Where): Effect[] {
+function toEffects(
+  { kinds, field }: CommandReader['redirects'][number],
+  reading: CommandReader,
+  where: ShellPosition,
+): Effect[] {
   const { text } = field;
   if (text === undefined) {
     reading.unknown('only the shell knows where a redirection goes');
@@ -108,7 +112,7 @@ function toEffects({ kinds, field }: Reading['redirects'][number], reading: Read
 }
 
 /** The targets of a path from every directory that it may be relative to. */
-function targetsOf(path: string, { workspace, folders }: Where): string[] {
+function targetsOf(path: string, { workspace, folders }: ShellPosition): string[] {
   const from = isAbsolute(path) ? folders.slice(0, 1) : folders;
   return [...new Set(from.map((cwd) => toTarget(path, { workspace, cwd })))];
 }
@@ -117,7 +121,7 @@ function targetsOf(path: string, { workspace, folders }: Where): string[] {
 const STEPS_PER_CHAR = 8;
 
 /** The distinct targets of `paths` from each directory; stops at the bounds and reports that as unknown. */
-function toTargets(paths: Iterable<string>, reading: Reading, where: Where): string[] {
+function toTargets(paths: Iterable<string>, reading: CommandReader, where: ShellPosition): string[] {
   const found = new Set<string>();
   const seen = new Set<string>();
   let stepsLeft = limits.commandStepsMax;
@@ -134,7 +138,11 @@ function toTargets(paths: Iterable<string>, reading: Reading, where: Where): str
   return [...found];
 }
 
-function* candidatesOf(named: readonly Field[], { home }: Where, reading: Reading): Iterable<string> {
+function* candidatesOf(
+  named: readonly ShellArgument[],
+  { home }: ShellPosition,
+  reading: CommandReader,
+): Iterable<string> {
   for (const { text } of named) {
     if (text === undefined) continue;
     const { paths, areAll } = toCandidates(text);

@@ -1,7 +1,7 @@
 /** Removes the bodies of quoted here-documents (files that commands write) from a text that is too long to be parsed with them. Pure. */
 
 /** A text without the bodies, and the offsets in it at which the parser must find an empty quoted here-document. */
-export interface Shortened {
+export interface WithoutHereDocuments {
   readonly text: string;
   readonly offsets: ReadonlySet<number>;
 }
@@ -15,7 +15,7 @@ const OPENING = /<<(-?)[ \t]*(?:'([^'\n]+)'|"([^"\n$`\\]+)"|\\(\w+))/g;
  * Finds here-documents line by line, which may be wrong (`echo "<<'E'"`). The parser then notices: a shell text is read from left to right,
  * so the text before a body tells whether it is one.
  */
-export function withoutBodies(text: string): Shortened {
+export function withoutBodies(text: string): WithoutHereDocuments {
   const offsets = new Set<number>();
   const kept: string[] = [];
   let keptLength = 0;
@@ -42,14 +42,14 @@ export function withoutBodies(text: string): Shortened {
   return { text: kept.join(''), offsets };
 }
 
-interface Ending {
+interface HereDocumentEnd {
   readonly delimiter: string;
   /** Whether tabs may precede the delimiter. */
   readonly isIndented: boolean;
 }
 
 /** Offset of the line that holds the delimiter. */
-function endOf(text: string, start: number, { delimiter, isIndented }: Ending): number | undefined {
+function endOf(text: string, start: number, { delimiter, isIndented }: HereDocumentEnd): number | undefined {
   for (let at = start; at >= 0 && at < text.length; ) {
     const next = text.indexOf('\n', at);
     const line = text.slice(at, next < 0 ? text.length : next);

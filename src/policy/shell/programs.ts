@@ -4,7 +4,7 @@ import { dirname, isAbsolute } from 'node:path';
 import { isSystemPath } from '../target.ts';
 
 /** Folders in which a program is searched for. */
-export interface Whereabouts {
+export interface ProgramSearchPath {
   /** Absolute path. */
   readonly workspace: string;
   /** Absolute path; the working directory of the command. */
@@ -14,7 +14,7 @@ export interface Whereabouts {
 }
 
 /** Identity of one version of a file; numbers are texts, so that they can be hashed and stored. */
-export interface Fingerprint {
+export interface FileFingerprint {
   readonly path: string;
   readonly dev: string;
   readonly ino: string;
@@ -33,7 +33,9 @@ const FOLDERS_MAX = 32;
  * system's folders that leads into them is returned unresolved, since its name says nothing about what it runs. Nothing is cached, since
  * the file may be another one by the next call; six stats take 20 µs.
  */
-export function createProgramResolver(ownPath = SYSTEM_PATH): (name: string, where: Whereabouts) => string | undefined {
+export function createProgramResolver(
+  ownPath = SYSTEM_PATH,
+): (name: string, where: ProgramSearchPath) => string | undefined {
   return (name, where) => {
     if (name === '' || name.includes('\0')) return undefined;
     const found = find(name, { ...where, path: where.path ?? ownPath });
@@ -50,7 +52,7 @@ export function createProgramResolver(ownPath = SYSTEM_PATH): (name: string, whe
 }
 
 /** The fingerprint of the file that `path` leads to now; undefined if there is none. */
-export function fingerprint(path: string): Fingerprint | undefined {
+export function fingerprint(path: string): FileFingerprint | undefined {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
     return { path, dev: `${dev}`, ino: `${ino}`, size: `${size}`, mtimeNs: `${mtimeNs}`, ctimeNs: `${ctimeNs}` };
@@ -60,7 +62,7 @@ export function fingerprint(path: string): Fingerprint | undefined {
   }
 }
 
-function find(name: string, { cwd, path = '' }: Whereabouts): string | undefined {
+function find(name: string, { cwd, path = '' }: ProgramSearchPath): string | undefined {
   if (name.includes('/')) return isProgram(from(cwd, name)) ? from(cwd, name) : undefined;
   const folders = path.split(':', FOLDERS_MAX).map((it) => from(cwd, it || '.'));
   return folders.map((it) => `${it}/${name}`).find(isProgram);

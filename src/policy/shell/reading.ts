@@ -9,9 +9,9 @@ import type { SimpleCommand } from '../question.ts';
 import { isSystemPath } from '../target.ts';
 import { destinationsOf, withoutMessages } from './mentions.ts';
 import { changeBy, isBuiltin, isTelling } from './shell-builtins.ts';
-import { Beyond, inputOf, type Listener, Syntax } from './syntax.ts';
-import { DYNAMIC, type Field, toFields, toSingleField } from './words.ts';
-import { type Inner, unwrap } from './wrappers.ts';
+import { inputOf, type Listener, Syntax, SyntaxBoundError } from './syntax.ts';
+import { DYNAMIC, type ShellArgument, toFields, toSingleField } from './words.ts';
+import { unwrap, type WrappedCommand } from './wrappers.ts';
 
 /** The surroundings in which a command line is to run. */
 export interface CommandContext {
@@ -26,11 +26,11 @@ export interface CommandContext {
 }
 
 /** A simple command that is still being read. */
-export type Draft = { -readonly [K in keyof SimpleCommand]: SimpleCommand[K] };
+export type CommandDraft = { -readonly [K in keyof SimpleCommand]: SimpleCommand[K] };
 
 /** One simple command to be added. */
-interface Simple {
-  readonly fields: readonly Field[];
+interface UnreadCommand {
+  readonly fields: readonly ShellArgument[];
   readonly text: string;
   readonly nesting: number;
   readonly external: boolean;
@@ -55,12 +55,12 @@ const isHarmless = ([name, value]: [string, string]): boolean =>
   HARMLESS_VARIABLE.test(name) || (NAMING_VARIABLE.test(name) && !/\/|\.\./.test(value));
 
 /** Everything found so far, in the order of the text. */
-export class Reading implements Listener {
-  readonly commands: Draft[] = [];
-  readonly redirects: { kinds: readonly Effect['kind'][]; field: Field }[] = [];
-  readonly named: Field[] = [];
+export class CommandReader implements Listener {
+  readonly commands: CommandDraft[] = [];
+  readonly redirects: { kinds: readonly Effect['kind'][]; field: ShellArgument }[] = [];
+  readonly named: ShellArgument[] = [];
   /** The named words that commands only make or overwrite. */
-  readonly destinations = new Set<Field>();
+  readonly destinations = new Set<ShellArgument>();
   readonly reasons = new Set<string>();
   readonly functions = new Set<string>();
   /** Directories that `cd` changes to; undefined if only the shell knows. */
@@ -107,7 +107,7 @@ export class Reading implements Listener {
     this.#assertRoom();
     const fields = this.#fields(target);
     // Several words are an error in bash; what bash reports for one that we can't read does not matter.
-    const field = fields.length === 1 ? (fields[0] as Field) : DYNAMIC;
+    const field = fields.length === 1 ? (fields[0] as ShellArgument) : DYNAMIC;
     const isDuplicate = /^(\d+-?|-)$/.test(field.text ?? '');
     if ((operator === '<&' || operator === '>&') && isDuplicate) return;
     // After `<&` and `2>&` anything but a descriptor is an error; `>&` and `1>&` accept files.
@@ -134,12 +134,12 @@ export class Reading implements Listener {
     });
   }
 
-  #simple(simple: Simple): void {
+  #simple(simple: UnreadCommand): void {
     const { fields, text, why } = simple;
     const [first] = fields;
     if (first === undefined) return;
     this.#assertRoom();
-    const draft: Draft = {
+    const draft: CommandDraft = {
       text,
       words: fields.map((it) => it.text),
       unknown: why,
@@ -166,11 +166,11 @@ export class Reading implements Listener {
 
   #assertRoom(): void {
     if (this.commands.length + this.redirects.length < limits.commandPartsMax) return;
-    throw new Beyond(`it has more than ${limits.commandPartsMax} commands and redirections`);
+    throw new SyntaxBoundError(`it has more than ${limits.commandPartsMax} commands and redirections`);
   }
 
   /** Reads the words after a dynamic one as a command: `$x rm y` runs `rm` if `$x` is empty. */
-  #afterDynamic({ fields, text, nesting }: Simple): void {
+  #afterDynamic({ fields, text, nesting }: UnreadCommand): void {
     const rest = fields.slice(fields.findIndex((it) => it.text !== undefined));
     if (rest[0]?.text === undefined) return;
     this.#simple({
@@ -182,7 +182,7 @@ export class Reading implements Listener {
     });
   }
 
-  #resolve(draft: Draft, name: string): void {
+  #resolve(draft: CommandDraft, name: string): void {
     if (!this.#programs.has(name)) this.#programs.set(name, this.#context.resolve(name));
     const path = this.#programs.get(name);
     draft.programPath = path;
@@ -191,7 +191,7 @@ export class Reading implements Listener {
       draft.program = name.slice(name.lastIndexOf('/') + 1);
   }
 
-  #change(draft: Draft, fields: readonly Field[]): void {
+  #change(draft: CommandDraft, fields: readonly ShellArgument[]): void {
     const { lookup, own, goesTo } = changeBy(fields, this.#exported);
     if (lookup !== undefined) this.#changes(lookup);
     if (own !== undefined) draft.unknown ??= own;
@@ -204,7 +204,7 @@ export class Reading implements Listener {
   }
 
   /** Reads the commands that an outer command runs. The outer one is known if it is harmless and all inner ones are known. */
-  #unwrap(draft: Draft, name: string, simple: Simple): void {
+  #unwrap(draft: CommandDraft, name: string, simple: UnreadCommand): void {
     const unwrapped = unwrap(name, simple.fields);
     if (!unwrapped) return;
     draft.unknown ??= unwrapped.why;
@@ -219,7 +219,7 @@ export class Reading implements Listener {
     if (unsure) draft.unknown ??= `${name} runs another program: ${unsure.unknown}`;
   }
 
-  #inner(inner: Inner, { text, nesting }: Simple): void {
+  #inner(inner: WrappedCommand, { text, nesting }: UnreadCommand): void {
     if (nesting >= limits.commandTextsMax)
       return this.unknown(`it has more than ${limits.commandTextsMax} commands within commands`);
     if (inner.kind === 'text') return this.read(inner.text, nesting + 1);
@@ -240,10 +240,11 @@ export class Reading implements Listener {
     return undefined;
   }
 
-  #fields(word: Word): Field[] {
+  #fields(word: Word): ShellArgument[] {
     const fields = toFields(word, this.#context.home);
     this.#words += fields.length;
-    if (this.#words > limits.commandWordsMax) throw new Beyond(`it has more than ${limits.commandWordsMax} words`);
+    if (this.#words > limits.commandWordsMax)
+      throw new SyntaxBoundError(`it has more than ${limits.commandWordsMax} words`);
     this.#syntax.spend(fields.reduce((sum, it) => sum + (it.text ?? it.glob ?? '').length, 0));
     return fields;
   }
@@ -251,7 +252,7 @@ export class Reading implements Listener {
   /**
    * An assignment argument such as `declare x=…`. The shell expands no braces in it; values with braces or tildes count as unknown here.
    */
-  #assigned({ name, value, append, index, text }: Assignment): Field {
+  #assigned({ name, value, append, index, text }: Assignment): ShellArgument {
     if (index || value.type !== 'Word' || /[{~]/.test(text)) return { ...DYNAMIC, sets: name };
     const { text: known } = toSingleField(value, this.#context.home);
     return known === undefined
@@ -259,7 +260,7 @@ export class Reading implements Listener {
       : { text: `${name}${append ? '+' : ''}=${known}`, sets: name };
   }
 
-  #name(fields: readonly Field[]): void {
+  #name(fields: readonly ShellArgument[]): void {
     for (const it of fields) if (it.text !== undefined || it.glob !== undefined) this.named.push(it);
   }
 }

@@ -1,5 +1,5 @@
 /** The shell's builtins, and how each affects the commands around it. Pure. */
-import type { Field } from './words.ts';
+import type { ShellArgument } from './words.ts';
 
 const BUILTINS = new Set(
   (
@@ -27,7 +27,7 @@ export const isTelling = (name: string, exported: ReadonlySet<string>): boolean 
   TELLING.test(name) || exported.has(name);
 
 /** Effects of a builtin on the reading of a command line. */
-export interface Change {
+export interface BuiltinEffect {
   /** Why no command of the same text can be known any more. */
   readonly lookup?: string;
   /** Why this command does more than its words say. */
@@ -36,7 +36,7 @@ export interface Change {
   readonly goesTo?: { readonly path: string | undefined };
 }
 
-const NOTHING: Change = {};
+const NOTHING: BuiltinEffect = {};
 const HARMLESS_OPTIONS = new Set(
   'errexit nounset pipefail xtrace noglob noclobber errtrace functrace verbose extglob globstar nullglob dotglob nocaseglob nocasematch failglob inherit_errexit lastpipe'.split(
     ' ',
@@ -47,7 +47,7 @@ const HARMLESS_OPTIONS = new Set(
 export const isHarmlessOption = (name: string): boolean => HARMLESS_OPTIONS.has(name);
 
 /** What running the builtin `fields[0]` with these words changes. */
-export function changeBy(fields: readonly Field[], exported: ReadonlySet<string>): Change {
+export function changeBy(fields: readonly ShellArgument[], exported: ReadonlySet<string>): BuiltinEffect {
   const name = fields[0]?.text as string;
   const args = fields.slice(1);
   switch (name) {
@@ -108,7 +108,7 @@ export function changeBy(fields: readonly Field[], exported: ReadonlySet<string>
   }
 }
 
-function destination(name: string, args: readonly Field[]): string | undefined {
+function destination(name: string, args: readonly ShellArgument[]): string | undefined {
   const target = args.find((it) => it.text === undefined || !/^-[LPe@]+$|^--$/.test(it.text));
   if (target === undefined) return name === 'cd' ? '~' : undefined;
   return /^[-+]\d*$/.test(target.text ?? '-') ? undefined : target.text;
@@ -118,7 +118,7 @@ function destination(name: string, args: readonly Field[]): string | undefined {
  * Whether `set` or `shopt` only sets harmless options and positional parameters; `set -a`, `set -k`, `shopt -s expand_aliases` and unknown
  * options are not harmless.
  */
-function setsOnly(args: readonly Field[]): boolean {
+function setsOnly(args: readonly ShellArgument[]): boolean {
   const dashes = args.findIndex((it) => it.text === '--');
   return args
     .slice(0, dashes < 0 ? args.length : dashes)
@@ -126,8 +126,8 @@ function setsOnly(args: readonly Field[]): boolean {
 }
 
 /** The effect of a builtin that sets variables. Bash evaluates subscripts, which can run commands: `read 'a[$(rm x)]'`. */
-function assigned(name: string, args: readonly Field[], exported: ReadonlySet<string>): Change {
-  const isPlain = ({ text, sets }: Field) => {
+function assigned(name: string, args: readonly ShellArgument[], exported: ReadonlySet<string>): BuiltinEffect {
+  const isPlain = ({ text, sets }: ShellArgument) => {
     const variable = sets ?? /^(?:-v)?(\w*)/.exec(text ?? '')?.[1] ?? '';
     return (sets ?? text) !== undefined && !(text ?? '').includes('[') && !isTelling(variable, exported);
   };
@@ -136,6 +136,6 @@ function assigned(name: string, args: readonly Field[], exported: ReadonlySet<st
   return args.every(isPlain) && !runsText ? NOTHING : { lookup: `${name} sets something that only the shell knows` };
 }
 
-function testsVariable(args: readonly Field[]): boolean {
+function testsVariable(args: readonly ShellArgument[]): boolean {
   return args.some((it, at) => it.text === '-v' && at + 1 < args.length && !/^[^[]*$/.test(args[at + 1]?.text ?? '['));
 }

@@ -37,7 +37,7 @@ export interface Listener {
 }
 
 /** A bound was exceeded and the rest is not read; the message says which. */
-export class Beyond extends Error {}
+export class SyntaxBoundError extends Error {}
 
 /** Marks that may each make the parser read all following text again: braces, brackets, here-documents. */
 const OPENERS = /[{`[]|<<|[?*+@!<>$=(]\(/g;
@@ -54,11 +54,12 @@ export class Syntax {
   }
 
   /**
-   * Reads a text; `nesting` is the number of texts around it. Throws Beyond, and whatever the parser throws for texts that it can't read.
+   * Reads a text; `nesting` is the number of texts around it. Throws SyntaxBoundError, and whatever the parser throws for texts that it can't read.
    */
   read(text: string, nesting: number): void {
-    if (text.length > limits.commandCharsMax) throw new Beyond(`it has more than ${limits.commandCharsMax} characters`);
-    if (text.includes('\0')) throw new Beyond('it has a NUL byte');
+    if (text.length > limits.commandCharsMax)
+      throw new SyntaxBoundError(`it has more than ${limits.commandCharsMax} characters`);
+    if (text.includes('\0')) throw new SyntaxBoundError('it has a NUL byte');
     // unbash 6.0.4 takes this `$` literally; bash joins the lines first.
     if (text.includes('$\\\n')) this.#listener.unknown('a line ends inside an expansion');
     const short = costOf(text) > limits.commandStepsMax - this.#steps ? withoutBodies(text) : undefined;
@@ -69,20 +70,20 @@ export class Syntax {
     if (bodies.size > 0) this.#listener.unknown('what looks like a here-document is none');
   }
 
-  /** Charges the cost of a text before it is read. Throws Beyond. */
+  /** Charges the cost of a text before it is read. Throws SyntaxBoundError. */
   spend(steps: number): void {
     this.#steps += steps;
-    if (this.#steps > limits.commandStepsMax) throw new Beyond('it is too tangled to be read');
+    if (this.#steps > limits.commandStepsMax) throw new SyntaxBoundError('it is too tangled to be read');
   }
 
-  #visit(node: SyntaxNode, at: Position): void {
-    if (at.depth > limits.commandDepthMax) throw new Beyond('it is nested too deeply to be read');
+  #visit(node: SyntaxNode, at: ParsePosition): void {
+    if (at.depth > limits.commandDepthMax) throw new SyntaxBoundError('it is nested too deeply to be read');
     const inner = this.#enter(node, at);
     forEachChild(node, (child) => this.#visit(child, inner));
   }
 
   /** Reports a node and returns the position of its children. */
-  #enter(node: SyntaxNode, at: Position): Position {
+  #enter(node: SyntaxNode, at: ParsePosition): ParsePosition {
     const listener = this.#listener;
     switch (node.type) {
       case 'Script':
@@ -141,14 +142,14 @@ export class Syntax {
     return { ...at, depth: at.depth + 1 };
   }
 
-  #enterScript(node: ParsedScript, at: Position): Position {
+  #enterScript(node: ParsedScript, at: ParsePosition): ParsePosition {
     const [error] = node.errors ?? [];
     if (error) this.#listener.unknown(`it can not be read: ${error.message}`);
     const own = node.source === undefined ? at : { ...at, source: node.source, bodies: new Set<number>() };
     return { ...own, depth: at.depth + 1, quoted: false };
   }
 
-  #enterExpression(node: SyntaxNode, { source }: Position): void {
+  #enterExpression(node: SyntaxNode, { source }: ParsePosition): void {
     switch (node.type) {
       case 'ParameterExpansion':
         this.#parameter(node);
@@ -184,7 +185,7 @@ export class Syntax {
   }
 
   /** Reports a variable descriptor: `{x}<file` sets x, and `{x[i]}<file` evaluates i. */
-  #descriptor({ descriptor, pos }: Redirection, { source }: Position): void {
+  #descriptor({ descriptor, pos }: Redirection, { source }: ParsePosition): void {
     // unbash 6.0.4 reads some descriptors as a word: `{x["i"]}<file`.
     if (descriptor === undefined && source[pos - 1] === '}') this.#listener.unknown('a word may be a descriptor');
     if (descriptor?.type !== 'FileDescriptorVariable') return;
@@ -229,7 +230,7 @@ export class Syntax {
 /** Parsing cost of a text, in steps. */
 const costOf = (text: string): number => text.length * (1 + (text.match(OPENERS)?.length ?? 0));
 
-interface Position {
+interface ParsePosition {
   /** The text that node positions refer to. */
   readonly source: string;
   readonly nesting: number;

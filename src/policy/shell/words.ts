@@ -2,7 +2,7 @@
 import type { Word, WordPart } from 'unbash';
 
 /** One argument. */
-export interface Field {
+export interface ShellArgument {
   /** Undefined if only the shell knows it. */
   readonly text: string | undefined;
   /** The pattern, if unquoted glob characters are all that is unknown; quoted ones are escaped. */
@@ -11,10 +11,10 @@ export interface Field {
   readonly sets?: string;
 }
 
-export const DYNAMIC: Field = { text: undefined };
+export const DYNAMIC: ShellArgument = { text: undefined };
 
 /** `plain` may contain active braces, tildes and glob characters; `quoted` is literal; `dynamic` is known only at run time. */
-interface Atom {
+interface WordAtom {
   readonly kind: 'plain' | 'quoted' | 'dynamic';
   readonly text: string;
 }
@@ -25,7 +25,7 @@ const FIELDS_MAX = 64;
 const BRACE_MARKS_MAX = 256;
 
 /** The arguments that a word expands to: several with braces, none for `{,}`, otherwise one. `home` replaces a tilde. */
-export function toFields(word: Word, home: string): Field[] {
+export function toFields(word: Word, home: string): ShellArgument[] {
   const unfolded = expandBraces(toAtoms(word));
   if (unfolded === undefined) return [DYNAMIC];
   const braced = unfolded.length !== 1;
@@ -35,11 +35,11 @@ export function toFields(word: Word, home: string): Field[] {
 }
 
 /** The single argument that a word becomes as the value of an assignment or the target of a redirection. */
-export function toSingleField(word: Word, home: string): Field {
+export function toSingleField(word: Word, home: string): ShellArgument {
   return toField(toAtoms(word), home);
 }
 
-function toAtoms(word: Word): Atom[] {
+function toAtoms(word: Word): WordAtom[] {
   const { parts } = word;
   // unbash 6.0.4 takes the `$` before an escaped line end literally; bash joins the lines first.
   if (word.text.includes('$\\\n')) return [{ kind: 'dynamic', text: '' }];
@@ -48,7 +48,7 @@ function toAtoms(word: Word): Atom[] {
   );
 }
 
-function toPartAtoms(part: WordPart): Atom[] {
+function toPartAtoms(part: WordPart): WordAtom[] {
   switch (part.type) {
     case 'Literal':
       return unescaped(part.text);
@@ -78,20 +78,20 @@ function toPartAtoms(part: WordPart): Atom[] {
   }
 }
 
-function toQuotedAtom(part: WordPart): Atom {
+function toQuotedAtom(part: WordPart): WordAtom {
   return part.type === 'Literal' ? { kind: 'quoted', text: part.value } : { kind: 'dynamic', text: '' };
 }
 
-const enclose = (open: string, inner: readonly Atom[], close: string): Atom[] => [
+const enclose = (open: string, inner: readonly WordAtom[], close: string): WordAtom[] => [
   { kind: 'plain', text: open },
   ...inner,
   { kind: 'plain', text: close },
 ];
 
 /** Splits unquoted source text: a backslash quotes the next character, an escaped line end disappears. */
-function unescaped(raw: string): Atom[] {
+function unescaped(raw: string): WordAtom[] {
   if (!raw.includes('\\')) return [{ kind: 'plain', text: raw }];
-  return (raw.match(/\\[\s\S]?|[^\\]+/g) ?? []).flatMap((it): Atom[] => {
+  return (raw.match(/\\[\s\S]?|[^\\]+/g) ?? []).flatMap((it): WordAtom[] => {
     if (it === '\\\n') return [];
     // At the end of the script this is a backslash or nothing, depending on the escaped line ends before it.
     if (it === '\\') return [{ kind: 'dynamic', text: '' }];
@@ -100,21 +100,21 @@ function unescaped(raw: string): Atom[] {
 }
 
 /** Expands braces; undefined if there are too many results, or a sequence that is left to the shell (`{1..9..2}`). */
-function expandBraces(atoms: readonly Atom[]): Atom[][] | undefined {
+function expandBraces(atoms: readonly WordAtom[]): WordAtom[][] | undefined {
   if (!atoms.some((it) => it.kind === 'plain' && it.text.includes('{'))) return [[...atoms]];
-  const tokens = atoms.flatMap((it): Atom[] =>
+  const tokens = atoms.flatMap((it): WordAtom[] =>
     it.kind === 'plain' ? (it.text.match(/[{},]|[^{},]+/g) ?? []).map((text) => ({ kind: 'plain', text })) : [it],
   );
   if (tokens.filter((it) => isMark(it)).length > BRACE_MARKS_MAX) return undefined;
   return unfold(tokens);
 }
 
-const isMark = (it: Atom | undefined, ...marks: readonly string[]) =>
+const isMark = (it: WordAtom | undefined, ...marks: readonly string[]) =>
   it?.kind === 'plain' && (marks.length > 0 ? marks.includes(it.text) : /^[{},]$/.test(it.text));
 
-const isDivider = (it: Atom) => isMark(it, ',') || (it.kind === 'plain' && it.text.includes('..'));
+const isDivider = (it: WordAtom) => isMark(it, ',') || (it.kind === 'plain' && it.text.includes('..'));
 
-function unfold(tokens: readonly Atom[]): Atom[][] | undefined {
+function unfold(tokens: readonly WordAtom[]): WordAtom[][] | undefined {
   for (let open = 0; open < tokens.length; open++) {
     if (!isMark(tokens[open], '{')) continue;
     const group = findGroup(tokens, open);
@@ -128,20 +128,20 @@ function unfold(tokens: readonly Atom[]): Atom[][] | undefined {
     const rest = unfold(tokens.slice(group.close + 1));
     const heads = alternatives.map((it) => unfold(it));
     if (rest === undefined || heads.includes(undefined)) return undefined;
-    const made = heads.flatMap((them) => (them as Atom[][]).map((it) => [...tokens.slice(0, open), ...it]));
+    const made = heads.flatMap((them) => (them as WordAtom[][]).map((it) => [...tokens.slice(0, open), ...it]));
     if (made.length * rest.length > FIELDS_MAX) return undefined;
     return made.flatMap((head) => rest.map((tail) => [...head, ...tail]));
   }
   return [[...tokens]];
 }
 
-interface Group {
+interface BraceGroup {
   readonly close: number;
   /** Commas of this nesting level only. */
   readonly commas: readonly number[];
 }
 
-function findGroup(tokens: readonly Atom[], open: number): Group | undefined {
+function findGroup(tokens: readonly WordAtom[], open: number): BraceGroup | undefined {
   const commas: number[] = [];
   let depth = 0;
   for (let at = open; at < tokens.length; at++) {
@@ -153,7 +153,7 @@ function findGroup(tokens: readonly Atom[], open: number): Group | undefined {
   return undefined;
 }
 
-function split(tokens: readonly Atom[], open: number, { close, commas }: Group): Atom[][] {
+function split(tokens: readonly WordAtom[], open: number, { close, commas }: BraceGroup): WordAtom[][] {
   const ends = [...commas, close];
   return ends.map((end, at) => tokens.slice((at === 0 ? open : (ends[at - 1] as number)) + 1, end));
 }
@@ -162,7 +162,7 @@ function split(tokens: readonly Atom[], open: number, { close, commas }: Group):
  * The items of a sequence such as `{1..3}`; undefined if the text is no sequence and the braces are literal; `shell` if the sequence is
  * left to the shell.
  */
-function toSequence(inner: readonly Atom[]): Atom[][] | 'shell' | undefined {
+function toSequence(inner: readonly WordAtom[]): WordAtom[][] | 'shell' | undefined {
   const text = inner.map((it) => it.text).join('');
   if (!text.includes('..')) return undefined;
   const [first, last] = /^(-?\d{1,9})\.\.(-?\d{1,9})$/.exec(text)?.slice(1).map(Number) ?? [];
@@ -174,7 +174,7 @@ function toSequence(inner: readonly Atom[]): Atom[][] | 'shell' | undefined {
   ]);
 }
 
-function toField(atoms: readonly Atom[], home: string): Field {
+function toField(atoms: readonly WordAtom[], home: string): ShellArgument {
   if (atoms.some((it) => it.kind === 'dynamic')) return DYNAMIC;
   const resolved = resolveTilde(joinPlain(atoms), home);
   if (resolved === undefined) return DYNAMIC;
@@ -183,8 +183,8 @@ function toField(atoms: readonly Atom[], home: string): Field {
 }
 
 /** Joins plain pieces that brace expansion separated: the meaning of a tilde depends on all text after it. */
-function joinPlain(atoms: readonly Atom[]): Atom[] {
-  const joined: Atom[] = [];
+function joinPlain(atoms: readonly WordAtom[]): WordAtom[] {
+  const joined: WordAtom[] = [];
   for (const it of atoms) {
     const last = joined.at(-1);
     if (it.kind === 'plain' && last?.kind === 'plain')
@@ -194,10 +194,10 @@ function joinPlain(atoms: readonly Atom[]): Atom[] {
   return joined;
 }
 
-const isAssignedTilde = (it: Atom) => it.kind === 'plain' && /[=:]~/.test(it.text);
+const isAssignedTilde = (it: WordAtom) => it.kind === 'plain' && /[=:]~/.test(it.text);
 
 /** Replaces a leading tilde; undefined for another user's home and other forms that only the shell knows (`~user`, `~+`). */
-function resolveTilde(atoms: readonly Atom[], home: string): readonly Atom[] | undefined {
+function resolveTilde(atoms: readonly WordAtom[], home: string): readonly WordAtom[] | undefined {
   const [first, ...rest] = atoms;
   if (first?.kind !== 'plain') return atoms;
   const slash = first.text.indexOf('/');
@@ -212,7 +212,7 @@ function resolveTilde(atoms: readonly Atom[], home: string): readonly Atom[] | u
   return [{ kind: 'quoted', text: `${name ?? ''}${home}` }, { kind: 'plain', text: after }, ...rest];
 }
 
-function hasGlob(atoms: readonly Atom[]): boolean {
+function hasGlob(atoms: readonly WordAtom[]): boolean {
   const plain = atoms.map((it) => (it.kind === 'plain' ? it.text : '')).join('');
   return /[*?]/.test(plain) || (plain.includes('[') && plain.indexOf(']') > plain.indexOf('['));
 }
@@ -220,7 +220,7 @@ function hasGlob(atoms: readonly Atom[]): boolean {
 /**
  * The glob in the notation of src/text/glob.ts: literal characters are escaped, and `?` replaces character classes, which that notation lacks.
  */
-function toGlob(atoms: readonly Atom[]): string {
+function toGlob(atoms: readonly WordAtom[]): string {
   return atoms
     .map((it) => {
       if (it.kind === 'plain')

@@ -1,12 +1,12 @@
 /** Programs that run a command from their arguments, and where in the arguments that command is. Pure. */
 import { isHarmlessOption } from './shell-builtins.ts';
-import { DYNAMIC, type Field } from './words.ts';
+import { DYNAMIC, type ShellArgument } from './words.ts';
 
 /** A command found in the arguments of another. */
-export type Inner =
+export type WrappedCommand =
   | {
       readonly kind: 'words';
-      readonly fields: readonly Field[];
+      readonly fields: readonly ShellArgument[];
       /** Whether the command is looked up only as a program: `nohup echo` does not run the shell's own echo. */
       readonly external: boolean;
       /** Why the command may run differently from how it is written; absent if it does not. */
@@ -16,7 +16,7 @@ export type Inner =
   | { readonly kind: 'text'; readonly text: string };
 
 export interface Unwrapped {
-  readonly inner: readonly Inner[];
+  readonly inner: readonly WrappedCommand[];
   /** Whether standard input is text for a shell (`text`), or words for the last of `inner` (`words`). */
   readonly reads?: 'text' | 'words';
   /** Why more may happen than the inner commands say; undefined if they are everything. */
@@ -97,7 +97,7 @@ const TEXT_TAKERS = new Set(['su', 'runuser', 'flock', 'script', 'sg', 'watch', 
 const SHELLS = new Set(['sh', 'bash', 'dash', 'zsh', 'ksh', 'ash', 'rbash', 'mksh']);
 
 /** The commands in the arguments of `name`; undefined if the program runs none. `fields[0]` is the program itself. */
-export function unwrap(name: string, fields: readonly Field[]): Unwrapped | undefined {
+export function unwrap(name: string, fields: readonly ShellArgument[]): Unwrapped | undefined {
   if (SHELLS.has(name)) return unwrapShell(name, fields);
   if (name === 'eval') return unwrapEval(fields);
   if (name === 'trap') return unwrapTrap(fields);
@@ -110,7 +110,7 @@ export function unwrap(name: string, fields: readonly Field[]): Unwrapped | unde
   return found && { ...found, inner: [...found.inner, ...texts] };
 }
 
-function unwrapProgram(name: string, wrapper: Wrapper, fields: readonly Field[]): Unwrapped | undefined {
+function unwrapProgram(name: string, wrapper: Wrapper, fields: readonly ShellArgument[]): Unwrapped | undefined {
   const { at, clean, values } = skipOptions(fields, wrapper);
   const why = wrapper.harmless && clean ? undefined : `${name} runs another program`;
   // `command -v` only reports where a program is.
@@ -120,7 +120,7 @@ function unwrapProgram(name: string, wrapper: Wrapper, fields: readonly Field[])
   if (inner.length === 0 && split.length === 0) return clean ? undefined : { inner: [], why };
   return {
     inner: [
-      ...split.map((text): Inner => ({ kind: 'text', text })),
+      ...split.map((text): WrappedCommand => ({ kind: 'text', text })),
       ...(inner.length === 0
         ? []
         : [
@@ -138,7 +138,11 @@ function unwrapProgram(name: string, wrapper: Wrapper, fields: readonly Field[])
 }
 
 /** The inner command with the words that xargs appends, or puts in place of its `-I` mark, as unknown words. */
-function fillIn(name: string, inner: readonly Field[], values: readonly OptionValue[]): readonly Field[] {
+function fillIn(
+  name: string,
+  inner: readonly ShellArgument[],
+  values: readonly OptionValue[],
+): readonly ShellArgument[] {
   if (name !== 'xargs') return inner;
   const mark = values.find((it) => it.option === 'I')?.text;
   if (mark === undefined) return [...inner, DYNAMIC];
@@ -158,7 +162,7 @@ interface Options {
   readonly values: readonly OptionValue[];
 }
 
-function skipOptions(fields: readonly Field[], { valued = '', flags = '', assigns }: Wrapper): Options {
+function skipOptions(fields: readonly ShellArgument[], { valued = '', flags = '', assigns }: Wrapper): Options {
   const values: OptionValue[] = [];
   let clean = true;
   let at = 1;
@@ -214,7 +218,7 @@ function readCluster(text: string, valued: string, flags: string): OptionRead {
   return { clean };
 }
 
-function unwrapShell(name: string, fields: readonly Field[]): Unwrapped | undefined {
+function unwrapShell(name: string, fields: readonly ShellArgument[]): Unwrapped | undefined {
   const unsure = { inner: [], why: `${name} runs text that only the shell knows` };
   let clean = name === 'bash' || name === 'sh' || name === 'dash';
   let [hasText, readsInput] = [false, false];
@@ -259,19 +263,19 @@ function isPlain(text: string): boolean {
   return /^[\w\s./:=@%+,'"\\;|&<>-]*$/.test(rest) && !/&>|\|&|[<>]&|<<|;;|;&/.test(rest);
 }
 
-function unwrapEval(fields: readonly Field[]): Unwrapped {
+function unwrapEval(fields: readonly ShellArgument[]): Unwrapped {
   const texts = fields.slice(1).map((it) => it.text);
   if (texts.includes(undefined)) return { inner: [], why: 'eval runs text that only the shell knows' };
   return { inner: [{ kind: 'text', text: texts.join(' ') }], why: 'eval runs text' };
 }
 
-function unwrapTrap(fields: readonly Field[]): Unwrapped {
+function unwrapTrap(fields: readonly ShellArgument[]): Unwrapped {
   const text = fields.slice(1).find((it) => !it.text?.startsWith('-'))?.text;
   return { inner: text === undefined ? [] : [{ kind: 'text', text }], why: 'trap runs text later' };
 }
 
-function unwrapFind(fields: readonly Field[]): Unwrapped | undefined {
-  const inner: Inner[] = [];
+function unwrapFind(fields: readonly ShellArgument[]): Unwrapped | undefined {
+  const inner: WrappedCommand[] = [];
   for (let at = 1; at < fields.length; at++) {
     if (!/^-(exec|execdir|ok|okdir)$/.test(fields[at]?.text ?? '')) continue;
     const rest = fields.slice(at + 1);
@@ -284,8 +288,8 @@ function unwrapFind(fields: readonly Field[]): Unwrapped | undefined {
   return inner.length === 0 ? undefined : { inner, why: 'find runs another program' };
 }
 
-function textsAfterC(fields: readonly Field[]): Inner[] {
-  return fields.flatMap((it, at): Inner[] => {
+function textsAfterC(fields: readonly ShellArgument[]): WrappedCommand[] {
+  return fields.flatMap((it, at): WrappedCommand[] => {
     const text = /^-\w*c$|^--command$/.test(it.text ?? '') ? fields[at + 1]?.text : undefined;
     return text === undefined ? [] : [{ kind: 'text', text }];
   });

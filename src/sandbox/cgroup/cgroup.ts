@@ -25,10 +25,10 @@ import type { Limits } from '../../limits.ts';
 import { type Powers, pause } from '../../powers.ts';
 import { statOf } from '../proc.ts';
 import {
+  type CgroupFolders,
   type CgroupVersion,
   clearGroup,
   foldersOf,
-  type Group,
   groupBelow,
   isGiven,
   joinFilesOf,
@@ -63,7 +63,7 @@ export interface HostGroup {
 
 /** The place in which an execute host makes the groups of its commands; plain data. */
 export interface CommandGroupParent {
-  readonly group: Group;
+  readonly group: CgroupFolders;
   /** Files to which a thread that entered a command's group writes 0 to return to the host's group. */
   readonly home: readonly string[];
 }
@@ -79,8 +79,8 @@ export interface HostGroupRequest {
 
 /** The groups of this process in each version, as read from two files of /proc. */
 export interface OwnGroups {
-  readonly v1?: Group;
-  readonly v2?: Group;
+  readonly v1?: CgroupFolders;
+  readonly v2?: CgroupFolders;
 }
 
 const CONTROLLERS = ['memory', 'pids', 'cpuacct'] as const;
@@ -167,16 +167,16 @@ let opened = 0;
 export class Cgroups implements AsyncDisposable {
   readonly version: CgroupVersion;
   /** Folders of the controllers: a stored proof is valid only for these. */
-  readonly base: Group;
-  readonly #root: Group;
+  readonly base: CgroupFolders;
+  readonly #root: CgroupFolders;
   readonly #limits: Limits;
   readonly #powers: Powers;
-  readonly #hosts = new Map<HostGroup, Group>();
+  readonly #hosts = new Map<HostGroup, CgroupFolders>();
   readonly #clearing = new Set<Promise<void>>();
   #nextHost = 1;
 
   /** Throws if groups can't be made or limited below `base`. */
-  constructor(base: Group, { limits, stateDir }: CgroupOptions, powers: Powers) {
+  constructor(base: CgroupFolders, { limits, stateDir }: CgroupOptions, powers: Powers) {
     this.version = base.version;
     this.base = base;
     this.#limits = limits;
@@ -274,7 +274,7 @@ const TASKS_OF_HOST = 256;
 export const TASKS_OF_SANDBOX = 2;
 
 /** Moves the daemon back to its original group, for a machine whose version 2 turns out unusable. */
-function leaveDaemonGroup(base: Group): void {
+function leaveDaemonGroup(base: CgroupFolders): void {
   try {
     writeFileSync(join(base.memory, 'cgroup.procs'), `${process.pid}`);
   } catch {
@@ -282,7 +282,7 @@ function leaveDaemonGroup(base: Group): void {
   }
 }
 
-async function clear(group: Group, powers: Powers): Promise<void> {
+async function clear(group: CgroupFolders, powers: Powers): Promise<void> {
   for (let turn = 0; turn < CLEAR.times; turn++) {
     if (clearGroup(group)) return;
     await pause(CLEAR.everyMs, powers);
@@ -306,7 +306,7 @@ function isLeftover(folder: string): boolean {
 }
 const LEFTOVER = new RegExp(`^${PREFIX}-(\\d+)-(\\d+)-(\\d+)\\.\\d+$`);
 
-function note(stateDir: string, root: Group): void {
+function note(stateDir: string, root: CgroupFolders): void {
   appendFileSync(
     join(stateDir, NOTED),
     foldersOf(root)

@@ -9,7 +9,7 @@ import { textOf } from '../proc.ts';
 export type CgroupVersion = 'v1' | 'v2';
 
 /** The folders of a group, one for each controller; plain data. In version 2 all three are the same. */
-export interface Group {
+export interface CgroupFolders {
   readonly version: CgroupVersion;
   readonly memory: string;
   readonly pids: string;
@@ -35,9 +35,9 @@ export interface GroupUse {
   readonly outOfTasks: boolean;
 }
 
-export const foldersOf = ({ memory, pids, cpu }: Group): string[] => [...new Set([memory, pids, cpu])];
+export const foldersOf = ({ memory, pids, cpu }: CgroupFolders): string[] => [...new Set([memory, pids, cpu])];
 
-export const groupBelow = ({ version, memory, pids, cpu }: Group, name: string): Group => ({
+export const groupBelow = ({ version, memory, pids, cpu }: CgroupFolders, name: string): CgroupFolders => ({
   version,
   memory: join(memory, name),
   pids: join(pids, name),
@@ -48,30 +48,30 @@ export const groupBelow = ({ version, memory, pids, cpu }: Group, name: string):
  * Files to which a process writes 0 to enter the group. In version 1 the ones for single threads: a thread can move itself
  * at once, while moving a process waits some milliseconds for all processors.
  */
-export const joinFilesOf = (group: Group): string[] =>
+export const joinFilesOf = (group: CgroupFolders): string[] =>
   foldersOf(group).map((it) => join(it, group.version === 'v1' ? 'tasks' : 'cgroup.procs'));
 
 /**
  * Whether the group has the controllers that limits need; true if the kernel does not say, and the caller tries. Trying costs some
  * milliseconds in version 2, since the daemon has to change its group.
  */
-export function isGiven({ version, memory }: Group): boolean {
+export function isGiven({ version, memory }: CgroupFolders): boolean {
   const given = version === 'v2' ? textOf(join(memory, 'cgroup.controllers'))?.split(/\s+/) : undefined;
   return given === undefined || ['memory', 'pids'].every((it) => given.includes(it));
 }
 
 /** Creates the group's folders. Throws if that is not allowed. */
-export function makeGroup(group: Group): void {
+export function makeGroup(group: CgroupFolders): void {
   for (const folder of foldersOf(group)) mkdirSync(folder);
 }
 
 /** Lets the groups inside this one have limits. */
-export function passOn(group: Group): void {
+export function passOn(group: CgroupFolders): void {
   if (group.version === 'v2') write(join(group.memory, 'cgroup.subtree_control'), '+memory +pids');
 }
 
 /** Sets the group's limits. Throws if the kernel rejects one. Swap counts as memory or is off. */
-export function limitGroup(group: Group, { memoryBytes, tasks }: GroupLimits): void {
+export function limitGroup(group: CgroupFolders, { memoryBytes, tasks }: GroupLimits): void {
   const { version, memory, pids } = group;
   if (tasks !== undefined) write(join(pids, 'pids.max'), `${tasks}`);
   if (version === 'v2') {
@@ -89,7 +89,10 @@ export function limitGroup(group: Group, { memoryBytes, tasks }: GroupLimits): v
  * Reads what the group has used. A figure that the kernel does not give is absent, or 0. Events that the other figures rule out are
  * not read: each file costs each command 20 µs. A process killed because the whole machine ran out of memory does not count.
  */
-export function useOf({ version, memory, pids, cpu }: Group, { memoryBytes, tasks = 0 }: GroupLimits): GroupUse {
+export function useOf(
+  { version, memory, pids, cpu }: CgroupFolders,
+  { memoryBytes, tasks = 0 }: GroupLimits,
+): GroupUse {
   const isV1 = version === 'v1';
   const peakBytes = numberOf(join(memory, isV1 ? 'memory.max_usage_in_bytes' : 'memory.peak'));
   const most = numberOf(join(pids, 'pids.peak'));
@@ -112,7 +115,7 @@ export function useOf({ version, memory, pids, cpu }: Group, { memoryBytes, task
  * Memory of a group that the kernel can't reclaim, in bytes, and the number of reclaimed file pages that were read
  * again; since its creation.
  */
-export function heldIn({ version, memory }: Group): { readonly bytes: number; readonly refaults: number } {
+export function heldIn({ version, memory }: CgroupFolders): { readonly bytes: number; readonly refaults: number } {
   const file = join(memory, 'memory.stat');
   const rows =
     version === 'v1' ? ['rss', 'shmem'] : ['anon', 'shmem', 'kernel_stack', 'pagetables', 'slab_unreclaimable'];
@@ -122,18 +125,18 @@ export function heldIn({ version, memory }: Group): { readonly bytes: number; re
 }
 
 /** Pids of the processes in the group itself, not in its subgroups, in our pid namespace. */
-export const processesOf = ({ pids }: Group): number[] => pidsIn(pids);
+export const processesOf = ({ pids }: CgroupFolders): number[] => pidsIn(pids);
 
 const pidsIn = (folder: string): number[] =>
   (textOf(join(folder, 'cgroup.procs')) ?? '').split('\n').filter(Boolean).map(Number);
 
 /** Removes the group; false while it holds anything. */
-export function removeGroup(group: Group): boolean {
+export function removeGroup(group: CgroupFolders): boolean {
   return foldersOf(group).map(removeFolder).every(Boolean);
 }
 
 /** Kills everything in a group and its subgroups and removes them; false while anything is left. */
-export function clearGroup(group: Group): boolean {
+export function clearGroup(group: CgroupFolders): boolean {
   return foldersOf(group)
     .map((it) => clearFolder(it))
     .every(Boolean);

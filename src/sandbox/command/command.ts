@@ -10,7 +10,7 @@ import type { GitIdentity } from '../git/commit-author.ts';
 import type { TakenOver } from '../git/config/take-over.ts';
 import type { GitView } from '../git/view.ts';
 import type { Masks } from '../masks.ts';
-import type { Seen, Watchdog } from '../watchdog.ts';
+import type { MeasuredUse, Watchdog } from '../watchdog.ts';
 import { ConfinedRun } from './confined-run.ts';
 import type { CommandGroups } from './group.ts';
 import { HeadAndTail } from './head-and-tail.ts';
@@ -104,7 +104,7 @@ export interface CommandOutcome {
   readonly stderr: string;
   readonly durationMs: number;
   /** What its processes used, as far as observed; at least what its waited-for processes used. */
-  readonly used: Seen;
+  readonly used: MeasuredUse;
   /** Accesses that the kernel reports as denied. */
   readonly denied: readonly Denial[];
   /** What its sandbox hid or made read-only. */

@@ -10,7 +10,7 @@ import { ToolError } from '../../errors.ts';
 import type { CommandBounds } from '../../limits.ts';
 import { type Powers, settlesWithin, type Timer } from '../../powers.ts';
 import type { GitCopies } from '../git/config/copies.ts';
-import type { Exceeded, Seen, Watch } from '../watchdog.ts';
+import type { CommandWatch, ExceededLimit, MeasuredUse } from '../watchdog.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { HomeStay } from './homes.ts';
 import type { Started } from './start.ts';
@@ -21,7 +21,7 @@ export interface Settled {
   readonly exitCode: number | undefined;
   readonly signal?: string;
   /** What its processes used, as far as observed; at least what its waited-for processes used. */
-  readonly used: Seen;
+  readonly used: MeasuredUse;
 }
 
 const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
@@ -38,7 +38,7 @@ export class ConfinedRun implements Disposable {
   readonly #powers: Powers;
   readonly #home: HomeStay | undefined;
   readonly #parts: DisposableStack;
-  #watch: Watch | undefined;
+  #watch: CommandWatch | undefined;
   #grace: Timer | undefined;
   #isStopped = false;
   /** CPU time of waited-for processes; counted here only without a group. */
@@ -132,10 +132,10 @@ export class ConfinedRun implements Disposable {
   }
 
   /** The watchdog reports the exceeded limit; for a limit that the kernel enforces, a signal that only that limit sends reveals it. */
-  #usedOf(seen: Seen | undefined, signal: string | undefined): Seen {
+  #usedOf(seen: MeasuredUse | undefined, signal: string | undefined): MeasuredUse {
     const { cpuMs, fileMb } = this.#bounds;
     const used = { ...seen, cpuMs: Math.max(this.#cpuMs, seen?.cpuMs ?? 0) };
-    const byRlimit = (kind: Exceeded['kind'], limit: number, amount: number): Seen => ({
+    const byRlimit = (kind: ExceededLimit['kind'], limit: number, amount: number): MeasuredUse => ({
       ...used,
       exceeded: { kind, limit, used: amount, enforcedBy: 'rlimit' },
     });

@@ -12,8 +12,8 @@ import type { CommandBounds, Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
 import { type CommandGroupParent, TASKS_OF_SANDBOX } from '../cgroup/cgroup.ts';
 import {
+  type CgroupFolders,
   type CgroupVersion,
-  type Group,
   type GroupLimits,
   type GroupUse,
   groupBelow,
@@ -25,7 +25,7 @@ import {
   removeGroup,
   useOf,
 } from '../cgroup/files.ts';
-import type { Exceeded, Seen, Watch } from '../watchdog.ts';
+import type { CommandWatch, ExceededLimit, MeasuredUse } from '../watchdog.ts';
 
 /** Groups that may await removal, for each command that may run at once; with more, something is wrong with the machine. */
 const WAITING_PER_COMMAND = 4;
@@ -38,7 +38,7 @@ export class CommandGroups {
   readonly #home: readonly number[];
   readonly #watched = new Set<CommandGroup>();
   /** Groups of ended commands, to be removed; the kernel may still count an ended process. */
-  readonly #waiting = new Set<Group>();
+  readonly #waiting = new Set<CgroupFolders>();
   #next = 1;
   #looks = false;
 
@@ -77,7 +77,7 @@ export class CommandGroups {
     return { memoryBytes: memoryMb * 1024 * 1024, tasks };
   }
 
-  #make(limits: Required<GroupLimits>): Group {
+  #make(limits: Required<GroupLimits>): CgroupFolders {
     if (this.#waiting.size > WAITING_PER_COMMAND * this.#limits.hostCommandsMax)
       throw none(`${this.#waiting.size} groups of ended commands can not be removed`);
     const group = groupBelow(this.#place.group, `${this.#next++}`);
@@ -112,7 +112,7 @@ const none = (why: string): ToolError =>
   new ToolError('SANDBOX_UNAVAILABLE', `no control group for this command: ${why}`);
 
 interface Options {
-  readonly group: Group;
+  readonly group: CgroupFolders;
   readonly limits: Required<GroupLimits>;
   /** Descriptors of the files to which a thread in a command's group writes 0 to return to the host's group. */
   readonly home: readonly number[];
@@ -121,7 +121,7 @@ interface Options {
   readonly looksMax: number;
   readonly enforcedBy: `cgroup ${CgroupVersion}`;
   readonly onWatch: (it: CommandGroup) => void;
-  readonly onClose: (it: CommandGroup, group: Group) => void;
+  readonly onClose: (it: CommandGroup, group: CgroupFolders) => void;
 }
 
 /** Share of the memory limit above which a command's result says that it came close. */
@@ -130,7 +130,7 @@ export const NEAR = 0.9;
 const REFAULTS_PER_LOOK = 256;
 
 /** Moves this thread into a group. Throws SANDBOX_UNAVAILABLE. */
-function enter(group: Group): void {
+function enter(group: CgroupFolders): void {
   try {
     for (const file of joinFilesOf(group)) writeFileSync(file, '0');
   } catch (error) {
@@ -142,11 +142,11 @@ function enter(group: Group): void {
 }
 
 /** The control group of one command. */
-export class CommandGroup implements Watch {
+export class CommandGroup implements CommandWatch {
   readonly #options: Options;
   readonly #sandboxTasks: number;
   #onExceeded: (() => void) | undefined;
-  #exceeded: Exceeded | undefined;
+  #exceeded: ExceededLimit | undefined;
   #heldBytes: number | undefined;
   #refaults = 0;
   #starvedLooks = 0;
@@ -208,7 +208,7 @@ export class CommandGroup implements Watch {
   }
 
   /** Everything used so far. */
-  get seen(): Seen {
+  get seen(): MeasuredUse {
     const { cpuMs, peakBytes: most, tasks } = this.#judge(false);
     const isOver = this.#exceeded?.kind === 'memory';
     // Cached file pages are not memory that the command needs.
@@ -263,7 +263,7 @@ export class CommandGroup implements Watch {
     return use;
   }
 
-  #exceed(kind: Exceeded['kind'], limit: number, used: number, enforcedBy: Exceeded['enforcedBy']): void {
+  #exceed(kind: ExceededLimit['kind'], limit: number, used: number, enforcedBy: ExceededLimit['enforcedBy']): void {
     if (this.#exceeded) return;
     this.#exceeded = { kind, limit, used, enforcedBy };
     this.#onExceeded?.();

@@ -7,7 +7,7 @@ import { mkdirSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } f
 import { join } from 'node:path';
 import type { Limits } from '../../limits.ts';
 import type { Powers, Timer } from '../../powers.ts';
-import type { Exceeded } from '../watchdog.ts';
+import type { ExceededLimit } from '../watchdog.ts';
 import { moveAway, partNames, type Size, sizesOf } from './home-parts.ts';
 
 /** Shortest time between two measurements; a fast disk takes about 1 GiB in that time. */
@@ -41,7 +41,7 @@ export interface HomesOptions {
 /** A command's stay in a home. */
 export interface HomeStay extends Disposable {
   /** Set if the home grew over its bound while the command was in it. */
-  readonly exceeded: Exceeded | undefined;
+  readonly exceeded: ExceededLimit | undefined;
   /** Parts of the home that were removed before the command began, relative to the home. */
   readonly removed: readonly string[];
 }
@@ -49,7 +49,7 @@ export interface HomeStay extends Disposable {
 interface Stay extends HomeStay {
   readonly name: string;
   readonly bytesBefore: number;
-  exceeded: Exceeded | undefined;
+  exceeded: ExceededLimit | undefined;
   readonly onExceeded: () => void;
 }
 

@@ -13,7 +13,7 @@ import { areCovered, boundPaths, NotInPlace } from '../binds-in-place.ts';
 import {
   asOwner,
   COMMAND_STATUS_FD,
-  type Cover,
+  type CoveringMount,
   GIT_SYSTEM,
   homeMount,
   isNameless,
@@ -48,7 +48,7 @@ export interface Shape {
   /** bubblewrap arguments that mount its home. */
   readonly home: readonly string[];
   /** Mounts over the workspace, in order. */
-  readonly masks: readonly Cover[];
+  readonly masks: readonly CoveringMount[];
   /** What those masks hide. */
   readonly withheld: Masks;
   /** Number of hidden files that git tracks. */
@@ -63,7 +63,7 @@ export function shapeOf(request: Parts, setup: Omit<CommandSetup, 'watchdog' | '
   const { guarded, homes, limits, git } = setup;
   const { workspace, readOnly = false, asOwner = false, bounds, cwd, sockets } = request;
   const found = onDisk(guard(request.masks, workspace, guarded), workspace);
-  const { covers, tracked } = git?.coversOf(found) ?? { covers: new Map<string, Cover>(), tracked: 0 };
+  const { covers, tracked } = git?.coversOf(found) ?? { covers: new Map<string, CoveringMount>(), tracked: 0 };
   const masks = maskMounts(found, workspace, !readOnly).map((it) => covers.get(it.path) ?? it);
   const ofGit = [...covers.values()].filter((it) => !masks.includes(it));
   const mounts = [...masks, ...ofGit, ...socketMounts(sockets ?? [], workspace, found)];

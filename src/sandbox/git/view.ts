@@ -22,7 +22,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
-import type { Cover } from '../bubblewrap.ts';
+import type { CoveringMount } from '../bubblewrap.ts';
 import type { Masks } from '../masks.ts';
 import { type IndexEntry, parseIndex } from './index-file.ts';
 
@@ -37,7 +37,7 @@ interface Repository {
 /** Mounts over masked files for git's sake. */
 export interface GitCovers {
   /** Mounts by the absolute path that each covers. */
-  readonly covers: ReadonlyMap<string, Cover>;
+  readonly covers: ReadonlyMap<string, CoveringMount>;
   /** Number of covered files that git tracks. */
   readonly tracked: number;
 }
@@ -79,7 +79,7 @@ export class GitView {
 
   /** Finds what to mount instead of the masks of hidden files, and over git's exclude lists. */
   coversOf(masks: Masks): GitCovers {
-    const covers = new Map<string, Cover>();
+    const covers = new Map<string, CoveringMount>();
     const unseen = new Map<Repository, string[]>();
     let tracked = 0;
     for (const { path, type, bytes } of masks.hidden) {

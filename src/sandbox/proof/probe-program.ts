@@ -5,24 +5,28 @@
 import { type Arch, type CallName, callNumber } from '../syscalls.ts';
 
 /** A number, the result of an earlier call, a pointer to bytes, or a pointer to a buffer that the report contains. */
-type Argument = number | { readonly resultOf: string } | { readonly data: Uint8Array } | { readonly roomBytes: number };
+type SyscallArgument =
+  | number
+  | { readonly resultOf: string }
+  | { readonly data: Uint8Array }
+  | { readonly roomBytes: number };
 
-export interface Call {
+export interface ProbeSyscall {
   readonly as: string;
   readonly call: CallName;
-  readonly args: readonly Argument[];
+  readonly args: readonly SyscallArgument[];
 }
 
 /** A new process makes the calls in `child` and then ends; the result is its pid. */
-interface Fork {
+interface ProbeFork {
   readonly as: string;
-  readonly child: readonly Call[];
+  readonly child: readonly ProbeSyscall[];
 }
 
-export type Step = Call | Fork;
+export type ProbeStep = ProbeSyscall | ProbeFork;
 
 /** The program's answer. */
-export interface Report {
+export interface ProbeReport {
   /** Result of the call: a negative number is an errno, as in the kernel. */
   result(as: string): number;
   /** The bytes that the call wrote into its buffer, as text. */
@@ -37,23 +41,24 @@ const STEPS_MAX = 256;
 const MEMORY_MAX = 65_536;
 
 /** The steps without nesting, as the program reads them: a child's calls follow their fork. */
-const flat = (steps: readonly Step[]): Step[] => steps.flatMap((it) => ('child' in it ? [it, ...it.child] : [it]));
+const flat = (steps: readonly ProbeStep[]): ProbeStep[] =>
+  steps.flatMap((it) => ('child' in it ? [it, ...it.child] : [it]));
 
 /** Memory layout: buffers come first, since the report contains them; constants follow. */
-interface Layout {
-  readonly steps: readonly Step[];
-  readonly offsets: ReadonlyMap<Argument, number>;
+interface MemoryLayout {
+  readonly steps: readonly ProbeStep[];
+  readonly offsets: ReadonlyMap<SyscallArgument, number>;
   readonly roomBytes: number;
   readonly memory: Buffer;
 }
 
-function layOut(nested: readonly Step[]): Layout {
+function layOut(nested: readonly ProbeStep[]): MemoryLayout {
   const steps = flat(nested);
   const args = steps.flatMap((it) => ('child' in it ? [] : it.args));
-  const offsets = new Map<Argument, number>();
+  const offsets = new Map<SyscallArgument, number>();
   const parts: Uint8Array[] = [];
   let end = 0;
-  const place = (arg: Argument, bytes: Uint8Array) => {
+  const place = (arg: SyscallArgument, bytes: Uint8Array) => {
     offsets.set(arg, end);
     parts.push(bytes);
     end += bytes.length;
@@ -64,15 +69,15 @@ function layOut(nested: readonly Step[]): Layout {
   return { steps, offsets, roomBytes, memory: Buffer.concat(parts) };
 }
 
-const indexOf = (steps: readonly Step[], as: string): number => steps.findIndex((it) => it.as === as);
+const indexOf = (steps: readonly ProbeStep[], as: string): number => steps.findIndex((it) => it.as === as);
 
-function toWords(arg: Argument, { steps, offsets }: Layout): [kind: number, value: number] {
+function toWords(arg: SyscallArgument, { steps, offsets }: MemoryLayout): [kind: number, value: number] {
   if (typeof arg === 'number') return [NUMBER, arg];
   if ('resultOf' in arg) return [RESULT_OF_STEP, indexOf(steps, arg.resultOf)];
   return [OFFSET_IN_MEMORY, offsets.get(arg) as number];
 }
 
-function encodeStep(step: Step, layout: Layout, arch: Arch): number[] {
+function encodeStep(step: ProbeStep, layout: MemoryLayout, arch: Arch): number[] {
   const isFork = 'child' in step;
   const number = isFork ? FORK : callNumber(step.call, arch);
   if (number === undefined) throw new RangeError(`${arch} has no call of the step ${step.as}`);
@@ -82,7 +87,7 @@ function encodeStep(step: Step, layout: Layout, arch: Arch): number[] {
 }
 
 /** Encodes steps as the program's input. */
-export function encodeSteps(nested: readonly Step[], arch: Arch): Buffer {
+export function encodeSteps(nested: readonly ProbeStep[], arch: Arch): Buffer {
   const layout = layOut(nested);
   const { steps, memory, roomBytes } = layout;
   if (steps.length > STEPS_MAX || memory.length > MEMORY_MAX) throw new RangeError('more than native/probe.c takes');
@@ -91,19 +96,19 @@ export function encodeSteps(nested: readonly Step[], arch: Arch): Buffer {
 }
 
 /** Length of a complete report in bytes. */
-export function reportBytesOf(nested: readonly Step[]): number {
+export function reportBytesOf(nested: readonly ProbeStep[]): number {
   const { steps, roomBytes } = layOut(nested);
   return 8 * steps.length + roomBytes;
 }
 
 /** Decodes the report on `nested`; undefined if it is incomplete. */
-export function readReport(nested: readonly Step[], told: Buffer): Report | undefined {
+export function readReport(nested: readonly ProbeStep[], told: Buffer): ProbeReport | undefined {
   const { steps, offsets, roomBytes } = layOut(nested);
   if (told.length !== 8 * steps.length + roomBytes) return undefined;
   const result = (as: string) => Number(told.readBigInt64LE(8 * indexOf(steps, as)));
   const roomOf = (as: string) => {
-    const step = steps[indexOf(steps, as)] as Call;
-    return step.args.find((it) => typeof it === 'object' && 'roomBytes' in it) as Argument;
+    const step = steps[indexOf(steps, as)] as ProbeSyscall;
+    return step.args.find((it) => typeof it === 'object' && 'roomBytes' in it) as SyscallArgument;
   };
   return {
     result,

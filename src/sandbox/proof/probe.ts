@@ -8,17 +8,17 @@ import type { Limits } from '../../limits.ts';
 import { type Powers, settlesWithin } from '../../powers.ts';
 import { firstChildOf } from '../proc.ts';
 import type { Arch } from '../syscalls.ts';
-import { encodeSteps, type Report, readReport, reportBytesOf, type Step } from './probe-program.ts';
+import { encodeSteps, type ProbeReport, type ProbeStep, readReport, reportBytesOf } from './probe-program.ts';
 import {
-  type Aims,
   allProbes,
   COMMON_STEPS,
   notHeld,
-  type Outside,
+  type OutsideObservations,
   PROBE_IDS,
   PROBES,
   type ProbeId,
   type ProbeOutcomes,
+  type ProbeTargets,
 } from './probes.ts';
 
 export interface ProbeResult {
@@ -35,15 +35,18 @@ const PROGRAM = '/tmp/ringfence-probe';
 /** bwrap arguments after a profile's: the program, native/probe.c, is read from descriptor `fd`. */
 export const probeArgs = (fd: number): string[] => ['--perms', '0700', '--file', `${fd}`, PROGRAM, '--', PROGRAM];
 
-/** The pid namespace of this process, for `Aims`. */
+/** The pid namespace of this process, for `ProbeTargets`. */
 export const ownPidNamespace = (): string => readlinkSync('/proc/self/ns/pid');
 
-const stepsOf = (aims: Aims): Step[] => [...COMMON_STEPS, ...PROBE_IDS.flatMap((id) => PROBES[id].steps(aims))];
+const stepsOf = (aims: ProbeTargets): ProbeStep[] => [
+  ...COMMON_STEPS,
+  ...PROBE_IDS.flatMap((id) => PROBES[id].steps(aims)),
+];
 
 /** Runs the attempts in a program that was started with pipes at 0 and 1; waits at most `probeMs`, and leaves no process behind. */
 export async function runProbe(
   child: ChildProcess,
-  { aims, limits, powers }: { aims: Aims; limits: Limits; powers: Powers },
+  { aims, limits, powers }: { aims: ProbeTargets; limits: Limits; powers: Powers },
 ): Promise<ProbeResult> {
   const steps = stepsOf(aims);
   // EPIPE: the program has ended; its exit tells why.
@@ -68,7 +71,7 @@ export async function runProbe(
   return toResult(report, aims, { survived, memoryLimited });
 }
 
-function toResult(report: Report, aims: Aims, outside: Outside): ProbeResult {
+function toResult(report: ProbeReport, aims: ProbeTargets, outside: OutsideObservations): ProbeResult {
   const outcomes = PROBE_IDS.map((id) => [id, PROBES[id].judge(report, aims, outside)]);
   const probes = Object.fromEntries(outcomes) as ProbeOutcomes;
   const open = notHeld(probes);
@@ -81,14 +84,17 @@ function toResult(report: Report, aims: Aims, outside: Outside): ProbeResult {
   };
 }
 
-interface Told {
+interface ProbeOutput {
   out: Buffer;
   err: string;
 }
 
 /** Reads until the report is complete or the program has ended. Checks its control group while it still runs. */
-async function listen(child: ChildProcess, bytes: number): Promise<{ told: Told; memoryLimited: boolean | undefined }> {
-  const told: Told = { out: Buffer.alloc(0), err: '' };
+async function listen(
+  child: ChildProcess,
+  bytes: number,
+): Promise<{ told: ProbeOutput; memoryLimited: boolean | undefined }> {
+  const told: ProbeOutput = { out: Buffer.alloc(0), err: '' };
   child.stderr?.on('data', (chunk) => (told.err += chunk));
   let memoryLimited: boolean | undefined;
   await new Promise<void>((resolve) => {
@@ -112,7 +118,7 @@ function endOf(child: ChildProcess): Promise<string> {
 }
 
 /** Kills the survivor. Its pid is valid here only if it is in our pid namespace; elsewhere it ends by itself in seconds. */
-function endSurvivor(report: Report, { pidNamespace }: Aims): void {
+function endSurvivor(report: ProbeReport, { pidNamespace }: ProbeTargets): void {
   if (report.text('pid-ns') !== pidNamespace) return;
   try {
     process.kill(report.result('survivor'), 'SIGKILL');

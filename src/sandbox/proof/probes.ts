@@ -2,12 +2,12 @@
  * What a sandbox must prevent: for each, an attempt from inside and what its outcome shows. A barrier counts as proven
  * only by the error that a working barrier gives: anything else that is no leak is unknown, and unknown does not count as holding.
  */
-import type { Call, Report, Step } from './probe-program.ts';
+import type { ProbeReport, ProbeStep, ProbeSyscall } from './probe-program.ts';
 
 export type Outcome = 'ok' | 'leaks' | 'unknown';
 
 /** Targets of the attempts; all lie outside the sandbox. */
-export interface Aims {
+export interface ProbeTargets {
   /** A file of the daemon. */
   readonly canary: string;
   readonly daemonPid: number;
@@ -20,7 +20,7 @@ export interface Aims {
 }
 
 /** Observations from outside. */
-export interface Outside {
+export interface OutsideObservations {
   /** Whether a process of the sandbox remained after it had ended. */
   readonly survived: boolean;
   /** Whether the sandbox is in its own cgroup with a memory limit; undefined if that can't be read. */
@@ -35,8 +35,8 @@ export interface Probe {
   readonly fix: string;
   /** The level that requires it. */
   readonly level: 'A' | 'B';
-  readonly steps: (aims: Aims) => readonly Step[];
-  readonly judge: (report: Report, aims: Aims, outside: Outside) => Outcome;
+  readonly steps: (aims: ProbeTargets) => readonly ProbeStep[];
+  readonly judge: (report: ProbeReport, aims: ProbeTargets, outside: OutsideObservations) => Outcome;
 }
 
 const [EPERM, ENOENT, ESRCH, EACCES, ENOTDIR, ENOSPC, EROFS] = [1, 2, 3, 13, 20, 28, 30];
@@ -62,28 +62,33 @@ const SECCOMP = 'Run a kernel with CONFIG_SECCOMP_FILTER, and bubblewrap 0.8 or 
 const ALIEN = 'Report it, with the output of `ringfence doctor --json`: this machine does what Linux should not.';
 
 const path = (text: string) => ({ data: Buffer.from(`${text}\0`) });
-const tell = (as: string, call: Call['call'], ...args: Call['args']): Call => ({ as, call, args });
+const tell = (as: string, call: ProbeSyscall['call'], ...args: ProbeSyscall['args']): ProbeSyscall => ({
+  as,
+  call,
+  args,
+});
 /** arm64 has only the calls that take a folder. */
-const open = (as: string, file: string, flags: number): Call => tell(as, 'openat', AT_FDCWD, path(file), flags);
-const chmod = (as: string, file: string, mode: number): Call => tell(as, 'fchmodat', AT_FDCWD, path(file), mode);
+const open = (as: string, file: string, flags: number): ProbeSyscall => tell(as, 'openat', AT_FDCWD, path(file), flags);
+const chmod = (as: string, file: string, mode: number): ProbeSyscall =>
+  tell(as, 'fchmodat', AT_FDCWD, path(file), mode);
 
 /** Judges that the kernel refused the call, with one of the errors of a working barrier. */
 const refused =
   (as: string, ...errnos: readonly number[]) =>
-  (report: Report): Outcome => {
+  (report: ProbeReport): Outcome => {
     const result = report.result(as);
     if (result >= 0) return 'leaks';
     return errnos.includes(-result) ? 'ok' : 'unknown';
   };
 
 const all =
-  (...judges: readonly ((report: Report) => Outcome)[]) =>
-  (report: Report): Outcome => {
+  (...judges: readonly ((report: ProbeReport) => Outcome)[]) =>
+  (report: ProbeReport): Outcome => {
     const outcomes = judges.map((it) => it(report));
     return (['leaks', 'unknown'] as const).find((it) => outcomes.includes(it)) ?? 'ok';
   };
 
-const readFile = (as: string, file: string): Step[] => [
+const readFile = (as: string, file: string): ProbeStep[] => [
   open(`${as}-open`, file, O_RDONLY),
   tell(as, 'read', { resultOf: `${as}-open` }, { roomBytes: FILE_BYTES }, FILE_BYTES),
 ];
@@ -126,20 +131,21 @@ const address6 = (...bytes: number[]) => {
 };
 
 /** Judges a connection attempt; without a socket there is nothing to connect. */
-const notConnected = (as: string) => (report: Report) =>
+const notConnected = (as: string) => (report: ProbeReport) =>
   report.result(`${as}-socket`) < 0
     ? refused(`${as}-socket`, EAFNOSUPPORT, EPERM)(report)
     : refused(as, ECONNREFUSED, ENETUNREACH)(report);
 
-const connectTo = (as: string, family: number, type: number, to: { data: Buffer }): Step[] => [
+const connectTo = (as: string, family: number, type: number, to: { data: Buffer }): ProbeStep[] => [
   tell(`${as}-socket`, 'socket', family, type, 0),
   tell(as, 'connect', { resultOf: `${as}-socket` }, to, to.data.length),
 ];
 
-const sameNamespace = (report: Report, { pidNamespace }: Aims): boolean => report.text('pid-ns') === pidNamespace;
+const sameNamespace = (report: ProbeReport, { pidNamespace }: ProbeTargets): boolean =>
+  report.text('pid-ns') === pidNamespace;
 
 /** Steps that every run reports: who and where the program is. */
-export const COMMON_STEPS: readonly Step[] = [
+export const COMMON_STEPS: readonly ProbeStep[] = [
   ...readFile('status', '/proc/self/status'),
   tell('pid-ns', 'readlinkat', AT_FDCWD, path('/proc/self/ns/pid'), { roomBytes: 64 }, 64),
 ];

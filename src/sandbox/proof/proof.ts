@@ -13,10 +13,10 @@ import * as z from 'zod';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
 import { ownPidNamespace, type ProbeResult, runProbe } from './probe.ts';
-import { type Aims, notHeld, PROBE_IDS, type ProbeOutcomes } from './probes.ts';
+import { notHeld, PROBE_IDS, type ProbeOutcomes, type ProbeTargets } from './probes.ts';
 
 /** A sandbox to test: everything that defines it, and the start of the probe program in it. */
-interface Trial {
+interface ProofTrial {
   readonly launch: object;
   readonly start: () => ChildProcess;
 }
@@ -32,8 +32,8 @@ interface ProofRequest {
   /** The control groups in which it is tested; absent if there are none. */
   readonly groups?: object | undefined;
   /** A command's sandbox within an execute host's sandbox, and by itself. */
-  readonly within: Trial;
-  readonly without: Trial;
+  readonly within: ProofTrial;
+  readonly without: ProofTrial;
 }
 
 interface Proof {
@@ -74,8 +74,8 @@ async function tryBoth(request: ProofRequest, powers: Powers): Promise<Proof> {
   writeFileSync(canary, 'No sandbox sees this.\n', { mode: 0o600 });
   await using listener = await listenOnLoopback();
   const { port } = listener;
-  const aims: Aims = { canary, daemonPid: process.pid, pidNamespace: ownPidNamespace(), port, variables };
-  const run = ({ start }: Trial) => runProbe(start(), { aims, limits, powers });
+  const aims: ProbeTargets = { canary, daemonPid: process.pid, pidNamespace: ownPidNamespace(), port, variables };
+  const run = ({ start }: ProofTrial) => runProbe(start(), { aims, limits, powers });
   const [within, without] = await Promise.all([run(request.within), run(request.without)]);
   return { within, without };
 }

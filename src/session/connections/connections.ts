@@ -20,7 +20,7 @@ export interface PeerConnection extends Connection {
   slot?: Disposable;
 }
 
-interface Door {
+interface ListenerLimits {
   /** Connections with a verified token wait separately, so that a flood of others can't take their places. */
   readonly rooms: { readonly known: WaitingRoom; readonly unknown: WaitingRoom };
   readonly shares: ConnectionShares;
@@ -28,10 +28,10 @@ interface Door {
 
 export class Connections {
   readonly #all = new Set<PeerConnection>();
-  readonly #doors: Readonly<Record<Channel['kind'], Door>>;
+  readonly #doors: Readonly<Record<Channel['kind'], ListenerLimits>>;
 
   constructor(limits: Limits, powers: Powers) {
-    const doorOf = (max: number): Door => ({
+    const doorOf = (max: number): ListenerLimits => ({
       rooms: { known: new WaitingRoom(limits, powers), unknown: new WaitingRoom(limits, powers) },
       shares: new ConnectionShares(max, limits),
     });

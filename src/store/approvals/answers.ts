@@ -1,13 +1,13 @@
 /** Errors and answers made from stored approvals. Architecture invariant: pure. */
 import { RpcError, ToolError } from '../../errors.ts';
-import type { Answer, Approval } from './approval.ts';
-import type { Row } from './approval-table.ts';
+import type { Approval, PersonAnswer } from './approval.ts';
+import type { ApprovalRow } from './approval-table.ts';
 
 /** The author of decisions that no person made. */
 export const SYSTEM = 'ringfence';
 
 /** The error of answering an approval that no longer waits, or that never existed. */
-export function notAnswerable(approvalId: string, row: Row | undefined): RpcError {
+export function notAnswerable(approvalId: string, row: ApprovalRow | undefined): RpcError {
   const id = approvalId.slice(0, 64);
   if (!row) return new RpcError('INVALID_PARAMS', `there is no approval ${id}; approvals.list has those that wait`);
   const { state, settled } = row;
@@ -22,7 +22,7 @@ export function notAnswerable(approvalId: string, row: Row | undefined): RpcErro
 }
 
 /** The answer stored in a row; deny if there is none. */
-export function toAnswer({ approvalId, settled }: Row): Answer {
+export function toAnswer({ approvalId, settled }: ApprovalRow): PersonAnswer {
   const { decision = 'deny', by = SYSTEM, feedback } = settled ?? {};
   return {
     approvalId,
@@ -33,7 +33,7 @@ export function toAnswer({ approvalId, settled }: Row): Answer {
 }
 
 /** The error of a call that nobody answered in time. */
-export function unanswered({ approvalId, draft }: Row): ToolError {
+export function unanswered({ approvalId, draft }: ApprovalRow): ToolError {
   return new ToolError(
     'APPROVAL_TIMEOUT',
     `nobody answered within ${draft.timeoutMs} ms whether \`${draft.tool}\` may run, ${whyAsked(draft)}`,
@@ -51,7 +51,7 @@ const whyAsked = ({ rule, reason }: Pick<Approval, 'rule' | 'reason'>): string =
 /**
  * The error of a call that ends before anybody answered. The question stays: the same call made again takes the answer or waits further.
  */
-export function parked(waiting: Waiting, limitMs?: number): ToolError {
+export function parked(waiting: PendingApproval, limitMs?: number): ToolError {
   const { approvalId, tool, rule } = waiting;
   const after = limitMs === undefined ? '' : `, and its caller's ${limitMs} ms are over`;
   const message = `\`${tool}\` waits for a person's yes (approval ${approvalId})${after}, ${whyAsked(waiting)}`;
@@ -63,7 +63,7 @@ export function parked(waiting: Waiting, limitMs?: number): ToolError {
 }
 
 /** The error of a call whose caller does not wait for a person; the question stays as with `parked`. */
-export function required(waiting: Waiting): ToolError {
+export function required(waiting: PendingApproval): ToolError {
   const { approvalId, tool, rule } = waiting;
   const message = `\`${tool}\` needs a person's yes, and nobody is there to give it (approval ${approvalId}), ${whyAsked(waiting)}`;
   return new ToolError('APPROVAL_REQUIRED', message, {
@@ -73,7 +73,7 @@ export function required(waiting: Waiting): ToolError {
   });
 }
 
-type Waiting = Pick<Approval, 'approvalId' | 'tool' | 'rule' | 'reason'>;
+type PendingApproval = Pick<Approval, 'approvalId' | 'tool' | 'rule' | 'reason'>;
 
 const howToAnswer = (approvalId: string): string =>
   `\`ringfence approvals approve ${approvalId}\` (or deny), then make the very same call again: it takes the answer.`;

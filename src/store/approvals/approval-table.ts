@@ -3,7 +3,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ToolError } from '../../errors.ts';
 import { parseJson } from '../../text/json.ts';
 import { openDatabase } from '../database.ts';
-import type { Approval, ApprovalState, Draft, Facts, Settled } from './approval.ts';
+import type { Approval, ApprovalDraft, ApprovalEnd, ApprovalState, GrantFacts } from './approval.ts';
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS approvals (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, approval_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
@@ -16,21 +16,24 @@ CREATE INDEX IF NOT EXISTS approvals_session ON approvals (session_id, requested
 CREATE INDEX IF NOT EXISTS approvals_principal ON approvals (principal, requested_ms);`;
 
 /** The part of a draft that has no columns of its own. */
-type Body = Omit<Draft, 'bindingHash' | 'subjectHash' | 'callId' | 'sessionId' | 'principal' | 'workspace'>;
+type DraftBody = Omit<
+  ApprovalDraft,
+  'bindingHash' | 'subjectHash' | 'callId' | 'sessionId' | 'principal' | 'workspace'
+>;
 
-export interface Row {
+export interface ApprovalRow {
   readonly approvalId: string;
   readonly state: ApprovalState;
-  readonly draft: Draft;
+  readonly draft: ApprovalDraft;
   readonly requestedMs: number;
   readonly expiresMs: number;
-  readonly settled?: Settled;
+  readonly settled?: ApprovalEnd;
 }
 
-export interface Move {
+export interface StateTransition {
   readonly from: ApprovalState;
   readonly to: ApprovalState;
-  readonly settled?: Settled;
+  readonly settled?: ApprovalEnd;
   /** Requires that the approval expires later than this, in milliseconds since the epoch. */
   readonly aliveAtMs?: number;
   readonly expiresMs?: number;
@@ -73,19 +76,19 @@ export class ApprovalTable implements Disposable {
   }
 
   /** Stores a pending approval and returns its row. Throws STORE_FAILED; an approval that is not stored must not be shown. */
-  insert(approvalId: string, draft: Draft, requestedMs: number): Row {
+  insert(approvalId: string, draft: ApprovalDraft, requestedMs: number): ApprovalRow {
     const { bindingHash, subjectHash, callId, sessionId, principal, workspace, ...body } = draft;
     const expiresMs = requestedMs + draft.timeoutMs;
     const facts = [callId, sessionId, principal, workspace, bindingHash, subjectHash];
     this.#guard(() => {
-      this.#insert.run(approvalId, ...facts, requestedMs, expiresMs, JSON.stringify(body satisfies Body));
+      this.#insert.run(approvalId, ...facts, requestedMs, expiresMs, JSON.stringify(body satisfies DraftBody));
       this.#prune.run(this.#keptMax, requestedMs);
     });
     return { approvalId, state: 'pending', draft, requestedMs, expiresMs };
   }
 
   /** Moves an approval from one state to another; false if it was not in the first state. Throws STORE_FAILED. */
-  move(approvalId: string, { from, to, settled, aliveAtMs, expiresMs, bindingHash }: Move): boolean {
+  move(approvalId: string, { from, to, settled, aliveAtMs, expiresMs, bindingHash }: StateTransition): boolean {
     const values = {
       id: approvalId,
       from,
@@ -99,25 +102,25 @@ export class ApprovalTable implements Disposable {
   }
 
   /** Assigns an open approval to another call that asks the same; false if it is not open. Throws STORE_FAILED. */
-  attach(approvalId: string, { callId, sessionId }: Pick<Draft, 'callId' | 'sessionId'>): boolean {
+  attach(approvalId: string, { callId, sessionId }: Pick<ApprovalDraft, 'callId' | 'sessionId'>): boolean {
     return this.#guard(() => this.#attach.run(callId, sessionId, approvalId).changes === 1);
   }
 
-  get(approvalId: string): Row | undefined {
+  get(approvalId: string): ApprovalRow | undefined {
     const row = this.#get.get(approvalId);
     return row && toRow(row);
   }
 
   /** Pending approvals, oldest first. */
-  pending(): Row[] {
+  pending(): ApprovalRow[] {
     return this.#rows("WHERE state = 'pending' ORDER BY seq");
   }
 
   /** Open approvals that such a call may take over, answered ones first. */
   open(
-    { bindingHash, principal, workspace }: Pick<Draft, 'bindingHash' | 'principal' | 'workspace'>,
+    { bindingHash, principal, workspace }: Pick<ApprovalDraft, 'bindingHash' | 'principal' | 'workspace'>,
     nowMs: number,
-  ): Row[] {
+  ): ApprovalRow[] {
     return this.#rows(
       `WHERE state IN ('pending', 'approved') AND binding_hash = ? AND principal = ? AND workspace = ? AND expires_ms > ?
        ORDER BY state, seq`,
@@ -126,7 +129,7 @@ export class ApprovalTable implements Disposable {
   }
 
   /** Approvals of the same subject in the given state, newest first. */
-  ofSubject(state: ApprovalState, { subjectHash, principal, workspace }: Facts | Draft): Row[] {
+  ofSubject(state: ApprovalState, { subjectHash, principal, workspace }: GrantFacts | ApprovalDraft): ApprovalRow[] {
     return this.#rows(
       'WHERE subject_hash = ? AND state = ? AND principal = ? AND workspace = ? ORDER BY seq DESC LIMIT 16',
       ...[subjectHash, state, principal, workspace],
@@ -160,7 +163,7 @@ export class ApprovalTable implements Disposable {
     if (this.database.isOpen) this.database.close();
   }
 
-  #rows(where: string, ...values: (string | number)[]): Row[] {
+  #rows(where: string, ...values: (string | number)[]): ApprovalRow[] {
     return this.database
       .prepare(`SELECT * FROM approvals ${where}`)
       .all(...values)
@@ -176,10 +179,10 @@ export class ApprovalTable implements Disposable {
   }
 }
 
-function toRow(row: Record<string, unknown>): Row {
+function toRow(row: Record<string, unknown>): ApprovalRow {
   const text = (column: string) => row[column] as string;
-  const draft: Draft = {
-    ...(parseJson(text('body')) as Body),
+  const draft: ApprovalDraft = {
+    ...(parseJson(text('body')) as DraftBody),
     callId: text('call_id'),
     sessionId: text('session_id'),
     principal: text('principal'),
@@ -193,15 +196,15 @@ function toRow(row: Record<string, unknown>): Row {
     draft,
     requestedMs: row.requested_ms as number,
     expiresMs: row.expires_ms as number,
-    ...(row.settled !== null && { settled: parseJson(text('settled')) as Settled }),
+    ...(row.settled !== null && { settled: parseJson(text('settled')) as ApprovalEnd }),
   };
 }
 
 /** The public view of a row. */
-export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Row): Approval {
+export function toApproval({ approvalId, draft, requestedMs, expiresMs }: ApprovalRow): Approval {
   const { callId, sessionId, principal, workspace, tool, input, effects, impact, costUsd, diff, rule, reason } = draft;
   // Rows written by older versions have no `remember`.
-  const { remember = {} } = draft as Partial<Draft>;
+  const { remember = {} } = draft as Partial<ApprovalDraft>;
   return {
     approvalId,
     callId,
@@ -223,7 +226,7 @@ export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Row): 
 }
 
 /** The facts that remembered answers are matched against. */
-export function toFacts({ draft }: Pick<Row, 'draft'>): Facts {
+export function toFacts({ draft }: Pick<ApprovalRow, 'draft'>): GrantFacts {
   const { sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion } = draft;
   const { reach, programs, hasInlineCode, sessionName } = draft;
   return {

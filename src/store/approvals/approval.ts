@@ -51,7 +51,7 @@ export const REACHES = ['reads', 'modifies', 'runs', 'remote'] as const;
 export type Reach = (typeof REACHES)[number];
 
 /** The facts that remembered answers are matched against. */
-export interface Facts {
+export interface GrantFacts {
   readonly sessionId: string;
   /** Sessions with the same name share what is remembered for the session, even one after another. */
   readonly sessionName?: string;
@@ -76,7 +76,9 @@ export interface Facts {
   readonly policyVersion: string;
 }
 
-export interface Draft extends Omit<Approval, 'approvalId' | 'requestedAt' | 'expiresAt'>, Omit<Facts, 'level'> {
+export interface ApprovalDraft
+  extends Omit<Approval, 'approvalId' | 'requestedAt' | 'expiresAt'>,
+    Omit<GrantFacts, 'level'> {
   /** Hash of everything that must be unchanged when the call runs; see pipeline/binding.ts. */
   readonly bindingHash: string;
   readonly timeoutMs: number;
@@ -86,7 +88,7 @@ export interface Draft extends Omit<Approval, 'approvalId' | 'requestedAt' | 'ex
   readonly proposedRule?: string;
 }
 
-export interface Remember {
+export interface RememberScope {
   readonly scope: 'session' | 'always';
   /** `exact`: same tool and input; `tool`: same tool; `rule`: asked by the same rule. */
   readonly match: 'exact' | 'tool' | 'rule';
@@ -94,14 +96,14 @@ export interface Remember {
 }
 
 /** What an answer "for the session" covers; only the identical call if it is dangerous or runs programs. */
-export function rememberFor({ effects, impact, input, remember }: Approval): Remember {
+export function rememberFor({ effects, impact, input, remember }: Approval): RememberScope {
   const runs =
     effects.some((it) => it.kind === 'exec') || (typeof input === 'object' && input !== null && 'command' in input);
   return { scope: 'session', match: impact.level === 'high' || remember.tool === undefined || runs ? 'exact' : 'tool' };
 }
 
 /** What an answer for the whole tool covers, offered only for low impact; undefined if it is not offered. */
-export function rememberToolFor(approval: Approval): Remember | undefined {
+export function rememberToolFor(approval: Approval): RememberScope | undefined {
   const isOffered = approval.impact.level === 'low' && approval.remember.tool !== undefined;
   return isOffered && rememberFor(approval).match === 'exact' ? { scope: 'session', match: 'tool' } : undefined;
 }
@@ -109,13 +111,23 @@ export function rememberToolFor(approval: Approval): Remember | undefined {
 export interface Resolution {
   readonly decision: 'approve' | 'deny';
   readonly feedback?: string | undefined;
-  readonly remember?: Remember | undefined;
+  readonly remember?: RememberScope | undefined;
   /** The person or program that answered, for the record. */
   readonly by: string;
 }
 
+/** The result of an answer. */
+export interface AnswerResult {
+  readonly approval: Approval;
+  readonly grant?: Grant;
+  /** A policy rule that makes the answer permanent; the person may add it to their policy file. */
+  readonly proposedRule?: string;
+  /** Other approvals that the remembered answer settled. */
+  readonly alsoSettled: readonly string[];
+}
+
 /** How an approval ended. */
-export interface Settled {
+export interface ApprovalEnd {
   readonly decision: 'approve' | 'deny' | 'expired' | 'withdrawn';
   /** A person, `grant <id>` or `ringfence`. */
   readonly by: string;
@@ -125,7 +137,7 @@ export interface Settled {
 }
 
 /** A person's answer about a call. */
-export interface Answer {
+export interface PersonAnswer {
   readonly approvalId: string;
   readonly decision: 'approve' | 'deny';
   readonly by: string;
@@ -133,12 +145,12 @@ export interface Answer {
 }
 
 /** A remembered answer that applies to further calls. */
-export interface Grant extends Facts {
+export interface Grant extends GrantFacts {
   /** `g_` and twelve hex digits. */
   readonly grantId: string;
   readonly decision: 'approve' | 'deny';
-  readonly scope: Remember['scope'];
-  readonly match: Remember['match'];
+  readonly scope: RememberScope['scope'];
+  readonly match: RememberScope['match'];
   readonly feedback?: string;
   /** The approval that it was given for. */
   readonly approvalId: string;
@@ -151,8 +163,8 @@ export interface Grant extends Facts {
 export type ApprovalEvent =
   /** `attached`: a new call asks a question that is already stored. */
   | { readonly kind: 'requested' | 'attached'; readonly approval: Approval }
-  | { readonly kind: 'resolved'; readonly approval: Approval; readonly settled: Settled }
+  | { readonly kind: 'resolved'; readonly approval: Approval; readonly settled: ApprovalEnd }
   | { readonly kind: 'used'; readonly approval: Approval }
   | { readonly kind: 'granted'; readonly grant: Grant }
   | { readonly kind: 'revoked'; readonly grant: Grant; readonly by: string }
-  | { readonly kind: 'grant-used'; readonly grant: Grant; readonly callId: string; readonly facts: Facts };
+  | { readonly kind: 'grant-used'; readonly grant: Grant; readonly callId: string; readonly facts: GrantFacts };

@@ -6,8 +6,18 @@ import { RpcError, ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers, Timer } from '../../powers.ts';
 import { leavesQuestion, notAnswerable, SYSTEM, toAnswer, unanswered } from './answers.ts';
-import type { Answer, Approval, ApprovalEvent, Draft, Facts, Grant, Resolution, Settled } from './approval.ts';
-import { ApprovalTable, type Row, toApproval, toFacts } from './approval-table.ts';
+import type {
+  AnswerResult,
+  Approval,
+  ApprovalDraft,
+  ApprovalEnd,
+  ApprovalEvent,
+  Grant,
+  GrantFacts,
+  PersonAnswer,
+  Resolution,
+} from './approval.ts';
+import { type ApprovalRow, ApprovalTable, toApproval, toFacts } from './approval-table.ts';
 import { covers, Grants } from './grants.ts';
 import { assertMayAsk } from './prompt-limit.ts';
 
@@ -22,25 +32,15 @@ export interface ApprovalsOptions {
   onEvent(event: ApprovalEvent): void;
 }
 
-export interface Asking {
+export interface ApprovalRequestOptions {
   /** Aborted with a ToolError; some errors leave the question open (`leavesQuestion`), others withdraw it. */
   readonly signal: AbortSignal;
   /** Called when the question is stored, before anybody is notified. */
   onRequested?(approval: Approval): void;
 }
 
-/** The result of an answer. */
-export interface Resolved {
-  readonly approval: Approval;
-  readonly grant?: Grant;
-  /** A policy rule that makes the answer permanent; the person may add it to their policy file. */
-  readonly proposedRule?: string;
-  /** Other approvals that the remembered answer settled. */
-  readonly alsoSettled: readonly string[];
-}
-
-interface Waiter {
-  settle(answer: Answer): void;
+interface ApprovalWaiter {
+  settle(answer: PersonAnswer): void;
   fail(reason: Error): void;
 }
 
@@ -51,7 +51,7 @@ export class Approvals implements Disposable {
   readonly #table: ApprovalTable;
   readonly #grants: Grants;
   /** Calls that wait now, by approval. */
-  readonly #waiters = new Map<string, Waiter>();
+  readonly #waiters = new Map<string, ApprovalWaiter>();
   /** Approvals held by a live call from its question to its end; another call may attach to any other open approval. */
   readonly #held = new Set<string>();
   /** Expiry timers of pending approvals. */
@@ -85,7 +85,7 @@ export class Approvals implements Disposable {
    * Asks a person, or attaches to the same stored question, and waits for the answer. Throws RATE_LIMITED, STORE_FAILED, APPROVAL_TIMEOUT,
    * and the signal's reason. After an answer the caller must call `release` when the call is over.
    */
-  async request(draft: Draft, { signal, onRequested }: Asking): Promise<Answer> {
+  async request(draft: ApprovalDraft, { signal, onRequested }: ApprovalRequestOptions): Promise<PersonAnswer> {
     signal.throwIfAborted();
     const { row, isNew } = this.#stored(draft);
     const { approvalId } = row;
@@ -95,7 +95,7 @@ export class Approvals implements Disposable {
       this.#tell({ kind: 'attached', approval });
       return toAnswer(row);
     }
-    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+    const { promise, resolve, reject } = Promise.withResolvers<PersonAnswer>();
     const giveUp = () => {
       const reason = signal.reason as ToolError;
       this.#waiters.delete(approvalId);
@@ -128,7 +128,7 @@ export class Approvals implements Disposable {
    * Stores a person's answer. Throws RpcError INVALID_PARAMS for an approval that is unknown, answered or expired, and for an answer that
    * may not be remembered; STORE_FAILED.
    */
-  resolve(approvalId: string, resolution: Resolution): Resolved {
+  resolve(approvalId: string, resolution: Resolution): AnswerResult {
     const row = this.#answerable(approvalId);
     const grant = resolution.remember && this.#toGrant(row, resolution);
     if ((resolution.feedback?.length ?? 0) > FEEDBACK_CHARS_MAX)
@@ -154,14 +154,14 @@ export class Approvals implements Disposable {
   }
 
   /** The remembered answer for a call with decision `ask`, if there is one. */
-  remembered(facts: Facts, callId: string): Grant | undefined {
+  remembered(facts: GrantFacts, callId: string): Grant | undefined {
     const grant = this.#grants.covering(facts, this.#options.powers.now());
     if (grant) this.#tell({ kind: 'grant-used', grant, callId, facts });
     return grant;
   }
 
   /** A person's recent denial of the identical call, if there is one. */
-  deniedLately(facts: Facts): Answer | undefined {
+  deniedLately(facts: GrantFacts): PersonAnswer | undefined {
     const since = this.#options.powers.now() - this.#options.limits.approvalDeniedMs;
     const row = this.#table
       .ofSubject('denied', facts)
@@ -173,7 +173,7 @@ export class Approvals implements Disposable {
   }
 
   /** Whether an approval for such a call is stored and no live call holds it, so that asking needs no person. */
-  isAnswered(facts: Facts): boolean {
+  isAnswered(facts: GrantFacts): boolean {
     const now = this.#options.powers.now();
     return this.#table
       .ofSubject('approved', facts)
@@ -236,7 +236,7 @@ export class Approvals implements Disposable {
   }
 
   /** The same stored question if no call holds it, otherwise a new one. */
-  #stored(draft: Draft): { row: Row; isNew: boolean } {
+  #stored(draft: ApprovalDraft): { row: ApprovalRow; isNew: boolean } {
     const { powers, limits } = this.#options;
     const found = this.#table.open(draft, powers.now()).find(({ approvalId }) => !this.#held.has(approvalId));
     if (found && this.#table.attach(found.approvalId, draft)) {
@@ -249,7 +249,7 @@ export class Approvals implements Disposable {
     return { row, isNew: true };
   }
 
-  #answerable(approvalId: string): Row {
+  #answerable(approvalId: string): ApprovalRow {
     const row = this.#table.get(approvalId);
     if (row?.state === 'pending' && row.expiresMs <= this.#options.powers.now()) this.#expire(row);
     else if (row?.state === 'pending') return row;
@@ -260,7 +260,7 @@ export class Approvals implements Disposable {
     return notAnswerable(approvalId, this.#table.get(approvalId));
   }
 
-  #toGrant(row: Row, { decision, remember, feedback, by }: Resolution): Grant | undefined {
+  #toGrant(row: ApprovalRow, { decision, remember, feedback, by }: Resolution): Grant | undefined {
     if (!remember) return undefined;
     const { rememberMaxMs } = row.draft;
     const { scope, match, expiresMs = rememberMaxMs } = remember;
@@ -298,7 +298,7 @@ export class Approvals implements Disposable {
   }
 
   /** Whether a remembered answer settled the approval; if it can't be recorded, the question is left to the person. */
-  #settleOnRecord(row: Row, resolution: Resolution): boolean {
+  #settleOnRecord(row: ApprovalRow, resolution: Resolution): boolean {
     try {
       return this.#table.transaction(() => {
         const settled = this.#settle(row, resolution);
@@ -312,7 +312,7 @@ export class Approvals implements Disposable {
   }
 
   /** Applies an answer; false if the approval was no longer pending. An approval stays usable for as long as it could have been given. */
-  #settle({ approvalId, requestedMs, expiresMs }: Row, resolution: Resolution): boolean {
+  #settle({ approvalId, requestedMs, expiresMs }: ApprovalRow, resolution: Resolution): boolean {
     const approves = resolution.decision === 'approve';
     const now = this.#options.powers.now();
     return this.#table.move(approvalId, {
@@ -328,13 +328,13 @@ export class Approvals implements Disposable {
     decision,
     by,
     feedback,
-  }: Omit<Settled, 'at' | 'feedback'> & { feedback?: string | undefined }): Settled {
+  }: Omit<ApprovalEnd, 'at' | 'feedback'> & { feedback?: string | undefined }): ApprovalEnd {
     const at = new Date(this.#options.powers.now()).toISOString();
     return { decision, by, at, ...(feedback !== undefined && feedback !== '' && { feedback }) };
   }
 
   /** Notifies listeners and the waiting call. */
-  #announce(row: Row, settled: Settled): void {
+  #announce(row: ApprovalRow, settled: ApprovalEnd): void {
     const { approvalId } = row;
     this.#timers.get(approvalId)?.cancel();
     this.#timers.delete(approvalId);
@@ -344,7 +344,7 @@ export class Approvals implements Disposable {
     this.#tell({ kind: 'resolved', approval: toApproval(row), settled });
   }
 
-  #expireLater(row: Row): void {
+  #expireLater(row: ApprovalRow): void {
     const { powers } = this.#options;
     const delayMs = Math.max(0, row.expiresMs - powers.now());
     this.#timers.set(
@@ -353,12 +353,12 @@ export class Approvals implements Disposable {
     );
   }
 
-  #expire(row: Row): void {
+  #expire(row: ApprovalRow): void {
     this.#endQuietly(row, 'expired');
   }
 
   /** Ends an approval without an answer; store errors are logged, since no caller waits for it. */
-  #endQuietly(row: Row, to: 'expired' | 'withdrawn'): void {
+  #endQuietly(row: ApprovalRow, to: 'expired' | 'withdrawn'): void {
     const settled = this.#settledNow({ decision: to, by: SYSTEM });
     const { approvalId } = row;
     try {

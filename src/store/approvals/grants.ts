@@ -2,7 +2,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RpcError } from '../../errors.ts';
 import { parseJson } from '../../text/json.ts';
-import { type Facts, type Grant, IMPACTS, REACHES } from './approval.ts';
+import { type Grant, type GrantFacts, IMPACTS, REACHES } from './approval.ts';
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS grants (
   grant_id TEXT PRIMARY KEY, expires_ms INTEGER NOT NULL, body TEXT NOT NULL) STRICT`;
@@ -44,7 +44,7 @@ export class Grants {
   }
 
   /** The grant that applies to such a call; a denial wins over an approval. */
-  covering(facts: Facts, nowMs: number): Grant | undefined {
+  covering(facts: GrantFacts, nowMs: number): Grant | undefined {
     let found: Grant | undefined;
     for (const grant of this.#grants.values()) {
       if (grant.expiresAtMs <= nowMs || !covers(grant, facts)) continue;
@@ -81,7 +81,7 @@ export class Grants {
  * Whether `grant` applies to a call with such facts. An approval covers no more than the person saw: no higher impact, no new unknown
  * parts, no other policy, no further asking rules, no code in a command line.
  */
-export function covers(grant: Grant, facts: Facts): boolean {
+export function covers(grant: Grant, facts: GrantFacts): boolean {
   if (grant.principal !== facts.principal || grant.workspace !== facts.workspace) return false;
   if (grant.scope === 'session' && memoryOf(grant) !== memoryOf(facts)) return false;
   if (!matches(grant, facts)) return false;
@@ -98,14 +98,14 @@ export function covers(grant: Grant, facts: Facts): boolean {
 }
 
 /** Identifies the session for remembering: by its name if it has one, in a form that no id has. */
-const memoryOf = ({ sessionId, sessionName }: Facts): string =>
+const memoryOf = ({ sessionId, sessionName }: GrantFacts): string =>
   sessionName === undefined ? sessionId : `name ${sessionName}`;
 
 /** Whether a grant for commands covers a call: only the same programs, with no greater reach. An unknown reach counts as the greatest. */
-function reaches(grant: Grant, facts: Facts): boolean {
+function reaches(grant: Grant, facts: GrantFacts): boolean {
   if (facts.reach === undefined && facts.programs === undefined) return true;
   const known = new Set(grant.programs);
-  const furthest = (it: Facts) => (it.reach === undefined ? REACHES.length : REACHES.indexOf(it.reach));
+  const furthest = (it: GrantFacts) => (it.reach === undefined ? REACHES.length : REACHES.indexOf(it.reach));
   return (
     grant.reach !== undefined &&
     furthest(facts) <= furthest(grant) &&
@@ -113,7 +113,7 @@ function reaches(grant: Grant, facts: Facts): boolean {
   );
 }
 
-function matches(grant: Grant, facts: Facts): boolean {
+function matches(grant: Grant, facts: GrantFacts): boolean {
   switch (grant.match) {
     case 'exact':
       return grant.subjectHash === facts.subjectHash;

@@ -1,7 +1,7 @@
 /** Limits how many questions reach a person: somebody who is asked constantly approves everything. */
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
-import type { Draft } from './approval.ts';
+import type { ApprovalDraft } from './approval.ts';
 import type { ApprovalTable } from './approval-table.ts';
 
 const MINUTE_MS = 60_000;
@@ -9,7 +9,12 @@ const MINUTE_MS = 60_000;
 const FULL_RETRY_MS = 5_000;
 
 /** Throws RATE_LIMITED with `retryAfterMs` if too many questions are pending or were asked within a minute. */
-export function assertMayAsk(table: ApprovalTable, { sessionId, principal }: Draft, limits: Limits, now: number): void {
+export function assertMayAsk(
+  table: ApprovalTable,
+  { sessionId, principal }: ApprovalDraft,
+  limits: Limits,
+  now: number,
+): void {
   const { approvalsPendingMax, approvalsPendingAllMax, approvalsPerMinute, approvalsPerMinutePrincipal } = limits;
   const pending = table.pending();
   const mine = pending.filter(({ draft }) => draft.sessionId === sessionId).length;

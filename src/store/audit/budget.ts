@@ -13,7 +13,7 @@ import type { Powers } from '../../powers.ts';
 export type AuditLevel = 'whole' | 'merged' | 'full';
 
 /** Bytes written by a principal, reduced evenly over the period in which entries must be kept. */
-interface Written {
+interface WrittenBytes {
   bytes: number;
   atMs: number;
 }
@@ -32,7 +32,7 @@ export class AuditBudget {
   readonly #limits: BudgetLimits;
   readonly #powers: Powers;
   readonly #measure: () => number;
-  readonly #written = new Map<string, Written>();
+  readonly #written = new Map<string, WrittenBytes>();
   #logBytes: number;
   /** Bytes written since the last measurement. */
   #sinceBytes = 0;
@@ -96,7 +96,7 @@ export class AuditBudget {
     return auditMinAgeMs === 0 ? Number.POSITIVE_INFINITY : this.#share / auditMinAgeMs;
   }
 
-  #of(principal: string): Written {
+  #of(principal: string): WrittenBytes {
     const known = this.#written.get(principal);
     if (known) return known;
     // Principals beyond the bound, of which there are more than tokens, share one account.
@@ -106,7 +106,7 @@ export class AuditBudget {
     return written;
   }
 
-  #bytesOf(written: Written | undefined): number {
+  #bytesOf(written: WrittenBytes | undefined): number {
     if (!written) return 0;
     const passedMs = this.#powers.monotonicMs() - written.atMs;
     return passedMs <= 0 ? written.bytes : Math.max(0, written.bytes - passedMs * this.#forgivenPerMs);

@@ -62,16 +62,16 @@ const FIELDS = [
   ['detail', true],
   ['previousHash', false],
 ] as const;
-type Field = (typeof FIELDS)[number][0];
+type AuditField = (typeof FIELDS)[number][0];
 
 /** A row of the table `audit`; columns have the names of the entry's keys. */
-export type Row = Record<Field | 'hash', string | number | null>;
+export type AuditRow = Record<AuditField | 'hash', string | number | null>;
 
 /** Columns used by queries come first, so that a scan need not read the inputs. */
 export const COLUMNS = [
   ...(['seq', 'at', 'kind', 'sessionId', 'callId', 'tool', 'code', 'principal', 'decision', 'rule'] as const),
   ...(['durationMs', 'previousHash', 'hash', 'resources', 'effects', 'detail', 'input'] as const),
-] satisfies readonly (keyof Row)[];
+] satisfies readonly (keyof AuditRow)[];
 
 export const AUDIT_SCHEMA = `CREATE TABLE IF NOT EXISTS audit (
   seq INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, sessionId TEXT NOT NULL, callId TEXT, tool TEXT, code TEXT,
@@ -83,7 +83,7 @@ CREATE INDEX IF NOT EXISTS auditTool ON audit (tool);`;
 const PREFIXES = FIELDS.map(([field, isJson], at) => ({ field, isJson, prefix: `${at === 0 ? '{' : ','}"${field}":` }));
 
 /** The text of `row` that is hashed. */
-export function canonicalText(row: Row): string {
+export function canonicalText(row: AuditRow): string {
   let text = '';
   for (const { field, isJson, prefix } of PREFIXES) {
     const value = row[field];
@@ -92,16 +92,16 @@ export function canonicalText(row: Row): string {
   return `${text}}`;
 }
 
-export const hashOf = (row: Row): string => digest('sha256', canonicalText(row));
+export const hashOf = (row: AuditRow): string => digest('sha256', canonicalText(row));
 
 /** One line of a `jsonl` export. */
-export const toLine = (row: Row, isOpen: boolean): string =>
+export const toLine = (row: AuditRow, isOpen: boolean): string =>
   `${canonicalText(row).slice(0, -1)},"hash":${JSON.stringify(row.hash)}${isOpen ? ',"outcome":"unknown"' : ''}}`;
 
 /**
  * The row of an entry, escaped and bounded, with at most `charsMax` characters in each JSON field. The caller sets `seq` and the hashes.
  */
-export function toRow(entry: AuditEntry, at: string, limits: Limits, charsMax: number): Row {
+export function toRow(entry: AuditEntry, at: string, limits: Limits, charsMax: number): AuditRow {
   const { auditNameCharsMax } = limits;
   const bounds = { charsMax, depthMax: limits.auditDepthMax };
   const name = (it: string | undefined) => (it === undefined ? null : toVisible(it, auditNameCharsMax));
@@ -129,7 +129,7 @@ export function toRow(entry: AuditEntry, at: string, limits: Limits, charsMax: n
 }
 
 /** Whether every JSON column is valid JSON. Otherwise text could be moved between columns without changing the hashed text. */
-export function isWellFormed(row: Row): boolean {
+export function isWellFormed(row: AuditRow): boolean {
   try {
     for (const { field, isJson } of PREFIXES) if (isJson && row[field] !== null) JSON.parse(row[field] as string);
     return true;
@@ -138,7 +138,7 @@ export function isWellFormed(row: Row): boolean {
   }
 }
 
-export function toRecord(row: Row, isOpen: boolean): AuditRecord {
+export function toRecord(row: AuditRow, isOpen: boolean): AuditRecord {
   const record: Record<string, unknown> = {};
   for (const { field, isJson } of PREFIXES) {
     const value = row[field];
@@ -158,9 +158,9 @@ function parsed(json: string): unknown {
 }
 
 /** Restores the row of a record returned by `audit.query`. */
-export function fromRecord(record: AuditRecord): Row {
+export function fromRecord(record: AuditRecord): AuditRow {
   const given = record as unknown as Record<string, unknown>;
-  const row = { hash: record.hash } as Row;
+  const row = { hash: record.hash } as AuditRow;
   for (const { field, isJson } of PREFIXES) {
     const value = given[field];
     if (value === undefined) row[field] = null;

@@ -9,12 +9,12 @@ import { openDatabase } from '../database.ts';
 import { AuditBudget } from './budget.ts';
 import { type ChainPosition, createKey, readKey, type SigningKey } from './chain.ts';
 import { CHECKPOINT_SCHEMA, Checkpoints } from './checkpoints.ts';
-import { AUDIT_SCHEMA, type AuditEntry, COLUMNS, hashOf, type Row, toRecord, toRow } from './entry.ts';
+import { AUDIT_SCHEMA, type AuditEntry, type AuditRow, COLUMNS, hashOf, toRecord, toRow } from './entry.ts';
 import { type ExportFormat, toExportLine } from './export.ts';
 import { firstOf, lastOf, prepare, putAside } from './file.ts';
 import { AuditMeter } from './meter.ts';
-import { type AuditFilter, type AuditPage, type AuditPageRequest, AuditQueries, type Extent } from './query.ts';
-import { bytesOf, type Cut, dropOldest, shareToDrop } from './retention.ts';
+import { type AuditFilter, type AuditPage, type AuditPageRequest, AuditQueries, type SeqRange } from './query.ts';
+import { type AuditCut, bytesOf, dropOldest, shareToDrop } from './retention.ts';
 import { type LogDetail, readEnd, type Verification, verifyLog } from './verify.ts';
 
 export type { AuditEntry, AuditRecord } from './entry.ts';
@@ -56,7 +56,7 @@ export class AuditLog implements Disposable {
   readonly #budget: AuditBudget;
   #head: ChainPosition;
   #first: number;
-  #waiting: Row[] = [];
+  #waiting: AuditRow[] = [];
   #lost = 0;
   #writable = true;
   /** Whether the log was larger than allowed when last measured. */
@@ -247,7 +247,7 @@ export class AuditLog implements Disposable {
     if (this.#database.isOpen) this.#database.close();
   }
 
-  get #extent(): Extent {
+  get #extent(): SeqRange {
     return { first: this.#first, last: this.#head.seq, firstOfRun: this.#firstOfRun };
   }
 
@@ -278,7 +278,7 @@ export class AuditLog implements Disposable {
     this.#writeAfter(RETRY_EVERY_MS);
   }
 
-  #toRow(entry: AuditEntry): Row {
+  #toRow(entry: AuditEntry): AuditRow {
     const at = new Date(this.#powers.now()).toISOString();
     const { input, effects, detail, tool, callId, ...others } = entry;
     const redacted = {
@@ -348,7 +348,7 @@ export class AuditLog implements Disposable {
     this.#checkpoints.add(this.#key.sign({ ...this.#head, at: new Date(this.#powers.now()).toISOString() }));
   }
 
-  #recordCut(cut: Cut): void {
+  #recordCut(cut: AuditCut): void {
     this.#note({ dropped: cut });
     this.flush();
     this.#signHead();

@@ -21,7 +21,7 @@ interface Bucket {
   atMs: number;
 }
 
-interface Merged {
+interface CoalescedEntries {
   readonly entry: Pick<AuditEntry, 'kind' | 'sessionId' | 'principal'>;
   n: number;
   /** Counts by error code and by tool; both sets are bounded. */
@@ -46,7 +46,7 @@ export class AuditMeter implements Disposable {
   readonly #budget: AuditBudget;
   readonly #append: (entry: AuditEntry) => void;
   readonly #buckets = new Map<string, Bucket>();
-  #merged = new Map<string, Merged>();
+  #merged = new Map<string, CoalescedEntries>();
   #timer: Timer | undefined;
 
   constructor({ limits, powers, budget, append }: AuditMeterParts) {

@@ -4,7 +4,7 @@ import { RpcError, ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
 import { TimeSlices } from '../time-slices.ts';
-import type { AuditKind, AuditRecord, Row } from './entry.ts';
+import type { AuditKind, AuditRecord, AuditRow } from './entry.ts';
 import { toRecord } from './entry.ts';
 
 export interface AuditFilter {
@@ -41,7 +41,7 @@ export interface AuditPage {
 }
 
 /** The range of existing entries. */
-export interface Extent {
+export interface SeqRange {
   readonly first: number;
   readonly last: number;
   /** First seq of this run of the daemon; intents that were open before will never get an outcome. */
@@ -49,7 +49,7 @@ export interface Extent {
 }
 
 export interface FoundRow {
-  readonly row: Row;
+  readonly row: AuditRow;
   /** Whether the row is an intent whose outcome never came. */
   readonly isOpen: boolean;
 }
@@ -114,7 +114,7 @@ export class AuditQueries {
    * One page of entries. Rejects with RpcError INVALID_PARAMS for an invalid date or cursor, ToolError SHUTTING_DOWN if the log is closed
    * meanwhile.
    */
-  async page(request: AuditPageRequest, extent: Extent): Promise<AuditPage> {
+  async page(request: AuditPageRequest, extent: SeqRange): Promise<AuditPage> {
     const { auditQueryMax, auditQueryCharsMax } = this.#limits;
     const limit = Math.min(request.limit ?? 100, auditQueryMax);
     const entries: AuditRecord[] = [];
@@ -128,7 +128,7 @@ export class AuditQueries {
   }
 
   /** All entries in `extent` that match the filter, in its order. */
-  async *rows(filter: AuditFilter, { first, last, firstOfRun }: Extent): AsyncGenerator<FoundRow> {
+  async *rows(filter: AuditFilter, { first, last, firstOfRun }: SeqRange): AsyncGenerator<FoundRow> {
     const isNewestFirst = filter.order !== 'oldest';
     this.#assertOpen();
     const { statement, values } = this.#prepare(filter, isNewestFirst);
@@ -137,7 +137,7 @@ export class AuditQueries {
     while (low <= high) {
       const from = isNewestFirst ? Math.max(low, high - SLICE + 1) : low;
       const to = isNewestFirst ? high : Math.min(high, low + SLICE - 1);
-      const rows = statement.all(...values, from, to, ROWS) as unknown as Row[];
+      const rows = statement.all(...values, from, to, ROWS) as unknown as AuditRow[];
       const found = rows.map((row) => ({ row, isOpen: (row.seq as number) < firstOfRun && this.#isOpen(row) }));
       yield* found;
       const reached = rows.length < ROWS ? undefined : (rows.at(-1)?.seq as number);
@@ -152,7 +152,7 @@ export class AuditQueries {
     if (!this.#database.isOpen) throw new ToolError('SHUTTING_DOWN', 'the audit log was closed');
   }
 
-  #isOpen({ kind, sessionId, callId, seq }: Row): boolean {
+  #isOpen({ kind, sessionId, callId, seq }: AuditRow): boolean {
     return kind === 'intent' && this.#answered.get(sessionId, callId, seq) === undefined;
   }
 
@@ -176,7 +176,7 @@ export class AuditQueries {
   }
 }
 
-function startAt({ cursor, order }: AuditPageRequest, extent: Extent): Extent {
+function startAt({ cursor, order }: AuditPageRequest, extent: SeqRange): SeqRange {
   if (cursor === undefined) return extent;
   if (!/^\d{1,15}$/.test(cursor)) throw new RpcError('INVALID_PARAMS', 'the cursor is not one of ours');
   const seq = Number(cursor);

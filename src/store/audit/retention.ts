@@ -8,14 +8,14 @@ import type { Powers } from '../../powers.ts';
 import { TimeSlices } from '../time-slices.ts';
 import type { Checkpoints } from './checkpoints.ts';
 
-export interface Cut {
+export interface AuditCut {
   /** Seq of the last entry to be dropped. */
   readonly upTo: number;
   readonly hash: string;
   readonly because: 'age' | 'size';
 }
 
-export interface Retained {
+export interface RetentionParts {
   readonly database: DatabaseSync;
   readonly checkpoints: Checkpoints;
   readonly limits: Limits;
@@ -23,7 +23,7 @@ export interface Retained {
   /** Seq of the first and last entry. */
   readonly extent: () => { first: number; last: number };
   /** Stores the cut as a signed entry. Throws if that fails. */
-  readonly record: (cut: Cut) => void;
+  readonly record: (cut: AuditCut) => void;
 }
 
 /** Rows deleted in one transaction, about 5 ms. */
@@ -32,7 +32,7 @@ const STEP = 256;
 const SLACK = 0.1;
 
 /** Drops what the limits demand and returns the number of entries; stops early if the log is closed meanwhile. Throws SQLite errors. */
-export async function dropOldest(log: Retained): Promise<number> {
+export async function dropOldest(log: RetentionParts): Promise<number> {
   const { database, powers } = log;
   const { first } = log.extent();
   const cut = await findCut(log);
@@ -56,7 +56,7 @@ export async function dropOldest(log: Retained): Promise<number> {
   return cut.upTo - first + 1;
 }
 
-async function findCut(log: Retained): Promise<Cut | undefined> {
+async function findCut(log: RetentionParts): Promise<AuditCut | undefined> {
   const old = await findOld(log);
   const { first, last } = log.extent();
   if (!log.database.isOpen) return undefined;
@@ -82,18 +82,18 @@ export function bytesOf(database: DatabaseSync): number {
 }
 
 /** Share of the entries that must be dropped for the database to fit. */
-export function shareToDrop({ database, limits }: Pick<Retained, 'database' | 'limits'>): number {
+export function shareToDrop({ database, limits }: Pick<RetentionParts, 'database' | 'limits'>): number {
   const used = bytesOf(database);
   if (used <= limits.auditBytesMax) return 0;
   return Math.min(1, 1 - (limits.auditBytesMax / used) * (1 - SLACK));
 }
 
 /** The last checkpoint older than the allowed age. */
-async function findOld({ database, limits, powers }: Retained): Promise<Cut | undefined> {
+async function findOld({ database, limits, powers }: RetentionParts): Promise<AuditCut | undefined> {
   const before = new Date(powers.now() - limits.auditRetentionMs).toISOString();
   const slices = new TimeSlices(powers);
   const page = database.prepare('SELECT seq AS upTo, hash, at FROM checkpoints WHERE seq > ? ORDER BY seq LIMIT ?');
-  let found: Cut | undefined;
+  let found: AuditCut | undefined;
   while (database.isOpen) {
     const some = page.all(found?.upTo ?? 0, STEP) as unknown as { upTo: number; hash: string; at: string }[];
     for (const { upTo, hash, at } of some) {

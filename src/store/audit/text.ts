@@ -47,12 +47,12 @@ function measure(value: unknown, left: number, depth: number): number {
   return rest;
 }
 
-interface Budget {
+interface TextBudget {
   left: number;
 }
 
 /** A copy of what fits. One string gets at most half of what is left, so that values after a long one still have room. */
-function cut(value: unknown, budget: Budget, depth: number): unknown {
+function cut(value: unknown, budget: TextBudget, depth: number): unknown {
   if (typeof value === 'string') {
     const kept = cutText(value, Math.max(0, budget.left >> 1));
     budget.left -= kept.length + 2;
@@ -66,7 +66,7 @@ function cut(value: unknown, budget: Budget, depth: number): unknown {
   return Array.isArray(value) ? cutArray(value, budget, depth) : cutObject(value, budget, depth);
 }
 
-function cutArray(items: readonly unknown[], budget: Budget, depth: number): unknown[] {
+function cutArray(items: readonly unknown[], budget: TextBudget, depth: number): unknown[] {
   const kept: unknown[] = [];
   for (const item of items) {
     if (budget.left <= 0) {
@@ -78,7 +78,7 @@ function cutArray(items: readonly unknown[], budget: Budget, depth: number): unk
   return kept;
 }
 
-function cutObject(value: object, budget: Budget, depth: number): object {
+function cutObject(value: object, budget: TextBudget, depth: number): object {
   const kept: Record<string, unknown> = Object.create(null);
   const keys = Object.keys(value);
   for (const [at, key] of keys.entries()) {

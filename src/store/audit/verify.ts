@@ -4,7 +4,7 @@ import type { Powers } from '../../powers.ts';
 import { TimeSlices } from '../time-slices.ts';
 import { type ChainPosition, type Checkpoint, GENESIS, readKey, type SigningKey } from './chain.ts';
 import { linesOf, parseCheckpoint } from './checkpoints.ts';
-import { hashOf, isWellFormed, type Row } from './entry.ts';
+import { type AuditRow, hashOf, isWellFormed } from './entry.ts';
 
 /** Result of `audit.verify`. */
 export interface Verification {
@@ -20,7 +20,7 @@ export interface Verification {
   readonly reason?: string;
 }
 
-export interface Walk {
+export interface VerificationInput {
   readonly database: DatabaseSync;
   readonly keyPath: string;
   readonly checkpointsPath: string;
@@ -36,7 +36,7 @@ export interface Walk {
 /** Entries and table rows read at once; at their largest, 64 take 20 ms. */
 const PAGE = 64;
 
-class Broken extends Error {
+class ChainBroken extends Error {
   readonly seq: number | undefined;
   constructor(seq: number | undefined, reason: string) {
     super(reason);
@@ -45,27 +45,27 @@ class Broken extends Error {
 }
 
 /** Verifies the log. Findings are returned, never thrown. Holds one page of entries in memory. */
-export async function verifyLog(walk: Walk): Promise<Verification> {
+export async function verifyLog(walk: VerificationInput): Promise<Verification> {
   const verifier = new Verifier(walk);
   try {
     await verifier.run();
     return { ok: true, entries: verifier.entries, ...verifier.dropped };
   } catch (error) {
     const { message } = error as Error;
-    const seq = error instanceof Broken ? error.seq : verifier.next;
+    const seq = error instanceof ChainBroken ? error.seq : verifier.next;
     return {
       ok: false,
       entries: verifier.entries,
       ...verifier.dropped,
       ...(seq !== undefined && { firstBroken: seq }),
-      reason: error instanceof Broken ? message : `it can't be read: ${message}`,
+      reason: error instanceof ChainBroken ? message : `it can't be read: ${message}`,
     };
   }
 }
 
 class Verifier {
   entries = 0;
-  readonly #walk: Walk;
+  readonly #walk: VerificationInput;
   readonly #slices: TimeSlices;
   /** The last verified entry. */
   #at: ChainPosition | undefined;
@@ -79,7 +79,7 @@ class Verifier {
   /** Seq of the last checkpoint in the file without a row in the table; retention deletes rows from the oldest on. */
   #rowMissing: number | undefined;
 
-  constructor(walk: Walk) {
+  constructor(walk: VerificationInput) {
     this.#walk = walk;
     this.#slices = new TimeSlices(walk.powers);
   }
@@ -99,13 +99,13 @@ class Verifier {
   async run(): Promise<void> {
     const { keyPath, head, checkpointBytes } = this.#walk;
     const key = readKey(keyPath);
-    if (!key) throw new Broken(undefined, `the signing key is missing (${keyPath})`);
-    if (checkpointBytes === undefined) throw new Broken(undefined, 'the file of checkpoints is missing');
+    if (!key) throw new ChainBroken(undefined, `the signing key is missing (${keyPath})`);
+    if (checkpointBytes === undefined) throw new ChainBroken(undefined, 'the file of checkpoints is missing');
     // Everything that may grow meanwhile is read before the first await.
     const end = this.#checkEnd(key);
     const checkpoints = this.#checkpoints(key);
     let checkpoint = await nextOf(checkpoints);
-    if (!checkpoint) throw new Broken(undefined, 'the file of checkpoints is empty');
+    if (!checkpoint) throw new ChainBroken(undefined, 'the file of checkpoints is empty');
     for await (const row of this.#rows()) {
       if (!this.#at) {
         this.#at = this.#beginAt(row);
@@ -119,45 +119,46 @@ class Verifier {
       this.#at = { seq: 0, hash: GENESIS };
       checkpoint = await this.#pass(checkpoint, checkpoints);
     }
-    if (checkpoint) throw new Broken(this.next, `the log was signed up to entry ${checkpoint.seq} and ends before`);
+    if (checkpoint)
+      throw new ChainBroken(this.next, `the log was signed up to entry ${checkpoint.seq} and ends before`);
     if (this.#at.seq !== head.seq || this.#at.hash !== head.hash)
-      throw new Broken(this.next, `the log went up to entry ${head.seq} and ends before, or ends in another`);
+      throw new ChainBroken(this.next, `the log went up to entry ${head.seq} and ends before, or ends in another`);
     if (end) throw end;
     if (this.#began > this.#dropped)
-      throw new Broken(1, `entries up to ${this.#began} are missing, and no retention says that it dropped them`);
+      throw new ChainBroken(1, `entries up to ${this.#began} are missing, and no retention says that it dropped them`);
     // Names no entry, since the file's checkpoints prove the entries.
     if (this.#rowMissing !== undefined && this.#rowMissing >= this.#dropped)
-      throw new Broken(undefined, `the checkpoint of entry ${this.#rowMissing} is missing in the database`);
+      throw new ChainBroken(undefined, `the checkpoint of entry ${this.#rowMissing} is missing in the database`);
   }
 
   /** The position before the first existing entry. Retention dropped the entries before it, which a later entry must confirm. */
-  #beginAt({ seq, previousHash }: Row): ChainPosition {
+  #beginAt({ seq, previousHash }: AuditRow): ChainPosition {
     const at = { seq: (seq as number) - 1, hash: previousHash as string };
-    if (at.seq < 0) throw new Broken(at.seq + 1, 'entries are counted from 1');
-    if (at.seq === 0 && at.hash !== GENESIS) throw new Broken(1, 'the first entry follows something');
+    if (at.seq < 0) throw new ChainBroken(at.seq + 1, 'entries are counted from 1');
+    if (at.seq === 0 && at.hash !== GENESIS) throw new ChainBroken(1, 'the first entry follows something');
     this.#began = at.seq;
     return at;
   }
 
-  #checkRow(row: Row): void {
+  #checkRow(row: AuditRow): void {
     const at = this.#at as ChainPosition;
     const seq = row.seq as number;
-    if (seq !== at.seq + 1) throw new Broken(at.seq + 1, `entry ${at.seq + 1} is missing`);
-    if (row.previousHash !== at.hash) throw new Broken(seq, `entry ${seq} does not follow the one before it`);
-    if (hashOf(row) !== row.hash || !isWellFormed(row)) throw new Broken(seq, `entry ${seq} was changed`);
+    if (seq !== at.seq + 1) throw new ChainBroken(at.seq + 1, `entry ${at.seq + 1} is missing`);
+    if (row.previousHash !== at.hash) throw new ChainBroken(seq, `entry ${seq} does not follow the one before it`);
+    if (hashOf(row) !== row.hash || !isWellFormed(row)) throw new ChainBroken(seq, `entry ${seq} was changed`);
     this.#at = { seq, hash: row.hash as string };
     this.entries += 1;
     if (row.kind === 'policy') this.#heed(row);
   }
 
   /** Evaluates entries about the log itself. */
-  #heed({ seq, detail }: Row): void {
+  #heed({ seq, detail }: AuditRow): void {
     const said = JSON.parse((detail as string | null) ?? '{}') as LogDetail;
     const dropped = said.log?.dropped;
     if (dropped !== undefined) this.#dropped = Math.max(this.#dropped, dropped.upTo);
     if (dropped?.because === 'size') this.#droppedForSize = Math.max(this.#droppedForSize, dropped.upTo);
     if (said.log?.broken !== undefined)
-      throw new Broken(seq as number, `when the daemon started before entry ${seq}: ${said.log.broken}`);
+      throw new ChainBroken(seq as number, `when the daemon started before entry ${seq}: ${said.log.broken}`);
   }
 
   /** Compares `checkpoint` with the current position if it belongs there; returns the checkpoint to compare next. */
@@ -169,38 +170,38 @@ class Verifier {
     if (checkpoint?.seq !== seq) return checkpoint;
     if (checkpoint.hash !== hash) {
       const from = Math.max(this.#signed + 1, 1);
-      throw new Broken(from, `entries ${from} to ${seq} are not those that were signed at ${checkpoint.at}`);
+      throw new ChainBroken(from, `entries ${from} to ${seq} are not those that were signed at ${checkpoint.at}`);
     }
     this.#signed = seq;
     return nextOf(checkpoints);
   }
 
   /** The problem with the end of the log, reported only if no earlier one is found. */
-  #checkEnd(key: SigningKey): Broken | undefined {
+  #checkEnd(key: SigningKey): ChainBroken | undefined {
     const { head } = this.#walk;
     const end = this.#readEnd();
-    if (end instanceof Broken) return end;
+    if (end instanceof ChainBroken) return end;
     if (end && (end.last ?? 0) > head.seq)
-      return new Broken(head.seq + 1, `entry ${head.seq + 1} was not written by the daemon`);
+      return new ChainBroken(head.seq + 1, `entry ${head.seq + 1} was not written by the daemon`);
     if (head.seq === 0) return undefined;
     if (end?.seq !== head.seq || end.hash !== head.hash || !key.isSealed(head, end.seal))
-      return new Broken(head.seq, 'the seal of the end of the log is missing or not ours');
+      return new ChainBroken(head.seq, 'the seal of the end of the log is missing or not ours');
     return undefined;
   }
 
-  #readEnd(): ReturnType<typeof readEnd> | Broken {
+  #readEnd(): ReturnType<typeof readEnd> | ChainBroken {
     try {
       return readEnd(this.#walk.database);
     } catch (error) {
-      return new Broken(undefined, `the end of the log can't be read: ${(error as Error).message}`);
+      return new ChainBroken(undefined, `the end of the log can't be read: ${(error as Error).message}`);
     }
   }
 
-  async *#rows(): AsyncGenerator<Row> {
+  async *#rows(): AsyncGenerator<AuditRow> {
     const { database, head } = this.#walk;
     const page = database.prepare('SELECT * FROM audit WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?');
     for (let after = Number.MIN_SAFE_INTEGER; ; ) {
-      const rows = page.all(after, head.seq, PAGE) as unknown as Row[];
+      const rows = page.all(after, head.seq, PAGE) as unknown as AuditRow[];
       yield* rows;
       if (rows.length < PAGE) return;
       after = rows.at(-1)?.seq as number;
@@ -220,9 +221,9 @@ class Verifier {
     for await (const { line } of linesOf(checkpointsPath, checkpointBytes ?? 0)) {
       const checkpoint = parseCheckpoint(line);
       if (!checkpoint || !key.isSigned(checkpoint))
-        throw new Broken(this.#signed + 1, `a checkpoint was not signed with our key: ${line.slice(0, 80)}`);
+        throw new ChainBroken(this.#signed + 1, `a checkpoint was not signed with our key: ${line.slice(0, 80)}`);
       if (checkpoint.seq <= before)
-        throw new Broken(
+        throw new ChainBroken(
           checkpoint.seq + 1,
           `the log was once signed up to entry ${before} and then from ${checkpoint.seq}`,
         );
@@ -230,7 +231,10 @@ class Verifier {
       if (inTable?.seq === checkpoint.seq) {
         const { hash, at, signature } = checkpoint;
         if (inTable.hash !== hash || inTable.at !== at || inTable.signature !== signature)
-          throw new Broken(this.#signed + 1, `the checkpoint of entry ${checkpoint.seq} was changed in the database`);
+          throw new ChainBroken(
+            this.#signed + 1,
+            `the checkpoint of entry ${checkpoint.seq} was changed in the database`,
+          );
         inTable = table.next().value;
       } else this.#rowMissing = checkpoint.seq;
       before = checkpoint.seq;
@@ -238,7 +242,10 @@ class Verifier {
       await this.#slices.pause();
     }
     if (inTable)
-      throw new Broken(this.#signed + 1, `the checkpoint of entry ${inTable.seq} is missing in ${checkpointsPath}`);
+      throw new ChainBroken(
+        this.#signed + 1,
+        `the checkpoint of entry ${inTable.seq} is missing in ${checkpointsPath}`,
+      );
   }
 }
 

@@ -27,7 +27,7 @@ const input = z.strictObject({
     .describe('JSON Schema 2020-12 that the data must fit; $ref only within it, format is not checked.'),
 });
 
-type Failure = z.output<typeof failure>;
+type ValidationFailure = z.output<typeof failure>;
 const failure = z.strictObject({
   path: z.string().describe('JSON Pointer to the value; empty for the whole.'),
   message: z.string(),
@@ -76,7 +76,7 @@ export default defineTool({
     const [parsers, ajv] = await Promise.all([loadParsers(), schema && import('ajv/dist/2020.js')]);
     const errors = bounded(ctx, () => {
       const read = readData(text, format ?? formatOf(path), parsers);
-      if (read.problems.length > 0) return read.problems.map((it): Failure => ({ path: '', ...it }));
+      if (read.problems.length > 0) return read.problems.map((it): ValidationFailure => ({ path: '', ...it }));
       return ajv && schema ? misfits(read, schema, ajv.Ajv2020) : [];
     });
     return {
@@ -123,7 +123,7 @@ function misfits(
   { value, spotOf }: DataText,
   schema: Record<string, unknown>,
   Ajv: typeof import('ajv/dist/2020.js').Ajv2020,
-): Failure[] {
+): ValidationFailure[] {
   if (JSON.stringify(schema).length > SCHEMA_CHARS_MAX)
     throw new ToolError('INPUT_INVALID', `schema is longer than ${SCHEMA_CHARS_MAX} characters`);
   const validate = compile(schema, Ajv);

@@ -1,5 +1,5 @@
 /** Finds the lines of a text that are most like a search text that was not found; looks at each character once. */
-export interface Nearest {
+export interface ClosestLines {
   /** Counted from 1. */
   readonly startLine: number;
   readonly endLine: number;
@@ -22,7 +22,7 @@ const PERCENT_MIN = 40;
 const SLOTS = 4096;
 
 /** Finds the nearest lines; both texts use `\n`. Undefined if nothing is similar enough. */
-export function nearestTo(search: string, text: string): Nearest | undefined {
+export function nearestTo(search: string, text: string): ClosestLines | undefined {
   const wanted = search.replace(/^\n+/, '').replace(/\n$/, '').split('\n', SEARCH_LINES_MAX);
   const lengths = wanted.map((it) => it.trim().length);
   const telling = lengths.indexOf(Math.max(...lengths));

@@ -1,7 +1,7 @@
 /** Finds and replaces in a whole text: plain text or a regular expression, any case, whole words. */
 import { ToolError } from '../../errors.ts';
 
-export interface Replacing {
+export interface Replacement {
   readonly find: string;
   readonly replace: string;
   readonly caseSensitive: boolean;
@@ -36,7 +36,7 @@ export function compileReplacing({
   caseSensitive,
   wholeWord,
   regex,
-}: Replacing): (text: string) => Range[] {
+}: Replacement): (text: string) => Range[] {
   const plain = find.replaceAll('\r\n', '\n');
   const source = regex ? find : plain.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&');
   const whole = wholeWord ? `(?<!${WORD})(?:${source})(?!${WORD})` : source;

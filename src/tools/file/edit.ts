@@ -217,12 +217,12 @@ function applyTo(
   }
 }
 
-interface Where {
+interface EditPosition {
   readonly path: string;
   readonly number: number;
 }
 
-function notThere(document: Document, search: string, { path, number }: Where): ToolError {
+function notThere(document: Document, search: string, { path, number }: EditPosition): ToolError {
   const nearest = nearestTo(search.replaceAll('\r\n', '\n'), document.flat);
   const what = `search of operation ${number} is not in \`${path}\``;
   if (!nearest) {
@@ -238,7 +238,7 @@ function notThere(document: Document, search: string, { path, number }: Where): 
   });
 }
 
-function severalTimes({ matches, lines }: SearchError, { path, number }: Where): ToolError {
+function severalTimes({ matches, lines }: SearchError, { path, number }: EditPosition): ToolError {
   const told = `${lines.join(', ')}${matches > lines.length ? ' …' : ''}`;
   return new ToolError(
     'CONFLICT',

@@ -61,7 +61,7 @@ export default defineTool({
   },
 });
 
-interface Found {
+interface CollectedPaths {
   readonly paths: string[];
   readonly truncated: boolean;
 }
@@ -70,7 +70,7 @@ async function collect(
   search: CheckedSearch,
   scope: { include?: string; exclude: readonly string[] },
   { limits }: ToolContext,
-): Promise<Found> {
+): Promise<CollectedPaths> {
   const paths: string[] = [];
   let truncated = false;
   await search.files(scope, (path) => {
@@ -86,7 +86,7 @@ async function withDirectories(
   search: CheckedSearch,
   { pattern, ignore, path }: { pattern: string; ignore: readonly string[]; path: string },
   ctx: ToolContext,
-): Promise<Found> {
+): Promise<CollectedPaths> {
   const wanted = parseSearchGlob(pattern);
   const base = normal(path);
   const fromBase = (it: string) => (base === '' ? it : it.slice(base.length + 1));

@@ -39,7 +39,7 @@ const entry = z.strictObject({
   mode: z.string().optional().describe('Permission bits, octal.'),
   modifiedAt: z.string().optional().describe('ISO 8601.'),
 });
-type Entry = z.output<typeof entry>;
+type ListedEntry = z.output<typeof entry>;
 
 export default defineTool({
   name: 'file_list',
@@ -84,7 +84,7 @@ export default defineTool({
     }
     const glob = pattern === undefined ? undefined : parseGlob(pattern);
     const base = normal(path);
-    const walk = new Walk(ctx, sizes, (name, fromBase) => {
+    const walk = new DirectoryWalk(ctx, sizes, (name, fromBase) => {
       if (name.startsWith('.') && !includeHidden) return 'skip';
       return glob === undefined || matchGlob(glob, name, fromBase) ? 'take' : 'pass';
     });
@@ -106,18 +106,18 @@ export default defineTool({
   },
 });
 
-type Wanted = (name: string, fromBase: string) => 'take' | 'pass' | 'skip';
+type EntryFilter = (name: string, fromBase: string) => 'take' | 'pass' | 'skip';
 
 /** Walks depth first in the order of names, so that a bound always cuts off the same entries. */
-class Walk {
-  readonly entries: Entry[] = [];
+class DirectoryWalk {
+  readonly entries: ListedEntry[] = [];
   truncated = false;
   readonly #ctx: ToolContext;
   readonly #sizes: boolean;
-  readonly #wanted: Wanted;
+  readonly #wanted: EntryFilter;
   #scanned = 0;
 
-  constructor(ctx: ToolContext, sizes: boolean, wanted: Wanted) {
+  constructor(ctx: ToolContext, sizes: boolean, wanted: EntryFilter) {
     this.#ctx = ctx;
     this.#sizes = sizes;
     this.#wanted = wanted;
@@ -143,7 +143,7 @@ class Walk {
     }
   }
 
-  #take(directory: CheckedDirectory, name: string, entry: Entry): void {
+  #take(directory: CheckedDirectory, name: string, entry: ListedEntry): void {
     const stat = this.#sizes ? statOf(directory, name) : {};
     if (stat) this.entries.push({ ...entry, ...stat });
   }

@@ -106,14 +106,14 @@ export default defineTool({
   },
 });
 
-interface Found extends FileUpdate {
+interface ReplacedFile extends FileUpdate {
   readonly before: Buffer;
   readonly content: Buffer;
   readonly replacements: number;
 }
 
 interface FoundAll {
-  readonly files: Found[];
+  readonly files: ReplacedFile[];
   readonly filesSearched: number;
   readonly skipped: { path: string; code: Code }[];
 }
@@ -121,7 +121,7 @@ interface FoundAll {
 async function findAll(wanted: Input, ctx: ToolContext): Promise<FoundAll> {
   const { pattern, include, exclude, path, maxFiles } = wanted;
   const find = compileReplacing(wanted);
-  const files: Found[] = [];
+  const files: ReplacedFile[] = [];
   const skipped: FoundAll['skipped'] = [];
   let filesSearched = 0;
   let bytes = 0;
@@ -166,14 +166,18 @@ function readText(path: string, declared: string, ctx: ToolContext): TextFile | 
   }
 }
 
-interface Changing {
+interface ReplaceContext {
   readonly find: ReturnType<typeof compileReplacing>;
   /** Whether the caller gave a regular expression, which may run for ever over a text. */
   readonly isExpression: boolean;
   readonly ctx: ToolContext;
 }
 
-function change(path: string, { before, text }: TextFile, { find, isExpression, ctx }: Changing): Found | undefined {
+function change(
+  path: string,
+  { before, text }: TextFile,
+  { find, isExpression, ctx }: ReplaceContext,
+): ReplacedFile | undefined {
   const document = new Document(text, ctx.limits.fileBytesMax);
   const ranges = isExpression ? bounded(path, ctx, () => find(document.flat)) : find(document.flat);
   if (ranges.length === 0) return undefined;
@@ -183,7 +187,7 @@ function change(path: string, { before, text }: TextFile, { find, isExpression, 
 }
 
 async function withDiffs(
-  files: readonly Found[],
+  files: readonly ReplacedFile[],
   ctx: ToolContext,
 ): Promise<{ path: string; replacements: number; diff?: string }[]> {
   const told = [];

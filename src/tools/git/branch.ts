@@ -78,13 +78,13 @@ export default defineTool({
   },
 });
 
-interface Changing {
+interface BranchContext {
   readonly name: string;
   readonly git: Git;
   readonly ctx: ToolContext;
 }
 
-async function change(action: 'create' | 'switch' | 'delete', { name, git, ctx }: Changing): Promise<void> {
+async function change(action: 'create' | 'switch' | 'delete', { name, git, ctx }: BranchContext): Promise<void> {
   if (git.repository.includes)
     throw new ToolError('UNSUPPORTED', 'the config of this repository includes files that could change meanwhile', {
       suggestion: 'Use git by terminal_execute.',

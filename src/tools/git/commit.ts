@@ -249,7 +249,7 @@ async function assertUnfiltered(git: Git, { changed, untracked }: ParsedStatus):
   }
 }
 
-interface Committing {
+interface CommitOptions {
   readonly message: string;
   readonly env: Readonly<Record<string, string>>;
   /** Empty for all that is staged. */
@@ -258,7 +258,7 @@ interface Committing {
   readonly mayWhole?: boolean;
 }
 
-async function commit(git: Git, { message, env, paths, mayWhole = false }: Committing): Promise<void> {
+async function commit(git: Git, { message, env, paths, mayWhole = false }: CommitOptions): Promise<void> {
   const only = paths.length > 0 ? ['--only', '--', ...paths] : [];
   const options = ['--quiet', '--file=-', '--no-verify', '--no-gpg-sign', '--cleanup=whitespace', '--no-edit'];
   const { exitCode, stderr, stdout } = await git.try(['commit', ...options, ...only], { stdin: message, env });

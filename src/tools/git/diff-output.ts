@@ -23,7 +23,7 @@ export interface ParsedDiff {
 
 /** Parses the lists and the patch; skips records that are cut. `from` is the offset of the first list. */
 export function parseDiff(output: Buffer, from = 0): ParsedDiff {
-  const fields = new Fields(output, from);
+  const fields = new RawDiffFields(output, from);
   const names = new Set<string>();
   const files: FileStat[] = [];
   let combined = false;
@@ -49,7 +49,7 @@ export function parseDiff(output: Buffer, from = 0): ParsedDiff {
   return { files, names: [...names], patch: fields.nextIs('\0') ? fields.rest(1) : Buffer.alloc(0), combined };
 }
 
-class Fields {
+class RawDiffFields {
   readonly #bytes: Buffer;
   #at: number;
 

@@ -62,7 +62,7 @@ export default defineTool({
       .filter((it) => it !== '' && it !== '.')
       .join('/');
     const paths: string[] = [];
-    const root = new Directory();
+    const root = new DirectoryNode();
     let isFull = false;
     await search.files({ exclude }, (it) => {
       isFull = paths.length >= ctx.limits.searchPathsMax;
@@ -76,14 +76,14 @@ export default defineTool({
       if (at % FILES_PER_BREATH === 0) await ctx.breathe();
       totalSize += search.stat(it)?.size ?? 0;
     }
-    const drawing = new Drawing(maxDepth, ctx.limits.treeLinesMax);
+    const drawing = new TreeDrawing(maxDepth, ctx.limits.treeLinesMax);
     const tree = drawing.draw(`${base === '' ? '.' : base}/`, root);
     return { tree, files: root.files, directories: root.descendants, totalSize, truncated: isFull || drawing.cut };
   },
 });
 
-class Directory {
-  readonly directories = new Map<string, Directory>();
+class DirectoryNode {
+  readonly directories = new Map<string, DirectoryNode>();
   readonly names: string[] = [];
   /** Files in this directory and below. */
   files = 0;
@@ -99,7 +99,7 @@ class Directory {
     }
     const name = path.slice(0, slash);
     const known = this.directories.get(name);
-    const child = known ?? new Directory();
+    const child = known ?? new DirectoryNode();
     this.directories.set(name, child);
     const made = child.add(path.slice(slash + 1)) + (known ? 0 : 1);
     this.descendants += made;
@@ -107,7 +107,7 @@ class Directory {
   }
 }
 
-class Drawing {
+class TreeDrawing {
   cut = false;
   readonly #maxDepth: number;
   readonly #linesMax: number;
@@ -118,13 +118,13 @@ class Drawing {
     this.#linesMax = linesMax;
   }
 
-  draw(name: string, root: Directory): string {
+  draw(name: string, root: DirectoryNode): string {
     this.#lines.push(`${name} (${counted(root.files)})`);
     this.#below(root, '', 1);
     return `${this.#lines.join('\n')}\n`;
   }
 
-  #below(directory: Directory, indent: string, depth: number): void {
+  #below(directory: DirectoryNode, indent: string, depth: number): void {
     if (depth > this.#maxDepth) {
       this.cut = true;
       return;
@@ -132,8 +132,8 @@ class Drawing {
     const directories = [...directory.directories].sort(([a], [b]) => (a < b ? -1 : 1));
     const names = directory.names.sort().slice(0, FILES_SHOWN);
     const left = directory.names.length - names.length;
-    const entries: [text: string, child?: Directory][] = [
-      ...directories.map(([name, it]): [string, Directory] => [`${shown(name)}/ (${counted(it.files)})`, it]),
+    const entries: [text: string, child?: DirectoryNode][] = [
+      ...directories.map(([name, it]): [string, DirectoryNode] => [`${shown(name)}/ (${counted(it.files)})`, it]),
       ...names.map((name): [string] => [shown(name)]),
       ...(left > 0 ? [[`… ${left} more`] as [string]] : []),
     ];

@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Decision } from '../../../src/call.ts';
-import { couldAllow, type Decided, decide, decideTool } from '../../../src/policy/decide.ts';
+import { couldAllow, decide, decideTool, type PolicyDecision } from '../../../src/policy/decide.ts';
 import { compileMatch, isAllowable, LIKELY, MAYBE, mentionsOf, partsOf, YES } from '../../../src/policy/match.ts';
-import type { Question } from '../../../src/policy/question.ts';
+import type { PolicyQuestion } from '../../../src/policy/question.ts';
 import type { MatchSpec, Policy, Rule } from '../../../src/policy/schema.ts';
 import { effectOf, lineOf, policyOf, questionOf, ruleOf, simpleOf } from '../../support/policy.ts';
 
 const STRICTNESS: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 };
 const DECISIONS: Decision[] = ['allow', 'ask', 'deny'];
-const ids = ({ rules }: Decided) => rules.map((it) => it.id);
+const ids = ({ rules }: PolicyDecision) => rules.map((it) => it.id);
 
 describe('one part', () => {
   const read = effectOf('read', 'docs/a');
@@ -136,7 +136,7 @@ describe('what is unknown', () => {
     ruleOf('allow', it),
   );
 
-  test.each<[string, Question]>([
+  test.each<[string, PolicyQuestion]>([
     ['of a line', lineOf(['ls'], { unknown: ['syntax'] })],
     ['of a command', lineOf([simpleOf('x=1 ls', { unknown: 'an assignment' })])],
     ['in command position', lineOf(['$x'])],
@@ -214,7 +214,8 @@ describe('paths among the words', () => {
 });
 
 describe('rules that are found by one thing and hold by another', () => {
-  const decision = (match: MatchSpec, asked: Question) => decide(policyOf([ruleOf('deny', match)]), asked).decision;
+  const decision = (match: MatchSpec, asked: PolicyQuestion) =>
+    decide(policyOf([ruleOf('deny', match)]), asked).decision;
 
   test('a program that resolves to another name is refused by the name as written', () => {
     const line = lineOf([simpleOf('/bin/python x', { program: 'python3.11' })]);
@@ -348,7 +349,7 @@ const target = fc.constantFrom(
   'q/x/r/y',
 );
 const simple = fc.constantFrom('git push', 'git $x', 'ls', 'cat a/b', '$x', 'git log');
-const question: fc.Arbitrary<Question> = fc.oneof(
+const question: fc.Arbitrary<PolicyQuestion> = fc.oneof(
   fc.record({ kind: fc.constantFrom('read', 'write', 'delete'), target }).map((it) => effectOf(it.kind, it.target)),
   fc.constantFrom(questionOf(), effectOf('connect', 'a.org:1'), effectOf('exec', 'x')),
   fc
@@ -364,7 +365,7 @@ const question: fc.Arbitrary<Question> = fc.oneof(
 );
 
 /** Decides without an index: asks all rules about all parts. */
-function naively(policy: Policy, asked: Question): Decision {
+function naively(policy: Policy, asked: PolicyQuestion): Decision {
   const strictest = (said: readonly Decision[]) => said.reduce((a, b) => (STRICTNESS[b] > STRICTNESS[a] ? b : a));
   const ofPart = (layer: Policy) => (part: ReturnType<typeof partsOf>[number]) => {
     const levels = layer.rules.map((it) => ({ of: it.decision, level: compileMatch(it.match).test(part) }));

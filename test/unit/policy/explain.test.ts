@@ -4,16 +4,16 @@ import { parse } from 'yaml';
 import type { Effect } from '../../../src/call.ts';
 import { decide } from '../../../src/policy/decide.ts';
 import { proposeRule, toDecision } from '../../../src/policy/explain.ts';
-import type { Question } from '../../../src/policy/question.ts';
+import type { PolicyQuestion } from '../../../src/policy/question.ts';
 import { type Policy, policyFile, type Rule } from '../../../src/policy/schema.ts';
 import { effectOf, lineOf, policyOf, questionOf, ruleOf, simpleOf } from '../../support/policy.ts';
 
-const explained = (policy: Policy, question: Question) => toDecision(decide(policy, question), policy, question);
+const explained = (policy: Policy, question: PolicyQuestion) => toDecision(decide(policy, question), policy, question);
 /** The rules of a proposal, parsed like those of a policy file. */
 const rulesIn = (yaml: string): Rule[] =>
   (policyFile.parse({ rules: parse(yaml) }).rules ?? []).map((it) => ({ ...it, source: 'x' }) as Rule);
 const nothing = { read_only: 'deny', write: 'deny', execute: 'deny', external_api: 'deny' } as const;
-const isAllowedBy = (rules: Rule[], question: Question) =>
+const isAllowedBy = (rules: Rule[], question: PolicyQuestion) =>
   decide(policyOf(rules, { tiers: nothing }), question).decision === 'allow';
 
 describe('a decision as it is told', () => {
@@ -88,7 +88,7 @@ describe('a proposed rule', () => {
     expect(rulesIn(text)).toHaveLength(1);
   });
 
-  test.each<[string, Question, Question[]]>([
+  test.each<[string, PolicyQuestion, PolicyQuestion[]]>([
     ['a command line', lineOf(['git push']), [lineOf(['git push -f']), lineOf(['git']), lineOf(['git push', 'ls'])]],
     [
       'several commands',
@@ -118,7 +118,7 @@ describe('a proposed rule', () => {
     expect(neighbours.filter((it) => isAllowedBy(rules, it))).toEqual([]);
   });
 
-  test.each<[string, Question, RegExp]>([
+  test.each<[string, PolicyQuestion, RegExp]>([
     ['of which more is unknown', lineOf(['ls'], { unknown: ['eval\nruns\u202e'] }), /^# no rule .*: eval runs $/],
     [
       'with a command of which more is unknown',
@@ -145,7 +145,7 @@ describe('a proposed rule', () => {
   });
 
   test('has another id for another call, the same for the same', () => {
-    const id = (question: Question) => rulesIn(proposeRule(question))[0]?.id;
+    const id = (question: PolicyQuestion) => rulesIn(proposeRule(question))[0]?.id;
     expect(id(lineOf(['git push']))).toBe(id(lineOf(['git push'])));
     expect(id(lineOf(['git push a']))).not.toBe(id(lineOf(['git push b'])));
   });
@@ -198,7 +198,7 @@ describe('a proposed rule', () => {
 
   test('covers its path whatever the name is, and no other', () => {
     const name = word.filter((it) => !['.', '..'].includes(it) && !it.includes('/'));
-    const toQuestion = (target: string): Question =>
+    const toQuestion = (target: string): PolicyQuestion =>
       questionOf({ effects: [{ kind: 'write', target } satisfies Effect] });
     fc.assert(
       fc.property(name, name, name, (a, b, c) => {

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { withoutIgnoreCase } from '../../../src/policy/ignore-case.ts';
 import { compileMatch, toPart, YES } from '../../../src/policy/match.ts';
-import type { Question } from '../../../src/policy/question.ts';
+import type { PolicyQuestion } from '../../../src/policy/question.ts';
 import { policyFile, type WrittenMatch } from '../../../src/policy/schema.ts';
 
-const question: Question = {
+const question: PolicyQuestion = {
   tool: 't',
   aliases: [],
   tier: 'read_only',

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { compileMatch, LIKELY, partsOf, ruleMatches } from '../../../src/policy/match.ts';
-import type { Question } from '../../../src/policy/question.ts';
+import type { PolicyQuestion } from '../../../src/policy/question.ts';
 import type { MatchSpec } from '../../../src/policy/schema.ts';
 import { effectOf, lineOf, questionOf, ruleOf, simpleOf } from '../../support/policy.ts';
 
-const denies = (match: MatchSpec, question: Question) => ruleMatches(ruleOf('deny', match), question);
-const allows = (match: MatchSpec, question: Question) => ruleMatches(ruleOf('allow', match), question);
+const denies = (match: MatchSpec, question: PolicyQuestion) => ruleMatches(ruleOf('deny', match), question);
+const allows = (match: MatchSpec, question: PolicyQuestion) => ruleMatches(ruleOf('allow', match), question);
 /** For known parts, strict and allowing rules match the same. */
-const both = (match: MatchSpec, question: Question) => {
+const both = (match: MatchSpec, question: PolicyQuestion) => {
   expect(allows(match, question)).toBe(denies(match, question));
   return denies(match, question);
 };
@@ -137,7 +137,7 @@ describe('paths', () => {
   });
 
   test('patterns from the root and from home reach into a workspace that is known, and relative ones are what is below it', () => {
-    const at = (target: string): Question => ({ ...effectOf('read', target), workspace: '/home/me/work' });
+    const at = (target: string): PolicyQuestion => ({ ...effectOf('read', target), workspace: '/home/me/work' });
     expect(both({ read: '~/work/secret/**' }, at('secret/a'))).toBe(true);
     expect(both({ read: '~/**/.env' }, at('a/.env'))).toBe(true);
     expect(both({ read: '/home/*/work/secret' }, at('secret'))).toBe(true);
@@ -225,7 +225,7 @@ describe('commands', () => {
     expect(denies({ command: ['rm', 'a'] }, lineOf(['rm $x']))).toBe(false);
   });
 
-  test.each<[string, Question]>([
+  test.each<[string, PolicyQuestion]>([
     ['a command of which more is unknown', lineOf([simpleOf('sudo ls', { unknown: 'runs another program' })])],
     ['a program that only the shell knows', lineOf([simpleOf('$x', { unknown: undefined })])],
     ['what a parser could not know', lineOf([], { unknown: ['a syntax error'] })],
@@ -318,7 +318,7 @@ describe('hosts', () => {
 });
 
 describe('the parts of a call', () => {
-  const kindsOf = (question: Question) => partsOf(question).map((it) => it.kind);
+  const kindsOf = (question: PolicyQuestion) => partsOf(question).map((it) => it.kind);
 
   test('are its effects, else the call', () => {
     expect(

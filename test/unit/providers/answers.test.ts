@@ -1,13 +1,13 @@
 /** What counts as an answer to a request, however malformed. */
 import { describe, expect, test } from 'vitest';
-import { Answers } from '../../../workers/provider/answers.ts';
+import { ResponseFilter } from '../../../workers/provider/answers.ts';
 
-const asking = (...ids: number[]): Answers => {
-  const answers = new Answers({ providerAwaitedMax: 1024 });
+const asking = (...ids: number[]): ResponseFilter => {
+  const answers = new ResponseFilter({ providerAwaitedMax: 1024 });
   for (const id of ids) answers.sent({ jsonrpc: '2.0', id, method: 'tools/call' });
   return answers;
 };
-const failed = (answers: Answers, text: string) =>
+const failed = (answers: ResponseFilter, text: string) =>
   answers.messagesIn(text).flatMap((it) => ('error' in it ? [it.id] : []));
 
 describe('an answer that is no message of the protocol', () => {

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
-import type { Definition } from '../../../src/providers/messages.ts';
+import type { ToolDefinition } from '../../../src/providers/messages.ts';
 import { providersSchema, toProviderSettings } from '../../../src/providers/settings.ts';
 import { assertPresentable, takeListed, toNamedTool } from '../../../src/providers/tool.ts';
 
 const context = { env: {}, toShownFolder: String, toWorkspace: String, toPath: String };
 const named = (inputSchema: object, provider: object = { command: ['a'] }) => {
   const [settings] = toProviderSettings(providersSchema.parse({ fix: provider }) as never, context);
-  const definition: Definition = {
+  const definition: ToolDefinition = {
     name: 'do',
     description: 'Does.',
-    inputSchema: inputSchema as Definition['inputSchema'],
+    inputSchema: inputSchema as ToolDefinition['inputSchema'],
   };
   const options = { name: 'fix__do', digest: 'sha256:0', limits: defaultLimits, assertAccepted() {} };
   return toNamedTool({ ...options, settings: settings as never, definition });

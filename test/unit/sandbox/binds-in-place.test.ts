@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { areInPlace, isBoundFrom } from '../../../src/sandbox/binds-in-place.ts';
-import type { Mounted } from '../../../src/sandbox/proc.ts';
+import type { MountEntry } from '../../../src/sandbox/proc.ts';
 
-const mount = (point: string, root: string, device = '0:9', [id, parent] = ['', '']): Mounted => ({
+const mount = (point: string, root: string, device = '0:9', [id, parent] = ['', '']): MountEntry => ({
   id,
   parent,
   point,
@@ -10,7 +10,7 @@ const mount = (point: string, root: string, device = '0:9', [id, parent] = ['', 
   device,
 });
 const workspace = [mount('/', '/', '0:5'), mount('/ws', '/home/person/ws')];
-const isInPlace = (...more: Mounted[]) => areInPlace(['/ws/conf'], [...workspace, ...more]);
+const isInPlace = (...more: MountEntry[]) => areInPlace(['/ws/conf'], [...workspace, ...more]);
 
 test('a folder that shows itself is in place', () => {
   expect(isInPlace(mount('/ws/conf', '/home/person/ws/conf'))).toBe(true);
@@ -48,7 +48,7 @@ test('a workspace is bound from where its path leads outside: by the mounts on t
     mount('/home/person', '/newest', '0:5', ['5', '4']),
     mount('/var', '/', '0:6', ['6', '1']),
   ];
-  const isBound = (path: string, ...binds: Mounted[]) => isBoundFrom(path, [mount('/', '/'), ...binds], outside);
+  const isBound = (path: string, ...binds: MountEntry[]) => isBoundFrom(path, [mount('/', '/'), ...binds], outside);
   expect(isBound('/home/person/ws', mount('/home/person/ws', '/newest/ws', '0:5'))).toBe(true);
   expect(isBound('/home/person/ws', mount('/home/person/ws', '/users/person/ws', '0:4'))).toBe(false);
   expect(isBound('/home/person/ws', mount('/home/person/ws', '/', '0:6'))).toBe(false);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { NATIVE_PROGRAMS, nativeFolder } from '../../../src/native-programs.ts';
 import { egressOf } from '../../../src/sandbox/listener-program.ts';
-import { encodeSteps, readReport, type Step } from '../../../src/sandbox/proof/probe-program.ts';
+import { encodeSteps, type ProbeStep, readReport } from '../../../src/sandbox/proof/probe-program.ts';
 import type { Arch } from '../../../src/sandbox/syscalls.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
@@ -122,7 +122,7 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
     expect(await said(child)).toBe('ran\n');
   });
 
-  const run = async (steps: readonly Step[], input = encodeSteps(steps, arch)) => {
+  const run = async (steps: readonly ProbeStep[], input = encodeSteps(steps, arch)) => {
     const child = start([join(built, 'probe')], ['pipe', 'pipe', 'inherit']);
     const ended = new Promise((resolve) => child.once('exit', resolve));
     child.stdin?.on('error', () => {}).end(input);

@@ -15,7 +15,7 @@ import { GIT_COPIES } from '../../bubblewrap.ts';
 import type { Status } from '../../command/status.ts';
 import { findProgram } from '../../find-program.ts';
 import { ancestorsOf, type Masks } from '../../masks.ts';
-import { type Mounted, mountsOf } from '../../proc.ts';
+import { type MountEntry, mountsOf } from '../../proc.ts';
 import { isWhole } from './changes.ts';
 import { isThere, readBelow, readIn, type TakenOver, takeOver, WORKTREE_CONFIG } from './take-over.ts';
 import { parseGitConfig } from './text.ts';
@@ -246,13 +246,13 @@ const inNamespace = (init: number, name: string): string =>
   `--${name === 'mnt' ? 'mount' : name}=/proc/${init}/ns/${name}`;
 
 /** The mounts without the links, which lie over other mounts. */
-export function withoutLinks(mounts: readonly Mounted[]): readonly Mounted[] {
+export function withoutLinks(mounts: readonly MountEntry[]): readonly MountEntry[] {
   const device = deviceOf(mounts);
   return device === undefined ? mounts : mounts.filter((it) => it.device !== device || it.point === GIT_COPIES);
 }
 
-const deviceOf = (mounts: readonly Mounted[]): string | undefined =>
+const deviceOf = (mounts: readonly MountEntry[]): string | undefined =>
   mounts.find((it) => it.point === GIT_COPIES)?.device;
 
-const isLaid = (mounts: readonly Mounted[], point: string, i: number): boolean =>
+const isLaid = (mounts: readonly MountEntry[], point: string, i: number): boolean =>
   mounts.some((it) => it.device === deviceOf(mounts) && it.root === `/link-${i}` && it.point === point);

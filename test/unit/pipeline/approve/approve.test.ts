@@ -5,7 +5,7 @@ import { ToolError } from '../../../../src/errors.ts';
 import { defaultLimits } from '../../../../src/limits.ts';
 import { type ApproveDeps, approve } from '../../../../src/pipeline/approve/approve.ts';
 import type { Call } from '../../../../src/pipeline/stage.ts';
-import type { ParsedCommand, Question } from '../../../../src/policy/question.ts';
+import type { ParsedCommand, PolicyQuestion } from '../../../../src/policy/question.ts';
 import type { ApprovalSettings, Policy } from '../../../../src/policy/schema.ts';
 import { defineTool } from '../../../../src/tools/tool.ts';
 import { Machine } from '../../../support/approvals.ts';
@@ -71,7 +71,7 @@ const deps: ApproveDeps = {
   proposeRule: () => '- id: mine',
 };
 
-function question(command: Partial<ParsedCommand> = {}): Question {
+function question(command: Partial<ParsedCommand> = {}): PolicyQuestion {
   return {
     tool: tool.name,
     aliases: [],

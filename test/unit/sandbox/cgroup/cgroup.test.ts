@@ -6,7 +6,7 @@ import { defaultLimits } from '../../../../src/limits.ts';
 import { systemPowers } from '../../../../src/powers.ts';
 import { commandProfile, toBwrapArgs } from '../../../../src/sandbox/bubblewrap.ts';
 import { openCgroups, parseOwnGroups, trialArgs } from '../../../../src/sandbox/cgroup/cgroup.ts';
-import { clearGroup, type Group, groupBelow, useOf } from '../../../../src/sandbox/cgroup/files.ts';
+import { type CgroupFolders, clearGroup, groupBelow, useOf } from '../../../../src/sandbox/cgroup/files.ts';
 import { runCommand } from '../../../../src/sandbox/command/command.ts';
 import { CommandGroups } from '../../../../src/sandbox/command/group.ts';
 import { NO_MASKS } from '../../../../src/sandbox/masks.ts';
@@ -23,8 +23,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-const v2 = (folder = root): Group => ({ version: 'v2', memory: folder, pids: folder, cpu: folder });
-const v1 = (): Group => {
+const v2 = (folder = root): CgroupFolders => ({ version: 'v2', memory: folder, pids: folder, cpu: folder });
+const v1 = (): CgroupFolders => {
   const [memory = '', pids = '', cpu = ''] = ['memory', 'pids', 'cpuacct'].map((it) => join(root, it));
   for (const it of [memory, pids, cpu]) mkdirSync(it);
   return { version: 'v1', memory, pids, cpu };
@@ -131,7 +131,7 @@ describe('a daemon in version 2', () => {
 });
 
 describe('a command', () => {
-  const open = (group: Group) => new CommandGroups({ group, home: [] }, limits, powers).open(bounds);
+  const open = (group: CgroupFolders) => new CommandGroups({ group, home: [] }, limits, powers).open(bounds);
 
   test('of version 2 gets its limits before it is there', () => {
     open(v2());

@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { RpcError, ToolError } from '../../../../src/errors.ts';
 import type { Limits } from '../../../../src/limits.ts';
-import type { Answer, Draft, Impact, Remember } from '../../../../src/store/approvals/approval.ts';
+import type { ApprovalDraft, Impact, PersonAnswer, RememberScope } from '../../../../src/store/approvals/approval.ts';
 import { draft, Machine } from '../../../support/approvals.ts';
 
 let machine: Machine;
@@ -19,7 +19,7 @@ function startAnew(limits: Partial<Limits> = {}): void {
 }
 
 /** A call that asks; `id` is set at once, since the question is stored synchronously. */
-function ask(part: Partial<Draft> = {}) {
+function ask(part: Partial<ApprovalDraft> = {}) {
   const controller = new AbortController();
   let id = '';
   const answer = machine.approvals.request(draft(part), {
@@ -32,11 +32,11 @@ function ask(part: Partial<Draft> = {}) {
   return { id, answer, abort: (reason: ToolError) => controller.abort(reason) };
 }
 
-const yes = (id: string, remember?: Remember) =>
+const yes = (id: string, remember?: RememberScope) =>
   machine.approvals.resolve(id, { decision: 'approve', by: 'ann', ...(remember && { remember }) });
-const no = (id: string, feedback?: string, remember?: Remember) =>
+const no = (id: string, feedback?: string, remember?: RememberScope) =>
   machine.approvals.resolve(id, { decision: 'deny', by: 'ann', feedback, ...(remember && { remember }) });
-const code = (answer: Promise<Answer>) => answer.then(() => 'answered').catch((error: ToolError) => error.code);
+const code = (answer: Promise<PersonAnswer>) => answer.then(() => 'answered').catch((error: ToolError) => error.code);
 const impact = (level: Impact['level']): Impact => ({ level, description: '', warnings: [] });
 const stateOf = (id: string) => {
   try {
@@ -237,8 +237,8 @@ test('a yes that its call did not use goes to the same call made again, unless t
 });
 
 describe('a remembered answer', () => {
-  const session = (match: Remember['match']): Remember => ({ scope: 'session', match });
-  const covered = (part: Partial<Draft> & { level?: Impact['level'] } = {}) =>
+  const session = (match: RememberScope['match']): RememberScope => ({ scope: 'session', match });
+  const covered = (part: Partial<ApprovalDraft> & { level?: Impact['level'] } = {}) =>
     machine.approvals.remembered({ level: 'medium', ...draft(part), ...part } as never, 'c9')?.decision;
 
   test.each([
@@ -259,7 +259,7 @@ describe('a remembered answer', () => {
     ['tool', { workspace: '/other' }, undefined],
   ] as const)('yes to %s, of a call with %o: %s', (match, part, expected) => {
     yes(ask().id, session(match));
-    expect(covered(part as Partial<Draft>)).toBe(expected);
+    expect(covered(part as Partial<ApprovalDraft>)).toBe(expected);
   });
 
   test('no covers higher impact, unknown parts and other policies too', () => {
@@ -340,7 +340,7 @@ describe('a remembered answer', () => {
 });
 
 describe('the prompt limiter', () => {
-  const askMany = (count: number, part: (at: number) => Partial<Draft>) =>
+  const askMany = (count: number, part: (at: number) => Partial<ApprovalDraft>) =>
     Array.from({ length: count }, (_, at) => ask({ bindingHash: `b${at}`, subjectHash: `j${at}`, ...part(at) }));
 
   test('lets a session have 16 questions at once; the 17th is RATE_LIMITED and others ask on', async () => {
@@ -408,7 +408,7 @@ test('whatever happens in whatever order, a yes leads to at most one run, and no
   );
   const property = fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40, size: 'max' }), async (steps) => {
     startAnew();
-    const calls: { hash: string; answer?: Answer; abort: (reason: ToolError) => void }[] = [];
+    const calls: { hash: string; answer?: PersonAnswer; abort: (reason: ToolError) => void }[] = [];
     const yeses: string[] = [];
     const runs: string[] = [];
     const attempt = (work: () => void) => {

@@ -3,7 +3,7 @@ import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { COLUMNS, hashOf, type Row } from '../../../../src/store/audit/entry.ts';
+import { type AuditRow, COLUMNS, hashOf } from '../../../../src/store/audit/entry.ts';
 import type { AuditEntry } from '../../../../src/store/audit/log.ts';
 import { callsOf, LogFolder } from '../../../support/audit.ts';
 
@@ -35,8 +35,8 @@ interface Tampered {
   readonly pick: (below: number) => number;
 }
 const rowOf = (database: DatabaseSync, seq: number) =>
-  database.prepare('SELECT * FROM audit WHERE seq = ?').get(seq) as Row;
-const insert = (database: DatabaseSync, row: Row) =>
+  database.prepare('SELECT * FROM audit WHERE seq = ?').get(seq) as AuditRow;
+const insert = (database: DatabaseSync, row: AuditRow) =>
   database
     .prepare(`INSERT INTO audit (${COLUMNS.join()}) VALUES (${COLUMNS.map(() => '?').join()})`)
     .run(...COLUMNS.map((it) => row[it]));
@@ -63,9 +63,9 @@ function editField({ database, n, pick }: Tampered): void {
 }
 
 /** Rewrites rows from `seq` on with matching hashes, which is all that is possible without the key. */
-function forge(database: DatabaseSync, seq: number, change: (row: Row) => void): void {
+function forge(database: DatabaseSync, seq: number, change: (row: AuditRow) => void): void {
   let previousHash = seq === 1 ? '0'.repeat(64) : (rowOf(database, seq - 1).hash as string);
-  const rows = database.prepare('SELECT * FROM audit WHERE seq >= ? ORDER BY seq').all(seq) as Row[];
+  const rows = database.prepare('SELECT * FROM audit WHERE seq >= ? ORDER BY seq').all(seq) as AuditRow[];
   const update = database.prepare('UPDATE audit SET tool = ?, previousHash = ?, hash = ? WHERE seq = ?');
   for (const row of rows) {
     change(row);
@@ -76,7 +76,7 @@ function forge(database: DatabaseSync, seq: number, change: (row: Row) => void):
   database.prepare('UPDATE head SET hash = ?').run(previousHash);
 }
 
-const forgeTool = (row: Row): void => {
+const forgeTool = (row: AuditRow): void => {
   row.tool = 'forged';
 };
 
