@@ -150,6 +150,8 @@ export interface JobUsage {
   gitConfigHeld?: boolean;
   /** Whether a program in the command reported that a file would have become too large. */
   fileLimitMet?: boolean;
+  /** A path of another user that a failed command was not allowed to change. */
+  foreignPath?: string;
   /** The outcome of the commands' changes to configs of repositories. */
   gitConfigs?: readonly TakenOver[];
   /** Whether a command came close to its memory limit. */
@@ -190,10 +192,13 @@ export interface CommandSandbox {
   readonly environment: Record<string, string>;
 }
 
-/** The person's settings that commands' git has: the author of commits, unless the repository's config names one, and git-lfs. */
+/** The person's settings that commands' git has. */
 export interface Identity {
+  /** The author of commits, unless the repository's config names one. */
   readonly name?: string;
   readonly email?: string;
+  /** Directories in which git uses repositories of other users. */
+  readonly safe?: readonly string[];
   /** What `git lfs install` set for the person. */
   readonly lfs?: Readonly<Record<string, string>>;
 }

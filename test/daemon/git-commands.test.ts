@@ -1,6 +1,6 @@
 /** git in commands: the author of commits, and what they set in a repository's config. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
@@ -191,6 +191,37 @@ test("commands' git has git-lfs as the person set it up, and a repository gets i
     stdout: `${Object.entries(values)
       .map(([key, value]) => `filter.lfs.${key} ${value}\n`)
       .join('')}filter.lfs.required true\n`,
+  });
+});
+
+describe('a repository of another user', () => {
+  test("is safe to commands' git where the person's git says so, from their home, too", async () => {
+    writeFileSync(
+      join(home, '.gitconfig'),
+      '[safe]\n\tdirectory = /lost\n\tdirectory =\n\tdirectory = ~/work/*\n\tdirectory = /a "b"\n\tbareRepository = all\n',
+    );
+    await using other = await startDaemon({ policy: ALLOW_ALL, env: { HOME: home } });
+    await using agent = await other.connect();
+    const { stdout } = await dataOf(agent.call('terminal_execute', { command: 'git config --get-regexp ^safe' }));
+    expect(stdout).toBe(`safe.directory ${home}/work/*\nsafe.directory /a b\nsafe.barerepository explicit\n`);
+  });
+
+  test.runIf(process.getuid?.() === 0)('is used by commands then, and refused by git otherwise', async () => {
+    const workspace = temporaryDir('theirs');
+    const theirs = createRepository(join(workspace, 'theirs'));
+    theirs.commit('first');
+    for (const it of ['.', '.git']) chownSync(join(theirs.folder, it), 64_123, 64_123);
+    for (const [settings, ending] of [
+      ['', { exitCode: 128, stderr: expect.stringContaining('dubious ownership') }],
+      [`[safe]\n\tdirectory = ${theirs.folder}\n`, { exitCode: 0, stdout: '## main\n' }],
+    ] as const) {
+      writeFileSync(join(home, '.gitconfig'), settings);
+      await using other = await startDaemon({ policy: ALLOW_ALL, env: { HOME: home }, workspace });
+      await using agent = await other.connect();
+      const command = 'git -C theirs status --short --branch';
+      expect(await dataOf(agent.call('terminal_execute', { command }))).toMatchObject(ending);
+    }
+    rmSync(workspace, { recursive: true });
   });
 });
 

@@ -128,3 +128,27 @@ test.skipIf(!identity).each([
   expect(await dataOf(call('file_search', { pattern: '**', content: 'needle' }))).toMatchObject({ truncated: false });
   chmodSync(at(name), 0o755);
 });
+
+test.runIf(process.getuid?.() === 0)(
+  'a command that fails on a file of another user is told so, and one that fails on its own is not',
+  async () => {
+    await using rooted = await startDaemon({ policy: ALLOW_ALL });
+    await using agent = await rooted.connect();
+    const theirs = join(rooted.workspace, 'theirs');
+    mkdirSync(theirs);
+    writeFileSync(join(theirs, 'file'), 'x\n');
+    for (const it of [theirs, join(theirs, 'file')]) chownSync(it, 64_123, 64_123);
+    const warningsOf = async (command: string) => (await agent.call('terminal_execute', { command })).metadata.warnings;
+    for (const command of ['echo x >>theirs/file', 'rm theirs/file', 'chmod 600 theirs', 'touch theirs/new'])
+      expect([command, await warningsOf(command)]).toEqual([
+        command,
+        [expect.stringMatching(/^theirs(\/\w+)? belongs to another user/)],
+      ]);
+    for (const command of [
+      'touch /etc/x',
+      'touch own; chmod 400 own; echo x >>own',
+      'echo "a\\0b: Permission denied" >&2; false',
+    ])
+      expect([command, await warningsOf(command)]).toEqual([command, undefined]);
+  },
+);

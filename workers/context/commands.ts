@@ -16,6 +16,7 @@ import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
 import { type ExceededLimit, verdictOf } from '../../src/sandbox/watchdog.ts';
 import type { CommandResult, ProgramResult } from '../../src/tools/tool.ts';
+import { foreignPathIn } from './foreign-owner.ts';
 
 export interface CommandsOptions {
   /** Absent in hosts that run no commands. */
@@ -39,6 +40,7 @@ type ReportedField =
   | 'trackedHidden'
   | 'gitConfigHeld'
   | 'fileLimitMet'
+  | 'foreignPath'
   | 'gitConfigs'
   | 'scratchFull'
   | 'memoryNear'
@@ -71,9 +73,15 @@ export class Commands {
     if (couldNotConfigure(stderr)) this.used.gitConfigHeld = true;
     if (metFileLimit(stderr)) this.used.fileLimitMet = true;
     if (outcome.truncated) this.#options.truncated(outputBytes);
+    if (exitCode !== 0) this.#noteForeign(stderr, request);
     if (exitCode !== 0) this.used.withheld = this.#options.toWithheld(outcome.withheld);
     if (exitCode === undefined) throw this.#killed(outcome);
     return { stdout, stderr, exitCode, ...(signal !== undefined && { signal }), durationMs };
+  }
+
+  #noteForeign(stderr: string, request: CommandRequest): void {
+    const path = foreignPathIn(stderr, request);
+    if (path !== undefined) this.used.foreignPath = path;
   }
 
   /** Runs a program and captures its output; too much output is no failure. */

@@ -5,6 +5,7 @@ import { ToolError } from '../../errors.ts';
 import { coarseWarnings } from '../../hosts/coarse-warnings.ts';
 import type { FilesUnknown } from '../../hosts/job.ts';
 import type { Ran } from '../../hosts/runs.ts';
+import { showLine } from '../../text/shown-text.ts';
 import { gitConfigWarnings } from './git-configs.ts';
 
 /** The most denials in one result; each is a few hundred bytes, with names that the command chooses. */
@@ -72,6 +73,8 @@ export function warningsOf({ egress, coarse = [], result: { usage } }: Ran): str
   const { trackedHidden = 0 } = usage;
   if (Number.isSafeInteger(trackedHidden) && trackedHidden > 0) warnings.push(toldTracked(trackedHidden));
   if (usage.fileLimitMet === true) warnings.push(FILE_LIMIT_MET);
+  const foreign = z.string().min(1).max(4096).safeParse(usage.foreignPath).data;
+  if (foreign !== undefined) warnings.push(`${showLine(foreign)} ${FOREIGN}`);
   if (usage.gitConfigHeld === true) warnings.push(GIT_CONFIG_HELD);
   return [...warnings, ...gitConfigWarnings(usage), ...coarseWarnings(coarse)];
 }
@@ -81,6 +84,9 @@ const toldTracked = (count: number): string =>
 const GIT_CONFIG_HELD =
   "the config of a repository is read-only to commands, since it can name programs that the person's git would run: git did not write it. " +
   'For one command use `git -c key=value` or `git config --global`, which end with it; to keep it, the person runs the command outside';
+const FOREIGN =
+  "belongs to another user than the workspace does. Commands have the rights of the workspace's owner, and none of root's even under a daemon of root; " +
+  'to let them change it, the person gives it to that owner outside (chown -R --reference=WORKSPACE PATH)';
 const FILE_LIMIT_MET =
   'a file would have become larger than the policy allows (tiers.execute.fileMb, limits.commandMax.fileMb); holes in it count';
 const MEMORY_NEAR =

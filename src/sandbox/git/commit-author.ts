@@ -1,7 +1,8 @@
 /**
  * Sets the author of commands' commits: the person, unless a repository or the command says otherwise. Variables
  * (`GIT_AUTHOR_NAME` …) would override each repository's `user.name`, so this writes git's system config, which all others override.
- * It holds the person's git-lfs filter as well: without it, commands would commit large files whole.
+ * It holds the person's git-lfs filter as well, without which commands would commit large files whole, and the directories in
+ * which the person's git uses repositories of other users, as containers leave them.
  */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +15,7 @@ interface Identity {
   readonly name?: string;
   readonly email?: string;
   readonly lfs?: Readonly<Record<string, string>>;
+  readonly safe?: readonly string[];
 }
 
 /** What commands need to use the identity. */
@@ -33,16 +35,19 @@ export function createGitIdentity(identity: Identity): GitIdentity | undefined {
 }
 
 /** Writes the identity in git's format. Quotes and line ends in a name are escaped, so that they start no other key. */
-export function toGitConfig({ name, email, lfs = {} }: Identity): string | undefined {
-  const text = `${sectionOf('user', { name, email })}${sectionOf('filter "lfs"', lfs)}`;
+export function toGitConfig({ name, email, lfs = {}, safe = [] }: Identity): string | undefined {
+  const sections: [string, [string, string | undefined][]][] = [
+    ['user', Object.entries({ name, email })],
+    ['filter "lfs"', Object.entries(lfs)],
+    ['safe', safe.map((it) => ['directory', it])],
+  ];
+  const text = sections.map(([title, settings]) => sectionOf(title, settings)).join('');
   return text === '' ? undefined : text;
 }
 
-function sectionOf(name: string, settings: Readonly<Record<string, string | undefined>>): string {
-  const lines = Object.entries(settings).flatMap(([key, value]) =>
-    value === undefined ? [] : [`\t${key} = ${quoted(value)}\n`],
-  );
-  return lines.length === 0 ? '' : `[${name}]\n${lines.join('')}`;
+function sectionOf(title: string, settings: readonly (readonly [string, string | undefined])[]): string {
+  const lines = settings.flatMap(([key, value]) => (value === undefined ? [] : [`\t${key} = ${quoted(value)}\n`]));
+  return lines.length === 0 ? '' : `[${title}]\n${lines.join('')}`;
 }
 
 const quoted = (text: string): string =>
