@@ -121,6 +121,7 @@ const MAY_IMPORT: Record<string, string> = {
   'pipeline/execute':
     'call egress errors hosts limits paths pipeline policy powers store text/shown-text tools/tool tools/upstream',
   'pipeline/queue': 'call errors hosts limits pipeline policy powers tools/tool',
+  'policy/schema': 'call policy text/glob',
   'policy/shell': 'call limits policy',
   'sandbox/cgroup': 'errors limits powers sandbox',
   'sandbox/command': 'call errors limits native powers sandbox sandbox/cgroup sandbox/git',

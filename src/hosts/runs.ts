@@ -1,7 +1,7 @@
 /** Runs jobs in the hosts of their slots; runs reads again whose host died. */
 import type { EgressReport } from '../egress/messages.ts';
 import type { NetworkLayer } from '../policy/network.ts';
-import type { UnixSockets } from '../policy/schema.ts';
+import type { UnixSockets } from '../policy/schema/tiers.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
 import type { Egress } from './egress.ts';
 import type { RunOptions as HostRunOptions, JobEnd, JobRequest } from './host.ts';

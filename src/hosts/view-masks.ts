@@ -2,7 +2,8 @@
 import { ToolError } from '../errors.ts';
 import { fromRoot, isBelow, isTrusted } from '../paths.ts';
 import { pathDecision } from '../policy/paths.ts';
-import type { MatchSpec, Rule } from '../policy/schema.ts';
+import type { MatchSpec } from '../policy/schema/match.ts';
+import type { Rule } from '../policy/schema.ts';
 import type { CoarseReason } from '../sandbox/coarse-masks.ts';
 import type { HiddenPath, Masks } from '../sandbox/masks.ts';
 import { countOf, type Directory, type Listing } from './directory.ts';

@@ -6,12 +6,12 @@ import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
 import type { PlacedRule } from './placed-rules.ts';
 import type { PositionedYaml, ValuePath } from './positioned-yaml.ts';
+import type { MatchSpec } from './schema/match.ts';
+import type { PolicyFile } from './schema/policy-file.ts';
+import { LOCKS } from './schema/tiers.ts';
 import {
   type ApprovalSettings,
-  LOCKS,
-  type MatchSpec,
   type Policy,
-  type PolicyFile,
   type RateLimit,
   type Rule,
   type RuleFacts,

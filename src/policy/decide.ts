@@ -21,7 +21,8 @@ import {
 } from './match.ts';
 import type { ParsedCommand, PolicyQuestion } from './question.ts';
 import { indexOf, type RuleIndex } from './rule-index.ts';
-import type { MatchSpec, Policy, Rule } from './schema.ts';
+import type { MatchSpec } from './schema/match.ts';
+import type { Policy, Rule } from './schema.ts';
 
 /** Most rules listed for one decision; a command line of a thousand words may match every rule there is. */
 const RULES_TOLD_MAX = 64;

@@ -4,7 +4,8 @@ import type { Decision, Effect } from '../call.ts';
 import type { PolicyDecision } from './decide.ts';
 import { escapeGlob } from './paths.ts';
 import type { PolicyQuestion, SimpleCommand } from './question.ts';
-import type { MatchSpec, Policy, RuleFacts } from './schema.ts';
+import type { MatchSpec } from './schema/match.ts';
+import type { Policy, RuleFacts } from './schema.ts';
 import { isAboutTool } from './tool-decisions.ts';
 
 /** `Decision` of docs/protocol.md. */

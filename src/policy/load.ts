@@ -9,8 +9,9 @@ import { type PlacedRule, rulesOf } from './placed-rules.ts';
 import { PolicyError } from './policy-error.ts';
 import { firstOf, type PositionedYaml, readYaml, shown } from './positioned-yaml.ts';
 import { type EffectsOf, type ExampleOutcome, exampleWork, tryExamples } from './rule-examples.ts';
-import { type Policy, type PolicyFile, policyFile } from './schema.ts';
-import { complaintsOf } from './schema-message.ts';
+import { type PolicyFile, policyFile } from './schema/policy-file.ts';
+import { complaintsOf } from './schema/schema-message.ts';
+import type { Policy } from './schema.ts';
 
 export { PolicyError } from './policy-error.ts';
 

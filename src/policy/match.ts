@@ -13,7 +13,8 @@ import {
   type Wildcard,
 } from '../text/glob.ts';
 import type { ParsedCommand, PolicyQuestion, SimpleCommand } from './question.ts';
-import type { MatchSpec, Rule, RuleFacts } from './schema.ts';
+import type { MatchSpec } from './schema/match.ts';
+import type { Rule, RuleFacts } from './schema.ts';
 
 /** The facts reported about a rule that decided. */
 export type DecidingRuleFacts = RuleFacts & Pick<Rule, 'code'>;

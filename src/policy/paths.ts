@@ -8,7 +8,8 @@ import { compareFacts, layersOf } from './decide.ts';
 import { compileMatch, type DecidingRuleFacts, LIKELY, toPart, toPathPatterns, YES } from './match.ts';
 import type { PolicyQuestion } from './question.ts';
 import { indexOf } from './rule-index.ts';
-import type { MatchSpec, Policy, Rule } from './schema.ts';
+import type { MatchSpec } from './schema/match.ts';
+import type { Policy, Rule } from './schema.ts';
 
 /** The caller that rules are evaluated for. */
 export interface PathCaller {

@@ -1,7 +1,9 @@
 /** The rules of a policy file, each with its place in the file, for messages that name it. */
-import { withoutIgnoreCase } from './ignore-case.ts';
+
 import type { PositionedYaml, ValuePath } from './positioned-yaml.ts';
-import type { PolicyFile, Rule } from './schema.ts';
+import { withoutIgnoreCase } from './schema/ignore-case.ts';
+import type { PolicyFile } from './schema/policy-file.ts';
+import type { Rule } from './schema.ts';
 
 /** A rule and the path to it in its file. */
 export interface PlacedRule {

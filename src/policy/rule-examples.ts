@@ -4,7 +4,8 @@ import { parseJson } from '../text/json.ts';
 import { ruleMatches } from './match.ts';
 import { shown } from './positioned-yaml.ts';
 import type { PolicyQuestion } from './question.ts';
-import type { MatchSpec, Rule } from './schema.ts';
+import type { MatchSpec } from './schema/match.ts';
+import type { Rule } from './schema.ts';
 import { parseCommand } from './shell/command.ts';
 import { toTarget } from './target.ts';
 

@@ -14,7 +14,8 @@ import {
   toTokens,
 } from './match.ts';
 import type { ParsedCommand, SimpleCommand } from './question.ts';
-import type { MatchSpec, Rule } from './schema.ts';
+import type { MatchSpec } from './schema/match.ts';
+import type { Rule } from './schema.ts';
 
 /** A rule, ready to be tested. */
 export interface FiledRule {

@@ -1,7 +1,8 @@
 /** Bounds that policies set for single tools. Pure. */
 import type { Tier } from '../call.ts';
 import { defaultLimits } from '../limits.ts';
-import type { PolicyFile, TierBound, ToolBounds } from './schema.ts';
+import type { PolicyFile } from './schema/policy-file.ts';
+import type { TierBound, ToolBounds } from './schema.ts';
 
 type AllBounds = Readonly<Record<string, ToolBounds>>;
 

@@ -2,7 +2,8 @@
 import { compileText } from '../text/glob.ts';
 import type { CompositionContext } from './compose.ts';
 import type { PlacedRule } from './placed-rules.ts';
-import type { MatchSpec, Rule } from './schema.ts';
+import type { MatchSpec } from './schema/match.ts';
+import type { Rule } from './schema.ts';
 
 /** Keys that say which tool a rule is about, and nothing about what a call does. */
 const TOOL_KEYS: ReadonlySet<string> = new Set(['tool', 'tier', 'category']);

@@ -1,7 +1,8 @@
 /** Makes policies and questions by hand, for tests and benches of decisions. */
 import { type Decision, TIERS, type Tier } from '../../src/call.ts';
 import type { ParsedCommand, PolicyQuestion, SimpleCommand } from '../../src/policy/question.ts';
-import type { MatchSpec, Policy, Rule } from '../../src/policy/schema.ts';
+import type { MatchSpec } from '../../src/policy/schema/match.ts';
+import type { Policy, Rule } from '../../src/policy/schema.ts';
 
 type Tiers = Partial<Record<Tier, Decision>>;
 

@@ -4,7 +4,8 @@ import type { Decision } from '../../../src/call.ts';
 import { couldAllow, decide, decideTool, type PolicyDecision } from '../../../src/policy/decide.ts';
 import { compileMatch, isAllowable, LIKELY, MAYBE, mentionsOf, partsOf, YES } from '../../../src/policy/match.ts';
 import type { PolicyQuestion } from '../../../src/policy/question.ts';
-import type { MatchSpec, Policy, Rule } from '../../../src/policy/schema.ts';
+import type { MatchSpec } from '../../../src/policy/schema/match.ts';
+import type { Policy, Rule } from '../../../src/policy/schema.ts';
 import { effectOf, lineOf, policyOf, questionOf, ruleOf, simpleOf } from '../../support/policy.ts';
 
 const STRICTNESS: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 };

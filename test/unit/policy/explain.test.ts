@@ -5,7 +5,8 @@ import type { Effect } from '../../../src/call.ts';
 import { decide } from '../../../src/policy/decide.ts';
 import { proposeRule, toDecision } from '../../../src/policy/explain.ts';
 import type { PolicyQuestion } from '../../../src/policy/question.ts';
-import { type Policy, policyFile, type Rule } from '../../../src/policy/schema.ts';
+import { policyFile } from '../../../src/policy/schema/policy-file.ts';
+import type { Policy, Rule } from '../../../src/policy/schema.ts';
 import { effectOf, lineOf, policyOf, questionOf, ruleOf, simpleOf } from '../../support/policy.ts';
 
 const explained = (policy: Policy, question: PolicyQuestion) => toDecision(decide(policy, question), policy, question);

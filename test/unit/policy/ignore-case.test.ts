@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
-import { withoutIgnoreCase } from '../../../src/policy/ignore-case.ts';
 import { compileMatch, toPart, YES } from '../../../src/policy/match.ts';
 import type { PolicyQuestion } from '../../../src/policy/question.ts';
-import { policyFile, type WrittenMatch } from '../../../src/policy/schema.ts';
+import { withoutIgnoreCase } from '../../../src/policy/schema/ignore-case.ts';
+import type { WrittenMatch } from '../../../src/policy/schema/match.ts';
+import { policyFile } from '../../../src/policy/schema/policy-file.ts';
 
 const question: PolicyQuestion = {
   tool: 't',

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { compileMatch, LIKELY, partsOf, ruleMatches } from '../../../src/policy/match.ts';
 import type { PolicyQuestion } from '../../../src/policy/question.ts';
-import type { MatchSpec } from '../../../src/policy/schema.ts';
+import type { MatchSpec } from '../../../src/policy/schema/match.ts';
 import { effectOf, lineOf, questionOf, ruleOf, simpleOf } from '../../support/policy.ts';
 
 const denies = (match: MatchSpec, question: PolicyQuestion) => ruleMatches(ruleOf('deny', match), question);

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decide } from '../../../src/policy/decide.ts';
 import { pathDecision, pathRulesOf, viewKey } from '../../../src/policy/paths.ts';
-import type { MatchSpec, Rule } from '../../../src/policy/schema.ts';
+import type { MatchSpec } from '../../../src/policy/schema/match.ts';
+import type { Rule } from '../../../src/policy/schema.ts';
 import { effectOf, policyOf, ruleOf } from '../../support/policy.ts';
 
 const who = { principal: 'local', session: 's1', home: '/home/me' };

@@ -1,5 +1,5 @@
 /** Replaces `ignoreCase: true` in a match when its file is read: `*.pem` becomes `*.[pP][eE][mM]`. Other parts don't know the key. */
-import type { MatchSpec, WrittenMatch } from './schema.ts';
+import type { MatchSpec, WrittenMatch } from './match.ts';
 
 const PATH_KEYS = ['path', 'read', 'write', 'delete'] as const;
 

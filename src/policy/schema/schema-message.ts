@@ -1,7 +1,7 @@
 /** Says what is wrong with the shape of a policy file: the position, the key, and what to write instead. */
 import * as z from 'zod';
-import { type PositionedYaml, shown, type ValuePath } from './positioned-yaml.ts';
-import { policyFile } from './schema.ts';
+import { type PositionedYaml, shown, type ValuePath } from '../positioned-yaml.ts';
+import { policyFile } from './policy-file.ts';
 
 /** Keys that are designed but not enforced yet, by the object that holds them; accepting them would promise enforcement. */
 const NOT_YET: readonly { readonly holder: RegExp; readonly keys: readonly string[] }[] = [

@@ -1,0 +1,143 @@
+/** The schema of what a rule matches. */
+import * as z from 'zod';
+import { TIERS, type Tier } from '../../call.ts';
+import { about, globs, oneOrMany, text } from './values.ts';
+
+/** One word of a command: a token or its alternatives; `*` inside a token stands for any characters. */
+const token = oneOrMany(text(256));
+
+interface MatchInput<Inner = unknown> {
+  tool?: string | string[] | undefined;
+  tier?: Tier | Tier[] | undefined;
+  category?: string | string[] | undefined;
+  path?: string | string[] | undefined;
+  read?: string | string[] | undefined;
+  write?: string | string[] | undefined;
+  delete?: string | string[] | undefined;
+  holds?: 'credentials' | undefined;
+  command?: (string | string[])[] | undefined;
+  host?: string | string[] | undefined;
+  principal?: string | string[] | undefined;
+  session?: string | string[] | undefined;
+  when?: { principal?: string | string[] | undefined; session?: string | string[] | undefined } | undefined;
+  all?: Inner[] | undefined;
+  any?: Inner[] | undefined;
+  not?: Inner | undefined;
+}
+
+/** A match with `ignoreCase` already applied to its globs. */
+export interface MatchSpec extends MatchInput<MatchSpec> {}
+
+/** A match as written in a file. */
+export interface WrittenMatch extends MatchInput<WrittenMatch> {
+  ignoreCase?: true | undefined;
+}
+
+const principal = globs
+  .optional()
+  .meta(about('Principal', 'Who makes the call, as `ringfence audit` shows it.', 'uid:1000', ['nightly', 'ci']));
+const session = globs.optional().meta(about('Session', 'Names of sessions (`--session`).', 'release-*'));
+
+const when = z.strictObject({ principal, session });
+
+/** All given keys must hold. An empty match is refused, since it would match everything. */
+export const match: z.ZodType<WrittenMatch> = z
+  .strictObject({
+    tool: globs
+      .optional()
+      .meta(about('Tool', 'Tool names, aliases included; `*` stands for any characters.', 'git_commit', 'file_*')),
+    tier: oneOrMany(z.enum(TIERS))
+      .optional()
+      .meta(about('Tier', 'How much the tool may touch at most.', 'execute', ['write', 'execute'])),
+    category: globs
+      .optional()
+      .meta(about('Category', 'What the tool is for, as `ringfence tools` shows it.', 'file_system', 'code_*')),
+    path: globs
+      .optional()
+      .meta(
+        about(
+          'Path',
+          'A path that is read, written or deleted. `docs/**` begins at the workspace, `**/x` is at any depth, `/x` is absolute, `~/x` is in the home directory.',
+          'docs/**',
+          ['**/*.txt', '**/*.md'],
+        ),
+      ),
+    read: globs.optional().meta(about('Read', 'A path that is read; written like `path`.', '**/*.key')),
+    write: globs
+      .optional()
+      .meta(about('Write', 'A path that is created, changed or replaced; written like `path`.', 'migrations/**')),
+    delete: globs.optional().meta(about('Delete', 'A path that is removed; written like `path`.', 'src/**')),
+    ignoreCase: z
+      .literal(true)
+      .optional()
+      .meta(
+        about(
+          'Ignore case',
+          'Letters of path, read, write and delete in the same match stand for either case. Their globs may hold no `[`.',
+          true,
+        ),
+      ),
+    holds: z
+      .literal('credentials')
+      .optional()
+      .meta(
+        about(
+          'What it holds',
+          'Leaves out folders, and each `.npmrc` and `.pypirc` of the workspace in which no credential is found.',
+          'credentials',
+        ),
+      ),
+    command: z
+      .array(token)
+      .min(1)
+      .max(32)
+      .optional()
+      .meta(
+        about(
+          'Command',
+          'The first words of a command, each one or a list of alternatives; the program as it is found on PATH. `$` at the end means: no more words.',
+          ['npm', 'test', '$'],
+          [['ls', 'cat']],
+        ),
+      ),
+    host: globs
+      .optional()
+      .meta(
+        about('Host', 'The `host` or `host:port` that a tool connects to.', 'api.example.org:443', '*.example.org'),
+      ),
+    principal,
+    session,
+    when: when
+      .optional()
+      .meta(about('When', 'Principal and session again, apart from what the call does.', { principal: 'nightly' })),
+    get all() {
+      return z
+        .array(match)
+        .min(1)
+        .max(32)
+        .optional()
+        .meta(about('All', 'Holds where each of these matches does.', [{ tool: 'file_*' }, { tier: 'write' }]));
+    },
+    get any() {
+      return z
+        .array(match)
+        .min(1)
+        .max(32)
+        .optional()
+        .meta(about('Any', 'Holds where one of these matches does.', [{ write: 'lib/**' }, { delete: 'lib/**' }]));
+    },
+    get not() {
+      return match.optional().meta(about('Not', 'Holds where this match does not.', { path: 'docs/**' }));
+    },
+  })
+  .refine((it) => Object.values(it).some((value) => value !== undefined), 'must name at least one thing to match')
+  .refine(
+    ({ ignoreCase, path, read, write, delete: deleted }) => {
+      const globs = [path ?? [], read ?? [], write ?? [], deleted ?? []].flat();
+      return !ignoreCase || (globs.length > 0 && !globs.some((it) => it.includes('[')));
+    },
+    {
+      path: ['ignoreCase'],
+      error: 'goes with a path, read, write or delete of the same match, whose globs hold no `[`',
+    },
+  );

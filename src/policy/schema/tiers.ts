@@ -1,0 +1,206 @@
+/** The schemas of the four tiers of a policy file: their decision and their bounds. */
+import * as z from 'zod';
+import { type NetworkEntry, parseNetworkEntry } from '../network.ts';
+import { about, decision, oneOrMany, text } from './values.ts';
+
+const timeoutMs = z
+  .int()
+  .min(1)
+  .max(86_400_000)
+  .optional()
+  .meta(about('Time limit', 'How long a call may run, in milliseconds.', 60_000, 600_000));
+const outputBytes = z
+  .int()
+  .min(1024)
+  .max(1_073_741_824)
+  .optional()
+  .meta(
+    about(
+      'Result size',
+      'The most of a result that is given back, in bytes. Output of a command is cut to it; more of another tool is OUTPUT_LIMIT.',
+      1_048_576,
+    ),
+  );
+/** Bounds that single tools have too. */
+export const toolBounds = { timeoutMs, outputBytes };
+
+const costUsd = () => z.number().min(0).max(1_000_000).optional();
+
+/** Keys of every tier. `sandbox` and `network` accept only the value that is always in force. */
+const tier = z.strictObject({
+  decision: decision
+    .optional()
+    .meta(about('Decision', 'What happens to a call for which no rule decides.', 'allow', 'ask', 'deny')),
+  reason: text(512)
+    .optional()
+    .meta(
+      about(
+        'Reason',
+        'Why the decision is what it is, for whoever is asked or refused.',
+        'A person sees every command before it runs.',
+      ),
+    ),
+  approve: z
+    .array(z.literal('destructive'))
+    .max(1)
+    .optional()
+    .meta(about('Approve', 'Calls that a person is asked about although the tier is allowed.', ['destructive'])),
+  ...toolBounds,
+  costUsdPerDay: costUsd().meta(
+    about('Cost a day', 'What calls of this tier may cost in a day (UTC), in USD; more is COST_LIMIT.', 5),
+  ),
+  costUsdPerSession: costUsd().meta(
+    about('Cost of a session', 'What calls of this tier may cost in one session, in USD; more is COST_LIMIT.', 1),
+  ),
+  costUsdPerPrincipalDay: costUsd().meta(
+    about('Cost of a principal', 'What calls of one principal may cost in a day (UTC), in USD; more is COST_LIMIT.', 2),
+  ),
+  costUsdAskAbove: costUsd().meta(
+    about('Ask above', 'The cost of a day, in USD, beyond which a person is asked about each call.', 0.5),
+  ),
+  sandbox: z
+    .literal('required', { error: 'only `required` is supported yet, and always in force' })
+    .optional()
+    .meta(about('Sandbox', 'Always in force; no other value is taken.', 'required')),
+  network: z
+    .literal('none', { error: 'only `none` is supported for this tier, and always in force' })
+    .optional()
+    .meta(about('Network', 'Tools of this tier connect to nothing; no other value is taken.', 'none')),
+});
+
+/** Tiers whose tools run in a worker thread of their host. */
+export const toolTier = tier.extend({
+  cpuMs: z
+    .int()
+    .min(1)
+    .max(86_400_000)
+    .optional()
+    .meta(about('CPU time', 'CPU time of a call, of the thread that it runs in, in milliseconds.', 10_000)),
+  memoryMb: z
+    .int()
+    .min(64)
+    .max(1_048_576)
+    .optional()
+    .meta(about('Memory', 'JavaScript heap of the thread that a call runs in, in MiB.', 256)),
+});
+
+const port = z.int().min(1).max(65_535);
+
+/** One entry of a network list; a bad entry is reported with the parser's message. */
+const networkEntry: z.ZodType<NetworkEntry> = z
+  .union([
+    text(300),
+    z.strictObject({
+      host: text(300).meta(
+        about(
+          'Host',
+          'A name, `*.` and a domain, an address, or a block of addresses.',
+          'git.corp.example',
+          '*.npmjs.org',
+        ),
+      ),
+      port: z
+        .union([oneOrMany(port), z.literal('*')])
+        .optional()
+        .meta(about('Port', 'A port, a list of them, or `*` for all; 80 and 443 when absent.', 443, [22, 443], '*')),
+      private: z
+        .boolean()
+        .optional()
+        .meta(about('Private', 'Whether the name may lead to this machine and its networks.', true)),
+    }),
+  ])
+  .superRefine((entry, context) => {
+    try {
+      parseNetworkEntry(entry);
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: (error as Error).message });
+    }
+  });
+
+const network = (who: string) =>
+  z
+    .union([
+      z.literal('none', { error: 'takes `none`, or `{ allow: [host, "*.domain:port", …] }`' }),
+      z.strictObject({
+        allow: z
+          .array(networkEntry)
+          .min(1)
+          .max(256)
+          .meta(
+            about(
+              'Allowed hosts',
+              'Names (`*.example.org` is what lies below it), addresses and blocks, with `:port` (80 and 443 when absent).',
+              ['registry.npmjs.org:443'],
+              [{ host: 'git.corp.example', port: [22, 443], private: true }],
+            ),
+          ),
+      }),
+    ])
+    .optional()
+    .meta(
+      about('Network', `What ${who} may connect to: nothing when absent.`, 'none', {
+        allow: ['registry.npmjs.org:443'],
+      }),
+    );
+
+/** What a command locks, from least to most strict. */
+export const LOCKS = ['none', 'paths', 'workspace'] as const;
+export type Locks = (typeof LOCKS)[number];
+
+/** Which Unix sockets commands may use, from least to most strict: their own, or none. */
+const UNIX_SOCKETS = ['own', 'none'] as const;
+export type UnixSockets = (typeof UNIX_SOCKETS)[number];
+
+/** The execute tier, which alone limits processes, files, Unix sockets and locks. */
+export const executeTier = tier.extend({
+  network: network('commands'),
+  cpuMs: z
+    .int()
+    .min(1)
+    .max(86_400_000)
+    .optional()
+    .meta(about('CPU time', 'CPU time of a command, all its processes together, in milliseconds.', 120_000)),
+  memoryMb: z
+    .int()
+    .min(1)
+    .max(1_048_576)
+    .optional()
+    .meta(about('Memory', 'Memory of a command, all its processes together, in MiB.', 4096)),
+  processes: z
+    .int()
+    .min(1)
+    .max(65_536)
+    .optional()
+    .meta(about('Processes', 'Processes of a command at once.', 128)),
+  fileMb: z
+    .int()
+    .min(1)
+    .max(1_048_576)
+    .optional()
+    .meta(about('File size', 'The largest file that a command may write, holes included, in MiB.', 1024)),
+  unixSockets: z
+    .enum(UNIX_SOCKETS)
+    .optional()
+    .meta(
+      about(
+        'Unix sockets',
+        'Which ones a command may use: `own` (when absent) are those that it makes itself, `none` are none at all.',
+        'own',
+        'none',
+      ),
+    ),
+  locks: z
+    .enum(LOCKS)
+    .optional()
+    .meta(
+      about(
+        'Locks',
+        'What others may not do while a command runs: `workspace` all writes and commands of the workspace, `paths` writes of the files that its redirections name, `none` nothing.',
+        'paths',
+        'workspace',
+      ),
+    ),
+});
+
+/** The external_api tier: its tools reach only the listed hosts. */
+export const apiTier = tier.extend({ network: network('requests of this tier') });
