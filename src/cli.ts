@@ -1,44 +1,15 @@
 /** `ringfence`, the command-line client. Each verb is a file in cli/; cli/verbs/ lists them. */
-import { Command, CommanderError } from 'commander';
+import { CommanderError } from 'commander';
 import { CliError, codeNameOf, EXIT, printJson, say } from './cli/output.ts';
-import { addAuditVerbs } from './cli/verbs/audit.ts';
-import { addCallVerbs, addLookVerbs } from './cli/verbs/calls.ts';
-import { addApprovalVerbs, addDaemonVerbs, addPolicyVerbs, addProviderVerbs } from './cli/verbs/operator.ts';
-import { addSettingsVerbs } from './cli/verbs/settings.ts';
-import { addFolderVerbs, addMachineVerbs, addPipeVerbs, addPluginVerbs, addServeVerb } from './cli/verbs/setup.ts';
-import { Verbs } from './cli/verbs/verbs.ts';
+import { createProgram } from './cli/verbs/program.ts';
 import { RemoteError } from './client.ts';
 import { ConfigError } from './daemon/config.ts';
 import { StateDirError } from './daemon/user-dirs.ts';
 import { RPC_CODES } from './errors.ts';
 import { PolicyError } from './policy/policy-error.ts';
-import { version } from './runtime.ts';
 import { SocketError } from './transport/unix-socket.ts';
 
-const program = new Command('ringfence')
-  .description("Runs AI agents' tool calls in processes that the kernel confines.")
-  .version(version)
-  .exitOverride()
-  .showHelpAfterError('(ringfence --help says more)')
-  .addHelpText(
-    'after',
-    `
-Examples:
-  ringfence call file_list                        what is in this folder (starts a daemon when none runs)
-  ringfence call file_read path=README.md maxLines=5
-  ringfence serve --detach --policy ~/.config/ringfence/policy.yaml
-  ringfence call terminal_execute command='ls -la' --json
-
-Exit codes: 0 success, 1 the call failed, 2 usage, 3 no daemon, 4 denied, 5 timed out or limited, 130 interrupted.
-A command that ran to its end gives its own exit code, 128 + n where signal n ended it.`,
-  );
-
-const verbs = new Verbs(program, { ...process.env });
-for (const add of [
-  ...[addServeVerb, addCallVerbs, addLookVerbs, addApprovalVerbs, addProviderVerbs, addAuditVerbs, addPolicyVerbs],
-  ...[addFolderVerbs, addPluginVerbs, addSettingsVerbs, addDaemonVerbs, addMachineVerbs, addPipeVerbs],
-])
-  add(verbs);
+const verbs = createProgram({ ...process.env });
 
 // EPIPE: the reader has closed the pipe (`ringfence audit query | head`). A premature close ends the verb `stdio`, which handles it.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -49,7 +20,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 try {
-  await program.parseAsync();
+  await verbs.program.parseAsync();
   process.exitCode = verbs.exitCode;
 } catch (error) {
   process.exitCode = explain(error as Error);

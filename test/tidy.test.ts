@@ -114,7 +114,7 @@ const MAY_IMPORT: Record<string, string> = {
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
   'cli/verbs':
-    'cli cli/audit cli/call cli/doctor cli/init cli/install client daemon/user-dirs powers store/audit transport',
+    'cli cli/audit cli/call cli/doctor cli/init cli/install client daemon/user-dirs powers runtime store/audit transport',
   'pipeline/approve':
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',
@@ -307,6 +307,12 @@ test('docs/tools.md is what `npm run gen` writes', () => {
   const script = ['script/gen-tool-docs.ts', '--print'];
   const generated = execFileSync(process.execPath, script, { cwd: root, encoding: 'utf8' });
   expect(readFileSync(join(root, 'docs/tools.md'), 'utf8')).toBe(generated);
+});
+
+test('docs/verbs.md is what `npm run gen` writes', () => {
+  const script = ['script/gen-cli-docs.ts', '--print'];
+  const generated = execFileSync(process.execPath, script, { cwd: root, encoding: 'utf8' });
+  expect(readFileSync(join(root, 'docs/verbs.md'), 'utf8')).toBe(generated);
 });
 
 test('every limit is read somewhere', () => {

@@ -1,0 +1,37 @@
+/** The program `ringfence` with all its verbs. */
+import { Command } from 'commander';
+import type { Environment } from '../../daemon/user-dirs.ts';
+import { version } from '../../runtime.ts';
+import { addAuditVerbs } from './audit.ts';
+import { addCallVerbs, addLookVerbs } from './calls.ts';
+import { addApprovalVerbs, addDaemonVerbs, addPolicyVerbs, addProviderVerbs } from './operator.ts';
+import { addSettingsVerbs } from './settings.ts';
+import { addFolderVerbs, addMachineVerbs, addPipeVerbs, addPluginVerbs, addServeVerb } from './setup.ts';
+import { Verbs } from './verbs.ts';
+
+const EXAMPLES = `
+Examples:
+  ringfence call file_list                        what is in this folder (starts a daemon when none runs)
+  ringfence call file_read path=README.md maxLines=5
+  ringfence serve --detach --policy ~/.config/ringfence/policy.yaml
+  ringfence call terminal_execute command='ls -la' --json
+
+Exit codes: 0 success, 1 the call failed, 2 usage, 3 no daemon, 4 denied, 5 timed out or limited, 130 interrupted.
+A command that ran to its end gives its own exit code, 128 + n where signal n ended it.`;
+
+/** Makes the program; `env` is the environment of the process. It throws CommanderError where it would end the process. */
+export function createProgram(env: Environment): Verbs {
+  const program = new Command('ringfence')
+    .description("Runs AI agents' tool calls in processes that the kernel confines.")
+    .version(version)
+    .exitOverride()
+    .showHelpAfterError('(ringfence --help says more)')
+    .addHelpText('after', EXAMPLES);
+  const verbs = new Verbs(program, env);
+  for (const add of [
+    ...[addServeVerb, addCallVerbs, addLookVerbs, addApprovalVerbs, addProviderVerbs, addAuditVerbs, addPolicyVerbs],
+    ...[addFolderVerbs, addPluginVerbs, addSettingsVerbs, addDaemonVerbs, addMachineVerbs, addPipeVerbs],
+  ])
+    add(verbs);
+  return verbs;
+}
