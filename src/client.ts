@@ -118,7 +118,7 @@ export class Client implements AsyncDisposable {
 
   constructor(options: ClientOptions, powers: Powers) {
     this.#powers = powers;
-    this.#line = new ClientConnection(options, powers, (method, params) => this.#hear(method, params));
+    this.#line = new ClientConnection(options, powers, (method, params) => this.#onNotification(method, params));
   }
 
   /** The daemon's answer to the hello of the current connection. */
@@ -285,7 +285,7 @@ export class Client implements AsyncDisposable {
     return this.#line[Symbol.asyncDispose]();
   }
 
-  #hear(method: string, params: Record<string, unknown>): void {
+  #onNotification(method: string, params: Record<string, unknown>): void {
     for (const tell of this.#subscribers) tell({ method, params });
     const listener = this.#listeners.get(params.callId as string);
     const { seq } = params as { seq: number };

@@ -22,9 +22,9 @@ class Redaction {
   /** Offset in `#text` up to which everything is decided. */
   #decided = 0;
   /** Offset in `#text` up to which text was output or hidden; greater than `#decided` only after a flush. */
-  #given = 0;
+  #released = 0;
   /** How to recognise the end of a secret whose beginning was hidden. */
-  #rest: SecretRest | undefined;
+  #skippedRest: SecretRest | undefined;
   /** Whether the held text is part of a value, and not only the text before one. */
   #withinValue = false;
 
@@ -33,7 +33,7 @@ class Redaction {
   }
 
   get held(): number {
-    return this.#rest ? 0 : this.#text.length - this.#given;
+    return this.#skippedRest ? 0 : this.#text.length - this.#released;
   }
 
   /**
@@ -44,49 +44,49 @@ class Redaction {
     if (clear > 0) this.#decided = clear;
     let out = '';
     this.#withinValue = false;
-    while (this.#rest === undefined || this.#endRest(final)) {
-      const { decided, look } = this.#look(final);
+    while (this.#skippedRest === undefined || this.#endRest(final)) {
+      const { decided, look } = this.#nextSecret(final);
       if (typeof look !== 'object') {
-        out += this.#give(decided);
+        out += this.#release(decided);
         this.#decided = decided;
         this.#withinValue = look === 'partial';
         break;
       }
-      out += `${this.#give(look.from)}[redacted:${look.kind}]`;
+      out += `${this.#release(look.from)}[redacted:${look.kind}]`;
       this.secrets += 1;
       this.#onSecret?.(look.kind);
       this.#decided = look.to;
-      this.#given = Math.max(this.#given, look.to);
-      this.#rest = look.rest;
+      this.#released = Math.max(this.#released, look.to);
+      this.#skippedRest = look.rest;
     }
     const cut = Math.max(0, this.#decided - CONTEXT_CHARS);
     this.#text = this.#text.slice(cut);
     this.#decided -= cut;
-    this.#given -= cut;
+    this.#released -= cut;
     return out;
   }
 
   /** Returns the held text unless it is part of a value; later text is judged as if it were still held. */
   flush(): string {
-    return this.#rest || this.#withinValue ? '' : this.#give(this.#text.length);
+    return this.#skippedRest || this.#withinValue ? '' : this.#release(this.#text.length);
   }
 
-  #give(to: number): string {
-    if (to <= this.#given) return '';
-    const part = this.#text.slice(this.#given, to);
-    this.#given = to;
+  #release(to: number): string {
+    if (to <= this.#released) return '';
+    const part = this.#text.slice(this.#released, to);
+    this.#released = to;
     return part;
   }
 
   /** Finds the next secret; otherwise, how far the text is decided and whether a secret may have begun there. */
-  #look(final: boolean): { decided: number; look: MatchResult } {
+  #nextSecret(final: boolean): { decided: number; look: MatchResult } {
     const text = this.#text;
     let from = this.#decided;
     for (;;) {
       const found = search.next(text, from);
-      if (!found) return { decided: final ? text.length : search.begun(text, from), look: 'early' };
+      if (!found) return { decided: final ? text.length : search.literalStart(text, from), look: 'early' };
       for (const rule of found.rules) {
-        const look = rule.look({ text, at: found.at, end: found.end, final });
+        const look = rule.match({ text, at: found.at, end: found.end, final });
         if (look !== 'none') return { decided: found.at, look };
       }
       from = found.at + 1;
@@ -95,15 +95,15 @@ class Redaction {
 
   /** Drops the rest of a secret as far as it has arrived; true when the secret is complete. */
   #endRest(final: boolean): boolean {
-    const rest = this.#rest as SecretRest;
+    const rest = this.#skippedRest as SecretRest;
     const { length } = this.#text;
     const isBlock = rest === 'key-block';
     const end = isBlock ? keyBlockEnd(this.#text, this.#decided) : restEnd(rest, this.#text, this.#decided);
     const ended = final || end !== undefined;
-    this.#given = end ?? length;
+    this.#released = end ?? length;
     // The end marker of a block may be split between parts.
-    this.#decided = ended || !isBlock ? this.#given : Math.max(this.#decided, length - KEY_BLOCK_END_CHARS);
-    if (ended) this.#rest = undefined;
+    this.#decided = ended || !isBlock ? this.#released : Math.max(this.#decided, length - KEY_BLOCK_END_CHARS);
+    if (ended) this.#skippedRest = undefined;
     return ended;
   }
 }
@@ -119,7 +119,7 @@ export function redactText(text: string, onSecret?: OnSecret): string {
 }
 
 const isSecret = (text: string, { at, end, rules }: LiteralHit): boolean =>
-  rules.some((it) => it.look({ text, at, end, final: true }) !== 'none');
+  rules.some((it) => it.match({ text, at, end, final: true }) !== 'none');
 
 /**
  * Redacts a stream of bytes cut into arbitrary chunks; the concatenated output equals `redactText` of the whole. Complete lines are output

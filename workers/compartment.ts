@@ -86,7 +86,7 @@ function run({ id, plugin, input, thread, guest, bounds, messages, cpuMs }: Comp
   messages.connect((asked, answer) => tell({ answer: [asked, answer] }));
   const grant: ProgramRights = { tools: bounds.tools, resultChars: bounds.resultBytes };
   return endOfPlugin(plugin, input, { limit: bounds.resultBytes, cpuMs }, (json) => {
-    const done = messages.done();
+    const done = messages.nextEnd();
     const settled = Promise.withResolvers<void>();
     const gone = (error: unknown) => {
       messages.fail(error);

@@ -67,14 +67,14 @@ async function run(
     const { endOfPlugin } = await import('./isolate/plugin-outcome.ts');
     return endOfPlugin(plugin, input, { limit: bounds.resultBytes, cpuMs }, async (json) => {
       const tool = await linkTool(plugin, fresh);
-      const done = messages.done();
+      const done = messages.nextEnd();
       void tell('call', '', json, JSON.stringify(grant), tool);
       return done;
     });
   }
   const { code, input: value } = input as Program;
   const endOf = (source: string) => {
-    const done = messages.done();
+    const done = messages.nextEnd();
     void tell('run', source, value === undefined ? undefined : JSON.stringify(value), JSON.stringify(grant));
     return done;
   };

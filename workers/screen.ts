@@ -28,11 +28,11 @@ export class ScreenThread implements Screen {
   readonly #worker: Worker;
   readonly #limits: Limits;
   readonly #powers: Powers;
-  readonly #asked = new Map<number, (picture: ScreenContent | undefined) => void>();
-  #room: PromiseWithResolvers<void> | undefined;
+  readonly #pendingPictures = new Map<number, (picture: ScreenContent | undefined) => void>();
+  #pendingRoom: PromiseWithResolvers<void> | undefined;
   #untaken = 0;
   #nextId = 1;
-  #lost = false;
+  #isLost = false;
 
   constructor(size: Size, limits: Limits, powers: Powers) {
     this.#limits = limits;
@@ -44,19 +44,19 @@ export class ScreenThread implements Screen {
       stderr: true,
     });
     this.#worker.unref();
-    this.#worker.on('message', (message: FromScreen) => this.#hear(message));
+    this.#worker.on('message', (message: FromScreen) => this.#onMessage(message));
     // Out of memory, or a sequence that xterm can't handle.
     this.#worker.on('error', () => this.close());
     this.#worker.on('exit', () => this.close());
   }
 
   write(chunk: Buffer): Promise<void> | undefined {
-    if (this.#lost) return undefined;
+    if (this.#isLost) return undefined;
     this.#send({ chunk: new Uint8Array(chunk) });
     this.#untaken += chunk.length;
     if (this.#untaken < this.#limits.outputWindowBytes) return undefined;
-    this.#room ??= Promise.withResolvers();
-    return this.#room.promise;
+    this.#pendingRoom ??= Promise.withResolvers();
+    return this.#pendingRoom.promise;
   }
 
   resize(size: Size): void {
@@ -65,12 +65,12 @@ export class ScreenThread implements Screen {
 
   /** The screen after all earlier writes; undefined if it is lost. */
   picture(): Promise<ScreenContent | undefined> {
-    if (this.#lost) return Promise.resolve(undefined);
+    if (this.#isLost) return Promise.resolve(undefined);
     const id = this.#nextId++;
     return new Promise((resolve) => {
       // Some earlier output keeps the thread busy for ever.
       const timer = this.#powers.after(this.#limits.terminalScreenMs, () => this.close());
-      this.#asked.set(id, (picture) => {
+      this.#pendingPictures.set(id, (picture) => {
         timer.cancel();
         resolve(picture);
       });
@@ -79,27 +79,27 @@ export class ScreenThread implements Screen {
   }
 
   close(): void {
-    if (this.#lost) return;
-    this.#lost = true;
+    if (this.#isLost) return;
+    this.#isLost = true;
     void this.#worker.terminate();
-    this.#room?.resolve();
-    for (const tell of this.#asked.values()) tell(undefined);
-    this.#asked.clear();
+    this.#pendingRoom?.resolve();
+    for (const tell of this.#pendingPictures.values()) tell(undefined);
+    this.#pendingPictures.clear();
   }
 
   #send(message: ToScreen): void {
-    if (!this.#lost) this.#worker.postMessage(message);
+    if (!this.#isLost) this.#worker.postMessage(message);
   }
 
-  #hear(message: FromScreen): void {
+  #onMessage(message: FromScreen): void {
     if ('reply' in message) return this.onReply(message.reply);
     if ('picture' in message) {
-      this.#asked.get(message.id)?.(message.picture);
-      return void this.#asked.delete(message.id);
+      this.#pendingPictures.get(message.id)?.(message.picture);
+      return void this.#pendingPictures.delete(message.id);
     }
     this.#untaken -= message.taken;
     if (this.#untaken >= this.#limits.outputWindowBytes) return;
-    this.#room?.resolve();
-    this.#room = undefined;
+    this.#pendingRoom?.resolve();
+    this.#pendingRoom = undefined;
   }
 }

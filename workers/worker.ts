@@ -68,7 +68,7 @@ const host = new BroadcastChannel(HOST_CHANNEL);
 host.onmessage = (event) => {
   const told = (event as MessageEvent).data as ToThreads;
   if ('endSession' in told) return void endSession(told.endSession);
-  if ('taken' in told) return running.get(told.taken.id)?.window.taken(told.taken.bytes);
+  if ('taken' in told) return running.get(told.taken.id)?.window.acknowledge(told.taken.bytes);
   const { id: job, graceMs } = told.abort;
   parentPort?.postMessage({ heard: threadId, job } satisfies Heard);
   running.get(job)?.controller.abort(new Aborted(graceMs));
@@ -97,7 +97,7 @@ async function runPlaced({ job, place }: PlacedJob): Promise<JobReturn> {
     const { length } = data;
     // Transferred, not copied: each piece owns its memory.
     parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput, [data.buffer as ArrayBuffer]);
-    return window.sent(length);
+    return window.addSent(length);
   };
   const controller = new AbortController();
   places.enter(place, { taskId, begunMs: clock.begin(job.id) });
@@ -112,7 +112,7 @@ async function runPlaced({ job, place }: PlacedJob): Promise<JobReturn> {
 }
 
 async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
-  const sockets = job.sockets && (await liveSockets?.of(job.sockets));
+  const sockets = job.sockets && (await liveSockets?.withoutDead(job.sockets));
   const context = contextOf(job, { signal, onOutput, sockets });
   const watched = job.readOnly ? undefined : await watch?.begin();
   // Many jobs wait for commands in one thread, so its clock says nothing about them.
@@ -209,7 +209,8 @@ function contextOf(job: Job, { signal, onOutput, sockets }: Around): WorkerConte
     ...(command && { command }),
     ...(keeper &&
       terminals && {
-        terminals: (onGitConfigs) => terminals.of(keeper, { masks: job.masks ?? NO_MASKS, signal, onGitConfigs }),
+        terminals: (onGitConfigs) =>
+          terminals.terminalsFor(keeper, { masks: job.masks ?? NO_MASKS, signal, onGitConfigs }),
       }),
     ...(onOutput && { onOutput }),
   });

@@ -26,7 +26,7 @@ export class WorkspaceWatch {
   readonly #worker: Worker;
   readonly #limits: Limits;
   readonly #powers: Powers;
-  readonly #asked = new Map<number, (answer: FromWatch | undefined) => void>();
+  readonly #pendingAnswers = new Map<number, (answer: FromWatch | undefined) => void>();
   #runs = 0;
   #isLost = false;
 
@@ -44,20 +44,20 @@ export class WorkspaceWatch {
       resourceLimits: { maxOldGenerationSizeMb: limits.watchHeapMb, maxYoungGenerationSizeMb: 2 },
     });
     this.#worker.unref();
-    this.#worker.on('message', (message: FromWatch) => this.#asked.get(message.run)?.(message));
+    this.#worker.on('message', (message: FromWatch) => this.#pendingAnswers.get(message.run)?.(message));
     // Out of memory, or no /proc.
-    this.#worker.on('error', () => this.#lose());
+    this.#worker.on('error', () => this.#onLost());
   }
 
   /** Begins to count changes; resolves when a command may start. */
   async begin(): Promise<WatchedRun> {
     const run = ++this.#runs;
-    const began = await this.#ask({ run });
-    return { end: (isRefused) => this.#end({ run, isLate: began === undefined }, isRefused) };
+    const began = await this.#requestAnswer({ run });
+    return { end: (isRefused) => this.#endRun({ run, isLate: began === undefined }, isRefused) };
   }
 
-  async #end({ run, isLate }: { run: number; isLate: boolean }, isRefused: IsRefused): Promise<FilesChanged> {
-    const answer = await this.#ask({ run, over: true });
+  async #endRun({ run, isLate }: { run: number; isLate: boolean }, isRefused: IsRefused): Promise<FilesChanged> {
+    const answer = await this.#requestAnswer({ run, over: true });
     if (this.#isLost) return { unknown: 'unwatched' };
     if (isLate || !answer?.changed) return { unknown: 'late' };
     const { changed } = answer;
@@ -68,23 +68,23 @@ export class WorkspaceWatch {
   }
 
   /** The thread's answer; undefined if it did not come in time, because the thread is busy or gone. */
-  #ask(message: WatchMessage): Promise<FromWatch | undefined> {
+  #requestAnswer(message: WatchMessage): Promise<FromWatch | undefined> {
     if (this.#isLost) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       const settle = (answer?: FromWatch) => {
         timer.cancel();
-        this.#asked.delete(message.run);
+        this.#pendingAnswers.delete(message.run);
         resolve(answer);
       };
       const timer = this.#powers.after(this.#limits.watchAnswerMs, settle);
-      this.#asked.set(message.run, settle);
+      this.#pendingAnswers.set(message.run, settle);
       this.#worker.postMessage(message);
     });
   }
 
-  #lose(): void {
+  #onLost(): void {
     this.#isLost = true;
-    for (const settle of this.#asked.values()) settle(undefined);
+    for (const settle of this.#pendingAnswers.values()) settle(undefined);
   }
 }
 

@@ -150,7 +150,7 @@ function served(layer: (typeof LAYERS)[number]): (method: string, params: unknow
     run,
     limits,
     powers,
-    keeping: { earlier: () => undefined, begin() {}, ended() {} },
+    keeping: { earlierResult: () => undefined, recordStart() {}, recordEnd() {} },
     congested: () => false,
     onUpdate: ({ id: callId, sessionId }, state) =>
       void events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } }),

@@ -151,7 +151,7 @@ export async function approvalsWatch(client: ApprovalsClient, io: Terminal, sign
   using prompt = new Prompt(io, signal);
   const queue = new QuestionQueue();
   const notifications = client.notifications(['approvals']);
-  const hearing = hear(notifications, { queue, prompt }).finally(() => prompt.leave(EXIT.UNREACHABLE));
+  const hearing = readQuestions(notifications, { queue, prompt }).finally(() => prompt.leave(EXIT.UNREACHABLE));
   hearing.catch(() => {}); // The connection ended with an error; the exit code says so.
   prompt.left.addEventListener('abort', () => queue.wake());
   for (const approval of await listed(client)) queue.add(approval);
@@ -160,8 +160,8 @@ export async function approvalsWatch(client: ApprovalsClient, io: Terminal, sign
     const next = await queue.next(prompt.left);
     if (!next) return prompt.exitCode;
     if (queue.size > 1) prompt.say(`(${queue.size - 1} more after this one)`);
-    const answer = await prompt.ask(next.approval, next.gone);
-    if (!answer || next.gone.aborted) continue;
+    const answer = await prompt.ask(next.approval, next.closed);
+    if (!answer || next.closed.aborted) continue;
     if (await resolve(client, { approval: next.approval, answer, prompt })) queue.remove(next.approval.approvalId);
   }
 }
@@ -212,7 +212,7 @@ async function resolve(
   }
 }
 
-async function hear(
+async function readQuestions(
   notifications: AsyncIterable<{ method: string; params: unknown }>,
   { queue, prompt }: { queue: QuestionQueue; prompt: Prompt },
 ): Promise<void> {
@@ -229,28 +229,28 @@ async function hear(
 interface OpenQuestion {
   readonly approval: Approval;
   /** Aborted when the question is answered elsewhere or has expired. */
-  readonly gone: AbortSignal;
+  readonly closed: AbortSignal;
 }
 
 /** Pending questions in order of arrival, without duplicates. */
 class QuestionQueue {
-  readonly #waiting = new Map<string, OpenQuestion & { over: AbortController }>();
+  readonly #questions = new Map<string, OpenQuestion & { over: AbortController }>();
   #woken: (() => void) | undefined;
 
   get size(): number {
-    return this.#waiting.size;
+    return this.#questions.size;
   }
 
   add(approval: Approval): void {
-    if (this.#waiting.has(approval.approvalId)) return;
+    if (this.#questions.has(approval.approvalId)) return;
     const over = new AbortController();
-    this.#waiting.set(approval.approvalId, { approval, gone: over.signal, over });
+    this.#questions.set(approval.approvalId, { approval, closed: over.signal, over });
     this.wake();
   }
 
   remove(approvalId: string): Approval | undefined {
-    const waiting = this.#waiting.get(approvalId);
-    this.#waiting.delete(approvalId);
+    const waiting = this.#questions.get(approvalId);
+    this.#questions.delete(approvalId);
     waiting?.over.abort();
     return waiting?.approval;
   }
@@ -258,7 +258,7 @@ class QuestionQueue {
   /** The oldest question; waits for one. Undefined when `left` is aborted, after which `wake` must be called. */
   async next(left: AbortSignal): Promise<OpenQuestion | undefined> {
     while (!left.aborted) {
-      const [first] = this.#waiting.values();
+      const [first] = this.#questions.values();
       if (first) return first;
       await new Promise<void>((resolve) => {
         this.#woken = resolve;
@@ -276,9 +276,9 @@ class QuestionQueue {
 class Prompt implements Disposable {
   readonly #io: Terminal;
   readonly #lines: Interface;
-  readonly #left = new AbortController();
+  readonly #aborted = new AbortController();
   /** Whether the cursor is behind a prompt. */
-  #asking = false;
+  #isPrompting = false;
   /** Approvals answered here, whose notifications need not be shown. */
   readonly answered = new Set<string>();
   exitCode: number = EXIT.OK;
@@ -298,31 +298,31 @@ class Prompt implements Disposable {
   }
 
   get left(): AbortSignal {
-    return this.#left.signal;
+    return this.#aborted.signal;
   }
 
   /** Ends all asking. The first exit code counts. */
   leave(exitCode: number): void {
-    if (this.#left.signal.aborted) return;
+    if (this.#aborted.signal.aborted) return;
     this.exitCode = exitCode;
-    this.#left.abort();
+    this.#aborted.abort();
   }
 
   say(text: string): void {
-    this.#io.output.write(`${this.#asking ? '\n' : ''}${text}\n`);
+    this.#io.output.write(`${this.#isPrompting ? '\n' : ''}${text}\n`);
   }
 
   async ask(approval: Approval, gone: AbortSignal): Promise<PersonsAnswer | undefined> {
     if (this.#io.isTTY) await typedAhead();
     this.say(showApproval(approval, { color: this.#io.isTTY && !this.#io.noColor }));
-    const signal = AbortSignal.any([gone, this.#left.signal]);
+    const signal = AbortSignal.any([gone, this.#aborted.signal]);
     while (!signal.aborted) {
       // Clears the input line: text typed before this question was shown must not answer it.
       if (this.#io.isTTY) for (const name of ['e', 'u']) this.#lines.write(null, { ctrl: true, name });
       this.say('');
-      this.#asking = true;
+      this.#isPrompting = true;
       const line = await this.#lines.question('Your choice: ', { signal }).catch(() => undefined); // Aborted.
-      this.#asking = false;
+      this.#isPrompting = false;
       const answer = line === undefined ? undefined : parseAnswer(line, approval);
       if (answer && !signal.aborted) {
         this.answered.add(approval.approvalId);

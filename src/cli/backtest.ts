@@ -54,7 +54,7 @@ export async function policyBacktest(
   const entries = await entriesOf(client, { since: flags.since ?? '30d' });
   const comparison = compare([...sessions, ...entries], { old, new: fresh }, home);
   if (flags.json) printJson(comparison);
-  else tell(comparison);
+  else printDifferences(comparison);
   return comparison.differences.length === 0 ? EXIT.OK : EXIT.FAILED;
 }
 
@@ -122,7 +122,7 @@ export function compare(
   return comparison;
 }
 
-function tell({ differences, calls, skipped }: Comparison): void {
+function printDifferences({ differences, calls, skipped }: Comparison): void {
   for (const it of differences)
     print(harmless(`${it.at}  ${it.old} -> ${it.new}  ${it.tool}  ${it.effects}  (${it.rule}, ${it.source})`));
   const left = skipped === 0 ? '' : `; ${skipped} could not be judged again`;

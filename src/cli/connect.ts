@@ -75,7 +75,7 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
       if (isAbsent(error) && !flags.autostart)
         throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${dirs.socket}; start one with: ringfence serve`);
       if (isAbsent(error) && tries >= startAgainAt) {
-        failed = await begin(dirs, ['--workspace', workspace ?? cwd], { env, cwd });
+        failed = await startOrReturnError(dirs, ['--workspace', workspace ?? cwd], { env, cwd });
         startAgainAt = tries + TRIES_BETWEEN_STARTS;
         if (failed === undefined) continue;
       }
@@ -86,7 +86,11 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
 }
 
 /** Starts a daemon and says so; returns the error if another one runs or is starting. Throws CliError. */
-async function begin(dirs: UserDirs, args: string[], from: { env: Environment; cwd: string }): Promise<unknown> {
+async function startOrReturnError(
+  dirs: UserDirs,
+  args: string[],
+  from: { env: Environment; cwd: string },
+): Promise<unknown> {
   try {
     const { pid } = await startDaemon(dirs, args, from);
     say(`started a daemon (pid ${pid}, socket ${dirs.socket}); \`ringfence stop\` ends it`);

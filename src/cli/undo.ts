@@ -21,12 +21,12 @@ export async function undo(
   const which = id === undefined ? { last: true } : { callId: await callIdOf(id, client) };
   const answer = (await client.request('calls.undo', { ...which, force })) as UndoResult;
   if (json) printJson(answer);
-  else tell(answer, { force, last });
+  else printUndo(answer, { force, last });
   const isWhole = answer.error === undefined && (force || answer.conflicts.length === 0);
   return isWhole ? EXIT.OK : EXIT.FAILED;
 }
 
-function tell(answer: UndoResult, { force, last }: { force: boolean; last: boolean }): void {
+function printUndo(answer: UndoResult, { force, last }: { force: boolean; last: boolean }): void {
   const { callId, undone, restored, removed, conflicts, merged, undo: again, error } = answer;
   if (last && undone !== undefined) say(harmless(`the last call that changed files here is ${undone}`));
   if (error) {

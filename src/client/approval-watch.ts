@@ -47,7 +47,7 @@ class RunningApprovalWatch implements ApprovalWatch {
   readonly #ended = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
   /** Open approvals that were passed to the handler, by id. */
-  readonly #asked = new Map<string, AbortController>();
+  readonly #openApprovals = new Map<string, AbortController>();
 
   constructor(client: ApprovalWatchClient, handler: ApprovalHandler) {
     this.#client = client;
@@ -61,13 +61,13 @@ class RunningApprovalWatch implements ApprovalWatch {
   [Symbol.dispose](): void {
     this.#ended.resolve();
     this.#stop.abort();
-    for (const it of this.#asked.values()) it.abort();
-    this.#asked.clear();
+    for (const it of this.#openApprovals.values()) it.abort();
+    this.#openApprovals.clear();
   }
 
   async begin(): Promise<void> {
     // Subscribes before listing, so that no question is missed in between.
-    const hearing = this.#hear();
+    const hearing = this.#readNotifications();
     hearing.catch(() => {}); // The error is reported below or by `ended`.
     try {
       for (const it of await this.#listed()) this.#ask(it);
@@ -81,21 +81,21 @@ class RunningApprovalWatch implements ApprovalWatch {
     );
   }
 
-  async #hear(): Promise<void> {
+  async #readNotifications(): Promise<void> {
     for await (const { method, params } of this.#client.notifications(['approvals'], { signal: this.#stop.signal })) {
       if (method === 'approval.requested') this.#ask(params.approval as Approval);
       if (method !== 'approval.resolved') continue;
       const approvalId = params.approvalId as string;
-      this.#asked.get(approvalId)?.abort();
-      this.#asked.delete(approvalId);
+      this.#openApprovals.get(approvalId)?.abort();
+      this.#openApprovals.delete(approvalId);
     }
   }
 
   #ask(approval: Approval): void {
     const { approvalId } = approval;
-    if (this.#asked.has(approvalId) || this.#stop.signal.aborted) return;
+    if (this.#openApprovals.has(approvalId) || this.#stop.signal.aborted) return;
     const over = new AbortController();
-    this.#asked.set(approvalId, over);
+    this.#openApprovals.set(approvalId, over);
     this.#answer(approval, over.signal).catch((error: unknown) => {
       // The answer is no longer needed, and a handler that waits for a person throws when it is aborted.
       if (!over.signal.aborted) this.#fail(error);

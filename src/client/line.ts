@@ -67,18 +67,18 @@ const isDetached = (params: unknown): boolean => (params as { options?: CallOpti
 export class ClientConnection implements AsyncDisposable {
   readonly #options: ClientOptions;
   readonly #powers: Powers;
-  readonly #hear: (method: string, params: Record<string, unknown>) => void;
+  readonly #onNotification: (method: string, params: Record<string, unknown>) => void;
   #connection: Promise<ConnectedPeer>;
   #connected: ConnectedPeer | undefined;
   #reconnecting: Promise<ConnectedPeer> | undefined;
   #closed = false;
-  #over = Promise.withResolvers<void>();
+  #connectionEnd = Promise.withResolvers<void>();
 
   /** `hear` receives each notification. */
   constructor(options: ClientOptions, powers: Powers, hear: (method: string, params: Record<string, unknown>) => void) {
     this.#options = options;
     this.#powers = powers;
-    this.#hear = hear;
+    this.#onNotification = hear;
     this.#connection = this.#connect();
     this.#connection.catch(() => {});
   }
@@ -111,14 +111,14 @@ export class ClientConnection implements AsyncDisposable {
 
   /** Settles when the current connection is over and its session is not resumed. */
   get ended(): Promise<void> {
-    return this.#over.promise;
+    return this.#connectionEnd.promise;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     const connection = await this.#connection.catch(() => undefined);
     connection?.peer.close();
-    this.#over.resolve();
+    this.#connectionEnd.resolve();
   }
 
   get #live(): ConnectedPeer | undefined {
@@ -162,7 +162,7 @@ export class ClientConnection implements AsyncDisposable {
   }
 
   /** Handles the end of a connection: reconnects if its session waits, otherwise settles `ended`. */
-  #lost(over: PromiseWithResolvers<void>): void {
+  #onConnectionEnd(over: PromiseWithResolvers<void>): void {
     if (this.#closed || this.#resumeMs === 0 || !this.#connected) return over.resolve();
     const { id } = this.#connected.hello.session;
     this.#reconnect().then(
@@ -199,16 +199,16 @@ export class ClientConnection implements AsyncDisposable {
       version = '1',
     } = this.#options;
     const channel: Channel = await this.#reach(socket);
-    const over = resume ? this.#over : Promise.withResolvers<void>();
-    this.#over = over;
+    const over = resume ? this.#connectionEnd : Promise.withResolvers<void>();
+    this.#connectionEnd = over;
     let isRefused = false;
     const peer = new Peer(channel, {
       onClose: () => {
-        if (!isRefused) this.#lost(over);
+        if (!isRefused) this.#onConnectionEnd(over);
       },
       limits: { ...defaultLimits, messageElementsMax: 2 * defaultLimits.messageElementsMax },
       powers: this.#powers,
-      onNotification: (method, params) => this.#hear(method, params as Record<string, unknown>),
+      onNotification: (method, params) => this.#onNotification(method, params as Record<string, unknown>),
     });
     const asked = peer.request('hello', {
       protocol: 1,

@@ -38,7 +38,7 @@ export class ConnectionGuard {
   readonly #sockets = new Set<Socket>();
   #lookups = 0;
   /** Called, oldest first, when a lookup of this command ends. */
-  readonly #waiting: (() => void)[] = [];
+  readonly #lookupWaiters: (() => void)[] = [];
   #closed = false;
 
   constructor(options: ConnectionGuardOptions) {
@@ -61,7 +61,7 @@ export class ConnectionGuard {
       const restMs = (untilMs - powers.monotonicMs()) / (allowed.length - index);
       if (this.#closed || restMs <= 0) break;
       try {
-        return this.#keep(target, await this.#connectTo(address, to.port, restMs));
+        return this.#remember(target, await this.#connectTo(address, to.port, restMs));
       } catch (error) {
         failure = (error as Error).message; // The next address may answer.
       }
@@ -110,12 +110,12 @@ export class ConnectionGuard {
       return;
     }
     const turn = Promise.withResolvers<void>();
-    this.#waiting.push(turn.resolve);
+    this.#lookupWaiters.push(turn.resolve);
     try {
       await Promise.race([turn.promise, late]);
     } catch {
-      const at = this.#waiting.indexOf(turn.resolve);
-      if (at >= 0) this.#waiting.splice(at, 1);
+      const at = this.#lookupWaiters.indexOf(turn.resolve);
+      if (at >= 0) this.#lookupWaiters.splice(at, 1);
       else this.#passTurn(); // The turn came just as the time ran out.
       this.refuseOverLimit(`waited too long behind ${max} lookups at once`);
       throw new DestinationUnreachable(`waited too long behind ${max} other lookups of this command`);
@@ -124,7 +124,7 @@ export class ConnectionGuard {
 
   /** Hands this lookup's turn to the connection that has waited longest. */
   #passTurn(): void {
-    const next = this.#waiting.shift();
+    const next = this.#lookupWaiters.shift();
     if (next) next();
     else this.#lookups -= 1;
   }
@@ -152,7 +152,7 @@ export class ConnectionGuard {
     }).finally(() => timer.cancel()) as Promise<Socket>;
   }
 
-  #keep(target: string, socket: Socket): Socket {
+  #remember(target: string, socket: Socket): Socket {
     if (this.#closed) {
       socket.destroy();
       throw new DestinationUnreachable(`${target}: its command is over`);

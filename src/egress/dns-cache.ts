@@ -21,12 +21,12 @@ export interface DnsCacheOptions {
 export class DnsCache {
   readonly #options: DnsCacheOptions;
   readonly #running = new Map<string, Promise<readonly string[]>>();
-  readonly #known: LRUCache<string, readonly string[]>;
+  readonly #addresses: LRUCache<string, readonly string[]>;
 
   constructor(options: DnsCacheOptions) {
     this.#options = options;
     const { limits, powers } = options;
-    this.#known = new LRUCache({
+    this.#addresses = new LRUCache({
       max: limits.egressNamesKeptMax,
       ttl: limits.egressNameKeptMs,
       ttlResolution: 0,
@@ -36,7 +36,7 @@ export class DnsCache {
 
   /** The name's addresses. Rejects if there are none; failures are not kept. */
   async lookup(name: string): Promise<readonly string[]> {
-    return this.#known.get(name) ?? this.#running.get(name) ?? this.#start(name);
+    return this.#addresses.get(name) ?? this.#running.get(name) ?? this.#start(name);
   }
 
   #start(name: string): Promise<readonly string[]> {
@@ -51,6 +51,6 @@ export class DnsCache {
   async #keep(name: string, lookup: Promise<readonly string[]>): Promise<void> {
     const [addresses, ttlMs] = await Promise.all([lookup, this.#options.ttlOf(name)]);
     const ttl = Math.min(ttlMs ?? 0, this.#options.limits.egressNameKeptMs);
-    if (ttl > 0 && addresses.length > 0) this.#known.set(name, addresses, { ttl });
+    if (ttl > 0 && addresses.length > 0) this.#addresses.set(name, addresses, { ttl });
   }
 }

@@ -15,14 +15,14 @@ const REPLY = { ok: 0, failed: 1, refused: 2, unreachable: 4, command: 7, addres
 /** Serves one connection whose first byte is SOCKS_VERSION. Calls `onParsed` when the request has been parsed. */
 export async function serveSocks(socket: Socket, guard: ConnectionGuard, onParsed: () => void): Promise<void> {
   const bytes = new SocketReader(socket);
-  const [, count = 0] = await bytes.take(2);
-  const methods = await bytes.take(count);
+  const [, count = 0] = await bytes.read(2);
+  const methods = await bytes.read(count);
   if (!methods.includes(NO_AUTHENTICATION)) return void socket.end(Buffer.from([SOCKS_VERSION, NO_METHOD]));
   socket.write(Buffer.from([SOCKS_VERSION, NO_AUTHENTICATION]));
-  const [version, command, , type = 0] = await bytes.take(4);
+  const [version, command, , type = 0] = await bytes.read(4);
   if (version !== SOCKS_VERSION || command !== CONNECT) return reply(socket, REPLY.command);
   const host = await hostOf(bytes, type);
-  const port = (await bytes.take(2)).readUInt16BE();
+  const port = (await bytes.read(2)).readUInt16BE();
   onParsed();
   if (host === undefined || port === 0) return reply(socket, REPLY.addressType);
   await tunnel(socket, guard, { bytes, to: { host, port } });
@@ -47,12 +47,12 @@ async function tunnel(
 async function hostOf(bytes: SocketReader, type: number): Promise<string | undefined> {
   switch (type) {
     case TYPE.ipv4:
-      return toHostName([...(await bytes.take(4))].join('.'));
+      return toHostName([...(await bytes.read(4))].join('.'));
     case TYPE.ipv6:
-      return toHostName((await bytes.take(16)).toString('hex').replace(/(.{4})(?!$)/g, '$1:'));
+      return toHostName((await bytes.read(16)).toString('hex').replace(/(.{4})(?!$)/g, '$1:'));
     case TYPE.name: {
-      const [length = 0] = await bytes.take(1);
-      return toHostName((await bytes.take(length)).toString('latin1'));
+      const [length = 0] = await bytes.read(1);
+      return toHostName((await bytes.read(length)).toString('latin1'));
     }
     default:
       return undefined;
@@ -66,34 +66,34 @@ const reply = (socket: Socket, code: number): void => void socket.end(answer(cod
 /** Reads an exact number of bytes at a time from a socket. Rejects if the socket ends first. */
 class SocketReader {
   readonly #socket: Socket;
-  #waiting: { count: number; resolve: (bytes: Buffer) => void; reject: (error: Error) => void } | undefined;
-  readonly #read = () => this.#serve();
-  readonly #end = () => this.#waiting?.reject(new Error('it ended in the middle of its request'));
+  #pendingRead: { count: number; resolve: (bytes: Buffer) => void; reject: (error: Error) => void } | undefined;
+  readonly #onReadable = () => this.#serve();
+  readonly #onEnd = () => this.#pendingRead?.reject(new Error('it ended in the middle of its request'));
 
   constructor(socket: Socket) {
     this.#socket = socket;
-    socket.on('readable', this.#read).once('end', this.#end).once('close', this.#end);
+    socket.on('readable', this.#onReadable).once('end', this.#onEnd).once('close', this.#onEnd);
   }
 
-  take(count: number): Promise<Buffer> {
+  read(count: number): Promise<Buffer> {
     if (count === 0) return Promise.resolve(Buffer.alloc(0));
     return new Promise((resolve, reject) => {
-      this.#waiting = { count, resolve, reject };
+      this.#pendingRead = { count, resolve, reject };
       this.#serve();
     });
   }
 
   /** Stops reading; the remaining data belongs to the socket again. */
   release(): void {
-    this.#socket.off('readable', this.#read);
+    this.#socket.off('readable', this.#onReadable);
   }
 
   #serve(): void {
-    if (!this.#waiting) return;
-    const bytes = this.#socket.read(this.#waiting.count) as Buffer | null;
-    if (bytes === null || bytes.length < this.#waiting.count) return;
-    const { resolve } = this.#waiting;
-    this.#waiting = undefined;
+    if (!this.#pendingRead) return;
+    const bytes = this.#socket.read(this.#pendingRead.count) as Buffer | null;
+    if (bytes === null || bytes.length < this.#pendingRead.count) return;
+    const { resolve } = this.#pendingRead;
+    this.#pendingRead = undefined;
     resolve(bytes);
   }
 }

@@ -71,7 +71,7 @@ export class McpConnection {
       turns,
       intercept: (message, isFirst) => this.#intercept(message, isFirst),
       onDrain: () => void this.#session?.then((it) => it.drained()).catch(() => {}), // The session was never opened.
-      onEnd: () => this.#ended(),
+      onEnd: () => this.#onEnded(),
     });
     this.#handle = serveStdio(({ era }) => this.#serve(era), {
       transport: this.#wire,
@@ -101,7 +101,7 @@ export class McpConnection {
         choice: () => choiceOf(this.#opening),
         use: (context, work) =>
           this.#wire.hold(context.mcpReq.id, async () =>
-            era === 'legacy' ? work(await this.#own()) : this.#useShared(context, work),
+            era === 'legacy' ? work(await this.#ownSession()) : this.#useShared(context, work),
           ),
       },
       this.#parts,
@@ -120,7 +120,7 @@ export class McpConnection {
   }
 
   /** The connection's own session; opened on first use, since the client may still name its workspace. */
-  #own(): Promise<McpSession> {
+  #ownSession(): Promise<McpSession> {
     this.#session ??= this.#open().catch((error: unknown) => {
       this.#session = undefined;
       throw error;
@@ -205,7 +205,7 @@ export class McpConnection {
     }
   }
 
-  #ended(): void {
+  #onEnded(): void {
     void this.#session?.then((it) => it.end('its connection ended')).catch(() => {}); // The session was never opened.
     this.#parts.onEnd(this);
   }

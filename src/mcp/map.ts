@@ -58,7 +58,7 @@ export function toBatchResult(
     const share = new ResultContent(parts, Math.floor(body.left / (results.length - at)));
     share.add(`## ${calls[at]?.id}: ${it.tool} ${it.success ? 'ok' : 'failed'}`);
     addResult(share, it);
-    body.take(share);
+    body.append(share);
   }
   return { content: body.blocks, ...(!success && { isError: true }) };
 }
@@ -181,7 +181,7 @@ class ResultContent {
   }
 
   /** Adds the content of another body. */
-  take({ blocks }: ResultContent): void {
+  append({ blocks }: ResultContent): void {
     this.blocks.push(...blocks);
     for (const it of blocks) if (it.type === 'text') this.#left -= Buffer.byteLength(it.text);
   }

@@ -9,7 +9,7 @@ export class ProgressReporter implements Disposable {
   readonly #send: (progress: number, message: string) => void;
   readonly #limits: Limits;
   readonly #powers: Powers;
-  readonly #from: number;
+  readonly #startedAtMs: number;
   #message = 'under way';
   #last = 0;
   #timer: Timer;
@@ -20,8 +20,8 @@ export class ProgressReporter implements Disposable {
     this.#send = send;
     this.#limits = limits;
     this.#powers = powers;
-    this.#from = powers.monotonicMs();
-    this.#timer = this.#later(limits.mcpProgressMs);
+    this.#startedAtMs = powers.monotonicMs();
+    this.#timer = this.#reportLater(limits.mcpProgressMs);
   }
 
   /** Reports the last line of an output; of many in quick succession only the last. */
@@ -40,19 +40,19 @@ export class ProgressReporter implements Disposable {
     if (this.#isSoon) return;
     this.#isSoon = true;
     this.#timer.cancel();
-    this.#timer = this.#later(this.#limits.mcpOutputProgressMs);
+    this.#timer = this.#reportLater(this.#limits.mcpOutputProgressMs);
   }
 
   [Symbol.dispose](): void {
     this.#timer.cancel();
   }
 
-  #later(delayMs: number): Timer {
+  #reportLater(delayMs: number): Timer {
     return this.#powers.after(delayMs, () => {
       this.#isSoon = false;
-      const seconds = Math.round(this.#powers.monotonicMs() - this.#from) / 1000;
+      const seconds = Math.round(this.#powers.monotonicMs() - this.#startedAtMs) / 1000;
       this.#last = Math.max(seconds, this.#last + 0.001);
-      this.#timer = this.#later(this.#limits.mcpProgressMs);
+      this.#timer = this.#reportLater(this.#limits.mcpProgressMs);
       this.#send(this.#last, this.#message);
     });
   }

@@ -88,7 +88,7 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
       throw error instanceof RpcError ? toProtocolError(error) : error;
     });
   server.setRequestHandler('tools/list', (_, context) =>
-    within(context, async ({ session }) => ({ tools: parts.lists.of(session, client.choice()) })),
+    within(context, async ({ session }) => ({ tools: parts.lists.listFor(session, client.choice()) })),
   );
   server.setRequestHandler('tools/call', ({ params }, context) =>
     within(context, async (session) => {

@@ -47,7 +47,7 @@ export class McpSession implements NoticeReceiver {
   readonly #progress = new Map<string, ProgressReporter>();
   readonly #parking = new Set<string>();
   /** Timers that end waiting calls, by call id. */
-  readonly #waiting = new Map<string, Timer>();
+  readonly #waitTimers = new Map<string, Timer>();
   /** Open dialogs at the client, by approval id. */
   readonly #dialogs = new Map<string, AbortController>();
   #closed = false;
@@ -140,7 +140,7 @@ export class McpSession implements NoticeReceiver {
   }
 
   async end(reason: string): Promise<void> {
-    this.#over();
+    this.#onClosed();
     await this.#local.end(reason);
   }
 
@@ -152,13 +152,13 @@ export class McpSession implements NoticeReceiver {
 
   /** Called by the daemon to end the session. */
   close(): void {
-    this.#over();
+    this.#onClosed();
     this.#options.onClosed();
   }
 
-  #over(): void {
+  #onClosed(): void {
     this.#closed = true;
-    for (const timer of this.#waiting.values()) timer.cancel();
+    for (const timer of this.#waitTimers.values()) timer.cancel();
     for (const dialog of this.#dialogs.values()) dialog.abort();
   }
 
@@ -167,8 +167,8 @@ export class McpSession implements NoticeReceiver {
   }
 
   #update(call: Call, state: CallState): void {
-    this.#waiting.get(call.id)?.cancel();
-    this.#waiting.delete(call.id);
+    this.#waitTimers.get(call.id)?.cancel();
+    this.#waitTimers.delete(call.id);
     if (state.status === 'blocked-on-user') this.#blocked(call, state.approvalId);
   }
 
@@ -179,7 +179,7 @@ export class McpSession implements NoticeReceiver {
     const park = () => void this.session.abort(id, parked(approval));
     // Delayed, so that the call does not end within the stage that announces its state.
     const delayMs = this.#parking.has(id) ? 0 : this.#parts.limits.mcpApprovalWaitMs;
-    this.#waiting.set(id, this.#parts.powers.after(delayMs, park));
+    this.#waitTimers.set(id, this.#parts.powers.after(delayMs, park));
     const progress = this.#progress.get(options.parentCallId ?? id);
     progress?.say(`waits for a person: ringfence approvals approve ${approvalId}`);
     if (this.#options.ask && !this.#dialogs.has(approvalId)) void this.#ask(approval);

@@ -43,7 +43,7 @@ interface PooledSession {
 export class SharedSessions {
   readonly #parts: SharedParts;
   /** Sessions by key; the least recently used first. */
-  readonly #all = new Map<string, PooledSession>();
+  readonly #sessions = new Map<string, PooledSession>();
 
   constructor(parts: SharedParts) {
     this.#parts = parts;
@@ -62,7 +62,7 @@ export class SharedSessions {
       workspace: folderOf(opening, [], this.#parts.resolveWorkspace),
     };
     const key = JSON.stringify([wanted, choiceOf(opening)]);
-    const pooled = this.#all.get(key) ?? this.#open(key, wanted, wanting);
+    const pooled = this.#sessions.get(key) ?? this.#open(key, wanted, wanting);
     pooled.users += 1;
     pooled.idle?.cancel();
     pooled.idle = undefined;
@@ -70,14 +70,14 @@ export class SharedSessions {
       return await work(pooled.session);
     } finally {
       pooled.users -= 1;
-      if (pooled.users === 0 && this.#all.get(key) === pooled) this.#rest(key, pooled);
+      if (pooled.users === 0 && this.#sessions.get(key) === pooled) this.#startIdleTimer(key, pooled);
     }
   }
 
   /** Ends all sessions. */
   async end(reason: string): Promise<void> {
-    const all = [...this.#all.values()];
-    this.#all.clear();
+    const all = [...this.#sessions.values()];
+    this.#sessions.clear();
     for (const { idle } of all) idle?.cancel();
     await Promise.all(all.map(({ session }) => session.end(reason)));
   }
@@ -86,30 +86,30 @@ export class SharedSessions {
     const { principal } = wanted.identity;
     this.#makeRoom(principal);
     const onClosed = () => {
-      this.#all.get(key)?.idle?.cancel();
-      this.#all.delete(key);
+      this.#sessions.get(key)?.idle?.cancel();
+      this.#sessions.delete(key);
     };
     // A client that does not read must not delay the others of the session; its pending requests are bounded.
     const options = { ...wanted, has: partOf(choiceOf(opening)), congested: () => false, onClosed };
     const session = new McpSession(options, this.#parts);
     const pooled: PooledSession = { principal, session, users: 0 };
-    this.#all.set(key, pooled);
+    this.#sessions.set(key, pooled);
     return pooled;
   }
 
-  #rest(key: string, pooled: PooledSession): void {
-    this.#all.delete(key);
-    this.#all.set(key, pooled);
+  #startIdleTimer(key: string, pooled: PooledSession): void {
+    this.#sessions.delete(key);
+    this.#sessions.set(key, pooled);
     pooled.idle = this.#parts.powers.after(this.#parts.limits.mcpSessionIdleMs, () => this.#drop(key, pooled));
   }
 
   #makeRoom(principal: string): void {
     const { mcpSessionsPerPrincipalMax, mcpSessionsMax } = this.#parts.limits;
-    const own = [...this.#all].filter(([, it]) => it.principal === principal);
+    const own = [...this.#sessions].filter(([, it]) => it.principal === principal);
     const isFull = own.length >= mcpSessionsPerPrincipalMax;
-    if (!isFull && this.#all.size < mcpSessionsMax) return;
+    if (!isFull && this.#sessions.size < mcpSessionsMax) return;
     // A principal with many sessions replaces only its own.
-    const among = isFull ? own : [...this.#all];
+    const among = isFull ? own : [...this.#sessions];
     const unused = among.find(([, { users }]) => users === 0);
     if (!unused)
       throw new RpcError(
@@ -121,7 +121,7 @@ export class SharedSessions {
 
   #drop(key: string, { idle, session }: PooledSession): void {
     idle?.cancel();
-    this.#all.delete(key);
+    this.#sessions.delete(key);
     void session.end('nobody used it');
   }
 }

@@ -86,10 +86,10 @@ export class SocketTransport implements Transport {
     this.#silent = powers.after(limits.mcpOpenMs, () => this.destroy());
     this.#socket
       .on('data', (bytes: Buffer) => this.#receive(bytes))
-      .on('drain', () => this.#drained())
-      .on('end', () => this.#ended())
+      .on('drain', () => this.#onDrained())
+      .on('end', () => this.#onInputEnd())
       .on('error', () => this.#socket.destroy())
-      .on('close', () => this.#over());
+      .on('close', () => this.#onClosed());
   }
 
   /** Sends a message; notifications are dropped while the other side reads too slowly. An answer that is too long becomes an error. */
@@ -202,7 +202,7 @@ export class SocketTransport implements Transport {
   /** Begins one request; returns whether another may begin. */
   #serveOne(): boolean {
     const line = this.#closed || this.congested ? undefined : this.#inbox.shift();
-    if (line) this.#take(line);
+    if (line) this.#receiveLine(line);
     if (this.#inbox.length > 0) return !this.congested && !this.#closed;
     this.#served();
     return false;
@@ -213,7 +213,7 @@ export class SocketTransport implements Transport {
     if (this.#hasEnded) this.#endWhenIdle();
   }
 
-  #take(line: Buffer): void {
+  #receiveLine(line: Buffer): void {
     let id: Id | null = null;
     try {
       const message = decodeJson(line, this.#options.limits) as JsonObject;
@@ -279,14 +279,14 @@ export class SocketTransport implements Transport {
     this.#write(`${JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } })}\n`);
   }
 
-  #drained(): void {
+  #onDrained(): void {
     if (this.congested) return;
     this.#options.onDrain?.();
     this.#serveSoon();
   }
 
   /** Handles the end of input; pending requests may still be answered. */
-  #ended(): void {
+  #onInputEnd(): void {
     this.#hasEnded = true;
     this.#options.powers.after(this.#options.limits.mcpEndGraceMs, () => void this.close());
     this.#serveSoon();
@@ -296,7 +296,7 @@ export class SocketTransport implements Transport {
     if (this.#inbox.length === 0 && this.#underWay.size === 0) void this.close();
   }
 
-  #over(): void {
+  #onClosed(): void {
     if (this.#closed) return;
     this.#closed = true;
     this.#inbox = [];

@@ -80,15 +80,15 @@ export class ToolLists {
    * The tools of a session, always in the same order and identical byte for byte. Throws RpcError INVALID_PARAMS if the chosen names match
    * no tool.
    */
-  of(session: Session, choice: ToolChoice): ListedTool[] {
-    const tools = this.#of(session, choice);
+  listFor(session: Session, choice: ToolChoice): ListedTool[] {
+    const tools = this.#listed(session, choice);
     if (tools.length > 0 || patternsOf(choice).length === 0) return tools;
     const which = choice.readOnly ? 'tool that only reads' : 'tool';
     const names = patternsOf(choice).join(', ').slice(0, 256);
     throw new RpcError('INVALID_PARAMS', `no ${which} of this session is named ${names}; see: ringfence tools`);
   }
 
-  #of(session: Session, choice: ToolChoice): ListedTool[] {
+  #listed(session: Session, choice: ToolChoice): ListedTool[] {
     const policy = session.policy();
     const byToolset = this.#made.get(policy) ?? new WeakMap<object, Map<string, ListedTool[]>>();
     this.#made.set(policy, byToolset);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Limits } from '../limits.ts';
 import { FileRefusal, readBelow } from '../policy/file.ts';
 import { PolicyError } from '../policy/policy-error.ts';
-import { firstOf, type PositionedYaml, readYaml, shown } from '../policy/positioned-yaml.ts';
+import { firstOf, type PositionedYaml, quoteForMessage, readYaml } from '../policy/positioned-yaml.ts';
 import { MANIFEST, type Manifest, manifestSchema } from './manifest.ts';
 
 /** A plugin was refused; each problem begins with its position. */
@@ -78,7 +78,7 @@ function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): 
     for (let entry = directory.readSync(); entry; entry = directory.readSync()) {
       if (entry.name.startsWith('.')) continue;
       const path = [...components, entry.name];
-      const shownPath = shown(path.join('/'));
+      const shownPath = quoteForMessage(path.join('/'));
       if (!FILE_NAME.test(entry.name)) throw refuse(shownPath, 'names of files are letters, digits, `.`, `_` and `-`');
       if (entry.isDirectory()) {
         walk(real, path);
@@ -127,10 +127,10 @@ function complain(issue: ManifestIssue, where: PositionedYaml, above: readonly P
   const path = [...above, ...issue.path];
   if (issue.code === 'unrecognized_keys')
     return (issue.keys ?? []).map(
-      (key) => `${where.atKey([...path, key])}: ${shown([...path, key].join('.'))} is unknown`,
+      (key) => `${where.atKey([...path, key])}: ${quoteForMessage([...path, key].join('.'))} is unknown`,
     );
   const [meant] = (issue.errors ?? []).filter((it) => it.some(({ path: inner }) => inner.length > 0));
   if (issue.code === 'invalid_union' && meant) return meant.flatMap((it) => complain(it, where, path));
   const message = issue.code === 'invalid_key' ? (issue.issues?.[0]?.message ?? issue.message) : issue.message;
-  return [`${where.at(path)}: ${shown(path.join('.')) || 'the file'}: ${message}`];
+  return [`${where.at(path)}: ${quoteForMessage(path.join('.')) || 'the file'}: ${message}`];
 }

@@ -31,7 +31,7 @@ export interface PluginStatus {
 /** Disposing stops the watching. */
 export class PluginSource implements Disposable {
   readonly #options: PluginSourceOptions;
-  readonly #known = new Map<string, PluginStatus>();
+  readonly #statuses = new Map<string, PluginStatus>();
   #watcher: FSWatcher | undefined;
   #timer: Timer | undefined;
   #disposed = false;
@@ -45,7 +45,7 @@ export class PluginSource implements Disposable {
       powers.log.warn({ folder, error: `${error as Error}` }, 'changes of plugins are not noticed until a restart');
     };
     try {
-      this.#watcher = watch(folder, { persistent: false }, () => this.#changed());
+      this.#watcher = watch(folder, { persistent: false }, () => this.#reloadSoon());
       this.#watcher.on('error', failed);
     } catch (error) {
       failed(error);
@@ -56,16 +56,16 @@ export class PluginSource implements Disposable {
 
   /** All pinned plugins in order of their names. */
   get status(): PluginStatus[] {
-    return [...this.#known.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    return [...this.#statuses.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   /** Reads all plugins; unchanged ones stay as they are. */
   reload(): void {
     const { stateDir, limits } = this.#options;
     const names = pinnedNames(stateDir);
-    for (const name of this.#known.keys()) if (!names.includes(name)) this.#remove(name);
+    for (const name of this.#statuses.keys()) if (!names.includes(name)) this.#remove(name);
     for (const [at, name] of names.entries()) {
-      if (at < limits.pluginsMax) this.#take(name);
+      if (at < limits.pluginsMax) this.#loadPlugin(name);
       else this.#refuse(name, `there are more than ${limits.pluginsMax} plugins`);
     }
   }
@@ -76,7 +76,7 @@ export class PluginSource implements Disposable {
     this.#watcher?.close();
   }
 
-  #changed(): void {
+  #reloadSoon(): void {
     const { powers, limits } = this.#options;
     this.#timer?.cancel();
     this.#timer = powers.after(limits.pluginReloadMs, () => {
@@ -84,7 +84,7 @@ export class PluginSource implements Disposable {
     });
   }
 
-  #take(name: string): void {
+  #loadPlugin(name: string): void {
     const { stateDir, limits } = this.#options;
     let plugin: Plugin;
     try {
@@ -94,7 +94,7 @@ export class PluginSource implements Disposable {
       return this.#refuse(name, error.message);
     }
     const { manifest, sha256 } = plugin;
-    const before = this.#known.get(name);
+    const before = this.#statuses.get(name);
     if (before?.state === 'on' && before.sha256 === sha256) return;
     const tools = toToolset(plugin);
     try {
@@ -103,24 +103,24 @@ export class PluginSource implements Disposable {
       return this.#refuse(name, `${(error as Error).message}; remove one of the two`);
     }
     const { version, isolation } = manifest;
-    this.#tell({ name, state: 'on', version, sha256, isolation, tools: [...tools.keys()] });
+    this.#reportStatus({ name, state: 'on', version, sha256, isolation, tools: [...tools.keys()] });
   }
 
   /** Turns a plugin off and removes its tools. */
   #refuse(name: string, problem: string): void {
     this.#options.catalogue.set(sourceOf(name), new Map());
-    if (this.#known.get(name)?.problem !== problem) this.#tell({ name, state: 'off', tools: [], problem });
+    if (this.#statuses.get(name)?.problem !== problem) this.#reportStatus({ name, state: 'off', tools: [], problem });
   }
 
   #remove(name: string): void {
     this.#options.catalogue.set(sourceOf(name), new Map());
-    this.#tell({ name, state: 'removed', tools: [] });
-    this.#known.delete(name);
+    this.#reportStatus({ name, state: 'removed', tools: [] });
+    this.#statuses.delete(name);
   }
 
-  #tell(status: PluginStatus): void {
+  #reportStatus(status: PluginStatus): void {
     const { powers, onChange } = this.#options;
-    this.#known.set(status.name, status);
+    this.#statuses.set(status.name, status);
     const { name, state, version, sha256, problem } = status;
     if (problem === undefined) powers.log.info({ plugin: name, version, sha256 }, `plugin ${name} is ${state}`);
     else powers.log.warn({ plugin: name, problem }, `plugin ${name} is off`);

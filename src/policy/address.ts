@@ -47,11 +47,11 @@ export function parseBlock(text: string): AddressBlock | undefined {
 }
 
 /** Whether all of `inner` lies in `outer`. */
-export const holds = (outer: AddressBlock, inner: AddressBlock): boolean =>
+export const containsBlock = (outer: AddressBlock, inner: AddressBlock): boolean =>
   inner.prefix >= outer.prefix && (outer.address ^ inner.address) >> BigInt(BITS - outer.prefix) === 0n;
 
 /** One address as a block. */
-export const only = (address: bigint): AddressBlock => ({ address, prefix: BITS });
+export const singleAddress = (address: bigint): AddressBlock => ({ address, prefix: BITS });
 
 /**
  * public: the internet. private: this machine and its networks. special: neither, and often dangerous (cloud metadata, translated
@@ -79,8 +79,8 @@ const [IPV4, GLOBAL, FROM_NAT64] = blocks('0.0.0.0/0', '2000::/3', '64:ff9b::/96
 
 /** The reach of a block; if its addresses differ, the most dangerous one. */
 export function reachOf(block: AddressBlock): AddressClass {
-  if (holds(FROM_NAT64, block)) return reachOf({ ...block, address: MAPPED | (block.address ^ NAT64) });
-  if (SPECIAL.some((it) => holds(it, block))) return 'special';
-  if (PRIVATE.some((it) => holds(it, block))) return 'private';
-  return holds(IPV4, block) || holds(GLOBAL, block) ? 'public' : 'special';
+  if (containsBlock(FROM_NAT64, block)) return reachOf({ ...block, address: MAPPED | (block.address ^ NAT64) });
+  if (SPECIAL.some((it) => containsBlock(it, block))) return 'special';
+  if (PRIVATE.some((it) => containsBlock(it, block))) return 'private';
+  return containsBlock(IPV4, block) || containsBlock(GLOBAL, block) ? 'public' : 'special';
 }

@@ -29,7 +29,7 @@ const isLessStrict = (a: Decision, b: Decision): boolean => STRICTNESS[a] < STRI
 export interface ReadPolicyFile {
   readonly name: string;
   readonly data: PolicyFile;
-  readonly where: PositionedYaml;
+  readonly positions: PositionedYaml;
   /** The file's own rules, including those from `tools`; see `rulesOf`. */
   readonly rules: readonly PlacedRule[];
 }
@@ -37,7 +37,7 @@ export interface ReadPolicyFile {
 /** One file being composed onto its parent. Widening is a problem unless the parent opens what the file widens. */
 export interface CompositionContext {
   readonly parent: Policy;
-  readonly said: ReadPolicyFile;
+  readonly file: ReadPolicyFile;
   /** Notes that the value at `path` widens, unless the parent opens one of `needs`. */
   widens(path: ValuePath, how: string, needs: string): void;
   complain(location: string, problem: string): void;
@@ -47,24 +47,27 @@ export interface CompositionContext {
 const CLOSED: ReadonlySet<string> = new Set(['strict', 'unattended', 'read-only', 'subagent']);
 
 /** Composes one policy from a file and its parent, with a problem for every value that widens what the parent has not opened. */
-export function compose(parent: Policy, said: ReadPolicyFile): { policy: Policy; problems: string[] } {
+export function compose(parent: Policy, file: ReadPolicyFile): { policy: Policy; problems: string[] } {
   const problems: string[] = [];
   const complain = (location: string, problem: string) => void problems.push(`${location}: ${problem}`);
   const it: CompositionContext = {
     parent,
-    said,
+    file,
     complain,
     widens(path, how, needs) {
       if (isOpen(parent.open, needs)) return;
       const way = CLOSED.has(parent.name) ? '; extend `default`, which does, and narrow that' : '';
-      complain(said.where.at(path), `${path.join('.')}: ${how}, and ${parent.name} does not open \`${needs}\`${way}`);
+      complain(
+        file.positions.at(path),
+        `${path.join('.')}: ${how}, and ${parent.name} does not open \`${needs}\`${way}`,
+      );
     },
   };
   refuseDuplicates(it);
   const environment = composeEnvironment(it);
-  const toolBounds = composeToolBounds(parent.toolBounds, said.data.tools);
+  const toolBounds = composeToolBounds(parent.toolBounds, file.data.tools);
   const policy = sealed({
-    name: said.name,
+    name: file.name,
     tiers: byTier((tier) => composeTier(it, tier)),
     rules: composeRules(it),
     rateLimits: composeRateLimits(it),
@@ -87,9 +90,9 @@ export function narrow(policy: Policy, by: Policy): Policy {
   return { ...policy, name: `${policy.name} + ${by.name}`, version, and };
 }
 
-function composeTier({ parent, said, widens }: CompositionContext, tier: Tier): TierRule {
+function composeTier({ parent, file, widens }: CompositionContext, tier: Tier): TierRule {
   const before = parent.tiers[tier];
-  const own: TierEntry | undefined = said.data.tiers?.[tier];
+  const own: TierEntry | undefined = file.data.tiers?.[tier];
   if (!own) return before;
   const path = ['tiers', tier];
   const needs = `tiers.${tier}`;
@@ -97,7 +100,7 @@ function composeTier({ parent, said, widens }: CompositionContext, tier: Tier): 
   if (isLessStrict(decision, before.decision)) {
     widens([...path, 'decision'], `${decision} is less strict than ${before.decision} (${before.source})`, needs);
   }
-  const approve = approveOf({ parent, said, widens }, tier);
+  const approve = approveOf({ parent, file, widens }, tier);
   const bounds: Partial<Record<TierBound, number>> = {};
   for (const key of TIER_BOUNDS) {
     const most = before[key] ?? daemonBound(tier, key);
@@ -105,7 +108,7 @@ function composeTier({ parent, said, widens }: CompositionContext, tier: Tier): 
     if (value !== undefined) bounds[key] = value;
     if ((own[key] ?? 0) > most) widens([...path, key], `${own[key]} is more than ${most} (${before.source})`, needs);
   }
-  const network = networkOf({ parent, said, widens }, tier);
+  const network = networkOf({ parent, file, widens }, tier);
   const locks = own.locks ?? before.locks;
   if (own.locks && before.locks && LOCKS.indexOf(own.locks) < LOCKS.indexOf(before.locks))
     widens([...path, 'locks'], `${own.locks} locks less than ${before.locks} (${before.source})`, needs);
@@ -117,7 +120,7 @@ function composeTier({ parent, said, widens }: CompositionContext, tier: Tier): 
     id: before.id,
     decision,
     reason: own.reason ?? (unchanged ? before.reason : `the policy says ${decision}`),
-    source: own.decision === undefined ? before.source : said.where.line([...path, 'decision']),
+    source: own.decision === undefined ? before.source : file.positions.line([...path, 'decision']),
     ...(approve && { approveDestructive: approve }),
     ...(network && { network }),
     ...bounds,
@@ -131,11 +134,11 @@ type TierEntry = NonNullable<NonNullable<PolicyFile['tiers']>['execute']>;
 
 /** The network list of a tier. A file's list replaces its parent's and is narrower if every entry lies within one of the parent's. */
 function networkOf(
-  { parent, said, widens }: Pick<CompositionContext, 'parent' | 'said' | 'widens'>,
+  { parent, file, widens }: Pick<CompositionContext, 'parent' | 'file' | 'widens'>,
   tier: Tier,
 ): TierRule['network'] {
   const before = parent.tiers[tier].network;
-  const own = (said.data.tiers?.[tier] as TierEntry | undefined)?.network;
+  const own = (file.data.tiers?.[tier] as TierEntry | undefined)?.network;
   if (own === undefined) return before;
   if (own === 'none') return undefined;
   const rules = own.allow.map(parseNetworkEntry);
@@ -148,9 +151,9 @@ function networkOf(
   return rules;
 }
 
-function approveOf({ parent, said, widens }: Pick<CompositionContext, 'parent' | 'said' | 'widens'>, tier: Tier) {
+function approveOf({ parent, file, widens }: Pick<CompositionContext, 'parent' | 'file' | 'widens'>, tier: Tier) {
   const before = parent.tiers[tier].approveDestructive;
-  const own = said.data.tiers?.[tier]?.approve;
+  const own = file.data.tiers?.[tier]?.approve;
   if (own === undefined) return before;
   const path = ['tiers', tier, 'approve'];
   if (own.length === 0) {
@@ -161,40 +164,43 @@ function approveOf({ parent, said, widens }: Pick<CompositionContext, 'parent' |
     id: path.join('.'),
     decision: 'ask',
     reason: 'What it destroys may not come back.',
-    source: said.where.line(path),
+    source: file.positions.line(path),
   };
   return facts;
 }
 
-function refuseDuplicates({ said, complain }: CompositionContext): void {
+function refuseDuplicates({ file, complain }: CompositionContext): void {
   const seen = new Map<string, ValuePath>();
-  for (const { rule, path } of said.rules) {
+  for (const { rule, path } of file.rules) {
     const before = seen.get(rule.id);
     if (before)
-      complain(said.where.at([...path, 'id']), `${rule.id}: a rule of this id stands at ${said.where.line(before)}`);
+      complain(
+        file.positions.at([...path, 'id']),
+        `${rule.id}: a rule of this id stands at ${file.positions.line(before)}`,
+      );
     else seen.set(rule.id, path);
   }
-  for (const [index, { sensitive, decision }] of (said.data.rules ?? []).entries()) {
+  for (const [index, { sensitive, decision }] of (file.data.rules ?? []).entries()) {
     if (!sensitive || decision === 'deny') continue;
-    complain(said.where.atKey(['rules', index, 'sensitive']), 'sensitive is for rules whose decision is deny');
+    complain(file.positions.atKey(['rules', index, 'sensitive']), 'sensitive is for rules whose decision is deny');
   }
 }
 
 function composeRules(it: CompositionContext): Rule[] {
-  const { parent, said } = it;
-  const replaced = new Set(said.rules.filter((own) => replaces(it, own)).map(({ rule }) => rule.id));
+  const { parent, file } = it;
+  const replaced = new Set(file.rules.filter((own) => replaces(it, own)).map(({ rule }) => rule.id));
   const kept = parent.rules.filter(({ id }) => !replaced.has(id));
-  return [...withoutAllowedTools(it, kept), ...said.rules.map(({ rule }) => rule)];
+  return [...withoutAllowedTools(it, kept), ...file.rules.map(({ rule }) => rule)];
 }
 
 /** Whether a rule replaces its parent's rule of the same id; otherwise it is added to the parent's rules. */
-function replaces({ parent, said, widens, complain }: CompositionContext, { rule, path }: PlacedRule): boolean {
+function replaces({ parent, file, widens, complain }: CompositionContext, { rule, path }: PlacedRule): boolean {
   const before = rule.id === 'tools.disable' ? undefined : parent.rules.find(({ id }) => id === rule.id);
   const decisionPath = path[0] === 'rules' ? [...path, 'decision'] : path;
   if (before && path[0] === 'rules') {
     if (!isOpen(parent.open, `rules.${rule.id}`))
       complain(
-        said.where.at([...path, 'id']),
+        file.positions.at([...path, 'id']),
         `${rule.id}: ${parent.name} has this rule (${before.source}) and does not open it`,
       );
     return true;
@@ -208,10 +214,10 @@ function replaces({ parent, said, widens, complain }: CompositionContext, { rule
 }
 
 /** Limits for the same calls and counted the same way replace the parent's as a group (a short span and a long one); others are added. */
-function composeRateLimits({ parent, said, widens }: CompositionContext): RateLimit[] {
+function composeRateLimits({ parent, file, widens }: CompositionContext): RateLimit[] {
   const keyOf = ({ tool, per }: Pick<RateLimit, 'tool' | 'per'>) => JSON.stringify([per, [...tool].sort()]);
-  const own = (said.data.rateLimits ?? []).map(({ tool, calls, perMs, per }, index): RateLimit => {
-    return { tool: [tool].flat(), calls, perMs, per, source: said.where.line(['rateLimits', index]) };
+  const own = (file.data.rateLimits ?? []).map(({ tool, calls, perMs, per }, index): RateLimit => {
+    return { tool: [tool].flat(), calls, perMs, per, source: file.positions.line(['rateLimits', index]) };
   });
   const byKey = Map.groupBy(own, keyOf);
   for (const before of parent.rateLimits) {
@@ -225,9 +231,9 @@ function composeRateLimits({ parent, said, widens }: CompositionContext): RateLi
   return [...parent.rateLimits.filter((it) => !byKey.has(keyOf(it))), ...own];
 }
 
-function composeApprovals({ parent, said, widens }: CompositionContext): ApprovalSettings {
+function composeApprovals({ parent, file, widens }: CompositionContext): ApprovalSettings {
   const before = parent.approvals;
-  const own = said.data.approvals ?? {};
+  const own = file.data.approvals ?? {};
   for (const key of ['timeoutMs', 'rememberMaxMs'] as const) {
     const value = own[key] ?? 0;
     if (value > before[key]) widens(['approvals', key], `${value} is more than ${before[key]}`, 'approvals');
@@ -241,9 +247,9 @@ function composeApprovals({ parent, said, widens }: CompositionContext): Approva
   };
 }
 
-function composeEnvironment({ parent, said, widens }: CompositionContext): readonly string[] | undefined {
+function composeEnvironment({ parent, file, widens }: CompositionContext): readonly string[] | undefined {
   const before = parent.environment;
-  const own = said.data.environment;
+  const own = file.data.environment;
   if (!own || !before) return own ?? before;
   const covers = (wide: string, name: string) =>
     wide.endsWith('*') ? name.startsWith(wide.slice(0, -1)) : wide === name;
@@ -255,11 +261,11 @@ function composeEnvironment({ parent, said, widens }: CompositionContext): reado
 }
 
 /** The `open` list of the child. Only what it names itself is open to its own children, whatever the parent opened. */
-function composeOpen({ parent, said, complain }: CompositionContext): readonly string[] {
-  const open = said.data.open ?? [];
+function composeOpen({ parent, file, complain }: CompositionContext): readonly string[] {
+  const open = file.data.open ?? [];
   for (const [index, name] of open.entries()) {
     if (!isOpen(parent.open, name))
-      complain(said.where.at(['open', index]), `open.${index}: ${parent.name} does not open \`${name}\``);
+      complain(file.positions.at(['open', index]), `open.${index}: ${parent.name} does not open \`${name}\``);
   }
   return open;
 }

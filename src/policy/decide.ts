@@ -153,7 +153,7 @@ const deniedNames = new WeakMap<readonly Rule[], ReadonlySet<string>>();
 function mayFindDenied(rules: readonly Rule[], { mentionGlobs = [] }: ParsedCommand): boolean {
   const names = deniedNames.get(rules) ?? namesDenied(rules);
   deniedNames.set(rules, names);
-  return mentionGlobs.some((glob) => segmentsOf(glob).some((it) => it.startsWith('.') || finds(it, names)));
+  return mentionGlobs.some((glob) => segmentsOf(glob).some((it) => it.startsWith('.') || matchesAnyName(it, names)));
 }
 
 function segmentsOf(glob: string): string[] {
@@ -164,7 +164,7 @@ function segmentsOf(glob: string): string[] {
   }
 }
 
-function finds(segment: string, names: ReadonlySet<string>): boolean {
+function matchesAnyName(segment: string, names: ReadonlySet<string>): boolean {
   const { test, literal } = compileSegment(segment);
   if (literal !== undefined) return names.has(literal);
   for (const it of names) if (!it.startsWith('.') && test(it)) return true;

@@ -91,7 +91,7 @@ const MOST = { words: 32, alternatives: 32, word: 256, glob: 512, id: 64 } as co
 /** The rule, or the reason why there is none. */
 function ruleFor(question: PolicyQuestion): ProposedRule | string {
   const { tool, principal, command, effects } = question;
-  if (command && command.unknown.length > 0) return shown(command.unknown[0] as string);
+  if (command && command.unknown.length > 0) return quoteForMessage(command.unknown[0] as string);
   const own = command ? effects.filter((it) => it.kind !== 'exec') : effects;
   const matches = [
     ...(command?.commands ?? []).map(matchOfCommand),
@@ -108,22 +108,23 @@ function ruleFor(question: PolicyQuestion): ProposedRule | string {
 }
 
 function matchOfCommand({ words, program, unknown, text }: SimpleCommand): MatchSpec | string {
-  if (unknown !== undefined) return shown(unknown);
-  if (program === undefined) return `\`${shown(text)}\` runs no program of the system`;
+  if (unknown !== undefined) return quoteForMessage(unknown);
+  if (program === undefined) return `\`${quoteForMessage(text)}\` runs no program of the system`;
   const tokens = [program, ...words.slice(1)].map((it) => it && escapeText(it));
-  if (tokens.some((it) => !it)) return `\`${shown(text)}\` has words that only the shell knows, or empty ones`;
+  if (tokens.some((it) => !it))
+    return `\`${quoteForMessage(text)}\` has words that only the shell knows, or empty ones`;
   if (tokens.length >= MOST.words || tokens.some((it) => (it as string).length > MOST.word)) {
-    return `\`${shown(text)}\` is too long for a rule`;
+    return `\`${quoteForMessage(text)}\` is too long for a rule`;
   }
   return { command: [...(tokens as string[]), '$'] };
 }
 
 function matchOfEffect({ kind, target }: Effect): MatchSpec | string {
-  if (kind === 'exec') return `it runs \`${shown(target)}\`, whose words are not known`;
+  if (kind === 'exec') return `it runs \`${quoteForMessage(target)}\`, whose words are not known`;
   const escaped = kind === 'connect' ? escapeText(target) : escapeGlob(target);
   // A folder called `~` is not the person's home.
   const glob = escaped === '~' || escaped.startsWith('~/') ? `./${escaped}` : escaped;
-  if (glob.length > MOST.glob) return `\`${shown(target)}\` is too long for a rule`;
+  if (glob.length > MOST.glob) return `\`${quoteForMessage(target)}\` is too long for a rule`;
   return kind === 'connect' ? { host: glob } : { [kind]: glob };
 }
 
@@ -140,7 +141,7 @@ function idOf(words: string, match: MatchSpec): string {
 }
 
 const SHOWN_CHARS = 80;
-const shown = (text: string): string => {
+const quoteForMessage = (text: string): string => {
   const line = text.replaceAll(/[^\p{L}\p{N}\p{P}\p{S} ]/gu, ' ');
   return line.length > SHOWN_CHARS ? `${line.slice(0, SHOWN_CHARS)}…` : line;
 };

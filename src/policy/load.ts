@@ -7,7 +7,7 @@ import { assertNotReplaceable, FileRefusal, readBelow, readTrusted } from './fil
 import { compileMatch } from './match.ts';
 import { type PlacedRule, rulesOf } from './placed-rules.ts';
 import { PolicyError } from './policy-error.ts';
-import { firstOf, type PositionedYaml, readYaml, shown } from './positioned-yaml.ts';
+import { firstOf, type PositionedYaml, quoteForMessage, readYaml } from './positioned-yaml.ts';
 import { type EffectsOf, type ExampleOutcome, exampleWork, tryExamples } from './rule-examples.ts';
 import { type PolicyFile, policyFile } from './schema/policy-file.ts';
 import { complaintsOf } from './schema/schema-message.ts';
@@ -134,43 +134,44 @@ function readBuiltIns(): ReadonlyMap<string, Policy> {
 
 /** Examines the text of one file. Throws PolicyError if its shape or its parent is refused. */
 function examine(text: string, file: string, loading: LoadContext): ExaminedPolicy {
-  const where = readYaml(text, file, loading.limits);
-  const data = toPolicyFile(where, loading);
-  const parent = parentOf(data, where, loading);
-  const rules = rulesOf(data, where);
+  const positions = readYaml(text, file, loading.limits);
+  const data = toPolicyFile(positions, loading);
+  const parent = parentOf(data, positions, loading);
+  const rules = rulesOf(data, positions);
   const name = file.replace(/^built-in:/, '');
-  const { policy, problems } = compose(parent, { name, data, where, rules });
-  problems.push(...uncompilable(rules, where));
-  const tried = loading.tries && problems.length === 0 ? tryAll(rules, where, loading) : { outcomes: [], problems: [] };
+  const { policy, problems } = compose(parent, { name, data, positions: positions, rules });
+  problems.push(...uncompilable(rules, positions));
+  const tried =
+    loading.tries && problems.length === 0 ? tryAll(rules, positions, loading) : { outcomes: [], problems: [] };
   const all = firstOf([...problems, ...tried.problems]);
   return { policy, outcomes: tried.outcomes, problems: all, files: [...loading.files] };
 }
 
-function toPolicyFile(where: PositionedYaml, { refused = {} }: LoadContext): PolicyFile {
-  const value = where.value ?? undefined;
+function toPolicyFile(positions: PositionedYaml, { refused = {} }: LoadContext): PolicyFile {
+  const value = positions.value ?? undefined;
   // An empty file, as an interrupted editor or a full disk leaves behind, must not mean `default`.
   if (value === undefined)
     throw new PolicyError([
-      `${where.file}:1:1: the file says nothing; to mean only what it extends, write \`version: 1\``,
+      `${positions.file}:1:1: the file says nothing; to mean only what it extends, write \`version: 1\``,
     ]);
   const problems = Object.entries(refused)
     .filter(([key]) => Object.hasOwn(value, key))
-    .map(([key, why]) => `${where.atKey([key])}: ${key}: ${why}`);
+    .map(([key, why]) => `${positions.atKey([key])}: ${key}: ${why}`);
   // A compiled parser would take longer to build than it saves for a single use.
   const parsed = policyFile.safeParse(value, { jitless: true });
-  if (!parsed.success) problems.push(...complaintsOf(parsed.error.issues, where));
+  if (!parsed.success) problems.push(...complaintsOf(parsed.error.issues, positions));
   if (!parsed.success || problems.length > 0) throw new PolicyError(firstOf(problems));
   return parsed.data;
 }
 
-function parentOf({ extends: named }: PolicyFile, where: PositionedYaml, loading: LoadContext): Policy {
+function parentOf({ extends: named }: PolicyFile, positions: PositionedYaml, loading: LoadContext): Policy {
   if (named === undefined) return loading.parent ?? defaultPolicy;
   const known = loading.builtIns.get(named);
   if (known) return known;
   const { chain, limits } = loading;
-  const here = `${where.at(['extends'])}: extends`;
+  const here = `${positions.at(['extends'])}: extends`;
   const path = resolve(dirname(chain.at(-1) ?? '.'), named);
-  const way = [...chain.slice(chain.indexOf(path)), path].map((it) => shown(it)).join(' → ');
+  const way = [...chain.slice(chain.indexOf(path)), path].map((it) => quoteForMessage(it)).join(' → ');
   if (chain.includes(path)) throw new PolicyError([`${here}: goes in a circle: ${way}`]);
   if (chain.length >= limits.policyExtendsMax)
     throw new PolicyError([`${here}: more than ${limits.policyExtendsMax} files extend one another`]);
@@ -181,31 +182,31 @@ function parentOf({ extends: named }: PolicyFile, where: PositionedYaml, loading
 }
 
 /** Compiles all patterns when the file is loaded, so that no call meets a broken one. */
-function uncompilable(rules: readonly PlacedRule[], where: PositionedYaml): string[] {
+function uncompilable(rules: readonly PlacedRule[], positions: PositionedYaml): string[] {
   return rules.flatMap(({ rule, path }) => {
     try {
       compileMatch(rule.match);
       return [];
     } catch (error) {
-      return [`${where.at([...path, 'match'])}: ${rule.id}: ${(error as Error).message}`];
+      return [`${positions.at([...path, 'match'])}: ${rule.id}: ${(error as Error).message}`];
     }
   });
 }
 
-function tryAll(rules: readonly PlacedRule[], where: PositionedYaml, { limits, effectsOf }: LoadContext) {
+function tryAll(rules: readonly PlacedRule[], positions: PositionedYaml, { limits, effectsOf }: LoadContext) {
   const work = rules.reduce((sum, { rule }) => sum + exampleWork(rule), 0);
   if (work > limits.policyExampleWorkMax) {
-    const location = where.at(['rules']);
+    const location = positions.at(['rules']);
     const why = `rules times their examples are ${work} characters; at most ${limits.policyExampleWorkMax} are tried`;
     return { outcomes: [], problems: [`${location}: ${why}`] };
   }
   const outcomes = rules.flatMap(({ rule, path }) =>
-    tryExamples(rule, effectsOf).map((it) => ({ ...it, at: where.at([...path, 'examples', it.kind, it.index]) })),
+    tryExamples(rule, effectsOf).map((it) => ({ ...it, at: positions.at([...path, 'examples', it.kind, it.index]) })),
   );
   const failed = outcomes.filter((it) => it.problem !== undefined);
   return {
     outcomes,
-    problems: failed.map((it) => `${it.at}: ${it.rule}: example \`${shown(it.text)}\`: ${it.problem}`),
+    problems: failed.map((it) => `${it.at}: ${it.rule}: example \`${quoteForMessage(it.text)}\`: ${it.problem}`),
   };
 }
 

@@ -136,8 +136,8 @@ function toTargetPaths(target: string, { home, workspace }: Pick<PolicyQuestion,
   const root = workspace === undefined ? undefined : toSegments(workspace);
   const isAbsolute = target.startsWith('/');
   const absolute = isAbsolute ? segments : root && [...root, ...segments];
-  const relative = isAbsolute ? root && below(root, segments) : segments;
-  return { relative, absolute, home: absolute && below(toSegments(home), absolute) };
+  const relative = isAbsolute ? root && segmentsBelow(root, segments) : segments;
+  return { relative, absolute, home: absolute && segmentsBelow(toSegments(home), absolute) };
 }
 
 /** Segments of a path with `..` resolved. Targets come without `..`; if one has some anyway, it must not slip past a rule. */
@@ -153,7 +153,7 @@ function resolved(path: string): string[] {
   return kept;
 }
 
-const below = (folder: readonly string[], path: readonly string[]): readonly string[] | undefined =>
+const segmentsBelow = (folder: readonly string[], path: readonly string[]): readonly string[] | undefined =>
   folder.every((it, at) => it === path[at]) ? path.slice(folder.length) : undefined;
 
 type PartTest = (part: QuestionPart) => Certainty;
@@ -169,7 +169,7 @@ const least = (tests: readonly PartTest[], part: QuestionPart): Certainty => {
   }
   return level;
 };
-const sure = (holds: boolean): Certainty => (holds ? YES : NO);
+const certaintyOf = (holds: boolean): Certainty => (holds ? YES : NO);
 
 /** Tests in order of cost, cheap ones first: the first NO ends the evaluation. */
 function toTests(match: MatchSpec): PartTest[] {
@@ -180,9 +180,9 @@ function toTests(match: MatchSpec): PartTest[] {
       tool,
       (texts) =>
         ({ question }) =>
-          sure(texts(question.tool) || question.aliases.some(texts)),
+          certaintyOf(texts(question.tool) || question.aliases.some(texts)),
     ),
-    textTest(category, (texts) => (part) => sure(texts(part.question.category))),
+    textTest(category, (texts) => (part) => certaintyOf(texts(part.question.category))),
     ...[principal, when?.principal].map((it) => textTest(it, (texts) => whoTest((of) => texts(of.principal)))),
     ...[session, when?.session].map((it) => textTest(it, (texts) => whoTest((of) => texts(of.session)))),
     pathTest(path, ['read', 'write', 'delete', 'mention']),
@@ -218,13 +218,13 @@ function anyText(globs: readonly string[]): TextTest {
 
 const tierTest = (tiers: readonly string[]): PartTest => {
   const names = new Set(tiers);
-  return ({ question }) => sure(names.has(question.tier));
+  return ({ question }) => certaintyOf(names.has(question.tier));
 };
 
 const whoTest =
   (holds: (question: PolicyQuestion) => boolean): PartTest =>
   ({ kind, question }) =>
-    kind === 'tool' ? FOREIGN : sure(holds(question));
+    kind === 'tool' ? FOREIGN : certaintyOf(holds(question));
 
 /** A path pattern: relative to the workspace, absolute, or below home. */
 export interface PathPattern {
@@ -253,7 +253,7 @@ function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly Question
   const patterns = many(globs).flatMap(toPathPatterns);
   return ({ kind, targetPaths }) => {
     if (!targetPaths || !kinds.includes(kind)) return hiddenIn(kind);
-    return sure(
+    return certaintyOf(
       patterns.some(({ base, test }) => {
         const segments = targetPaths[base];
         return segments !== undefined && test(segments);
@@ -264,7 +264,7 @@ function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly Question
 
 /** Runs after the path tests, since it reads the disk. */
 const holdsTest: PartTest = ({ kind, target, targetPaths, isOrdinary }) =>
-  targetPaths ? sure(!isOrdinary?.(target)) : hiddenIn(kind);
+  targetPaths ? certaintyOf(!isOrdinary?.(target)) : hiddenIn(kind);
 
 /** The level for a part without paths or hosts of its own: a command may touch any path and reach any host, whatever its words say. */
 const hiddenIn = (kind: QuestionPart['kind']): Certainty =>
@@ -279,7 +279,7 @@ function hostTest(globs: readonly string[]): PartTest {
     if (kind !== 'connect') return hiddenIn(kind);
     const [host, port] = splitPort(target.toLowerCase());
     const name = host.endsWith('.') ? host.slice(0, -1) : host;
-    return sure(bare(name) || whole(name + port));
+    return certaintyOf(bare(name) || whole(name + port));
   };
 }
 

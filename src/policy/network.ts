@@ -2,14 +2,14 @@
  * Network rules of policies: the entries of `tiers.execute.network`, and what they allow for a name, a port and an address. Plain data,
  * since rules are sent to the egress proxy. Pure.
  */
-import { type AddressBlock, holds, only, parseAddress, parseBlock, reachOf } from './address.ts';
+import { type AddressBlock, containsBlock, parseAddress, parseBlock, reachOf, singleAddress } from './address.ts';
 
 /** One entry of an allowlist. */
 export interface NetworkRule {
   /** Lower-case ASCII without a trailing dot; absent if `block` is present. */
   readonly name?: string;
   /** Whether the rule means the subdomains of the name (`*.example.org`) and not the name itself. */
-  readonly below?: boolean;
+  readonly includesSubdomains?: boolean;
   /** A CIDR block such as `10.0.0.0/8`, or a single address. */
   readonly block?: string;
   /** Allowed ports; empty means all. */
@@ -43,11 +43,11 @@ export function parseNetworkEntry(entry: NetworkEntry): NetworkRule {
   if (ports.some((it) => it < 1 || it > 65_535)) throw new Error(`${entry}: a port is a number from 1 to 65535, or *`);
   const block = parseBlock(host);
   if (block) return { block: host, ports, private: false };
-  const below = host.startsWith('*.');
-  const name = toHostName(below ? host.slice(2) : host);
+  const includesSubdomains = host.startsWith('*.');
+  const name = toHostName(includesSubdomains ? host.slice(2) : host);
   if (name === undefined || host.includes('/') || parseAddress(name) !== undefined)
     throw new Error(`${entry} is no host, *.domain, address or block of addresses, with or without :port`);
-  return { name, ...(below && { below }), ports, private: false };
+  return { name, ...(includesSubdomains && { includesSubdomains }), ports, private: false };
 }
 
 /** Splits `host`, `host:port` or `[v6]:port`; a bare IPv6 address has no port. */
@@ -95,9 +95,9 @@ export function refusedName(layers: readonly NetworkLayer[], to: Destination): C
     const named =
       literal === undefined
         ? rules.filter((it) => names(it, to.host))
-        : rules.filter((it) => blockOf(it) && holds(blockOf(it) as AddressBlock, only(literal)));
+        : rules.filter((it) => blockOf(it) && containsBlock(blockOf(it) as AddressBlock, singleAddress(literal)));
     if (named.some((it) => opens(it, to.port))) continue;
-    if (literal !== undefined && named.length === 0 && reachOf(only(literal)) !== 'public')
+    if (literal !== undefined && named.length === 0 && reachOf(singleAddress(literal)) !== 'public')
       return refusedAddress(layers, { ...to, address: to.host });
     const what = named.length > 0 ? `port ${to.port} of ${to.host}` : to.host;
     return { layer: 'policy', reason: `${what} is not in the policy's list` };
@@ -112,7 +112,7 @@ export function refusedAddress(
 ): ConnectionRefusal | undefined {
   const number = parseAddress(address);
   if (number === undefined) return { layer: 'sandbox', reason: `${address} is no address` };
-  const reach = reachOf(only(number));
+  const reach = reachOf(singleAddress(number));
   for (const rules of layers) {
     if (rules.some((it) => opens(it, port) && reaches(it, { host, number, reach }))) continue;
     const leads = host === address ? `${address} is` : `${host} leads to ${address}, which is`;
@@ -126,15 +126,15 @@ export function refusedAddress(
 function reaches(rule: NetworkRule, to: { host: string; number: bigint; reach: ReturnType<typeof reachOf> }): boolean {
   const block = blockOf(rule);
   if (!block) return names(rule, to.host) && (to.reach === 'public' || (to.reach === 'private' && rule.private));
-  if (!holds(block, only(to.number))) return false;
+  if (!containsBlock(block, singleAddress(to.number))) return false;
   // The author of a wide block did not have the special addresses in it in mind.
-  if (to.reach === 'special') return block.prefix === only(0n).prefix;
+  if (to.reach === 'special') return block.prefix === singleAddress(0n).prefix;
   return to.reach === 'public' || reachOf(block) === 'private';
 }
 
 const opens = ({ ports }: NetworkRule, port: number): boolean => ports.length === 0 || ports.includes(port);
-const names = ({ name, below }: NetworkRule, host: string): boolean =>
-  name !== undefined && (below ? host.endsWith(`.${name}`) : host === name);
+const names = ({ name, includesSubdomains }: NetworkRule, host: string): boolean =>
+  name !== undefined && (includesSubdomains ? host.endsWith(`.${name}`) : host === name);
 const blockOf = ({ block }: NetworkRule): AddressBlock | undefined =>
   block === undefined ? undefined : parseBlock(block);
 
@@ -144,19 +144,19 @@ export function covers(outer: NetworkRule, inner: NetworkRule): boolean {
   if (!ports || (inner.private && !outer.private)) return false;
   const [around, within] = [blockOf(outer), blockOf(inner)];
   if (around || within) return around !== undefined && within !== undefined && isSafelyWithin(around, within);
-  if (!outer.below) return !inner.below && outer.name === inner.name;
-  return inner.name?.endsWith(`.${outer.name}`) || (inner.below === true && inner.name === outer.name);
+  if (!outer.includesSubdomains) return !inner.includesSubdomains && outer.name === inner.name;
+  return inner.name?.endsWith(`.${outer.name}`) || (inner.includesSubdomains === true && inner.name === outer.name);
 }
 
 /** Whether one block lies in another that allows all of it; a block allows special addresses only if it is exactly that block. */
 const isSafelyWithin = (around: AddressBlock, within: AddressBlock): boolean =>
-  holds(around, within) &&
+  containsBlock(around, within) &&
   (reachOf(within) === 'public' || reachOf(around) === reachOf(within)) &&
   (reachOf(within) !== 'special' || around.prefix === within.prefix);
 
 /** The rule in the notation of a policy file. */
-export function showNetworkRule({ name, below, block, ports, private: isPrivate }: NetworkRule): string {
-  const host = block ?? `${below ? '*.' : ''}${name}`;
+export function showNetworkRule({ name, includesSubdomains, block, ports, private: isPrivate }: NetworkRule): string {
+  const host = block ?? `${includesSubdomains ? '*.' : ''}${name}`;
   const shown = host.includes(':') ? `[${host}]` : host;
   const isWeb = ports.join() === WEB_PORTS.join();
   const port = ports.length === 0 ? ':*' : isWeb ? '' : `:${ports.join('/')}`;

@@ -40,7 +40,7 @@ const PROBLEMS_MAX = 50;
 const NAME_CHARS_MAX = 80;
 
 /** Text from outside for use in our messages: shortened, with characters escaped that could control a terminal or forge a line. */
-export const shown = (text: string): string => {
+export const quoteForMessage = (text: string): string => {
   const cut = text.length > NAME_CHARS_MAX ? `${text.slice(0, NAME_CHARS_MAX)}…` : text;
   return cut.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (it) => `\\u{${(it.codePointAt(0) as number).toString(16)}}`);
 };
@@ -64,7 +64,7 @@ export function readYaml(text: string, file: string, limits: YamlLimits): Positi
     return `${file}:${Math.max(line, 1)}:${Math.max(col, 1)}`;
   };
   const complain = [...document.errors, ...document.warnings].map(
-    (it) => `${locate(it.pos[0])}: ${shown(it.message.split('\n')[0] as string)}`,
+    (it) => `${locate(it.pos[0])}: ${quoteForMessage(it.message.split('\n')[0] as string)}`,
   );
   const directive = /^%/m.exec(text);
   if (directive) complain.push(`${locate(directive.index)}: YAML directives are not taken`);
@@ -126,7 +126,7 @@ class YamlConverter {
     const offset = node.range?.[0] ?? 0;
     if (isAlias(node)) return this.#resolve(node.source, offset);
     if ('tag' in node && node.tag)
-      this.#complain(offset, `the tag ${shown(node.tag)} is not taken; write plain values`);
+      this.#complain(offset, `the tag ${quoteForMessage(node.tag)} is not taken; write plain values`);
     const converted = this.#plain(node, depth);
     if ('anchor' in node && node.anchor) this.#anchored.set(node.anchor, converted);
     if (converted.count > this.#limits.policyValuesMax) this.#refuseSize(offset);
@@ -180,7 +180,8 @@ class YamlConverter {
     if (!isScalar(key) || typeof key.value !== 'string' || ('tag' in key && key.tag)) {
       this.#complain(offset, 'keys are plain texts');
     } else if (key.value === '__proto__') this.#complain(offset, '__proto__ is no key');
-    else if (before.has(key.value)) this.#complain(offset, `Map keys must be unique: ${shown(key.value)} stood before`);
+    else if (before.has(key.value))
+      this.#complain(offset, `Map keys must be unique: ${quoteForMessage(key.value)} stood before`);
     else {
       if (key.anchor) this.#anchored.set(key.anchor, { value: key.value, count: 1, levels: 0 });
       return key.value;
@@ -190,7 +191,7 @@ class YamlConverter {
 
   #resolve(anchor: string, offset: number): ConvertedNode {
     const converted = this.#anchored.get(anchor);
-    if (!converted) this.#complain(offset, `the alias *${shown(anchor)} names nothing that stands before it`);
+    if (!converted) this.#complain(offset, `the alias *${quoteForMessage(anchor)} names nothing that stands before it`);
     return converted ?? NOTHING;
   }
 

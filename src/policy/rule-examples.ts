@@ -2,7 +2,7 @@
 import type { Effect, Tier } from '../call.ts';
 import { parseJson } from '../text/json.ts';
 import { ruleMatches } from './match.ts';
-import { shown } from './positioned-yaml.ts';
+import { quoteForMessage } from './positioned-yaml.ts';
 import type { PolicyQuestion } from './question.ts';
 import type { MatchSpec } from './schema/match.ts';
 import type { Rule } from './schema.ts';
@@ -66,7 +66,7 @@ function problemOf(rule: Rule, kind: 'match' | 'no_match', question: () => Polic
     if (matches === (kind === 'match')) return undefined;
     return matches ? 'the rule matches it, and it should not' : 'the rule does not match it, and it should';
   } catch (error) {
-    return `it can't be judged: ${shown((error as Error).message.replaceAll(/\s+/g, ' '))}`;
+    return `it can't be judged: ${quoteForMessage((error as Error).message.replaceAll(/\s+/g, ' '))}`;
   }
 }
 

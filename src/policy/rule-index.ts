@@ -59,7 +59,7 @@ export class RuleIndex {
     this.all = rules.map(toFiled);
     for (const [at, { match }] of rules.entries()) {
       const rule = this.all[at] as FiledRule;
-      for (const place of this.#slotsOf(match) ?? [[this.#others] as const]) put(place, rule);
+      for (const place of this.#slotsOf(match) ?? [[this.#others] as const]) addRule(place, rule);
     }
   }
 
@@ -163,7 +163,7 @@ function keyOf(segments: readonly string[]): RuleIndexKey | undefined {
 
 const extensionOf = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
 
-function put([drawer, key]: IndexSlot, rule: FiledRule): void {
+function addRule([drawer, key]: IndexSlot, rule: FiledRule): void {
   const list = Array.isArray(drawer) ? drawer : (drawer.get(key as string) ?? []);
   if (!Array.isArray(drawer)) drawer.set(key as string, list);
   if (list.at(-1) !== rule) list.push(rule);

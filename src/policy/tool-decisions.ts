@@ -24,21 +24,21 @@ const allowedTool = ({ rule, path }: PlacedRule): string | undefined =>
  * Rules about what a call does (paths, commands, hosts) stay. Complains about a rule that would leave the allowance without effect.
  */
 export function withoutAllowedTools(
-  { parent, said, widens, complain }: CompositionContext,
+  { parent, file, widens, complain }: CompositionContext,
   rules: readonly Rule[],
 ): Rule[] {
   let kept = [...rules];
-  for (const own of said.rules) {
+  for (const own of file.rules) {
     const name = allowedTool(own);
     if (name === undefined) continue;
     const { path } = own;
     const isObstacle = ({ decision, match }: Rule) => decision !== 'allow' && isAboutTool(match, name);
-    const beside = said.rules.map(({ rule }) => rule).find(isObstacle);
+    const beside = file.rules.map(({ rule }) => rule).find(isObstacle);
     const disabled = parent.rules.find((it) => it.code === 'TOOL_DISABLED' && isObstacle(it));
     const obstacle = beside ?? disabled;
     if (obstacle) {
       const why = `rule \`${obstacle.id}\` (${obstacle.source}) says ${obstacle.decision} for all of its calls`;
-      complain(said.where.at(path), `${path.join('.')}: allow has no effect, since ${why}; take one of them out`);
+      complain(file.positions.at(path), `${path.join('.')}: allow has no effect, since ${why}; take one of them out`);
       continue;
     }
     // If the parent does not allow the tool yet, `replaces` in compose.ts reports the widening.

@@ -58,7 +58,7 @@ export class FrameReader {
   /**
    * The buffer returned as the last payload, and a returned one for reuse, since allocating a new one each time costs more than filling it.
    */
-  #given: Buffer = NO_ROOM;
+  #lastPayload: Buffer = NO_ROOM;
   #spare: Buffer = NO_ROOM;
 
   /**
@@ -100,7 +100,7 @@ export class FrameReader {
       const piece = bytes.subarray(at, end);
       at += piece.length;
       if (this.#roomUsed > 0 || at < end) this.#keep(piece, length);
-      if (at === end) payloads.push(this.#take(piece));
+      if (at === end) payloads.push(this.#completedPayload(piece));
     } while (at < bytes.length);
     return payloads;
   }
@@ -129,15 +129,15 @@ export class FrameReader {
 
   /** Returns a payload whose memory may be reused; the caller must no longer use it or bytes decoded from it. */
   giveBack(payload: Buffer): void {
-    if (payload.buffer !== this.#given.buffer || this.#given.length > this.#roomBytesMin) return;
-    this.#spare = this.#given;
-    this.#given = NO_ROOM;
+    if (payload.buffer !== this.#lastPayload.buffer || this.#lastPayload.length > this.#roomBytesMin) return;
+    this.#spare = this.#lastPayload;
+    this.#lastPayload = NO_ROOM;
   }
 
   /** The completed payload: the buffer's content, or `piece` itself if nothing was stored. */
-  #take(piece: Buffer): Buffer {
+  #completedPayload(piece: Buffer): Buffer {
     const payload = this.#roomUsed > 0 ? this.#room.subarray(0, this.#roomUsed) : piece;
-    if (this.#roomUsed > 0) this.#given = this.#room;
+    if (this.#roomUsed > 0) this.#lastPayload = this.#room;
     this.#headerBytes = this.#roomUsed = 0;
     this.#room = NO_ROOM;
     return payload;
@@ -154,12 +154,12 @@ interface Sink {
 /** Writes frames; everything written before `later` runs is sent in one call. */
 export class FrameWriter {
   readonly #sink: Sink;
-  readonly #later: (flush: () => void) => void;
+  readonly #scheduleFlush: (flush: () => void) => void;
   #corked = false;
 
   constructor(sink: Sink, later: (flush: () => void) => void = process.nextTick) {
     this.#sink = sink;
-    this.#later = later;
+    this.#scheduleFlush = later;
   }
 
   /** Writes a frame or its next part. */
@@ -167,7 +167,7 @@ export class FrameWriter {
     if (!this.#corked) {
       this.#corked = true;
       this.#sink.cork();
-      this.#later(() => {
+      this.#scheduleFlush(() => {
         this.#corked = false;
         this.#sink.uncork();
       });

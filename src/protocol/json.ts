@@ -89,7 +89,7 @@ class Reader {
   }
 
   /** Consumes the next character after white space if it is `char`; returns whether it was. */
-  #taken(char: number): boolean {
+  #skipIf(char: number): boolean {
     this.#skipSpace();
     if (this.#text.charCodeAt(this.#at) !== char) return false;
     this.#at += 1;
@@ -165,27 +165,27 @@ class Reader {
   #array(depth: number): unknown[] {
     this.#enter(depth);
     const array: unknown[] = [];
-    if (this.#taken(CLOSE_BRACKET)) return array;
+    if (this.#skipIf(CLOSE_BRACKET)) return array;
     do array.push(this.#value(depth + 1));
-    while (this.#taken(COMMA));
-    if (!this.#taken(CLOSE_BRACKET)) this.#refuse('an array that does not go on');
+    while (this.#skipIf(COMMA));
+    if (!this.#skipIf(CLOSE_BRACKET)) this.#refuse('an array that does not go on');
     return array;
   }
 
   #object(depth: number): Record<string, unknown> {
     this.#enter(depth);
     const object: Record<string, unknown> = Object.create(null);
-    if (this.#taken(CLOSE_BRACE)) return object;
+    if (this.#skipIf(CLOSE_BRACE)) return object;
     do {
       this.#count();
       this.#skipSpace();
       if (this.#text.charCodeAt(this.#at) !== QUOTE) this.#refuse('a key that is not a string');
       const key = this.#string();
       if (key in object) this.#refuse('a duplicate key');
-      if (!this.#taken(COLON)) this.#refuse('a key without a value');
+      if (!this.#skipIf(COLON)) this.#refuse('a key without a value');
       object[key] = this.#value(depth + 1);
-    } while (this.#taken(COMMA));
-    if (!this.#taken(CLOSE_BRACE)) this.#refuse('an object that does not go on');
+    } while (this.#skipIf(COMMA));
+    if (!this.#skipIf(CLOSE_BRACE)) this.#refuse('an object that does not go on');
     return object;
   }
 }

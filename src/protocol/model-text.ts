@@ -19,7 +19,7 @@ const FORMS = new Map<string, (data: Data) => string[] | undefined>([
     'file_list',
     ({ entries, truncated }) => (isRows<ListedFile>(entries, 'path') ? listed(entries, truncated) : undefined),
   ],
-  ['file_grep', (data) => (isRows<SearchMatch>(data.matches, 'file') ? found(data.matches, data) : undefined)],
+  ['file_grep', (data) => (isRows<SearchMatch>(data.matches, 'file') ? matchLines(data.matches, data) : undefined)],
   ['file_glob', (data) => (isNames(data.paths) ? globbed(data.paths, data) : undefined)],
   ['file_read', (data) => (typeof data.content === 'string' ? read(data.content, data) : undefined)],
   ['file_write', (data) => (typeof data.path === 'string' ? [written(data)] : undefined)],
@@ -29,8 +29,8 @@ const FORMS = new Map<string, (data: Data) => string[] | undefined>([
   ],
   ['git_diff', (data) => (isText(data.diff) ? diffed(data.diff, data) : undefined)],
   ['git_status', (data) => (isText(data.head) || data.head === null ? [toJson(withoutNothing(data))] : undefined)],
-  ['terminal_execute', ran],
-  ['terminal_script', ran],
+  ['terminal_execute', commandLines],
+  ['terminal_script', commandLines],
 ]);
 
 const isText = (it: unknown): it is string => typeof it === 'string';
@@ -74,7 +74,7 @@ interface SearchMatch {
 }
 
 /** The matches of each file after its name; a match is `12:text`, a context line `11-text`. */
-function found(matches: readonly SearchMatch[], { filesSearched, truncated }: Data): string[] {
+function matchLines(matches: readonly SearchMatch[], { filesSearched, truncated }: Data): string[] {
   if (matches.length === 0) return [`no matches in ${String(filesSearched)} files`];
   const files = Map.groupBy(matches, ({ file }) => file);
   const blocks = [...files].map(([file, its]) => `${nameOf(file)}\n${linesOf(its).join('\n')}`);
@@ -132,7 +132,7 @@ const withoutNothing = (data: Data): Data =>
   Object.fromEntries(Object.entries(data).filter(([, it]) => (Array.isArray(it) ? it.length > 0 : Boolean(it))));
 
 /** The text of a command's result. Our own words come last, so that no output can imitate them. */
-function ran({ stdout, stderr, exitCode, signal }: Data): string[] | undefined {
+function commandLines({ stdout, stderr, exitCode, signal }: Data): string[] | undefined {
   if (!isText(stdout) || !isText(stderr) || typeof exitCode !== 'number') return undefined;
   return [
     ...(stdout === '' ? [] : [stdout]),

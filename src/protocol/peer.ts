@@ -73,7 +73,7 @@ export class Peer {
   readonly #reader: FrameReader;
   /** Sizes of the other side's unanswered requests, by id. */
   readonly #unanswered = new Map<Id, number>();
-  readonly #waiting = new Map<Id, PendingRequest>();
+  readonly #pendingRequests = new Map<Id, PendingRequest>();
   readonly #budget: RequestBudget;
   readonly #turns: ServingTurns;
   readonly #serve = (): boolean => this.#serveOne();
@@ -93,7 +93,7 @@ export class Peer {
     this.#reader = new FrameReader(options.limits.frameBytesMax);
     channel.open({
       data: (bytes) => this.#receive(bytes),
-      drain: () => this.#drained(),
+      drain: () => this.#onDrained(),
       close: () => this.#end(),
     });
   }
@@ -117,11 +117,11 @@ export class Peer {
     if (this.#closed) return Promise.reject(new Error('the connection is closed'));
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
+      this.#pendingRequests.set(id, { resolve, reject });
       try {
         this.#send({ id, method, params });
       } catch (error) {
-        this.#waiting.delete(id);
+        this.#pendingRequests.delete(id);
         reject(error as Error);
       }
     });
@@ -147,9 +147,9 @@ export class Peer {
   #receive(bytes: Buffer): void {
     if (this.#closed) return;
     try {
-      if (this.#channel.framing === 'message') this.#hear(bytes);
+      if (this.#channel.framing === 'message') this.#onPayload(bytes);
       else {
-        for (const payload of this.#reader.push(bytes)) this.#hear(payload);
+        for (const payload of this.#reader.push(bytes)) this.#onPayload(payload);
         this.#watchHalfFrame();
       }
     } catch (error) {
@@ -159,9 +159,9 @@ export class Peer {
     this.#serveSoon();
   }
 
-  #hear(payload: Buffer): void {
+  #onPayload(payload: Buffer): void {
     if (this.#options.onRequest) this.#inbox.push(payload);
-    else this.#take(payload);
+    else this.#handlePayload(payload);
   }
 
   /** Serves received requests when it is this peer's turn; nothing more is read before that. */
@@ -177,7 +177,7 @@ export class Peer {
   #serveOne(): boolean {
     const payload = this.#closed || this.congested ? undefined : this.#inbox.shift();
     try {
-      if (payload) this.#take(payload);
+      if (payload) this.#handlePayload(payload);
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
       this.#fail(error);
@@ -216,7 +216,7 @@ export class Peer {
     });
   }
 
-  #take(payload: Buffer): void {
+  #handlePayload(payload: Buffer): void {
     const { limits } = this.#options;
     const message = this.#channel.encoding === 'json' ? decodeJson(payload, limits) : decode(payload, limits);
     if (typeof message !== 'object' || message === null || Array.isArray(message)) {
@@ -244,7 +244,7 @@ export class Peer {
     this.#unansweredBytes += bytes;
     this.#budget.bytes += bytes;
     try {
-      this.#answer({ id, result: await this.#options.onRequest?.(method, params) });
+      this.#settleRequest({ id, result: await this.#options.onRequest?.(method, params) });
     } catch (error) {
       this.#answerError(id, this.#toRpcError(error, method));
     } finally {
@@ -283,10 +283,10 @@ export class Peer {
   }
 
   #answerError(id: Id | null, error: RpcError): void {
-    this.#answer({ id, error: error.toWire() });
+    this.#settleRequest({ id, error: error.toWire() });
   }
 
-  #answer(message: Message): void {
+  #settleRequest(message: Message): void {
     if (this.#closed) return;
     try {
       this.#send(message);
@@ -297,7 +297,7 @@ export class Peer {
     if (this.congested) this.#pause();
   }
 
-  #drained(): void {
+  #onDrained(): void {
     if (!this.#paused) return;
     this.#options.onDrain?.();
     this.#serveSoon();
@@ -311,7 +311,7 @@ export class Peer {
 
   /** Handles an answer to one of our requests; an unexpected answer is a protocol error. */
   #settle({ id, result, error }: Message): void {
-    const waiting = this.#waiting.get(id as Id);
+    const waiting = this.#pendingRequests.get(id as Id);
     if (!waiting) {
       // Only a server ends the connection this way; from a client it is an ordinary protocol error.
       if (id === null && error !== undefined && !this.#options.onRequest) {
@@ -323,7 +323,7 @@ export class Peer {
         new RpcError('INVALID_REQUEST', 'neither a request nor an answer that is awaited'),
       );
     }
-    this.#waiting.delete(id as Id);
+    this.#pendingRequests.delete(id as Id);
     if (error === undefined) return waiting.resolve(result);
     const { code, message, data } = error as { code?: unknown; message?: unknown; data?: unknown };
     waiting.reject(new RemoteError(Number(code ?? RPC_CODES.INTERNAL), String(message), data));
@@ -334,8 +334,8 @@ export class Peer {
     this.#closed = true;
     this.#halfFrame?.cancel();
     const error = new Error(reason ? `the connection was closed: ${reason}` : 'the connection was closed');
-    for (const { reject } of this.#waiting.values()) reject(error);
-    this.#waiting.clear();
+    for (const { reject } of this.#pendingRequests.values()) reject(error);
+    this.#pendingRequests.clear();
     this.#options.onClose?.(reason);
   }
 }

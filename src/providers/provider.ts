@@ -123,27 +123,27 @@ export class Provider {
       }
       this.#host = undefined;
       this.#idle?.cancel();
-      if (this.#is('stopped')) return;
+      if (this.#isInState('stopped')) return;
       const isSteady = this.#powers.monotonicMs() - startedMs > this.#parts.limits.providerSteadyMs;
-      if (this.#is('ready') && isSteady) this.#attempts = 0;
-      if (!this.#isAsked) await (this.#is('idle') ? this.#called() : this.#backOff());
-      if (this.#is('stopped')) return;
+      if (this.#isInState('ready') && isSteady) this.#attempts = 0;
+      if (!this.#isAsked) await (this.#isInState('idle') ? this.#called() : this.#backOff());
+      if (this.#isInState('stopped')) return;
       this.restarts += 1;
-      if (!this.#is('starting')) this.#begin();
+      if (!this.#isInState('starting')) this.#begin();
     }
   }
 
   /** Enters the state `starting`; calls wait for the provider from now on. */
   #begin(): void {
-    if (this.#is('stopped')) return;
+    if (this.#isInState('stopped')) return;
     this.#isAsked = true;
-    if (!this.#is('starting')) this.#settled = Promise.withResolvers<void>();
+    if (!this.#isInState('starting')) this.#settled = Promise.withResolvers<void>();
     this.#state = 'starting';
     this.#wake();
   }
 
   /** Compares the state; keeps the compiler from narrowing it across an await. */
-  #is(state: ProviderState): boolean {
+  #isInState(state: ProviderState): boolean {
     return this.#state === state;
   }
 
@@ -152,9 +152,9 @@ export class Provider {
     const held = await this.#masks();
     this.#print = held.print;
     const onTools = (listed: ListedTools, host: Host) => {
-      if (signal.aborted || this.#is('stopped')) return;
+      if (signal.aborted || this.#isInState('stopped')) return;
       onListed(listed);
-      if (this.#is('ready')) return;
+      if (this.#isInState('ready')) return;
       this.#powers.log.info({ provider: settings.name, pid: host.pid, tools: listed.tools.length }, 'provider ready');
       this.#host = host;
       this.#state = 'ready';
@@ -199,14 +199,14 @@ export class Provider {
 
   /** A host that is running with up-to-date masks. Throws PROVIDER_UNAVAILABLE, the signal's reason. */
   async #ready(signal: AbortSignal): Promise<Host> {
-    if (this.#is('ready') && !(await this.#isUpToDate())) {
+    if (this.#isInState('ready') && !(await this.#isUpToDate())) {
       if ((this.host?.jobs ?? 0) > 0) throw this.#unavailable('is started anew: files that it is kept from changed');
       this.restart('files that it is kept from changed');
     }
-    if (this.#is('idle')) this.#begin();
+    if (this.#isInState('idle')) this.#begin();
     await unlessAborted(this.#settled.promise, signal);
     const { host } = this;
-    if (!this.#is('ready') || !host) throw this.#unavailable();
+    if (!this.#isInState('ready') || !host) throw this.#unavailable();
     return host;
   }
 
@@ -236,14 +236,14 @@ export class Provider {
     if (idleMs === undefined || (this.host?.jobs ?? 1) > 0) return;
     this.#idle?.cancel();
     this.#idle = this.#powers.after(idleMs, () => {
-      if (!this.#is('ready') || (this.host?.jobs ?? 0) > 0) return;
+      if (!this.#isInState('ready') || (this.host?.jobs ?? 0) > 0) return;
       this.#state = 'idle';
       this.#run.abort(new Error('nobody called it'));
     });
   }
 
   #unavailable(
-    why = this.#is('stopped') ? 'is stopped' : `is down: ${this.reason || 'it has not started yet'}`,
+    why = this.#isInState('stopped') ? 'is stopped' : `is down: ${this.reason || 'it has not started yet'}`,
   ): ToolError {
     const retryAfterMs = Math.max(0, Math.round(this.#retryAtMs - this.#powers.monotonicMs()));
     return new ToolError('PROVIDER_UNAVAILABLE', `provider ${this.settings.name} ${why}`, {

@@ -179,7 +179,11 @@ export class Providers implements Upstreams, AsyncDisposable {
       },
       this.#parts,
     );
-    const entry: ProviderEntry = { provider, published: '', pins: new Map(pins.of(name).map((it) => [it.tool, it])) };
+    const entry: ProviderEntry = {
+      provider,
+      published: '',
+      pins: new Map(pins.pinsOf(name).map((it) => [it.tool, it])),
+    };
     this.#entries.set(name, entry);
     this.#publish(name, entry);
   }

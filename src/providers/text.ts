@@ -14,7 +14,7 @@ export function toPlainText(text: string, chars: number): string {
 }
 
 /** The text with all `secrets` replaced. */
-export function without(secrets: readonly string[], text: string): string {
+export function hideSecrets(secrets: readonly string[], text: string): string {
   return secrets.reduce((shown, secret) => shown.replaceAll(secret, '[secret]'), text);
 }
 
@@ -24,7 +24,7 @@ export function without(secrets: readonly string[], text: string): string {
  */
 export function toHarmless(secrets: readonly string[], value: unknown): unknown {
   const plain = secrets.map(withoutUnseen).filter((it) => it !== '');
-  return mapTexts(value, (text) => without(plain, withoutUnseen(text)));
+  return mapTexts(value, (text) => hideSecrets(plain, withoutUnseen(text)));
 }
 
 /** Validates and bounds a tool's definition. Throws an Error that says why the tool can't be offered. */

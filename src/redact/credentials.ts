@@ -1,10 +1,18 @@
 /** Secrets recognised by what precedes them: a marker, the user of a URL, the name of a setting, the scheme of a header. */
-import { endOf, isPlaceholder, isRandom, type LiteralMatch, type MatchResult, type Rule, run } from './rule.ts';
+import {
+  characterRun,
+  endOf,
+  isPlaceholder,
+  isRandom,
+  type LiteralMatch,
+  type MatchResult,
+  type Rule,
+} from './rule.ts';
 import { tokenKind } from './tokens.ts';
 
 // Private keys
 
-const LABEL = run('A-Z ', 40);
+const LABEL = characterRun('A-Z ', 40);
 /** Number of characters of a block that decide; headers may precede its first line of base64. */
 const KEY_WINDOW = 1024;
 /** Characters that no block contains, even in quotes, in a comment or with line numbers. */
@@ -29,7 +37,7 @@ export function keyBlockEnd(text: string, from: number): number | undefined {
 /** Private key blocks: PKCS 1 and 8, EC, OpenSSH, PGP; with escaped line breaks or without, also truncated ones. */
 const keyBlock: Rule = {
   literals: ['-----BEGIN'],
-  look(candidate) {
+  match(candidate) {
     const { text, at, end, final } = candidate;
     const labelEnd = endOf(LABEL, end, candidate);
     if (typeof labelEnd === 'string') return 'early';
@@ -48,13 +56,13 @@ const keyBlock: Rule = {
 
 // Credentials of URLs
 
-const AUTHORITY = run('^\\x00-\\x20"\'`<>\\\\/\\[\\]{}|\\x7f', 512);
+const AUTHORITY = characterRun('^\\x00-\\x20"\'`<>\\\\/\\[\\]{}|\\x7f', 512);
 const EXAMPLE_PASSWORD =
   /^(?:(?:my|your|the)?[-_]?(?:passw(?:or)?d|pass|pwd|username|user|secret)|root|admin|localhost|127\.0\.0\.1|(?:example|test)\.(?:com|org)|undefined|null)$/i;
 
 const urlPassword: Rule = {
   literals: ['://'],
-  look(candidate) {
+  match(candidate) {
     const { text, end } = candidate;
     const to = endOf(AUTHORITY, end, candidate);
     if (typeof to === 'string') return to;
@@ -80,11 +88,11 @@ const isTemplate = (secret: string) =>
 
 // Assignments: `password=…`, `"apiKey": "…"`, `'secret' => '…'`
 
-const GAP = run(' \\t"\'`\\\\:=>?', 24);
+const GAP = characterRun(' \\t"\'`\\\\:=>?', 24);
 /** The closing quote of the name, blanks, the operator, blanks, the opening quote of the value. */
 const OPERATOR = /^(?:\\{0,3}["'`])?([ \t]*)(:=|\?=|=>|[:=])([ \t]*)(\\{0,3}["'`])?$/;
-const QUOTED = run('^\\x00-\\x20"\'`\\\\\\x7f', 256);
-const BARE = run('^\\x00-\\x20"\'`\\\\<>,;&|(){}\\[\\]\\x7f', 256);
+const QUOTED = characterRun('^\\x00-\\x20"\'`\\\\\\x7f', 256);
+const BARE = characterRun('^\\x00-\\x20"\'`\\\\<>,;&|(){}\\[\\]\\x7f', 256);
 
 interface AssignedValue {
   readonly value: string;
@@ -103,7 +111,7 @@ function assignment(kind: string, names: string, accepts: (assigned: AssignedVal
   return {
     literals: names.split(' '),
     anyCase: true,
-    look(candidate) {
+    match(candidate) {
       const gapEnd = endOf(GAP, candidate.end, candidate);
       if (typeof gapEnd === 'string') return 'early';
       const gap = OPERATOR.exec(candidate.text.slice(candidate.end, gapEnd));
@@ -198,14 +206,14 @@ const isBasic = (value: string) =>
 
 // Headers: `Bearer …`, `Basic …`
 
-const BLANKS = run(' \\t', 8);
+const BLANKS = characterRun(' \\t', 8);
 
 function scheme(kind: string, literal: string, accepts: (value: string) => boolean): Rule {
-  const chars = run('A-Za-z0-9_.~+/=-', 256);
+  const chars = characterRun('A-Za-z0-9_.~+/=-', 256);
   return {
     literals: [literal],
     anyCase: true,
-    look(candidate) {
+    match(candidate) {
       const from = endOf(BLANKS, candidate.end, candidate);
       if (typeof from === 'string') return 'early';
       if (from === candidate.end) return 'none';

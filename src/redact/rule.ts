@@ -36,7 +36,7 @@ export interface Rule {
   readonly literals: readonly string[];
   /** Whether the literals match in any case. */
   readonly anyCase?: boolean;
-  look(candidate: LiteralMatch): MatchResult;
+  match(candidate: LiteralMatch): MatchResult;
 }
 
 /** Number of characters before a literal that a rule may look at. */
@@ -50,7 +50,7 @@ export interface CharacterRun {
 }
 
 /** Creates a run; `chars` is written as between the brackets of a regular expression. */
-export const run = (chars: string, max: number): CharacterRun => ({
+export const characterRun = (chars: string, max: number): CharacterRun => ({
   max,
   head: new RegExp(`[${chars}]{0,${max}}`, 'y'),
   rest: new RegExp(`[${chars}]*`, 'y'),

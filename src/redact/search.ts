@@ -71,7 +71,7 @@ export class LiteralSearch {
   }
 
   /** Offset at the end of `text` where a literal may have begun; the length of `text` if none has. */
-  begun(text: string, from: number): number {
+  literalStart(text: string, from: number): number {
     for (let at = Math.max(from, text.length - this.#beginningCharsMax); at < text.length; at++) {
       if (!this.#firsts.has(text.charCodeAt(at))) continue;
       const end = text.slice(at);

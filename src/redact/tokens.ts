@@ -1,5 +1,5 @@
 /** Tokens recognised by how they begin. Covers the kinds of @secretlint/secretlint-rule-preset-recommend and some more. */
-import { CONTEXT_CHARS, endOf, isPlaceholder, isRandom, type Rule, run } from './rule.ts';
+import { CONTEXT_CHARS, characterRun, endOf, isPlaceholder, isRandom, type Rule } from './rule.ts';
 import { LiteralSearch } from './search.ts';
 
 /**
@@ -38,10 +38,10 @@ const BASE64 = 'A-Za-z0-9+/=';
 
 function token(kind: string, literals: string, shape: TokenShape): Rule {
   const { min, chars = ALNUM, after, accepts = isRandom } = shape;
-  const body = run(chars, shape.window ?? Math.max(min, WINDOW));
+  const body = characterRun(chars, shape.window ?? Math.max(min, WINDOW));
   return {
     literals: literals.split(' '),
-    look(candidate) {
+    match(candidate) {
       const { text, at, end } = candidate;
       if (after && !after.test(text.slice(Math.max(0, at - CONTEXT_CHARS), at))) return 'none';
       const to = endOf(body, end, candidate);
@@ -137,6 +137,6 @@ const search = new LiteralSearch(TOKENS);
 export function tokenKind(value: string): string | undefined {
   const found = search.next(value, 0);
   if (found?.at !== 0) return undefined;
-  const secrets = found.rules.map((it) => it.look({ text: value, at: 0, end: found.end, final: true }));
+  const secrets = found.rules.map((it) => it.match({ text: value, at: 0, end: found.end, final: true }));
   return secrets.find((it) => typeof it === 'object')?.kind;
 }

@@ -26,7 +26,7 @@ export class LiveSockets {
   }
 
   /** Filters `paths`, relative to the workspace: leaves out sockets that are known to be dead. */
-  async of(paths: readonly string[]): Promise<string[]> {
+  async withoutDead(paths: readonly string[]): Promise<string[]> {
     const dead = await Promise.all(paths.map((path) => this.#isDead(path)));
     return paths.filter((_, i) => !dead[i]);
   }

@@ -109,13 +109,13 @@ class PathTypes {
       this.closed.add(closedAbove);
       return undefined;
     }
-    const type = typeAt(bytes ? Buffer.concat([Buffer.from(`${this.#workspace}/`), bytes]) : this.#at(path));
+    const type = typeAt(bytes ? Buffer.concat([Buffer.from(`${this.#workspace}/`), bytes]) : this.#absolutePath(path));
     if (type !== 'closed') return type;
     this.closed.add(this.#nearestOpen(path));
     return undefined;
   }
 
-  #at(path: string): string {
+  #absolutePath(path: string): string {
     return join(this.#workspace, path);
   }
 
@@ -123,7 +123,7 @@ class PathTypes {
   #mayEnter(folder: string): boolean {
     const known = this.#entered.get(folder);
     if (known !== undefined) return known;
-    const stat = lstatSync(this.#at(folder), { throwIfNoEntry: false });
+    const stat = lstatSync(this.#absolutePath(folder), { throwIfNoEntry: false });
     const may = !stat?.isDirectory() || mayEnter(stat, this.#owner as MountOwner);
     this.#entered.set(folder, may);
     return may;
@@ -131,7 +131,7 @@ class PathTypes {
 
   /** The nearest directory above a path that can be examined. Throws SANDBOX_UNAVAILABLE if only the workspace can. */
   #nearestOpen(path: string): string {
-    const open = ancestorsOf(path).find((it) => typeAt(this.#at(it)) === 'directory');
+    const open = ancestorsOf(path).find((it) => typeAt(this.#absolutePath(it)) === 'directory');
     if (open !== undefined) return open;
     const message = `${this.#workspace} can't be entered to mask \`${basename(path)}\` in it`;
     throw new ToolError('SANDBOX_UNAVAILABLE', message, {

@@ -29,7 +29,7 @@ export interface MeasuredUse {
 }
 
 export interface CommandWatch extends Disposable {
-  readonly seen: MeasuredUse;
+  readonly measured: MeasuredUse;
 }
 
 export interface WatchRequest {
@@ -50,7 +50,7 @@ export class Watchdog {
   readonly #limits: Limits;
   readonly #powers: Powers;
   /** The command that each pid belongs to; a pid is reused, but not with the same start time. */
-  #known = new Map<number, { readonly startedAt: string; readonly watched: WatchedCommand | undefined }>();
+  #commandByPid = new Map<number, { readonly startedAt: string; readonly watched: WatchedCommand | undefined }>();
   #looks = false;
 
   constructor(limits: Limits, powers: Powers) {
@@ -64,7 +64,7 @@ export class Watchdog {
     this.#watched.add(watched);
     if (!this.#looks) this.#lookLater();
     return {
-      get seen() {
+      get measured() {
         return watched.seen;
       },
       [Symbol.dispose]: () => {
@@ -78,20 +78,20 @@ export class Watchdog {
     this.#looks = true;
     this.#powers.after(this.#limits.watchdogMs, () => {
       this.#looks = false;
-      this.#look();
+      this.#measureAll();
       this.#sweep();
       if (this.#watched.size + this.#swept.size > 0) this.#lookLater();
     });
   }
 
-  #look(): void {
+  #measureAll(): void {
     const namespaces = new Map<string, WatchedCommand>();
     for (const watched of this.#watched) {
       const namespace = watched.begin();
       if (namespace !== undefined) namespaces.set(namespace, watched);
     }
-    const before = this.#known;
-    this.#known = new Map();
+    const before = this.#commandByPid;
+    this.#commandByPid = new Map();
     if (namespaces.size === 0) return;
     for (const name of readdirSync('/proc')) {
       const pid = Number(name);
@@ -101,8 +101,8 @@ export class Watchdog {
       const watched =
         old?.startedAt === stat.startedAt
           ? old.watched
-          : (namespaces.get(namespaceOf(pid) ?? '') ?? this.#known.get(stat.parent)?.watched);
-      this.#known.set(pid, { startedAt: stat.startedAt, watched });
+          : (namespaces.get(namespaceOf(pid) ?? '') ?? this.#commandByPid.get(stat.parent)?.watched);
+      this.#commandByPid.set(pid, { startedAt: stat.startedAt, watched });
       watched?.add(pid, stat);
     }
     for (const [, watched] of namespaces) watched.end();
@@ -150,7 +150,7 @@ class WatchedCommand {
   readonly #shared: number[] = [];
   /** Held open, so that no other namespace can get its number. */
   #namespace: { readonly fd: number; readonly name: string } | undefined;
-  #now = { cpuMs: 0, privateBytes: 0, sharedBytes: 0, processes: 0, threads: 0 };
+  #current = { cpuMs: 0, privateBytes: 0, sharedBytes: 0, processes: 0, threads: 0 };
   /** Bytes at the last measurement. */
   usedBytes = 0;
   #peakBytes = 0;
@@ -175,7 +175,7 @@ class WatchedCommand {
   begin(): string | undefined {
     if (this.#exceeded) return undefined;
     this.#namespace ??= openNamespace(this.#request.init);
-    this.#now = { cpuMs: 0, privateBytes: 0, sharedBytes: 0, processes: 0, threads: 0 };
+    this.#current = { cpuMs: 0, privateBytes: 0, sharedBytes: 0, processes: 0, threads: 0 };
     this.#shared.length = 0;
     return this.#namespace?.name;
   }
@@ -189,7 +189,7 @@ class WatchedCommand {
   /** Adds a process. Ends the command at once if there are too many: a fork bomb is not counted to its end. */
   add(pid: number, { cpuMs, threads }: ProcessStat): void {
     if (this.#exceeded) return;
-    const now = this.#now;
+    const now = this.#current;
     now.cpuMs += cpuMs;
     // The namespace's init is bubblewrap, not the command.
     if (pid === this.#request.init) return;
@@ -209,7 +209,7 @@ class WatchedCommand {
   end(): void {
     if (this.#exceeded) return;
     const { memoryMb, cpuMs } = this.#request.bounds;
-    this.#cpu.add(this.#now.cpuMs);
+    this.#cpu.add(this.#current.cpuMs);
     const usedBytes = this.#usedBytes(memoryMb * 1024 * 1024);
     this.usedBytes = usedBytes;
     this.#peakBytes = Math.max(this.#peakBytes, usedBytes);
@@ -227,7 +227,7 @@ class WatchedCommand {
    * Telling them apart costs another file read per process, so it is done only if it could matter.
    */
   #usedBytes(limit: number): number {
-    const { privateBytes, sharedBytes } = this.#now;
+    const { privateBytes, sharedBytes } = this.#current;
     if (privateBytes > limit || privateBytes + sharedBytes <= limit) return privateBytes;
     return this.#shared.reduce((sum, pid) => sum + sharedMemoryOf(pid), privateBytes);
   }

@@ -38,14 +38,14 @@ export class Batches {
     const batchId = options.batchId ?? powers.uuid();
     const batch = calls as BatchCall[];
     if (options.plan) return this.#plan(session, batch);
-    const controller = this.#begin(session, batchId);
+    const controller = this.#register(session, batchId);
     try {
       const parts = this.#parts(session, (id, result) => {
         if (options.progress) outbox.notify('batch.update', { batchId, id, result });
       });
       return await runBatch(batch, { options, signal: controller.signal }, parts);
     } finally {
-      this.#end(session, batchId);
+      this.#unregister(session, batchId);
     }
   }
 
@@ -73,7 +73,7 @@ export class Batches {
     return estimateBatch(calls, plan, (tool) => past.get(parts.canonical(tool)));
   }
 
-  #begin(session: Session, batchId: string): AbortController {
+  #register(session: Session, batchId: string): AbortController {
     const { sessionBatchesMax, batchesMax } = this.#options.limits;
     const own = this.#running.get(session) ?? new Map<string, AbortController>();
     if (own.has(batchId)) throw new RpcError('INVALID_PARAMS', `batch ${batchId} is under way`);
@@ -89,7 +89,7 @@ export class Batches {
     return controller;
   }
 
-  #end(session: Session, batchId: string): void {
+  #unregister(session: Session, batchId: string): void {
     const own = this.#running.get(session);
     own?.delete(batchId);
     if (own?.size === 0) this.#running.delete(session);

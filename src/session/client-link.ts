@@ -35,12 +35,12 @@ export interface ClientLink {
   /** User id of the opening process, if the kernel tells; only this user may resume the session. */
   readonly uid: number | undefined;
   /** Name of the narrowing policy that its hello asked for. */
-  readonly asked: string | undefined;
+  readonly askedPolicy: string | undefined;
   /** How long the session waits for its client to come back, in milliseconds; 0 means not at all. */
   readonly resumeMs: number;
   connection?: Connection | undefined;
   /** Ends the session while no client is connected. */
-  waiting?: Timer | undefined;
+  resumeTimer?: Timer | undefined;
 }
 
 export interface SubscribeParts {
@@ -65,7 +65,7 @@ export function subscribe(
       outbox.notify(method, { ...params, seq });
   };
   // Events that arrive before the missed ones were sent wait behind them, so sequence numbers only grow.
-  let waiting: Event[] | undefined = afterSeq === undefined ? [] : events.after(afterSeq);
+  let waiting: Event[] | undefined = afterSeq === undefined ? [] : events.eventsAfter(afterSeq);
   const hear = (event: Event) => void (waiting ? waiting.push(event) : tell(event));
   subscriptions.push({ topics: new Set(topics), ...events.listen(hear) });
   // Runs after the answer is sent, so the subscription's number precedes its events, and before the next request is read, so its updates

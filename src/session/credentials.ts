@@ -21,7 +21,7 @@ interface KnownCredential {
 export class Credentials {
   readonly #stateDir: string;
   readonly #powers: Powers;
-  readonly #known: readonly KnownCredential[];
+  readonly #credentials: readonly KnownCredential[];
 
   /** Creates missing tokens: `operator.token`, `agent.token`, `tokens/<principal>.token`. */
   constructor({ stateDir, principals }: CredentialsOptions, powers: Powers) {
@@ -35,7 +35,7 @@ export class Credentials {
         { role: 'agent', principal: name, ...(policy !== undefined && { policy }) },
       ]),
     ];
-    this.#known = identities.map(([name, identity]) => ({
+    this.#credentials = identities.map(([name, identity]) => ({
       name,
       identity,
       secret: readOrMakeToken(stateDir, name, () => powers.secret()),
@@ -47,14 +47,14 @@ export class Credentials {
    * matched.
    */
   readonly identify = (token: string): Identity | undefined =>
-    this.#known.filter(({ secret }) => sameSecret(token, secret))[0]?.identity;
+    this.#credentials.filter(({ secret }) => sameSecret(token, secret))[0]?.identity;
 
   /**
    * Replaces the tokens with these names, or all if there are none; the old tokens stop working at once. Returns the names and identities.
    * Throws RpcError INVALID_PARAMS for a name without a token, ToolError STORE_FAILED.
    */
   rotate(names: readonly string[]): { name: string; identity: Identity }[] {
-    const rotated = names.length === 0 ? this.#known : names.map((it) => this.#named(it));
+    const rotated = names.length === 0 ? this.#credentials : names.map((it) => this.#named(it));
     for (const it of rotated) {
       const secret = this.#powers.secret();
       try {
@@ -68,9 +68,9 @@ export class Credentials {
   }
 
   #named(name: string): KnownCredential {
-    const known = this.#known.find((it) => it.name === name);
+    const known = this.#credentials.find((it) => it.name === name);
     if (known) return known;
-    const all = this.#known.map((it) => it.name).join(', ');
+    const all = this.#credentials.map((it) => it.name).join(', ');
     throw new RpcError('INVALID_PARAMS', `${name.slice(0, 64)} has no token; there are: ${all}`);
   }
 }

@@ -21,7 +21,7 @@ export class DurableCalls {
   /** Detached calls that still run, including those whose session has ended. */
   readonly #live = new Set<KeptCall>();
   /** Calls recorded in the store because they may have changed something. */
-  readonly #begun = new WeakSet<Call>();
+  readonly #recorded = new WeakSet<Call>();
 
   constructor(store: CallStore, limits: Limits) {
     this.#store = store;
@@ -31,9 +31,9 @@ export class DurableCalls {
   /** The call storage of one session. `restored`: an earlier daemon opened the session. */
   keeping({ resumable, restored }: { resumable: boolean; restored: boolean }): CallKeeping {
     return {
-      earlier: (call, isForgotten) => this.#earlier(call, restored || (resumable && isForgotten)),
-      begin: (kept) => this.#begin(kept, resumable),
-      ended: (kept) => this.#ended(kept),
+      earlierResult: (call, isForgotten) => this.#earlierResult(call, restored || (resumable && isForgotten)),
+      recordStart: (kept) => this.#recordStart(kept, resumable),
+      recordEnd: (kept) => this.#recordEnd(kept),
     };
   }
 
@@ -96,7 +96,7 @@ export class DurableCalls {
     );
   }
 
-  #earlier(call: Call, ofSession: boolean): Promise<ToolResult> | ToolError | undefined {
+  #earlierResult(call: Call, ofSession: boolean): Promise<ToolResult> | ToolError | undefined {
     const { options, principal, sessionId, id } = call;
     const live = options.detached ? this.#liveOne(id, principal) : undefined;
     if (live) return digestOf(live.call) === digestOf(call) ? live.result : conflict(id, 'was used for another call');
@@ -109,7 +109,7 @@ export class DurableCalls {
     return result ? Promise.resolve(result) : conflict(id, 'was used, and its result is forgotten');
   }
 
-  #begin(kept: KeptCall, resumable: boolean): void {
+  #recordStart(kept: KeptCall, resumable: boolean): void {
     const { call } = kept;
     if (call.options.detached) {
       const { detachedCallsMax } = this.#limits;
@@ -125,16 +125,16 @@ export class DurableCalls {
     // Nobody resumes a call that a program made; the program's own row says that it was cut off.
     if (!mayChange(call) || call.options.parentCallId !== undefined) return;
     call.onStart = () => {
-      if (this.#begun.has(call)) return;
+      if (this.#recorded.has(call)) return;
       if (call.options.detached) this.#store.intend({ sessionId: call.sessionId, callId: call.id });
       else this.#store.begin(toNew(call, true));
-      this.#begun.add(call);
+      this.#recorded.add(call);
     };
   }
 
-  #ended(kept: KeptCall): void {
+  #recordEnd(kept: KeptCall): void {
     const { call, record } = kept;
-    if (!this.#live.delete(kept) && !this.#begun.has(call)) return;
+    if (!this.#live.delete(kept) && !this.#recorded.has(call)) return;
     // What a call had done when the daemon's end cut it off is unknown, so it is reported like one that a crash cut off.
     const wasCut = record.result?.success === false && record.result.error.code === 'SHUTTING_DOWN';
     const key = { sessionId: call.sessionId, callId: call.id };

@@ -37,7 +37,7 @@ export class Events {
   }
 
   /** Kept events after `seq`. */
-  after(seq: number): Event[] {
+  eventsAfter(seq: number): Event[] {
     return this.#kept.filter((it) => it.seq > seq);
   }
 

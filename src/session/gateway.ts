@@ -242,18 +242,18 @@ export class Gateway {
   /** Returns a session to its client; the policies of its principal and workspace are read again. */
   #resume(connection: PeerConnection, params: Params<'hello'>, claim: ResumeRequest): object {
     const found = this.#sessions.find(claim);
-    const had = hadOf(found);
+    const opened = openedWith(found);
     const { policies, powers } = this.#options;
-    const { workspace, root } = this.#workspaceOf(had.workspace);
+    const { workspace, root } = this.#workspaceOf(opened.workspace);
     const { identity } = claim;
     if (params.workspace !== undefined && this.#workspaceOf(params.workspace).workspace !== workspace)
       throw new RpcError('INVALID_PARAMS', `the session works in ${workspace}; resume it there, or open another one`);
-    if ((params.policy ?? had.asked) !== had.asked || params.role !== had.role)
+    if ((params.policy ?? opened.askedPolicy) !== opened.askedPolicy || params.role !== opened.role)
       throw new RpcError('INVALID_PARAMS', 'a session is resumed with the policy and the role that it was opened with');
     powers.log.info({ sessionId: claim.resume.sessionId, workspace }, 'session resumed');
     if ('link' in found) {
       const { link } = found;
-      link.session.policy = policies.of({ workspace, principal: identity.policy, hello: had.asked });
+      link.session.policy = policies.policyOf({ workspace, principal: identity.policy, hello: opened.askedPolicy });
       const resumed = this.#sessions.attach(link, connection);
       this.#options.pipeline.queue.wake();
       this.#records.resumed(link.session);
@@ -331,7 +331,7 @@ export class Gateway {
       get toolset() {
         return toolset();
       },
-      policy: policies.of({ workspace, principal: identity.policy, hello: asked.policy }),
+      policy: policies.policyOf({ workspace, principal: identity.policy, hello: asked.policy }),
       run: withChildCalls(pipeline.run, () => session),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
       // Set for a front end in this process.
@@ -347,7 +347,7 @@ export class Gateway {
         return written;
       },
     });
-    return { session, outbox, subscriptions, uid: asked.uid, asked: asked.policy, resumeMs };
+    return { session, outbox, subscriptions, uid: asked.uid, askedPolicy: asked.policy, resumeMs };
   }
 
   #update({ outbox, subscriptions }: Pick<ClientLink, 'outbox' | 'subscriptions'>, call: Call, state: CallState): void {
@@ -389,9 +389,11 @@ interface NewLink extends OpenedWorkspace, LocalOptions {
 }
 
 /** The properties that a session was opened with. */
-function hadOf(found: ResumableSession): Pick<Session['options'], 'role' | 'workspace'> & Pick<ClientLink, 'asked'> {
-  if ('stored' in found) return found.stored;
-  const { asked, session } = found.link;
+function openedWith(
+  found: ResumableSession,
+): Pick<Session['options'], 'role' | 'workspace'> & Pick<ClientLink, 'askedPolicy'> {
+  if ('stored' in found) return { ...found.stored, askedPolicy: found.stored.asked };
+  const { askedPolicy, session } = found.link;
   const { role, workspace } = session.options;
-  return { asked, role, workspace };
+  return { askedPolicy, role, workspace };
 }

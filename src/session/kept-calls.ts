@@ -48,9 +48,9 @@ export class KeptCalls {
   readonly #calls = new Map<string, RetainedCall>();
   readonly #open = new Map<string, KeptCall>();
   readonly #forgotten: ForgottenIds;
-  readonly #own: CallShare;
+  readonly #clientShare: CallShare;
   /** Calls of programs; they have their own share, so they can't push out the client's calls. */
-  readonly #children: CallShare;
+  readonly #programShare: CallShare;
   /** What ended since the client disconnected; undefined while a client is connected. */
   #unheard: { calls: number; bytes: number } | undefined;
 
@@ -63,8 +63,8 @@ export class KeptCalls {
       const ended = new Map<RetainedCall, number>();
       return { ended, oldest: ended.entries(), bytes: 0, callsMax, bytesMax };
     };
-    this.#own = shareOf(limits.sessionCallsKept, limits.sessionResultBytesKept);
-    this.#children = shareOf(limits.sessionChildCallsKept, limits.sessionChildResultBytesKept);
+    this.#clientShare = shareOf(limits.sessionCallsKept, limits.sessionResultBytesKept);
+    this.#programShare = shareOf(limits.sessionChildCallsKept, limits.sessionChildResultBytesKept);
     this.#forgotten = new ForgottenIds(limits.sessionCallIdsKept);
   }
 
@@ -89,7 +89,7 @@ export class KeptCalls {
 
   /** The client's ended calls, oldest first, with the bytes of their inputs and results. */
   get endedCalls(): Iterable<[Pick<RetainedCall, 'record'>, number]> {
-    return this.#own.ended;
+    return this.#clientShare.ended;
   }
 
   /** Records of all remembered calls. */
@@ -114,7 +114,7 @@ export class KeptCalls {
   /** Whether so much ended without a client that more would push it out of memory. */
   get isFull(): boolean {
     if (!this.#unheard) return false;
-    const { callsMax, bytesMax } = this.#own;
+    const { callsMax, bytesMax } = this.#clientShare;
     return this.#unheard.calls > callsMax * UNHEARD_SHARE || this.#unheard.bytes > bytesMax * UNHEARD_SHARE;
   }
 
@@ -132,7 +132,7 @@ export class KeptCalls {
   }
 
   /** Moves a call that has its result to the ended ones; older calls are dropped to make room. */
-  ended(done: KeptCall): void {
+  addEnded(done: KeptCall): void {
     const { call } = done;
     const kept: RetainedCall = done;
     const { id, name, rawInput, options, toolset } = call;
@@ -141,11 +141,11 @@ export class KeptCalls {
     // Drops the controller, closures and findings of the stages, which take several times as much memory.
     kept.call = { id, name, rawInput, options, toolset };
     const bytes = heldBytes(call.rawInput) + call.outcome.heldBytes;
-    const share = isChild(call) ? this.#children : this.#own;
+    const share = isChild(call) ? this.#programShare : this.#clientShare;
     share.ended.set(kept, bytes);
     share.bytes += bytes;
     // Results of child calls went to their program.
-    if (this.#unheard && share === this.#own) {
+    if (this.#unheard && share === this.#clientShare) {
       this.#unheard.calls += 1;
       this.#unheard.bytes += bytes;
     }

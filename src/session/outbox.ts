@@ -24,9 +24,9 @@ const NOTICE_BYTES = 64;
 export class Outbox {
   readonly #bytesMax: number;
   #peer: NoticeReceiver | undefined;
-  #waiting: BufferedNotice[] = [];
+  #buffered: BufferedNotice[] = [];
   #bytes = 0;
-  /** Number of `call.output` notices in `#waiting`. */
+  /** Number of `call.output` notices in `#buffered`. */
   #outputs = 0;
   #dropped = 0;
   /** Whether notices wait although a client is connected: the answer to its hello goes first. */
@@ -46,7 +46,7 @@ export class Outbox {
   attach(peer: NoticeReceiver): BufferCounts {
     this.#peer = peer;
     this.#holding = true;
-    const kept = { notices: this.#waiting.length, dropped: this.#dropped };
+    const kept = { notices: this.#buffered.length, dropped: this.#dropped };
     this.#dropped = 0;
     return kept;
   }
@@ -55,7 +55,7 @@ export class Outbox {
   release(): void {
     this.#holding = false;
     while (this.#peer && !this.#peer.closed && !this.#peer.congested) {
-      const notice = this.#waiting.shift();
+      const notice = this.#buffered.shift();
       if (!notice) return;
       this.#forget(notice);
       this.#peer.notify(notice.method, notice.params);
@@ -71,18 +71,18 @@ export class Outbox {
   close(): void {
     this.#closed = true;
     this.#peer = undefined;
-    this.#waiting = [];
+    this.#buffered = [];
   }
 
   notify(method: string, params: Record<string, unknown>): void {
     if (this.#closed) return;
     // With an empty buffer a slow reader's notices go to the peer, which drops them, as for a session that can't be resumed.
-    if (this.#peer && !this.#holding && this.#waiting.length === 0) return this.#peer.notify(method, params);
+    if (this.#peer && !this.#holding && this.#buffered.length === 0) return this.#peer.notify(method, params);
     const { data } = params;
     // Copied, since a chunk of output shares the memory of its frame.
     const own = data instanceof Uint8Array ? { ...params, data: Buffer.from(data) } : params;
     const notice = { method, params: own, bytes: NOTICE_BYTES + heldBytes(own) };
-    this.#waiting.push(notice);
+    this.#buffered.push(notice);
     this.#bytes += notice.bytes;
     if (method === OUTPUT) this.#outputs += 1;
     while (this.#bytes > this.#bytesMax) this.#dropOne();
@@ -90,8 +90,8 @@ export class Outbox {
 
   #dropOne(): void {
     // Usually there is no `call.output`, or one near the front; a flood must not be searched for each dropped notice.
-    const at = this.#outputs > 0 ? this.#waiting.findIndex(({ method }) => method === OUTPUT) : 0;
-    for (const dropped of this.#waiting.splice(at, 1)) this.#forget(dropped);
+    const at = this.#outputs > 0 ? this.#buffered.findIndex(({ method }) => method === OUTPUT) : 0;
+    for (const dropped of this.#buffered.splice(at, 1)) this.#forget(dropped);
     this.#dropped += 1;
   }
 

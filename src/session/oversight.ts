@@ -26,7 +26,7 @@ export interface OversightParts {
 export class Oversight {
   readonly #parts: OversightParts;
   /** Aborts requests that still wait for their turn; one controller for each session. */
-  readonly #ends = new Map<string, AbortController>();
+  readonly #pendingRequests = new Map<string, AbortController>();
 
   constructor(parts: OversightParts) {
     this.#parts = parts;
@@ -120,16 +120,16 @@ export class Oversight {
   /** Ends the session's requests, since nobody reads their answers any more. */
   sessionEnded({ options }: Session): void {
     this.#parts.approvals.endSession(options.id);
-    this.#ends.get(options.id)?.abort(new ToolError('CANCELLED', 'the connection ended'));
-    this.#ends.delete(options.id);
+    this.#pendingRequests.get(options.id)?.abort(new ToolError('CANCELLED', 'the connection ended'));
+    this.#pendingRequests.delete(options.id);
   }
 
   async #turn(turn: Omit<Turn, 'signal'>): Promise<void> {
     const { turns } = this.#parts;
     if (!turns.isHeavy(turn)) return;
     const { session } = turn;
-    const end = this.#ends.get(session) ?? new AbortController();
-    this.#ends.set(session, end);
+    const end = this.#pendingRequests.get(session) ?? new AbortController();
+    this.#pendingRequests.set(session, end);
     try {
       await turns.take({ ...turn, signal: end.signal });
     } catch (error) {

@@ -62,15 +62,15 @@ export class Policies {
   }
 
   /** A function that returns the session's policy in force, following changes of the daemon's. Throws RpcError. */
-  of(of: SessionPolicies): () => Policy {
-    let narrowing = this.#narrowing(of);
+  policyOf(session: SessionPolicies): () => Policy {
+    let narrowing = this.#narrowing(session);
     let reading = this.#readings;
     let from: Policy | undefined;
     let policy: Policy;
     return () => {
       const base = this.#options.base();
       if (from === base && reading === this.#readings) return policy;
-      if (reading !== this.#readings) narrowing = this.#narrowingAgain(of) ?? narrowing;
+      if (reading !== this.#readings) narrowing = this.#narrowingAgain(session) ?? narrowing;
       reading = this.#readings;
       from = base;
       policy = narrowing.reduce((whole, by) => narrow(whole, by), base);

@@ -36,7 +36,7 @@ const mayRead = ({ options: { role, id, principal } }: Session, owner: LogOwner)
 export class Results {
   readonly #options: ResultsOptions;
   /** Wakes the readers that wait for more of a call, by call. */
-  readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #readersByCall = new Map<string, Set<() => void>>();
 
   constructor(options: ResultsOptions) {
     this.#options = options;
@@ -127,7 +127,7 @@ export class Results {
   async #page(log: CallLog | undefined, afterSeq: number, known: CallState | undefined) {
     if (!log) return { entries: [], seq: afterSeq, state: known, eof: known !== undefined && isEnd(known) };
     const { seq: last, state: logged, cut } = await log.extent();
-    const entries = await log.after(afterSeq, this.#options.limits.resultPageBytesMax);
+    const entries = await log.entriesAfter(afterSeq, this.#options.limits.resultPageBytesMax);
     const seq = entries.at(-1)?.seq ?? afterSeq;
     const state = known ?? logged;
     return { entries, seq, state, eof: state !== undefined && isEnd(state) && seq >= last, ...(cut && { cut }) };
@@ -142,15 +142,15 @@ export class Results {
   }
 
   #wake(owner: LogOwner): void {
-    if (this.#waiting.size === 0) return;
-    for (const wake of this.#waiting.get(keyOf(owner)) ?? []) wake();
+    if (this.#readersByCall.size === 0) return;
+    for (const wake of this.#readersByCall.get(keyOf(owner)) ?? []) wake();
   }
 
   #nextChange(owner: LogOwner): Disposable & { within(ms: number): Promise<void> } {
     const key = keyOf(owner);
     const { promise, resolve } = Promise.withResolvers<void>();
-    const all = this.#waiting.get(key) ?? new Set();
-    this.#waiting.set(key, all.add(resolve));
+    const all = this.#readersByCall.get(key) ?? new Set();
+    this.#readersByCall.set(key, all.add(resolve));
     return {
       within: async (ms) => {
         const timer = this.#options.powers.after(ms, resolve);
@@ -159,7 +159,7 @@ export class Results {
       },
       [Symbol.dispose]: () => {
         all.delete(resolve);
-        if (all.size === 0) this.#waiting.delete(key);
+        if (all.size === 0) this.#readersByCall.delete(key);
       },
     };
   }

@@ -17,7 +17,7 @@ interface DeniedRequest {
 
 export class SessionRecords {
   readonly #append: (entry: AuditEntry) => void;
-  readonly #ended = new WeakSet<Session>();
+  readonly #endedSessions = new WeakSet<Session>();
 
   constructor(append: (entry: AuditEntry) => void) {
     this.#append = append;
@@ -34,9 +34,9 @@ export class SessionRecords {
   }
 
   /** Records the end of a session once, for the first of its reasons. */
-  ended(session: Session, reason: string): void {
-    if (this.#ended.has(session)) return;
-    this.#ended.add(session);
+  recordEnd(session: Session, reason: string): void {
+    if (this.#endedSessions.has(session)) return;
+    this.#endedSessions.add(session);
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'end', reason } });
   }
 

@@ -58,10 +58,10 @@ export interface SessionOptions {
 /** Storage of calls beyond their session's memory. */
 export interface CallKeeping {
   /** The result of the earlier call with this id, or why the id can't be used; undefined if it is free. */
-  earlier(call: Call, isForgotten: boolean): Promise<ToolResult> | ToolError | undefined;
+  earlierResult(call: Call, isForgotten: boolean): Promise<ToolResult> | ToolError | undefined;
   /** Records a call before it runs; may set its `onStart`. Throws QUEUE_FULL, STORE_FAILED, and the call does not run. */
-  begin(kept: KeptCall): void;
-  ended(kept: KeptCall): void;
+  recordStart(kept: KeptCall): void;
+  recordEnd(kept: KeptCall): void;
 }
 
 export class Session {
@@ -89,11 +89,11 @@ export class Session {
     const known = this.#calls.get(id);
     if (known && isSame(known.call, { name, rawInput, options })) return known.result;
     const call = this.#newCall(id, name, rawInput, options);
-    const earlier = this.#earlier(call, known !== undefined);
+    const earlier = this.#earlierResult(call, known !== undefined);
     if (earlier instanceof ToolError)
       return Promise.resolve(this.#toResult(call, powers.monotonicMs(), { error: earlier }));
     if (earlier) return earlier;
-    return this.#take(call, onState);
+    return this.#accept(call, onState);
   }
 
   /** Runs a tool that no session has, through the same stages; never rejects. */
@@ -101,10 +101,10 @@ export class Session {
     const { name } = named.tool;
     const call = this.#newCall(this.options.powers.uuid(), name, input, {});
     // Changes the call itself, since its output handler refers to this object.
-    return this.#take(Object.assign(call, { toolset: new Map([[name, named]]) }));
+    return this.#accept(Object.assign(call, { toolset: new Map([[name, named]]) }));
   }
 
-  #take(call: Call, onState?: (state: CallState) => void): Promise<ToolResult> {
+  #accept(call: Call, onState?: (state: CallState) => void): Promise<ToolResult> {
     const { powers } = this.options;
     const { id } = call;
     const record: CallRecord = {
@@ -206,11 +206,11 @@ export class Session {
   }
 
   /** The earlier result for the call's id, or the conflict with it; undefined if the id is free. */
-  #earlier(call: Call, isUsed: boolean): Promise<ToolResult> | ToolError | undefined {
+  #earlierResult(call: Call, isUsed: boolean): Promise<ToolResult> | ToolError | undefined {
     const { id } = call;
     const isForgotten = this.#calls.hasForgotten(id);
     const earlier =
-      call.options.callId === undefined || isUsed ? undefined : this.options.keeping.earlier(call, isForgotten);
+      call.options.callId === undefined || isUsed ? undefined : this.options.keeping.earlierResult(call, isForgotten);
     if (earlier || (!isUsed && !isForgotten)) return earlier;
     const why = isUsed ? 'was used for another call' : 'was used, and its result is forgotten';
     return new ToolError('CONFLICT', `call id ${id} ${why}`, { layer: 'daemon' });
@@ -256,7 +256,7 @@ export class Session {
     let result: ToolResult;
     try {
       if (this.#closing) throw this.#closing;
-      keeping.begin(kept);
+      keeping.recordStart(kept);
       call.announce({ status: 'queued', position: 0 });
       result = this.#toResult(call, startedAt, { data: await run(call) });
     } catch (thrown) {
@@ -271,9 +271,9 @@ export class Session {
     kept.record.tool = result.tool;
     kept.record.state = endOf(result);
     // Stored before anyone is notified, so a reported result survives the daemon's end.
-    keeping.ended(kept);
+    keeping.recordEnd(kept);
     call.announce(kept.record.state);
-    this.#calls.ended(kept);
+    this.#calls.addEnded(kept);
     return result;
   }
 

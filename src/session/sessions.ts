@@ -54,8 +54,11 @@ export class Sessions {
   add(link: ClientLink, connection: Connection): void {
     const { id, secret, principal, role, client, workspace } = link.session.options;
     if (link.resumeMs > 0) {
-      const { uid, asked, resumeMs } = link;
-      this.#parts.callStore.addSession({ id, principal, role, client, workspace, uid, asked, resumeMs }, secret);
+      const { uid, askedPolicy, resumeMs } = link;
+      this.#parts.callStore.addSession(
+        { id, principal, role, client, workspace, uid, asked: askedPolicy, resumeMs },
+        secret,
+      );
     }
     this.#links.set(id, link);
     this.attach(link, connection);
@@ -84,8 +87,8 @@ export class Sessions {
       before.peer.notify('session.closing', { reason: 'another connection has resumed this session' });
       this.#hangUp(before);
     }
-    link.waiting?.cancel();
-    link.waiting = undefined;
+    link.resumeTimer?.cancel();
+    link.resumeTimer = undefined;
     link.connection = connection;
     connection.link = link;
     link.session.comeBack();
@@ -102,11 +105,11 @@ export class Sessions {
     if (link.resumeMs === 0) return void this.end(link, 'its connection ended');
     link.session.leave();
     if (this.#closing) return; // The session waits for the next daemon.
-    link.waiting = powers.after(link.resumeMs, () => void this.end(link, 'its client did not come back'));
+    link.resumeTimer = powers.after(link.resumeMs, () => void this.end(link, 'its client did not come back'));
     const { id, principal } = link.session.options;
     this.#links.delete(id);
     this.#links.set(id, link);
-    const waiting = () => this.all.filter((it) => it.waiting);
+    const waiting = () => this.all.filter((it) => it.resumeTimer);
     const own = waiting().filter((it) => it.session.options.principal === principal);
     if (own.length > limits.resumesPerPrincipalMax) void this.end(own[0] as ClientLink, 'others of its principal wait');
     else if (waiting().length > limits.resumesMax) void this.end(longestOf(waiting()), 'too many sessions wait');
@@ -120,7 +123,7 @@ export class Sessions {
     this.#disconnect(link);
     await session.end(new ToolError('CANCELLED', 'the connection of this call ended'));
     if (link.resumeMs > 0) callStore.endSession(session.options.id);
-    records.ended(session, reason);
+    records.recordEnd(session, reason);
     this.#parts.sessionEnded(session);
   }
 
@@ -149,7 +152,7 @@ export class Sessions {
   async close(error: ToolError, reason: string): Promise<void> {
     await Promise.all(this.all.map(({ session }) => session.end(error)));
     for (const link of this.all) {
-      this.#parts.records.ended(link.session, reason);
+      this.#parts.records.recordEnd(link.session, reason);
       const { connection } = link;
       this.#disconnect(link);
       connection?.peer.close();
@@ -164,8 +167,8 @@ export class Sessions {
   }
 
   #disconnect(link: ClientLink): void {
-    link.waiting?.cancel();
-    link.waiting = undefined;
+    link.resumeTimer?.cancel();
+    link.resumeTimer = undefined;
     link.outbox.close();
     for (const it of link.subscriptions.splice(0)) it[Symbol.dispose]();
     if (link.connection) delete link.connection.link;

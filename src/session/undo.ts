@@ -41,7 +41,7 @@ export async function undoCall(
   const result = await session.callInternal(undoTool, { callId, key, force: params.force, paths });
   const base = { ...NOTHING, undone: callId, callId: result.callId };
   if (!result.success) return { ...base, error: result.error };
-  undoJournal.undid({ sessionId: id, callId: result.callId }, key);
+  undoJournal.recordUndo({ sessionId: id, callId: result.callId }, key);
   return { ...base, ...(result.data as Pick<UndoResult, 'restored'>), undo: result.metadata.undo };
 }
 

@@ -76,7 +76,7 @@ export class CallLog {
   readonly #options: CallLogOptions;
   #seq = 0;
   /** Position after the appended data, and after the part of it that is on disk. */
-  #taken = START;
+  #appended = START;
   #stored = START;
   #marks: LogPosition[] = [START];
   #state: CallState | undefined;
@@ -89,7 +89,7 @@ export class CallLog {
   #spare: Buffer<ArrayBuffer> | undefined;
   #file: FileHandle | undefined;
   #writing: Promise<void> | undefined;
-  #later: { cancel(): void } | undefined;
+  #writeTimer: { cancel(): void } | undefined;
   /** Whether an earlier daemon wrote the log; its content is read on first use. */
   #isFound = false;
   #finding: Promise<void> | undefined;
@@ -103,13 +103,13 @@ export class CallLog {
   }
 
   /** Opens the log of a call from an earlier daemon; undefined if the file is no such log. */
-  static async found(options: Omit<CallLogOptions, 'owner'>, bytes: number): Promise<CallLog | undefined> {
+  static async openExisting(options: Omit<CallLogOptions, 'owner'>, bytes: number): Promise<CallLog | undefined> {
     await using file = await open(options.path, 'r');
     for await (const [first] of readRecords(file, 0, Math.min(bytes, META_BYTES_MAX))) {
       const owner = first?.kind === 'meta' ? parse<LogOwner>(first.data) : undefined;
       if (!owner) break;
       const log = new CallLog({ ...options, owner });
-      log.#taken = log.#stored = { ...START, at: bytes };
+      log.#appended = log.#stored = { ...START, at: bytes };
       log.#isFound = true;
       return log;
     }
@@ -118,22 +118,22 @@ export class CallLog {
 
   /** Bytes of its file, including those not yet written. */
   get fileBytes(): number {
-    return this.#taken.at;
+    return this.#appended.at;
   }
 
   /** Appends a chunk. `written` settles when the next chunk should come; absent if it may come at once. */
   append(stream: StreamName, data: Uint8Array): { seq: number; written?: Promise<void> } {
     this.#seq += 1;
-    const { seq } = this.#taken;
+    const { seq } = this.#appended;
     if (this.#cut || this.#state) return { seq: this.#seq };
-    if (this.#taken.at === 0 && !this.#put('meta', toJson(this.owner))) return { seq: this.#seq };
-    if (this.#taken.at + HEAD_BYTES + data.length > this.#options.bytesMax) this.#cut = 'size';
-    else if (this.#put(stream, data)) {
-      const { offset, at } = this.#taken;
-      this.#taken = { seq: seq + 1, offset: offset + data.length, at };
-      if (at - (this.#marks.at(-1) as LogPosition).at >= MARK_EVERY_BYTES) this.#marks.push(this.#taken);
+    if (this.#appended.at === 0 && !this.#append('meta', toJson(this.owner))) return { seq: this.#seq };
+    if (this.#appended.at + HEAD_BYTES + data.length > this.#options.bytesMax) this.#cut = 'size';
+    else if (this.#append(stream, data)) {
+      const { offset, at } = this.#appended;
+      this.#appended = { seq: seq + 1, offset: offset + data.length, at };
+      if (at - (this.#marks.at(-1) as LogPosition).at >= MARK_EVERY_BYTES) this.#marks.push(this.#appended);
     }
-    return this.#waiting < WRITE_BYTES ? { seq: this.#seq } : { seq: this.#seq, written: this.flush() };
+    return this.#unwrittenBytes < WRITE_BYTES ? { seq: this.#seq } : { seq: this.#seq, written: this.flush() };
   }
 
   /** Ends the log. Settles when everything is written; never rejects. */
@@ -142,7 +142,7 @@ export class CallLog {
     this.#state = state;
     this.endedAt = this.#options.powers.now();
     const cut = this.#cut;
-    if (this.#taken.at > 0 && !this.#hasFailed) this.#put('end', toJson({ state, cut }));
+    if (this.#appended.at > 0 && !this.#hasFailed) this.#append('end', toJson({ state, cut }));
     this.#cut = cut; // A missing end record does not make the output incomplete.
     await this.flush();
     await this.#file?.close().catch(() => {}); // The disk failed before, and that error was reported.
@@ -152,7 +152,7 @@ export class CallLog {
 
   /** Settles when everything appended so far is on disk or can't be written; never rejects. */
   async flush(): Promise<void> {
-    for (const upTo = this.#taken.at; this.#stored.at < upTo && this.#waiting > 0; ) {
+    for (const upTo = this.#appended.at; this.#stored.at < upTo && this.#unwrittenBytes > 0; ) {
       this.#writing ??= this.#write().finally(() => {
         this.#writing = undefined;
       });
@@ -169,7 +169,7 @@ export class CallLog {
   }
 
   /** Entries after `seq` in order: about `bytesMax` bytes, at least one entry if there is any. */
-  async after(seq: number, bytesMax: number): Promise<LogEntry[]> {
+  async entriesAfter(seq: number, bytesMax: number): Promise<LogEntry[]> {
     await this.#ready();
     const page: LogEntry[] = [];
     let bytes = 0;
@@ -210,12 +210,12 @@ export class CallLog {
     }
   }
 
-  get #waiting(): number {
-    return this.#taken.at - this.#stored.at;
+  get #unwrittenBytes(): number {
+    return this.#appended.at - this.#stored.at;
   }
 
   /** Buffers a record; false if there is no room for it. */
-  #put(kind: RecordKind, data: Uint8Array): boolean {
+  #append(kind: RecordKind, data: Uint8Array): boolean {
     const bytes = HEAD_BYTES + data.length;
     const refusal = this.#options.refusal(bytes);
     if (refusal) {
@@ -225,13 +225,13 @@ export class CallLog {
     // Small chunks share a buffer; a separate one for each would cost many times its size.
     if (this.#roomUsed + bytes > this.#room.length) {
       this.#takeRoom();
-      const size = Math.min(WRITE_BYTES, Math.max(ROOM_BYTES_MIN, this.#waiting));
+      const size = Math.min(WRITE_BYTES, Math.max(ROOM_BYTES_MIN, this.#unwrittenBytes));
       this.#room = this.#spareOf(bytes) ?? Buffer.allocUnsafe(Math.max(size, bytes));
     }
     this.#roomUsed = putRecord(this.#room, this.#roomUsed, kind, data);
-    this.#taken = { ...this.#taken, at: this.#taken.at + bytes };
-    this.#later ??= this.#options.powers.after(WRITE_AFTER_MS, () => {
-      this.#later = undefined;
+    this.#appended = { ...this.#appended, at: this.#appended.at + bytes };
+    this.#writeTimer ??= this.#options.powers.after(WRITE_AFTER_MS, () => {
+      this.#writeTimer = undefined;
       void this.flush();
     });
     return true;
@@ -252,11 +252,11 @@ export class CallLog {
 
   /** Writes everything buffered now. */
   async #write(): Promise<void> {
-    this.#later?.cancel();
-    this.#later = undefined;
+    this.#writeTimer?.cancel();
+    this.#writeTimer = undefined;
     this.#takeRoom();
     const rooms = this.#rooms.splice(0);
-    const upTo = this.#taken;
+    const upTo = this.#appended;
     const bytes = upTo.at - this.#stored.at;
     try {
       this.#file ??= await open(this.path, 'ax', 0o600);
@@ -281,8 +281,8 @@ export class CallLog {
     this.#cut = 'disk';
     this.#hasFailed = true;
     await this.#file?.truncate(this.#stored.at).catch(() => {}); // Readers stop at `#stored` anyway.
-    onWritten(this.#waiting, this.#waiting);
-    this.#taken = this.#stored;
+    onWritten(this.#unwrittenBytes, this.#unwrittenBytes);
+    this.#appended = this.#stored;
     this.#marks = this.#marks.filter((it) => it.at <= this.#stored.at);
     this.#rooms = [];
     this.#room = Buffer.alloc(0);
@@ -291,12 +291,12 @@ export class CallLog {
 
   async #ready(): Promise<void> {
     if (!this.#isFound) return this.flush();
-    this.#finding ??= this.#find();
+    this.#finding ??= this.#scanFile();
     await this.#finding;
   }
 
   /** Scans the file of a call that an earlier daemon ran. */
-  async #find(): Promise<void> {
+  async #scanFile(): Promise<void> {
     let { seq, offset, at } = START;
     let end: { state: CallState; cut?: CutReason } | undefined;
     await using file = await open(this.path, 'r');

@@ -244,7 +244,7 @@ export class CallStore implements Disposable {
   #makeRoom(): void {
     const { callsKept, callBytesKept } = this.#limits;
     if (this.#bytes > callBytesKept) {
-      const who = this.#most('sum(bytes)');
+      const who = this.#heaviestPrincipal('sum(bytes)');
       const over = this.#bytes - callBytesKept * (1 - ROOM_SHARE);
       let freed = 0;
       const held = this.#database
@@ -259,10 +259,10 @@ export class CallStore implements Disposable {
     }
     if (this.#rows <= callsKept) return;
     const oldest = `SELECT rowid FROM calls WHERE principal = ? AND ended_ms IS NOT NULL ORDER BY ended_ms LIMIT ?`;
-    this.#drop(`rowid IN (${oldest})`, this.#most('count(*)'), Math.ceil(callsKept * ROOM_SHARE));
+    this.#drop(`rowid IN (${oldest})`, this.#heaviestPrincipal('count(*)'), Math.ceil(callsKept * ROOM_SHARE));
   }
 
-  #most(what: string): string {
+  #heaviestPrincipal(what: string): string {
     return this.#get(`SELECT principal FROM calls GROUP BY principal ORDER BY ${what} DESC LIMIT 1`)
       ?.principal as string;
   }

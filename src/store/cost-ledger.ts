@@ -138,7 +138,7 @@ export class CostLedger implements Disposable {
   }
 
   /** Number and reserved amount of calls that were open when a daemon ended. */
-  lost(): { calls: number; usd: number } {
+  lostReservations(): { calls: number; usd: number } {
     const sql = 'SELECT count(*) AS calls, total(micros) AS micros FROM reservations WHERE lost = 1';
     const { calls, micros } = this.#database.prepare(sql).get() as { calls: number; micros: number };
     return { calls, usd: toUsd(micros) };

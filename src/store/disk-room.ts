@@ -16,7 +16,7 @@ export interface DiskRoomOptions {
   readonly limits: Limits;
   readonly powers: Powers;
   /** Measures the disk; the disk of `stateDir` by default. */
-  readonly look?: () => Disk;
+  readonly readDisk?: () => Disk;
 }
 
 /** Longest age of the disk measurement while data is being kept, in milliseconds. */
@@ -40,14 +40,14 @@ export class DiskRoom implements Disposable {
 
   constructor(options: DiskRoomOptions) {
     this.#options = options;
-    this.#disk = this.#look();
+    this.#disk = this.#readDisk();
     this.#lookedAtMs = options.powers.monotonicMs();
     this.#watchLater();
   }
 
   /** Reported by `status`. */
   get status(): { freeBytes: number; reserveBytes: number; advice?: string } {
-    const { freeBytes } = this.#now();
+    const { freeBytes } = this.#currentDisk();
     const reserveBytes = reserveOf(this.#disk, this.#options.limits);
     const { stateDir } = this.#options;
     return { freeBytes, reserveBytes, ...(freeBytes < reserveBytes && { advice: adviceFor(stateDir) }) };
@@ -61,7 +61,7 @@ export class DiskRoom implements Disposable {
   /** Whether `bytes` more may be kept, in addition to `waitingBytes` that are about to be written. */
   has(bytes: number, waitingBytes = 0): boolean {
     const { powers, limits } = this.#options;
-    if (powers.monotonicMs() - this.#lookedAtMs > LOOK_MS) this.#now();
+    if (powers.monotonicMs() - this.#lookedAtMs > LOOK_MS) this.#currentDisk();
     const free = this.#disk.freeBytes - this.#writtenBytes - waitingBytes + this.#leavingBytes;
     return free - bytes >= reserveOf(this.#disk, limits);
   }
@@ -84,11 +84,11 @@ export class DiskRoom implements Disposable {
   /** Drops data until the reserve is free. Returns whether anything was dropped. */
   makeRoom(): boolean {
     let hasDropped = false;
-    this.#now();
+    this.#currentDisk();
     while (!this.has(0)) {
       if (!ORDER.some((kind) => this.#tenants.get(kind)?.())) break;
       hasDropped = true;
-      this.#now();
+      this.#currentDisk();
     }
     this.#tellWhenLow();
     return hasDropped;
@@ -98,13 +98,13 @@ export class DiskRoom implements Disposable {
     this.#watch?.cancel();
   }
 
-  #look(): Disk {
-    const { look, stateDir } = this.#options;
-    return look ? look() : diskOf(stateDir);
+  #readDisk(): Disk {
+    const { readDisk, stateDir } = this.#options;
+    return readDisk ? readDisk() : diskOf(stateDir);
   }
 
-  #now(): Disk {
-    this.#disk = this.#look();
+  #currentDisk(): Disk {
+    this.#disk = this.#readDisk();
     this.#lookedAtMs = this.#options.powers.monotonicMs();
     this.#writtenBytes = 0;
     return this.#disk;
@@ -112,7 +112,7 @@ export class DiskRoom implements Disposable {
 
   #watchLater(): void {
     this.#watch = this.#options.powers.after(WATCH_MS, () => {
-      this.#now();
+      this.#currentDisk();
       if (this.has(0)) this.#isLow = false;
       else this.makeRoom();
       this.#watchLater();

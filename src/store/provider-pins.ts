@@ -28,8 +28,8 @@ export interface Pin {
 export class ProviderPins implements Disposable {
   readonly #database: DatabaseSync;
   readonly #powers: Powers;
-  readonly #all: StatementSync;
-  readonly #put: StatementSync;
+  readonly #selectPins: StatementSync;
+  readonly #insertPin: StatementSync;
   readonly #isSeen: StatementSync;
   readonly #see: StatementSync;
 
@@ -38,18 +38,18 @@ export class ProviderPins implements Disposable {
     this.#powers = powers;
     this.#database = openDatabase(path);
     this.#database.exec(SCHEMA);
-    this.#all = this.#database.prepare(
+    this.#selectPins = this.#database.prepare(
       'SELECT tool, name, digest, definition FROM pins WHERE provider = ? ORDER BY tool',
     );
-    this.#put = this.#database.prepare('INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?, ?, ?)');
+    this.#insertPin = this.#database.prepare('INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?, ?, ?)');
     this.#isSeen = this.#database.prepare('SELECT 1 FROM seen WHERE provider = ?');
     this.#see = this.#database.prepare('INSERT OR IGNORE INTO seen VALUES (?)');
   }
 
   /** The accepted tools of a provider. Throws STORE_FAILED. */
-  of(provider: string): Pin[] {
+  pinsOf(provider: string): Pin[] {
     return attempt(() =>
-      this.#all.all(provider).map(({ tool, name, digest, definition }) => ({
+      this.#selectPins.all(provider).map(({ tool, name, digest, definition }) => ({
         tool: tool as string,
         name: name as string,
         digest: digest as string,
@@ -70,7 +70,7 @@ export class ProviderPins implements Disposable {
       try {
         this.#see.run(provider);
         for (const { tool, name, digest, definition } of pins)
-          this.#put.run(provider, tool, name, digest, JSON.stringify(definition), this.#powers.now(), by);
+          this.#insertPin.run(provider, tool, name, digest, JSON.stringify(definition), this.#powers.now(), by);
         this.#database.exec('COMMIT');
       } catch (error) {
         this.#database.exec('ROLLBACK');

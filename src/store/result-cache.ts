@@ -31,7 +31,7 @@ export interface ResultCacheOptions {
 }
 
 export class ResultCache<Entry extends object> {
-  readonly #kept: LRUCache<string, CacheEntry<Entry>>;
+  readonly #entries: LRUCache<string, CacheEntry<Entry>>;
   readonly #options: ResultCacheOptions;
   #hits = 0;
   #misses = 0;
@@ -40,7 +40,7 @@ export class ResultCache<Entry extends object> {
   constructor(options: ResultCacheOptions) {
     this.#options = options;
     const { cacheEntriesMax, cacheBytesMax, cacheTtlMs } = options.limits;
-    this.#kept = new LRUCache({
+    this.#entries = new LRUCache({
       max: cacheEntriesMax,
       maxSize: cacheBytesMax,
       ttl: cacheTtlMs,
@@ -53,8 +53,8 @@ export class ResultCache<Entry extends object> {
   get status(): CacheStatus {
     return {
       strategy: this.#options.strategy,
-      entries: this.#kept.size,
-      bytes: this.#kept.calculatedSize,
+      entries: this.#entries.size,
+      bytes: this.#entries.calculatedSize,
       hits: this.#hits,
       misses: this.#misses,
       stale: this.#stale,
@@ -64,13 +64,13 @@ export class ResultCache<Entry extends object> {
   /** Removes all entries and returns how much that was. Hit and miss counters continue. */
   clear(): { entries: number; bytes: number } {
     const { entries, bytes } = this.status;
-    this.#kept.clear();
+    this.#entries.clear();
     return { entries, bytes };
   }
 
   /** A valid entry; an invalid one is removed. */
   get(key: string, holds: (entry: Entry) => boolean): Entry | undefined {
-    const kept = this.#kept.get(key);
+    const kept = this.#entries.get(key);
     if (kept && holds(kept.entry)) {
       kept.uses += 1;
       this.#hits += 1;
@@ -79,7 +79,7 @@ export class ResultCache<Entry extends object> {
     this.#misses += 1;
     if (kept) {
       this.#stale += 1;
-      this.#kept.delete(key);
+      this.#entries.delete(key);
     }
     return undefined;
   }
@@ -88,10 +88,10 @@ export class ResultCache<Entry extends object> {
   put(key: string, entry: Entry, { bytes, ttlMs }: { bytes: number; ttlMs?: number | undefined }): void {
     const { cacheBytesMax, cacheTtlMs } = this.#options.limits;
     if (bytes > cacheBytesMax / 8) return;
-    this.#kept.delete(key);
+    this.#entries.delete(key);
     this.#makeRoom(bytes);
     const kept = { entry, bytes: Math.max(1, bytes), storedAt: this.#options.powers.monotonicMs(), uses: 0 };
-    this.#kept.set(key, kept, { ttl: Math.min(ttlMs ?? cacheTtlMs, cacheTtlMs) });
+    this.#entries.set(key, kept, { ttl: Math.min(ttlMs ?? cacheTtlMs, cacheTtlMs) });
   }
 
   /** Evicts entries for strategies that the library does not have. */
@@ -99,18 +99,18 @@ export class ResultCache<Entry extends object> {
     const { strategy, limits } = this.#options;
     if (strategy === 'lru') return;
     const isFull = () =>
-      this.#kept.size >= limits.cacheEntriesMax || this.#kept.calculatedSize + bytes > limits.cacheBytesMax;
-    while (this.#kept.size > 0 && isFull()) {
+      this.#entries.size >= limits.cacheEntriesMax || this.#entries.calculatedSize + bytes > limits.cacheBytesMax;
+    while (this.#entries.size > 0 && isFull()) {
       let first: { key: string; score: number } | undefined;
-      for (const key of this.#kept.rkeys()) {
-        const kept = this.#kept.peek(key);
+      for (const key of this.#entries.rkeys()) {
+        const kept = this.#entries.peek(key);
         if (kept === undefined) continue;
         const score = this.#score(key, kept);
         if (first === undefined || score < first.score) first = { key, score };
       }
       // Expired entries are not listed, but the library still counts them.
-      if (first) this.#kept.delete(first.key);
-      else this.#kept.purgeStale();
+      if (first) this.#entries.delete(first.key);
+      else this.#entries.purgeStale();
     }
   }
 
@@ -118,6 +118,6 @@ export class ResultCache<Entry extends object> {
   #score(key: string, { bytes, uses }: CacheEntry<Entry>): number {
     const { strategy } = this.#options;
     if (strategy === 'lfu') return uses;
-    return strategy === 'size' ? -bytes : this.#kept.getRemainingTTL(key);
+    return strategy === 'size' ? -bytes : this.#entries.getRemainingTTL(key);
   }
 }

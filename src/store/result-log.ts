@@ -40,12 +40,12 @@ export class ResultLog implements AsyncDisposable {
   /** Logs by ref, oldest first. */
   readonly #logs = new Map<string, CallLog>();
   readonly #byCall = new Map<string, CallLog>();
-  readonly #found: Promise<void>;
+  readonly #loaded: Promise<void>;
   /** Files being completed or removed. */
   readonly #under = new Set<Promise<void>>();
   #bytes = 0;
   /** Bytes buffered in memory by all logs. */
-  #waiting = 0;
+  #bufferedBytes = 0;
   #sweep: Timer | undefined;
   #closed = false;
 
@@ -54,16 +54,16 @@ export class ResultLog implements AsyncDisposable {
     this.#options = options;
     mkdirSync(options.folder, { recursive: true, mode: 0o700 });
     chmodSync(options.folder, 0o700);
-    this.#found = this.#findAll().catch((error: unknown) =>
+    this.#loaded = this.#findAll().catch((error: unknown) =>
       options.powers.log.warn({ error }, 'the output of earlier calls could not be looked through'),
     );
-    void this.#found.then(() => this.#sweepLater());
+    void this.#loaded.then(() => this.#sweepLater());
     options.room?.register('results', () => this.#dropOldest({ atOnce: true }));
   }
 
   /** Appends output of a call. The secrets in it must already be removed. */
   append(owner: LogOwner, stream: StreamName, data: Uint8Array): AppendedChunk {
-    const log = this.#byCall.get(keyOf(owner)) ?? this.#begin(owner);
+    const log = this.#byCall.get(keyOf(owner)) ?? this.#openLog(owner);
     return { ...log.append(stream, data), ref: log.ref };
   }
 
@@ -75,7 +75,7 @@ export class ResultLog implements AsyncDisposable {
 
   /** The log of a call, of any session if none is given; undefined if it had no output or was dropped. */
   async ofCall(callId: string, sessionId?: string): Promise<CallLog | undefined> {
-    await this.#found;
+    await this.#loaded;
     this.#dropOld();
     if (sessionId !== undefined) return this.#byCall.get(keyOf({ sessionId, callId }));
     return [...this.#logs.values()].findLast(({ owner }) => owner.callId === callId);
@@ -83,13 +83,13 @@ export class ResultLog implements AsyncDisposable {
 
   /** Owners of kept output, newest first. */
   async owners(): Promise<LogOwner[]> {
-    await this.#found;
+    await this.#loaded;
     this.#dropOld();
     return [...this.#logs.values()].map(({ owner }) => owner).reverse();
   }
 
   async byRef(ref: string): Promise<CallLog | undefined> {
-    await this.#found;
+    await this.#loaded;
     this.#dropOld();
     return this.#logs.get(ref);
   }
@@ -98,12 +98,12 @@ export class ResultLog implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     this.#sweep?.cancel();
-    await this.#found;
+    await this.#loaded;
     for (const { owner } of this.#logs.values()) this.end(owner, { status: 'error' });
     await Promise.all(this.#under);
   }
 
-  #begin(owner: LogOwner): CallLog {
+  #openLog(owner: LogOwner): CallLog {
     const log = new CallLog({ ...this.#optionsOf(this.#options.powers.uuid()), owner });
     this.#add(log);
     return log;
@@ -118,7 +118,7 @@ export class ResultLog implements AsyncDisposable {
       bytesMax: limits.resultLogBytesMax,
       refusal: (bytes) => this.#refusal(bytes),
       onWritten: (bytes, lost) => {
-        this.#waiting -= bytes;
+        this.#bufferedBytes -= bytes;
         this.#options.room?.wrote(bytes - lost);
         if (this.#logs.has(ref)) this.#bytes -= lost;
       },
@@ -134,11 +134,11 @@ export class ResultLog implements AsyncDisposable {
   /** Why no more output may be buffered: running logs fill the allowed size, or the disk is full or too slow. */
   #refusal(bytes: number): CutReason | undefined {
     const { resultLogTotalBytesMax, resultLogWaitingBytesMax } = this.#options.limits;
-    if (this.#waiting + bytes > resultLogWaitingBytesMax) return 'disk';
+    if (this.#bufferedBytes + bytes > resultLogWaitingBytesMax) return 'disk';
     while (this.#bytes + bytes > resultLogTotalBytesMax) if (!this.#dropOldest()) return 'size';
     const { room } = this.#options;
-    while (room && !room.has(bytes, this.#waiting)) if (!this.#dropOldest()) return 'disk';
-    this.#waiting += bytes;
+    while (room && !room.has(bytes, this.#bufferedBytes)) if (!this.#dropOldest()) return 'disk';
+    this.#bufferedBytes += bytes;
     this.#bytes += bytes;
     return undefined;
   }
@@ -197,7 +197,7 @@ export class ResultLog implements AsyncDisposable {
   async #findOne(ref: string): Promise<void> {
     const options = this.#optionsOf(ref);
     const { size, mtimeMs } = await stat(options.path);
-    const log = await CallLog.found(options, size);
+    const log = await CallLog.openExisting(options, size);
     if (!log) return rm(options.path, { force: true });
     log.endedAt = mtimeMs;
     this.#bytes += size;

@@ -150,7 +150,7 @@ export class UndoJournal implements Disposable {
   }
 
   /** Runs `work` for a workspace; concurrent callers share the running work and its result. */
-  alone(workspace: string, work: () => Promise<string[]>): Promise<string[]> {
+  runExclusively(workspace: string, work: () => Promise<string[]>): Promise<string[]> {
     const known = this.#working.get(workspace);
     if (known) return known;
     const working = work().finally(() => this.#working.delete(workspace));
@@ -199,7 +199,7 @@ export class UndoJournal implements Disposable {
   }
 
   /** Records that a call undid the one with `key`. Throws STORE_FAILED. */
-  undid(undo: Pick<Caller, 'sessionId' | 'callId'>, key: string): void {
+  recordUndo(undo: Pick<Caller, 'sessionId' | 'callId'>, key: string): void {
     attempt(() => this.#statements.undid.run(key, this.keyOf(undo)));
   }
 

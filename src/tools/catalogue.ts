@@ -6,16 +6,16 @@ export class Catalogue {
   readonly #added = new Map<string, Toolset>();
   readonly #builtin: Toolset;
   readonly #listeners = new Set<() => void>();
-  #all: Toolset;
+  #toolset: Toolset;
 
   constructor(builtin: Toolset) {
     this.#builtin = builtin;
-    this.#all = builtin;
+    this.#toolset = builtin;
   }
 
   /** The present toolset. Each change makes a new one, so a running call keeps the one that it began with. */
   get toolset(): Toolset {
-    return this.#all;
+    return this.#toolset;
   }
 
   /**
@@ -35,7 +35,7 @@ export class Catalogue {
     }
     if (tools.size > 0) this.#added.set(source, tools);
     else this.#added.delete(source);
-    this.#all = new Map([this.#builtin, ...this.#added.values()].flatMap((it) => [...it]));
+    this.#toolset = new Map([this.#builtin, ...this.#added.values()].flatMap((it) => [...it]));
     for (const it of this.#listeners) it();
   }
 

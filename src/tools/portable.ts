@@ -57,7 +57,7 @@ const isNothing = (value: unknown): boolean =>
 /** A portable schema in OpenAI's strict dialect; undefined if the dialect can't express it: objects with arbitrary keys. */
 export function toStrict(schema: unknown): JsonSchema | undefined {
   try {
-    return strict(schema) as JsonSchema;
+    return toStrictSchema(schema) as JsonSchema;
   } catch (error) {
     if (error === NOT_STRICT) return undefined;
     throw error;
@@ -66,20 +66,24 @@ export function toStrict(schema: unknown): JsonSchema | undefined {
 
 const NOT_STRICT = new Error('this schema can not be strict');
 
-function strict(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(strict);
+function toStrictSchema(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(toStrictSchema);
   if (!isRecord(schema)) return schema;
   const { default: byDefault, properties, ...rest } = schema;
   if (Object.keys(rest).length === 0 && properties === undefined) throw NOT_STRICT;
   const description = [rest.description, byDefault !== undefined && `Default: ${JSON.stringify(byDefault)}.`];
   const told = { ...rest, ...(byDefault !== undefined && { description: description.filter(Boolean).join(' ') }) };
   if (rest.type !== 'object')
-    return mapValues(told, (value) => (isRecord(value) || Array.isArray(value) ? strict(value) : value), LITERALS);
+    return mapValues(
+      told,
+      (value) => (isRecord(value) || Array.isArray(value) ? toStrictSchema(value) : value),
+      LITERALS,
+    );
   if (rest.additionalProperties !== false) throw NOT_STRICT;
   const required = new Set((rest.required ?? []) as string[]);
   const all = Object.entries((properties ?? {}) as JsonSchema).map(([name, value]) => [
     name,
-    required.has(name) ? strict(value) : nullable(strict(value) as JsonSchema),
+    required.has(name) ? toStrictSchema(value) : nullable(toStrictSchema(value) as JsonSchema),
   ]);
   return { ...told, properties: Object.fromEntries(all), required: all.map(([name]) => name) };
 }

@@ -25,7 +25,7 @@ export async function* selectFiles(selecting: SelectionOptions, ctx: ToolContext
   const base = toSegments(selecting.path);
   for (let depth = 0; depth < base.length; depth++) selection.readIgnores(base.slice(0, depth).join('/'));
   using directory = ctx.openDirectory(selecting.path);
-  yield* selection.visit(directory, { path: base.join('/'), below: '' });
+  yield* selection.visit(directory, { path: base.join('/'), fromBase: '' });
 }
 
 interface IgnoreFile {
@@ -38,7 +38,7 @@ interface SearchPosition {
   /** Path relative to the workspace root; '' for the root itself. */
   readonly path: string;
   /** Path relative to the directory that is searched. */
-  readonly below: string;
+  readonly fromBase: string;
 }
 
 class Selection {
@@ -63,11 +63,11 @@ class Selection {
     this.readIgnores(at.path);
     for (const { name, type } of directory.entries().sort((a, b) => (a.name < b.name ? -1 : 1))) {
       await this.#count();
-      const here = { path: join(at.path, name), below: join(at.below, name) };
+      const here = { path: join(at.path, name), fromBase: join(at.fromBase, name) };
       const isDirectory = type === 'directory';
       const skipped = name.startsWith('.') || this.#ignored(here.path, isDirectory);
-      if (name === GIT || (skipped && !this.#named) || this.#excluded(name, here.below, isDirectory)) continue;
-      if (type === 'file' && this.#wanted(name, here.below, skipped)) yield here.path;
+      if (name === GIT || (skipped && !this.#named) || this.#excluded(name, here.fromBase, isDirectory)) continue;
+      if (type === 'file' && this.#isIncluded(name, here.fromBase, skipped)) yield here.path;
       if (!isDirectory) continue;
       using child = directory.directory(name);
       if (child) yield* this.visit(child, here);
@@ -107,12 +107,12 @@ class Selection {
     return false;
   }
 
-  #excluded(name: string, below: string, isDirectory: boolean): boolean {
-    return this.#exclude.some((it) => matchGlob(it, name, isDirectory ? `${below}/` : below));
+  #excluded(name: string, fromBase: string, isDirectory: boolean): boolean {
+    return this.#exclude.some((it) => matchGlob(it, name, isDirectory ? `${fromBase}/` : fromBase));
   }
 
-  #wanted(name: string, below: string, skipped: boolean): boolean {
-    return this.#include.some((it) => (it.named || !skipped) && matchGlob(it.glob, name, below));
+  #isIncluded(name: string, fromBase: string, skipped: boolean): boolean {
+    return this.#include.some((it) => (it.named || !skipped) && matchGlob(it.glob, name, fromBase));
   }
 }
 

@@ -2,25 +2,25 @@
 export class OutputWindow {
   readonly #bytesMax: number;
   #bytes = 0;
-  #room: PromiseWithResolvers<void> | undefined;
+  #pendingRoom: PromiseWithResolvers<void> | undefined;
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
 
   /** Counts sent bytes. A returned promise asks to send nothing until it settles. */
-  sent(bytes: number): Promise<void> | undefined {
+  addSent(bytes: number): Promise<void> | undefined {
     this.#bytes += bytes;
     if (this.#bytes < this.#bytesMax) return undefined;
-    this.#room ??= Promise.withResolvers();
-    return this.#room.promise;
+    this.#pendingRoom ??= Promise.withResolvers();
+    return this.#pendingRoom.promise;
   }
 
   /** Counts bytes that the gateway acknowledged. */
-  taken(bytes: number): void {
+  acknowledge(bytes: number): void {
     this.#bytes -= bytes;
     if (this.#bytes >= this.#bytesMax) return;
-    this.#room?.resolve();
-    this.#room = undefined;
+    this.#pendingRoom?.resolve();
+    this.#pendingRoom = undefined;
   }
 }

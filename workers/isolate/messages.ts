@@ -30,11 +30,11 @@ interface PendingToolCall {
 
 export class IsolateMessages {
   readonly #limits: Limits;
-  readonly #asking: MessageHandlers;
+  readonly #handlers: MessageHandlers;
   readonly #powers: Pick<Powers, 'after'>;
   #end = Promise.withResolvers<string>();
   readonly #timers = new Map<string, Timer>();
-  readonly #waiting: PendingToolCall[] = [];
+  readonly #pendingCalls: PendingToolCall[] = [];
   /** Maps the number of a call in progress to the guest's id. */
   readonly #active = new Map<number, string>();
   #deliver: (id: string, answer: string) => void = () => {};
@@ -48,11 +48,11 @@ export class IsolateMessages {
   constructor(limits: Limits, asking: MessageHandlers, powers: Pick<Powers, 'after'>) {
     this.#limits = limits;
     this.#powers = powers;
-    this.#asking = asking;
+    this.#handlers = asking;
   }
 
   /** Resolves with the guest's next end text. Rejects if its isolate failed. */
-  done(): Promise<string> {
+  nextEnd(): Promise<string> {
     this.#end = Promise.withResolvers<string>();
     this.#end.promise.catch(() => {}); // The isolate may fail after the race in which this is awaited.
     return this.#end.promise;
@@ -84,7 +84,7 @@ export class IsolateMessages {
     else if (operation === 'done') this.#end.resolve(first);
   };
 
-  answered({ call, data, error }: ChildAnswer): void {
+  settleCall({ call, data, error }: ChildAnswer): void {
     const id = this.#active.get(call);
     if (id === undefined) return;
     this.#active.delete(call);
@@ -97,7 +97,7 @@ export class IsolateMessages {
     this.#deliver = () => {};
     for (const timer of this.#timers.values()) timer.cancel();
     this.#timers.clear();
-    this.#waiting.length = 0;
+    this.#pendingCalls.length = 0;
     this.#active.clear();
   }
 
@@ -107,7 +107,7 @@ export class IsolateMessages {
     const cut = text.slice(0, codeLogChars - this.#logChars).toWellFormed();
     this.#logs += 1;
     this.#logChars += cut.length;
-    this.#asking.log({ level, text: cut });
+    this.#handlers.log({ level, text: cut });
   }
 
   #sleep(id: string, timer: string, delayMs: number): void {
@@ -128,36 +128,36 @@ export class IsolateMessages {
     const { codeCallsMax, codeCallBytes } = this.#limits;
     const refuse = (code: 'TOOL_NOT_FOUND' | 'INPUT_INVALID' | 'RATE_LIMITED' | 'QUEUE_FULL', message: string) =>
       this.#deliver(id, toError(new ToolError(code, message).toWire()));
-    if (!this.#asking.tools.includes(tool))
+    if (!this.#handlers.tools.includes(tool))
       return refuse('TOOL_NOT_FOUND', `there is no tool ${tool.slice(0, 64)} among those of this program`);
     if (json.length > codeCallBytes)
       return refuse('INPUT_INVALID', `an input of ${json.length} characters; at most ${codeCallBytes} may be`);
     if (this.#calls >= codeCallsMax) {
       // A program that keeps calling would keep this process busy for nothing.
       this.#refused += 1;
-      if (this.#refused > codeCallsMax) this.#asking.abused(tooManyCalls(codeCallsMax));
+      if (this.#refused > codeCallsMax) this.#handlers.abused(tooManyCalls(codeCallsMax));
       return refuse('RATE_LIMITED', `a program may make ${codeCallsMax} calls`);
     }
     if (this.#inputChars + json.length > WAITING_INPUTS * codeCallBytes)
       return refuse('QUEUE_FULL', 'the inputs of the calls that wait are too large together; await some first');
     this.#calls += 1;
     this.#inputChars += json.length;
-    this.#waiting.push({ call: this.#calls, id, tool, json });
+    this.#pendingCalls.push({ call: this.#calls, id, tool, json });
     this.#pump();
   }
 
   #pump(): void {
     while (this.#active.size < this.#limits.codeConcurrencyMax) {
-      const next = this.#waiting.shift();
+      const next = this.#pendingCalls.shift();
       if (!next) return;
       const { call, id, tool, json } = next;
       this.#inputChars -= json.length;
       this.#active.set(call, id);
       try {
-        this.#asking.ask(call, tool, parseJson(json));
+        this.#handlers.ask(call, tool, parseJson(json));
       } catch (thrown) {
         const error = new ToolError('INPUT_INVALID', `the input fits no message: ${(thrown as Error).message}`);
-        this.answered({ id: 0, call, error: error.toWire() });
+        this.settleCall({ id: 0, call, error: error.toWire() });
       }
     }
   }

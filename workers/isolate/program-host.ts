@@ -87,7 +87,7 @@ class ProgramHost {
         process.exit(1);
       });
     } else if ('answer' in message) {
-      if (this.#running?.id === message.answer.id) this.#running.messages.answered(message.answer as ChildAnswer);
+      if (this.#running?.id === message.answer.id) this.#running.messages.settleCall(message.answer as ChildAnswer);
     } else if ('abort' in message && this.#running?.id === message.abort.id) this.#running.abort();
   }
 

@@ -10,7 +10,7 @@ const MALFORMED = -32_600;
 
 export class ResponseFilter {
   /** Ids of requests without an answer. */
-  readonly #awaited = new Set<Id>();
+  readonly #pendingIds = new Set<Id>();
   readonly #max: number;
 
   constructor({ providerAwaitedMax }: Pick<Limits, 'providerAwaitedMax'>) {
@@ -18,11 +18,11 @@ export class ResponseFilter {
   }
 
   /** Notes a sent message: a request waits for an answer, a cancellation ends the wait. */
-  sent(message: JSONRPCMessage | JSONRPCMessage[]): void {
+  noteSent(message: JSONRPCMessage | JSONRPCMessage[]): void {
     for (const it of [message].flat()) {
       if (!('method' in it)) continue;
-      if ('id' in it) this.#await(it.id);
-      else if (it.method === 'notifications/cancelled') this.#awaited.delete(it.params?.requestId as Id);
+      if ('id' in it) this.#addPending(it.id);
+      else if (it.method === 'notifications/cancelled') this.#pendingIds.delete(it.params?.requestId as Id);
     }
   }
 
@@ -45,7 +45,7 @@ export class ResponseFilter {
   #messageIn(text: string): JSONRPCMessage | undefined {
     try {
       const message = parseJSONRPCMessage(parseJson(text));
-      if (!('method' in message)) this.#awaited.delete(message.id as Id);
+      if (!('method' in message)) this.#pendingIds.delete(message.id as Id);
       return message;
     } catch {
       return undefined;
@@ -54,20 +54,20 @@ export class ResponseFilter {
 
   #errorsFor(text: string): JSONRPCMessage[] {
     return this.#answeredBy(text).map((id) => {
-      this.#awaited.delete(id);
+      this.#pendingIds.delete(id);
       return { jsonrpc: '2.0', id, error: { code: MALFORMED, message: 'its answer is no message of the protocol' } };
     });
   }
 
-  #await(id: Id): void {
-    this.#awaited.add(id);
+  #addPending(id: Id): void {
+    this.#pendingIds.add(id);
     // The oldest was answered elsewhere or given up.
-    if (this.#awaited.size > this.#max) this.#awaited.delete(this.#awaited.values().next().value as Id);
+    if (this.#pendingIds.size > this.#max) this.#pendingIds.delete(this.#pendingIds.values().next().value as Id);
   }
 
   /** The waiting requests that this text tries to answer. */
   #answeredBy(text: string): Id[] {
-    return idsIn(text).filter((it) => this.#awaited.has(it));
+    return idsIn(text).filter((it) => this.#pendingIds.has(it));
   }
 }
 

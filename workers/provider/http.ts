@@ -52,7 +52,7 @@ class HttpTransport extends StreamableHTTPClientTransport {
   }
 
   override send(...[message, options]: Parameters<StreamableHTTPClientTransport['send']>): Promise<void> {
-    this.#answers.sent(message);
+    this.#answers.noteSent(message);
     return super.send(message, options);
   }
 }

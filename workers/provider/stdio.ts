@@ -50,7 +50,7 @@ export class ServerProcess implements Transport {
     this.#child = child as unknown as ChildProcessWithoutNullStreams;
     this.#child.stdin.on('error', () => {}); // EPIPE: the server ended, which 'exit' reports.
     this.#child.stdout.on('error', () => {}).on('data', (chunk: Buffer) => this.#read(chunk));
-    this.#child.stderr.on('error', () => {}).on('data', (chunk: Buffer) => this.#hear(chunk));
+    this.#child.stderr.on('error', () => {}).on('data', (chunk: Buffer) => this.#onStderr(chunk));
     this.#child.once('exit', (code, signal) => this.#fail(`the server ended (${signal ?? `exit code ${code}`})`));
     await new Promise<void>((resolve, reject) => {
       child.once('spawn', resolve);
@@ -61,7 +61,7 @@ export class ServerProcess implements Transport {
   async send(message: JSONRPCMessage): Promise<void> {
     const stdin = this.#child?.stdin;
     if (!stdin?.writable) throw new Error('the server has ended');
-    this.#answers.sent(message);
+    this.#answers.noteSent(message);
     // If a server does not read, its callers wait until their time is over.
     if (!stdin.write(`${JSON.stringify(message)}\n`)) await new Promise((resolve) => stdin.once('drain', resolve));
   }
@@ -85,11 +85,11 @@ export class ServerProcess implements Transport {
       this.#pieceBytes = 0;
       from = end + 1;
       if (!this.#mayGoOn()) return;
-      this.#take(line);
+      this.#onLine(line);
     }
   }
 
-  #take(line: string): void {
+  #onLine(line: string): void {
     for (const message of this.#answers.messagesIn(line)) this.onmessage?.(message);
   }
 
@@ -101,7 +101,7 @@ export class ServerProcess implements Transport {
     return false;
   }
 
-  #hear(chunk: Buffer): void {
+  #onStderr(chunk: Buffer): void {
     const second = this.#thisSecond();
     const left = this.#options.limits.providerStderrBytes - second.stderrBytes;
     second.stderrBytes += chunk.length;

@@ -12,7 +12,7 @@ const BEFORE_MATCH = 100;
 
 export class FoundLines {
   readonly #options: { readonly contextLines: number; readonly maxResults: number; readonly limits: Limits };
-  readonly #done: FoundLine[] = [];
+  readonly #completed: FoundLine[] = [];
   #files = new Set<string>();
   /** Matches in the present file; files come one after the other. */
   #matches: FoundLine[] = [];
@@ -28,14 +28,14 @@ export class FoundLines {
   /** Adds a line; false if there is no room for more. */
   add(file: string, record: LineRecord): boolean {
     const { limits, maxResults } = this.#options;
-    const isOver = record.type === 'match' && this.#done.length + this.#matches.length >= maxResults;
+    const isOver = record.type === 'match' && this.#completed.length + this.#matches.length >= maxResults;
     const isMatch = record.type === 'match' && !isOver;
     // The line may still be context of the last match shown.
-    if (isOver && !this.#isAround(file, record.line)) return this.#full();
+    if (isOver && !this.#isAround(file, record.line)) return this.#stopTruncated();
     if (isOver) this.#truncated = true;
     const shown = showLine(record, limits.searchLineChars);
     this.#bytes += Buffer.byteLength(shown.text) + LINE_BYTES + (isMatch ? MATCH_BYTES : 0);
-    if (this.#bytes > limits.searchResultBytes) return this.#full();
+    if (this.#bytes > limits.searchResultBytes) return this.#stopTruncated();
     this.#lines.set(record.line, shown.text);
     if (isMatch) this.#matches.push({ file, line: record.line, ...shown });
     return true;
@@ -45,7 +45,7 @@ export class FoundLines {
   end(file: string, binary: boolean): boolean {
     if (!binary && this.#matches.length > 0) {
       this.#files.add(file);
-      for (const match of this.#matches) this.#done.push({ ...match, ...this.#around(match.line) });
+      for (const match of this.#matches) this.#completed.push({ ...match, ...this.#contextOf(match.line) });
     }
     this.#matches = [];
     this.#lines = new Map();
@@ -61,7 +61,7 @@ export class FoundLines {
     // The file in progress when the room ran out.
     const last = this.#matches[0];
     if (last) this.end(last.file, false);
-    const matches = this.#done.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : a.line - b.line));
+    const matches = this.#completed.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : a.line - b.line));
     return { matches, filesSearched: this.#searches ?? this.#files.size, truncated: this.#truncated };
   }
 
@@ -70,12 +70,12 @@ export class FoundLines {
     return last?.file === file && line <= last.line + this.#options.contextLines;
   }
 
-  #full(): false {
+  #stopTruncated(): false {
     this.#truncated = true;
     return false;
   }
 
-  #around(line: number): Pick<FoundLine, 'before' | 'after'> {
+  #contextOf(line: number): Pick<FoundLine, 'before' | 'after'> {
     const { contextLines } = this.#options;
     if (contextLines === 0) return {};
     const texts = (from: number) =>

@@ -35,14 +35,14 @@ const OVERLAP = 64;
 const NEWLINE = 10;
 
 export class MatchRecords {
-  readonly #take: (record: MatchRecord) => boolean;
+  readonly #onRecord: (record: MatchRecord) => boolean;
   #chunks: Buffer[] = [];
   #bytes = 0;
   #long: LongRecord | undefined;
 
   /** `take` gets each record; returning false stops. */
   constructor(take: (record: MatchRecord) => boolean) {
-    this.#take = take;
+    this.#onRecord = take;
   }
 
   /** Reads a chunk; false if `take` returned false. */
@@ -71,7 +71,7 @@ export class MatchRecords {
     this.#chunks = [];
     this.#bytes = 0;
     this.#long = undefined;
-    return record === undefined || this.#take(record);
+    return record === undefined || this.#onRecord(record);
   }
 }
 

@@ -9,12 +9,12 @@ const RECORD_BYTES_MAX = 64 * 1024;
  */
 export class NulFields {
   readonly #fields: 1 | 2;
-  readonly #take: (fields: readonly string[]) => boolean;
+  readonly #onRecord: (fields: readonly string[]) => boolean;
   #rest: Buffer<ArrayBufferLike> = Buffer.alloc(0);
 
   constructor(fields: 1 | 2, take: (fields: readonly string[]) => boolean) {
     this.#fields = fields;
-    this.#take = take;
+    this.#onRecord = take;
   }
 
   /** Reads a chunk; false if `take` returned false. */
@@ -28,7 +28,7 @@ export class NulFields {
       const path = bytes.subarray(from, nul);
       const fields = [path.toString(), ...(end > nul ? [bytes.toString('latin1', nul + 1, end)] : [])];
       from = end + 1;
-      if (isUtf8(path) && !this.#take(fields)) return false;
+      if (isUtf8(path) && !this.#onRecord(fields)) return false;
     }
     this.#rest = Buffer.from(bytes.subarray(from, from + RECORD_BYTES_MAX));
     return true;

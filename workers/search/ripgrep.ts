@@ -38,7 +38,7 @@ export class Ripgrep {
   readonly #powers: Powers;
   #prefix: Promise<string[]> | undefined;
   #running = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiters: (() => void)[] = [];
 
   constructor(limits: Limits, powers: Powers) {
     this.#limits = limits;
@@ -57,7 +57,7 @@ export class Ripgrep {
       await this.#spawn(program as string, [...before, ...ALWAYS, ...run.args], run);
     } finally {
       this.#running -= 1;
-      this.#waiting.shift()?.();
+      this.#waiters.shift()?.();
     }
   }
 
@@ -96,14 +96,14 @@ export class Ripgrep {
     signal.throwIfAborted();
     while (this.#running >= this.#limits.searchesMax) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      this.#waiting.push(resolve);
+      this.#waiters.push(resolve);
       signal.addEventListener('abort', () => resolve(), { once: true });
       await promise;
       if (!signal.aborted) continue;
       // The slot may have come at the same moment; pass it on.
-      const at = this.#waiting.indexOf(resolve);
-      if (at >= 0) this.#waiting.splice(at, 1);
-      else this.#waiting.shift()?.();
+      const at = this.#waiters.indexOf(resolve);
+      if (at >= 0) this.#waiters.splice(at, 1);
+      else this.#waiters.shift()?.();
       throw signal.reason;
     }
     this.#running += 1;

@@ -71,16 +71,16 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
       throw new ToolError('UNSUPPORTED', `\`${this.#options.path}\` is not a directory`, {
         suggestion: 'Read it with file_read.',
       });
-    const isWanted = wanted(scope);
-    const fields = new NulFields(1, ([path = '']) => !this.#shows(path, isWanted) || take(this.#pathOf(path)));
+    const isWanted = scopeFilter(scope);
+    const fields = new NulFields(1, ([path = '']) => !this.#isShown(path, isWanted) || take(this.#pathOf(path)));
     return this.#run(['--files', '--null', ...toArgs(scope)], (chunk) => fields.push(chunk));
   }
 
   counts(query: ContentQuery, take: (path: string, matches: number) => boolean): Promise<void> {
-    const isWanted = wanted(query);
+    const isWanted = scopeFilter(query);
     const fields = new NulFields(
       2,
-      ([path = '', count]) => !this.#shows(path, isWanted) || take(this.#pathOf(path), Number(count)),
+      ([path = '', count]) => !this.#isShown(path, isWanted) || take(this.#pathOf(path), Number(count)),
     );
     return this.#run(['--count-matches', '--with-filename', '--null', ...this.#toArgs(query)], (chunk) =>
       fields.push(chunk),
@@ -88,12 +88,12 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
   }
 
   async lines(query: ContentQuery & { contextLines: number; maxResults: number }): ReturnType<CheckedSearch['lines']> {
-    const isWanted = wanted(query);
+    const isWanted = scopeFilter(query);
     const { contextLines, maxResults } = query;
     const found = new FoundLines({ contextLines, maxResults, limits: this.#options.limits });
     const shown = new Map<string, string | undefined>();
     const shownAs = (path: string) => {
-      if (!shown.has(path)) shown.set(path, this.#shows(path, isWanted) ? this.#pathOf(path) : undefined);
+      if (!shown.has(path)) shown.set(path, this.#isShown(path, isWanted) ? this.#pathOf(path) : undefined);
       return shown.get(path);
     };
     const records = new MatchRecords((record) => {
@@ -145,7 +145,7 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
     return this.#isFile ? this.#named : join(this.#named, path);
   }
 
-  #shows(path: string, isWanted: (path: string) => boolean): boolean {
+  #isShown(path: string, isWanted: (path: string) => boolean): boolean {
     if (this.#isFile) return true;
     const from = normalize(path);
     return isWanted(from) && !this.#isRefused(from);
@@ -183,7 +183,7 @@ const namesHidden = (glob: string): boolean =>
  * A test for wanted paths. ripgrep's `-g` would include files that .gitignore leaves out (`node_modules` for `**`),
  * so globs are tested here, and ripgrep only gets the extension common to all matches, which saves it files.
  */
-function wanted({ include, extension }: SearchScope): (path: string) => boolean {
+function scopeFilter({ include, extension }: SearchScope): (path: string) => boolean {
   const glob = include === undefined ? undefined : parseSearchGlob(include);
   const hidden = include !== undefined && namesHidden(include);
   const ending = extension === undefined ? '' : `.${extension}`;

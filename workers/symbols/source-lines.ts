@@ -16,7 +16,7 @@ export class SourceLines {
   }
 
   /** The lines of a file. Throws the signal's reason. */
-  async of(path: string): Promise<readonly string[]> {
+  async linesOf(path: string): Promise<readonly string[]> {
     if (this.#last?.path === path) return this.#last.lines;
     await setImmediate();
     this.#signal.throwIfAborted();

@@ -81,7 +81,7 @@ export class WorkspaceSymbols implements Symbols {
     return {
       symbols: await this.#shownAll(matching.slice(0, maxResults)),
       total: matching.length,
-      ...this.#rest(matching, matching.length > maxResults),
+      ...this.#summaryOf(matching, matching.length > maxResults),
     };
   }
 
@@ -110,7 +110,7 @@ export class WorkspaceSymbols implements Symbols {
       references,
       definitions: await this.#shownAll(definitions),
       total: uses.length,
-      ...this.#rest(uses, uses.length > maxResults),
+      ...this.#summaryOf(uses, uses.length > maxResults),
     };
   }
 
@@ -129,7 +129,7 @@ export class WorkspaceSymbols implements Symbols {
   async #servedSymbols(query: string, sources: WorkspaceSources): Promise<FoundNames> {
     const { servers, signal } = this.#options;
     const where = await this.#whereDeclared(query, sources);
-    if (where.begin.length === 0) return NOTHING;
+    if (where.firstFiles.length === 0) return NOTHING;
     const { symbols, complete } = await servers.typescript.symbols(query, where, signal);
     if (!complete) this.#truncated = true;
     return { symbols: await this.#typed(symbols), uses: [] };
@@ -142,9 +142,9 @@ export class WorkspaceSymbols implements Symbols {
     sources: WorkspaceSources,
   ): Promise<FoundNames> {
     const { servers, limits, signal } = this.#options;
-    const doubtful = files.filter((it) => servedLanguage(it) !== undefined);
-    const where = { sources, begin: [], doubtful };
-    if (doubtful.length === 0 || named?.length === 0) return NOTHING;
+    const candidates = files.filter((it) => servedLanguage(it) !== undefined);
+    const where = { sources, firstFiles: [], candidates };
+    if (candidates.length === 0 || named?.length === 0) return NOTHING;
     const given = named ? [] : (await servers.typescript.symbols(symbol, where, signal)).symbols;
     const same = given.filter((it) => it.name === symbol);
     if (same.length > limits.symbolDefinitionsMax) this.#truncated = true;
@@ -185,7 +185,7 @@ export class WorkspaceSymbols implements Symbols {
     const declaring = await this.#filesWith({ pattern, literal: false, caseSensitive: false }, sources);
     const isServedSource = (it: string) => servedLanguage(it) !== undefined;
     const all = [...sources.stamps.keys()].filter(isServedSource);
-    return { sources, begin: onePerProject(all, sources.stamps), doubtful: declaring.filter(isServedSource) };
+    return { sources, firstFiles: onePerProject(all, sources.stamps), candidates: declaring.filter(isServedSource) };
   }
 
   /** The sources that match a text query, sorted. */
@@ -257,7 +257,7 @@ export class WorkspaceSymbols implements Symbols {
   /** Positions in a file that name the symbol, on one line if given. Throws NOT_FOUND. */
   async #placesIn(file: string, symbol: string, line: number | undefined): Promise<FilePosition[]> {
     const path = plain(file);
-    const lines = await this.#lines.of(path);
+    const lines = await this.#lines.linesOf(path);
     const all = lines.flatMap((text, at) => wordsAt(text, symbol).map((character) => ({ path, line: at, character })));
     if (all.length === 0) throw new ToolError('NOT_FOUND', `\`${symbol}\` does not stand in \`${file}\``);
     const asked = all.filter((it) => line === undefined || it.line === line - 1);
@@ -290,7 +290,7 @@ export class WorkspaceSymbols implements Symbols {
     const names: FoundName[] = [];
     for (const { kind, ...it } of symbols.toSorted(byPosition)) {
       // The server reports type aliases as classes.
-      const before = kind === CLASS_KIND ? ((await this.#lines.of(it.path))[it.line] ?? '') : '';
+      const before = kind === CLASS_KIND ? ((await this.#lines.linesOf(it.path))[it.line] ?? '') : '';
       const isAlias = /\btype\s+$/.test(before.slice(0, it.character));
       names.push({ ...it, type: isAlias ? 'type' : (TYPES[kind] ?? 'variable') });
     }
@@ -301,7 +301,7 @@ export class WorkspaceSymbols implements Symbols {
   async #shownAll(names: readonly FoundName[]): Promise<FoundSymbol[]> {
     const shown = new Map<FoundName, FoundSymbol>();
     for (const it of names.toSorted(byPosition)) {
-      const line = (await this.#lines.of(it.path))[it.line] ?? '';
+      const line = (await this.#lines.linesOf(it.path))[it.line] ?? '';
       const preview = showAround(line, it.character, this.#options.limits.symbolLineChars);
       shown.set(it, { name: it.name, type: it.type ?? 'variable', file: it.path, line: it.line + 1, preview });
     }
@@ -309,7 +309,7 @@ export class WorkspaceSymbols implements Symbols {
   }
 
   async #reference({ path, line, character }: FoundName): Promise<FoundReference> {
-    const text = (await this.#lines.of(path))[line] ?? '';
+    const text = (await this.#lines.linesOf(path))[line] ?? '';
     const column = this.#lines.columnOf(text, character);
     return {
       file: path,
@@ -319,7 +319,7 @@ export class WorkspaceSymbols implements Symbols {
     };
   }
 
-  #rest(names: readonly FoundName[], isCut: boolean): SymbolResult {
+  #summaryOf(names: readonly FoundName[], isCut: boolean): SymbolResult {
     const isParsed = ({ path }: FoundName) => this.#warning !== undefined || parsedLanguage(path) !== undefined;
     const parsed = names.filter(isParsed).length;
     const none = this.#warning === undefined ? 'semantic' : 'syntactic';

@@ -39,9 +39,9 @@ export interface ServedSymbol extends FilePosition {
 export interface ProjectSelection {
   readonly sources: WorkspaceSources;
   /** Files whose projects are loaded first. */
-  readonly begin: readonly string[];
+  readonly firstFiles: readonly string[];
   /** Files that may match, by their text. */
-  readonly doubtful: readonly string[];
+  readonly candidates: readonly string[];
 }
 
 interface GivenSymbol {
@@ -75,7 +75,7 @@ export class TypeScriptServer implements Disposable {
   readonly #powers: Powers;
   readonly #turns = new TaskQueue();
   #process: LanguageProcess | undefined;
-  #told: ReadonlyMap<string, string> = new Map();
+  #reportedStamps: ReadonlyMap<string, string> = new Map();
   /** Open files, each with the stamp that the server knows; the last used come last. */
   #open = new Map<string, string>();
   #idle: Timer | undefined;
@@ -124,8 +124,8 @@ export class TypeScriptServer implements Disposable {
         const params = { textDocument: { uri: uriOf(path, sources) }, position: { line, character }, context };
         return turn.server.request<Location[] | null>('textDocument/references', params, signal).catch(orNothing);
       };
-      const begin = [...new Set(positions.map((it) => it.path))];
-      const { found, complete } = await this.#askAll(turn, { ...where, begin }, async () => {
+      const firstFiles = [...new Set(positions.map((it) => it.path))];
+      const { found, complete } = await this.#askAll(turn, { ...where, firstFiles }, async () => {
         const all = new Map<string, FilePosition>();
         for (const asked of positions)
           for (const it of (await askAt(asked)) ?? []) {
@@ -181,13 +181,13 @@ export class TypeScriptServer implements Disposable {
   async #synced(sources: WorkspaceSources, signal: AbortSignal): Promise<LanguageProcess> {
     if (!this.#process?.alive) {
       this.#open = new Map();
-      this.#told = sources.stamps;
+      this.#reportedStamps = sources.stamps;
       this.#process = await this.#start(sources.workspace, signal);
       return this.#process;
     }
     const server = this.#process;
-    const changes = changesBetween(this.#told, sources);
-    this.#told = sources.stamps;
+    const changes = changesBetween(this.#reportedStamps, sources);
+    this.#reportedStamps = sources.stamps;
     if (changes.length > 0) await server.notify('workspace/didChangeWatchedFiles', { changes }, signal);
     for (const [path, stamp] of this.#open) {
       const now = sources.stamps.get(path);
@@ -233,15 +233,15 @@ export class TypeScriptServer implements Disposable {
    */
   async #askAll<T extends FilePosition>(
     turn: ServerCall,
-    { begin, doubtful, sources }: ProjectSelection,
+    { firstFiles, candidates, sources }: ProjectSelection,
     ask: () => Promise<T[]>,
   ): Promise<{ found: T[]; complete: boolean }> {
     const { symbolFilesOpenMax, symbolFilesDoubtedMax } = this.#limits;
-    const first = [...new Set([...begin, ...onePerProject(doubtful, sources.stamps)])];
+    const first = [...new Set([...firstFiles, ...onePerProject(candidates, sources.stamps)])];
     await this.#openAll(turn, first.slice(0, symbolFilesOpenMax));
     const found = await ask();
     const known = new Set(found.map((it) => it.path));
-    const { files, directories } = oneEach(doubtful.filter((it) => !known.has(it) && !this.#open.has(it)));
+    const { files, directories } = oneEach(candidates.filter((it) => !known.has(it) && !this.#open.has(it)));
     const complete = first.length <= symbolFilesOpenMax && directories <= symbolFilesDoubtedMax;
     if (files.length === 0) return { found, complete };
     await this.#openAll(turn, files.slice(0, symbolFilesDoubtedMax));

@@ -47,7 +47,7 @@ interface TerminalStart {
 }
 
 export class TerminalSet {
-  readonly #kept = new Map<string, TerminalRecord>();
+  readonly #terminals = new Map<string, TerminalRecord>();
   readonly #options: TerminalSetOptions;
   /** Terminals being started; one whose session has ended meanwhile is closed. */
   readonly #opening = new Set<{ readonly session: string; over: boolean }>();
@@ -57,7 +57,7 @@ export class TerminalSet {
   }
 
   /** The terminals of one session. */
-  of({ session, keptMax }: Keeper, asking: TerminalStart): Terminals {
+  terminalsFor({ session, keptMax }: Keeper, asking: TerminalStart): Terminals {
     const find = (id: string) => this.#find(id, session, asking);
     /** The terminal that this call opened. */
     let opened: string | undefined;
@@ -102,12 +102,12 @@ export class TerminalSet {
   /** Ends all terminals of a session. */
   async endSession(session: string): Promise<void> {
     for (const it of this.#opening) if (it.session === session) it.over = true;
-    const its = [...this.#kept.values()].filter((it) => it.session === session);
+    const its = [...this.#terminals.values()].filter((it) => it.session === session);
     await Promise.all(its.map((it) => this.#end(it)));
   }
 
   #listOf(session: string): ReturnType<Terminals['list']> {
-    return [...this.#kept.values()]
+    return [...this.#terminals.values()]
       .filter((it) => it.session === session)
       .map(({ id, command, terminal }) => ({
         sessionId: id,
@@ -121,11 +121,11 @@ export class TerminalSet {
 
   #assertRoom(session: string, keptMax: number): void {
     const { sessionTerminalsMax } = this.#options.setup.limits;
-    const own = [...this.#kept.values(), ...this.#opening].filter((it) => it.session === session).length;
+    const own = [...this.#terminals.values(), ...this.#opening].filter((it) => it.session === session).length;
     const suggestion = 'Close one that is not needed any more; `list` tells of them.';
     if (own >= sessionTerminalsMax)
       throw new ToolError('QUEUE_FULL', `a session has at most ${sessionTerminalsMax} terminals`, { suggestion });
-    if (this.#kept.size + this.#opening.size >= keptMax)
+    if (this.#terminals.size + this.#opening.size >= keptMax)
       throw new ToolError('QUEUE_FULL', 'there are as many terminals as this daemon holds', { suggestion });
   }
 
@@ -174,17 +174,17 @@ export class TerminalSet {
       beganAt,
       workspace,
       idle: powers.after(limits.terminalIdleMs, end),
-      look: powers.after(limits.terminalLookMs, () => this.#look(kept)),
+      look: powers.after(limits.terminalLookMs, () => this.#checkMasks(kept)),
       life: powers.after(limits.terminalLifeMs, end),
     };
-    this.#kept.set(id, kept);
-    this.#options.onCount(this.#kept.size);
+    this.#terminals.set(id, kept);
+    this.#options.onCount(this.#terminals.size);
     return id;
   }
 
   /** The terminal, unless it can see what is hidden now. Throws NOT_FOUND, POLICY_DENIED. */
   async #find(id: string, session: string, { masks }: Pick<TerminalStart, 'masks'>): Promise<TerminalRecord> {
-    const kept = this.#kept.get(id);
+    const kept = this.#terminals.get(id);
     // The same error for another session's terminal: nobody learns which exist.
     if (kept?.session !== session)
       throw new ToolError('NOT_FOUND', `this session has no terminal ${id.slice(0, 64)}`, {
@@ -225,19 +225,19 @@ export class TerminalSet {
   }
 
   /** Checks all the time for masked files that became visible: a process in the terminal runs even if its owner asks for nothing. */
-  #look(kept: TerminalRecord): void {
+  #checkMasks(kept: TerminalRecord): void {
     if (replaced(kept) !== undefined) return void this.#end(kept);
     const { powers, setup } = this.#options;
-    kept.look = powers.after(setup.limits.terminalLookMs, () => this.#look(kept));
+    kept.look = powers.after(setup.limits.terminalLookMs, () => this.#checkMasks(kept));
   }
 
   /** Ends a terminal; by default without a call that could tell what was taken over. */
   async #end(kept: TerminalRecord, time: 'ended' | 'never' = 'never'): Promise<readonly TakenOver[]> {
-    if (!this.#kept.delete(kept.id)) return [];
+    if (!this.#terminals.delete(kept.id)) return [];
     for (const timer of [kept.idle, kept.look, kept.life]) timer.cancel();
     const outcomes = await kept.terminal.close(time);
     kept.screen.close();
-    this.#options.onCount(this.#kept.size);
+    this.#options.onCount(this.#terminals.size);
     return outcomes;
   }
 }

@@ -40,11 +40,11 @@ export interface Change {
 export interface ChangeRecorder {
   /** Called for each temporary name that is about to be used beside `at`. */
   preparing?(at: DirEntry, temporary: string): void;
-  before(change: Change): void;
+  recordBefore(change: Change): void;
 }
 
 /** A recorder that keeps nothing. */
-export const NO_RECORDER: ChangeRecorder = { before: () => undefined };
+export const NO_RECORDER: ChangeRecorder = { recordBefore: () => undefined };
 
 export interface PutOptions {
   readonly type: EntryType;
@@ -91,7 +91,7 @@ export class Changes {
     const { type, overwrite, created, copyOf, keepsOld = false, assertSame } = putting;
     const kind = created ? 'create' : 'modify';
     const kept = keepsOld && !created ? { aside: this.#temporaryName() } : {};
-    this.#recorder.before({
+    this.#recorder.recordBefore({
       type,
       at: to,
       temporary,
@@ -116,7 +116,7 @@ export class Changes {
   putAll(files: readonly { temporary: string; to: DirEntry; assertSame: () => void }[]): void {
     const asides = files.map(() => this.#temporaryName());
     for (const [index, { to, temporary }] of files.entries())
-      this.#recorder.before({ kind: 'modify', type: 'file', at: to, temporary, aside: asides[index] as string });
+      this.#recorder.recordBefore({ kind: 'modify', type: 'file', at: to, temporary, aside: asides[index] as string });
     const backups: { at: string; to: DirEntry }[] = [];
     try {
       // After a crash in between some files are new and some old; the recorder has all of them by now.
@@ -143,7 +143,7 @@ export class Changes {
 
   /** Moves the entry at `from`. Throws EXDEV unchanged if `to` is on another mount. */
   move(from: DirEntry, to: DirEntry, { type, overwrite }: { type: EntryType; overwrite: boolean }): void {
-    this.#recorder.before({ kind: 'rename', type, at: to, from });
+    this.#recorder.recordBefore({ kind: 'rename', type, at: to, from });
     settle(below(from.fd, from.name), to, { type, overwrite, fromPath: from.path });
     this.#note(to, type, 'rename', from);
   }
@@ -157,7 +157,7 @@ export class Changes {
 
   /** Removes an entry that is not a directory. */
   unlink(at: DirEntry, type: EntryType): void {
-    this.#recorder.before({ kind: 'delete', type, at });
+    this.#recorder.recordBefore({ kind: 'delete', type, at });
     attempt(at.path, () => fs.unlinkSync(below(at.fd, at.name)));
     this.#note(at, type, 'delete');
   }
@@ -165,7 +165,7 @@ export class Changes {
   /** Removes a directory in one step by renaming it to a temporary name, which the caller then deletes. */
   setAside(at: DirEntry): string {
     const name = this.#temporaryName();
-    this.#recorder.before({ kind: 'delete', type: 'directory', at, aside: name });
+    this.#recorder.recordBefore({ kind: 'delete', type: 'directory', at, aside: name });
     attempt(at.path, () => fs.renameSync(below(at.fd, at.name), below(at.fd, name)));
     this.#note(at, 'directory', 'delete');
     return name;
@@ -178,7 +178,7 @@ export class Changes {
 
   /** Makes a parent directory; `keepDirectory` notes it, since it is removed again if nothing is put into it. */
   makeDirectory(at: DirEntry): void {
-    this.#recorder.before({ kind: 'mkdir', type: 'directory', at });
+    this.#recorder.recordBefore({ kind: 'mkdir', type: 'directory', at });
     makeDirectory(below(at.fd, at.name), 0o755);
   }
 

@@ -15,7 +15,7 @@ export type ImageEntry = Pick<OpenedName, 'fd' | 'name'>;
 
 /** Stores content. */
 export interface BlobKeeper {
-  small(bytes: Buffer): Blob;
+  keepSmall(bytes: Buffer): Blob;
   /** Stores a file that is too large for memory, by its descriptor; gives a path from which to read the copy. */
   large(fd: number, size: number): { blob: Blob; path: string };
 }
@@ -116,7 +116,7 @@ class ImageReader {
       const base = { type: 'file', mode: mode & 0o777 } as const;
       if (size <= SMALL_BYTES) {
         const bytes = readAll({ fd, path: spot.name, size }, SMALL_BYTES * 2);
-        const kept = this.#keeper && { blob: this.#keeper.small(bytes) };
+        const kept = this.#keeper && { blob: this.#keeper.keepSmall(bytes) };
         return { ...base, bytes: bytes.length, hash: sha256(bytes), ...kept };
       }
       const kept = this.#keeper?.large(fd, size);

@@ -25,7 +25,7 @@ class BlobWriter implements BlobKeeper {
     this.#spool = spool;
   }
 
-  small(bytes: Buffer): Blob {
+  keepSmall(bytes: Buffer): Blob {
     const blob = { at: this.#at, bytes: bytes.length };
     this.#at += bytes.length;
     this.pending.push(bytes);
@@ -44,8 +44,8 @@ export class Journal implements ChangeRecorder, Disposable {
   readonly #bounds: ReturnType<typeof boundsOf>;
   readonly #paths = new Set<string>();
   /** Number of changes that can be undone, and of those that can't. */
-  #kept = 0;
-  #lost = 0;
+  #undoableChanges = 0;
+  #lostChanges = 0;
 
   constructor({ folder, key }: JournalLocation, limits: Limits) {
     this.#spool = new Spool(folder, key);
@@ -62,7 +62,7 @@ export class Journal implements ChangeRecorder, Disposable {
   }
 
   /** Keeps what a change replaces. Never refuses a change: one that can't be kept can't be undone, and the result says so. */
-  before(change: Change): void {
+  recordBefore(change: Change): void {
     const { journalTextBytesMax } = this.#limits;
     const keeper = new BlobWriter(this.#spool);
     let entry: JournalEntry;
@@ -71,12 +71,12 @@ export class Journal implements ChangeRecorder, Disposable {
       this.#spool.append(entry, keeper.pending);
     } catch (error) {
       this.#failed(error);
-      this.#lost += 1;
+      this.#lostChanges += 1;
       return;
     }
     for (const path of [entry.path, entry.from]) if (path !== undefined) this.#paths.add(path);
-    if (isUndoable(entry)) this.#kept += 1;
-    else this.#lost += 1;
+    if (isUndoable(entry)) this.#undoableChanges += 1;
+    else this.#lostChanges += 1;
   }
 
   /** Ends the journal; gives its report, or undefined if nothing was changed. */
@@ -86,7 +86,7 @@ export class Journal implements ChangeRecorder, Disposable {
       spool.remove();
       return undefined;
     }
-    const undo = this.#kept === 0 ? 'none' : this.#lost === 0 ? 'full' : 'partial';
+    const undo = this.#undoableChanges === 0 ? 'none' : this.#lostChanges === 0 ? 'full' : 'partial';
     return { undo, bytes: spool.bytes, paths: [...this.#paths] };
   }
 
@@ -101,17 +101,17 @@ export class Journal implements ChangeRecorder, Disposable {
   }
 
   #entryOf({ kind, at, from, temporary, aside }: Change, keeper: BlobWriter, textBytesMax: number): JournalEntry {
-    const pre = kind === 'mkdir' ? NONE : this.#look(at, keeper);
+    const pre = kind === 'mkdir' ? NONE : this.#readImage(at, keeper);
     const post = (): Image => {
       if (kind === 'delete') return NONE;
       if (kind === 'mkdir') return { type: 'directory', mode: 0o755, hash: '' };
-      if (kind === 'rename') return from ? this.#look(from) : UNKNOWN;
+      if (kind === 'rename') return from ? this.#readImage(from) : UNKNOWN;
       if (temporary === undefined) return UNKNOWN;
       const made = { fd: at.fd, name: temporary };
-      const image = this.#look(made);
+      const image = this.#readImage(made);
       const isText = pre.type === 'file' && image.type === 'file' && image.bytes <= textBytesMax;
       // A later merge needs both contents.
-      return isText ? this.#look(made, keeper) : image;
+      return isText ? this.#readImage(made, keeper) : image;
     };
     return {
       kind,
@@ -124,7 +124,7 @@ export class Journal implements ChangeRecorder, Disposable {
   }
 
   /** Kept content counts towards the whole call's bound; content only looked at, by itself. */
-  #look(spot: { fd: number; name: string }, keeper?: BlobWriter): Image {
+  #readImage(spot: { fd: number; name: string }, keeper?: BlobWriter): Image {
     return imageAt(spot, keeper ? this.#bounds : boundsOf(this.#limits), keeper);
   }
 }

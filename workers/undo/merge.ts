@@ -6,7 +6,7 @@ export interface Versions {
   readonly pre: Buffer;
   /** Content after the call. */
   readonly post: Buffer;
-  readonly now: Buffer;
+  readonly current: Buffer;
 }
 
 /** Milliseconds and edits after which two texts count as too different to compare. */
@@ -21,10 +21,10 @@ interface Hunk {
 }
 
 /** Undefined if a version is not text, too long or too different, or if both changed the same or adjacent lines. */
-export async function mergeBack({ pre, post, now }: Versions, limits: Limits): Promise<Buffer | undefined> {
-  const [base, before, current] = [post, pre, now].map((it) => linesOf(it, limits));
-  if (!base || !before || !current) return undefined;
-  const [back, since] = [await hunksOf(base, before), await hunksOf(base, current)];
+export async function mergeBack({ pre, post, current }: Versions, limits: Limits): Promise<Buffer | undefined> {
+  const [base, before, now] = [post, pre, current].map((it) => linesOf(it, limits));
+  if (!base || !before || !now) return undefined;
+  const [back, since] = [await hunksOf(base, before), await hunksOf(base, now)];
   if (!back || !since) return undefined;
   const all = [...back, ...since].sort((a, b) => a.start - b.start || a.end - b.end);
   const merged: string[] = [];

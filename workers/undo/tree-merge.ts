@@ -49,23 +49,23 @@ export async function mergeTree(from: DirEntry, to: DirEntry, options: MergeOpti
 }
 
 class TreeMerge {
-  readonly #from: DirEntry;
-  readonly #to: DirEntry;
+  readonly #source: DirEntry;
+  readonly #destination: DirEntry;
   readonly #options: MergeOptions;
   readonly #pass: TreeTraversal;
   readonly #folders: PreparedDirectory[] = [];
 
   constructor(from: DirEntry, to: DirEntry, options: MergeOptions) {
-    this.#from = from;
-    this.#to = to;
+    this.#source = from;
+    this.#destination = to;
     this.#options = options;
     this.#pass = new TreeTraversal(options);
   }
 
   /** Prepares all entries; gives their number in the source. */
   async makeReady(): Promise<number> {
-    using source = new OpenDirectory(this.#from.fd, this.#from.name);
-    using target = new OpenDirectory(this.#to.fd, this.#to.name);
+    using source = new OpenDirectory(this.#source.fd, this.#source.name);
+    using target = new OpenDirectory(this.#destination.fd, this.#destination.name);
     await this.#merge({ source, target, at: '', depth: 0 });
     return this.#pass.entries;
   }
@@ -81,7 +81,7 @@ class TreeMerge {
         for (const it of ready) {
           const { type, old } = it;
           const created = old === undefined;
-          const to = inside(this.#to, folder, join(at, it.name));
+          const to = inside(this.#destination, folder, join(at, it.name));
           const assertSame = () => {
             if (markAt(to) !== old) throw toAccessError({ code: 'ESTALE' }, to.path);
           };
@@ -121,7 +121,7 @@ class TreeMerge {
     this.#folders.push(folder);
     for (const name of source.names()) {
       const path = join(at, name);
-      const [from, to] = [inside(this.#from, source, path), inside(this.#to, target, path)];
+      const [from, to] = [inside(this.#source, source, path), inside(this.#destination, target, path)];
       source.stat(name, from.path);
       const type = typeAt(from);
       if (type === undefined) continue;
@@ -130,7 +130,7 @@ class TreeMerge {
         using inner = new OpenDirectory(source.fd, name);
         using over = new OpenDirectory(target.fd, name);
         await this.#merge({ source: inner, target: over, at: path, depth: depth + 1 });
-      } else if (there && (type === 'directory' || there === 'directory')) throw unlike(to.path, type);
+      } else if (there && (type === 'directory' || there === 'directory')) throw typeConflict(to.path, type);
       else await this.#makeReady(folder, { name, from, to, type, at: path, depth: depth + 1 });
     }
   }
@@ -161,7 +161,7 @@ class TreeMerge {
   /** Opens a directory of the destination without following links. */
   #open(at: string): OpenDirectory {
     try {
-      let folder = new OpenDirectory(this.#to.fd, this.#to.name);
+      let folder = new OpenDirectory(this.#destination.fd, this.#destination.name);
       for (const name of at === '' ? [] : at.split('/')) {
         using above = folder;
         folder = new OpenDirectory(above.fd, name);
@@ -170,7 +170,7 @@ class TreeMerge {
     } catch (error) {
       throw toAccessError(
         ['ENOTDIR', 'ELOOP'].includes(codeOf(error) ?? '') ? { code: 'ESTALE' } : error,
-        join(this.#to.path, at),
+        join(this.#destination.path, at),
       );
     }
   }
@@ -206,7 +206,7 @@ function isSameLink(from: DirEntry, to: DirEntry): boolean {
   return a.equals(b);
 }
 
-const unlike = (path: string, type: EntryType): ToolError =>
+const typeConflict = (path: string, type: EntryType): ToolError =>
   new ToolError(
     'ALREADY_EXISTS',
     type === 'directory'

@@ -53,7 +53,7 @@ export class TreeTraversal {
     visit?.(entry);
   }
 
-  async take(bytes: number): Promise<void> {
+  async countBytes(bytes: number): Promise<void> {
     const { path, limits, breathe } = this.#options;
     this.bytes += bytes;
     if (this.bytes > limits.changeBytesMax)
@@ -290,7 +290,7 @@ async function copyFile({ fd, name }: DirEntry, place: string, shown: string, pa
   try {
     const stat = fs.fstatSync(source);
     if (!stat.isFile()) throw toAccessError({ code: 'ESTALE' }, shown);
-    await pass.take(stat.size);
+    await pass.countBytes(stat.size);
     // Copies no more than its size at the start: a growing file would never end.
     for (const _ of writingNew(place, stat.mode & 0o777, chunksOf(source, stat.size))) await pass.breathe();
   } finally {

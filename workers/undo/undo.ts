@@ -46,7 +46,7 @@ export class Undo {
   readonly #conflicts = new Set<string>();
   readonly #merged = new Set<string>();
   /** The image at each path after the steps so far. */
-  readonly #then = new Map<string, Image>();
+  readonly #plannedImages = new Map<string, Image>();
 
   constructor(parts: UndoParts, options: UndoOptions) {
     this.#parts = parts;
@@ -68,7 +68,7 @@ export class Undo {
     const restored = new Set<string>();
     for (const step of this.#steps) {
       if (skipsConflicts && (step.kind === 'merge' || namesOf(step).some((it) => this.#conflicts.has(it)))) continue;
-      await this.#do(step);
+      await this.#runStep(step);
       for (const it of namesOf(step)) restored.add(it);
       await this.#parts.breathe();
     }
@@ -84,10 +84,10 @@ export class Undo {
     // Also for a directory that an undo restored: its content has entries of its own.
     if (kind === 'mkdir' || (kind === 'create' && isEmptyDirectory(post))) {
       // Later content is not the call's, and keeps the directory.
-      if (this.#look(path, 'type').type === 'directory') this.#steps.push({ kind: 'empty', path });
+      if (this.#imageAfterSteps(path, 'type').type === 'directory') this.#steps.push({ kind: 'empty', path });
       return;
     }
-    const now = this.#look(path);
+    const now = this.#imageAfterSteps(path);
     if (isSameImage(now, pre)) return;
     if (this.#isPlaceholder(entry, now)) return void this.#steps.push({ kind: 'empty', path });
     const isOurs = isSameImage(now, post);
@@ -108,7 +108,7 @@ export class Undo {
   #planMove({ entry, read }: ReadableEntry): void {
     const { path, pre, post } = entry;
     const from = entry.from as string;
-    const [now, old] = [this.#look(path), this.#look(from)];
+    const [now, old] = [this.#imageAfterSteps(path), this.#imageAfterSteps(from)];
     if (isSameImage(now, pre) && isSameImage(old, post)) return;
     // Both names exist: the call was cut off between the two steps, or somebody restored the old name.
     if (isSameImage(now, post) && isSameImage(old, post) && isKept(pre))
@@ -124,7 +124,7 @@ export class Undo {
       this.#restore(from, { to: NONE, expect: old, read });
     }
     this.#steps.push({ kind: 'move', path, from, expect: now });
-    this.#then.set(from, now).set(path, NONE);
+    this.#plannedImages.set(from, now).set(path, NONE);
     if (pre.type !== 'none') this.#restore(path, { to: pre, expect: NONE, read });
   }
 
@@ -136,12 +136,12 @@ export class Undo {
 
   #restore(path: string, how: { to: Image; expect: Image; read: BlobReader }): void {
     this.#steps.push({ kind: 'restore', path, ...how });
-    this.#then.set(path, how.to);
+    this.#plannedImages.set(path, how.to);
   }
 
   /** The image at `path`, now or after the planned steps. Unknown if the path now leads elsewhere. */
-  #look(path: string, want: 'image' | 'type' = 'image'): Image {
-    const known = this.#then.get(path);
+  #imageAfterSteps(path: string, want: 'image' | 'type' = 'image'): Image {
+    const known = this.#plannedImages.get(path);
     if (known) return known;
     const { paths, limits } = this.#parts;
     try {
@@ -171,20 +171,20 @@ export class Undo {
     using spot = this.#parts.paths.hold(path, { kinds: ['write'] });
     const current = fs.readFileSync(below(spot.fd, spot.name));
     const [before, after] = [pre.blob, post.blob].map((it) => Buffer.concat([...read(it)])) as [Buffer, Buffer];
-    return mergeBack({ pre: before, post: after, now: current }, this.#parts.limits);
+    return mergeBack({ pre: before, post: after, current }, this.#parts.limits);
   }
 
-  async #do(step: UndoStep): Promise<void> {
+  async #runStep(step: UndoStep): Promise<void> {
     const { trees } = this.#parts;
     switch (step.kind) {
       case 'restore':
         if (step.to.type === 'none') return this.#remove(step.path, step.expect);
-        return this.#put(step.path, step.to, { expect: step.expect, read: step.read });
+        return this.#restoreImage(step.path, step.to, { expect: step.expect, read: step.read });
       case 'merge': {
         const { expect, content } = step;
         if (expect.type !== 'file') throw moved(step.path);
         const to: Image = { ...expect, bytes: content.length, blob: { at: 0, bytes: content.length } };
-        return this.#put(step.path, to, { expect, read: () => [content] });
+        return this.#restoreImage(step.path, to, { expect, read: () => [content] });
       }
       case 'empty':
         return this.#removeEmpty(step.path);
@@ -210,12 +210,12 @@ export class Undo {
     }
   }
 
-  async #put(path: string, to: Image, { expect, read }: { expect: Image; read: BlobReader }): Promise<void> {
+  async #restoreImage(path: string, to: Image, { expect, read }: { expect: Image; read: BlobReader }): Promise<void> {
     const { paths, changes, limits, breathe } = this.#parts;
     if (to.type === 'none' || to.type === 'unknown') throw new Error('nothing to put there');
     if (expect.type === 'directory' || (to.type === 'directory' && expect.type !== 'none')) {
       await this.#remove(path, expect);
-      return this.#put(path, to, { expect: NONE, read });
+      return this.#restoreImage(path, to, { expect: NONE, read });
     }
     using spot = paths.hold(path, { kinds: ['write'], createDirs: true });
     if (spot.realPath !== path) throw moved(path);

@@ -15,7 +15,7 @@ import { effectsOfBuiltin } from '../../tools/registry.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { mayChange, showChange, writeWhole } from '../own-files.ts';
-import { lookAt } from './project.ts';
+import { findProjectTools } from './project.ts';
 import { type PolicyProposal, withProject, withSettings } from './proposal.ts';
 import { findToolchains } from './toolchains.ts';
 
@@ -41,7 +41,10 @@ export async function init(flags: InitFlags, { flags: places_, env, cwd }: CliCa
   const isNew = !added.includes(folder);
   const home = existsSync(dirs.home) ? realpathSync(dirs.home) : dirs.home;
   const closed = [folder, ...added, dirs.stateDir, dirname(dirs.socket)];
-  const proposal = { tools: lookAt(folder), toolchains: findToolchains({ path: env.PATH ?? '', home, closed }) };
+  const proposal = {
+    tools: findProjectTools(folder),
+    toolchains: findToolchains({ path: env.PATH ?? '', home, closed }),
+  };
   const changes = changesFor(proposal, dirs).filter((it) => it.after !== it.before);
   const isDone = !isNew && changes.length === 0;
   if (!flags.json) await show(proposal, { folder, changes, isDone });

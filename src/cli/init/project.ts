@@ -30,7 +30,7 @@ type FileReader = (name: string) => string | undefined;
 const FINDERS: readonly ((read: FileReader) => ProjectTool | undefined)[] = [node, python, cargo, go, make];
 
 /** The tools of the project in `folder`; runs none of its programs. */
-export function lookAt(folder: string): ProjectTool[] {
+export function findProjectTools(folder: string): ProjectTool[] {
   const read = (name: string) => textOf(join(folder, name));
   return FINDERS.flatMap((it) => it(read) ?? []);
 }

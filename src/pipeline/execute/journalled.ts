@@ -69,7 +69,8 @@ async function takeBack(place: HostKey, folder: string, parts: JournalParts): Pr
   const left = new Set<string>();
   // Other calls may be cut off meanwhile.
   while (undoJournal.cutOff(place.workspace).length > 0)
-    for (const it of await undoJournal.alone(place.workspace, () => rollBack(place, folder, parts))) left.add(it);
+    for (const it of await undoJournal.runExclusively(place.workspace, () => rollBack(place, folder, parts)))
+      left.add(it);
   return left;
 }
 

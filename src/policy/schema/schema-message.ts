@@ -1,6 +1,6 @@
 /** Says what is wrong with the shape of a policy file: the position, the key, and what to write instead. */
 import * as z from 'zod';
-import { type PositionedYaml, shown, type ValuePath } from '../positioned-yaml.ts';
+import { type PositionedYaml, quoteForMessage, type ValuePath } from '../positioned-yaml.ts';
 import { policyFile } from './policy-file.ts';
 
 /** Keys that are designed but not enforced yet, by the object that holds them; accepting them would promise enforcement. */
@@ -51,7 +51,7 @@ function unknownKey(holder: ValuePath, key: string): string {
   return near ? `is unknown; did you mean ${near}?` : `is unknown; there are: ${known.join(', ')}`;
 }
 
-const nameOf = (path: ValuePath): string => (path.length === 0 ? 'the file' : shown(path.join('.')));
+const nameOf = (path: ValuePath): string => (path.length === 0 ? 'the file' : quoteForMessage(path.join('.')));
 
 function valueAt(value: unknown, path: ValuePath): unknown {
   let at = value;

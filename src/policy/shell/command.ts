@@ -95,7 +95,7 @@ const NO_FILE = /^\/dev\/(null|zero|full|u?random|tty|std(in|out|err)|fd\/\d+)$/
 function toEffects(
   { kinds, field }: CommandReader['redirects'][number],
   reading: CommandReader,
-  where: ShellPosition,
+  position: ShellPosition,
 ): Effect[] {
   const { text } = field;
   if (text === undefined) {
@@ -105,8 +105,8 @@ function toEffects(
   // Bash itself opens network connections for these names.
   const [, host, port] = /^\/dev\/(?:tcp|udp)\/([^/]+)\/([^/]+)$/.exec(text) ?? [];
   if (host !== undefined) return [{ kind: 'connect', target: `${host}:${port}` }];
-  if (!where.isSure && !isAbsolute(text)) reading.unknown('a redirection goes to where only the shell knows');
-  return targetsOf(text, where)
+  if (!position.isSure && !isAbsolute(text)) reading.unknown('a redirection goes to where only the shell knows');
+  return targetsOf(text, position)
     .filter((it) => !NO_FILE.test(it))
     .flatMap((target) => kinds.map((kind) => ({ kind, target })));
 }

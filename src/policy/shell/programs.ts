@@ -38,7 +38,7 @@ export function createProgramResolver(
 ): (name: string, where: ProgramSearchPath) => string | undefined {
   return (name, where) => {
     if (name === '' || name.includes('\0')) return undefined;
-    const found = find(name, { ...where, path: where.path ?? ownPath });
+    const found = findInPath(name, { ...where, path: where.path ?? ownPath });
     if (found === undefined) return undefined;
     try {
       const real = realpathSync(found);
@@ -62,14 +62,14 @@ export function fingerprint(path: string): FileFingerprint | undefined {
   }
 }
 
-function find(name: string, { cwd, path = '' }: ProgramSearchPath): string | undefined {
-  if (name.includes('/')) return isProgram(from(cwd, name)) ? from(cwd, name) : undefined;
-  const folders = path.split(':', FOLDERS_MAX).map((it) => from(cwd, it || '.'));
+function findInPath(name: string, { cwd, path = '' }: ProgramSearchPath): string | undefined {
+  if (name.includes('/')) return isProgram(absoluteIn(cwd, name)) ? absoluteIn(cwd, name) : undefined;
+  const folders = path.split(':', FOLDERS_MAX).map((it) => absoluteIn(cwd, it || '.'));
   return folders.map((it) => `${it}/${name}`).find(isProgram);
 }
 
 /** Joins without normalising: after a link, `..` means the parent of the link's target, as for the kernel. */
-const from = (cwd: string, path: string) => (isAbsolute(path) ? path : `${cwd}/${path}`);
+const absoluteIn = (cwd: string, path: string) => (isAbsolute(path) ? path : `${cwd}/${path}`);
 
 function isProgram(file: string): boolean {
   try {

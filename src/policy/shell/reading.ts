@@ -192,9 +192,9 @@ export class CommandReader implements Listener {
   }
 
   #change(draft: CommandDraft, fields: readonly ShellArgument[]): void {
-    const { lookup, own, goesTo } = changeBy(fields, this.#exported);
+    const { lookup, hiddenEffect, goesTo } = changeBy(fields, this.#exported);
     if (lookup !== undefined) this.#changes(lookup);
-    if (own !== undefined) draft.unknown ??= own;
+    if (hiddenEffect !== undefined) draft.unknown ??= hiddenEffect;
     if (goesTo !== undefined) this.goesTo.push(goesTo.path);
   }
 

@@ -31,7 +31,7 @@ export interface BuiltinEffect {
   /** Why no command of the same text can be known any more. */
   readonly lookup?: string;
   /** Why this command does more than its words say. */
-  readonly own?: string;
+  readonly hiddenEffect?: string;
   /** The shell's new working directory; `path` is undefined if only the shell knows it. */
   readonly goesTo?: { readonly path: string | undefined };
 }
@@ -91,17 +91,17 @@ export function changeBy(fields: readonly ShellArgument[], exported: ReadonlySet
         : NOTHING;
     case 'test':
     case '[':
-      return testsVariable(args) ? { own: `${name} -v may run what a subscript holds` } : NOTHING;
+      return testsVariable(args) ? { hiddenEffect: `${name} -v may run what a subscript holds` } : NOTHING;
     case 'bind':
     case 'compgen':
     case 'complete':
     case 'compopt':
     case 'fc':
     case 'history':
-      return { own: `${name} may run text` };
+      return { hiddenEffect: `${name} may run text` };
     case 'jobs':
       return args.some((it) => it.text === undefined || it.text.startsWith('-x'))
-        ? { own: 'jobs -x runs a command' }
+        ? { hiddenEffect: 'jobs -x runs a command' }
         : NOTHING;
     default:
       return NOTHING;

@@ -118,7 +118,7 @@ export class ConfinedRun implements Disposable {
     await settlesWithin(status.ended, STATUS_WAIT_MS, this.#powers);
     const { exitCode } = status;
     const signal = exitCode === undefined ? undefined : SIGNALS.get((exitCode - 128) as never);
-    const used = this.#usedOf((group ?? this.#watch)?.seen, signal);
+    const used = this.#usedOf((group ?? this.#watch)?.measured, signal);
     if (this.#refusal) throw this.#refusal;
     if (exitCode === undefined && !this.#isStopped && !used.exceeded) throw notBuilt(complaint());
     return { exitCode, ...(signal !== undefined && { signal }), used };

@@ -208,7 +208,7 @@ export class CommandGroup implements CommandWatch {
   }
 
   /** Everything used so far. */
-  get seen(): MeasuredUse {
+  get measured(): MeasuredUse {
     const { cpuMs, peakBytes: most, tasks } = this.#judge(false);
     const isOver = this.#exceeded?.kind === 'memory';
     // Cached file pages are not memory that the command needs.

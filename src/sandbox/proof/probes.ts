@@ -62,15 +62,16 @@ const SECCOMP = 'Run a kernel with CONFIG_SECCOMP_FILTER, and bubblewrap 0.8 or 
 const ALIEN = 'Report it, with the output of `ringfence doctor --json`: this machine does what Linux should not.';
 
 const path = (text: string) => ({ data: Buffer.from(`${text}\0`) });
-const tell = (as: string, call: ProbeSyscall['call'], ...args: ProbeSyscall['args']): ProbeSyscall => ({
+const reported = (as: string, call: ProbeSyscall['call'], ...args: ProbeSyscall['args']): ProbeSyscall => ({
   as,
   call,
   args,
 });
 /** arm64 has only the calls that take a folder. */
-const open = (as: string, file: string, flags: number): ProbeSyscall => tell(as, 'openat', AT_FDCWD, path(file), flags);
+const open = (as: string, file: string, flags: number): ProbeSyscall =>
+  reported(as, 'openat', AT_FDCWD, path(file), flags);
 const chmod = (as: string, file: string, mode: number): ProbeSyscall =>
-  tell(as, 'fchmodat', AT_FDCWD, path(file), mode);
+  reported(as, 'fchmodat', AT_FDCWD, path(file), mode);
 
 /** Judges that the kernel refused the call, with one of the errors of a working barrier. */
 const refused =
@@ -81,7 +82,7 @@ const refused =
     return errnos.includes(-result) ? 'ok' : 'unknown';
   };
 
-const all =
+const judgeAll =
   (...judges: readonly ((report: ProbeReport) => Outcome)[]) =>
   (report: ProbeReport): Outcome => {
     const outcomes = judges.map((it) => it(report));
@@ -90,7 +91,7 @@ const all =
 
 const readFile = (as: string, file: string): ProbeStep[] => [
   open(`${as}-open`, file, O_RDONLY),
-  tell(as, 'read', { resultOf: `${as}-open` }, { roomBytes: FILE_BYTES }, FILE_BYTES),
+  reported(as, 'read', { resultOf: `${as}-open` }, { roomBytes: FILE_BYTES }, FILE_BYTES),
 ];
 
 const socketFamily = (name: string, family: number, type: number, shows: string): Probe => ({
@@ -98,7 +99,7 @@ const socketFamily = (name: string, family: number, type: number, shows: string)
   layer: 'seccomp',
   fix: SECCOMP,
   level: 'B',
-  steps: () => [tell(name, 'socket', family, type, 0)],
+  steps: () => [reported(name, 'socket', family, type, 0)],
   judge: refused(name, EAFNOSUPPORT, EPERM),
 });
 
@@ -137,8 +138,8 @@ const notConnected = (as: string) => (report: ProbeReport) =>
     : refused(as, ECONNREFUSED, ENETUNREACH)(report);
 
 const connectTo = (as: string, family: number, type: number, to: { data: Buffer }): ProbeStep[] => [
-  tell(`${as}-socket`, 'socket', family, type, 0),
-  tell(as, 'connect', { resultOf: `${as}-socket` }, to, to.data.length),
+  reported(`${as}-socket`, 'socket', family, type, 0),
+  reported(as, 'connect', { resultOf: `${as}-socket` }, to, to.data.length),
 ];
 
 const sameNamespace = (report: ProbeReport, { pidNamespace }: ProbeTargets): boolean =>
@@ -147,7 +148,7 @@ const sameNamespace = (report: ProbeReport, { pidNamespace }: ProbeTargets): boo
 /** Steps that every run reports: who and where the program is. */
 export const COMMON_STEPS: readonly ProbeStep[] = [
   ...readFile('status', '/proc/self/status'),
-  tell('pid-ns', 'readlinkat', AT_FDCWD, path('/proc/self/ns/pid'), { roomBytes: 64 }, 64),
+  reported('pid-ns', 'readlinkat', AT_FDCWD, path('/proc/self/ns/pid'), { roomBytes: 64 }, 64),
 ];
 
 const FILES = {
@@ -173,8 +174,9 @@ const FILES = {
     fix: REINSTALL,
     level: 'B',
     // Only asks for access: a write that succeeded would stay.
-    steps: () => ['/', '/usr', '/etc', '/dev'].map((it) => tell(`write${it}`, 'faccessat', AT_FDCWD, path(it), W_OK)),
-    judge: all(...['/', '/usr', '/etc', '/dev'].map((it) => refused(`write${it}`, ...READ_ONLY))),
+    steps: () =>
+      ['/', '/usr', '/etc', '/dev'].map((it) => reported(`write${it}`, 'faccessat', AT_FDCWD, path(it), W_OK)),
+    judge: judgeAll(...['/', '/usr', '/etc', '/dev'].map((it) => refused(`write${it}`, ...READ_ONLY))),
   },
   'core-pattern': {
     shows: 'the program that the kernel runs for a crash can not be set',
@@ -191,7 +193,7 @@ const FILES = {
     level: 'A',
     // Sets the present modes: nothing changes if it succeeds.
     steps: () => [chmod('shared-dev', '/dev/full', 0o666), chmod('shared-proc', '/proc/version', 0o444)],
-    judge: all(refused('shared-dev', EROFS, EPERM), refused('shared-proc', EROFS, EPERM)),
+    judge: judgeAll(refused('shared-dev', EROFS, EPERM), refused('shared-proc', EROFS, EPERM)),
   },
   suid: {
     shows: 'a file can not be made to run as its owner for others',
@@ -200,8 +202,8 @@ const FILES = {
     level: 'B',
     // A file in no folder: nothing is left if it succeeds.
     steps: () => [
-      tell('suid-file', 'memfd_create', path('probe'), 0),
-      tell('suid', 'fchmod', { resultOf: 'suid-file' }, SET_UID),
+      reported('suid-file', 'memfd_create', path('probe'), 0),
+      reported('suid', 'fchmod', { resultOf: 'suid-file' }, SET_UID),
     ],
     judge: refused('suid', EPERM),
   },
@@ -218,7 +220,7 @@ const NETWORK = {
       ...connectTo('out4', AF_INET, SOCK_DGRAM, address4(9, 192, 0, 2, 1)),
       ...connectTo('out6', AF_INET6, SOCK_DGRAM, address6(0x20, 0x01, 0x0d, 0xb8)),
     ],
-    judge: all(notConnected('loopback'), notConnected('out4'), notConnected('out6')),
+    judge: judgeAll(notConnected('loopback'), notConnected('out4'), notConnected('out6')),
   },
   vsock: socketFamily('vsock', AF_VSOCK, SOCK_STREAM, 'the hypervisor is not reached (AF_VSOCK)'),
   netlink: socketFamily(
@@ -241,7 +243,7 @@ const PROCESSES = {
     layer: 'pid namespace',
     fix: REINSTALL,
     level: 'B',
-    steps: ({ daemonPid }) => [tell('signal-daemon', 'kill', daemonPid, 0)],
+    steps: ({ daemonPid }) => [reported('signal-daemon', 'kill', daemonPid, 0)],
     judge: (report, aims) => {
       if (report.result('pid-ns') <= 0) return 'unknown';
       return sameNamespace(report, aims) ? refused('signal-daemon', ESRCH)(report) : 'ok';
@@ -276,7 +278,10 @@ const PROCESSES = {
     steps: () => {
       const time = Buffer.alloc(16);
       time.writeBigInt64LE(BigInt(SURVIVOR_SECONDS));
-      const child = [tell('survivor-session', 'setsid'), tell('survivor-sleep', 'nanosleep', { data: time }, 0)];
+      const child = [
+        reported('survivor-session', 'setsid'),
+        reported('survivor-sleep', 'nanosleep', { data: time }, 0),
+      ];
       return [{ as: 'survivor', child }];
     },
     judge: (report, _, { survived }) => {
@@ -289,7 +294,7 @@ const PROCESSES = {
     layer: 'seccomp',
     fix: SECCOMP,
     level: 'B',
-    steps: () => [tell('ptrace', 'ptrace', PTRACE_TRACEME, 0, 0, 0)],
+    steps: () => [reported('ptrace', 'ptrace', PTRACE_TRACEME, 0, 0, 0)],
     judge: refused('ptrace', EPERM),
   },
   tiocsti: {
@@ -297,7 +302,7 @@ const PROCESSES = {
     layer: 'seccomp',
     fix: SECCOMP,
     level: 'B',
-    steps: () => [tell('tiocsti', 'ioctl', 0, TIOCSTI, path('x'))],
+    steps: () => [reported('tiocsti', 'ioctl', 0, TIOCSTI, path('x'))],
     // Any other error came from the driver of descriptor 0, which is no terminal here: the request got past the barrier.
     judge: (report) => (report.result('tiocsti') === -EPERM ? 'ok' : 'leaks'),
   },
@@ -331,7 +336,7 @@ const RIGHTS = {
     layer: 'seccomp, --disable-userns',
     fix: REINSTALL,
     level: 'B',
-    steps: () => [tell('namespaces', 'unshare', NEW_NAMESPACES)],
+    steps: () => [reported('namespaces', 'unshare', NEW_NAMESPACES)],
     judge: refused('namespaces', EPERM, ENOSPC),
   },
 } as const satisfies Record<string, Probe>;

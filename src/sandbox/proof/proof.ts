@@ -41,7 +41,7 @@ interface Proof {
   readonly without: ProbeResult;
 }
 
-const kept = z.strictObject({
+const proofRecord = z.strictObject({
   key: z.string(),
   probes: z.strictObject(Object.fromEntries(PROBE_IDS.map((id) => [id, z.enum(['ok', 'leaks', 'unknown'])]))),
 });
@@ -123,7 +123,7 @@ function load(file: string, key: string): ProbeOutcomes | undefined {
   } catch {
     return undefined; // Truncated when the daemon was killed.
   }
-  const parsed = kept.safeParse(plain, { jitless: true });
+  const parsed = proofRecord.safeParse(plain, { jitless: true });
   if (!parsed.success || parsed.data.key !== key) return undefined;
   const probes = parsed.data.probes as ProbeOutcomes;
   return notHeld(probes).length === 0 ? probes : undefined;

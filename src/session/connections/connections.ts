@@ -27,7 +27,7 @@ interface ListenerLimits {
 }
 
 export class Connections {
-  readonly #all = new Set<PeerConnection>();
+  readonly #connections = new Set<PeerConnection>();
   readonly #doors: Readonly<Record<Channel['kind'], ListenerLimits>>;
 
   constructor(limits: Limits, powers: Powers) {
@@ -39,13 +39,13 @@ export class Connections {
   }
 
   get all(): Iterable<PeerConnection> {
-    return this.#all;
+    return this.#connections;
   }
 
   /** Adds a connection that has not said hello; false if too many arrived at once and it must be closed. */
   enter(connection: PeerConnection): boolean {
     const isTaken = this.#roomOf(connection).enter(connection);
-    if (isTaken) this.#all.add(connection);
+    if (isTaken) this.#connections.add(connection);
     return isTaken;
   }
 
@@ -58,7 +58,7 @@ export class Connections {
   leave(connection: PeerConnection): void {
     this.#roomOf(connection).leave(connection);
     connection.slot?.[Symbol.dispose]();
-    this.#all.delete(connection);
+    this.#connections.delete(connection);
   }
 
   #roomOf({ channel: { kind, authenticated } }: PeerConnection): WaitingRoom {

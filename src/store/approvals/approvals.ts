@@ -53,7 +53,7 @@ export class Approvals implements Disposable {
   /** Calls that wait now, by approval. */
   readonly #waiters = new Map<string, ApprovalWaiter>();
   /** Approvals held by a live call from its question to its end; another call may attach to any other open approval. */
-  readonly #held = new Set<string>();
+  readonly #heldByCalls = new Set<string>();
   /** Expiry timers of pending approvals. */
   readonly #timers = new Map<string, Timer>();
 
@@ -89,17 +89,17 @@ export class Approvals implements Disposable {
     signal.throwIfAborted();
     const { row, isNew } = this.#stored(draft);
     const { approvalId } = row;
-    this.#held.add(approvalId);
+    this.#heldByCalls.add(approvalId);
     const approval = toApproval(row);
     if (row.state === 'approved') {
-      this.#tell({ kind: 'attached', approval });
+      this.#notify({ kind: 'attached', approval });
       return toAnswer(row);
     }
     const { promise, resolve, reject } = Promise.withResolvers<PersonAnswer>();
     const giveUp = () => {
       const reason = signal.reason as ToolError;
       this.#waiters.delete(approvalId);
-      this.#held.delete(approvalId);
+      this.#heldByCalls.delete(approvalId);
       if (!leavesQuestion(reason)) this.#endQuietly(row, 'withdrawn');
       reject(reason);
     };
@@ -114,13 +114,13 @@ export class Approvals implements Disposable {
       },
       fail: (reason) => {
         done();
-        this.#held.delete(approvalId);
+        this.#heldByCalls.delete(approvalId);
         reject(reason);
       },
     });
     signal.addEventListener('abort', giveUp);
     onRequested?.(approval);
-    this.#tell({ kind: isNew ? 'requested' : 'attached', approval });
+    this.#notify({ kind: isNew ? 'requested' : 'attached', approval });
     return promise;
   }
 
@@ -141,7 +141,7 @@ export class Approvals implements Disposable {
       if (grant) this.#grants.add(grant);
     });
     this.#announce(row, settled);
-    if (grant) this.#tell({ kind: 'granted', grant });
+    if (grant) this.#notify({ kind: 'granted', grant });
     const alsoSettled = grant ? this.#settleOthers(grant) : [];
     const { proposedRule } = row.draft;
     const offers = grant?.scope === 'always' && grant.decision === 'approve' && proposedRule !== undefined;
@@ -156,7 +156,7 @@ export class Approvals implements Disposable {
   /** The remembered answer for a call with decision `ask`, if there is one. */
   remembered(facts: GrantFacts, callId: string): Grant | undefined {
     const grant = this.#grants.covering(facts, this.#options.powers.now());
-    if (grant) this.#tell({ kind: 'grant-used', grant, callId, facts });
+    if (grant) this.#notify({ kind: 'grant-used', grant, callId, facts });
     return grant;
   }
 
@@ -177,7 +177,7 @@ export class Approvals implements Disposable {
     const now = this.#options.powers.now();
     return this.#table
       .ofSubject('approved', facts)
-      .some(({ approvalId, expiresMs }) => expiresMs > now && !this.#held.has(approvalId));
+      .some(({ approvalId, expiresMs }) => expiresMs > now && !this.#heldByCalls.has(approvalId));
   }
 
   /** Uses up the approval of a call that is about to run. Throws APPROVAL_STALE if there is no usable one, STORE_FAILED. */
@@ -198,12 +198,12 @@ export class Approvals implements Disposable {
       });
     }
     const row = this.#table.get(approvalId);
-    if (row) this.#tell({ kind: 'used', approval: toApproval(row) });
+    if (row) this.#notify({ kind: 'used', approval: toApproval(row) });
   }
 
   /** Ends the hold of a call that is over or will not run. An unused approval is withdrawn, or kept for the same call made again. */
   release(approvalId: string, { withdraw }: { withdraw: boolean }): void {
-    this.#held.delete(approvalId);
+    this.#heldByCalls.delete(approvalId);
     const row = withdraw ? this.#table.get(approvalId) : undefined;
     if (row?.state === 'approved') this.#endQuietly(row, 'withdrawn');
   }
@@ -217,7 +217,7 @@ export class Approvals implements Disposable {
   revoke(grantId: string, by: string): Grant {
     const grant = this.#grants.revoke(grantId);
     if (!grant) throw new RpcError('INVALID_PARAMS', `no answer ${grantId.slice(0, 64)} is remembered`);
-    this.#tell({ kind: 'revoked', grant, by });
+    this.#notify({ kind: 'revoked', grant, by });
     return grant;
   }
 
@@ -238,7 +238,7 @@ export class Approvals implements Disposable {
   /** The same stored question if no call holds it, otherwise a new one. */
   #stored(draft: ApprovalDraft): { row: ApprovalRow; isNew: boolean } {
     const { powers, limits } = this.#options;
-    const found = this.#table.open(draft, powers.now()).find(({ approvalId }) => !this.#held.has(approvalId));
+    const found = this.#table.open(draft, powers.now()).find(({ approvalId }) => !this.#heldByCalls.has(approvalId));
     if (found && this.#table.attach(found.approvalId, draft)) {
       const { callId, sessionId } = draft;
       return { row: { ...found, draft: { ...found.draft, callId, sessionId } }, isNew: false };
@@ -341,7 +341,7 @@ export class Approvals implements Disposable {
     const waiter = this.#waiters.get(approvalId);
     if (settled.decision === 'approve' || settled.decision === 'deny') waiter?.settle(toAnswer({ ...row, settled }));
     else waiter?.fail(unanswered(row));
-    this.#tell({ kind: 'resolved', approval: toApproval(row), settled });
+    this.#notify({ kind: 'resolved', approval: toApproval(row), settled });
   }
 
   #expireLater(row: ApprovalRow): void {
@@ -385,7 +385,7 @@ export class Approvals implements Disposable {
     }
   }
 
-  #tell(event: ApprovalEvent): void {
+  #notify(event: ApprovalEvent): void {
     try {
       this.#options.onEvent(event);
     } catch (error) {

@@ -49,15 +49,15 @@ export class AuditBudget {
   charge(principal: string, row: Readonly<Record<string, string | number | null>>): void {
     let bytes = ROW_BYTES;
     for (const it of Object.values(row)) if (typeof it === 'string') bytes += it.length;
-    const written = this.#of(principal);
+    const written = this.#writtenBy(principal);
     written.bytes = this.#bytesOf(written) + bytes;
     written.atMs = this.#powers.monotonicMs();
     this.#sinceBytes += bytes;
-    if (this.#sinceBytes >= LOOK_EVERY_BYTES) this.look();
+    if (this.#sinceBytes >= LOOK_EVERY_BYTES) this.remeasure();
   }
 
   /** Measures the log again after it was cut or grew. */
-  look(): void {
+  remeasure(): void {
     this.#logBytes = this.#measure();
     this.#sinceBytes = 0;
   }
@@ -96,7 +96,7 @@ export class AuditBudget {
     return auditMinAgeMs === 0 ? Number.POSITIVE_INFINITY : this.#share / auditMinAgeMs;
   }
 
-  #of(principal: string): WrittenBytes {
+  #writtenBy(principal: string): WrittenBytes {
     const known = this.#written.get(principal);
     if (known) return known;
     // Principals beyond the bound, of which there are more than tokens, share one account.

@@ -56,8 +56,8 @@ export class AuditLog implements Disposable {
   readonly #budget: AuditBudget;
   #head: ChainPosition;
   #first: number;
-  #waiting: AuditRow[] = [];
-  #lost = 0;
+  #pendingRows: AuditRow[] = [];
+  #lostRows = 0;
   #writable = true;
   /** Whether the log was larger than allowed when last measured. */
   #overSize = false;
@@ -101,7 +101,7 @@ export class AuditLog implements Disposable {
 
   /** Number of entries, written and waiting. */
   get entries(): number {
-    return this.#head.seq - this.#first + 1 + this.#waiting.length;
+    return this.#head.seq - this.#first + 1 + this.#pendingRows.length;
   }
 
   /** False from a failed write until the next success; calls that may change something must not run meanwhile. */
@@ -138,7 +138,7 @@ export class AuditLog implements Disposable {
 
   /** Writes waiting entries in order in one transaction. Throws STORE_FAILED and keeps them for the next attempt, up to the bound. */
   flush(): void {
-    if (this.#waiting.length === 0) return;
+    if (this.#pendingRows.length === 0) return;
     try {
       this.#writeWaiting();
     } catch (cause) {
@@ -150,8 +150,8 @@ export class AuditLog implements Disposable {
         this.#failed(again);
       }
     }
-    this.#waiting = [];
-    this.#lost = 0;
+    this.#pendingRows = [];
+    this.#lostRows = 0;
     this.#writable = true;
     this.#signSoon();
     this.#onWritten?.(this.#head.seq);
@@ -165,9 +165,9 @@ export class AuditLog implements Disposable {
 
   #writeWaiting(): void {
     const rows =
-      this.#lost > 0
-        ? [this.#toRow({ ...SELF, detail: { log: { lost: this.#lost } } }), ...this.#waiting]
-        : this.#waiting;
+      this.#lostRows > 0
+        ? [this.#toRow({ ...SELF, detail: { log: { lost: this.#lostRows } } }), ...this.#pendingRows]
+        : this.#pendingRows;
     const { begin, insert, setHead, commit } = this.#statements;
     let { seq, hash } = this.#head;
     try {
@@ -202,7 +202,7 @@ export class AuditLog implements Disposable {
 
   /** Verifies the whole log. Findings are returned, not thrown; rejects with SHUTTING_DOWN if the log is closed meanwhile. */
   verify(): Promise<Verification> {
-    return this.#alone(async () => {
+    return this.#runExclusively(async () => {
       this.#tryFlush();
       this.#trySign();
       const { path } = this.#checkpoints;
@@ -222,7 +222,7 @@ export class AuditLog implements Disposable {
 
   /** Drops entries beyond the allowed age and size; runs at start and hourly by itself. Returns their number. Throws SQLite errors. */
   dropOldest(): Promise<number> {
-    return this.#alone(async () => {
+    return this.#runExclusively(async () => {
       const dropped = await dropOldest({
         database: this.#database,
         checkpoints: this.#checkpoints,
@@ -233,7 +233,7 @@ export class AuditLog implements Disposable {
       });
       if (!this.#database.isOpen) return dropped;
       this.#first = firstOf(this.#database);
-      this.#budget.look();
+      this.#budget.remeasure();
       this.#overSize = shareToDrop({ database: this.#database, limits: this.#limits }) > 0;
       return dropped;
     });
@@ -251,7 +251,7 @@ export class AuditLog implements Disposable {
     return { first: this.#first, last: this.#head.seq, firstOfRun: this.#firstOfRun };
   }
 
-  #alone<T>(run: () => T | Promise<T>): Promise<T> {
+  #runExclusively<T>(run: () => T | Promise<T>): Promise<T> {
     const isClosed = () => !this.#database.isOpen;
     const mine = this.#exclusive.then(() => {
       if (isClosed()) throw new ToolError('SHUTTING_DOWN', 'the audit log was closed');
@@ -267,14 +267,14 @@ export class AuditLog implements Disposable {
 
   #add(entry: AuditEntry): void {
     const row = this.#toRow(entry);
-    this.#waiting.push(row);
+    this.#pendingRows.push(row);
     this.#budget.charge(entry.principal, row);
     const { auditBatchMax } = this.#limits;
-    if (this.#waiting.length < auditBatchMax) return this.#writeAfter(WRITE_EVERY_MS);
+    if (this.#pendingRows.length < auditBatchMax) return this.#writeAfter(WRITE_EVERY_MS);
     if (this.#writable) return this.#tryFlush();
     // Calls with effects are refused meanwhile; among the others, the oldest entries are dropped.
-    this.#lost += this.#waiting.length - auditBatchMax;
-    this.#waiting = this.#waiting.slice(-auditBatchMax);
+    this.#lostRows += this.#pendingRows.length - auditBatchMax;
+    this.#pendingRows = this.#pendingRows.slice(-auditBatchMax);
     this.#writeAfter(RETRY_EVERY_MS);
   }
 

@@ -38,8 +38,8 @@ export class AuditReader implements Disposable {
 
   /** Like AuditLog.verify. Without the writer's memory, the end of the log is what is on disk, as its seal proves it. */
   async verify(): Promise<Verification> {
-    const checkpointsPath = this.#beside('checkpoints');
-    const keyPath = this.#beside('key');
+    const checkpointsPath = this.#siblingFile('checkpoints');
+    const keyPath = this.#siblingFile('key');
     const checkpointBytes = statSync(checkpointsPath, { throwIfNoEntry: false })?.size;
     const { inTable } = this.#database.prepare('SELECT coalesce(max(seq), 0) AS inTable FROM checkpoints').get() as {
       inTable: number;
@@ -55,7 +55,7 @@ export class AuditReader implements Disposable {
     return verifyLog({ ...files, database, head, powers, lastInTable: inTable });
   }
 
-  #beside(ending: string): string {
+  #siblingFile(ending: string): string {
     return join(dirname(this.#path), `${basename(this.#path, '.db')}.${ending}`);
   }
 

@@ -148,11 +148,11 @@ class Verifier {
     if (hashOf(row) !== row.hash || !isWellFormed(row)) throw new ChainBroken(seq, `entry ${seq} was changed`);
     this.#at = { seq, hash: row.hash as string };
     this.entries += 1;
-    if (row.kind === 'policy') this.#heed(row);
+    if (row.kind === 'policy') this.#checkLogEvent(row);
   }
 
   /** Evaluates entries about the log itself. */
-  #heed({ seq, detail }: AuditRow): void {
+  #checkLogEvent({ seq, detail }: AuditRow): void {
     const said = JSON.parse((detail as string | null) ?? '{}') as LogDetail;
     const dropped = said.log?.dropped;
     if (dropped !== undefined) this.#dropped = Math.max(this.#dropped, dropped.upTo);

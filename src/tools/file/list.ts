@@ -114,13 +114,13 @@ class DirectoryWalk {
   truncated = false;
   readonly #ctx: ToolContext;
   readonly #sizes: boolean;
-  readonly #wanted: EntryFilter;
+  readonly #filter: EntryFilter;
   #scanned = 0;
 
   constructor(ctx: ToolContext, sizes: boolean, wanted: EntryFilter) {
     this.#ctx = ctx;
     this.#sizes = sizes;
-    this.#wanted = wanted;
+    this.#filter = wanted;
   }
 
   async visit(directory: CheckedDirectory, at: { base: string; below: string }, depth: number): Promise<void> {
@@ -129,13 +129,13 @@ class DirectoryWalk {
     for (const { name, type } of found) {
       if (++this.#scanned % ENTRIES_PER_BREATH === 0) await this.#ctx.breathe();
       const below = join(at.below, name);
-      const wanted = this.#wanted(name, type === 'directory' ? `${below}/` : below);
+      const wanted = this.#filter(name, type === 'directory' ? `${below}/` : below);
       if (wanted === 'skip') continue;
       if (this.entries.length >= listEntriesMax || this.#scanned > listScanMax) {
         this.truncated = true;
         return;
       }
-      if (wanted === 'take') this.#take(directory, name, { path: join(at.base, below), type });
+      if (wanted === 'take') this.#addEntry(directory, name, { path: join(at.base, below), type });
       if (type !== 'directory' || depth <= 1) continue;
       using child = directory.directory(name);
       if (child) await this.visit(child, { base: at.base, below }, depth - 1);
@@ -143,7 +143,7 @@ class DirectoryWalk {
     }
   }
 
-  #take(directory: CheckedDirectory, name: string, entry: ListedEntry): void {
+  #addEntry(directory: CheckedDirectory, name: string, entry: ListedEntry): void {
     const stat = this.#sizes ? statOf(directory, name) : {};
     if (stat) this.entries.push({ ...entry, ...stat });
   }

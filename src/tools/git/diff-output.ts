@@ -35,7 +35,7 @@ export function parseDiff(output: Buffer, from = 0): ParsedDiff {
     const second = /^[RC]$/.test(status) ? fields.take() : undefined;
     for (const it of [path, second]) if (it !== undefined) names.add(it);
   }
-  while (!fields.nextIs('\0') && fields.more) {
+  while (!fields.nextIs('\0') && fields.hasMore) {
     const [, additions = '', deletions = '', path] = /^(\d+|-)\t(\d+|-)\t(.*)$/s.exec(fields.take() ?? '') ?? [];
     if (path === undefined) break;
     const old = path === '' ? fields.take() : undefined;
@@ -58,7 +58,7 @@ class RawDiffFields {
     this.#at = at;
   }
 
-  get more(): boolean {
+  get hasMore(): boolean {
     return this.#at < this.#bytes.length;
   }
 

@@ -120,11 +120,11 @@ class TreeDrawing {
 
   draw(name: string, root: DirectoryNode): string {
     this.#lines.push(`${name} (${counted(root.files)})`);
-    this.#below(root, '', 1);
+    this.#drawDirectory(root, '', 1);
     return `${this.#lines.join('\n')}\n`;
   }
 
-  #below(directory: DirectoryNode, indent: string, depth: number): void {
+  #drawDirectory(directory: DirectoryNode, indent: string, depth: number): void {
     if (depth > this.#maxDepth) {
       this.cut = true;
       return;
@@ -133,8 +133,11 @@ class TreeDrawing {
     const names = directory.names.sort().slice(0, FILES_SHOWN);
     const left = directory.names.length - names.length;
     const entries: [text: string, child?: DirectoryNode][] = [
-      ...directories.map(([name, it]): [string, DirectoryNode] => [`${shown(name)}/ (${counted(it.files)})`, it]),
-      ...names.map((name): [string] => [shown(name)]),
+      ...directories.map(([name, it]): [string, DirectoryNode] => [
+        `${withoutControls(name)}/ (${counted(it.files)})`,
+        it,
+      ]),
+      ...names.map((name): [string] => [withoutControls(name)]),
       ...(left > 0 ? [[`… ${left} more`] as [string]] : []),
     ];
     this.cut ||= left > 0;
@@ -145,11 +148,11 @@ class TreeDrawing {
       }
       const isLast = at === entries.length - 1;
       this.#lines.push(`${indent}${isLast ? '└── ' : '├── '}${text}`);
-      if (child) this.#below(child, `${indent}${isLast ? '    ' : '│   '}`, depth + 1);
+      if (child) this.#drawDirectory(child, `${indent}${isLast ? '    ' : '│   '}`, depth + 1);
     }
   }
 }
 
 const counted = (files: number): string => `${files} ${files === 1 ? 'file' : 'files'}`;
 /** Replaces control characters: a name with a line break would draw a tree of its own. */
-const shown = (name: string): string => name.replace(/[\p{Cc}\u2028\u2029]/gu, '�');
+const withoutControls = (name: string): string => name.replace(/[\p{Cc}\u2028\u2029]/gu, '�');

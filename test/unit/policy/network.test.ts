@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { only, parseAddress, parseBlock, reachOf } from '../../../src/policy/address.ts';
+import { parseAddress, parseBlock, reachOf, singleAddress } from '../../../src/policy/address.ts';
 import {
   covers,
   type NetworkEntry,
@@ -48,7 +48,7 @@ describe('an address', () => {
     ['64:ff9b:1::1', 'special'],
     ['198.18.0.1', 'special'],
   ])('%s is %s', (text, reach) => {
-    expect(reachOf(only(parseAddress(text) as bigint))).toBe(reach);
+    expect(reachOf(singleAddress(parseAddress(text) as bigint))).toBe(reach);
   });
 
   test('of a name or with a zone is none', () => {

@@ -4,7 +4,7 @@ import { ResponseFilter } from '../../../workers/provider/answers.ts';
 
 const asking = (...ids: number[]): ResponseFilter => {
   const answers = new ResponseFilter({ providerAwaitedMax: 1024 });
-  for (const id of ids) answers.sent({ jsonrpc: '2.0', id, method: 'tools/call' });
+  for (const id of ids) answers.noteSent({ jsonrpc: '2.0', id, method: 'tools/call' });
   return answers;
 };
 const failed = (answers: ResponseFilter, text: string) =>
@@ -45,7 +45,7 @@ describe('an answer that is no message of the protocol', () => {
   test('ends nothing that was answered or cancelled before', () => {
     const answers = asking(7, 8);
     expect(answers.messagesIn('{"jsonrpc":"2.0","id":7,"result":{}}')).toHaveLength(1);
-    answers.sent({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 8 } });
+    answers.noteSent({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 8 } });
     expect(failed(answers, '[{"jsonrpc":"2.0","id":7},{"jsonrpc":"2.0","id":8}]')).toEqual([]);
   });
 

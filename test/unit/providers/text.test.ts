@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
-import { toDefinition, toHarmless, toPlainText, without } from '../../../src/providers/text.ts';
+import { hideSecrets, toDefinition, toHarmless, toPlainText } from '../../../src/providers/text.ts';
 
 const tool = (more: object) => toDefinition({ name: 'a', inputSchema: { type: 'object' }, ...more }, defaultLimits);
 const nested = (depth: number): object => (depth === 0 ? {} : { properties: nested(depth - 1) });
@@ -46,7 +46,7 @@ describe('what a server says of a tool', () => {
 });
 
 test('a secret stands in no text', () => {
-  expect(without(['abcdefgh'], 'x abcdefgh yabcdefgh')).toBe('x [secret] y[secret]');
+  expect(hideSecrets(['abcdefgh'], 'x abcdefgh yabcdefgh')).toBe('x [secret] y[secret]');
 });
 
 test('a secret of several lines is found, however its lines end', () => {

@@ -22,7 +22,7 @@ function sessionOf(limits: Partial<Limits> = {}, forgets = false): { session: Se
     run: async (call) => void ran.push(`${call.id} ${call.options.preview === true ? 'preview' : 'run'}`),
     limits: { ...defaultLimits, ...limits },
     powers: systemPowers(silentLog),
-    keeping: { earlier: () => undefined, begin() {}, ended() {} },
+    keeping: { earlierResult: () => undefined, recordStart() {}, recordEnd() {} },
     forgets,
     congested: () => false,
     onUpdate() {},

@@ -136,7 +136,7 @@ test('what a daemon had reserved when it ended counts as spent after a restart, 
   open()[Symbol.dispose]();
   using after = open();
   expect(after.spentUsd(payer).day).toBeCloseTo(0.9);
-  expect(after.lost()).toEqual({ calls: 2, usd: 0.5 });
+  expect(after.lostReservations()).toEqual({ calls: 2, usd: 0.5 });
   expect(warned).toEqual([{ calls: 2 }]);
   expect(() => after.reserve(0.2, request({ day: 1 }))).toThrow('0.9 are spent');
 });
@@ -148,9 +148,9 @@ test('what is older than 400 days is forgotten, what is younger is not', () => {
   old[Symbol.dispose]();
   using ledger = open();
   clock.nowMs += 400 * 86_400_000;
-  expect([ledger.spentUsd(payer).session, ledger.lost().calls]).toEqual([1, 1]);
+  expect([ledger.spentUsd(payer).session, ledger.lostReservations().calls]).toEqual([1, 1]);
   clock.nowMs += 86_400_000;
-  expect([ledger.spentUsd(payer).session, ledger.lost().calls]).toEqual([0, 0]);
+  expect([ledger.spentUsd(payer).session, ledger.lostReservations().calls]).toEqual([0, 0]);
   using database = new DatabaseSync(path, { readOnly: true });
   expect(database.prepare('SELECT count(*) AS n FROM totals').get()).toMatchObject({ n: 0 });
 });

@@ -17,8 +17,8 @@ afterEach(() => rmSync(stateDir, { recursive: true }));
 
 /** A disk of 48 MiB with `used` bytes in use; 12 MiB are reserved for the record. */
 function roomOn(used: () => number): DiskRoom {
-  const look = () => ({ totalBytes: 48 * MiB, freeBytes: 48 * MiB - used() });
-  return new DiskRoom({ stateDir, limits: defaultLimits, powers: systemPowers(), look });
+  const readDisk = () => ({ totalBytes: 48 * MiB, freeBytes: 48 * MiB - used() });
+  return new DiskRoom({ stateDir, limits: defaultLimits, powers: systemPowers(), readDisk });
 }
 
 test('outputs make room first, then what can be undone, until the reserve is there', () => {

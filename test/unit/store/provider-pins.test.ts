@@ -25,7 +25,7 @@ test('what was accepted is there after a restart, all of an answer or nothing', 
     using pins = new ProviderPins(path, systemPowers());
     expect(pins.isKnown('fix')).toBe(true);
     expect(pins.isKnown('other')).toBe(false);
-    expect(pins.of('fix')).toEqual([pin('a')]);
+    expect(pins.pinsOf('fix')).toEqual([pin('a')]);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

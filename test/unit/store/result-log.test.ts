@@ -33,7 +33,8 @@ const open = (limits: object = {}) => new ResultLog({ folder, limits: { ...defau
 const owner = (callId: string, sessionId = 's') => ({ sessionId, callId });
 const found = async (log: ResultLog, callId: string) => (await log.ofCall(callId, 's')) as CallLog;
 const text = async (log: CallLog) => (await log.bytesAt(0, 2 ** 30)).toString('latin1');
-const seqs = async (log: CallLog) => (await log.after(0, 2 ** 30)).map(({ seq, stream }) => `${seq}${stream[3]}`);
+const seqs = async (log: CallLog) =>
+  (await log.entriesAfter(0, 2 ** 30)).map(({ seq, stream }) => `${seq}${stream[3]}`);
 
 test('every split of the same bytes reads back as the same bytes, from every offset and after every chunk', async () => {
   await using log = open();
@@ -55,7 +56,7 @@ test('every split of the same bytes reads back as the same bytes, from every off
     for (let offset = 0; offset <= bytes.length; offset += 1)
       expect(await one.bytesAt(offset, 3)).toEqual(bytes.subarray(offset, offset + 3));
     for (let seq = 0; seq <= chunks.length; seq += 1) {
-      const entries = await one.after(seq, 1000);
+      const entries = await one.entriesAfter(seq, 1000);
       expect(entries.map((it) => it.seq)).toEqual(chunks.slice(seq).map((_, at) => seq + at + 1));
       expect(Buffer.concat(entries.map((it) => it.data))).toEqual(Buffer.concat(chunks.slice(seq)));
     }
@@ -77,7 +78,7 @@ test('five MiB in chunks of all sizes read back by pages, whole, also beyond the
   expect(Buffer.concat(pages).equals(Buffer.concat(chunks))).toBe(true);
   let seq = 0;
   for (const parts: Uint8Array[] = []; ; ) {
-    const entries = await one.after(seq, 100_000);
+    const entries = await one.entriesAfter(seq, 100_000);
     if (entries.length === 0) {
       expect(Buffer.concat(parts).equals(Buffer.concat(chunks))).toBe(true);
       break;

@@ -101,9 +101,9 @@ test('one that works alone gives its answer to whoever comes meanwhile', async (
   using journal = open();
   let works = 0;
   const work = async () => [`${++works}`];
-  const answers = await Promise.all([journal.alone(workspace, work), journal.alone(workspace, work)]);
+  const answers = await Promise.all([journal.runExclusively(workspace, work), journal.runExclusively(workspace, work)]);
   expect(answers).toEqual([['1'], ['1']]);
-  expect(await journal.alone(workspace, work)).toEqual(['2']);
+  expect(await journal.runExclusively(workspace, work)).toEqual(['2']);
 });
 
 test('a call whose file made room on a full disk is not to be undone any more, and a workspace that is gone stops no start', () => {

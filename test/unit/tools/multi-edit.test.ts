@@ -128,7 +128,7 @@ describe('all files or none', () => {
       put({ a: 'x', m: 'x', z: 'x' });
       let told = 0;
       // The last moment before a change becomes visible.
-      const recorder = { before: () => void (++told === 3 && disturb()) };
+      const recorder = { recordBefore: () => void (++told === 3 && disturb()) };
       const call = ws.run(fileMultiEdit, { pattern: '*', find: 'x', replace: 'y' }, { recorder });
       await expect(call).rejects.toMatchObject({ name: 'ToolError' });
       expect(ws.tree()).toMatchObject({ a: 'x', z: 'x' });

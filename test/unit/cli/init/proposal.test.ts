@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { lookAt } from '../../../../src/cli/init/project.ts';
+import { findProjectTools } from '../../../../src/cli/init/project.ts';
 import { withProject, withSettings } from '../../../../src/cli/init/proposal.ts';
 import { parsePolicy } from '../../../../src/policy/load.ts';
 
@@ -16,7 +16,7 @@ function toolsOf(files: Record<string, string>) {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-project-'));
   folders.push(folder);
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
-  return lookAt(folder);
+  return findProjectTools(folder);
 }
 const policyOf = (files: Record<string, string>, before?: string) =>
   withProject(before, { tools: toolsOf(files), toolchains: [] });

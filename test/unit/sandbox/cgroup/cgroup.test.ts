@@ -189,8 +189,8 @@ describe('a command', () => {
     group.watch(() => (ends += 1));
     const { exceeded } = expected as { exceeded?: object };
     if (exceeded) await until(() => ends > 0);
-    expect(group.seen).toMatchObject(expected);
-    expect({ ends, has: group.seen.exceeded !== undefined }).toEqual({ ends: exceeded ? 1 : 0, has: !!exceeded });
+    expect(group.measured).toMatchObject(expected);
+    expect({ ends, has: group.measured.exceeded !== undefined }).toEqual({ ends: exceeded ? 1 : 0, has: !!exceeded });
     group[Symbol.dispose]();
   });
 

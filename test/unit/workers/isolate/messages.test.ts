@@ -57,8 +57,8 @@ test('calls wait for those under way, and are refused beyond their number, until
   const { messages, send, asked, answers, abuses } = guest({ codeCallsMax: 3, codeConcurrencyMax: 2 });
   for (let i = 0; i < 7; i++) send('call', `${i}`, 'file_read', '{}');
   expect(asked.map(({ call }) => call)).toEqual([1, 2]);
-  messages.answered({ id: 0, call: 99, data: 1 });
-  messages.answered({ id: 0, call: 1, data: { __proto__: null, a: 1 } });
+  messages.settleCall({ id: 0, call: 99, data: 1 });
+  messages.settleCall({ id: 0, call: 1, data: { __proto__: null, a: 1 } });
   expect(asked.map(({ call }) => call)).toEqual([1, 2, 3]);
   expect(answers.filter(([id]) => id === '0')).toEqual([['0', 'd{"a":1}']]);
   expect(answers.filter(([, answer]) => answer.includes('RATE_LIMITED')).map(([id]) => id)).toEqual([
@@ -96,7 +96,7 @@ test('timers are no more than may wait, whatever they are told, and none goes of
 
 test('the first end stands', async () => {
   const { messages, send } = guest();
-  const done = messages.done();
+  const done = messages.nextEnd();
   send('done', 'v1');
   send('done', 'v2');
   messages.fail(new Error('late'));

@@ -221,7 +221,7 @@ test('each change is told to the recorder while the old state is still there, an
   const told: string[] = [];
   const context = ws.context({
     recorder: {
-      before: ({ kind, type, at: spot, from }: Change) => {
+      recordBefore: ({ kind, type, at: spot, from }: Change) => {
         const there = fs.lstatSync(at(spot.realPath), { throwIfNoEntry: false }) ? 'there' : 'free';
         told.push([kind, type, ...(from ? [from.realPath, '>'] : []), spot.realPath, there].join(' '));
       },
@@ -254,7 +254,7 @@ test('what the recorder can not keep is not changed', async () => {
   put({ a: '1', 'd/x': '2' });
   const before = ws.tree();
   const recorder = {
-    before: () => {
+    recordBefore: () => {
       throw new ToolError('STORE_FAILED', 'the journal is full');
     },
   };

@@ -120,8 +120,8 @@ test('what fails, or is ended, when some of it was seen already is taken back', 
   const copy = (at: number, fail: (controller: AbortController) => void) => {
     const controller = new AbortController();
     let told = 0;
-    const before = () => told++ === at && fail(controller);
-    return ws.context({ signal: controller.signal, recorder: { before } });
+    const recordBefore = () => told++ === at && fail(controller);
+    return ws.context({ signal: controller.signal, recorder: { recordBefore } });
   };
   for (let at = 0; at < 4; at++) {
     const full = copy(at, () => {
@@ -140,7 +140,7 @@ test('what fails, or is ended, when some of it was seen already is taken back', 
 test('a folder that is swapped for a link on the way gets nothing, and neither does what the link names', async () => {
   put({ 's/a': 'new', 's/in/b': 'new', 'd/a': 'old', 'd/in/b': 'old', 'elsewhere/b': 'old' });
   const recorder = {
-    before: () => {
+    recordBefore: () => {
       if (fs.existsSync(join(ws.path, 'gone'))) return;
       fs.renameSync(join(ws.path, 'd/in'), join(ws.path, 'gone'));
       fs.symlinkSync('../elsewhere', join(ws.path, 'd/in'));
