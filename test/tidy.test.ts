@@ -97,6 +97,7 @@ const MAY_IMPORT: Record<string, string> = {
   cli: 'call client daemon/command-environment daemon/config errors limits text/json paths pipeline daemon/user-dirs plugins policy powers providers runtime sandbox text/shown-text store transport tools daemon/workspaces',
   'daemon/workspaces': 'daemon/config errors paths daemon/user-dirs powers',
   'daemon/daemon': '*',
+  'daemon/warm-hosts': 'call daemon/workspaces hosts pipeline/execute policy powers session tools/registry',
   'daemon/daemon-policies': 'daemon/config daemon/records daemon/workspaces limits paths policy powers session tools',
   mcp: 'call errors limits text/json powers protocol policy providers session text/shown-text store transport tools',
   'mcp-bridge': 'cli daemon/user-dirs transport',

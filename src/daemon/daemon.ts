@@ -1,14 +1,14 @@
 /** The composition root: the only file that knows every part. */
 import { join } from 'node:path';
-import { type HostStatus, TIERS } from '../call.ts';
+import type { HostStatus } from '../call.ts';
 import { RpcError } from '../errors.ts';
 import { Egress } from '../hosts/egress.ts';
+import { HostMasks } from '../hosts/host-masks.ts';
 import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
 import { Isolates } from '../hosts/isolates.ts';
 import type { Limits } from '../limits.ts';
 import { type ListenParts, listenMcp } from '../mcp/listen.ts';
 import type { CachedResult } from '../pipeline/cache.ts';
-import { heapOf, networkOf } from '../pipeline/execute/bounds.ts';
 import { createPipeline } from '../pipeline/pipeline.ts';
 import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { PluginSource, type PluginStatus } from '../plugins/plugin-source.ts';
@@ -46,7 +46,7 @@ import { pastDurationMs } from '../store/past-durations.ts';
 import { ResultCache } from '../store/result-cache.ts';
 import { ResultLog } from '../store/result-log.ts';
 import { Catalogue } from '../tools/catalogue.ts';
-import { builtinToolset, internalUndo, toolsOf } from '../tools/registry.ts';
+import { builtinToolset, internalUndo } from '../tools/registry.ts';
 import type { Channel, Listener } from '../transport/transport.ts';
 import { listenUnix } from '../transport/unix-socket.ts';
 import type { Config } from './config.ts';
@@ -54,6 +54,7 @@ import { createPolicies, policySource, reloadOf } from './daemon-policies.ts';
 import { readIdentity } from './git-author.ts';
 import { createRecords, type Records } from './records.ts';
 import { lockFile, publishEndpoint } from './user-dirs.ts';
+import { warmAhead, warmFor } from './warm-hosts.ts';
 import { Workspaces } from './workspaces.ts';
 
 /** A daemon that can't start, in words for the person who started it. */
@@ -78,6 +79,9 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   await using parts = new AsyncDisposableStack();
   parts.use(takeState(stateDir, { limits, powers }));
   const workspaces = new Workspaces(config, powers);
+  const masks = parts.use(new HostMasks(limits, powers));
+  // The first host waits for the walk of its workspace, which goes on while the sandbox is tried.
+  masks.prepare(workspaces.forOperator().workspace);
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   let endStaleHosts = () => {};
@@ -89,8 +93,8 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const identity = await reading;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers, room: records.diskRoom }));
-  const ran = createHosts(parts, { ...records, sandbox, limits, identity, environment }, powers);
-  ran.hosts.prepare(config.workspaces[0] as string);
+  const ran = createHosts(parts, { ...records, sandbox, masks, limits, identity, environment }, powers);
+  const warming = warmAhead({ hosts: ran.hosts, policies, workspaces }, powers);
   const catalogue = new Catalogue(builtinToolset());
   const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
   endStaleHosts = () => {
@@ -113,6 +117,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
+  await warming;
   await listen(listeners, { config, gateway, credentials, workspaces, powers, catalogue, events, turns: serving });
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
 
@@ -190,7 +195,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     undoTool: internalUndo,
     confinement: toShown(confinement),
     probes: confinement.probes,
-    warm: (session) => warm(session, { hosts, policies }),
+    warm: (session) => warmFor(session, { hosts, policies }),
     ...hostsToTell(ran, providers),
     pluginStatus: () => services.plugins.status,
     cache,
@@ -251,7 +256,10 @@ function takeState(stateDir: string, { limits, powers }: { limits: Limits; power
 /** Creates the hosts for the code of tools, callers and plugins; ended with `parts`. */
 function createHosts(
   parts: AsyncDisposableStack,
-  { undoJournal, ...options }: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'> & Records,
+  {
+    undoJournal,
+    ...options
+  }: Pick<HostsOptions, 'sandbox' | 'masks' | 'limits' | 'identity' | 'environment'> & Records,
   powers: Powers,
 ) {
   const { sandbox, limits } = options;
@@ -350,29 +358,6 @@ const recording = (
   recordSession: (session: Session) => auditLog.append(sessionEntry(session)),
   record: (entry: AuditEntry) => auditLog.append(entry),
 });
-
-/** Starts the hosts for a new session's tools that need no approval, the tier used most often first. */
-function warm(
-  { options, policy: policyNow }: Session,
-  { hosts, policies }: { hosts: Hosts; policies: Policies },
-): void {
-  const policy = policyNow();
-  const { id: sessionId, principal, workspace, root, toolset } = options;
-  const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
-  const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.connects && !it.upstream);
-  const tiers = new Set(hosted.map((it) => it.tier));
-  const allowed = [...tiers].filter((tier) =>
-    [policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'),
-  );
-  void hosts.warm(
-    allowed
-      .sort((a, b) => TIERS.indexOf(a) - TIERS.indexOf(b))
-      .map((tier) => ({
-        key: { tier, workspace, view, ...heapOf(policy, tier) },
-        network: tier === 'execute' ? networkOf(policy) : undefined,
-      })),
-  );
-}
 
 function webSocketOptions(
   listen: { host: string; port: number },

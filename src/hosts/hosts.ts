@@ -12,6 +12,8 @@ export type { CoarseIn, HostKey } from './host-masks.ts';
 export type { PathView } from './job.ts';
 
 export interface HostsOptions extends StartHostOptions {
+  /** The masks of workspaces, if they were begun before; ended with the hosts. */
+  readonly masks?: HostMasks;
   /** Absent if no command may connect anywhere. */
   readonly egress?: Egress;
 }
@@ -29,14 +31,16 @@ export class Hosts implements AsyncDisposable {
     const { limits, egress } = options;
     this.#egress = egress;
     this.#powers = powers;
-    this.#masks = new HostMasks(limits, powers);
+    this.#masks = options.masks ?? new HostMasks(limits, powers);
     const start = (key: HostKey, masks: Parameters<typeof startHost>[1]) => startHost(key, masks, options, powers);
     this.#slots = new Slots({ start, masks: this.#masks, limits }, powers);
     this.#runs = new Runs({ slots: this.#slots, masks: this.#masks, ...(egress && { egress }) });
   }
 
-  /** Begins the walk of a workspace, so that its first host need not wait for it. */
-  prepare = (workspace: string): void => this.#masks.prepare(workspace);
+  /** Starts a host without a network; resolves when its process runs, before it takes jobs. */
+  async begin(key: HostKey): Promise<void> {
+    await this.#slots.begin(this.#slots.of(key));
+  }
 
   /** Starts hosts one after another, so that the first call's host does not share the processors; a call reports its host's failure. */
   async warm(all: readonly { key: HostKey; network: readonly NetworkLayer[] | undefined }[]): Promise<void> {

@@ -103,12 +103,17 @@ export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
 
   /** The slot's host, which is started if needed, once it takes jobs. Throws SANDBOX_UNAVAILABLE, NOT_FOUND, QUEUE_FULL. */
   async start(slot: Slot<H>): Promise<H> {
+    const host = await this.begin(slot);
+    await host.ready;
+    return host;
+  }
+
+  /** The slot's host, which may not take jobs yet. Throws SANDBOX_UNAVAILABLE, NOT_FOUND, QUEUE_FULL. */
+  begin(slot: Slot<H>): Promise<H> {
     slot.starting ??= this.#current(slot).finally(() => {
       delete slot.starting;
     });
-    const host = await slot.starting;
-    await host.ready;
-    return host;
+    return slot.starting;
   }
 
   /** Starts a host for one call only; the caller ends it. */

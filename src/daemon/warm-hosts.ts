@@ -1,0 +1,64 @@
+/** Starts hosts before calls need them: a start takes a tenth of a second, and longer on a busy machine. */
+import { TIERS } from '../call.ts';
+import type { Hosts } from '../hosts/hosts.ts';
+import { heapOf, networkOf } from '../pipeline/execute/bounds.ts';
+import type { Policy } from '../policy/schema.ts';
+import { type Powers, settlesWithin } from '../powers.ts';
+import { principalOf } from '../session/authenticate.ts';
+import type { Policies } from '../session/policies.ts';
+import type { Session } from '../session/session.ts';
+import { toolsOf } from '../tools/registry.ts';
+import type { Workspaces } from './workspaces.ts';
+
+interface Parts {
+  readonly hosts: Hosts;
+  readonly policies: Policies;
+}
+
+/** Longest time in ms that a daemon waits before it listens for the walk of a large workspace, which its first host needs. */
+const BEGIN_MS_MAX = 100;
+
+/**
+ * Starts the host of reads as the first session of the daemon's user in the first workspace will need it, before that
+ * session is there; resolves when its process runs. The process then starts beside the first session, not after it. A
+ * session that other path rules apply to gets another host, and this one is ended as idle.
+ */
+export async function warmAhead(
+  { hosts, policies, workspaces }: Parts & { readonly workspaces: Workspaces },
+  powers: Powers,
+): Promise<void> {
+  const place = workspaces.forOperator();
+  let policy: Policy;
+  try {
+    policy = policies.of(place)();
+  } catch {
+    return; // The workspace's own policy file is not valid, which each session is told.
+  }
+  if (!allows(policy, 'read_only')) return;
+  const principal = principalOf({ kind: 'unix' });
+  const view = policies.viewOf({ policy, principal, sessionId: '', ...place });
+  const begun = hosts.begin({ tier: 'read_only', workspace: place.workspace, view, ...heapOf(policy, 'read_only') });
+  // If it fails, the first call that needs the host tries again, and is told why.
+  await settlesWithin(begun, BEGIN_MS_MAX, powers);
+}
+
+/** Starts the hosts for a new session's tools that need no approval, the tier used most often first. */
+export function warmFor({ options, policy: policyNow }: Session, { hosts, policies }: Parts): void {
+  const policy = policyNow();
+  const { id: sessionId, principal, workspace, root, toolset } = options;
+  const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
+  const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.connects && !it.upstream);
+  const tiers = new Set(hosted.map((it) => it.tier));
+  void hosts.warm(
+    [...tiers]
+      .filter((tier) => allows(policy, tier))
+      .sort((a, b) => TIERS.indexOf(a) - TIERS.indexOf(b))
+      .map((tier) => ({
+        key: { tier, workspace, view, ...heapOf(policy, tier) },
+        network: tier === 'execute' ? networkOf(policy) : undefined,
+      })),
+  );
+}
+
+const allows = (policy: Policy, tier: keyof Policy['tiers']): boolean =>
+  [policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow');
