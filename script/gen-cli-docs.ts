@@ -30,8 +30,8 @@ const sections = verbs
 const text = `<!-- Written by \`npm run gen\` from src/cli/verbs. -->
 # Verbs
 
-Every verb and its flags, as \`ringfence VERB --help\` prints them. [The command line](command-line.md) says what holds for
-all of them: exit codes, output, ids, input.
+Every verb and its flags, as \`ringfence VERB --help\` prints them. [The command line](command-line.md) says what holds
+for all of them: exit codes, output, ids, input.
 
 \`\`\`text
 ${helpOf(program)}

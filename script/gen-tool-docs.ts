@@ -46,6 +46,17 @@ function resultRows({ properties = {} }: Schema): string[] {
   return ['| result | type | |', '|---|---|---|', ...rows];
 }
 
+/** A paragraph in lines of at most 120 characters. */
+function wrapped(paragraph: string): string {
+  const lines: string[] = [];
+  for (const word of paragraph.split(/\s+/)) {
+    const longer = `${lines.at(-1) ?? ''} ${word}`;
+    if (lines.length > 0 && longer.length <= 120) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.join('\n');
+}
+
 function section(tool: Tool): string {
   const info: ToolInfo = toToolInfo(tool, 'ask');
   const { name, title, description, tier, category, aliases, capabilities, dependencies } = info;
@@ -57,8 +68,9 @@ function section(tool: Tool): string {
     .join(' · ');
   const parts = [
     `## ${name}`,
-    [`${title}. ${description}`, ...(tool.notes === undefined ? [] : [tool.notes])].join(' '),
-    facts,
+    wrapped(`**${title}.** ${description}`),
+    ...(tool.notes === undefined ? [] : [wrapped(tool.notes)]),
+    wrapped(facts),
     capabilities.map((it) => `- \`${it.action}\`: ${it.description}`).join('\n'),
     parameterRows(info.inputSchema).join('\n'),
     resultRows(info.outputSchema ?? {}).join('\n'),

@@ -1,4 +1,4 @@
-/** Links between pages of the repository lead to files and headings that exist, and the index lists every page. */
+/** Links between pages lead to files and headings that exist, lines are short, and the index lists every page. */
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -46,6 +46,15 @@ function deadLinksOf(page: string): string[] {
 test.each(pages)('every link of %s leads somewhere', (page) => {
   expect(deadLinksOf(page)).toEqual([]);
 });
+
+/** docs/benchmarks.md is left out, since its captions come from the benches. */
+test.each(pages.filter((it) => it !== 'docs/benchmarks.md'))(
+  'the prose of %s is in lines of at most 120 characters',
+  (page) => {
+    const prose = read(page).replaceAll(/^( *)```[\s\S]*?^\1```/gm, '');
+    expect(prose.split('\n').filter((it) => it.length > 120 && !/^ *\|/.test(it))).toEqual([]);
+  },
+);
 
 test('docs/README.md lists every page, and docs/decisions/README.md every decision', () => {
   for (const index of ['docs/README.md', 'docs/decisions/README.md']) {
