@@ -30,7 +30,7 @@ export async function warmAhead(
   const place = workspaces.forOperator();
   let policy: Policy;
   try {
-    policy = policies.of(place)();
+    policy = policies.policyOf(place)();
   } catch {
     return; // The workspace's own policy file is not valid, which each session is told.
   }
