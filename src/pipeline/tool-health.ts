@@ -19,12 +19,12 @@ export interface HealthParts {
   viewOf(of: HealthAsker): PathView;
 }
 
-interface Known {
+interface KnownHealth {
   readonly atMs: number;
   readonly health: Health;
 }
 
-interface Checked {
+interface HealthCheck {
   readonly atMs: number;
   readonly all: Promise<Map<string, Health>>;
 }
@@ -35,8 +35,8 @@ const MESSAGE_CHARS_MAX = 500;
 export class ToolHealth {
   readonly #parts: HealthParts;
   /** Maps a workspace to what is known of each tool by name. */
-  readonly #known = new Map<string, Map<string, Known>>();
-  readonly #checked = new Map<string, Checked>();
+  readonly #known = new Map<string, Map<string, KnownHealth>>();
+  readonly #checked = new Map<string, HealthCheck>();
 
   constructor(parts: HealthParts) {
     this.#parts = parts;
@@ -111,7 +111,7 @@ export class ToolHealth {
 
   #know(tool: string, workspace: string, health: Health): void {
     const { powers, limits } = this.#parts;
-    const known = this.#known.get(workspace) ?? new Map<string, Known>();
+    const known = this.#known.get(workspace) ?? new Map<string, KnownHealth>();
     if (!this.#known.has(workspace)) makeRoom(this.#known, limits.healthWorkspacesMax);
     this.#known.set(workspace, known);
     known.set(tool, { atMs: powers.monotonicMs(), health });

@@ -3,7 +3,7 @@ import type { CallRecord } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import { DENIALS_MAX } from '../pipeline/execute/denials.ts';
 import { decideWhole, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
-import type { JudgingTurns, Turn } from '../pipeline/queue/judging-turns.ts';
+import type { JudgingRequest, JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { separate } from '../pipeline/separate-effects.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
 import { parseInput } from '../pipeline/validate.ts';
@@ -124,7 +124,7 @@ export class Oversight {
     this.#pendingRequests.delete(options.id);
   }
 
-  async #turn(turn: Omit<Turn, 'signal'>): Promise<void> {
+  async #turn(turn: Omit<JudgingRequest, 'signal'>): Promise<void> {
     const { turns } = this.#parts;
     if (!turns.isHeavy(turn)) return;
     const { session } = turn;

@@ -12,7 +12,7 @@ import { visible, visibleInLine } from '../../text/shown-text.ts';
 import type { Preview } from '../../tools/tool.ts';
 import { type Call, checkedOf, type Stage } from '../stage.ts';
 import type { Surroundings } from './approval-context.ts';
-import { type Binding, bindingHash, differencesOf, type Fingerprint, subjectHash } from './binding.ts';
+import { type Binding, bindingHash, differencesOf, type ProgramFingerprint, subjectHash } from './binding.ts';
 import { hasInlineCode } from './command-impact.ts';
 import { coverageOf, impactOf, programsOf, reachOf, undoable, warned } from './impact.ts';
 import { cutText, shown } from './shown.ts';
@@ -30,7 +30,7 @@ export interface ApproveDeps {
   /** The call as the policy would judge it now: its programs are looked up again. */
   questionNow(call: Call): PolicyQuestion;
   /** Identifies the program at a real path; undefined when no file is there. */
-  fingerprint(path: string): Fingerprint | undefined;
+  fingerprint(path: string): ProgramFingerprint | undefined;
   /** The text of a policy rule that would allow such calls permanently. */
   proposeRule(question: PolicyQuestion): string;
 }
@@ -245,7 +245,7 @@ function bindingOf(
   };
 }
 
-const gone = (path: string): Fingerprint => ({ path, dev: 0, ino: 0, size: -1, mtimeNs: 0, ctimeNs: 0 });
+const gone = (path: string): ProgramFingerprint => ({ path, dev: 0, ino: 0, size: -1, mtimeNs: 0, ctimeNs: 0 });
 
 interface Confirming {
   readonly answer: PersonAnswer;

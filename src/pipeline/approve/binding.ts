@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { canonical } from '../../text/values.ts';
 
 /** Identifies a program file on disk; see policy/programs.ts. */
-export interface Fingerprint {
+export interface ProgramFingerprint {
   readonly path: string;
   readonly dev: number | bigint | string;
   readonly ino: number | bigint | string;
@@ -22,7 +22,7 @@ export interface PreImage {
 export interface Binding {
   readonly tool: { readonly name: string; readonly version: string };
   readonly input: unknown;
-  readonly programs: readonly Fingerprint[];
+  readonly programs: readonly ProgramFingerprint[];
   readonly cwd: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly policyVersion: string;

@@ -103,9 +103,9 @@ const ofForeign = (byName: CommandImpact): CommandImpact => (byName.level === 'h
 
 const WRAPPED_WORDS_MAX = 16;
 
-type Words = readonly (string | undefined)[];
+type CommandWords = readonly (string | undefined)[];
 
-function impactOfWords(words: Words): CommandImpact {
+function impactOfWords(words: CommandWords): CommandImpact {
   const name = baseName(words[0]);
   if (name === undefined) return impact('medium', 'unclear');
   const args = words.slice(1, ARGUMENTS_MAX);
@@ -166,7 +166,7 @@ const PROJECT_VERBS: Readonly<Record<string, ReadonlySet<string>>> = {
 /** The most words of a command that are judged; a line of 128 KiB has more than a person would read. */
 const ARGUMENTS_MAX = 256;
 
-const isBareYarn = (name: string, args: Words): boolean => name === 'yarn' && args.length === 0;
+const isBareYarn = (name: string, args: CommandWords): boolean => name === 'yarn' && args.length === 0;
 
 function impactOfGit(args: readonly string[]): CommandImpact {
   let at = 0;

@@ -20,7 +20,7 @@ export interface FileStates {
   readonly complete: boolean;
 }
 
-export interface Named {
+export interface NamedFiles {
   /** Relative to the workspace, or absolute. */
   readonly paths: readonly string[];
   /** Globs that the shell will expand to paths. */
@@ -36,7 +36,7 @@ export interface Named {
  */
 export async function fileStates(
   workspace: string,
-  { paths, globs = [], conventional = [] }: Named,
+  { paths, globs = [], conventional = [] }: NamedFiles,
   max: number,
 ): Promise<FileStates> {
   const room = { left: max };

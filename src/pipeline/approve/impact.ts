@@ -32,7 +32,7 @@ const NAME_CHARS_MAX = 200;
 const COMMANDS_MAX = 1000;
 const CANNOT_BE_UNDONE = 'Cannot be undone';
 
-interface Finding {
+interface ImpactFinding {
   readonly level: ImpactLevel;
   readonly description: string;
   readonly warnings: readonly string[];
@@ -50,7 +50,7 @@ export function impactOf(facts: ImpactFacts): Impact {
     ...(costUsd > 0 ? [ofCost(costUsd)] : []),
     ofTier(facts),
   ].toSorted((a, b) => IMPACTS.indexOf(b.level) - IMPACTS.indexOf(a.level));
-  const [{ level, description }] = findings as [Finding, ...Finding[]];
+  const [{ level, description }] = findings as [ImpactFinding, ...ImpactFinding[]];
   return { level, description, warnings: [...new Set(findings.flatMap((it) => it.warnings))] };
 }
 
@@ -69,14 +69,14 @@ export function warned(impact: Impact, level: ImpactLevel, warning: string): Imp
   return { ...impact, level: higher, warnings: [warning, ...impact.warnings] };
 }
 
-const REMOTE: Finding = {
+const REMOTE: ImpactFinding = {
   level: 'high',
   description: 'This operation will affect remote systems',
   warnings: ['Remote operation - affects others'],
 };
 
 /** The finding by tier alone, for when nothing else is known of the call. */
-function ofTier({ tier, tool, command, effects, destructive }: ImpactFacts): Finding {
+function ofTier({ tier, tool, command, effects, destructive }: ImpactFacts): ImpactFinding {
   const none = { warnings: [] };
   if (tier === 'read_only') return { level: 'low', description: 'This operation reads only', ...none };
   if (tier === 'write') {
@@ -88,7 +88,7 @@ function ofTier({ tier, tool, command, effects, destructive }: ImpactFacts): Fin
   return { level: 'medium', description: `This operation runs \`${cutText(tool, NAME_CHARS_MAX)}\``, ...none };
 }
 
-function ofEffects(effects: readonly Effect[], { destructive }: ImpactFacts): Finding[] {
+function ofEffects(effects: readonly Effect[], { destructive }: ImpactFacts): ImpactFinding[] {
   const targets = (kind: Effect['kind']) => effects.filter((it) => it.kind === kind).map((it) => it.target);
   const [deleted, written, hosts, run] = [targets('delete'), targets('write'), targets('connect'), targets('exec')];
   return [
@@ -123,7 +123,7 @@ const KINDS: Readonly<Record<CommandImpact['kind'], { description: string; label
   reads: { description: 'This operation runs commands that only read', label: 'Reads' },
 };
 
-function ofCommand({ commands }: ParsedCommand): Finding[] {
+function ofCommand({ commands }: ParsedCommand): ImpactFinding[] {
   const groups = new Map<string, { impact: CommandImpact; texts: string[] }>();
   for (const command of commands.slice(0, COMMANDS_MAX)) {
     const impact = impactOfCommand(command);
@@ -138,7 +138,7 @@ function ofCommand({ commands }: ParsedCommand): Finding[] {
     const texts = [`${commands.length - COMMANDS_MAX} commands more`];
     groups.set('', { impact: { level: 'high', kind: 'unclear' }, texts });
   }
-  const findings = [...groups.values()].map(({ impact, texts }): Finding => {
+  const findings = [...groups.values()].map(({ impact, texts }): ImpactFinding => {
     const { description, label, more } = KINDS[impact.kind];
     return { level: impact.level, description, warnings: [...(more === undefined ? [] : [more]), named(label, texts)] };
   });
@@ -191,13 +191,13 @@ export function programsOf({ commands }: ParsedCommand): string[] {
   return [...new Set(commands.map((it) => it.programPath ?? `? ${it.words[0] ?? it.text}`))].toSorted();
 }
 
-function ofUnknown(reasons: readonly string[]): Finding[] {
+function ofUnknown(reasons: readonly string[]): ImpactFinding[] {
   if (reasons.length === 0) return [];
   const { description, label } = KINDS.unclear;
   return [{ level: 'medium', description, warnings: [named(label, reasons)] }];
 }
 
-function ofCost(costUsd: number): Finding {
+function ofCost(costUsd: number): ImpactFinding {
   return {
     level: 'medium',
     description: 'This operation costs money',

@@ -30,14 +30,14 @@ export function cutText(text: string, charsMax: number): string {
   return `${text.slice(0, head).toWellFormed()} … ${text.length - charsMax} characters are not shown … ${end}`;
 }
 
-interface Room {
+interface RemainingRoom {
   chars: number;
   values: number;
   readonly perText: number;
   cut: boolean;
 }
 
-function show(value: unknown, room: Room): unknown {
+function show(value: unknown, room: RemainingRoom): unknown {
   if (room.values <= 0 || room.chars <= 0) {
     room.cut = true;
     return '… not shown …';
@@ -56,7 +56,7 @@ function show(value: unknown, room: Room): unknown {
   return Array.isArray(value) ? showItems(value, room) : showEntries(value, room);
 }
 
-function showText(text: string, room: Room): string {
+function showText(text: string, room: RemainingRoom): string {
   const max = Math.min(room.perText, room.chars);
   const told = visible(text.length <= max ? text : cutText(text, max));
   room.chars -= Math.min(told.length, max) + 2;
@@ -64,7 +64,7 @@ function showText(text: string, room: Room): string {
   return told.length <= GROWTH * max ? told : cutText(told, GROWTH * max);
 }
 
-function showItems(items: readonly unknown[], room: Room): unknown[] {
+function showItems(items: readonly unknown[], room: RemainingRoom): unknown[] {
   const result: unknown[] = [];
   for (const item of items) {
     if (room.values <= 0 || room.chars <= 0) {
@@ -77,7 +77,7 @@ function showItems(items: readonly unknown[], room: Room): unknown[] {
   return result;
 }
 
-function showEntries(object: object, room: Room): object {
+function showEntries(object: object, room: RemainingRoom): object {
   const result: [string, unknown][] = [];
   const keys = Object.keys(object);
   for (const key of keys) {

@@ -47,7 +47,7 @@ export async function runBatch(
       error,
     });
   }
-  const run = new Run(calls, { plan, options, parts });
+  const run = new BatchRun(calls, { plan, options, parts });
   const results = await run.toEnd(signal);
   const { skipped: skippedCount, maxParallelism } = run;
   return toResult(results, { levels: plan.levels, skippedCount, maxParallelism, durationMs: durationMs() });
@@ -82,7 +82,7 @@ function toResult(
 }
 
 /** One running batch. */
-class Run {
+class BatchRun {
   skipped = 0;
   /** The most calls that were in progress at once; a call that waits in a queue, for a lock or for a person does not count. */
   maxParallelism = 0;

@@ -13,7 +13,7 @@ const REFERENCE = /\$?\$\{([^\s.${}[\]]{1,128})\.([^{}]{1,1024})\}/g;
 const WHOLE = /^\$\{([^\s.${}[\]]{1,128})\.([^{}]{1,1024})\}$/;
 
 /** Gives the result of a call; undefined if the call has none. */
-export type Lookup = (id: string) => unknown;
+export type ResultLookup = (id: string) => unknown;
 
 export interface ReferenceBounds {
   /** Approximate bytes that the resolved values may have in all. */
@@ -50,7 +50,7 @@ export function countReferences(input: unknown, max: number): number {
  * longer string. Throws REFERENCE_UNRESOLVED for a path that does not exist, INPUT_INVALID if the values together are
  * too large.
  */
-export function resolveReferences(input: unknown, lookup: Lookup, { bytesMax }: ReferenceBounds): unknown {
+export function resolveReferences(input: unknown, lookup: ResultLookup, { bytesMax }: ReferenceBounds): unknown {
   let bytes = 0;
   const spend = (size: number) => {
     bytes += size;

@@ -4,15 +4,15 @@ import type { Limits } from '../../limits.ts';
 
 const RETRY_AFTER_MS = 100;
 
-interface Waiter {
+interface QueueWaiter {
   readonly congested: () => boolean;
   readonly slotsPerSession: number;
   readonly go: () => void;
 }
 
-interface Line {
+interface TierQueue {
   /** Waiters by session, in the order in which sessions take turns. */
-  readonly lanes: Map<string, Waiter[]>;
+  readonly lanes: Map<string, QueueWaiter[]>;
   readonly slots: number;
   /** Slots in use by session; a session without any has no entry. */
   readonly held: Map<string, number>;
@@ -31,7 +31,7 @@ export interface QueueSlot {
   congested(): boolean;
 }
 
-function hold(line: Line, session: string, change: 1 | -1): void {
+function hold(line: TierQueue, session: string, change: 1 | -1): void {
   line.running += change;
   const held = (line.held.get(session) ?? 0) + change;
   if (held > 0) line.held.set(session, held);
@@ -40,7 +40,7 @@ function hold(line: Line, session: string, change: 1 | -1): void {
 
 export class FairQueue {
   readonly #limits: Limits;
-  readonly #lines = new Map<string, Line>();
+  readonly #lines = new Map<string, TierQueue>();
   #queued = 0;
 
   constructor(limits: Limits) {
@@ -75,13 +75,13 @@ export class FairQueue {
     for (const [name, line] of this.#lines) this.#fill(name, line);
   }
 
-  #line({ line: name, slots }: QueueSlot): Line {
+  #line({ line: name, slots }: QueueSlot): TierQueue {
     const line = this.#lines.get(name) ?? { lanes: new Map(), slots, held: new Map(), running: 0 };
     this.#lines.set(name, line);
     return line;
   }
 
-  #wait(line: Line, { session, signal, congested, slotsPerSession }: QueueSlot): Promise<void> {
+  #wait(line: TierQueue, { session, signal, congested, slotsPerSession }: QueueSlot): Promise<void> {
     const { sessionQueueMax, queueMax } = this.#limits;
     const lane = line.lanes.get(session) ?? [];
     if (lane.length >= sessionQueueMax || this.#queued >= queueMax) {
@@ -100,7 +100,7 @@ export class FairQueue {
         this.#queued -= 1;
         signal.removeEventListener('abort', giveUp);
       };
-      const waiter: Waiter = {
+      const waiter: QueueWaiter = {
         congested,
         slotsPerSession,
         go() {
@@ -121,7 +121,7 @@ export class FairQueue {
   }
 
   /** Gives free slots to the sessions of the line; a session that gets one goes to the end of the line. */
-  #fill(name: string, line: Line): void {
+  #fill(name: string, line: TierQueue): void {
     // The iteration reaches a lane that is put back again, so the loop ends when no slot is free or every waiter left is congested.
     for (const [session, lane] of line.lanes) {
       if (line.running >= line.slots) break;

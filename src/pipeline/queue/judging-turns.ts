@@ -7,7 +7,7 @@ import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import { afterMicrotasks, type Powers, type Timer } from '../../powers.ts';
 
-export interface Turn {
+export interface JudgingRequest {
   /** The command line to judge, if any. */
   readonly line: string | undefined;
   /** How many targets are judged beside the command line. */
@@ -17,13 +17,13 @@ export interface Turn {
   readonly signal: AbortSignal;
 }
 
-interface Waiter {
+interface JudgingWaiter {
   readonly isLong: boolean;
   readonly go: () => void;
 }
 
 /** Milliseconds used at `atMs`; each millisecond that passes forgives one. */
-interface Used {
+interface JudgingTimeUsed {
   ms: number;
   atMs: number;
 }
@@ -36,10 +36,10 @@ export class JudgingTurns {
   readonly #limits: Limits;
   readonly #powers: Powers;
   /** Time used, by session. */
-  readonly #used = new Map<string, Used>();
-  readonly #usedByAll: Used;
+  readonly #used = new Map<string, JudgingTimeUsed>();
+  readonly #usedByAll: JudgingTimeUsed;
   /** Waiters by session; sessions stand in the order of their turns. */
-  readonly #waiting = new Map<string, Waiter[]>();
+  readonly #waiting = new Map<string, JudgingWaiter[]>();
   #count = 0;
   #judged: { readonly session: string; readonly sinceMs: number } | undefined;
   /** Whether a turn was given to a waiter that has not begun yet. */
@@ -53,7 +53,7 @@ export class JudgingTurns {
   }
 
   /** Whether a call could take long to judge; light calls don't wait. */
-  isHeavy({ line, targets }: Pick<Turn, 'line' | 'targets'>): boolean {
+  isHeavy({ line, targets }: Pick<JudgingRequest, 'line' | 'targets'>): boolean {
     return line !== undefined || targets > this.#limits.judgedAtOnceTargets;
   }
 
@@ -61,7 +61,7 @@ export class JudgingTurns {
    * Waits until a call may be judged. The session is charged for the synchronous work of the caller after this
    * resolves. Throws QUEUE_FULL, or the signal's reason.
    */
-  async take(turn: Turn): Promise<void> {
+  async take(turn: JudgingRequest): Promise<void> {
     if (!this.isHeavy(turn)) return;
     turn.signal.throwIfAborted();
     const { session } = turn;
@@ -94,7 +94,7 @@ export class JudgingTurns {
     return this.#msOf(this.#usedByAll) - this.#limits.judgeTurnMs;
   }
 
-  #usedOf(session: string): Used {
+  #usedOf(session: string): JudgingTimeUsed {
     const known = this.#used.get(session);
     if (known) return known;
     if (this.#used.size >= SWEEP_ABOVE)
@@ -104,11 +104,11 @@ export class JudgingTurns {
     return used;
   }
 
-  #msOf(used: Used | undefined, nowMs: number = this.#powers.monotonicMs()): number {
+  #msOf(used: JudgingTimeUsed | undefined, nowMs: number = this.#powers.monotonicMs()): number {
     return used ? Math.max(0, used.ms - (nowMs - used.atMs)) : 0;
   }
 
-  #wait({ line = '', session, signal }: Turn): Promise<void> {
+  #wait({ line = '', session, signal }: JudgingRequest): Promise<void> {
     const { commandAtOnceChars, commandTurnsMax, sessionQueueMax, queueMax } = this.#limits;
     const own = this.#waiting.get(session) ?? [];
     const isLong = line.length > commandAtOnceChars;
@@ -130,7 +130,7 @@ export class JudgingTurns {
         leave();
         reject(signal.reason as Error);
       };
-      const waiter: Waiter = {
+      const waiter: JudgingWaiter = {
         isLong,
         go() {
           leave();

@@ -11,15 +11,15 @@ export interface Wanted {
   readonly owner: string;
 }
 
-interface Waiter extends Wanted {
+interface LockWaiter extends Wanted {
   readonly go: () => void;
 }
 
 export class LockTable {
-  readonly #held = new Held();
-  readonly #waiting = new Set<Waiter>();
+  readonly #held = new HeldLocks();
+  readonly #waiting = new Set<LockWaiter>();
   /** The locks that all waiters want. */
-  readonly #wished = new Held();
+  readonly #wished = new HeldLocks();
   readonly #wishes = new Map<string, number>();
   #isGranting = false;
 
@@ -47,7 +47,7 @@ export class LockTable {
 
   #wait(wanted: Wanted, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const waiter: Waiter = {
+      const waiter: LockWaiter = {
         ...wanted,
         go: () => {
           signal.removeEventListener('abort', leave);
@@ -65,7 +65,7 @@ export class LockTable {
     });
   }
 
-  #wish(waiter: Waiter, change: 1 | -1): void {
+  #wish(waiter: LockWaiter, change: 1 | -1): void {
     if (change > 0) this.#waiting.add(waiter);
     else this.#waiting.delete(waiter);
     this.#wished.add(waiter, change);
@@ -87,7 +87,7 @@ export class LockTable {
 
   /** Starts each waiter that conflicts neither with held locks nor with an earlier waiter. */
   #grant(): void {
-    const before = new Held();
+    const before = new HeldLocks();
     for (const waiter of this.#waiting) {
       if (this.#held.conflicts(waiter) || before.conflicts(waiter)) {
         before.add(waiter, 1);
@@ -103,7 +103,7 @@ export class LockTable {
 }
 
 /** Counts locks by path, so that a check costs as much as its paths are deep, however many locks there are. */
-class Held {
+class HeldLocks {
   readonly #writes = new PathCounts();
   readonly #byOwner = new Map<string, { readonly reads: PathCounts; readonly writes: PathCounts; count: number }>();
 

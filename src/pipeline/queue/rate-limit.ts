@@ -11,20 +11,20 @@ import type { Powers } from '../../powers.ts';
 import type { Call, Stage } from '../stage.ts';
 
 /** A span of time, and how many calls were let through in it. */
-interface Span {
+interface RateWindow {
   readonly perMs: number;
   calls: number;
   endsAtMs: number;
 }
 
-interface Rule {
+interface LimitRule {
   readonly limit: RateLimit;
   /** Identifies what the limit counts, without its maximum: two policies that limit the same calls share a count. */
   readonly counts: string;
   /** Each tool pattern, split at its `*`. */
   readonly patterns: readonly (readonly string[])[];
   /** Shared by all newcomers once `rateKeysMax` spans are kept. */
-  shared?: Span;
+  shared?: RateWindow;
 }
 
 /** A sweep of rateKeysMax spans takes about 1 ms, too much for each call of a flood of new sessions. */
@@ -36,7 +36,7 @@ const SWEEP_EVERY_MS = 1000;
  */
 export const rateLimit = (powers: Powers, limits: Limits): Stage => {
   const rulesOf = createRuleIndex();
-  const spans = new Spans(limits.rateKeysMax);
+  const spans = new RateWindows(limits.rateKeysMax);
   return (next) => (call) => {
     const rules = rulesOf(call);
     // Whole milliseconds add up exactly, so a caller that waits `retryAfterMs` is let in.
@@ -45,7 +45,7 @@ export const rateLimit = (powers: Powers, limits: Limits): Stage => {
   };
 };
 
-function take(call: Call, rules: readonly Rule[], spans: Spans, nowMs: number): void {
+function take(call: Call, rules: readonly LimitRule[], spans: RateWindows, nowMs: number): void {
   const found = rules.map((rule) => ({ rule, span: spans.get(rule, scopeOf(rule, call), nowMs) }));
   const full = found.filter(({ rule, span }) => span.calls >= rule.limit.calls);
   const [longest] = full.sort((a, b) => b.span.endsAtMs - a.span.endsAtMs);
@@ -57,7 +57,7 @@ function take(call: Call, rules: readonly Rule[], spans: Spans, nowMs: number): 
   }
 }
 
-function scopeOf({ limit }: Rule, { sessionId, principal }: Call): string {
+function scopeOf({ limit }: LimitRule, { sessionId, principal }: Call): string {
   switch (limit.per) {
     case 'session':
       return sessionId;
@@ -71,8 +71,8 @@ function scopeOf({ limit }: Rule, { sessionId, principal }: Call): string {
 }
 
 /** Spans by what they count and for whom; at most `max`. */
-class Spans {
-  readonly #spans = new Map<string, Span>();
+class RateWindows {
+  readonly #spans = new Map<string, RateWindow>();
   readonly #max: number;
   #sweepAtMs = 0;
 
@@ -84,7 +84,7 @@ class Spans {
    * The running span, or an empty one. When too many run, newcomers share one per rule: dropping a span would let
    * anyone who opens enough sessions reset a limit, and refusing newcomers would let them shut everybody else out.
    */
-  get(rule: Rule, scope: string, nowMs: number): Span {
+  get(rule: LimitRule, scope: string, nowMs: number): RateWindow {
     const key = `${rule.counts} ${scope}`;
     let span = this.#spans.get(key);
     if (!span) {
@@ -111,11 +111,11 @@ class Spans {
 }
 
 /** Finds the rules for a call's tool; cached by policy and known tool, since both are few and calls are many. */
-function createRuleIndex(): (call: Call) => readonly Rule[] {
-  const compiled = new WeakMap<Policy, readonly Rule[]>();
-  const byTool = new WeakMap<Policy, Map<string, readonly Rule[]>>();
+function createRuleIndex(): (call: Call) => readonly LimitRule[] {
+  const compiled = new WeakMap<Policy, readonly LimitRule[]>();
+  const byTool = new WeakMap<Policy, Map<string, readonly LimitRule[]>>();
 
-  const rulesOf = (policy: Policy): readonly Rule[] => {
+  const rulesOf = (policy: Policy): readonly LimitRule[] => {
     const known = compiled.get(policy);
     if (known) return known;
     // Each layer is compiled separately: a shared span outlives the policies composed of the layer.
@@ -130,7 +130,7 @@ function createRuleIndex(): (call: Call) => readonly Rule[] {
     const tool = toolset.get(name)?.tool;
     // Unknown names are not cached: there is no end to them.
     if (!tool) return rules.filter((rule) => covers(rule, name));
-    const tools = byTool.get(policy) ?? new Map<string, readonly Rule[]>();
+    const tools = byTool.get(policy) ?? new Map<string, readonly LimitRule[]>();
     byTool.set(policy, tools);
     // Aliases count, as they do in rules.
     const names = [tool.name, ...tool.aliases.map((it) => it.name)];
@@ -140,7 +140,7 @@ function createRuleIndex(): (call: Call) => readonly Rule[] {
   };
 }
 
-function compile(limit: RateLimit): Rule {
+function compile(limit: RateLimit): LimitRule {
   const { per, perMs, tool } = limit;
   const counts = createHash('sha256')
     .update(JSON.stringify([per, perMs, tool]))
@@ -148,7 +148,7 @@ function compile(limit: RateLimit): Rule {
   return { limit, counts, patterns: tool.map((it) => it.split('*')) };
 }
 
-const covers = ({ patterns }: Rule, tool: string): boolean => patterns.some((it) => matches(it, tool));
+const covers = ({ patterns }: LimitRule, tool: string): boolean => patterns.some((it) => matches(it, tool));
 
 /** Whether `name` consists of these pieces with anything between them; searches each piece once, after the one before. */
 function matches(pieces: readonly string[], name: string): boolean {
@@ -174,7 +174,7 @@ const WHOSE: Record<RateLimit['per'], string> = {
 /** The most patterns of a rule that a message names. */
 const PATTERNS_TOLD_MAX = 3;
 
-function limited({ name, toolset }: Call, { limit }: Rule, retryAfterMs: number): ToolError {
+function limited({ name, toolset }: Call, { limit }: LimitRule, retryAfterMs: number): ToolError {
   const { calls, perMs, per, tool: patterns, source } = limit;
   const tool = toolset.get(name)?.tool.name ?? name;
   const told = patterns.slice(0, PATTERNS_TOLD_MAX).map((it) => `\`${it}\``);
