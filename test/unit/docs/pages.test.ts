@@ -65,3 +65,14 @@ test('docs/README.md lists every page, and docs/decisions/README.md every decisi
     expect(new Set(listed)).toEqual(new Set(wanted));
   }
 });
+
+/** 0013-lanes.md does not have the form yet. */
+const decisions = pages.filter((it) => /^docs\/decisions\/\d/.test(it) && it !== 'docs/decisions/0013-lanes.md');
+test.each(decisions)('%s has a status, a context, a decision and consequences, on a page', (page) => {
+  const text = read(page);
+  expect(text).toMatch(/^# \d+\. .+\n\n\*\*Status\*\*: .+/);
+  expect([...text.matchAll(/^## (.+)$/gm)].map(([, it]) => it)).toEqual(
+    expect.arrayContaining(['Context', 'Decision', 'Consequences']),
+  );
+  expect(text.split('\n').length).toBeLessThanOrEqual(80);
+});
