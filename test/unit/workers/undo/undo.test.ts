@@ -124,7 +124,7 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
     .map((it): Operation => ['fileCopy', { ...it, overwrite: true }]),
 );
 
-test('any calls, taken back from the last to the first, leave every tree that was, and so do their undos', async () => {
+test('undoing random calls in reverse order restores every earlier tree, and so does undoing the undos', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 8 }), async (operations) => {
       using bench = new Bench();
@@ -192,7 +192,7 @@ async function cutOffAt(n: number, work: () => Promise<unknown>): Promise<'cut' 
   }
 }
 
-describe('cut off at every single step', () => {
+describe('a process killed at any file system call', () => {
   const calls: [string, Operation][] = [
     ['a new file in new directories', ['fileWrite', { path: 'n/e/w', content: 'new' }]],
     ['a file that is replaced', ['fileWrite', { path: 'a', content: 'new', mode: '0600' }]],
@@ -204,7 +204,7 @@ describe('cut off at every single step', () => {
     ['a tree that is copied over another', ['fileCopy', { sourcePath: 'd', destPath: 'full', overwrite: true }]],
   ];
 
-  test.each(calls)('%s is old or, once whole, new', async (_, call) => {
+  test.each(calls)('leaves the old state of %s, or the complete new one', async (_, call) => {
     for (let n = 1; ; n++) {
       using bench = new Bench();
       fill(bench);
@@ -217,7 +217,7 @@ describe('cut off at every single step', () => {
     }
   });
 
-  test.each(calls)('the undo of %s is as if it never was, and can be done again', async (_, call) => {
+  test.each(calls)('leaves the undo of %s either not begun or repeatable', async (_, call) => {
     for (let n = 1; ; n++) {
       using bench = new Bench();
       fill(bench);
@@ -236,7 +236,7 @@ describe('cut off at every single step', () => {
   });
 });
 
-describe('what was changed since', () => {
+describe('a change made after the call', () => {
   const TEXT = Array.from({ length: 12 }, (_, line) => `line ${line}\n`).join('');
 
   async function changed(bench: Bench, since: (text: string) => string) {
@@ -246,14 +246,14 @@ describe('what was changed since', () => {
     return key;
   }
 
-  test('elsewhere in the text is kept, and only what the call did is taken back', async () => {
+  test('is kept if it is elsewhere in the text', async () => {
     using bench = new Bench();
     const key = await changed(bench, (text) => text.replace('line 9', 'nine').concat('more\n'));
     expect(await bench.undo(key)).toMatchObject({ restored: ['t'], merged: ['t'], conflicts: [] });
     expect(bench.ws.tree().t).toBe(TEXT.replace('line 9', 'nine').concat('more\n'));
   });
 
-  test('in the same lines is a conflict: nothing is restored, unless it is forced, and that can be undone', async () => {
+  test('is a conflict if it is in the same lines; a forced undo overwrites it and can itself be undone', async () => {
     using bench = new Bench();
     const key = await changed(bench, (text) => text.replace('LINE 2', 'something else'));
     const now = bench.tree();
@@ -267,7 +267,7 @@ describe('what was changed since', () => {
     expect(bench.tree()).toEqual(now);
   });
 
-  test('in one of many files keeps all of them', async () => {
+  test('prevents the undo of every file of the call if it conflicts in one', async () => {
     using bench = new Bench();
     fill(bench);
     const { key } = await bench.run(['fileMultiEdit', { pattern: '*', find: 'x', replace: 'y' }]);
@@ -277,7 +277,7 @@ describe('what was changed since', () => {
     expect(bench.tree()).toEqual(now);
   });
 
-  test('permissions alone are a change, and so is a file of another kind', async () => {
+  test('conflicts if it changes only the permissions or the kind of a file', async () => {
     using bench = new Bench();
     fill(bench);
     const { key } = await bench.run(['fileWrite', { path: 'a', content: 'new\0' }]);
@@ -291,7 +291,7 @@ describe('what was changed since', () => {
     expect(bench.ws.tree().a).toBe('a x\nx\n');
   });
 
-  test('what was put into a directory that the call made keeps that', async () => {
+  test('keeps a directory that the call made if it adds a file there', async () => {
     using bench = new Bench();
     const { key } = await bench.run(['fileWrite', { path: 'n/e/w', content: '' }]);
     fs.writeFileSync(bench.at('n/own'), '');
@@ -299,7 +299,7 @@ describe('what was changed since', () => {
     expect(bench.ws.tree()).toEqual({ n: '/', 'n/own': '' });
   });
 
-  test('of a moved tree is a conflict, and forced it is moved back as it is now', async () => {
+  test('is a conflict inside a moved tree; a forced undo moves the tree back as it is now', async () => {
     using bench = new Bench();
     fill(bench);
     const { key } = await bench.run(['fileRename', { oldPath: 'd', newPath: 'm' }]);
@@ -312,7 +312,7 @@ describe('what was changed since', () => {
     expect(bench.ws.tree()).toMatchObject({ d: 'in the way', 'm/new': 'since' });
   });
 
-  test('texts of thousands of equal lines are merged, or not, in bounded time', async () => {
+  test('never makes the merge of thousands of equal lines exceed its time bound', async () => {
     using bench = new Bench();
     fs.writeFileSync(bench.at('t'), 'x\n'.repeat(3990));
     const { key } = await bench.run(['fileWrite', { path: 't', content: `${'y\n'.repeat(5)}${'x\n'.repeat(3900)}` }]);
@@ -324,7 +324,7 @@ describe('what was changed since', () => {
 });
 
 describe('bounds', () => {
-  test('a tree of more than is kept can not be undone, and says so; what is beside it can', async () => {
+  test('a tree above the journal bound is reported as not undoable, while other changes of the call are undone', async () => {
     using bench = new Bench({ limits: { journalTreeEntriesMax: 3 } });
     fill(bench);
     const { key, report } = await bench.run(['fileDelete', { path: 'd', recursive: true }]);
@@ -333,14 +333,14 @@ describe('bounds', () => {
     expect((await bench.run(['fileDelete', { path: 'a' }])).report).toMatchObject({ undo: 'full' });
   });
 
-  test('of a call that changes more bytes than are kept a part can be undone', async () => {
+  test('a call that changes more bytes than the journal keeps can be undone in part', async () => {
     using bench = new Bench({ limits: { journalCallBytesMax: 12 } });
     fill(bench);
     const { report } = await bench.run(['fileMultiEdit', { pattern: '*', find: 'x', replace: 'y' }]);
     expect(report).toMatchObject({ undo: 'partial' });
   });
 
-  test('large files are kept beside the journal', async () => {
+  test('a large file counts into the journal and is restored with its full content', async () => {
     using bench = new Bench();
     const content = Buffer.alloc(3 * 1024 * 1024, 'ab');
     fs.writeFileSync(bench.at('big'), content);
@@ -350,7 +350,7 @@ describe('bounds', () => {
     expect(fs.readFileSync(bench.at('big')).equals(content)).toBe(true);
   });
 
-  test('where the spool takes nothing, files are written all the same', async () => {
+  test('an unusable spool folder does not prevent writes to files', async () => {
     using bench = new Bench();
     fs.rmSync(bench.folder, { recursive: true });
     fs.writeFileSync(bench.folder, 'no folder');
@@ -397,7 +397,7 @@ describe('a journal that was planted or changed', () => {
     expect(fs.readdirSync(outside)).toEqual([]);
   });
 
-  test('does nothing to paths that were not asked about', async () => {
+  test('changes no path outside the requested ones', async () => {
     using bench = new Bench();
     const key = plant(bench, { path: 'a' });
     await expect(bench.undo(key, { paths: ['b'] })).rejects.toMatchObject({ code: 'CONFLICT' });
@@ -420,7 +420,7 @@ describe('a journal that was planted or changed', () => {
     },
   );
 
-  test('is no journal at all when it is a link, or of another shape', async () => {
+  test('is rejected if it is a link or has another format', async () => {
     using bench = new Bench();
     await expect(bench.undo(plant(bench, { path: 'a', kind: 'chown' }))).rejects.toMatchObject({ code: 'CONFLICT' });
     await expect(bench.undo(plant(bench, { path: 'a', passing: ['../../etc/passwd'] }))).rejects.toMatchObject({
@@ -430,7 +430,7 @@ describe('a journal that was planted or changed', () => {
   });
 });
 
-test('a directory that is swapped for a link since is a conflict, and nothing is written through it', async () => {
+test('a directory later replaced by a link is a conflict, and nothing is written through the link', async () => {
   using bench = new Bench();
   fill(bench);
   const { key } = await bench.run(['fileWrite', { path: 'd/a', content: 'new\0' }]);
