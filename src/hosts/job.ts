@@ -144,8 +144,8 @@ export interface JobUsage {
   denied?: Denial[];
   /** Paths that a failed command could not see or change. */
   withheld?: WithheldPaths;
-  /** How many files that git tracks were hidden from the command. */
-  trackedHidden?: number;
+  /** Files that git tracks and that were hidden from the command: how many, and the first of them. */
+  trackedHidden?: { readonly count: number; readonly first: readonly string[] };
   /** Whether git in the command failed to write a repository's config, which commands see read-only. */
   gitConfigHeld?: boolean;
   /** Whether a program in the command reported that a file would have become too large. */

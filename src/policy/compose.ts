@@ -189,8 +189,21 @@ function refuseDuplicates({ file, complain }: CompositionContext): void {
 function composeRules(it: CompositionContext): Rule[] {
   const { parent, file } = it;
   const replaced = new Set(file.rules.filter((own) => replaces(it, own)).map(({ rule }) => rule.id));
-  const kept = parent.rules.filter(({ id }) => !replaced.has(id));
+  const kept = parent.rules.filter(({ id }) => !replaced.has(id)).map((rule) => showing(it, rule));
+  if (file.data.secrets?.show && !kept.some((rule) => rule.code === 'SENSITIVE_FILE'))
+    it.complain(file.positions.at(['secrets', 'show']), 'secrets.show: no rule on secrets comes from the parent');
   return [...withoutAllowedTools(it, kept), ...file.rules.map(({ rule }) => rule)];
+}
+
+/** The parent's rule without the files that `secrets.show` names, if it is a rule on secrets. */
+function showing({ file, widens }: CompositionContext, rule: Rule): Rule {
+  const shown = file.data.secrets?.show ?? [];
+  if (rule.code !== 'SENSITIVE_FILE' || shown.length === 0) return rule;
+  for (const index of shown.keys())
+    widens(['secrets', 'show', index], `${rule.id} may hide this (${rule.source})`, `rules.${rule.id}`);
+  // Examples were tried with the rule as its author wrote it.
+  const { examples: _, ...kept } = rule;
+  return { ...kept, match: { all: [rule.match], not: { path: shown } } };
 }
 
 /** Whether a rule replaces its parent's rule of the same id; otherwise it is added to the parent's rules. */

@@ -67,7 +67,7 @@ describe('git in a command', () => {
     const { stdout, warnings } = await run('git status --porcelain; git diff; git diff --cached; git stash list');
     expect(stdout).toBe('');
     expect(warnings).toBe(
-      '3 files that git tracks are hidden from this command by the policy; git in it takes them for unchanged',
+      '3 files that git tracks are hidden from this command by the policy (conf/credentials.yml, passwords.txt, server.pem); git in it takes them for unchanged. To show what holds no secret, the person lists it in the policy: secrets: { show: [PATH] }',
     );
   });
 
@@ -103,6 +103,35 @@ describe('git in a command', () => {
     expect(textOf('passwords.txt')).toBe(NEWER);
     expectKept();
     expect(git('status', '--porcelain')).toContain(' M passwords.txt');
+  });
+});
+
+test('a file that the person shows by the policy is as it is, to commands and file tools, and no other one', async () => {
+  const policy = `${ALLOW_ALL}secrets: { show: [conf/credentials.yml, lost.pem] }\n`;
+  await using other = await startDaemon({ policy });
+  for (const it of ['conf', 'lost']) mkdirSync(join(other.workspace, it));
+  for (const it of [...TRACKED, 'conf/other-credentials.yml', 'credentials.yml'])
+    writeFileSync(join(other.workspace, it), SECRET);
+  await using agent = await other.connect();
+  const ask = (command: string) => agent.call('terminal_execute', { command });
+  expect(await ask('cat conf/credentials.yml && echo more >>conf/credentials.yml')).toMatchObject({
+    data: { stdout: SECRET, exitCode: 0 },
+  });
+  expect(await agent.call('file_read', { path: 'conf/credentials.yml' })).toMatchObject({ success: true });
+  for (const it of ['passwords.txt', 'server.pem', 'conf/other-credentials.yml', 'credentials.yml']) {
+    for (const command of [`cat ${it}`, `cat conf/credentials.yml ${it}`])
+      expect([command, await ask(command)]).toEqual([
+        command,
+        expect.objectContaining({ error: expect.objectContaining({ code: 'SENSITIVE_FILE' }) }),
+      ]);
+    const unseen = await ask(`f=$(printf ${it.slice(0, -1)}; printf ${it.slice(-1)}); cat "$f"`);
+    expect(JSON.stringify(unseen)).not.toContain(SECRET);
+    expect(await agent.call('file_read', { path: it })).toMatchObject({ error: { code: 'SENSITIVE_FILE' } });
+  }
+  expect(
+    await ask('mv conf/credentials.yml moved && ln -sf ../server.pem conf/credentials.yml && cat conf/credentials.yml'),
+  ).not.toMatchObject({
+    data: { exitCode: 0 },
   });
 });
 

@@ -69,7 +69,9 @@ export class Commands {
   async run(request: CommandRequest): Promise<CommandResult> {
     const outcome = await this.#outcomeOf(request);
     const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
-    if (outcome.tracked > 0) this.used.trackedHidden = outcome.tracked;
+    const { tracked } = outcome;
+    if (tracked.length > 0)
+      this.used.trackedHidden = { count: tracked.length, first: tracked.toSorted().slice(0, TRACKED_TOLD_MAX) };
     if (couldNotConfigure(stderr)) this.used.gitConfigHeld = true;
     if (metFileLimit(stderr)) this.used.fileLimitMet = true;
     if (outcome.truncated) this.#options.truncated(outputBytes);
@@ -137,6 +139,9 @@ export class Commands {
     });
   }
 }
+
+/** Hidden files that git tracks, by name; a model pays for each with every command. */
+const TRACKED_TOLD_MAX = 3;
 
 /**
  * Whether git reports that it met the mount over a repository's config. In some cases, such as `git push -u`, git

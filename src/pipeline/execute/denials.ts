@@ -70,8 +70,8 @@ export function warningsOf({ egress, coarse = [], result: { usage } }: Ran): str
   if (removed.length > 0) warnings.push(`HOME was too large, and was emptied of: ${removed.join(', ')}`);
   const unknown = UNKNOWN.get(usage.filesUnknown);
   if (unknown !== undefined) warnings.push(`which files it changed is not known: ${unknown}`);
-  const { trackedHidden = 0 } = usage;
-  if (Number.isSafeInteger(trackedHidden) && trackedHidden > 0) warnings.push(toldTracked(trackedHidden));
+  const tracked = trackedHidden.safeParse(usage.trackedHidden).data;
+  if (tracked) warnings.push(toldTracked(tracked));
   if (usage.fileLimitMet === true) warnings.push(FILE_LIMIT_MET);
   const foreign = z.string().min(1).max(4096).safeParse(usage.foreignPath).data;
   if (foreign !== undefined) warnings.push(`${showLine(foreign)} ${FOREIGN}`);
@@ -79,8 +79,17 @@ export function warningsOf({ egress, coarse = [], result: { usage } }: Ran): str
   return [...warnings, ...gitConfigWarnings(usage), ...coarseWarnings(coarse)];
 }
 
-const toldTracked = (count: number): string =>
-  `${count === 1 ? 'one file that git tracks is' : `${count} files that git tracks are`} hidden from this command by the policy; git in it takes them for unchanged`;
+const trackedHidden = z.object({
+  count: z.int().positive(),
+  first: z.array(z.string().max(4096)).min(1).max(16),
+});
+
+function toldTracked({ count, first }: z.output<typeof trackedHidden>): string {
+  const shown = first.map((it) => showLine(it)).join(', ');
+  const which = count === 1 ? `${shown}, which git tracks, is` : `${count} files that git tracks are`;
+  const names = count === 1 ? '' : ` (${shown}${count > first.length ? ', …' : ''})`;
+  return `${which} hidden from this command by the policy${names}; git in it takes ${count === 1 ? 'it' : 'them'} for unchanged. To show what holds no secret, the person lists it in the policy: secrets: { show: [PATH] }`;
+}
 const GIT_CONFIG_HELD =
   "the config of a repository is read-only to commands, since it can name programs that the person's git would run: git did not write it. " +
   'For one command use `git -c key=value` or `git config --global`, which end with it; to keep it, the person runs the command outside';

@@ -1,6 +1,7 @@
 /** The schema of a policy file, from which policies/policy.schema.json is made. Keys that are not enforced yet are refused, never ignored. */
 import * as z from 'zod';
 import { match } from './match.ts';
+import { secretsPart } from './secrets.ts';
 import { apiTier, executeTier, toolBounds, toolTier } from './tiers.ts';
 import { about, decision, globs, text, toolName } from './values.ts';
 
@@ -190,15 +191,9 @@ export const policyFile = z
           ['PATH', 'LC_*'],
         ),
       ),
-    secrets: z
-      .strictObject({
-        redact: z
-          .literal('default')
-          .optional()
-          .meta(about('Redaction', 'Always in force; no other value is taken.', 'default')),
-      })
+    secrets: secretsPart
       .optional()
-      .meta(about('Secrets', 'How secrets are taken out of results.', { redact: 'default' })),
+      .meta(about('Secrets', 'How secrets are taken out of results, and which files are none.', { redact: 'default' })),
   })
   .meta(about('A policy of Ringfence', 'What calls of agents may do.', { version: 1, extends: 'default' }));
 

@@ -109,8 +109,8 @@ export interface CommandOutcome {
   readonly denied: readonly Denial[];
   /** What its sandbox hid or made read-only. */
   readonly withheld: Masks;
-  /** Number of hidden files that git tracks. */
-  readonly tracked: number;
+  /** Hidden files that git tracks. */
+  readonly tracked: readonly string[];
   /** Which of its changes of repository configs were taken over. */
   readonly gitConfigs: readonly TakenOver[];
   /** Whether its scratch space was ever full. */

@@ -51,8 +51,8 @@ export interface Shape {
   readonly masks: readonly CoveringMount[];
   /** What those masks hide. */
   readonly withheld: Masks;
-  /** Number of hidden files that git tracks. */
-  readonly tracked: number;
+  /** Hidden files that git tracks. */
+  readonly tracked: readonly string[];
   /** Repository configs that it has copies of. */
   readonly gitConfigs: readonly GivenConfig[];
   readonly workspace: string;
@@ -63,7 +63,7 @@ export function shapeOf(request: Parts, setup: Omit<CommandSetup, 'watchdog' | '
   const { guarded, homes, limits, git } = setup;
   const { workspace, readOnly = false, asOwner = false, bounds, cwd, sockets } = request;
   const found = onDisk(guard(request.masks, workspace, guarded), workspace);
-  const { covers, tracked } = git?.coversOf(found) ?? { covers: new Map<string, CoveringMount>(), tracked: 0 };
+  const { covers, tracked } = git?.coversOf(found) ?? { covers: new Map<string, CoveringMount>(), tracked: [] };
   const masks = maskMounts(found, workspace, !readOnly).map((it) => covers.get(it.path) ?? it);
   const ofGit = [...covers.values()].filter((it) => !masks.includes(it));
   const mounts = [...masks, ...ofGit, ...socketMounts(sockets ?? [], workspace, found)];

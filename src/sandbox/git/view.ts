@@ -38,11 +38,11 @@ interface Repository {
 export interface GitCovers {
   /** Mounts by the absolute path that each covers. */
   readonly covers: ReadonlyMap<string, CoveringMount>;
-  /** Number of covered files that git tracks. */
-  readonly tracked: number;
+  /** Hidden files that git tracks. */
+  readonly tracked: readonly string[];
 }
 
-const NOTHING: GitCovers = { covers: new Map(), tracked: 0 };
+const NOTHING: GitCovers = { covers: new Map(), tracked: [] };
 
 /** Serves the commands of one workspace; not thread-safe. */
 export class GitView {
@@ -81,13 +81,13 @@ export class GitView {
   coversOf(masks: Masks): GitCovers {
     const covers = new Map<string, CoveringMount>();
     const unseen = new Map<Repository, string[]>();
-    let tracked = 0;
+    const tracked: string[] = [];
     for (const { path, type, bytes } of masks.hidden) {
       const repository = bytes ? undefined : this.#repositoryOf(path);
       if (!repository) continue;
       const name = nameIn(repository, path);
       const entry = type === 'file' ? repository.entries.get(name) : undefined;
-      if (entry) tracked += 1;
+      if (entry) tracked.push(path);
       else unseen.set(repository, [...(unseen.get(repository) ?? []), type === 'file' ? name : `${name}/`]);
       const by = entry?.type === 'file' ? this.#standInOf(entry) : undefined;
       const at = join(this.#workspace, path);
@@ -98,7 +98,7 @@ export class GitView {
       const by = this.#excludeOf(at, names);
       if (by !== undefined) covers.set(at, { kind: 'replaced', path: at, by });
     }
-    return covers.size === 0 && tracked === 0 ? NOTHING : { covers, tracked };
+    return covers.size === 0 && tracked.length === 0 ? NOTHING : { covers, tracked };
   }
 
   /** The nearest repository above a path, if it has an index of its own. */

@@ -294,3 +294,45 @@ test.each([
 ])('%s is told as a difference', (text, difference) => {
   expect(differences(parse('version: 1'), parse(text))).toEqual([difference]);
 });
+
+describe('files that a policy shows though their names are those of secrets', () => {
+  const outcome = (policy: Policy, command: string) => decide(policy, toQuestion(command) as never).decision;
+  const SHOWN = 'secrets: { show: ["config/secret names.json", conf/a-credential.yml] }';
+
+  test('are shown by their whole paths alone, and only where the parent lets its rule be replaced', () => {
+    const policy = parse(SHOWN);
+    expect(outcome(policy, "cat 'config/secret names.json'")).not.toBe('deny');
+    for (const it of [
+      "cat 'secret names.json'",
+      'cat .env conf/a-credential.yml',
+      'cat conf/b-credential.yml',
+      'cat x/conf/a-credential.yml',
+    ])
+      expect([it, outcome(policy, it)]).toEqual([it, 'deny']);
+    expect(said(`extends: strict\n${SHOWN}`)).toContain('secrets.show.0: no-secrets may hide this');
+    expect(said(`extends: strict\n${SHOWN}`)).toContain('does not open `rules.no-secrets`');
+    const workspace = temporaryDir('shown');
+    mkdirSync(join(workspace, '.ringfence'));
+    writeFileSync(join(workspace, '.ringfence/policy.yaml'), SHOWN);
+    expect(problem(() => projectPolicy(workspace))).toContain('secrets.show: no rule on secrets');
+    rmSync(workspace, { recursive: true });
+  });
+
+  test.each([
+    '*.pem',
+    '**',
+    '../x.pem',
+    'a/../x.pem',
+    '/etc/x.pem',
+    '~/x.pem',
+    './x.pem',
+    '.',
+    'conf/',
+    '{a,b}.pem',
+    'x?.pem',
+    '[a].pem',
+    '',
+  ])('are no patterns, nor paths from elsewhere: %j', (path) => {
+    expect(said(`secrets: { show: [${JSON.stringify(path)}] }`)).toContain('secrets.show.0');
+  });
+});
