@@ -23,7 +23,7 @@ const ENTRIES = {
 };
 
 /** Packages of plain JavaScript that nearly every start loads. Others are native, look for files of their own, or are rarely used. */
-const INLINED = ['zod', 'yaml', 'unbash', 'dot-prop', 'lru-cache', 'pidusage'];
+const INLINED = ['zod', 'yaml', 'unbash', 'dot-prop', 'lru-cache', 'pidusage', 'msgpackr'];
 const isInlined = (id: string) => INLINED.some((it) => id === it || id.startsWith(`${it}/`));
 const isOurs = (id: string) => /^[./]/.test(id);
 

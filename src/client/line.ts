@@ -6,6 +6,7 @@ import { type Powers, pause } from '../powers.ts';
 import { Peer, RemoteError } from '../protocol/peer.ts';
 import type { Channel } from '../transport/transport.ts';
 import { connectUnix } from '../transport/unix-socket.ts';
+import { messageCodec } from './message-codec.ts';
 
 export interface ClientOptions {
   /** Path of the daemon's socket. */
@@ -206,7 +207,8 @@ export class ClientConnection implements AsyncDisposable {
       onClose: () => {
         if (!isRefused) this.#onConnectionEnd(over);
       },
-      limits: { ...defaultLimits, messageElementsMax: 2 * defaultLimits.messageElementsMax },
+      codec: messageCodec,
+      limits: defaultLimits,
       powers: this.#powers,
       onNotification: (method, params) => this.#onNotification(method, params as Record<string, unknown>),
     });

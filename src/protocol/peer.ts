@@ -19,7 +19,16 @@ export interface RequestBudget {
   bytes: number;
 }
 
+/** Encodes and decodes messages. */
+export interface Codec {
+  encode(message: unknown): Uint8Array;
+  /** Throws RpcError PARSE. */
+  decode(payload: Buffer): unknown;
+}
+
 export interface PeerOptions {
+  /** Replaces our own MessagePack on channels that use it. */
+  readonly codec?: Codec;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Bounded by requestBytesMax; belongs to this peer alone when absent. */
@@ -141,7 +150,11 @@ export class Peer {
   }
 
   #send(message: Message): void {
-    this.#channel.send(toBytes(message, this.#channel, this.#options.limits.frameBytesMax));
+    const { codec, limits } = this.#options;
+    const { framing, encoding } = this.#channel;
+    const isFramed = codec && framing === 'length' && encoding === 'msgpack';
+    const max = limits.frameBytesMax;
+    this.#channel.send(isFramed ? encodeFrame(codec.encode(message), max) : toBytes(message, this.#channel, max));
   }
 
   #receive(bytes: Buffer): void {
@@ -217,8 +230,9 @@ export class Peer {
   }
 
   #handlePayload(payload: Buffer): void {
-    const { limits } = this.#options;
-    const message = this.#channel.encoding === 'json' ? decodeJson(payload, limits) : decode(payload, limits);
+    const { codec, limits } = this.#options;
+    const isJson = this.#channel.encoding === 'json';
+    const message = isJson ? decodeJson(payload, limits) : codec ? codec.decode(payload) : decode(payload, limits);
     if (typeof message !== 'object' || message === null || Array.isArray(message)) {
       return this.#answerError(null, new RpcError('INVALID_REQUEST', 'a message is a map'));
     }
