@@ -15,7 +15,7 @@ const verbs = createProgram({ ...process.env });
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(EXIT.OK);
   if (error.code === 'ERR_STREAM_PREMATURE_CLOSE') return;
-  say(`the output could not be written: ${error.message}`);
+  say(`can't write the output: ${error.message}`);
   process.exit(EXIT.FAILED);
 });
 

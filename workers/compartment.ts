@@ -99,7 +99,7 @@ function run({ id, plugin, input, thread, guest, bounds, messages, cpuMs }: Comp
       else settled.resolve();
     });
     thread.on('error', (error: NodeJS.ErrnoException) => gone(endOf(error, bounds)));
-    thread.on('exit', () => gone(new ToolError('CANCELLED', 'its thread was ended')));
+    thread.on('exit', () => gone(new ToolError('CANCELLED', 'the thread of this call was ended')));
     tell({ call: { id, plugin, input: json, guest: JSON.stringify(guest), grant: JSON.stringify(grant) } });
     // A call that goes on after its end would use the time of the next call, which may be another plugin's.
     return done.finally(() => {

@@ -208,7 +208,7 @@ function outputsCame(id: number, outputs: number): Promise<void> {
 function heldTo(over: OverTime | undefined, result: JobResult): JobResult {
   if (!over || result.ok) return result;
   const cpu = new ToolError('CPU_LIMIT', `the tool took more than ${over.limit} ms of CPU time and was ended`, {
-    suggestion: 'Do less at once, or have the policy allow it more.',
+    suggestion: 'Do less at once, or ask the person to raise the limit in the policy.',
     details: { ...over, enforcedBy: 'thread clock' },
   });
   return {
@@ -226,7 +226,7 @@ function ended(id: number, error: unknown): JobResult {
   for (const mate of mates) mate.hadMates = true;
   // If the thread ran several jobs, nobody knows which one filled the heap: each runs again alone.
   if (isOutOfMemory(error) && !job.hadMates && mates.length === 0) return outOfMemory();
-  const crash = new ToolError('HOST_CRASHED', 'the worker thread of this call ended under it');
+  const crash = new ToolError('HOST_CRASHED', 'the worker thread of this call ended while the call ran');
   return { ok: false, error: crash.toWire(), usage: { ...NO_USAGE, verdict: 'crashed' } };
 }
 

@@ -157,7 +157,7 @@ async function list(): Promise<void> {
   }
   const bytes = JSON.stringify([...tools.values()]).length;
   if (bytes > providerListBytes)
-    throw new Error(`the server's tools take ${bytes} bytes; at most ${providerListBytes} are taken`);
+    throw new Error(`the tool list of the server has ${bytes} bytes; at most ${providerListBytes} are accepted`);
   const { name = '', version = '' } = client?.getServerVersion() ?? {};
   tell({
     tools: [...tools.values()],
@@ -191,7 +191,7 @@ function answer(id: number, result: JobResult): void {
   try {
     send({ done: { id, result } });
   } catch (thrown) {
-    const error = new ToolError('OUTPUT_LIMIT', `the result does not fit a message: ${(thrown as Error).message}`);
+    const error = new ToolError('OUTPUT_LIMIT', `the result can't be sent: ${(thrown as Error).message}`);
     send({ done: { id, result: { ok: false, error: error.toWire(), usage: { ...result.usage, verdict: 'output' } } } });
   }
 }

@@ -128,7 +128,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
   };
   try {
     if (job.cpuMs !== undefined && taskId === 0)
-      throw new ToolError('SANDBOX_UNAVAILABLE', 'without /proc nothing can hold a call to its CPU time');
+      throw new ToolError('SANDBOX_UNAVAILABLE', 'CPU limits need /proc, which is missing');
     if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: await usage() };
     if (job.health) return { ok: true, data: await lifecycle.health(job.health, context), usage: await usage() };
     const tool = await tools.named(job.tool);
@@ -151,7 +151,7 @@ function toUsage(changed: FilesChanged): Partial<JobUsage> {
 }
 
 async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Preview> {
-  if (!tool.preview) throw new ToolError('UNSUPPORTED', `${job.tool} can't tell what it would do`);
+  if (!tool.preview) throw new ToolError('UNSUPPORTED', `${job.tool} has no preview; call it without preview`);
   return tool.preview(job.input as never, context);
 }
 

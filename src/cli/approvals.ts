@@ -44,7 +44,7 @@ export interface PersonsAnswer {
 export async function approvalsList(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
   const approvals = await listed(client);
   if (flags.json) printJson(approvals);
-  else if (approvals.length === 0) say('nothing waits for an answer');
+  else if (approvals.length === 0) say('no call waits for an answer');
   else for (const it of approvals) print(toLine(it, systemPowers().now()));
   return EXIT.OK;
 }
@@ -79,7 +79,10 @@ export async function approvalsApprove(
   const approval = (await listed(client)).find((it) => it.approvalId === approvalId);
   const covers = match && approval?.remember[match];
   if (match === 'tool' && approval && !rememberToolFor(approval) && rememberFor(approval).match !== 'tool')
-    throw new CliError(EXIT.USAGE, 'a yes is remembered for a tool only where its impact is low; nothing was approved');
+    throw new CliError(
+      EXIT.USAGE,
+      'an approval can be remembered for a whole tool only if the impact of the call is low; nothing was approved; use --remember exact',
+    );
   const scope = always ? 'always' : 'session';
   const answer = await client.request('approvals.resolve', {
     approvalId,
@@ -111,7 +114,7 @@ export async function approvalsDeny(
 export async function approvalsGrants(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
   const grants = await grantsNow(client);
   if (flags.json) printJson(grants);
-  else if (grants.length === 0) say('no answer is remembered');
+  else if (grants.length === 0) say('no answers are remembered');
   else for (const it of grants) print(showLine(lineOf(it)));
   return EXIT.OK;
 }
@@ -122,9 +125,9 @@ const grantsNow = async (client: ApprovalsClient): Promise<Grant[]> =>
 /** One line about a remembered answer and the calls that it covers. */
 function lineOf({ grantId, decision, scope, match, tool, rule, sessionId, by, expiresAtMs }: Grant): string {
   const which = {
-    exact: `this very call of ${tool}`,
+    exact: `exactly this call of ${tool}`,
     tool: `calls of ${tool}`,
-    rule: `calls that rule ${rule} asks about`,
+    rule: `all calls that rule ${rule} asks about`,
   };
   const where = scope === 'session' ? `in session ${sessionId}` : 'in all sessions';
   return `${grantId}  ${decision.padEnd(7)}  ${which[match]}, ${where}, until ${new Date(expiresAtMs).toISOString()}, by ${by}`;
@@ -155,7 +158,11 @@ export async function approvalsWatch(client: ApprovalsClient, io: Terminal, sign
   hearing.catch(() => {}); // The connection ended with an error; the exit code says so.
   prompt.left.addEventListener('abort', () => queue.wake());
   for (const approval of await listed(client)) queue.add(approval);
-  prompt.say(queue.size === 0 ? 'Waiting for questions; Ctrl-C leaves.' : `${queue.size} waiting; Ctrl-C leaves.`);
+  prompt.say(
+    queue.size === 0
+      ? 'Waiting for questions; press Ctrl-C to leave.'
+      : `${queue.size} waiting; press Ctrl-C to leave.`,
+  );
   for (;;) {
     const next = await queue.next(prompt.left);
     if (!next) return prompt.exitCode;
@@ -206,7 +213,7 @@ async function resolve(
     return true;
   } catch (error) {
     prompt.answered.delete(approvalId);
-    prompt.say(`Not taken: ${showLine((error as Error).message)}`);
+    prompt.say(`The answer was not accepted: ${showLine((error as Error).message)}`);
     const still = await listed(client).catch(() => []); // The connection is over and with it all questions.
     return !still.some((it) => it.approvalId === approvalId);
   }
@@ -222,7 +229,7 @@ async function readQuestions(
     const { approvalId, decision } = params as { approvalId: string; decision: string };
     const was = queue.remove(approvalId);
     if (was && !prompt.answered.has(approvalId))
-      prompt.say(`${showLine(approvalId)} (${showLine(was.tool)}) was settled elsewhere: ${showLine(decision)}.`);
+      prompt.say(`${showLine(approvalId)} (${showLine(was.tool)}) was answered elsewhere: ${showLine(decision)}.`);
   }
 }
 
@@ -328,7 +335,8 @@ class Prompt implements Disposable {
         this.answered.add(approval.approvalId);
         return answer;
       }
-      if (line !== undefined) this.say('Type y, n, ya or na (yt where it is offered); after n or na you may say why.');
+      if (line !== undefined)
+        this.say('Type y, n, ya or na (or yt if it is offered); after n or na you can add a reason.');
     }
     return undefined;
   }

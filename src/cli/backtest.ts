@@ -125,6 +125,6 @@ export function compare(
 function printDifferences({ differences, calls, skipped }: Comparison): void {
   for (const it of differences)
     print(harmless(`${it.at}  ${it.old} -> ${it.new}  ${it.tool}  ${it.effects}  (${it.rule}, ${it.source})`));
-  const left = skipped === 0 ? '' : `; ${skipped} could not be judged again`;
+  const left = skipped === 0 ? '' : `; ${skipped} calls could not be decided again`;
   say(`${differences.length} of ${calls} calls would be decided differently${left}`);
 }

@@ -61,7 +61,10 @@ async function read(file: string): Promise<BatchFile> {
   }
   const whole = Array.isArray(parsed) ? { calls: parsed } : parsed;
   if (typeof whole !== 'object' || whole === null || !Array.isArray((whole as BatchFile).calls))
-    throw new CliError(EXIT.USAGE, `${file} holds no batch: a list of calls, or {"calls": [...], "options": {...}}`);
+    throw new CliError(
+      EXIT.USAGE,
+      `${file} is not a batch: write a list of calls, or {"calls": [...], "options": {...}}`,
+    );
   return whole as BatchFile;
 }
 
@@ -69,13 +72,13 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new CliError(EXIT.USAGE, `${file} can't be read: ${(error as Error).message}`);
+    throw new CliError(EXIT.USAGE, `can't read ${file}: ${(error as Error).message}`);
   }
 }
 
 function settingsOf({ failFast, concurrency, timeout }: BatchFlags): BatchSettings {
   if (concurrency !== undefined && !/^[1-9]\d{0,3}$/.test(concurrency))
-    throw new CliError(EXIT.USAGE, `--concurrency takes a number from 1, not ${concurrency}`);
+    throw new CliError(EXIT.USAGE, `--concurrency must be a whole number of at least 1, not ${concurrency}`);
   return {
     ...(failFast && { failFast }),
     ...(concurrency !== undefined && { concurrency: Number(concurrency) }),
@@ -125,7 +128,7 @@ function printBatch({ results, metadata, error }: BatchResult, calls: readonly B
   }
   const { totalCalls, successCount, skippedCount, durationMs, levels, cacheHits } = metadata;
   say(
-    `${successCount} of ${totalCalls} calls succeeded, ${skippedCount} never began, ${levels.length} levels, ${cacheHits} from the cache, ${durationMs} ms`,
+    `${successCount} of ${totalCalls} calls succeeded, ${skippedCount} were skipped, ${levels.length} levels, ${cacheHits} from the cache, ${durationMs} ms`,
   );
 }
 
@@ -135,6 +138,6 @@ function printPlan({ levels, criticalPath, estimatedMs, sequentialMs }: BatchEst
   print(
     estimatedMs === undefined
       ? 'no time estimate: none of these tools ran in the last day'
-      : `estimated ${estimatedMs} ms; one after the other ${sequentialMs} ms`,
+      : `estimated ${estimatedMs} ms; ${sequentialMs} ms one after the other`,
   );
 }

@@ -17,7 +17,7 @@ const SHELLS: Record<string, (nodes: readonly CompletionNode[]) => string> = { b
 /** `ringfence completion SHELL`. Returns the exit code; throws CliError USAGE for an unknown shell. */
 export function completion(shell: string, program: Command): number {
   const toScript = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
-  if (!toScript) throw new CliError(EXIT.USAGE, `there is completion for ${Object.keys(SHELLS).join(', ')}`);
+  if (!toScript) throw new CliError(EXIT.USAGE, `completion exists only for ${Object.keys(SHELLS).join(', ')}`);
   process.stdout.write(toScript(nodesOf(program, [])));
   return EXIT.OK;
 }

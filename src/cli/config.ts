@@ -16,7 +16,7 @@ export function configPath({ json }: { readonly json?: boolean }, { flags, env }
   const { configFile } = findUserDirs(flags, env);
   if (json) printJson({ path: configFile, exists: existsSync(configFile) });
   else print(harmless(configFile));
-  if (!existsSync(configFile)) say('there is no such file; the defaults are in force');
+  if (!existsSync(configFile)) say('this file does not exist; the defaults apply');
   return EXIT.OK;
 }
 
@@ -32,12 +32,13 @@ export function configCheck(
   const found = findUserDirs(flags, env);
   const dirs = file === undefined ? found : { ...found, configFile: resolve(cwd, file) };
   if (file !== undefined && !existsSync(dirs.configFile))
-    throw new CliError(EXIT.USAGE, `there is no file ${harmless(dirs.configFile)}`);
+    throw new CliError(EXIT.USAGE, `the file ${harmless(dirs.configFile)} does not exist`);
   const { policy, principals, limits } = load(readConfigFile(dirs.configFile), { dirs, env, cwd });
   for (const it of [policy, ...principals.map((it) => it.policy)])
     if (it !== undefined) readPolicy(it, { limits, effectsOf: effectsOfBuiltin });
   if (json) printJson({ ok: true, path: dirs.configFile, exists: existsSync(dirs.configFile) });
-  else print(`${harmless(dirs.configFile)}: ${existsSync(dirs.configFile) ? 'ok' : 'there is none; the defaults are'}`);
+  else
+    print(`${harmless(dirs.configFile)}: ${existsSync(dirs.configFile) ? 'ok' : 'does not exist; the defaults apply'}`);
   return EXIT.OK;
 }
 
@@ -87,7 +88,7 @@ export function configShow({ json }: { readonly json?: boolean }, { flags, env, 
   ];
   if (json) printJson(shown);
   else for (const { key, value, from } of shown) print(harmless(`${key.padEnd(18)} ${toText(value)}   (${from})`));
-  if (!json) say(`${Object.keys(defaultLimits).length} limits in all: --json, or docs/configuration.md`);
+  if (!json) say(`to see all ${Object.keys(defaultLimits).length} limits, add --json or read docs/configuration.md`);
   return EXIT.OK;
 }
 

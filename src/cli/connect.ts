@@ -73,7 +73,10 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
       if (!isAbsent(error) && !isStopping(error)) throw error;
       failed ??= error;
       if (isAbsent(error) && !flags.autostart)
-        throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${dirs.socket}; start one with: ringfence serve`);
+        throw new CliError(
+          EXIT.UNREACHABLE,
+          `no daemon listens at ${dirs.socket}; start one with: ringfence serve --detach --detach --detach --detach`,
+        );
       if (isAbsent(error) && tries >= startAgainAt) {
         failed = await startOrReturnError(dirs, ['--workspace', workspace ?? cwd], { env, cwd });
         startAgainAt = tries + TRIES_BETWEEN_STARTS;
@@ -82,7 +85,10 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
     }
     await wait(TRY_MS);
   }
-  throw failed ?? new CliError(EXIT.UNREACHABLE, `the daemon at ${dirs.socket} does not answer`);
+  throw (
+    failed ??
+    new CliError(EXIT.UNREACHABLE, `the daemon at ${dirs.socket} does not answer; stop it with: ringfence stop`)
+  );
 }
 
 /** Starts a daemon and says so; returns the error if another one runs or is starting. Throws CliError. */
@@ -93,7 +99,7 @@ async function startOrReturnError(
 ): Promise<unknown> {
   try {
     const { pid } = await startDaemon(dirs, args, from);
-    say(`started a daemon (pid ${pid}, socket ${dirs.socket}); \`ringfence stop\` ends it`);
+    say(`started a daemon (pid ${pid}, socket ${dirs.socket}); stop it with \`ringfence stop\``);
     return undefined;
   } catch (error) {
     if (!isStartedByAnother(error as Error)) throw error;
@@ -122,7 +128,10 @@ const isAbsent = (error: unknown): boolean =>
 function operatorToken({ stateDir }: UserDirs): string {
   const path = join(stateDir, 'operator.token');
   if (!existsSync(path))
-    throw new CliError(EXIT.UNREACHABLE, `no daemon has run with state directory ${stateDir} (there is no ${path})`);
+    throw new CliError(
+      EXIT.UNREACHABLE,
+      `no daemon has run with state directory ${stateDir} yet (${path} does not exist); start one with: ringfence serve --detach`,
+    );
   return readFileSync(path, 'utf8').trim();
 }
 
@@ -153,7 +162,9 @@ export async function startDaemon(
   let text = '';
   for await (const chunk of pipe) text += chunk;
   const notice =
-    text === '' ? { error: `it ended; its log is ${log}` } : (JSON.parse(text) as DaemonNotice | { error: string });
+    text === ''
+      ? { error: `it ended at once; read why in ${log}` }
+      : (JSON.parse(text) as DaemonNotice | { error: string });
   if ('error' in notice) throw new CliError(EXIT.UNREACHABLE, `the daemon did not start: ${notice.error}`);
   if (notice.confinement.advice) say(`confinement level ${notice.confinement.level}: ${notice.confinement.advice}`);
   return notice;

@@ -26,7 +26,7 @@ export async function policyExplain(
   await using client = await connect({ ...caller, anywhere: true });
   const { session } = await client.hello;
   if (caller.flags.workspace === undefined && !isInside(session.workspace, caller.cwd))
-    say(harmless(`as in ${session.workspace}: ${caller.cwd} is not a workspace of the daemon`));
+    say(harmless(`explained for ${session.workspace}, because ${caller.cwd} is not a workspace of the daemon`));
   const input = await readInput(words, { client, tool, cwd: caller.cwd });
   const it = (await client.request('policy.explain', { tool, input })) as Decision;
   if (flags.json) printJson(it);

@@ -31,7 +31,7 @@ function theOne(text: string, found: readonly string[]): string {
   if (ids.length > 1)
     throw new CliError(
       EXIT.USAGE,
-      `${harmless(text)} may be each of these; give more of it:\n  ${ids.map(harmless).join('\n  ')}`,
+      `${harmless(text)} matches more than one id; write more of the one you mean:\n  ${ids.map(harmless).join('\n  ')}`,
     );
   return ids[0] ?? text;
 }

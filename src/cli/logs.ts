@@ -12,7 +12,7 @@ export async function logs(
 ): Promise<number> {
   if (json) return logsAsJson(client.output(callId, { follow }), output);
   const { cut } = await pour(client.output(callId, { follow }), output);
-  if (cut !== undefined) say(`the log ends before the output of the call did: ${cut}`);
+  if (cut !== undefined) say(`the log holds only the start of the output: ${cut}`);
   return EXIT.OK;
 }
 

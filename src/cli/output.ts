@@ -65,7 +65,7 @@ export function printResult(result: ToolResult, { isShown = false } = {}): void 
   ];
   for (const { target, reason, suggestion } of metadata.denied?.slice(0, DENIALS_SHOWN) ?? [])
     say(harmless(`refused: ${target}${reason ? `, ${reason}` : ''}. ${suggestion ?? ''}`));
-  if (metadata.withheld) say(harmless(`the sandbox kept from it ${describeWithheld(metadata.withheld)}`));
+  if (metadata.withheld) say(harmless(`the sandbox kept from the call ${describeWithheld(metadata.withheld)}`));
   for (const warning of metadata.warnings ?? []) say(harmless(warning));
   if (!result.success) {
     const { code, message, suggestion } = result.error;
@@ -75,8 +75,7 @@ export function printResult(result: ToolResult, { isShown = false } = {}): void 
   }
   const data = result.data as Record<string, unknown>;
   if (!isShown) printData(data, metadata);
-  if (data.truncated === true)
-    say('this is not all of it: the result says `truncated`, and its tool how to get the rest');
+  if (data.truncated === true) say('the result is truncated; `ringfence tools NAME` tells how to get the rest');
   const exitCode = typeof data.exitCode === 'number' ? `exit code ${data.exitCode}` : undefined;
   say([...facts, exitCode, `call ${harmless(callId)}`].filter(Boolean).join(' · '));
 }
@@ -88,7 +87,7 @@ function printData(data: Record<string, unknown>, { truncated }: ToolResult['met
   if (typeof text !== 'string') printJson(data);
   else if (hasHole) {
     process.stderr.write(harmless(text.endsWith('\n') ? text : `${text}\n`));
-    say(`only the start and the end of ${truncated.bytesTotal} bytes are left, which are shown on standard error`);
+    say(`only the start and the end of ${truncated.bytesTotal} bytes were kept; both are shown on standard error`);
   } else if (process.stdout.isTTY) print(harmless(text));
   else process.stdout.write(text); // Unchanged, for the reader of the pipe.
   if (typeof data.stderr === 'string' && data.stderr !== '') process.stderr.write(harmless(data.stderr));

@@ -10,16 +10,19 @@ import { CliError, EXIT, harmless, print, say } from './output.ts';
 export async function showChange(path: string, before: string | undefined, after: string | undefined): Promise<void> {
   const [old, fresh] = [before, after ?? ''].map((it) => (it === undefined ? undefined : Buffer.from(it)));
   const diff = await unifiedDiff(path.slice(1), { before: old, after: fresh as Buffer }, defaultLimits);
-  print(harmless(diff ?? `${path} would be:\n${after ?? '(gone)'}`));
+  print(harmless(diff ?? `${path} would be:\n${after ?? '(deleted)'}`));
 }
 
 /** Asks the person for confirmation. Throws CliError USAGE if there is no terminal, since no program may decide this unseen. */
 export async function mayChange(what: string, { yes }: { readonly yes?: boolean }): Promise<boolean> {
   if (yes) return true;
   if (!process.stdin.isTTY)
-    throw new CliError(EXIT.USAGE, 'nothing is changed: there is no terminal to ask at; --yes writes it unasked');
+    throw new CliError(
+      EXIT.USAGE,
+      'nothing was changed: there is no terminal to ask at; add --yes to write without asking',
+    );
   const isWanted = await agrees(what);
-  if (!isWanted) say('nothing is changed');
+  if (!isWanted) say('nothing was changed');
   return isWanted;
 }
 

@@ -31,16 +31,18 @@ export async function pluginAdd(
   return orRefused(async () => {
     const plugin = await examined(folder);
     if (sha256 !== undefined && sha256.replace(/^sha256:/, '') !== plugin.sha256)
-      throw new PluginError([`${folder} has sha256:${plugin.sha256}, which differs from --sha256`]);
+      throw new PluginError([
+        `${folder} has sha256:${plugin.sha256}, not the hash given as --sha256; check the plugin again before you add it`,
+      ]);
     const taken = plugin.manifest.tools
       .map((it) => toolNameOf(plugin.manifest, it))
       .find((it) => builtinToolset().has(it));
-    if (taken !== undefined) throw new PluginError([`there is a tool ${taken} already`]);
+    if (taken !== undefined) throw new PluginError([`the tool name ${taken} is taken by a built-in tool`]);
     pin(stateDir, plugin, { limits, nowMs });
     if (json) printJson(toShown(plugin));
     else {
       show(plugin);
-      print(`added; what ${folder} becomes from now on changes nothing until it is added again`);
+      print(`added a copy; if you change ${folder}, add it again`);
     }
     return EXIT.OK;
   });
@@ -57,7 +59,7 @@ export async function pluginList({ json }: PluginFlags, stateDir: string): Promi
     }
   });
   if (json) printJson(rows);
-  else if (rows.length === 0) say('no plugin was added');
+  else if (rows.length === 0) say('no plugins were added; add one with: ringfence plugin add <folder>');
   else
     for (const row of rows)
       if ('problem' in row) print(harmless(`${row.name}  off: ${row.problem}`));
@@ -76,7 +78,7 @@ export async function pluginRemove(name: string, { json }: PluginFlags, stateDir
   const names = pinnedNames(stateDir);
   throw new CliError(
     EXIT.FAILED,
-    `there is no plugin ${harmless(name)}${names.length > 0 ? `; there are: ${names.join(', ')}` : ''}`,
+    `no plugin is named ${harmless(name)}${names.length > 0 ? `; the plugins are: ${names.join(', ')}` : ''}`,
   );
 }
 
@@ -107,12 +109,14 @@ function show(plugin: Plugin): void {
   print(harmless(`${manifest.name} ${manifest.version}: ${manifest.title}`));
   print(`sha256:${sha256}, ${Object.keys(plugin.files).length} files`);
   if (isolation === 'compartment')
-    print('its code shares a process with other plugins of a session (isolation: compartment); read it first');
+    print(
+      'its code shares a process with other plugins of the session (isolation: compartment); read the code before you add it',
+    );
   for (const { name, tier, capabilities, effects } of tools) {
     print(`\n${name}  ${tier}`);
     for (const it of capabilities) print(`  may call, as ${it}: ${CAPABILITIES[it].tools.join(', ')}`);
-    if (capabilities.length === 0) print('  may call nothing');
-    for (const { kind, target } of effects) print(harmless(`  says that it may ${kind} ${target}`));
+    if (capabilities.length === 0) print('  may call no tools');
+    for (const { kind, target } of effects) print(harmless(`  declares that it may ${kind} ${target}`));
   }
 }
 
@@ -121,7 +125,7 @@ async function orRefused(action: () => Promise<number>): Promise<number> {
     return await action();
   } catch (error) {
     if (!(error instanceof PluginError)) throw error;
-    say(`not taken\n${harmless(error.message)}`);
+    say(`not valid:\n${harmless(error.message)}`);
     return EXIT.USAGE;
   }
 }

@@ -55,7 +55,7 @@ export async function policyDiff(old: string, by: string, { json }: PolicyFlags 
       printJson({ differences: said, decidedDifferently: decided });
       return EXIT.OK;
     }
-    for (const it of said) print(harmless(`${it.what}: ${it.old ?? 'not said'} → ${it.new ?? 'not said'}`));
+    for (const it of said) print(harmless(`${it.what}: ${it.old ?? 'not set'} → ${it.new ?? 'not set'}`));
     for (const it of decided) print(harmless(`\`${it.example}\`: ${it.old} → ${it.new}`));
     print(`${said.length} differences, ${decided.length} examples decided differently`);
     return EXIT.OK;
@@ -73,7 +73,7 @@ function orRefused(json: boolean | undefined, action: () => number): number {
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
     if (json) printJson({ ok: false, problems: error.message.split('\n') });
-    say(`not taken\n${harmless(error.message)}`);
+    say(`not valid:\n${harmless(error.message)}`);
     return EXIT.USAGE;
   }
 }

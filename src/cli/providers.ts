@@ -17,7 +17,7 @@ export async function providersList(
   const all = await listed(client);
   const shown = name === undefined ? all : [find(all, name)];
   if (flags.json) printJson(name === undefined ? shown : shown[0]);
-  else if (shown.length === 0) say('no providers are configured; docs/how-to/providers.md says how');
+  else if (shown.length === 0) say('no providers are configured; read docs/how-to/providers.md to add one');
   else for (const it of shown) show(it, name !== undefined);
   return EXIT.OK;
 }
@@ -36,7 +36,7 @@ export async function providersAccept(
   if (seen.length === 0) {
     if (json) printJson(waiting.map((it) => ({ ...it, mark: markOf(it) })));
     else for (const it of waiting) showTool(it);
-    say(waiting.length === 0 ? `no tool of ${name} waits` : `accept with: ${commandOf(name, waiting)}`);
+    say(waiting.length === 0 ? `no tool of ${name} waits for acceptance` : `accept with: ${commandOf(name, waiting)}`);
     return waiting.length === 0 ? EXIT.OK : EXIT.FAILED;
   }
   const wanted = seen.map((it) => {
@@ -44,7 +44,7 @@ export async function providersAccept(
     if (found) return found;
     throw new CliError(
       EXIT.USAGE,
-      `no tool of ${name} waits as ${showLine(it)}; waiting: ${waiting.map(markOf).join(' ') || 'none'}`,
+      `no tool of ${name} waits for acceptance as ${showLine(it)}; waiting: ${waiting.map(markOf).join(' ') || 'none'}`,
     );
   });
   const tools = Object.fromEntries(wanted.map(({ tool, digest }) => [tool, digest]));
@@ -80,7 +80,7 @@ function find(all: readonly ProviderInfo[], name: string): ProviderInfo {
   if (found) return found;
   throw new CliError(
     EXIT.USAGE,
-    `there is no provider ${name}; there are: ${all.map((it) => it.name).join(', ') || 'none'}`,
+    `no provider is named ${name}; the providers are: ${all.map((it) => it.name).join(', ') || 'none'}`,
   );
 }
 
@@ -88,13 +88,13 @@ const isPending = ({ state }: ProvidedTool): boolean => state === 'changed' || s
 
 function show({ name, kind, tier, state, pending, tools, restarts, reason }: ProviderInfo, isWhole: boolean): void {
   const offered = tools.filter((it) => it.state === 'accepted').length;
-  const waiting = pending > 0 ? `, ${pending} waiting for \`ringfence providers accept ${name}\`` : '';
+  const waiting = pending > 0 ? `, ${pending} to accept: \`ringfence providers accept ${name}\`` : '';
   print(
     showLine(`${name.padEnd(16)} ${state.padEnd(9)} ${kind.padEnd(5)} ${tier.padEnd(12)} ${offered} tools${waiting}`),
   );
   if (state !== 'ready' && reason !== undefined) {
-    print(showLine(`  ended: ${reason} (started anew ${restarts} times)`));
-    if (kind === 'stdio') say("what it wrote to its standard error is in the daemon's log");
+    print(showLine(`  ended: ${reason} (restarted ${restarts} times)`));
+    if (kind === 'stdio') say("the daemon's log holds its standard error output");
   }
   if (isWhole) for (const it of tools) showTool(it);
 }

@@ -20,7 +20,7 @@ interface ListedCall {
 export async function ps({ json }: { json?: boolean }, client: Pick<Client, 'request'>): Promise<number> {
   const { calls } = (await client.request('calls.list', { everywhere: true })) as { calls: ListedCall[] };
   if (json) printJson(calls);
-  else if (calls.length === 0) say('no call is under way');
+  else if (calls.length === 0) say('no calls are running');
   else for (const it of calls) print(showLine(lineOf(it, systemPowers().now())));
   return EXIT.OK;
 }
@@ -42,6 +42,11 @@ export async function cancel(
   const params = { callId, ...(session !== undefined && { session }) };
   const { cancelled } = (await client.request('calls.cancel', params)) as { cancelled: boolean };
   if (json) printJson({ callId, cancelled });
-  else say(harmless(cancelled ? `cancelled ${callId}` : `no call ${callId} is under way`));
+  else
+    say(
+      harmless(
+        cancelled ? `cancelled ${callId}` : `no call ${callId} is running; list the running calls with: ringfence ps`,
+      ),
+    );
   return cancelled ? EXIT.OK : EXIT.FAILED;
 }

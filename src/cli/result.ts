@@ -16,7 +16,7 @@ export async function result(
 ): Promise<number> {
   const { result: known, state } = await client.record(callId);
   if (!known && !wait)
-    throw new CliError(EXIT.FAILED, `the call has no result yet (${state.status}); --wait waits for it`);
+    throw new CliError(EXIT.FAILED, `the call has no result yet (${state.status}); add --wait to wait for it`);
   const ended = known ? Promise.resolve(known) : resultOf(callId, client);
   const found = json ? await ended : await showCall({ callId, result: ended }, client);
   if (json) printJson(found);
@@ -28,6 +28,6 @@ async function resultOf(callId: string, client: Client): Promise<ToolResult> {
   // The output ends with the call, even if it is empty.
   for await (const _ of client.output(callId));
   const { result: found, state } = await client.record(callId);
-  if (!found) throw new CliError(EXIT.FAILED, `the call is over (${state.status}), and its result is forgotten`);
+  if (!found) throw new CliError(EXIT.FAILED, `the call has ended (${state.status}), but its result is no longer kept`);
   return found;
 }

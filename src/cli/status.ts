@@ -45,14 +45,14 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   print(
     `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
   );
-  print(`${it.undo.calls} calls can be undone (${Math.ceil(it.undo.bytes / MiB)} MiB kept for it)`);
+  print(`${it.undo.calls} calls can be undone (using ${Math.ceil(it.undo.bytes / MiB)} MiB)`);
   for (const { name, version, tools, problem } of it.plugins) {
     const told = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;
     print(harmless(`plugin ${name} ${told}`));
   }
   for (const { name, state, pending } of it.providers)
     print(
-      `provider ${name.padEnd(16)} ${state}${pending > 0 ? `, ${pending} tools wait for you: ringfence providers accept ${name}` : ''}`,
+      `provider ${name.padEnd(16)} ${state}${pending > 0 ? `, ${pending} tools to accept: ringfence providers accept ${name}` : ''}`,
     );
   for (const coarse of it.coarseMasks ?? [])
     print(`hidden in ${showLine(`${coarse.workspace}: ${describeCoarse(coarse)}`)}`);
@@ -71,7 +71,7 @@ function policyLine({ name, rules, version, from, configFile }: Status['policy']
     flag: 'by --policy',
     environment: 'by $RINGFENCE_POLICY',
     file: `by ${configFile}`,
-    default: 'since nothing names another one',
+    default: 'because no other policy is set',
   };
   return `policy ${name} (${rules} rules, ${version.slice(0, 19)}), ${who[from] ?? from}`;
 }

@@ -17,7 +17,7 @@ export async function stop(caller: CliCaller): Promise<number> {
   const pid = await askToEnd(caller);
   for (let looks = 0; isThere(pid); looks++) {
     if (looks === LOOKS_MAX) {
-      say(`process ${pid} of the daemon is still there; \`kill -9 ${pid}\` ends it at once`);
+      say(`process ${pid} of the daemon still runs; to end it at once: kill -9 ${pid}`);
       // An unanswered connection would keep this process alive.
       process.exit(EXIT.FAILED);
     }
@@ -56,12 +56,13 @@ async function askOverSocket(caller: CliCaller): Promise<{ pid: number; ended: P
 }
 
 function signalled(pid: number, { message }: Error): number {
-  say(`the daemon takes no request (${message}); process ${pid}, which holds its state, is sent SIGTERM`);
+  say(`the daemon accepts no request (${message}); sending SIGTERM to its process ${pid}`);
   try {
     process.kill(pid, 'SIGTERM');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EPERM') throw new CliError(EXIT.DENIED, `process ${pid} is another user's: stop it as that user`);
+    if (code === 'EPERM')
+      throw new CliError(EXIT.DENIED, `process ${pid} belongs to another user; stop it as that user`);
     if (code !== 'ESRCH') throw error; // The process has ended in the meantime.
   }
   return pid;
@@ -70,7 +71,7 @@ function signalled(pid: number, { message }: Error): number {
 async function inTime<T>(work: Promise<T>): Promise<T> {
   const timer = new AbortController();
   const late = pause(ANSWER_MS, undefined, { signal: timer.signal }).then(() => {
-    throw new CliError(EXIT.LIMITED, `no answer within ${ANSWER_MS / 1000} s`);
+    throw new CliError(EXIT.LIMITED, `the daemon did not answer within ${ANSWER_MS / 1000} s`);
   });
   // Avoids an unhandled rejection of the one that settles second.
   for (const it of [work, late]) it.catch(() => {});

@@ -25,7 +25,7 @@ export async function tokenRotate(
   const files = rotated.map((name) => ({ name, path: tokenPath(stateDir, name) }));
   if (json) printJson({ rotated: files, sessionsEnded });
   else for (const { name, path } of files) print(harmless(`${name}  ${path}`));
-  say(`${sessionsEnded} sessions that the old tokens had opened were ended`);
+  say(`ended ${sessionsEnded} sessions that were opened with the old tokens`);
   return EXIT.OK;
 }
 
@@ -42,13 +42,24 @@ async function byDaemon(names: readonly string[], caller: CliCaller): Promise<Ro
 
 /** Rotates tokens in the state directory, under the lock, so that no daemon starts with the old ones. Throws CliError. */
 function offline(names: readonly string[], stateDir: string): RotationResult {
-  if (!existsSync(stateDir)) throw new CliError(EXIT.UNREACHABLE, `no daemon has run with state directory ${stateDir}`);
+  if (!existsSync(stateDir))
+    throw new CliError(
+      EXIT.UNREACHABLE,
+      `no daemon has run with state directory ${stateDir} yet, so it has no tokens; start one with: ringfence serve --detach`,
+    );
   using lock = acquireLock(lockFile(stateDir));
-  if (!lock) throw new CliError(EXIT.UNREACHABLE, `a daemon uses ${stateDir}, but does not answer at its socket`);
+  if (!lock)
+    throw new CliError(
+      EXIT.UNREACHABLE,
+      `a daemon uses ${stateDir} but does not answer at its socket; stop it with: ringfence stop`,
+    );
   const known = knownTokens(stateDir);
   const unknown = names.find((it) => !known.includes(it));
   if (unknown !== undefined)
-    throw new CliError(EXIT.FAILED, `${harmless(unknown)} has no token; there are: ${known.join(', ') || 'none'}`);
+    throw new CliError(
+      EXIT.FAILED,
+      `${harmless(unknown)} has no token; tokens exist for: ${known.join(', ') || 'none'}`,
+    );
   const rotated = names.length === 0 ? known : [...names];
   const powers = systemPowers();
   for (const it of rotated) replaceToken(stateDir, it, powers.secret());

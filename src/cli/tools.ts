@@ -19,7 +19,10 @@ export async function tools(
   const infos = await client.tools();
   const wanted = name === undefined ? infos : infos.filter((it) => it.name === name || it.aliases.includes(name));
   if (name !== undefined && wanted.length === 0)
-    throw new CliError(EXIT.FAILED, `there is no tool ${name}; there are: ${infos.map((it) => it.name).join(', ')}`);
+    throw new CliError(
+      EXIT.FAILED,
+      `no tool is named ${name}; the tools are: ${infos.map((it) => it.name).join(', ')}`,
+    );
   if (format !== undefined && format !== 'ringfence') {
     const listed = await client.tools(format, { tools: which });
     printJson(
@@ -36,7 +39,7 @@ function explain({ name, description, tier, decision, aliases, inputSchema, ...i
   print(`${name} — ${description}\n\ntier: ${tier}   decision: ${decision}   aliases: ${aliases.join(', ')}`);
   // A daemon older than this program may not send these.
   const { capabilities = [], dependencies = [], documentation, health } = it as Partial<ToolInfo>;
-  if (health) print(harmless(`does not work now: ${health.message ?? 'it does not say why'}`));
+  if (health) print(harmless(`does not work now: ${health.message ?? 'no reason given'}`));
   if (dependencies.length > 0) print(`usually after: ${dependencies.join(', ')}`);
   if (documentation !== undefined) print(`reference: ${documentation}`);
   if (capabilities.length > 0) print('\ncan:');

@@ -15,7 +15,8 @@ export async function undo(
   { last = false, force = false, json }: UndoFlags,
   caller: CliCaller,
 ): Promise<number> {
-  if ((id !== undefined) === last) throw new CliError(EXIT.USAGE, 'undo takes the id of a call, or --last');
+  if ((id !== undefined) === last)
+    throw new CliError(EXIT.USAGE, 'write either the id of a call or --last; `ringfence audit` lists the calls');
   const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };
   await using client = await connect({ ...caller, flags, role: 'operator' });
   const which = id === undefined ? { last: true } : { callId: await callIdOf(id, client) };
@@ -38,9 +39,9 @@ function printUndo(answer: UndoResult, { force, last }: { force: boolean; last: 
     const how = merged.includes(path) ? ' (merged)' : '';
     print(harmless(`${removed.includes(path) ? 'removed' : 'restored'} ${path}${how}`));
   }
-  for (const path of conflicts) say(harmless(`changed since, or not kept: ${path}`));
+  for (const path of conflicts) say(harmless(`changed since the call, or not kept: ${path}`));
   if (conflicts.length > 0 && !force)
-    say('nothing was restored; --force restores it, and loses what was changed since');
-  else if (restored.length === 0) print('everything is as it was before the call already');
-  if (again !== 'none') print(`ringfence undo ${callId} takes this back`);
+    say('nothing was restored; add --force to restore anyway and lose the later changes');
+  else if (restored.length === 0) print('nothing to undo: all files are as they were before the call');
+  if (again !== 'none') print(`to reverse this undo: ringfence undo ${callId}`);
 }

@@ -17,7 +17,7 @@ export async function tellVersion({ json }: { json?: boolean }, caller: CliCalle
     print(daemon ? `daemon ${daemon.version}, pid ${daemon.pid}` : 'no daemon runs');
   }
   if (daemon && daemon.version !== version)
-    say(`the daemon has another version; \`ringfence stop\`, and the next call starts one of ${version}`);
+    say(`the daemon has another version; run \`ringfence stop\`, and the next call starts version ${version}`);
   return EXIT.OK;
 }
 

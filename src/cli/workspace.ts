@@ -13,7 +13,7 @@ export function workspaceAdd(folder: string, { json }: { json?: boolean }, { fla
   makeStateDir(dirs.stateDir);
   const real = checkWorkspace(resolve(cwd, folder), { dirs });
   const added = readAdded(dirs);
-  if (added.includes(real)) say(`${harmless(real)} is added already`);
+  if (added.includes(real)) say(`${harmless(real)} was already added`);
   else writeAdded(dirs, [...added, real]);
   if (json) printJson({ path: real });
   else print(harmless(real));
@@ -30,11 +30,11 @@ export function workspaceRemove(folder: string, { json }: { json?: boolean }, { 
   if (left.length === added.length)
     throw new CliError(
       EXIT.FAILED,
-      `${harmless(path)} is not among the added ones: ${added.map(harmless).join(', ') || 'none'}`,
+      `${harmless(path)} was not added as a workspace; added are: ${added.map(harmless).join(', ') || 'none'}`,
     );
   writeAdded(dirs, left);
   if (json) printJson({ removed: added.filter((it) => names.includes(it)) });
-  say('open sessions there continue; `ringfence stop` ends them');
+  say('open sessions in this folder continue; end them with: ringfence stop');
   return EXIT.OK;
 }
 
@@ -48,7 +48,7 @@ export function workspaceList({ json }: { json?: boolean }, { flags, env }: CliC
   ];
   if (json) printJson(all);
   else for (const { path, from } of all) print(harmless(`${path}   (${from})`));
-  if (all.length === 0) say('none; a daemon started without --workspace uses the folder it is started in');
+  if (all.length === 0) say('no workspaces; a daemon started without --workspace uses the folder in which it starts');
   return EXIT.OK;
 }
 

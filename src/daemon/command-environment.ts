@@ -79,7 +79,7 @@ export function toolchainProblem(
   const secret = SECRET.map((it) => join(home, it)).find((it) => isInside(it, path));
   if (secret !== undefined) return `lies in ${secret}`;
   const [other] = closed.filter((it) => isInside(path, it) || isInside(it, path));
-  if (other !== undefined) return `holds, or lies in, ${other}`;
+  if (other !== undefined) return `overlaps ${other}`;
   const by = [...COVERED, ...covered].find((it) => isInside(it, path));
   return by === undefined ? undefined : `lies in ${by}`;
 }

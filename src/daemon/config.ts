@@ -242,11 +242,13 @@ export function checkWorkspace(
   for (const ours of [stateDir, dirname(socket), ...(policy !== undefined && isAbsolute(policy) ? [policy] : [])])
     if (isInside(workspace, existsSync(ours) ? realpathSync(ours) : ours))
       throw new ConfigError(
-        `${ours} lies in workspace ${workspace}, where agents could change it; put it elsewhere (--state, --socket, --policy)`,
+        `${ours} lies in workspace ${workspace}, where agents could change it; choose another path with --state, --socket or --policy`,
       );
   const toolchain = toolchains.find((it) => isInside(workspace, it) || isInside(it, workspace));
   if (toolchain !== undefined)
-    throw new ConfigError(`workspace ${workspace} holds, or lies in, the toolchain ${toolchain}, which commands trust`);
+    throw new ConfigError(
+      `workspace ${workspace} overlaps the toolchain ${toolchain}, where agents could change programs that commands run; move one of them`,
+    );
   return workspace;
 }
 
@@ -263,8 +265,9 @@ function toWorkspace(path: string, { home, stateDir }: UserDirs): string {
       : existsSync(home) && isInside(real, realpathSync(home))
         ? 'the home directory'
         : undefined;
-  if (what) throw new ConfigError(`${what} is never a workspace; name a project's folder with --workspace DIR`);
-  if (isInside(stateDir, real)) throw new ConfigError(`${real} is Ringfence's state; it is never a workspace`);
+  if (what) throw new ConfigError(`${what} can't be a workspace; name the folder of a project with --workspace DIR`);
+  if (isInside(stateDir, real))
+    throw new ConfigError(`${real} belongs to the state directory of Ringfence and can't be a workspace`);
   return real;
 }
 
@@ -289,7 +292,7 @@ function toShownFolder(named: string, { as, dirs, workspaces, covered }: ShownFo
     closed,
     ...(covered && { covered }),
   });
-  if (problem !== undefined) throw new ConfigError(`${as} ${named} ${problem}; programs may not see that`);
+  if (problem !== undefined) throw new ConfigError(`${as} ${named} ${problem}; programs must not see it`);
   return real;
 }
 
@@ -326,6 +329,6 @@ function toAddress(flag: string, text: string): Address {
   const match = /^(?:(.+):)?(\d{1,5})$/.exec(text);
   const port = Number(match?.[2]);
   if (!match || port > 65_535)
-    throw new ConfigError(`--${flag} takes [HOST:]PORT with a port up to 65535, not ${text}`);
+    throw new ConfigError(`--${flag} must be [HOST:]PORT with a port up to 65535, not ${text}`);
   return { host: match[1]?.replace(/^\[(.*)\]$/, '$1') ?? '127.0.0.1', port };
 }

@@ -52,7 +52,7 @@ export function createPolicies(
     origin: policyOrigin,
     ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
-    onRefused: (reason) => powers.log.warn({ reason }, 'what a session was given stays in force'),
+    onRefused: (reason) => powers.log.warn({ reason }, 'a session keeps its previous policy'),
     home: dirs.home,
   });
 }
@@ -69,7 +69,7 @@ function loadOutside(nameOrPath: string, workspaces: Workspaces, limits: Limits)
   const inside = loaded.files.find((file) => workspaces.all.some((it) => isInside(it, realpathSync(file))));
   if (inside === undefined) return loaded;
   throw new PolicyError(
-    [`${inside} lies in a workspace, where agents could change it; put it elsewhere`],
+    [`${inside} lies in a workspace, where agents could change it; move it out of the workspace`],
     loaded.files,
   );
 }

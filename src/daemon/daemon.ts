@@ -246,11 +246,13 @@ function takeState(stateDir: string, { limits, powers }: { limits: Limits; power
   const makeRoom = () => makeRoomAtStart(stateDir, limits, powers);
   const lock = acquireLock(lockFile(stateDir), makeRoom);
   if (!lock)
-    throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
+    throw new DaemonError(
+      `another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or choose another state directory with --state`,
+    );
   const advice = makeRoom();
   if (advice === undefined) return lock;
   lock[Symbol.dispose]();
-  throw new DaemonError(`the disk has no room for the daemon's record: ${advice}`);
+  throw new DaemonError(`the disk has too little space for the audit log: ${advice}`);
 }
 
 /** Creates the hosts for the code of tools, callers and plugins; ended with `parts`. */
@@ -365,7 +367,7 @@ function webSocketOptions(
   { limits, powers }: { limits: Limits; powers: Powers },
 ) {
   const { frameBytesMax } = limits;
-  const message = `a message over the bound of ${frameBytesMax} bytes`;
+  const message = `the message is longer than ${frameBytesMax} bytes, which is the maximum`;
   const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();
   return {
     ...listen,

@@ -33,7 +33,7 @@ export async function serve(
     });
   }
   try {
-    if (!isLevel) throw new ConfigError(`RINGFENCE_LOG is ${level}; it may be ${LOG_LEVELS.join(', ')}`);
+    if (!isLevel) throw new ConfigError(`RINGFENCE_LOG is ${level}; it must be one of ${LOG_LEVELS.join(', ')}`);
     const config = loadConfig(flags, environment, process.cwd());
     log.bound(join(config.dirs.stateDir, 'daemon.log'), config.limits.daemonLogBytesMax);
     process.chdir('/');

@@ -75,7 +75,9 @@ export function makeStateDir(stateDir: string): void {
   } catch (error) {
     if (error instanceof StateDirError) throw error;
     const { code } = error as NodeJS.ErrnoException;
-    throw new StateDirError(`the state directory ${stateDir} can't be had: ${code}; name another one with --state`);
+    throw new StateDirError(
+      `the state directory ${stateDir} can't be created or used: ${code}; choose another one with --state`,
+    );
   }
 }
 
@@ -85,8 +87,8 @@ function closeStateDir(stateDir: string): void {
   if ((mode & 0o077) === 0) return;
   if (!isOursAlone(stateDir))
     throw new StateDirError(
-      `${stateDir} is open to others (mode ${mode.toString(8)}) and Ringfence did not make it; ` +
-        `name a directory that is missing, empty or yours alone, such as --state ${join(stateDir, 'ringfence')}`,
+      `${stateDir} is open to others (mode ${mode.toString(8)}) and was not created by Ringfence; ` +
+        `choose a directory that does not exist, is empty or is readable only by you, such as --state ${join(stateDir, 'ringfence')}`,
     );
   chmodSync(stateDir, 0o700);
 }

@@ -35,7 +35,7 @@ export function readAdded(dirs: Pick<UserDirs, 'stateDir'>): string[] {
 export function writeAdded(dirs: Pick<UserDirs, 'stateDir'>, folders: readonly string[]): void {
   if (folders.length > ADDED_MAX)
     throw new ConfigError(
-      `${ADDED_MAX} workspaces are added already; remove one with \`ringfence workspace remove DIR\``,
+      `${ADDED_MAX} workspaces are already added, which is the maximum; remove one with \`ringfence workspace remove DIR\``,
     );
   const fresh = `${fileOf(dirs)}.${process.pid}`;
   writeFileSync(fresh, `${JSON.stringify(folders, null, 2)}\n`, { mode: 0o600 });
@@ -69,7 +69,8 @@ export class Workspaces {
    * FORBIDDEN, INVALID_PARAMS.
    */
   resolve(path: string): { workspace: string; root: string } {
-    if (!isAbsolute(path)) throw new RpcError('INVALID_PARAMS', `hello.workspace is an absolute path, not ${path}`);
+    if (!isAbsolute(path))
+      throw new RpcError('INVALID_PARAMS', `hello.workspace must be an absolute path, not ${path}`);
     const refused = new RpcError(
       'FORBIDDEN',
       `${path} is not one of this daemon's workspaces; to add it: ringfence workspace add ${asWord(path)}`,
@@ -115,7 +116,7 @@ export class Workspaces {
         try {
           return checkWorkspace(it, this.#config) === it;
         } catch (error) {
-          this.#log.warn({ error }, `the added workspace ${it} is left out`);
+          this.#log.warn({ error }, `the added workspace ${it} is skipped`);
           return false;
         }
       });

@@ -24,7 +24,7 @@ export async function fetchOnce(asked: HttpAsked, guard: ConnectionGuard, limits
 async function connectionTo({ hostname, port, protocol }: URL, guard: ConnectionGuard): Promise<Socket> {
   const isTls = protocol === 'https:';
   const host = toHostName(hostname);
-  if (host === undefined) throw new ConnectionRefused(`${hostname} is no host`);
+  if (host === undefined) throw new ConnectionRefused(`${hostname} is not a host name or address`);
   const socket = await guard.connect({ host, port: Number(port) || (isTls ? 443 : 80) });
   if (!isTls) return socket;
   const isName = !/^[\d.]+$|:/.test(host);

@@ -66,7 +66,10 @@ export class Egress implements AsyncDisposable {
     const { egressCommandsMax, egressAnswerMs } = this.#options.limits;
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
     if (this.#leases >= egressCommandsMax)
-      throw new ToolError('QUEUE_FULL', `${egressCommandsMax} commands with a network run already`);
+      throw new ToolError(
+        'QUEUE_FULL',
+        `${egressCommandsMax} commands with network access are already running, which is the maximum`,
+      );
     this.#leases += 1;
     this.#reap?.cancel();
     try {
@@ -245,7 +248,7 @@ class EgressProcess {
       try {
         for (const payload of reader.push(chunk)) this.#take(fromProxy.parse(decode(payload, limits)));
       } catch (error) {
-        this.#powers.log.error({ error }, 'the egress proxy sent what it should not; it is ended');
+        this.#powers.log.error({ error }, 'the egress proxy sent an invalid message; ending it');
         this.#kill();
       }
     };
@@ -276,4 +279,4 @@ class EgressProcess {
 const READY = 'ready';
 const toFetchKey = (token: string): string => `fetch ${token}`;
 
-const gone = (): ToolError => new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended under it');
+const gone = (): ToolError => new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended while the command ran');

@@ -120,7 +120,7 @@ export class HostMasks implements AsyncDisposable {
     const masks = await index.masks(place.view, []);
     const nameless = masks.hidden.find((it) => it.bytes);
     if (nameless)
-      throw new ToolError('SANDBOX_UNAVAILABLE', `\`${nameless.path}\` must be masked, and its name is not UTF-8`, {
+      throw new ToolError('SANDBOX_UNAVAILABLE', `\`${nameless.path}\` must be hidden, but its name is not UTF-8`, {
         suggestion: 'Rename it.',
       });
     return { masks, root, print: `${root} ${await printOf(masks, place.workspace)}` };
@@ -149,8 +149,9 @@ export class HostMasks implements AsyncDisposable {
   #indexOf(workspace: string): Index {
     const root = rootOf(workspace);
     if (root === undefined)
-      throw new ToolError('NOT_FOUND', `the workspace ${workspace} is no directory any more`, {
-        suggestion: 'It was moved or removed: work where it is now (`ringfence workspace add DIR`), or make it again.',
+      throw new ToolError('NOT_FOUND', `the workspace ${workspace} is no longer a directory`, {
+        suggestion:
+          'It was moved or removed: add its new place with `ringfence workspace add DIR`, or create it again.',
       });
     const known = this.#indexes.get(workspace);
     if (known?.root === root) return known;

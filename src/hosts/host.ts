@@ -303,7 +303,7 @@ export class Host {
         if ('output' in message) reader.giveBack(payload);
       }
     } catch (error) {
-      powers.log.error({ error, tier: this.tier }, 'tier host sent what it should not; it is ended');
+      powers.log.error({ error, tier: this.tier }, 'tier host sent an invalid message; ending it');
       this.kill();
     }
   }

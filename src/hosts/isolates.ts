@@ -159,7 +159,7 @@ export class Isolates implements AsyncDisposable {
     try {
       this.#start(workspace);
     } catch (error) {
-      this.#powers.log.warn({ error }, 'no spare isolate host');
+      this.#powers.log.warn({ error }, 'could not start a spare isolate host');
     }
   }
 
@@ -209,14 +209,14 @@ const memoryOf = (pid: number): number => statmOf(pid).privateBytes;
 
 function overMemory(memoryMb: number, { used, hostPid }: { used: number; hostPid: number }): ToolError {
   return new ToolError('MEMORY_LIMIT', `the program needed more than ${memoryMb} MiB of memory`, {
-    suggestion: 'Work on less at a time.',
+    suggestion: 'Work on less data at a time.',
     details: { limit: memoryMb * MIB, used, enforcedBy: 'watchdog', hostPid },
   });
 }
 
 function crashed(hostPid: number): ToolError {
-  return new ToolError('HOST_CRASHED', 'the process that ran this program ended under it', {
-    suggestion: 'It may have made something that the engine can not hold. Calls that it had made are not undone.',
+  return new ToolError('HOST_CRASHED', 'the process of this program ended while the program ran', {
+    suggestion: 'The program may have created a value that is too large. The calls that it made are not undone.',
     details: { hostPid },
   });
 }

@@ -27,8 +27,8 @@ export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal)
 
 /** The error of a call whose host died. */
 export function crashed(pid: number): ToolError {
-  return new ToolError('HOST_CRASHED', 'the tier host of this call died under it', {
-    suggestion: 'What the call had already done is not undone; look before you try again.',
+  return new ToolError('HOST_CRASHED', 'the host process of this call ended while the call ran', {
+    suggestion: 'Nothing that the call did is undone; check its effects before you try again.',
     details: { hostPid: pid },
   });
 }

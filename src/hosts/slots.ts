@@ -199,7 +199,9 @@ export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
     const idle = live.filter(({ host, runs }) => runs === 0 && host?.jobs === 0 && host.kept === 0);
     const idlest = idle.sort((a, b) => (a.host?.idleSince ?? 0) - (b.host?.idleSince ?? 0))[0];
     if (!idlest)
-      throw new ToolError('QUEUE_FULL', `all ${live.length} tier hosts are busy`, { details: { retryAfterMs: 1000 } });
+      throw new ToolError('QUEUE_FULL', `all ${live.length} host processes are busy`, {
+        details: { retryAfterMs: 1000 },
+      });
     this.#drop(idlest);
   }
 

@@ -319,7 +319,7 @@ const hasNot = ({ not, all = [], any = [] }: MatchSpec): boolean => not !== unde
 function hidesWorkspace(by: Holder): ToolError {
   return new ToolError(
     'SANDBOX_UNAVAILABLE',
-    `rule \`${by?.id}\` keeps the whole workspace from being read, so that nothing can run in it`,
+    `rule \`${by?.id}\` hides the whole workspace, so nothing can run in it; change that rule`,
     {
       ...(by && { rule: by.id }),
     },

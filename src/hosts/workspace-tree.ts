@@ -205,7 +205,7 @@ export class WorkspaceTree implements AsyncDisposable {
         'SANDBOX_UNAVAILABLE',
         `the workspace has more than ${indexEntriesMax} files and directories`,
         {
-          suggestion: 'Work in a part of it, or raise limits.indexEntriesMax.',
+          suggestion: 'Work in a smaller folder of it, or raise limits.indexEntriesMax.',
           details: { limit: indexEntriesMax },
         },
       );
@@ -335,7 +335,7 @@ export class WorkspaceTree implements AsyncDisposable {
     if (error) {
       this.#powers.log.warn(
         { error, workspace: this.#workspace },
-        'the workspace is no longer watched; changes are looked for',
+        'the workspace can no longer be watched; scanning for changes instead',
       );
       void this.#unsubscribe();
       return;
@@ -391,7 +391,7 @@ function unreadable(error: unknown): ToolError {
   const { code } = error as NodeJS.ErrnoException;
   return new ToolError(
     'SANDBOX_UNAVAILABLE',
-    `the workspace can't be read to find what the policy hides in it (${code ?? 'error'})`,
+    `can't search the workspace for files that the policy hides (${code ?? 'error'})`,
     {
       cause: error,
     },

@@ -76,7 +76,7 @@ export class McpConnection {
     this.#handle = serveStdio(({ era }) => this.#serve(era), {
       transport: this.#wire,
       maxSubscriptions: limits.subscriptionsMax,
-      onerror: ({ message }) => powers.log.debug({ reason: message }, 'an MCP connection'),
+      onerror: ({ message }) => powers.log.debug({ reason: message }, 'error on an MCP connection'),
     });
   }
 
@@ -197,7 +197,7 @@ export class McpConnection {
 
   #setOpening(params: unknown, isFirst: boolean): void {
     try {
-      if (!isFirst) throw new RpcError('INVALID_REQUEST', `${OPEN_METHOD} comes before anything else`);
+      if (!isFirst) throw new RpcError('INVALID_REQUEST', `${OPEN_METHOD} must be the first request`);
       this.#opening = parseOpening(params);
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;

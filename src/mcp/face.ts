@@ -41,7 +41,10 @@ export class McpFace {
   accept(socket: Socket, caller: HttpCaller): void {
     const { mcpConnectionsMax } = this.#parts.limits;
     if (this.#connections.size >= mcpConnectionsMax) {
-      const error = new RpcError('OVERLOADED', `${mcpConnectionsMax} MCP clients are connected; end some`).toWire();
+      const error = new RpcError(
+        'OVERLOADED',
+        `${mcpConnectionsMax} MCP clients are connected, which is the maximum; close one`,
+      ).toWire();
       socket.write(`${JSON.stringify({ jsonrpc: '2.0', id: null, error })}\n`, () => socket.destroy());
       return;
     }

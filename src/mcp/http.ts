@@ -45,11 +45,11 @@ export async function listenHttp(
 ): Promise<HttpListener> {
   const { limits, powers } = parts;
   if (!isLoopback(host))
-    throw new Error(`--listen-http takes a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
+    throw new Error(`--listen-http must be a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
   const handler = createMcpHandler((context) => serve(context, parts), {
     maxRequestBodySize: limits.mcpMessageBytesMax,
     maxSubscriptions: limits.subscriptionsMax,
-    onerror: ({ message }) => powers.log.debug({ reason: message }, 'an MCP request over HTTP'),
+    onerror: ({ message }) => powers.log.debug({ reason: message }, 'error in an MCP request over HTTP'),
   });
   const server = createServer({ requestTimeout: limits.frameIdleMs, headersTimeout: limits.helloTimeoutMs });
   const room = new WaitingRoom(limits, powers);
@@ -238,7 +238,7 @@ function once<T>(make: () => T): () => T {
 function openingOf(query: URLSearchParams): OpeningOptions {
   const { tools, readOnly, ...others } = Object.fromEntries(query);
   if (readOnly !== undefined && readOnly !== 'true' && readOnly !== 'false')
-    throw new RpcError('INVALID_PARAMS', `readOnly is true or false, not ${readOnly.slice(0, 32)}`);
+    throw new RpcError('INVALID_PARAMS', `readOnly must be true or false, not ${readOnly.slice(0, 32)}`);
   return parseOpening({
     ...others,
     ...(tools !== undefined && { tools: tools.split(',') }),

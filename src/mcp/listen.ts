@@ -32,7 +32,7 @@ export async function listenMcp(parts: ListenParts, add: (listener: Listener) =>
     load().then(
       (face) => face.accept(socket, callerOf(socket)),
       (error: unknown) => {
-        powers.log.error({ error }, 'the MCP face could not be loaded');
+        powers.log.error({ error }, 'the MCP server could not be loaded');
         socket.destroy();
       },
     );

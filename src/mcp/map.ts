@@ -79,7 +79,7 @@ function addResult(body: ResultContent, result: ToolResult): void {
   const { warnings = [], denied = [], withheld, truncated } = result.metadata;
   for (const it of warnings) body.add(`warning: ${it}`);
   if (denied.length > 0) body.add(`kept from: ${toJson(denied)}`);
-  if (withheld) body.add(`the sandbox kept from it ${describeWithheld(withheld)}`);
+  if (withheld) body.add(`the sandbox kept from the call ${describeWithheld(withheld)}`);
   if (truncated?.ref !== undefined)
     body.link(truncated.ref, truncated.bytesTotal, `[not all output is here; all ${truncated.bytesTotal} bytes are in`);
 }

@@ -46,7 +46,10 @@ function rangeOf(query: string): { offset?: number; limit?: number } {
   const range: Record<string, number> = {};
   for (const [name, value] of params) {
     if ((name !== 'offset' && name !== 'limit') || !NUMBER.test(value))
-      throw new RpcError('INVALID_PARAMS', `?${name}=${value.slice(0, 32)}: a range is offset and limit, in bytes`);
+      throw new RpcError(
+        'INVALID_PARAMS',
+        `?${name}=${value.slice(0, 32)} is not a range; give offset and limit as numbers of bytes`,
+      );
     range[name] = Number(value);
   }
   return range;

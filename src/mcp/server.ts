@@ -113,7 +113,7 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
   server.setRequestHandler('prompts/list', () => ({ prompts: [] }));
   server.setRequestHandler('prompts/get', ({ params }) => {
     throw toProtocolError(
-      new RpcError('INVALID_PARAMS', `there is no prompt ${params.name.slice(0, 128)}; there are none`),
+      new RpcError('INVALID_PARAMS', `there is no prompt ${params.name.slice(0, 128)}; this server offers no prompts`),
     );
   });
   return server;

@@ -114,7 +114,7 @@ export class SharedSessions {
     if (!unused)
       throw new RpcError(
         'OVERLOADED',
-        `${own.length} sessions of ${principal} are in use; at most ${mcpSessionsPerPrincipalMax} may`,
+        `${own.length} sessions of ${principal} are in use; at most ${mcpSessionsPerPrincipalMax} are allowed; close one`,
       );
     this.#drop(...unused);
   }

@@ -102,7 +102,8 @@ export class SocketTransport implements Transport {
     const line = `${JSON.stringify(message)}\n`;
     // A UTF-16 code unit takes at most three bytes, so most messages need not be measured.
     if (3 * line.length > max && Buffer.byteLength(line) > max) {
-      if (id !== undefined) this.#refuse(id, new RpcError('INTERNAL', `the message is over the bound of ${max} bytes`));
+      if (id !== undefined)
+        this.#refuse(id, new RpcError('INTERNAL', `the message is longer than ${max} bytes, which is the maximum`));
     } else this.#write(line);
     if (this.#hasEnded) this.#endWhenIdle();
   }
@@ -176,7 +177,10 @@ export class SocketTransport implements Transport {
   #endLine(): void {
     const max = this.#options.limits.mcpMessageBytesMax;
     if (this.#isTooLong)
-      this.#refuse(null, new RpcError('FRAME_TOO_LARGE', `a message over the bound of ${max} bytes was left out`));
+      this.#refuse(
+        null,
+        new RpcError('FRAME_TOO_LARGE', `a message longer than ${max} bytes, which is the maximum, was not sent`),
+      );
     else if (this.#lineBytes > 0)
       this.#inbox.push(this.#line.length === 1 ? (this.#line[0] as Buffer) : Buffer.concat(this.#line));
     this.#line = [];
@@ -242,14 +246,14 @@ export class SocketTransport implements Transport {
     const { budget, limits } = this.#options;
     const { mcpRequestsMax, peerRequestBytesMax, requestBytesMax } = limits;
     if (this.#underWay.has(id))
-      throw new RpcError('INVALID_REQUEST', `id ${JSON.stringify(id)} waits for an answer already`);
+      throw new RpcError('INVALID_REQUEST', `a request with id ${JSON.stringify(id)} is already waiting for an answer`);
     const full =
-      (this.#requests >= mcpRequestsMax && `${mcpRequestsMax} requests of this connection are under way`) ||
+      (this.#requests >= mcpRequestsMax && `${mcpRequestsMax} requests of this connection wait for an answer`) ||
       (this.#requestBytes + bytes > peerRequestBytesMax &&
-        `requests under way of this connection hold over ${peerRequestBytesMax} bytes`) ||
+        `unanswered requests of this connection hold more than ${peerRequestBytesMax} bytes`) ||
       (budget.bytes + bytes > requestBytesMax &&
         `requests under way of all connections hold over ${requestBytesMax} bytes`);
-    if (full) throw new RpcError('OVERLOADED', `${full}; wait for some`);
+    if (full) throw new RpcError('OVERLOADED', `${full}; wait until some are answered`);
   }
 
   #requestBegins(id: Id, bytes: number): void {
@@ -319,16 +323,18 @@ function isPlainRequest(message: JsonObject): boolean {
 
 /** The id of a request; null for a notification. Throws INVALID_REQUEST for anything but JSON-RPC 2.0. */
 function idOf(message: unknown): Id | null {
-  if (Array.isArray(message)) throw new RpcError('INVALID_REQUEST', 'messages come one a line, not as an array');
-  if (typeof message !== 'object' || message === null) throw new RpcError('INVALID_REQUEST', 'a message is an object');
+  if (Array.isArray(message)) throw new RpcError('INVALID_REQUEST', 'send one message per line, not an array');
+  if (typeof message !== 'object' || message === null)
+    throw new RpcError('INVALID_REQUEST', 'a message must be an object');
   const { jsonrpc, id, method, params } = message as JsonObject;
   if (id !== undefined && typeof id !== 'string' && !Number.isSafeInteger(id))
-    throw new RpcError('INVALID_REQUEST', 'id is a string or an integer');
-  if (jsonrpc !== '2.0') throw new RpcError('INVALID_REQUEST', 'jsonrpc is "2.0"');
-  if (method !== undefined && typeof method !== 'string') throw new RpcError('INVALID_REQUEST', 'method is a string');
+    throw new RpcError('INVALID_REQUEST', 'id must be a string or an integer');
+  if (jsonrpc !== '2.0') throw new RpcError('INVALID_REQUEST', 'jsonrpc must be "2.0"');
+  if (method !== undefined && typeof method !== 'string')
+    throw new RpcError('INVALID_REQUEST', 'method must be a string');
   if (method === undefined && !('result' in message) && !('error' in message))
     throw new RpcError('INVALID_REQUEST', 'neither a request nor an answer');
   if (params !== undefined && (typeof params !== 'object' || params === null || Array.isArray(params)))
-    throw new RpcError('INVALID_REQUEST', 'params is an object');
+    throw new RpcError('INVALID_REQUEST', 'params must be an object');
   return (id as Id | undefined) ?? null;
 }

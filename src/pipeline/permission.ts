@@ -147,7 +147,7 @@ function assertEnvironment(policy: Policy, env: Readonly<Record<string, string>>
   const refusal = refusedVariables(policy, env);
   if (!refusal) return;
   const { names, allowed, name } = refusal;
-  throw new ToolError('POLICY_DENIED', `policy \`${name}\` lets no caller set ${names}`, {
+  throw new ToolError('POLICY_DENIED', `policy \`${name}\` does not let callers set ${names}`, {
     rule: 'environment',
     suggestion: `Its \`environment\` allows: ${allowed}.`,
   });

@@ -13,7 +13,9 @@ export function refusalOf(policy: Policy, decided: PolicyDecision, question: Pol
   const what = code === 'SENSITIVE_FILE' ? 'is refused: it may hold secrets' : `is denied by rule \`${id}\``;
   const message = `\`${question.tool}\` on \`${short(target)}\` ${what} (policy \`${policy.name}\`): ${reason}`;
   const suggestion =
-    code === 'SENSITIVE_FILE' ? 'Ask the person for what you need from it.' : suggest(decided, policy, question);
+    code === 'SENSITIVE_FILE'
+      ? 'Ask the person for the information that you need.'
+      : suggest(decided, policy, question);
   return new ToolError(code, message, {
     rule: id,
     ...(suggestion !== undefined && { suggestion }),

@@ -108,7 +108,7 @@ function assertSize(data: unknown, limit: number): void {
   const used = sizeOf(data);
   if (used <= limit) return;
   throw new ToolError('OUTPUT_LIMIT', `the result is ${used} bytes; at most ${limit} are returned`, {
-    suggestion: 'Ask for a part of it.',
+    suggestion: 'Ask for a smaller part of it.',
     details: { limit, used, enforcedBy: 'daemon' },
   });
 }

@@ -100,6 +100,6 @@ export type Stage = (next: Handler) => Handler;
 
 /** What validation proved, for the stages after `validate`. */
 export function checkedOf(call: Call): Checked {
-  if (!call.checked) throw new Error('this stage stands after validate');
+  if (!call.checked) throw new Error('this stage must come after validate');
   return call.checked;
 }

@@ -93,7 +93,7 @@ export class ToolHealth {
     };
     const place = { tier, workspace, view: viewOf(asker), ...heapOf(policy, tier) };
     const controller = new AbortController();
-    const late = new ToolError('TIMEOUT', `it did not say whether it could work within ${limits.healthCheckMs} ms`);
+    const late = new ToolError('TIMEOUT', `its health check did not finish within ${limits.healthCheckMs} ms`);
     const timer = powers.after(limits.healthCheckMs, () => controller.abort(late));
     try {
       const { result } = await hosts.run(place, request, { signal: controller.signal });
@@ -130,6 +130,6 @@ function healthIn(data: unknown, tool: string): Health {
   if (it?.ok === true) return { ok: true };
   return {
     ok: false,
-    message: typeof it?.message === 'string' ? it.message.slice(0, MESSAGE_CHARS_MAX) : 'it does not say',
+    message: typeof it?.message === 'string' ? it.message.slice(0, MESSAGE_CHARS_MAX) : 'no reason given',
   };
 }

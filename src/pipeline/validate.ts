@@ -19,7 +19,7 @@ export const validate: Stage = (next) => (call) => {
 function unknownTool({ name, toolset }: Call): ToolError {
   const close = nearest(name, toolset.keys());
   return new ToolError('TOOL_NOT_FOUND', `there is no tool \`${name}\` in this session`, {
-    suggestion: close === undefined ? 'See tools.list for what there is.' : `Did you mean \`${close}\`?`,
+    suggestion: close === undefined ? 'List the tools with tools.list.' : `Did you mean \`${close}\`?`,
   });
 }
 
@@ -45,13 +45,13 @@ function invalid(named: NamedTool, problems: readonly z.core.$ZodIssue[]): ToolE
     if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }];
     return issue.keys.slice(0, PROBLEMS_TOLD_MAX).map((key) => {
       const close = nearest(key, parameters);
-      const hint = close === undefined ? `there are: ${parameters.join(', ')}` : `did you mean ${close}?`;
+      const hint = close === undefined ? `the parameters are: ${parameters.join(', ')}` : `did you mean ${close}?`;
       return { path: path === '' ? key : `${path}.${key}`, message: `no such parameter; ${hint}` };
     });
   });
   const told = issues.map(({ path, message }) => `${path || 'input'}: ${message}`).join('; ');
   const suggestion = shapesOf(named, problems);
-  return new ToolError('INPUT_INVALID', `input of \`${tool.name}\` is not right: ${told}`, {
+  return new ToolError('INPUT_INVALID', `the input of \`${tool.name}\` is not valid: ${told}`, {
     ...(suggestion !== '' && { suggestion }),
     details: { issues },
   });

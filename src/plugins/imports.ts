@@ -7,7 +7,7 @@ export function resolveImport({ modules }: Pick<PluginCode, 'modules'>, from: st
   const path = posix.join(posix.dirname(from), specifier);
   if (/^\.\.?\//.test(specifier) && Object.hasOwn(modules, path)) return path;
   throw new SyntaxError(
-    `${from} imports ${specifier.slice(0, 128)}, which is no module of the plugin; imports are relative, with the ending of the file`,
+    `${from} imports ${specifier.slice(0, 128)}, which is not a module of the plugin; write a relative path with the file extension, such as ./helper.js`,
   );
 }
 

@@ -103,7 +103,7 @@ const DEFAULT = '$default';
 
 function exportStatement(node: SgNode, { exported, importOf, path }: ExportContext): SourceEdit[] {
   const refuse = (what: string) =>
-    new SyntaxError(`${what} has no form in a compartment (${path}:${node.range().start.line + 1})`);
+    new SyntaxError(`${what} is not supported in a compartment (${path}:${node.range().start.line + 1})`);
   const children = node.children();
   const clause = children.find((it) => it.kind() === 'export_clause');
   if (clause) {

@@ -41,7 +41,7 @@ export function readPlugin(folder: string, limits: Limits): Plugin {
 /** Builds a plugin from its files; `label` names it in problems. Throws PluginError. */
 export function toPlugin(files: PluginFiles, limits: Limits, label: string): Plugin {
   const text = Object.hasOwn(files, MANIFEST) ? (files[MANIFEST] as string) : undefined;
-  if (text === undefined) throw new PluginError([`${label} holds no ${MANIFEST}`]);
+  if (text === undefined) throw new PluginError([`${label} has no ${MANIFEST}`]);
   const used = Buffer.byteLength(text);
   if (used > limits.pluginManifestBytesMax)
     throw new PluginError([`${MANIFEST} has ${used} bytes; at most ${limits.pluginManifestBytesMax} are read`]);
@@ -97,7 +97,7 @@ function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): 
   } catch (error) {
     if (error instanceof FileRefusal) throw new PluginError([error.message]);
     if ((error as NodeJS.ErrnoException).code === undefined) throw error;
-    throw new PluginError([`${folder}: ${(error as NodeJS.ErrnoException).code}: it is no folder that can be read`]);
+    throw new PluginError([`${folder}: ${(error as NodeJS.ErrnoException).code}: not a folder that can be read`]);
   }
   return Object.fromEntries(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }

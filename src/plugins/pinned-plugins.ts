@@ -48,7 +48,10 @@ export function pin(
   { limits: { pluginsMax }, nowMs }: { limits: Limits; nowMs: number },
 ): void {
   const others = pinnedNames(stateDir).filter((it) => it !== name);
-  if (others.length >= pluginsMax) throw new PluginError([`there are ${others.length} plugins; at most ${pluginsMax}`]);
+  if (others.length >= pluginsMax)
+    throw new PluginError([
+      `${others.length} plugins are added, which is the maximum (pluginsMax ${pluginsMax}); remove one with: ringfence plugin remove NAME`,
+    ]);
   const path = fileOf(stateDir, name);
   const text = JSON.stringify({ version: 1, sha256, addedAt: new Date(nowMs).toISOString(), files });
   writeFileSync(`${path}.new`, text, { mode: 0o600 });
@@ -74,12 +77,15 @@ export function readPin(stateDir: string, name: string, limits: Limits): Plugin 
     throw error;
   }
   const parsed = pinSchema.safeParse(raw);
-  if (!parsed.success) throw new PluginError([`${path}: is not what \`ringfence plugin add\` writes`]);
+  if (!parsed.success)
+    throw new PluginError([
+      `${path}: was not written by \`ringfence plugin add\`; remove it, and add the plugin again`,
+    ]);
   const { files, sha256 } = parsed.data;
   const now = hashOf(files);
   if (now !== sha256)
     throw new PluginError([
-      `${path}: was changed since it was added: its content is sha256:${now}, pinned was sha256:${sha256}`,
+      `${path}: was changed since it was added: its content has sha256:${now}, not the pinned sha256:${sha256}; check it, then add it again`,
     ]);
   const plugin = toPlugin(files, limits, name);
   if (plugin.manifest.name !== name) throw new PluginError([`${path}: holds the plugin ${plugin.manifest.name}`]);

@@ -42,7 +42,10 @@ export class PluginSource implements Disposable {
     const folder = openPins(stateDir);
     const failed = (error: unknown) => {
       this.#watcher?.close();
-      powers.log.warn({ folder, error: `${error as Error}` }, 'changes of plugins are not noticed until a restart');
+      powers.log.warn(
+        { folder, error: `${error as Error}` },
+        'can not watch plugins; changes are noticed after a restart',
+      );
     };
     try {
       this.#watcher = watch(folder, { persistent: false }, () => this.#reloadSoon());

@@ -163,7 +163,7 @@ function approveOf({ parent, file, widens }: Pick<CompositionContext, 'parent' |
   const facts: RuleFacts = {
     id: path.join('.'),
     decision: 'ask',
-    reason: 'What it destroys may not come back.',
+    reason: 'What it destroys may be lost for good.',
     source: file.positions.line(path),
   };
   return facts;

@@ -152,7 +152,7 @@ function toPolicyFile(positions: PositionedYaml, { refused = {} }: LoadContext):
   // An empty file, as an interrupted editor or a full disk leaves behind, must not mean `default`.
   if (value === undefined)
     throw new PolicyError([
-      `${positions.file}:1:1: the file says nothing; to mean only what it extends, write \`version: 1\``,
+      `${positions.file}:1:1: the file is empty; to add nothing to the policy that it extends, write \`version: 1\``,
     ]);
   const problems = Object.entries(refused)
     .filter(([key]) => Object.hasOwn(value, key))
@@ -172,9 +172,9 @@ function parentOf({ extends: named }: PolicyFile, positions: PositionedYaml, loa
   const here = `${positions.at(['extends'])}: extends`;
   const path = resolve(dirname(chain.at(-1) ?? '.'), named);
   const way = [...chain.slice(chain.indexOf(path)), path].map((it) => quoteForMessage(it)).join(' → ');
-  if (chain.includes(path)) throw new PolicyError([`${here}: goes in a circle: ${way}`]);
+  if (chain.includes(path)) throw new PolicyError([`${here}: these files extend each other in a circle: ${way}`]);
   if (chain.length >= limits.policyExtendsMax)
-    throw new PolicyError([`${here}: more than ${limits.policyExtendsMax} files extend one another`]);
+    throw new PolicyError([`${here}: a chain of \`extends\` may have at most ${limits.policyExtendsMax} files`]);
   const text = readFor(path, loading, here);
   const { policy, problems } = examine(text, path, { ...loading, chain: [...chain, path] });
   if (problems.length > 0) throw new PolicyError(problems);
@@ -230,7 +230,7 @@ function refusedAs<T>(label: string, read: () => T): T {
     const none = `no built-in policy (${BUILT_IN_NAMES.join(', ')}) has that name`;
     // A single word was meant as a built-in name, not as a file in the daemon's working directory, which is `/`.
     const [, word] = /^policy ([a-z-]+)$/.exec(label) ?? [];
-    const why = word === undefined ? `${error.message}, and ${none}` : `${none}; a file is named as ./${word}`;
+    const why = word === undefined ? `${error.message}, and ${none}` : `${none}; to name a file, write ./${word}`;
     throw new PolicyError([`${label}: ${why}`]);
   }
 }

@@ -34,19 +34,19 @@ export function parseNetworkEntry(entry: NetworkEntry): NetworkRule {
   if (typeof entry !== 'string') {
     const rule = parseNetworkEntry(entry.host);
     if (entry.port !== undefined && portOf(entry.host).port !== undefined)
-      throw new Error(`${entry.host} has a port already`);
+      throw new Error(`${entry.host} already has a port; leave out \`port\``);
     const ports = entry.port === undefined ? rule.ports : entry.port === '*' ? [] : [entry.port].flat();
     return { ...rule, ports, private: entry.private ?? false };
   }
   const { host, port } = portOf(entry);
   const ports = port === undefined ? WEB_PORTS : port === '*' ? [] : [Number(port)];
-  if (ports.some((it) => it < 1 || it > 65_535)) throw new Error(`${entry}: a port is a number from 1 to 65535, or *`);
+  if (ports.some((it) => it < 1 || it > 65_535)) throw new Error(`${entry}: a port must be a number from 1 to 65535, or *`);
   const block = parseBlock(host);
   if (block) return { block: host, ports, private: false };
   const includesSubdomains = host.startsWith('*.');
   const name = toHostName(includesSubdomains ? host.slice(2) : host);
   if (name === undefined || host.includes('/') || parseAddress(name) !== undefined)
-    throw new Error(`${entry} is no host, *.domain, address or block of addresses, with or without :port`);
+    throw new Error(`${entry} is not a host, *.domain, address or address block, with or without :port`);
   return { name, ...(includesSubdomains && { includesSubdomains }), ports, private: false };
 }
 

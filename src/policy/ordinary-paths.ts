@@ -35,7 +35,7 @@ export function isOrdinary(path: string, bounds: SettingsBounds): boolean {
 function readSettings(path: string, { settingsFileBytesMax }: SettingsBounds): string {
   const fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
-    if (!fstatSync(fd).isFile()) throw new Error('it is no file');
+    if (!fstatSync(fd).isFile()) throw new Error('it is not a file');
     const bytes = Buffer.alloc(settingsFileBytesMax + 1);
     let length = 0;
     for (let read = -1; read !== 0 && length < bytes.length; length += read)

@@ -80,7 +80,7 @@ class WatchedPolicy implements PolicySource {
     const before = this.#current;
     this.#current = policy;
     if (policy.version === before.version) return;
-    this.#options.log.info({ policy: policy.name, version: policy.version }, 'another policy is in force');
+    this.#options.log.info({ policy: policy.name, version: policy.version }, 'policy reloaded');
     this.#options.onChange(policy, before);
   }
 
@@ -89,7 +89,7 @@ class WatchedPolicy implements PolicySource {
     // The error may be in a file that the bad one extends, so watch these files as well as those in force.
     if (error instanceof PolicyError) this.#watch([...this.#names, ...error.files]);
     const problems = error instanceof PolicyError ? error.problems : [`the policy can't be read: ${error as Error}`];
-    log.warn({ problems }, 'the policy is not taken; the one before stays in force');
+    log.warn({ problems }, 'the new policy is not valid; the previous one stays in force');
     return { ok: false, problems };
   }
 
@@ -111,7 +111,7 @@ class WatchedPolicy implements PolicySource {
       this.#watchers.delete(directory);
       log.warn(
         { directory, error: `${error as Error}` },
-        'changes of the policy are not noticed; `policy.reload` reads it',
+        'can not watch the policy; reload it with `ringfence policy reload`',
       );
     };
     try {

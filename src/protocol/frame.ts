@@ -178,5 +178,5 @@ export class FrameWriter {
 
 function assertLength(length: number, max: number): void {
   if (length <= max) return;
-  throw new RpcError('FRAME_TOO_LARGE', `a frame of ${length} bytes is over the bound of ${max}`, { length, max });
+  throw new RpcError('FRAME_TOO_LARGE', `a frame has ${length} bytes; at most ${max} are accepted`, { length, max });
 }

@@ -72,7 +72,7 @@ export function toBytes(
   const payload = encoding === 'json' ? encodeJson(message) : encode(message);
   if (framing === 'length') return encodeFrame(payload, max);
   if (payload.length > max)
-    throw new RpcError('FRAME_TOO_LARGE', `a message of ${payload.length} bytes is over the bound of ${max}`);
+    throw new RpcError('FRAME_TOO_LARGE', `a message has ${payload.length} bytes; at most ${max} can be sent`);
   return payload;
 }
 
@@ -234,17 +234,17 @@ export class Peer {
     const isJson = this.#channel.encoding === 'json';
     const message = isJson ? decodeJson(payload, limits) : codec ? codec.decode(payload) : decode(payload, limits);
     if (typeof message !== 'object' || message === null || Array.isArray(message)) {
-      return this.#answerError(null, new RpcError('INVALID_REQUEST', 'a message is a map'));
+      return this.#answerError(null, new RpcError('INVALID_REQUEST', 'a message must be a map'));
     }
     const { id, method, params } = message as Message;
     const isId = typeof id === 'string' || Number.isSafeInteger(id);
     if (typeof method !== 'string') {
       if ('result' in message || 'error' in message || !isId) return this.#settle(message as Message);
       // The sender waits for an answer with this id.
-      return this.#answerError(id as Id, new RpcError('INVALID_REQUEST', 'method is a string'));
+      return this.#answerError(id as Id, new RpcError('INVALID_REQUEST', 'method must be a string'));
     }
     if (id === undefined) return this.#options.onNotification?.(method, params);
-    if (!isId) return this.#answerError(null, new RpcError('INVALID_REQUEST', 'id is a string or an integer'));
+    if (!isId) return this.#answerError(null, new RpcError('INVALID_REQUEST', 'id must be a string or an integer'));
     void this.#answerTo(id as Id, { method, params, bytes: payload.length });
   }
 
@@ -272,11 +272,14 @@ export class Peer {
     const { peerRequestsMax, peerRequestBytesMax, requestBytesMax } = this.#options.limits;
     if (!this.#options.onRequest) return new RpcError('METHOD_NOT_FOUND', 'this side serves no requests');
     if (this.#unanswered.has(id))
-      return new RpcError('INVALID_REQUEST', `id ${JSON.stringify(id)} waits for an answer already`);
+      return new RpcError(
+        'INVALID_REQUEST',
+        `a request with id ${JSON.stringify(id)} is already waiting for an answer`,
+      );
     if (this.#unanswered.size >= peerRequestsMax) {
       return new RpcError(
         'OVERLOADED',
-        `${peerRequestsMax} requests of this connection wait for an answer; wait for some`,
+        `${peerRequestsMax} requests of this connection wait for an answer; wait until some are answered`,
       );
     }
     if (this.#unansweredBytes + bytes > peerRequestBytesMax) {
@@ -292,7 +295,7 @@ export class Peer {
 
   #toRpcError(error: unknown, method: string): RpcError {
     if (error instanceof RpcError) return error;
-    this.#options.powers.log.error({ error, method }, 'a request failed inside');
+    this.#options.powers.log.error({ error, method }, 'a request failed with an internal error');
     return new RpcError('INTERNAL', 'something went wrong inside Ringfence; the daemon log has the cause');
   }
 

@@ -178,7 +178,7 @@ export class Provider {
     const random = Number.parseInt(this.#powers.secret().slice(0, 8), 16) / 2 ** 32;
     const waitMs = backoffMs(this.#attempts, this.#parts.limits, random);
     const { name } = this.settings;
-    this.#powers.log.warn({ provider: name, reason: this.reason, waitMs }, 'provider ended; it is started anew');
+    this.#powers.log.warn({ provider: name, reason: this.reason, waitMs }, 'provider ended; restarting it');
     this.#retryAtMs = this.#powers.monotonicMs() + waitMs;
     this.#state = 'waiting';
     this.#settled.resolve();
@@ -224,9 +224,9 @@ export class Provider {
     const { name } = this.settings;
     throw new ToolError(
       'ACCESS_DENIED',
-      `provider ${name} works on ${own === workspace ? 'files of' : 'a folder beside'} this workspace that this session may not see`,
+      `provider ${name} works on ${own === workspace ? 'files of' : 'a folder besides'} this workspace that this session may not see`,
       {
-        suggestion: 'Its operator configured it for sessions of that workspace under the policy of the daemon alone.',
+        suggestion: 'Only sessions of that workspace with just the policy of the daemon may use this provider.',
       },
     );
   }
@@ -238,7 +238,7 @@ export class Provider {
     this.#idle = this.#powers.after(idleMs, () => {
       if (!this.#isInState('ready') || (this.host?.jobs ?? 0) > 0) return;
       this.#state = 'idle';
-      this.#run.abort(new Error('nobody called it'));
+      this.#run.abort(new Error('it was idle'));
     });
   }
 
@@ -247,7 +247,7 @@ export class Provider {
   ): ToolError {
     const retryAfterMs = Math.max(0, Math.round(this.#retryAtMs - this.#powers.monotonicMs()));
     return new ToolError('PROVIDER_UNAVAILABLE', `provider ${this.settings.name} ${why}`, {
-      suggestion: 'Its operator sees more with `ringfence providers list`.',
+      suggestion: 'An operator can see more with `ringfence providers list`.',
       details: { retryAfterMs },
     });
   }

@@ -127,13 +127,14 @@ export class Providers implements Upstreams, AsyncDisposable {
    */
   accept(name: string, digests: Readonly<Record<string, string>>, by: string): ProviderInfo {
     const entry = this.#entries.get(name);
-    if (!entry) throw new RpcError('INVALID_PARAMS', `there is no provider ${name}; there are: ${this.#names()}`);
+    if (!entry)
+      throw new RpcError('INVALID_PARAMS', `there is no provider ${name}; the providers are: ${this.#names()}`);
     const wanted = Object.entries(digests).map(([tool, digest]) => {
       const offer = entry.offers?.get(tool);
       if (offer?.digest !== digest)
         throw new RpcError(
           'INVALID_PARAMS',
-          `provider ${name} does not offer ${tool} with the digest ${digest} now; look again`,
+          `provider ${name} does not offer ${tool} with the digest ${digest}; list its tools again`,
         );
       return offer.definition;
     });
@@ -197,7 +198,10 @@ export class Providers implements Upstreams, AsyncDisposable {
     const pending = toolsOf(entry).filter(isPending);
     if (pending.length > 0) {
       const tools = pending.map((it) => `${it.tool} (${it.state})`);
-      this.#parts.powers.log.warn({ provider: name, tools }, 'tools wait for `ringfence providers accept`');
+      this.#parts.powers.log.warn(
+        { provider: name, tools },
+        'tools changed; accept them with `ringfence providers accept`',
+      );
     }
     this.#publish(name, entry);
   }
@@ -231,7 +235,7 @@ export class Providers implements Upstreams, AsyncDisposable {
     try {
       this.#options.catalogue.set(`provider:${name}`, toolset);
     } catch (error) {
-      this.#parts.powers.log.error({ provider: name, error }, 'the tools of a provider can not be offered');
+      this.#parts.powers.log.error({ provider: name, error }, 'can not offer the tools of a provider');
     }
   }
 
@@ -250,7 +254,7 @@ export class Providers implements Upstreams, AsyncDisposable {
     if (pins.get(tool)?.digest === digest && (!offers || offers.get(tool)?.digest === digest)) return;
     const what = offers && !offers.has(tool) ? 'is not offered any more' : 'is not what was accepted any more';
     throw new ToolError('TOOL_DISABLED', `${tool} of provider ${provider} ${what}`, {
-      suggestion: `An operator sees what changed with \`ringfence providers list ${provider}\`, and accepts it with \`ringfence providers accept ${provider}\`.`,
+      suggestion: `An operator can see the change with \`ringfence providers list ${provider}\` and accept it with \`ringfence providers accept ${provider}\`.`,
       details: { provider, tool },
     });
   }

@@ -163,13 +163,15 @@ function toSettings(
   if ('url' in given) {
     const { url, headers: sent } = given;
     if (tier !== 'external_api')
-      throw new Error(`its tier is external_api, not ${tier}: what it does is done elsewhere`);
+      throw new Error(`the tier of an http provider must be external_api, not ${tier}: its server runs elsewhere`);
     if (URL.parse(url)?.username) throw new Error('credentials belong in `headers`, not in the URL');
     return { ...shared, kind: 'http', url, headers: sources(sent), private: given.private };
   }
   const { command, reads, workspace, network, memoryMb, idleMs } = given;
   if (workspace !== undefined && tier === 'external_api')
-    throw new Error('external_api sees no workspace; give it the tier read_only, write or execute');
+    throw new Error(
+      'a provider of tier external_api sees no workspace; remove `workspace`, or set the tier to read_only, write or execute',
+    );
   for (const it of network) parseNetworkEntry(it);
   return {
     ...shared,
@@ -191,7 +193,8 @@ function toSource(
   if (typeof given === 'string') return { text: given, secret: given };
   if ('value' in given) return { text: given.value };
   const { file, env: variable, prefix } = given;
-  if ((file === undefined) === (variable === undefined)) throw new Error('a value is found in a `file`, or in `env`');
+  if ((file === undefined) === (variable === undefined))
+    throw new Error('a value needs exactly one of `file` and `env`');
   if (file !== undefined) return { file: toPath(file), prefix };
   const text = env[variable as string];
   if (text === undefined) throw new Error(`the daemon's environment has no ${variable}`);

@@ -56,7 +56,7 @@ function toSchema(schema: unknown, { providerSchemaBytes, providerSchemaDepth }:
   assertDepth(schema, providerSchemaDepth);
   const bytes = Buffer.byteLength(JSON.stringify(schema));
   if (bytes > providerSchemaBytes)
-    throw new Error(`its schema takes ${bytes} bytes; at most ${providerSchemaBytes} are taken`);
+    throw new Error(`its schema has ${bytes} bytes; at most ${providerSchemaBytes} are accepted`);
   assertLocal(schema);
   assertNames(schema);
   return mapTexts(schema, (text) => toPlainText(text, text.length)) as Record<string, unknown>;

@@ -26,11 +26,11 @@ export function describeCoarse({ path, why, rule, count }: CoarseMask): string {
       if (path !== '') return `${whole}: it holds ${count ?? 'many'} ${by}; move or remove those outside of a command`;
       return `the workspace's own folder can't be changed, and its hidden files are not listed: it holds ${count} ${by}; move or remove those outside of a command`;
     case 'too-deep':
-      return `${whole}: what lies in it has paths too long to be masked one by one; move or remove it outside of a command`;
+      return `${whole}: paths in it are too long to hide one by one; move or remove them outside of a command`;
     case 'not-utf8':
       return `${whole}: it holds ${by}, under names that are not UTF-8; rename those outside of a command`;
     case 'unreadable':
-      return `${whole}: its mode lets nobody enter it; chmod u+rx it outside of a command`;
+      return `${whole}: its permissions let nobody enter it; run chmod u+rx on it outside of a command`;
     default:
       return why satisfies never;
   }

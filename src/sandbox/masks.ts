@@ -152,7 +152,7 @@ function typeAt(path: string | Buffer): HiddenPath['type'] | 'closed' | undefine
     if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP') return undefined;
     if (code === 'EACCES' || code === 'ENAMETOOLONG') return 'closed';
     const name = basename(path.toString());
-    throw new ToolError('SANDBOX_UNAVAILABLE', `\`${name}\` must be masked and can't be looked at (${code})`);
+    throw new ToolError('SANDBOX_UNAVAILABLE', `\`${name}\` must be hidden, but can't be inspected (${code})`);
   }
 }
 

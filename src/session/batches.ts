@@ -76,7 +76,8 @@ export class Batches {
   #register(session: Session, batchId: string): AbortController {
     const { sessionBatchesMax, batchesMax } = this.#options.limits;
     const own = this.#running.get(session) ?? new Map<string, AbortController>();
-    if (own.has(batchId)) throw new RpcError('INVALID_PARAMS', `batch ${batchId} is under way`);
+    if (own.has(batchId))
+      throw new RpcError('INVALID_PARAMS', `batch ${batchId} is already running; choose another batchId`);
     if (own.size >= sessionBatchesMax || this.#count >= batchesMax) {
       throw new RpcError(
         'OVERLOADED',

@@ -71,6 +71,6 @@ export class Credentials {
     const known = this.#credentials.find((it) => it.name === name);
     if (known) return known;
     const all = this.#credentials.map((it) => it.name).join(', ');
-    throw new RpcError('INVALID_PARAMS', `${name.slice(0, 64)} has no token; there are: ${all}`);
+    throw new RpcError('INVALID_PARAMS', `${name.slice(0, 64)} has no token; tokens exist for: ${all}`);
   }
 }

@@ -168,11 +168,11 @@ function toRecord(stored: StoredCall): CallRecord {
 /** The result of a call that was unfinished when its daemon ended. */
 function cutOff({ callId, tool, createdMs, intended }: StoredCall): ToolResult {
   const error = intended
-    ? new ToolError('HOST_CRASHED', 'the daemon ended while this call ran: what it has done is not known', {
-        suggestion: 'Check what it was meant to change, then call again with another call id.',
+    ? new ToolError('HOST_CRASHED', 'the daemon ended while this call ran: what the call has done is unknown', {
+        suggestion: 'Check what the call was meant to change, then call again with another call id.',
         details: { outcome: 'unknown' },
       })
-    : new ToolError('HOST_CRASHED', 'the daemon ended before this call did; it has changed nothing', {
+    : new ToolError('HOST_CRASHED', 'the daemon ended before this call did; the call changed nothing', {
         suggestion: 'Call again, with another call id.',
         details: { outcome: 'none' },
       });

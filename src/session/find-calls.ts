@@ -106,7 +106,7 @@ export function sessionRunning(callId: string, session: string | undefined, sess
   if (having.length > 1)
     throw new RpcError(
       'INVALID_PARAMS',
-      `${having.length} sessions have a call ${callId} under way; name one: ${having.map(({ options }) => options.id).join(', ')}`,
+      `${having.length} sessions have a running call ${callId}; name one:  ${having.map(({ options }) => options.id).join(', ')}`,
     );
   return having[0];
 }

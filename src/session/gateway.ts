@@ -191,13 +191,13 @@ export class Gateway {
     const { link } = connection;
     connection.isHeard = true;
     if (!link && method !== 'hello') {
-      throw new RpcError('NOT_READY', `the first request is hello, not ${method.slice(0, 64)}`);
+      throw new RpcError('NOT_READY', `the first request must be hello, not ${method.slice(0, 64)}`);
     }
     if (!Object.hasOwn(schemas, method)) {
       throw new RpcError('METHOD_NOT_FOUND', `there is no method ${method.slice(0, 64)}`);
     }
     if (OPERATOR_METHODS.has(method) && link?.session.options.role !== 'operator')
-      throw new RpcError('FORBIDDEN', `${method} is for operators`);
+      throw new RpcError('FORBIDDEN', `only operators may use ${method}`);
     if (method === 'hello') assertVersion(raw);
     const parsed = parseParams(method as Method, raw);
     if (method === 'hello') return this.#hello(connection, parsed as Params<'hello'>);
@@ -207,7 +207,7 @@ export class Gateway {
   }
 
   #hello(connection: PeerConnection, params: Params<'hello'>): object {
-    if (connection.link) throw new RpcError('INVALID_REQUEST', 'hello was said already');
+    if (connection.link) throw new RpcError('INVALID_REQUEST', 'this connection has already sent hello');
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
     const { channel } = connection;
     const identity = authenticate(channel, params, this.#options.credentials.identify);
@@ -249,7 +249,7 @@ export class Gateway {
     if (params.workspace !== undefined && this.#workspaceOf(params.workspace).workspace !== workspace)
       throw new RpcError('INVALID_PARAMS', `the session works in ${workspace}; resume it there, or open another one`);
     if ((params.policy ?? opened.askedPolicy) !== opened.askedPolicy || params.role !== opened.role)
-      throw new RpcError('INVALID_PARAMS', 'a session is resumed with the policy and the role that it was opened with');
+      throw new RpcError('INVALID_PARAMS', 'resume the session with its own policy and role');
     powers.log.info({ sessionId: claim.resume.sessionId, workspace }, 'session resumed');
     if ('link' in found) {
       const { link } = found;

@@ -93,14 +93,14 @@ export function createMethods(parts: MethodParts): Methods {
     'calls.get': ({ session }, { callId }) => {
       const record = recordOf(callId, session, parts);
       if (record) return record;
-      throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or it is forgotten by now`);
+      throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or its record is no longer kept`);
     },
     'calls.undo': ({ session }, params) =>
       undoCall(session, params, { ...parts, recordOf: (callId) => recordOf(callId, session, parts) }),
     'calls.list': ({ session }, { everywhere, ...filter }) => {
       if (!everywhere) return session.list(filter, durable.list(session.options));
       if (session.options.role === 'operator') return runningCalls(parts);
-      throw new RpcError('FORBIDDEN', 'calls.list with `everywhere` is for operators');
+      throw new RpcError('FORBIDDEN', 'only operators may use calls.list with `everywhere`');
     },
     'results.read': ({ session }, params) =>
       results.read(session, params, (callId) => recordOf(callId, session, parts)),
@@ -190,7 +190,7 @@ const COARSE_MAX = 100;
 async function statusFor(session: Session, params: Params<'status'>, parts: MethodParts): Promise<object> {
   const { options } = session;
   if (params.health && options.role !== 'operator')
-    throw new RpcError('FORBIDDEN', 'status with `health` is for operators');
+    throw new RpcError('FORBIDDEN', 'only operators may use status with `health`');
   const { powers, version, pipeline, confinement, probes } = parts;
   const hosts = await parts.hostStatus();
   const { queued, running } = pipeline.queue;

@@ -23,5 +23,7 @@ export function parseParams(method: Method, raw: unknown): unknown {
 export function assertVersion(raw: unknown): void {
   const { protocol } = (typeof raw === 'object' && raw !== null ? raw : {}) as { protocol?: unknown };
   if (Number.isSafeInteger(protocol) && protocol !== PROTOCOL)
-    throw new RpcError('VERSION_UNSUPPORTED', `protocol ${Number(protocol)} is not served`, { supported: [PROTOCOL] });
+    throw new RpcError('VERSION_UNSUPPORTED', `protocol version ${Number(protocol)} is not supported`, {
+      supported: [PROTOCOL],
+    });
 }

@@ -113,7 +113,7 @@ export class Policies {
     const policy = this.#options.builtIn.get(name);
     if (policy) return policy;
     const known = [...this.#options.builtIn.keys()].join(', ');
-    throw new RpcError('INVALID_PARAMS', `there is no policy ${name}; there are: ${known}`);
+    throw new RpcError('INVALID_PARAMS', `there is no policy ${name}; the policies are: ${known}`);
   }
 
   /** Refuses the session if a policy file is invalid, rather than applying only part of its restrictions. */

@@ -137,7 +137,7 @@ export class Results {
     const { resultLogKeptMs } = this.#options.limits;
     return new RpcError(
       'INVALID_PARAMS',
-      `there is no output ${name} of this session, or it is forgotten by now: it is kept for ${Math.round(resultLogKeptMs / 1000)} s, and less where much comes after it`,
+      `this session has no output ${name}, or it is no longer kept: outputs are kept for ${Math.round(resultLogKeptMs / 1000)} s, or less if much output follows`,
     );
   }
 

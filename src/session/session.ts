@@ -262,7 +262,7 @@ export class Session {
     } catch (thrown) {
       const error = toToolError(thrown);
       if (error.code === 'INTERNAL')
-        powers.log.error({ error: error.cause, callId: redactText(call.id) }, 'a call failed inside');
+        powers.log.error({ error: error.cause, callId: redactText(call.id) }, 'a call failed with an internal error');
       result = this.#toResult(call, startedAt, { error });
     } finally {
       deadline?.cancel();
@@ -345,7 +345,7 @@ function whileAsked({ record, call }: KeptCall, reason: ToolError): ToolError {
 }
 
 function late(call: Call, limit: number): ToolError {
-  return new ToolError('TIMEOUT', `\`${call.name}\` was not done within ${limit} ms, as its caller asked`, {
+  return new ToolError('TIMEOUT', `\`${call.name}\` did not finish within the ${limit} ms that its caller set`, {
     details: { limit, used: limit, enforcedBy: 'timer' },
   });
 }

@@ -75,7 +75,7 @@ export class Sessions {
       return link ? { link } : { stored: stored as StoredSession };
     throw new RpcError(
       'FORBIDDEN',
-      'there is no such session for you to resume: it has ended, was not waited for (hello.resumeMs), or was opened by somebody else; say hello without resume',
+      'there is no such session to resume: it has ended, was opened without hello.resumeMs, or belongs to somebody else; send hello without resume',
     );
   }
 

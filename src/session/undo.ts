@@ -33,7 +33,7 @@ export async function undoCall(
   const found = last ?? undoJournal.find(callId, undoer);
   const known = found ? undefined : recordOf(callId);
   if (!found && !known)
-    throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or it is forgotten by now`);
+    throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or its record is no longer kept`);
   if (!found) return { ...NOTHING, error: notKept(callId, known).toWire() };
   if (found.workspace !== workspace)
     throw new RpcError('INVALID_PARAMS', `call ${callId} was made in another workspace; undo it from there`);
@@ -49,9 +49,10 @@ function notKept(callId: string, known: CallRecord | undefined): ToolError {
   const { result, state } = known ?? {};
   const why = (() => {
     if (!result) return `it is ${state?.status ?? 'not over'}`;
-    if (result.metadata.undo !== 'none') return 'its journal is dropped by now: it was too old, or much came after it';
+    if (result.metadata.undo !== 'none')
+      return 'its undo data was deleted, because it was too old or to make room for later calls';
     if (result.metadata.tier === 'execute') return 'what commands change is not kept';
     return result.metadata.filesChanged?.length ? 'it changed too much to be undone' : 'it changed no file';
   })();
-  return new ToolError('UNSUPPORTED', `call ${callId} can not be undone: ${why}`);
+  return new ToolError('UNSUPPORTED', `call ${callId} can't be undone: ${why}`);
 }

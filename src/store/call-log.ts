@@ -274,10 +274,7 @@ export class CallLog {
   /** Ends the log after a write error: complete records on disk stay readable, buffered ones are lost. */
   async #giveUp(error: unknown): Promise<void> {
     const { powers, onWritten } = this.#options;
-    powers.log.warn(
-      { error, callId: this.owner.callId },
-      'the output of a call could not be written; its log ends here',
-    );
+    powers.log.warn({ error, callId: this.owner.callId }, 'could not write the output of a call; its log ends here');
     this.#cut = 'disk';
     this.#hasFailed = true;
     await this.#file?.truncate(this.#stored.at).catch(() => {}); // Readers stop at `#stored` anyway.

@@ -97,8 +97,7 @@ export class CostLedger implements Disposable {
     );
     this.#delete = prepare('DELETE FROM reservations WHERE id = ?');
     const { changes } = prepare('UPDATE reservations SET lost = 1 WHERE lost = 0').run();
-    if (changes > 0)
-      powers.log.warn({ calls: changes }, 'calls whose costs were open when the daemon ended count as paid');
+    if (changes > 0) powers.log.warn({ calls: changes }, 'interrupted calls are charged their estimated cost');
     this.#today();
   }
 
@@ -220,7 +219,7 @@ export class CostLedger implements Disposable {
     } catch (error) {
       if (this.#database.isOpen && this.#database.isTransaction) this.#database.exec('ROLLBACK');
       if (error instanceof ToolError) throw error;
-      throw new ToolError('STORE_FAILED', 'the cost of the call could not be written down', { cause: error });
+      throw new ToolError('STORE_FAILED', 'the cost of the call could not be recorded', { cause: error });
     }
   }
 }

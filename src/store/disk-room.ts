@@ -124,7 +124,7 @@ export class DiskRoom implements Disposable {
     this.#isLow = !this.has(0);
     const { powers, stateDir } = this.#options;
     if (this.#isLow && !wasLow)
-      powers.log.warn({ ...this.status }, `there is little room for the daemon's record: ${adviceFor(stateDir)}`);
+      powers.log.warn({ ...this.status }, `the disk has little space for the audit log: ${adviceFor(stateDir)}`);
   }
 }
 
@@ -144,7 +144,7 @@ export function makeRoomAtStart(stateDir: string, limits: Limits, { log }: Pick<
     rmSync(path, { force: true });
     dropped += 1;
   }
-  if (dropped > 0) log.warn({ dropped }, 'the disk was full: kept outputs, and what could be undone, made room');
+  if (dropped > 0) log.warn({ dropped }, 'the disk was full: deleted kept outputs and undo data');
   return diskOf(stateDir).freeBytes < START_BYTES ? adviceFor(stateDir) : undefined;
 }
 

@@ -55,7 +55,7 @@ export class ResultLog implements AsyncDisposable {
     mkdirSync(options.folder, { recursive: true, mode: 0o700 });
     chmodSync(options.folder, 0o700);
     this.#loaded = this.#findAll().catch((error: unknown) =>
-      options.powers.log.warn({ error }, 'the output of earlier calls could not be looked through'),
+      options.powers.log.warn({ error }, 'could not scan the output of earlier calls'),
     );
     void this.#loaded.then(() => this.#sweepLater());
     options.room?.register('results', () => this.#dropOldest({ atOnce: true }));
@@ -185,7 +185,7 @@ export class ResultLog implements AsyncDisposable {
     const old = new Set(refs.filter((ref) => !this.#logs.has(ref)));
     for (const ref of old) {
       if (this.#closed) return;
-      await this.#findOne(ref).catch((error: unknown) => powers.log.warn({ error, ref }, 'a result log is left alone'));
+      await this.#findOne(ref).catch((error: unknown) => powers.log.warn({ error, ref }, 'skipped a result log that can not be read'));
     }
     // Moves new logs behind the old ones, since the first ones are dropped first.
     for (const [ref, log] of [...this.#logs]) if (!old.has(ref) && this.#logs.delete(ref)) this.#logs.set(ref, log);
@@ -207,7 +207,7 @@ export class ResultLog implements AsyncDisposable {
 
   #track(work: Promise<void>): void {
     const { powers } = this.#options;
-    const done = work.catch((error: unknown) => powers.log.warn({ error }, 'a file of the result log is left behind'));
+    const done = work.catch((error: unknown) => powers.log.warn({ error }, 'a file of the result log could not be removed'));
     this.#under.add(done);
     void done.finally(() => this.#under.delete(done));
   }

@@ -148,7 +148,7 @@ function product(heads: readonly string[], tails: readonly string[]): string[] {
 
 function assertFew(alternatives: number): void {
   if (alternatives <= ALTERNATIVES_MAX) return;
-  throw new ToolError('INPUT_INVALID', `pattern unfolds to more than ${ALTERNATIVES_MAX} alternatives`);
+  throw new ToolError('INPUT_INVALID', `pattern expands to more than ${ALTERNATIVES_MAX} alternatives`);
 }
 
 /** Compiles a path; `**` matches any number of segments, none included. The most common shapes in policies get faster tests. */

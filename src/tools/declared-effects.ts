@@ -15,6 +15,6 @@ export function boundedEffects(
 }
 
 const tooMany = (used: string, max: string): ToolError =>
-  new ToolError('INPUT_INVALID', `the input names ${used}; at most ${max} are judged for one call`, {
+  new ToolError('INPUT_INVALID', `the input names ${used}; at most ${max} are allowed in one call`, {
     suggestion: 'Make several calls.',
   });

@@ -11,7 +11,7 @@ export function toText(file: CheckedFile, bytes: Buffer, encoding: 'utf-8' | 'as
     new ToolError('UNSUPPORTED', `\`${file.path}\` is not ${encoding} text: ${why}`, { suggestion });
   const another = 'Read it with encoding latin1 if it is text of another encoding, else with base64.';
   if (bytes.subarray(0, BINARY_PROBE_BYTES).includes(0))
-    throw refused('it holds NUL bytes', 'Read it with encoding base64.');
+    throw refused('it contains NUL bytes', 'Read it with encoding base64.');
   if (encoding === 'latin1') return bytes.toString('latin1');
   if (encoding === 'ascii') {
     const high = bytes.findIndex((byte) => byte > 127);

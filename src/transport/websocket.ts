@@ -35,7 +35,8 @@ export async function listenWebSocket(
   accept: (channel: Channel) => void,
 ): Promise<Listener> {
   const { host, port } = options;
-  if (!isLoopback(host)) throw new Error(`--listen takes a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
+  if (!isLoopback(host))
+    throw new Error(`--listen must be a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
   const { helloTimeoutMs } = options.limits;
   const server = createServer({ headersTimeout: helloTimeoutMs, requestTimeout: helloTimeoutMs }, (_, response) =>
     response.writeHead(426, { connection: 'close' }).end('This is a WebSocket.\n'),

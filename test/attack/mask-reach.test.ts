@@ -83,7 +83,7 @@ describe('a secret whose path has', () => {
       'for i in 4*; do (cd -P $i; while cd ddd* 2>/dev/null; do :; done; x=env; cat .$x; cat */.$x); done; find . -name ".en?" -exec cat {} +; true',
     );
     expect(stdout).not.toContain(SECRET);
-    expect(warnings).toMatch(/is hidden with all that is in it: what lies in it has paths too long/);
+    expect(warnings).toMatch(/is hidden with all that is in it: paths in it are too long/);
     await expectWork();
   });
 
@@ -166,7 +166,7 @@ describe('one command does not stop the commands of others', () => {
     chmodSync(join(workspace, 'conf'), 0);
     await expectWork();
     const { warnings } = await run('true');
-    expect(warnings).toMatch(/`conf` is hidden .*its mode lets nobody enter it/);
+    expect(warnings).toMatch(/`conf` is hidden .*its permissions let nobody enter it/);
   });
 
   test('by many secrets in one folder, and everybody is told', async () => {

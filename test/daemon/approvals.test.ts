@@ -274,7 +274,7 @@ describe('an answer that is remembered', () => {
     const grants = async () => ((await operator.request('approvals.grants', {})) as { grants: Grant[] }).grants;
     expect(await grants()).toContainEqual(grant);
 
-    expect(cli('approvals', 'grants')).toContain(`${grant.grantId}  approve  this very call of terminal_execute`);
+    expect(cli('approvals', 'grants')).toContain(`${grant.grantId}  approve  exactly this call of terminal_execute`);
     expect(cli('approvals', 'revoke', grant.grantId)).toContain(`revoked ${grant.grantId}`);
     expect((await grants()).map((it) => it.grantId)).not.toContain(grant.grantId);
     const again = run('touch taken-back');
@@ -301,7 +301,7 @@ test('an agent learns nothing of approvals, audit or reload but that they are no
   const methods = ['approvals.list', 'approvals.resolve', 'approvals.grants', 'approvals.revoke'];
   for (const method of [...methods, 'audit.query', 'audit.verify', 'policy.reload']) {
     const refused = await agent.request(method, { nonsense: true }).catch((error: RemoteError) => error);
-    expect(refused).toMatchObject({ code: -32004, message: `${method} is for operators` });
+    expect(refused).toMatchObject({ code: -32004, message: `only operators may use ${method}` });
   }
 });
 

@@ -225,10 +225,10 @@ describe('ringfence batch', () => {
     expect(code).toBe(0);
   });
 
-  test('says what is wrong with a file that holds no batch', async () => {
+  test('says what is wrong with a file that is not a batch', async () => {
     expect(await cli(['-'], '{"call": []}')).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('holds no batch'),
+      stderr: expect.stringContaining('is not a batch'),
     });
   });
 });

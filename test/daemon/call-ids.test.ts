@@ -40,8 +40,8 @@ describe('a call of an earlier command line', () => {
     const id = idIn(await cli('call', 'file_list'));
     await using agent = await daemon.connect();
     await expect(agent.record(id)).rejects.toThrow(/no call/);
-    await expect(agent.request('calls.find', { id })).rejects.toThrow(/for operators/);
-    await expect(agent.request('calls.list', { everywhere: true })).rejects.toThrow(/for operators/);
+    await expect(agent.request('calls.find', { id })).rejects.toThrow(/only operators/);
+    await expect(agent.request('calls.list', { everywhere: true })).rejects.toThrow(/only operators/);
   });
 
   test('whose id begins as others do is asked for again with all of them', async () => {

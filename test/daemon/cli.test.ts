@@ -90,7 +90,7 @@ describe('without a daemon', () => {
     ] as const) {
       for (const args of [['serve'], ['serve', '--detach'], ['call', 'file_list']]) {
         const { code: exit, stderr } = await cli([...args, '--state', path]);
-        expect([exit, stderr]).toEqual([2, expect.stringContaining(`${path} can't be had: ${code}`)]);
+        expect([exit, stderr]).toEqual([2, expect.stringContaining(`${path} can't be created or used: ${code}`)]);
       }
     }
   });
@@ -126,7 +126,7 @@ describe('without a daemon', () => {
     mkdirSync(gone);
     const command = `cd ${gone} && rmdir ${gone} && exec ${process.execPath} ${ringfence} call file_list`;
     const { status, stderr } = spawnSync('bash', ['-c', command], { env, encoding: 'utf8' });
-    expect([status, stderr]).toEqual([2, expect.stringMatching(/the folder that this was started in is gone/)]);
+    expect([status, stderr]).toEqual([2, expect.stringMatching(/the current folder was removed/)]);
   });
 
   test('a level of the log that there is not is refused with those that there are', async () => {
@@ -141,11 +141,11 @@ describe('without a daemon', () => {
   test('the home directory, the root and what holds the state are never workspaces', async () => {
     expect(await cli(['serve'], { cwd: home })).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/home directory is never a workspace/),
+      stderr: expect.stringMatching(/home directory can't be a workspace/),
     });
     expect(await cli(['serve', '--workspace', '/'])).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/root directory is never a workspace/),
+      stderr: expect.stringMatching(/root directory can't be a workspace/),
     });
     expect(await cli(['serve', '--state', join(workspace, 's')])).toMatchObject({
       code: 2,

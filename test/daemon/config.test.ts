@@ -25,7 +25,7 @@ test('path prints the file, and says where there is none', () => {
   expect(config(undefined, 'path')).toMatchObject({
     status: 0,
     stdout: `${file}\n`,
-    stderr: expect.stringContaining('no such file'),
+    stderr: expect.stringContaining('does not exist; the defaults apply'),
   });
 });
 

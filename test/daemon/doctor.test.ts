@@ -65,17 +65,17 @@ test('people get a line for each, a fix below what is not right, and a last word
   expect(code).toBe(0);
   expect(stdout).toMatch(/^ok +bubblewrap +\d+\.\d+\.\d+ \(\/usr\/bin\/bwrap\)$/m);
   expect(stdout).toMatch(/^warning +memory +not enforced: .*\n +→ .*Delegate=yes/m);
-  expect(stdout).toMatch(/\ncalls would run here; \d+ warnings\n$/);
+  expect(stdout).toMatch(/\ncalls can run here; \d+ warnings\n$/);
 });
 
 describe('what would keep a daemon from starting is a problem, with exit code 1:', () => {
   test.each([
-    ['a folder that is no workspace', ['--workspace', '/'], 'configuration', /never a workspace/],
+    ['a folder that is no workspace', ['--workspace', '/'], 'configuration', /can't be a workspace/],
     [
       'a state directory that can not be',
       ['--state', '/proc/nope'],
       'configuration',
-      /\/proc\/nope can't be had: ENOENT/,
+      /\/proc\/nope can't be created or used: ENOENT/,
     ],
     ['a policy that is not taken', ['--policy', 'BAD'], 'policy', /bad\.yaml:2:24/],
   ] as const)('%s', async (_, args, id, found) => {

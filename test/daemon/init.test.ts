@@ -50,7 +50,7 @@ test('it shows, writes only when it may, and then the project works unasked', ()
 
   expect(run('init', '--yes').status).toBe(0);
   expect(readFileSync(join(home, 'config/ringfence/policy.yaml'), 'utf8')).toContain('project-make');
-  expect(run('init').stdout).toContain('set up already');
+  expect(run('init').stdout).toContain('already set up');
   expect(run('config', 'check').status).toBe(0);
 
   expect(run('call', 'terminal_execute', 'command=make test')).toMatchObject({ status: 0, stdout: 'greetings\n' });
@@ -64,5 +64,5 @@ test('it refuses folders that are never a workspace', () => {
     encoding: 'utf8',
   });
   expect(status).toBe(2);
-  expect(stderr).toContain('home directory is never a workspace');
+  expect(stderr).toContain("home directory can't be a workspace");
 });

@@ -42,7 +42,7 @@ test.each([
     expect(install('--client', client, '--scope', scope)).toMatchObject({ status: 0, stdout: shown.stdout });
     const { ringfence: entry } = JSON.parse(readFileSync(path, 'utf8'))[list];
     expect([entry.command, entry.args].flat()).toEqual(expect.arrayContaining([process.execPath, ringfence, 'mcp']));
-    expect(install('--client', client, '--scope', scope).stdout).toMatch(/has it already/);
+    expect(install('--client', client, '--scope', scope).stdout).toMatch(/already has Ringfence/);
     expect(install('--client', client, '--scope', scope, '--undo').status).toBe(0);
     expect(existsSync(path)).toBe(false);
   },
@@ -74,7 +74,7 @@ test('a file that can not be read is left alone, with its name and the reason', 
   writeFileSync(path, '{"mcpServers": ');
   expect(install('--client', 'claude', '--scope', 'project')).toMatchObject({
     status: 1,
-    stderr: expect.stringMatching(/\.mcp\.json can not be changed: it is not JSON/),
+    stderr: expect.stringMatching(/can't change .*\/\.mcp\.json: the file is not JSON/),
   });
   expect(readFileSync(path, 'utf8')).toBe('{"mcpServers": ');
 });
@@ -85,7 +85,7 @@ test('a file that is not UTF-8 is left as it is, since no undo could bring its b
   writeFileSync(path, bytes);
   expect(install('--client', 'claude', '--scope', 'project')).toMatchObject({
     status: 1,
-    stderr: expect.stringContaining(`${path} can not be read: it is not UTF-8`),
+    stderr: expect.stringContaining(`can't read ${path}: the file is not UTF-8`),
   });
   expect(readFileSync(path)).toEqual(bytes);
   rmSync(path);
@@ -110,7 +110,7 @@ test('without a terminal nothing is written unless --yes says so', () => {
   expect(run('--client', 'zed', '--scope', 'project')).toMatchObject({
     status: 2,
     stdout: expect.stringContaining('+'),
-    stderr: expect.stringMatching(/nothing is changed.*--yes/),
+    stderr: expect.stringMatching(/nothing was changed.*--yes/),
   });
   expect(existsSync(join(project, '.zed'))).toBe(false);
 });

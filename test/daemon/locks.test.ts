@@ -59,7 +59,9 @@ test('a session whose calls wait for many paths is told so, and leaves room for 
   const refused = (await Promise.all(flood)).filter((it) => !it.success && it.error.code === 'QUEUE_FULL');
   expect(refused).toHaveLength(20);
   expect(refused[0]).toMatchObject({
-    error: { message: '10 paths are waited for by calls of this session that other calls hold up; at most 10 may be' },
+    error: {
+      message: 'calls of this session wait for locks on 10 paths that other calls hold; at most 10 are allowed',
+    },
   });
   expect(await late).toMatchObject({ success: true });
   expect(await command).toMatchObject({ success: true });

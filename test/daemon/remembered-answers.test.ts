@@ -70,14 +70,14 @@ describe('an answer that is remembered', () => {
       tool: 'any code in node',
     });
     expect(await rememberOf(run('mkdir covers'))).toEqual({
-      exact: 'this very call',
+      exact: 'exactly this call',
       tool: 'commands of mkdir that reach no further than this one',
     });
     expect(await rememberOf(write('notes/covers', 'x'))).toEqual({
-      exact: 'this very call',
+      exact: 'exactly this call',
       tool: 'calls of this tool with at most this impact',
     });
-    expect(await rememberOf(agent.call('file_delete', { path: 'any.js' }))).toEqual({ exact: 'this very call' });
+    expect(await rememberOf(agent.call('file_delete', { path: 'any.js' }))).toEqual({ exact: 'exactly this call' });
   });
 
   test.each([
@@ -142,8 +142,8 @@ describe('an answer that is remembered', () => {
     expect(await run('seq 4')).toMatchObject({ success: true });
     const more = run('mkdir by-id');
     const { approvalId: other } = await asked(more);
-    expect(cli('approvals', 'approve', other, '--remember', 'tool')).toContain('only where its impact is low');
-    expect(cli('approvals', 'approve', other, '--remember', 'exact')).toContain('remembered: this very call');
+    expect(cli('approvals', 'approve', other, '--remember', 'tool')).toContain('only if the impact of the call is low');
+    expect(cli('approvals', 'approve', other, '--remember', 'exact')).toContain('remembered: exactly this call');
     expect(await more).toMatchObject({ success: true });
   });
 });

@@ -134,7 +134,7 @@ describe('whose output it is', () => {
     for (const params of [{ callId: 'mine', afterSeq: 0 }, { ref }])
       await expect(read(client, params)).rejects.toMatchObject({
         code: -32602,
-        message: expect.stringMatching(/no output .* of this session, or it is forgotten/),
+        message: expect.stringMatching(/this session has no output .*, or it is no longer kept/),
       });
     expect((await read(other, { ref, limit: 4 })).data).toEqual(Buffer.from('1\n2\n'));
     await other[Symbol.asyncDispose]();

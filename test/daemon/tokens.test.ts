@@ -65,7 +65,7 @@ test('an agent may rotate nothing, and a name without a token is refused with th
   const before = tokenOf('ci');
   await expect(agent.request('tokens.rotate', {})).rejects.toMatchObject({ code: -32004 });
   await expect(operator.request('tokens.rotate', { names: ['nobody'] })).rejects.toThrow(
-    'nobody has no token; there are: operator, agent, ci',
+    'nobody has no token; tokens exist for: operator, agent, ci',
   );
   expect(tokenOf('ci')).toBe(before);
 });

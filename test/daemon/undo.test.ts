@@ -216,6 +216,6 @@ test('a call can be undone after its daemon was stopped and started', async () =
     [ringfence, 'undo', id, '--state', stateDir, '--socket', next.socket, '--workspace', workspace],
     { env: { PATH: process.env.PATH, HOME: '/nonexistent' } },
   );
-  expect(shown.stdout).toMatch(/^removed later\nringfence undo \S+ takes this back\n$/);
+  expect(shown.stdout).toMatch(/^removed later\nto reverse this undo: ringfence undo \S+\n$/);
   expect(readdirSync(workspace)).not.toContain(path);
 });

@@ -38,7 +38,7 @@ const opened = async (path: string): Promise<string> => {
 test('a folder is refused with the words that add it, is taken as soon as it is added, and refused again when removed', async () => {
   await expect(opened(other)).rejects.toThrow(`ringfence workspace add ${other}`);
   expect(workspace('add', other)).toMatchObject({ status: 0, stdout: `${other}\n` });
-  expect(workspace('add', other).stderr).toMatch(/added already/);
+  expect(workspace('add', other).stderr).toMatch(/was already added/);
   expect(await opened(other)).toBe('read');
   expect(await opened(join(other, 'part'))).toBe('ACCESS_DENIED');
   expect(workspace('list').stdout).toContain(`${other}   (ringfence workspace add)`);
@@ -46,7 +46,10 @@ test('a folder is refused with the words that add it, is taken as soon as it is 
   expect(workspace('remove', other).status).toBe(0);
   await expect(opened(other)).rejects.toThrow(/not one of this daemon/);
   expect(await going.call('file_read', { path: 'a.txt' })).toMatchObject({ success: true });
-  expect(workspace('remove', other)).toMatchObject({ status: 1, stderr: expect.stringMatching(/not among the added/) });
+  expect(workspace('remove', other)).toMatchObject({
+    status: 1,
+    stderr: expect.stringMatching(/was not added as a workspace/),
+  });
 });
 
 test.each([

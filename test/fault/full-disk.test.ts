@@ -68,6 +68,6 @@ test.runIf(process.getuid?.() === 0)('what can not be made room for is told with
   mkdirSync(stateDir, { mode: 0o700 });
   expect(() => writeFileSync(join(stateDir, 'daemon.log'), Buffer.alloc(46 * MiB))).not.toThrow();
   await expect(startDaemon({ stateDir })).rejects.toThrow(
-    /no room for the daemon's record: delete \S+daemon\.log \(\d+ KiB\)/,
+    /too little space for the audit log: delete \S+daemon\.log \(\d+ KiB\)/,
   );
 });

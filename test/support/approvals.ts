@@ -101,7 +101,7 @@ export function draft(part: Partial<ApprovalDraft> = {}): ApprovalDraft {
     rule: 'r1',
     reason: 'Because.',
     impact: { level: 'medium', description: 'This operation will modify files', warnings: [] },
-    remember: { exact: 'this very call', tool: 'calls of this tool with at most this impact' },
+    remember: { exact: 'exactly this call', tool: 'calls of this tool with at most this impact' },
     bindingHash: 'b1',
     subjectHash: 'j1',
     askingRules: ['r1'],

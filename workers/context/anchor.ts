@@ -63,7 +63,7 @@ export class Anchor {
     if (name === undefined || name === '..')
       throw new ToolError(
         'UNSUPPORTED',
-        `\`${path}\` does not end with a name; nothing is written, moved or deleted there`,
+        `\`${path}\` does not end with a file name, so nothing can be written, moved or deleted there`,
       );
     const fd = walk.follow(openDirectory);
     const parent = fs.readlinkSync(`/proc/self/fd/${fd}`);
@@ -169,7 +169,7 @@ class PathResolution {
       throw toAccessError(codeOf(error) === 'EINVAL' ? { code: 'ENOTDIR' } : error, path);
     }
     if (++this.#links > symlinksMax)
-      throw new ToolError('UNSUPPORTED', `\`${path}\` has more than ${symlinksMax} links in it`);
+      throw new ToolError('UNSUPPORTED', `\`${path}\` goes through more than ${symlinksMax} symbolic links`);
     if (isAbsolute(target)) {
       if (!isInside(root, target)) throw outside(path);
       for (const entered of this.#entered.splice(0)) fs.closeSync(entered);
@@ -215,12 +215,12 @@ export function toAccessError(error: unknown, path: string): ToolError {
     case 'ENAMETOOLONG':
       return new ToolError(
         'INPUT_INVALID',
-        `\`${path.slice(0, 80)}…\` has a name that is too long for the file system`,
+        `\`${path.slice(0, 80)}…\` has a name that is too long for this file system`,
       );
     case 'ENOSPC':
     case 'EDQUOT':
     case 'EFBIG':
-      return new ToolError('FILE_LIMIT', `the disk has no room for \`${path}\`; what was there is unchanged`, {
+      return new ToolError('FILE_LIMIT', `the disk has no space for \`${path}\`; the existing file is unchanged`, {
         details: { limit: 'disk', enforcedBy: 'kernel' },
       });
     case 'EMFILE':

@@ -134,7 +134,7 @@ export class Commands {
     const limit = this.#options.limits.commandOutputBytesMax;
     this.used.verdict = 'output';
     return new ToolError('OUTPUT_LIMIT', `the command wrote more than ${limit} bytes and was ended`, {
-      suggestion: 'Send the output to a file of the workspace, or filter it.',
+      suggestion: 'Redirect the output to a file in the workspace, or filter it.',
       details: { limit, used: outputBytes, enforcedBy: 'daemon', ...output },
     });
   }
@@ -166,7 +166,7 @@ const OVER: Record<ExceededLimit['kind'], { code: Code; says: (limit: number) =>
 function overLimit({ kind, ...details }: ExceededLimit, output: { stdout: string; stderr: string }): ToolError {
   const { code, says } = OVER[kind];
   return new ToolError(code, `the command ${says(details.limit)} and was ended`, {
-    suggestion: 'Do less at once, or have the policy allow it more.',
+    suggestion: 'Do less at once, or ask the person to raise the limit in the policy.',
     details: { ...details, ...output },
   });
 }

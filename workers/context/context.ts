@@ -165,7 +165,7 @@ export class WorkerContext implements ToolContext {
     const entries = new Spool(journal.folder, key).entries().filter(({ entry: it }) => it.kind !== 'prepare');
     const named = new Set(paths);
     if (entries.length === 0 || !entries.every(({ entry: it }) => named.has(it.path) && named.has(it.from ?? it.path)))
-      throw new ToolError('CONFLICT', 'the journal of this call is not what it was');
+      throw new ToolError('CONFLICT', 'the undo journal of this call was changed, so the call can not be undone');
     try {
       return await new Undo(this.#undoParts, { force }).run(entries);
     } catch (error) {
@@ -297,7 +297,7 @@ export class WorkerContext implements ToolContext {
     const path = findProgram(program);
     if (path === undefined) {
       const suggestion = `Install ${program} where the daemon runs.`;
-      throw new ToolError('UNSUPPORTED', `there is no ${program} on this machine`, { suggestion });
+      throw new ToolError('UNSUPPORTED', `${program} is not installed on this machine`, { suggestion });
     }
     const checked = this.command({ ...request, env: { ...request.env }, command: program });
     const { onOutput: _, sockets: __, ...rest } = checked as unknown as CommandRequest;

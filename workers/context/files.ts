@@ -46,7 +46,7 @@ export function fileAt(
 export function readAll({ fd, path, size }: { fd: number; path: string; size: number }, bytesMax: number): Buffer {
   const tooLarge = (used: number) =>
     new ToolError('FILE_LIMIT', `\`${path}\` is ${used} bytes; at most ${bytesMax} are read`, {
-      suggestion: 'Search it, or take a part of it with a command.',
+      suggestion: 'Search it, or read a part of it with a command.',
       details: { limit: bytesMax, used, enforcedBy: 'tool' },
     });
   if (size > bytesMax) throw tooLarge(size);

@@ -64,9 +64,9 @@ export class PathRules {
     if (real?.decision !== 'ask' || real.id === asked?.id) return;
     throw new ToolError(
       'POLICY_DENIED',
-      `\`${path}\` leads to \`${realPath}\`, about which rule \`${real.id}\` wants a person asked`,
+      `\`${path}\` leads to \`${realPath}\`, for which rule \`${real.id}\` requires approval by a person`,
       {
-        suggestion: `Name \`${realPath}\` itself.`,
+        suggestion: `Use the path \`${realPath}\` itself.`,
         rule: real.id,
         details: { source: real.source },
       },
@@ -81,8 +81,8 @@ export class PathRules {
     const own = this.#decide(kind, normalize(realPath));
     if (own?.decision === 'deny') throw refusal(realPath, own);
     if (own?.decision !== 'ask' || own.id === this.#decide(kind, normalize(declared))?.id) return;
-    throw new ToolError('POLICY_DENIED', `about \`${realPath}\` rule \`${own.id}\` wants a person asked`, {
-      suggestion: `Name \`${realPath}\` itself.`,
+    throw new ToolError('POLICY_DENIED', `rule \`${own.id}\` requires approval by a person for \`${realPath}\``, {
+      suggestion: `Use the path \`${realPath}\` itself.`,
       rule: own.id,
       details: { source: own.source },
     });
@@ -158,7 +158,7 @@ function linkAt(path: string): string | undefined {
 function refusal(path: string, rule: NonNullable<ReturnType<typeof pathDecision>>): ToolError {
   const code = rule.code ?? 'POLICY_DENIED';
   return new ToolError(code, `\`${path}\` is refused by rule \`${rule.id}\`: ${rule.reason}`, {
-    suggestion: 'Ask the person for what you need from it.',
+    suggestion: 'Ask the person for the information that you need.',
     rule: rule.id,
     details: { source: rule.source },
   });

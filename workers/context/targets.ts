@@ -45,8 +45,8 @@ export function replaceable(spot: DirEntry, overwrite: boolean): fs.Stats | unde
   const stat = statAt(spot);
   if (!stat) return undefined;
   if (stat.isSymbolicLink()) {
-    throw new ToolError('ACCESS_DENIED', `\`${path}\` is a symbolic link; it is not written through`, {
-      suggestion: 'Write to the file that it points to.',
+    throw new ToolError('ACCESS_DENIED', `\`${path}\` is a symbolic link, and writing through links is refused`, {
+      suggestion: 'Write to the file to which it points.',
     });
   }
   if (!stat.isFile()) throw new ToolError('UNSUPPORTED', `\`${path}\` is not a regular file`);
@@ -102,7 +102,7 @@ export function targetAt(spot: HeldPath, { changes, bytesMax, preImages }: Targe
 export function assertHash(path: string, hash: string | undefined, ifHash: string): void {
   if (hash === ifHash) return;
   throw new ToolError('CONFLICT', `\`${path}\` is ${hash ?? 'not there'}, not ${ifHash} as ifHash says`, {
-    suggestion: 'Read the file again and decide anew.',
+    suggestion: 'Read the file again, then decide.',
     details: { hash: hash ?? null },
   });
 }
@@ -110,8 +110,8 @@ export function assertHash(path: string, hash: string | undefined, ifHash: strin
 /** Throws APPROVAL_STALE if the content is not the one that was approved. */
 export function assertApproved(preImages: Job['preImages'], path: string, now: string | null): void {
   if (!preImages || preImages.some((it) => it.path === path && it.hash === now)) return;
-  throw new ToolError('APPROVAL_STALE', `\`${path}\` is not what it was when its change was approved`, {
-    suggestion: 'Look at what changed and call again; the person is asked again.',
+  throw new ToolError('APPROVAL_STALE', `\`${path}\` was changed after the person approved this call`, {
+    suggestion: 'Look at what changed, then call again to ask the person again.',
     details: { changed: [`the file ${path}`] },
   });
 }

@@ -18,8 +18,8 @@ export function toResultFrame(done: { readonly id: number; readonly result: JobR
     return toFrame({ done }, frameBytesMax, bounds);
   } catch (error) {
     const { id, result } = done;
-    const limit = new ToolError('OUTPUT_LIMIT', `the result does not fit a message: ${(error as Error).message}`, {
-      suggestion: 'Ask for a part of it.',
+    const limit = new ToolError('OUTPUT_LIMIT', `the result can't be sent: ${(error as Error).message}`, {
+      suggestion: 'Ask for a smaller part of it.',
     });
     const usage = { ...result.usage, verdict: 'output' } as const;
     return toFrame({ done: { id, result: { ok: false, error: limit.toWire(), usage } } }, frameBytesMax);

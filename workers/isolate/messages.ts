@@ -129,9 +129,9 @@ export class IsolateMessages {
     const refuse = (code: 'TOOL_NOT_FOUND' | 'INPUT_INVALID' | 'RATE_LIMITED' | 'QUEUE_FULL', message: string) =>
       this.#deliver(id, toError(new ToolError(code, message).toWire()));
     if (!this.#handlers.tools.includes(tool))
-      return refuse('TOOL_NOT_FOUND', `there is no tool ${tool.slice(0, 64)} among those of this program`);
+      return refuse('TOOL_NOT_FOUND', `this program can't call a tool ${tool.slice(0, 64)}`);
     if (json.length > codeCallBytes)
-      return refuse('INPUT_INVALID', `an input of ${json.length} characters; at most ${codeCallBytes} may be`);
+      return refuse('INPUT_INVALID', `the input has ${json.length} characters; at most ${codeCallBytes} are allowed`);
     if (this.#calls >= codeCallsMax) {
       // A program that keeps calling would keep this process busy for nothing.
       this.#refused += 1;
@@ -156,7 +156,7 @@ export class IsolateMessages {
       try {
         this.#handlers.ask(call, tool, parseJson(json));
       } catch (thrown) {
-        const error = new ToolError('INPUT_INVALID', `the input fits no message: ${(thrown as Error).message}`);
+        const error = new ToolError('INPUT_INVALID', `the input can't be sent: ${(thrown as Error).message}`);
         this.settleCall({ id: 0, call, error: error.toWire() });
       }
     }
@@ -169,4 +169,4 @@ const toError = ({ code, message, suggestion, details }: WireError): string =>
   `e${JSON.stringify({ code, message, suggestion, details })}`;
 
 const tooManyCalls = (max: number) =>
-  new ToolError('CODE_ERROR', `the program went on calling after its ${max} calls were made`);
+  new ToolError('CODE_ERROR', `the program made more than ${max} calls, which is the maximum`);

@@ -64,7 +64,7 @@ function codeError({ name, message, line, column, code }: GuestError): ToolError
   const where = line === undefined ? '' : ` (line ${line}, column ${column})`;
   const flat = message.replaceAll(/\s+/g, ' ').slice(0, 500);
   return new ToolError('CODE_ERROR', `the program threw ${name.slice(0, 64)}: ${flat}${where}`.toWellFormed(), {
-    suggestion: 'Mend the program; its line and column are in the details.',
+    suggestion: 'Correct the program; the details give line and column.',
     details: {
       name: name.slice(0, 64).toWellFormed(),
       message: message.slice(0, 2000).toWellFormed(),
@@ -93,7 +93,8 @@ interface GuestEnd {
 
 /** Parses the guest's end text, which may hold anything. Throws CODE_ERROR. */
 export function outcomeOf(text: unknown, { limit, cpuMs }: GuestEnd): JobResult {
-  if (typeof text !== 'string') throw new ToolError('CODE_ERROR', 'the program broke what gives back its value');
+  if (typeof text !== 'string')
+    throw new ToolError('CODE_ERROR', 'the program replaced built-in functions that return its value');
   const body = text.slice(1);
   const outputBytes = Buffer.byteLength(body);
   const usage = { cpuMs, outputBytes, enforcedBy: 'isolate' } as const;
@@ -123,6 +124,6 @@ function parsed(json: string): unknown {
   try {
     return parseJson(json);
   } catch {
-    throw new ToolError('CODE_ERROR', 'the program broke what gives back its value');
+    throw new ToolError('CODE_ERROR', 'the program replaced built-in functions that return its value');
   }
 }

@@ -22,7 +22,7 @@ export async function endOfPlugin(
   call: (json: string) => Promise<string>,
 ): Promise<JobResult> {
   const problem = await problemOf(plugin.input, input);
-  if (problem !== undefined) throw new ToolError('INPUT_INVALID', `the input is not right: ${problem}`);
+  if (problem !== undefined) throw new ToolError('INPUT_INVALID', `the input is not valid: ${problem}`);
   const end = await call(JSON.stringify(input));
   const [kind, body] = [end[0], end.slice(1)];
   if (kind === 'e') throw thrownError(body, plugin);
@@ -71,8 +71,8 @@ export function codeError({ name, message, file, line, column, code }: ThrownByP
   const flat = message.replaceAll(/\s+/g, ' ').slice(0, 500);
   return new ToolError('CODE_ERROR', `the plugin threw ${name.slice(0, 64)}: ${flat}${where}`.toWellFormed(), {
     suggestion: code
-      ? `What it called ended as ${code.slice(0, 64)}.`
-      : 'It is for the author of the plugin to mend; file, line and column are in the details.',
+      ? `A call that the plugin made ended with ${code.slice(0, 64)}.`
+      : 'The author of the plugin must correct this; the details give file, line and column.',
     details: {
       name: name.slice(0, 64).toWellFormed(),
       message: message.slice(0, 2000).toWellFormed(),

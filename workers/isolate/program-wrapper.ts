@@ -89,7 +89,7 @@ function timersOf(
   const live: Record<number, boolean> = { __proto__: null } as never;
   const setTimeout = (work: unknown, delayMs?: unknown, ...values: unknown[]): number => {
     if (typeof work !== 'function') throw new TypeError('setTimeout takes a function');
-    if (waiting >= max) throw new RangeError(`at most ${max} timers may wait`);
+    if (waiting >= max) throw new RangeError(`at most ${max} timers may be pending`);
     const id = ++last;
     live[id] = true;
     waiting += 1;

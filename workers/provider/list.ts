@@ -35,6 +35,7 @@ export async function listedTools(client: Client, limits: Limits): Promise<Liste
 
 function assertFew<T>(tools: readonly T[], { providerToolsMax }: Limits, more = 0): T[] {
   const count = tools.length + more;
-  if (count > providerToolsMax) throw new Error(`the server has ${count} tools; at most ${providerToolsMax} are taken`);
+  if (count > providerToolsMax)
+    throw new Error(`the server has ${count} tools; at most ${providerToolsMax} are accepted`);
   return [...tools];
 }

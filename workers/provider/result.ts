@@ -22,7 +22,7 @@ export function toData(result: CallToolResult, { name, secrets, outputBytes }: R
       'OUTPUT_LIMIT',
       `the result of provider ${name} is ${bytes} bytes; at most ${outputBytes} are returned`,
       {
-        suggestion: 'Ask for a part of it.',
+        suggestion: 'Ask for a smaller part of it.',
         details: { limit: outputBytes, used: bytes, enforcedBy: 'provider host' },
       },
     );
@@ -35,7 +35,7 @@ export function toData(result: CallToolResult, { name, secrets, outputBytes }: R
   const said = data.content.flatMap((it) => (it.type === 'text' ? [it.text] : [])).join('\n');
   throw new ToolError(
     'UPSTREAM_FAILED',
-    `provider ${name}: ${toPlainText(said, SHOWN_CHARS) || 'it said no more than that it failed'}`,
+    `provider ${name}: ${toPlainText(said, SHOWN_CHARS) || 'the server gave no reason'}`,
   );
 }
 

@@ -77,7 +77,7 @@ export class Ripgrep {
       why = (error as Error).message;
     }
     if (said.startsWith('ripgrep ')) return;
-    throw new ToolError('UNSUPPORTED', `ripgrep, by which files are searched, does not run: ${why}`, {
+    throw new ToolError('UNSUPPORTED', `the search program ripgrep does not run: ${why}`, {
       suggestion: 'Install Ringfence again.',
     });
   }
@@ -180,7 +180,7 @@ async function installed(): Promise<string> {
     return (await import('@vscode/ripgrep')).rgPath;
   } catch {
     // Throws if the package for this platform is not installed.
-    throw new ToolError('UNSUPPORTED', 'ripgrep, by which files are searched, is not installed for this platform', {
+    throw new ToolError('UNSUPPORTED', 'the search program ripgrep is not installed for this platform', {
       suggestion: 'Install Ringfence again without --omit=optional.',
     });
   }
@@ -188,7 +188,7 @@ async function installed(): Promise<string> {
 
 const outOfMemory = ({ searchMemoryBytes }: Limits): ToolError =>
   new ToolError('MEMORY_LIMIT', `the search needed more than ${searchMemoryBytes} bytes of memory`, {
-    suggestion: 'Search a smaller part, for something simpler, or exclude generated files whose lines are huge.',
+    suggestion: 'Search fewer files or a simpler pattern, or exclude generated files with very long lines.',
     details: { limit: searchMemoryBytes, enforcedBy: 'rlimit' },
   });
 
@@ -203,12 +203,12 @@ function complaintOf(stderr: string): ToolError {
     return new ToolError('INPUT_INVALID', `pattern is not a regular expression: ${said}${position}`, {
       suggestion: /look-a|backreference/.test(said)
         ? "The syntax is that of Rust's regex: no look-around, no backreferences."
-        : 'Escape what is meant literally, or search with literal: true.',
+        : 'Escape special characters, or search with literal: true.',
     });
   }
   const first = text.split('\n').find((it) => it.trim() !== '') ?? text;
   const last = /^error: (.*)$/m.exec(text)?.[1];
-  return new ToolError('INPUT_INVALID', `ripgrep does not take this: ${last ?? first}`, {
-    suggestion: 'Patterns match within one line; search with literal: true for a plain text.',
+  return new ToolError('INPUT_INVALID', `ripgrep rejects this search: ${last ?? first}`, {
+    suggestion: 'Patterns match within one line; for plain text, search with literal: true.',
   });
 }

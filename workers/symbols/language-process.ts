@@ -144,15 +144,15 @@ export class LanguageProcess implements Disposable {
     const { name, memoryBytes, answerBytesMax } = this.#options;
     if (this.#tooMuch)
       return new ToolError('OUTPUT_LIMIT', `${name} answered with more than ${answerBytesMax} bytes`, {
-        suggestion: 'Ask for a less common name, or say where it is by file and line.',
+        suggestion: 'Ask for a less common name, or give its file and line.',
         details: { limit: answerBytesMax, enforcedBy: 'host' },
       });
     if (/out of memory|failed to (re)?allocate|memory allocation|cannot allocate/i.test(this.#stderr))
       return new ToolError('MEMORY_LIMIT', `${name} needed more than ${memoryBytes} bytes of memory`, {
-        suggestion: 'Search with file_grep; very large source files or projects are too much for it.',
+        suggestion: 'Search with file_grep; very large source files or projects exceed this limit.',
         details: { limit: memoryBytes, enforcedBy: 'rlimit' },
       });
-    return new ToolError('HOST_CRASHED', `${name} ended in the middle of this call`, {
+    return new ToolError('HOST_CRASHED', `${name} ended during this call`, {
       suggestion: 'Try once more; if it ends again, search with file_grep.',
     });
   }

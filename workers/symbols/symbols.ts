@@ -235,8 +235,8 @@ export class WorkspaceSymbols implements Symbols {
     if (!wasParsed) return;
     this.#parserEnds += 1;
     if (this.#parserEnds < symbolParserEndsMax) return;
-    throw new ToolError('CPU_LIMIT', `${symbolParserEndsMax} files were more than their parsers take`, {
-      suggestion: `Search with file_grep, or have ${[...this.#skipped].slice(0, NEAR_SHOWN).join(', ')} ignored.`,
+    throw new ToolError('CPU_LIMIT', `the parsers failed on ${symbolParserEndsMax} files, which is the maximum`, {
+      suggestion: `Search with file_grep, or have ${[...this.#skipped].slice(0, NEAR_SHOWN).join(', ')} ignored by git.`,
       details: { limit: symbolParserEndsMax, enforcedBy: 'host' },
     });
   }
@@ -259,12 +259,12 @@ export class WorkspaceSymbols implements Symbols {
     const path = plain(file);
     const lines = await this.#lines.linesOf(path);
     const all = lines.flatMap((text, at) => wordsAt(text, symbol).map((character) => ({ path, line: at, character })));
-    if (all.length === 0) throw new ToolError('NOT_FOUND', `\`${symbol}\` does not stand in \`${file}\``);
+    if (all.length === 0) throw new ToolError('NOT_FOUND', `\`${symbol}\` does not occur in \`${file}\``);
     const asked = all.filter((it) => line === undefined || it.line === line - 1);
     if (asked.length > 0) return asked.slice(0, this.#options.limits.symbolDefinitionsMax);
     const shown = [...new Set(all.map((it) => it.line + 1))].slice(0, NEAR_SHOWN);
-    throw new ToolError('NOT_FOUND', `\`${symbol}\` does not stand in line ${line} of \`${file}\``, {
-      suggestion: `It stands in line ${shown.join(', ')}.`,
+    throw new ToolError('NOT_FOUND', `\`${symbol}\` does not occur in line ${line} of \`${file}\``, {
+      suggestion: `It occurs in line ${shown.join(', ')}.`,
     });
   }
 
@@ -336,15 +336,15 @@ export class WorkspaceSymbols implements Symbols {
 
 function notFound(symbol: string, file: string | undefined, near: readonly string[]): ToolError {
   if (file !== undefined)
-    return new ToolError('NOT_FOUND', `what is called \`${symbol}\` in \`${file}\` is no symbol`, {
-      suggestion: 'Say the line too, or search for the text with file_grep.',
+    return new ToolError('NOT_FOUND', `\`${symbol}\` in \`${file}\` is not a symbol`, {
+      suggestion: 'Give the line too, or search for the text with file_grep.',
     });
-  const known = 'Symbols of TypeScript, JavaScript, Python, Rust and Go are known.';
+  const known = 'Supported languages: TypeScript, JavaScript, Python, Rust and Go.';
   const suggestion =
     near.length > 0
       ? `There are ${near.map((it) => `\`${it}\``).join(', ')}.`
       : 'Parameters are found by file and line; texts by file_grep.';
-  return new ToolError('NOT_FOUND', `nothing in this workspace is called \`${symbol}\`. ${known}`, { suggestion });
+  return new ToolError('NOT_FOUND', `no symbol in this workspace is named \`${symbol}\`. ${known}`, { suggestion });
 }
 
 /** Error codes with which the language server may fail. */

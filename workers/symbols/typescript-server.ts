@@ -352,7 +352,7 @@ function programOf(): string {
     return join(dirname(manifest), 'lib', 'tsc');
   } catch {
     // MODULE_NOT_FOUND
-    throw new ToolError('UNSUPPORTED', 'TypeScript, by which symbols are found, is not installed for this platform', {
+    throw new ToolError('UNSUPPORTED', 'TypeScript, which finds symbols, is not installed for this platform', {
       suggestion: 'Install Ringfence again without --omit=optional.',
     });
   }

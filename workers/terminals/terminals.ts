@@ -126,7 +126,7 @@ export class TerminalSet {
     if (own >= sessionTerminalsMax)
       throw new ToolError('QUEUE_FULL', `a session has at most ${sessionTerminalsMax} terminals`, { suggestion });
     if (this.#terminals.size + this.#opening.size >= keptMax)
-      throw new ToolError('QUEUE_FULL', 'there are as many terminals as this daemon holds', { suggestion });
+      throw new ToolError('QUEUE_FULL', 'the daemon has its maximum number of terminals open', { suggestion });
   }
 
   async #open(
@@ -153,7 +153,7 @@ export class TerminalSet {
         signal,
       );
       signal.throwIfAborted();
-      if (opening.over) throw new ToolError('CANCELLED', 'the session of this terminal is over, or its policy changed');
+      if (opening.over) throw new ToolError('CANCELLED', 'the session of this terminal has ended, or its policy changed');
     } catch (error) {
       await terminal?.close('never');
       screen.close();
@@ -188,16 +188,16 @@ export class TerminalSet {
     // The same error for another session's terminal: nobody learns which exist.
     if (kept?.session !== session)
       throw new ToolError('NOT_FOUND', `this session has no terminal ${id.slice(0, 64)}`, {
-        suggestion: 'It may have been closed, idle too long, or ended with a change of the policy; open another one.',
+        suggestion: 'It was closed, was idle too long, or ended when the policy changed; open another one.',
       });
     const seen = replaced(kept) ?? revealed(masks, kept);
     if (seen !== undefined) {
       await this.#end(kept);
       throw new ToolError(
         'POLICY_DENIED',
-        `the policy holds \`${seen}\`, which was not there when this terminal began`,
+        `the policy hides \`${seen}\`, which did not exist when this terminal was opened`,
         {
-          suggestion: 'The terminal is ended, since nothing kept it from that; open another one.',
+          suggestion: 'The terminal was ended, because it could have read that file; open another one.',
         },
       );
     }

@@ -254,7 +254,9 @@ export function toChangeError(error: unknown, path: string): unknown {
       return error;
     case 'EBUSY':
       // A mount point: the policy protects the name itself.
-      return new ToolError('SANDBOX_DENIED', `\`${path}\` is held in this sandbox`, { details: { path } });
+      return new ToolError('SANDBOX_DENIED', `\`${path}\` is a mount of this sandbox and can't be changed`, {
+        details: { path },
+      });
     case 'EEXIST':
     case 'ENOTEMPTY':
       return exists(path);
@@ -262,7 +264,7 @@ export function toChangeError(error: unknown, path: string): unknown {
     case 'ENOTDIR':
       return new ToolError('CONFLICT', `\`${path}\` changed while it was used`);
     case 'EINVAL':
-      return new ToolError('INPUT_INVALID', `\`${path}\` lies in what would be moved there`);
+      return new ToolError('INPUT_INVALID', `\`${path}\` lies inside the directory that would be moved there`);
     default:
       return toAccessError(error, path);
   }

@@ -213,7 +213,7 @@ class TreeBuilder implements Disposable {
     while (this.#open.length > 1 && this.#open.at(-1)?.path !== parent) this.#leave();
     const { fd, path: found } = this.#open.at(-1) as { fd: number; path: string };
     if (found !== parent || cut === 0 || name === '' || name === '.' || name === '..')
-      throw new ToolError('CONFLICT', `\`${path}\` is no path in a tree`);
+      throw new ToolError('CONFLICT', `\`${path}\` is not a path in a directory tree`);
     return { fd, name };
   }
 

@@ -206,6 +206,8 @@ function toEntry(line: string): z.output<typeof entry> {
     return entry.parse(JSON.parse(line));
   } catch (cause) {
     // ZodError, SyntaxError: we did not write this.
-    throw new ToolError('CONFLICT', 'the journal of this call is not what it was', { cause });
+    throw new ToolError('CONFLICT', 'the undo journal of this call was changed, so the call can not be undone', {
+      cause,
+    });
   }
 }

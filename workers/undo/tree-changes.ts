@@ -239,7 +239,7 @@ function presentAt(spot: DirEntry): EntryType {
 
 const notEmpty = (path: string, inside: number): ToolError =>
   new ToolError('UNSUPPORTED', `\`${path}\` is a directory with ${inside} entries in it`, {
-    suggestion: 'Say recursive: true to delete it with all that is in it.',
+    suggestion: 'Set recursive: true to delete it with everything in it.',
     details: { entries: inside },
   });
 
@@ -253,7 +253,7 @@ function assertMayStand(
   if (type === 'directory' && isBelow(from.realPath, to.realPath)) throw liesIn(to, from);
   const there = typeAt(to);
   if (there === 'directory' || (there && type === 'directory')) {
-    throw new ToolError('ALREADY_EXISTS', `\`${to.path}\` exists, and a directory is not replaced`, {
+    throw new ToolError('ALREADY_EXISTS', `\`${to.path}\` exists, and directories are not replaced`, {
       suggestion: 'Choose another name, delete it first, or copy a directory over a directory with overwrite: true.',
     });
   }
@@ -268,7 +268,7 @@ function assertApart(from: DirEntry, to: DirEntry): void {
   if (isBelow(to.realPath, from.realPath)) throw liesIn(from, to);
 }
 
-const itself = (to: DirEntry): ToolError => new ToolError('INPUT_INVALID', `\`${to.path}\` is what it would replace`);
+const itself = (to: DirEntry): ToolError => new ToolError('INPUT_INVALID', `\`${to.path}\` would replace itself`);
 
 const liesIn = (inner: DirEntry, outer: DirEntry): ToolError =>
   new ToolError('INPUT_INVALID', `\`${inner.path}\` lies in \`${outer.path}\``);

@@ -210,8 +210,8 @@ const typeConflict = (path: string, type: EntryType): ToolError =>
   new ToolError(
     'ALREADY_EXISTS',
     type === 'directory'
-      ? `\`${path}\` is no directory, and a directory is not put in its place`
-      : `\`${path}\` is a directory, which is not replaced`,
+      ? `\`${path}\` is not a directory, and a directory can't replace it`
+      : `\`${path}\` is a directory, and directories are not replaced`,
     { suggestion: 'Choose another name, or delete it first.' },
   );
 

@@ -71,8 +71,8 @@ export class TreeTraversal {
 }
 
 const tooLarge = (what: string, limit: number) =>
-  new ToolError('FILE_LIMIT', `${what}, the most that one call takes; nothing was changed`, {
-    suggestion: 'Take it in parts, or use a command.',
+  new ToolError('FILE_LIMIT', `${what}, which is the maximum for one call; nothing was changed`, {
+    suggestion: 'Split the work into parts, or use a command.',
     details: { limit, enforcedBy: 'tool' },
   });
 
@@ -213,7 +213,7 @@ function removedDirectory(fd: number, name: string, shown: string, round: number
     if (code === 'ENOTDIR') return unlinked(fd, name);
     if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw toAccessError(error, shown);
     if (round < ROUNDS_MAX) return false;
-    throw new ToolError('CONFLICT', `\`${shown}\` was filled again while it was deleted`);
+    throw new ToolError('CONFLICT', `\`${shown}\` got new entries while it was being deleted`);
   }
 }
 
@@ -266,7 +266,10 @@ export async function copyTree(from: DirEntry, to: CopyTo, options: TreeOptions,
         return fs.fchmodSync(copied.fd, mode & 0o777);
       }
       case 'other':
-        throw new ToolError('UNSUPPORTED', `\`${shown}\` is neither a file, a directory nor a link; it is not copied`);
+        throw new ToolError(
+          'UNSUPPORTED',
+          `\`${shown}\` is neither a file, a directory nor a link, and can't be copied`,
+        );
       default:
         return entry.type satisfies never;
     }

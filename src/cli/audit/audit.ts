@@ -21,7 +21,7 @@ export async function auditQuery(flags: AuditQueryFlags, client: AuditClient): P
   for await (const entry of allEntries({ ...filter, order: 'newest' }, client, limit)) entries.push(entry);
   entries.reverse();
   if (flags.json) printJson(entries);
-  else if (entries.length === 0) say('no such entries');
+  else if (entries.length === 0) say('no entries match');
   else for (const line of toTable([ENTRY_TITLES, ...entries.map(toEntryRow)])) print(line);
   return EXIT.OK;
 }
@@ -34,7 +34,7 @@ export function toFilter({ limit = LIMIT, json: _, callId, ...filter }: AuditQue
   filter: AuditFilter;
 } {
   if (!Number.isSafeInteger(limit) || limit < 1)
-    throw new CliError(EXIT.USAGE, `--limit takes a number from 1, not ${limit}`);
+    throw new CliError(EXIT.USAGE, `--limit must be a whole number of at least 1, not ${limit}`);
   for (const [name, value] of Object.entries({ since: filter.since, until: filter.until }))
     if (value !== undefined && !isInstant(value))
       throw new CliError(
@@ -49,19 +49,19 @@ export async function auditVerify(client: AuditClient, flags: { readonly json?: 
   const it = (await client.request('audit.verify', {})) as Verification;
   if (flags.json) printJson(it);
   else if (it.ok) {
-    print(`${it.entries} entries, all of them whole and in order`);
-    if (it.droppedBefore !== undefined) say(`entries before ${it.droppedBefore} were dropped${whyOf(it)}`);
+    print(`${it.entries} entries, none changed and none missing`);
+    if (it.droppedBefore !== undefined) say(`entries before ${it.droppedBefore} were deleted${whyOf(it)}`);
   } else {
     const from = it.firstBroken === undefined ? '' : ` from entry ${it.firstBroken}`;
     say(
-      `the audit log is broken${from}: ${safe(it.reason ?? 'no reason given')} (${it.entries} entries before are whole)`,
+      `the audit log is broken${from}: ${safe(it.reason ?? 'no reason given')} (the ${it.entries} entries before are intact)`,
     );
   }
   return it.ok ? EXIT.OK : EXIT.FAILED;
 }
 
 const whyOf = ({ droppedForSize }: Verification): string =>
-  droppedForSize === undefined ? ' for their age' : `, up to ${droppedForSize} to make room`;
+  droppedForSize === undefined ? ' because of their age' : `, up to ${droppedForSize} to make room`;
 
 /** `ringfence audit export`: prints all matching entries, oldest first, one line each. Returns the exit code. */
 export async function auditExport(format: ExportFormat, flags: AuditQueryFlags, client: AuditClient): Promise<number> {

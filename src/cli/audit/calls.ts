@@ -20,7 +20,7 @@ export async function auditCalls(flags: AuditQueryFlags, client: AuditClient): P
   }
   const newestLast = [...calls.values()].reverse();
   if (flags.json) printJson(newestLast.map(toCall));
-  else if (newestLast.length === 0) say('no such calls; `ringfence audit query` has entries of all kinds');
+  else if (newestLast.length === 0) say('no calls match; `ringfence audit query` lists entries of all kinds');
   else for (const line of toTable([TITLES, ...newestLast.map(toRow)])) print(line);
   return EXIT.OK;
 }

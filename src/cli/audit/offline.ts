@@ -27,7 +27,7 @@ async function readOffline(
 ): Promise<number> {
   try {
     using reader = new AuditReader(path, defaultLimits, systemPowers());
-    say(harmless(`no daemon runs; this is ${path}`));
+    say(harmless(`no daemon runs; reading ${path}`));
     return await action({
       request: (method, params) =>
         method === 'audit.verify' ? reader.verify() : reader.query(params as AuditPageRequest),

@@ -71,8 +71,9 @@ async function detach(client: Client, { tool, input, timeoutMs }: DetachedStart,
   }
   if (flags.json) printJson({ callId, state });
   else print(callId);
-  const how = state.status === 'blocked-on-user' ? 'waits for approval (ringfence approvals)' : 'goes on without you';
-  say(`${how}; its result: ringfence result ${callId}, its output: ringfence logs ${callId} --follow`);
+  const how =
+    state.status === 'blocked-on-user' ? 'waits for approval (ringfence approvals)' : 'runs in the background';
+  say(`${how}; for its result: ringfence result ${callId}; for its output: ringfence logs ${callId} --follow`);
   return EXIT.OK;
 }
 
@@ -157,7 +158,7 @@ export async function askPerson(
     await operator.request('approvals.resolve', { approvalId, ...answer }).catch((error: unknown) => {
       // Answered elsewhere, or too late; the call's result says how.
       if (!(error instanceof RemoteError)) throw error;
-      say(`your answer was not taken: ${harmless(error.message)}`);
+      say(`your answer was not accepted:  ${harmless(error.message)}`);
     });
     return undefined;
   }
@@ -180,6 +181,6 @@ export function parseDuration(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
   const ms = Math.round(Number(match?.[1]) * (UNITS[match?.[2] ?? 's'] as number));
   if (!match || ms < 1)
-    throw new CliError(EXIT.USAGE, `--timeout takes a duration such as 250ms, 5s or 2m, not ${text}`);
+    throw new CliError(EXIT.USAGE, `--timeout must be a duration such as 250ms, 5s or 2m, not ${text}`);
   return ms;
 }

@@ -20,7 +20,7 @@ export interface StreamedOutput {
 /** Why a log ends before its call. */
 const CUTS: Record<string, string> = {
   size: 'the log has reached the limit resultLogBytesMax',
-  disk: 'the disk could not take more',
+  disk: 'the disk was full or failed',
   crash: 'the daemon ended before the call did',
 };
 
@@ -77,6 +77,6 @@ function whatIsMissing({ callId, metadata }: ToolResult, { bytes, cut }: Streame
   const all = metadata.resources.outputBytes;
   return (
     `the output above ends after ${bytes} of ${all} bytes: ${cut}. ` +
-    `\`ringfence logs ${callId}\` has no more of it, \`--json\` its last bytes; for all of it, let the command write to a file of the workspace`
+    `\`ringfence logs ${callId}\` has no more of it; \`--json\` shows its last bytes; to keep all of it, let the command write to a file of the workspace`
   );
 }

@@ -34,11 +34,17 @@ export async function readInput(words: readonly string[], { client, tool, cwd }:
   const pairs = words.map((word) => {
     const at = word.indexOf('=');
     if (at < 1)
-      throw new CliError(EXIT.USAGE, `input is one JSON object or key=value words; \`${harmless(word)}\` is neither`);
+      throw new CliError(
+        EXIT.USAGE,
+        `write the input as one JSON object or as key=value words; \`${harmless(word)}\` is neither`,
+      );
     const key = word.slice(0, at);
     const value = word.slice(at + 1);
     if (value === '@-' && standardInputFor !== undefined)
-      throw new CliError(EXIT.USAGE, `standard input is ${standardInputFor} already; it can not be ${key} too`);
+      throw new CliError(
+        EXIT.USAGE,
+        `standard input is already used for ${standardInputFor}; read ${key} from a file: ${key}=@file`,
+      );
     if (value === '@-') standardInputFor = key;
     const text = /^@[^@]/.test(value) ? readText(value.slice(1), cwd) : value.replace(/^@@/, '@');
     return [key, textual.has(key) ? text : parseLoosely(text)] as const;
@@ -63,15 +69,18 @@ function readText(path: string, cwd: string): string {
   try {
     bytes = readFileSync(path === '-' ? STANDARD_INPUT : resolve(cwd, path));
   } catch (error) {
-    throw new CliError(EXIT.USAGE, `${harmless(name)} can not be read: ${(error as NodeJS.ErrnoException).code}`);
+    throw new CliError(EXIT.USAGE, `can't read ${harmless(name)}: ${(error as NodeJS.ErrnoException).code}`);
   }
   const { frameBytesMax } = defaultLimits;
   if (bytes.length > frameBytesMax)
-    throw new CliError(EXIT.USAGE, `${harmless(name)} is ${bytes.length} bytes; a call holds at most ${frameBytesMax}`);
+    throw new CliError(
+      EXIT.USAGE,
+      `${harmless(name)} is ${bytes.length} bytes; a call can hold at most ${frameBytesMax}`,
+    );
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    throw new CliError(EXIT.USAGE, `${harmless(name)} is no text in UTF-8`); // TypeError
+    throw new CliError(EXIT.USAGE, `${harmless(name)} is not UTF-8 text`); // TypeError
   }
 }
 

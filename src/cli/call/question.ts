@@ -58,9 +58,9 @@ export function showApproval(approval: Approval, { color }: QuestionStyle): stri
     `\nExpires: ${showLine(expiresAt)}`,
     title('Options:'),
     '  y  - Approve',
-    '  n  - Deny (what you type after it reaches the agent)',
+    '  n  - Deny (the agent gets to read what you type after the n)',
     ...(covers === undefined ? [] : [`  ya - Approve and remember for this session (${showLine(covers)})`]),
     ...(coversTool === undefined ? [] : [`  yt - Approve and remember for this session (${showLine(coversTool)})`]),
-    `  na - Deny and remember for this session (${match === 'tool' ? 'all calls of this tool' : 'this very call'})`,
+    `  na - Deny and remember for this session (${match === 'tool' ? 'all calls of this tool' : 'exactly this call'})`,
   ].join('\n');
 }

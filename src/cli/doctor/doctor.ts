@@ -73,7 +73,7 @@ function readConfig(flags: DoctorFlags, { env, cwd }: CliCaller): { config?: Con
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (!(error instanceof ConfigError || error instanceof StateDirError) && code === undefined) throw error;
-    const fix = 'Give `ringfence doctor` and `ringfence serve` other flags, or change the config file.';
+    const fix = 'Give `ringfence doctor` and `ringfence serve` other flags, or change config.yaml.';
     return { finding: { id, status: 'problem', found: (error as Error).message, fix } };
   }
 }
@@ -108,9 +108,19 @@ function judgeConfinement({ level, missing, advice }: Confinement): DoctorFindin
   const found = `level ${level}${missing.length > 0 ? `, missing: ${missing.join(', ')}` : ''}`;
   if (level !== 'A' && level !== 'B') return { id: 'confinement', status: 'problem', found, fix: advice };
   if (missing.includes('root-workspace'))
-    return { id: 'confinement', status: 'warning', found, fix: 'Run Ringfence as yourself, on folders of your own.' };
+    return {
+      id: 'confinement',
+      status: 'warning',
+      found,
+      fix: 'Run Ringfence as an ordinary user, on folders which that user owns.',
+    };
   if (missing.includes('execute-host'))
-    return { id: 'confinement', status: 'warning', found, fix: 'Run Ringfence where sandboxes can be nested.' };
+    return {
+      id: 'confinement',
+      status: 'warning',
+      found,
+      fix: 'Run Ringfence on a machine or in a container that allows nested sandboxes.',
+    };
   return { id: 'confinement', status: 'ok', found };
 }
 
@@ -141,7 +151,7 @@ function judgeState({ stateDir, socket }: UserDirs, { auditBytesMax }: Limits): 
   const { bavail, bsize } = statfsSync(stateDir);
   const free = bavail * bsize;
   const found = `${Math.round(free / 2 ** 20)} MiB free at ${stateDir}`;
-  const fix = `Make room: the audit log alone may take ${Math.round(auditBytesMax / 2 ** 20)} MiB. Kept outputs and what can be undone make room by themselves.`;
+  const fix = `Free disk space: the audit log alone may use ${Math.round(auditBytesMax / 2 ** 20)} MiB. Kept outputs and undo data shrink on their own.`;
   const status = free < DISK_NEEDED_BYTES ? 'problem' : 'warning';
   return [...findings, free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found }];
 }
@@ -161,27 +171,28 @@ function unwritable(path: string): DoctorFinding | undefined {
       id: 'state',
       status: 'problem',
       found: `${path} can't be written (${code})`,
-      fix: 'Give another one: --state.',
+      fix: 'Choose another directory with --state.',
     };
   }
 }
 
 function judgeOwner(id: string, path: string): DoctorFinding {
   const stat = statSync(path, { throwIfNoEntry: false });
-  if (!stat) return { id, status: 'ok', found: `${path} is not there yet` };
+  if (!stat) return { id, status: 'ok', found: `${path} does not exist yet` };
   const mode = (stat.mode & 0o777).toString(8);
   if (stat.uid !== process.getuid?.())
     return {
       id,
       status: 'problem',
       found: `${path} belongs to uid ${stat.uid}`,
-      fix: 'Give another one: --state, --socket.',
+      fix: 'Choose another path with --state or --socket.',
     };
   const open = (stat.mode & 0o077) !== 0;
   const found = `${path}, mode ${mode}`;
   if (!open) return { id, status: 'ok', found };
   // Advises changing the mode only of Ringfence's own directories: others may need /tmp as it is.
-  const fix = !stat.isDirectory() || isOursAlone(path) ? `chmod go= ${path}` : 'Give another one: --state, --socket.';
+  const fix =
+    !stat.isDirectory() || isOursAlone(path) ? `chmod go= ${path}` : 'Choose another path with --state or --socket.';
   return { id, status: 'warning', found, fix };
 }
 
@@ -191,7 +202,7 @@ async function judgeDaemon(
   { dirs, limits, powers }: { dirs: UserDirs; limits: Limits; powers: Powers },
 ): Promise<DoctorFinding[]> {
   const { promise, resolve } = Promise.withResolvers<DoctorFinding[]>();
-  const fix = 'ringfence stop, or end its process; then start it again';
+  const fix = 'Run `ringfence stop` or end its process, then start the daemon again.';
   const found = `something at ${dirs.socket} does not answer`;
   const giveUpAfter = (afterMs: number) =>
     powers.after(afterMs, () => resolve([{ id: 'daemon', status: 'problem', found, fix }]));
@@ -215,10 +226,10 @@ interface DaemonStatus {
 function judgeMasks({ coarseMasks = [] }: DaemonStatus): DoctorFinding {
   const id = 'masks';
   const [first] = coarseMasks;
-  if (!first) return { id, status: 'ok', found: 'only what the policy names is hidden from commands' };
+  if (!first) return { id, status: 'ok', found: 'commands can see all files except those that the policy hides' };
   const more = coarseMasks.length > 1 ? `; and ${coarseMasks.length - 1} more` : '';
   const found = showLine(`in ${first.workspace}, ${describeCoarse(first)}${more}`);
-  return { id, status: 'warning', found, fix: 'ringfence status lists all of them' };
+  return { id, status: 'warning', found, fix: 'List all of them with `ringfence status`.' };
 }
 
 /** Whether tools of the daemon would fail, for example for a missing program; empty if the daemon is too old to report it. */
@@ -228,8 +239,9 @@ async function judgeTools(client: Client): Promise<DoctorFinding[]> {
   const { health } = answer as { health?: NamedHealth[] };
   if (!health) return [];
   const bad = badHealth(health);
-  if (bad.length === 0) return [{ id, status: 'ok', found: `${health.length} tools say that they work` }];
-  const fix = 'Mend what it says; `ringfence status --health` asks again.';
+  if (bad.length === 0)
+    return [{ id, status: 'ok', found: `all ${health.length} tools that can check themselves work` }];
+  const fix = 'Repair what the message names, then check again with `ringfence status --health`.';
   return [{ id, status: 'warning', found: showLine(bad.join('; ')), fix }];
 }
 
@@ -242,10 +254,25 @@ async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<Docto
     const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
     const more = [judgeMasks(it), ...(await judgeTools(client))];
     if (it.version === version) return [{ id, status: 'ok', found }, ...more];
-    return [{ id, status: 'warning', found, fix: `ringfence stop, then start it again: this is ${version}` }, ...more];
+    return [
+      {
+        id,
+        status: 'warning',
+        found,
+        fix: `Run \`ringfence stop\`, then start the daemon again; this program is version ${version}.`,
+      },
+      ...more,
+    ];
   } catch (error) {
-    if (error instanceof CliError) return [{ id, status: 'ok', found: 'none runs; the first call starts one' }];
-    return [{ id, status: 'problem', found: (error as Error).message, fix: 'ringfence stop, then start it again' }];
+    if (error instanceof CliError) return [{ id, status: 'ok', found: 'no daemon runs; the first call starts one' }];
+    return [
+      {
+        id,
+        status: 'problem',
+        found: (error as Error).message,
+        fix: 'Run `ringfence stop`, then start the daemon again.',
+      },
+    ];
   }
 }
 
@@ -261,13 +288,11 @@ function show(findings: readonly DoctorFinding[], probes: readonly ReportedProbe
   }
   const problems = rows.filter((it) => it.status === 'problem').length;
   const warnings = rows.filter((it) => it.status === 'warning').length;
-  print(
-    problems === 0 ? `calls would run here; ${warnings} warnings` : `calls would not run here: ${problems} problems`,
-  );
+  print(problems === 0 ? `calls can run here; ${warnings} warnings` : `calls can't run here: ${problems} problems`);
 }
 
 function toRow(id: ProbeId, result: Outcome, shows: string): { status: DoctorFinding['status']; text: string } {
   if (result === 'ok') return { status: 'ok', text: shows };
-  const how = result === 'unknown' ? 'not known whether' : 'not enforced:';
+  const how = result === 'unknown' ? 'unknown whether enforced:' : 'not enforced:';
   return { status: PROBES[id].level === 'A' ? 'warning' : 'problem', text: `${how} ${shows}` };
 }

@@ -44,11 +44,11 @@ const CGROUP_ROOT = '/sys/fs/cgroup';
 
 /** What each external program is used for. */
 const PROGRAMS: Record<string, { readonly use: string; readonly package: string }> = {
-  prlimit: { use: 'bounds open files and core dumps of hosts', package: 'util-linux' },
-  setpriv: { use: 'ends hosts with the daemon', package: 'util-linux' },
-  unshare: { use: 'lets a daemon of root confine its execute hosts', package: 'util-linux' },
-  git: { use: 'is what most agents run first', package: 'git' },
-  rg: { use: 'is what agents search with', package: 'ripgrep' },
+  prlimit: { use: 'limits open files and core dumps of confined processes', package: 'util-linux' },
+  setpriv: { use: 'ends confined processes when the daemon ends', package: 'util-linux' },
+  unshare: { use: 'lets a daemon that runs as root confine commands', package: 'util-linux' },
+  git: { use: 'is the first program that most agents run', package: 'git' },
+  rg: { use: 'is the program that agents search with', package: 'ripgrep' },
 };
 
 /** Reads the facts of this machine without changing anything. */
@@ -129,7 +129,12 @@ export function judgeMachine(facts: MachineFacts): DoctorFinding[] {
   const programs = Object.entries(PROGRAMS).map(([name, it]): DoctorFinding => {
     const path = facts.programs[name];
     if (path !== undefined) return { id: name, status: 'ok', found: path };
-    return { id: name, status: 'warning', found: `not found; it ${it.use}`, fix: `apt-get install ${it.package}` };
+    return {
+      id: name,
+      status: 'warning',
+      found: `not found; this program ${it.use}`,
+      fix: `apt-get install ${it.package}`,
+    };
   });
   return [
     isOlder(node.version, NODE_MIN)
@@ -158,7 +163,7 @@ export function judgeMachine(facts: MachineFacts): DoctorFinding[] {
 function judgeBwrap({ bwrap }: MachineFacts): DoctorFinding {
   const id = 'bubblewrap';
   const fix = 'apt-get install bubblewrap (Fedora: dnf install bubblewrap)';
-  if (!bwrap) return { id, status: 'problem', found: 'there is none', fix };
+  if (!bwrap) return { id, status: 'problem', found: 'bwrap is not installed', fix };
   const found = `${bwrap.version} (${bwrap.path})`;
   if (!isOlder(bwrap.version, BWRAP_MIN)) return { id, status: 'ok', found };
   return {
@@ -173,13 +178,15 @@ function judgeBwrap({ bwrap }: MachineFacts): DoctorFinding {
 function judgeUserNamespaces({ userns, isRoot }: MachineFacts): DoctorFinding {
   const id = 'user-namespaces';
   const problem = (found: string, fix: string): DoctorFinding => ({ id, status: 'problem', found, fix });
-  if (userns.max === undefined) return problem('the kernel has none', 'Run a kernel with CONFIG_USER_NS.');
-  if (userns.max === '0') return problem('none may be made', 'sysctl user.max_user_namespaces=10000');
+  if (userns.max === undefined)
+    return problem('the kernel has no user namespaces', 'Run a kernel with CONFIG_USER_NS.');
+  if (userns.max === '0') return problem('the limit for user namespaces is 0', 'sysctl user.max_user_namespaces=10000');
   if (isRoot) return { id, status: 'ok', found: 'available, and root may create them' };
-  if (userns.clone === '0') return problem('only root may make them', 'sysctl kernel.unprivileged_userns_clone=1');
+  if (userns.clone === '0')
+    return problem('only root may create user namespaces', 'sysctl kernel.unprivileged_userns_clone=1');
   if (userns.apparmor !== undefined && userns.apparmor !== '0')
     return { id, status: 'warning', found: 'AppArmor restricts them to programs with a profile', fix: USERNS_FIX };
-  return { id, status: 'ok', found: 'everybody may make them' };
+  return { id, status: 'ok', found: 'every user may create them' };
 }
 
 function judgeCgroup({ cgroup, isRoot }: MachineFacts): DoctorFinding {
@@ -189,8 +196,8 @@ function judgeCgroup({ cgroup, isRoot }: MachineFacts): DoctorFinding {
     return { id, status: 'ok', found: `v2, delegated: ${delegated.join(' ')}` };
   if (v1.length === 3) return { id, status: 'ok', found: `v1, writable: ${v1.join(' ')}` };
   const fix = isRoot
-    ? 'Start the daemon in a group of its own with the memory and pids controllers.'
-    : 'Delegate=yes in the unit of the daemon, or: systemd-run --user --scope -p Delegate=yes ringfence serve';
-  const found = v2 ? 'v2, not delegated to this user' : 'none that this user may write';
+    ? 'Start the daemon in its own cgroup with the memory and pids controllers.'
+    : 'Set Delegate=yes in the systemd unit of the daemon, or run:  systemd-run --user --scope -p Delegate=yes ringfence serve';
+  const found = v2 ? 'cgroup v2, not delegated to this user' : 'no cgroup that this user may write';
   return { id, status: 'warning', found, fix };
 }

@@ -11,13 +11,13 @@ export interface NamedHealth {
 export function badHealth(all: readonly NamedHealth[]): string[] {
   const byReason = Map.groupBy(
     all.filter((it) => !it.ok),
-    (it) => it.message ?? 'it does not say why',
+    (it) => it.message ?? 'no reason given',
   );
   return [...byReason].map(([why, tools]) => `${tools.map((it) => it.name).join(', ')}: ${why}`);
 }
 
 export function describeHealth(all: readonly NamedHealth[]): string[] {
   const working = all.filter((it) => it.ok).length;
-  const bad = badHealth(all).map((it) => `do not work now: ${it}`);
-  return [`${working} of ${all.length} tools that can say whether they work do`, ...bad];
+  const bad = badHealth(all).map((it) => `does not work now: ${it}`);
+  return [`${working} of the ${all.length} tools that can check themselves work`, ...bad];
 }

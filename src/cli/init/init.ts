@@ -53,7 +53,9 @@ export async function init(flags: InitFlags, { flags: places_, env, cwd }: CliCa
     makeStateDir(dirs.stateDir);
     for (const { path, after } of changes) writeWhole(path, after);
     if (isNew) writeAdded(dirs, [...added, folder]);
-    say('written; a running daemon applies the policy at once, and toolchains or a new policy file after a restart');
+    say(
+      'written; a running daemon applies policy changes at once; restart it to apply toolchains or a new policy file',
+    );
   }
   if (flags.json)
     printJson({
@@ -74,16 +76,16 @@ async function show(
 ): Promise<void> {
   for (const it of describe(proposal, folder)) print(harmless(it));
   for (const { path, before, after } of changes) await showChange(path, before, after);
-  if (isDone) print('all of this is set up already; nothing is changed');
+  if (isDone) print('this folder is already set up; nothing was changed');
 }
 
 function* describe({ tools, toolchains }: PolicyProposal, folder: string): Generator<string> {
   yield `workspace   ${folder}`;
   for (const { name, evidence, commands, hosts } of tools)
-    yield `${name.padEnd(11)} ${evidence}: ${commands.length > 0 ? 'its own checks and builds run unasked' : 'no commands'}${hosts.length > 0 ? `; packages from ${hosts.join(', ')}` : ''}`;
+    yield `${name.padEnd(11)} ${evidence}: ${commands.length > 0 ? 'its own checks and builds run without asking' : 'no commands'}${hosts.length > 0 ? `; packages from ${hosts.join(', ')}` : ''}`;
   for (const { path, manager } of toolchains) yield `toolchain   ${path} (${manager})`;
   if (tools.length === 0)
-    yield 'no package.json, pyproject.toml, Cargo.toml, go.mod or Makefile: commands ask, as by default';
+    yield 'found no package.json, pyproject.toml, Cargo.toml, go.mod or Makefile: commands ask first, which is the default';
 }
 
 /** The changes of config and policy file. Throws CliError if existing or resulting files are invalid. */
@@ -95,7 +97,7 @@ function changesFor(proposal: PolicyProposal, dirs: UserDirs): ProposedFile[] {
   if (named !== undefined && /^[a-z-]+$/.test(named))
     throw new CliError(
       EXIT.FAILED,
-      `${configFile} names the built-in policy ${named}; write a file that extends it, name that file instead, and run this again`,
+      `${configFile} names the built-in policy ${named}, which can't be edited; write a policy file that extends it, name that file in the configuration, and run init again`,
     );
   const policyFile = named === undefined ? own : policyPath(named, dirs);
   const before = existsSync(policyFile) ? readFileSync(policyFile, 'utf8') : undefined;
@@ -120,9 +122,12 @@ function checkTaken(it: { policyFile: string; after: string; configFile: string;
     parsePolicy(it.after, it.policyFile, { effectsOf: effectsOfBuiltin });
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
-    throw new CliError(EXIT.FAILED, `the additions to ${it.policyFile} are not valid:\n${error.message}`);
+    throw new CliError(EXIT.FAILED, `with the additions, ${it.policyFile} is not valid:\n${error.message}`);
   }
   const config = configSchema.safeParse(parse(it.configAfter), { jitless: true });
   if (!config.success)
-    throw new CliError(EXIT.FAILED, `${it.configFile} would not be valid: ${z.prettifyError(config.error)}`);
+    throw new CliError(
+      EXIT.FAILED,
+      `with the additions, ${it.configFile} is not valid: ${z.prettifyError(config.error)}`,
+    );
 }

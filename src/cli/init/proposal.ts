@@ -66,7 +66,7 @@ function addRules(document: Document, tools: readonly ProjectTool[]): void {
       reason: `Builds and tests of ${evidence}; they run in a sandbox.`,
       examples: { match: [exampleOf(commands[0] as CommandPattern)], no_match: [`${name} publish`] },
     };
-    const why = `${evidence}: what builds, tests and checks runs unasked, in every workspace of this daemon. It runs the project's own code.`;
+    const why = `${evidence}: its builds, tests and checks run without asking, in every workspace of this daemon. They run the project's own code.`;
     addItem(document, ['rules'], onFewLines(document.createNode(rule)), why);
   }
 }
@@ -83,7 +83,7 @@ function addHosts(document: Document, tools: readonly ProjectTool[]): void {
 }
 
 const reasonOf = ({ name, evidence }: Pick<ProjectTool, 'name' | 'evidence'>): string =>
-  `${evidence}: ${name} gets its packages there. Whatever a command may read, it could send there.`;
+  `${evidence}: ${name} gets its packages there. A command could send there whatever it may read.`;
 
 /** Puts commands and examples on one line each, as in hand-written policies. */
 function onFewLines(rule: Node): Node {
@@ -118,11 +118,11 @@ function addItem(document: Document, path: readonly string[], item: unknown, why
   if (path.length > 1 && parent !== undefined && !isMap(parent))
     throw new CliError(
       EXIT.FAILED,
-      `${path.slice(0, -1).join('.')} is \`${JSON.stringify(parent)}\` in your file; change it by hand`,
+      `${path.slice(0, -1).join('.')} is \`${JSON.stringify(parent)}\` in your file, which init can't extend; edit it by hand`,
     );
   if (!document.hasIn(path)) document.setIn(path, document.createNode([]));
   const list = document.getIn(path, true);
-  if (!isSeq(list)) throw new CliError(EXIT.FAILED, `${path.join('.')} is no list in your file; change it by hand`);
+  if (!isSeq(list)) throw new CliError(EXIT.FAILED, `${path.join('.')} is not a list in your file; edit it by hand`);
   list.flow = false;
   if (list.items.some((it) => String((it as { value?: unknown }).value) === item)) return;
   const node = isNode(item) ? item : (document.createNode(item) as Node);
@@ -134,7 +134,7 @@ function addItem(document: Document, path: readonly string[], item: unknown, why
 function parsed(text: string): Document {
   const document: Document = parseDocument(text);
   const [error] = document.errors;
-  if (error) throw new CliError(EXIT.FAILED, `it is not YAML: ${error.message}`);
+  if (error) throw new CliError(EXIT.FAILED, `the file is not YAML: ${error.message}`);
   document.contents ??= document.createNode({});
   return document;
 }

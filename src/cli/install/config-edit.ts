@@ -24,11 +24,14 @@ function inJson(text: string, path: ConfigEntry['path'], entry: object | undefin
   const root: unknown = parseJsonc(text, errors, { allowTrailingComma: true });
   const [error] = errors;
   if (error && text.trim() !== '')
-    throw new CliError(EXIT.FAILED, `it is not JSON: ${printParseErrorCode(error.error)} at character ${error.offset}`);
-  if (root !== undefined && !isRecord(root)) throw new CliError(EXIT.FAILED, 'it does not hold a JSON object');
+    throw new CliError(
+      EXIT.FAILED,
+      `the file is not JSON: ${printParseErrorCode(error.error)} at character ${error.offset}`,
+    );
+  if (root !== undefined && !isRecord(root)) throw new CliError(EXIT.FAILED, 'the file does not hold a JSON object');
   const list = root?.[path[0]];
   if (list !== undefined && !isRecord(list))
-    throw new CliError(EXIT.FAILED, `its ${path[0]} is not an object of servers`);
+    throw new CliError(EXIT.FAILED, `${path[0]} in the file is not an object of servers`);
   if (entry === undefined && list?.[path[1]] === undefined) return text;
   const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
   const formattingOptions = { insertSpaces: !indent.startsWith('\t'), tabSize: indent.length, eol: '\n' };
@@ -44,14 +47,14 @@ function inToml(text: string, [list, name]: ConfigEntry['path'], entry: object |
   try {
     root = parseToml(text);
   } catch (error) {
-    throw new CliError(EXIT.FAILED, `it is not TOML: ${(error as Error).message.split('\n')[0]}`);
+    throw new CliError(EXIT.FAILED, `the file is not TOML: ${(error as Error).message.split('\n')[0]}`);
   }
   const header = `[${list}.${name}]`;
   const lines = text.split('\n');
   const at = lines.findIndex((it) => it.trim().split('#')[0]?.trim() === header);
   const known = isRecord(root[list]) ? root[list][name] : undefined;
   if (known !== undefined && at < 0)
-    throw new CliError(EXIT.FAILED, `it has ${list}.${name} in another form than ${header}; change it by hand`);
+    throw new CliError(EXIT.FAILED, `the file writes ${list}.${name} in another form than ${header}; edit it by hand`);
   if (entry === undefined && at < 0) return text;
   // Subtables (env, settings of tools) belong to the person and stay.
   const own = Object.entries(isRecord(known) ? known : {}).filter(([, value]) => !isRecord(value));
@@ -87,5 +90,5 @@ function checked(text: string, [list, name]: ConfigEntry['path'], entry: object 
     );
     if (isWanted) return text;
   } catch {} // The result is not valid TOML.
-  throw new CliError(EXIT.FAILED, `[${list}.${name}] has a form that is not supported; change it by hand`);
+  throw new CliError(EXIT.FAILED, `[${list}.${name}] has a form that install does not support; edit it by hand`);
 }

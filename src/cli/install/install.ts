@@ -32,7 +32,7 @@ export async function install(flags: InstallFlags, caller: CliCaller): Promise<n
   if (!toTarget)
     throw new CliError(
       EXIT.USAGE,
-      `there is no client ${flags.client}; there are: ${Object.keys(MCP_CLIENTS).join(', ')}`,
+      `no client is named ${flags.client}; the clients are: ${Object.keys(MCP_CLIENTS).join(', ')}`,
     );
   const launch = launchOf(caller);
   const target = toTarget(flags.scope, launch, { ...dirs, cwd: caller.cwd });
@@ -48,7 +48,7 @@ export async function install(flags: InstallFlags, caller: CliCaller): Promise<n
   };
   if (after === before) {
     if (flags.json) tell(false);
-    else print(`${path} ${flags.undo ? 'has no ringfence' : 'has it already'}; nothing is changed`);
+    else print(`${path} ${flags.undo ? 'does not have Ringfence' : 'already has Ringfence'}; nothing was changed`);
     return EXIT.OK;
   }
   if (!flags.json) await showChange(path, before, after);
@@ -69,11 +69,7 @@ export async function install(flags: InstallFlags, caller: CliCaller): Promise<n
     return EXIT.OK;
   }
   const again = `ringfence install --client ${flags.client} --scope ${flags.scope}`;
-  say(
-    flags.undo
-      ? `changed ${path}; \`${again}\` installs it again`
-      : `changed ${path}; \`${again} --undo\` takes it back`,
-  );
+  say(flags.undo ? `changed ${path}; to install again: ${again}` : `changed ${path}; to undo: ${again} --undo`);
   if (!flags.undo)
     say(`${flags.client} starts \`${[launch.command, ...launch.args].join(' ')}\` the next time it runs`);
   return EXIT.OK;
@@ -84,7 +80,7 @@ function mayWrite(what: string, flags: InstallFlags): Promise<boolean> {
   if (!flags.json || flags.yes) return mayChange(what, flags);
   throw new CliError(
     EXIT.USAGE,
-    'nothing is changed: with --json, --print shows what would be written and --yes writes it',
+    'nothing was changed: with --json, add --print to see the changes or --yes to write them',
   );
 }
 
@@ -99,7 +95,7 @@ async function byClient(
   if (!(await mayWrite('its own configuration', flags))) return EXIT.FAILED;
   const stdout = flags.json ? 2 : 'inherit';
   const { status, error } = spawnSync(program, args, { env: { ...env }, cwd, stdio: ['ignore', stdout, 'inherit'] });
-  if (error) throw new CliError(EXIT.FAILED, `${program} could not be run: ${error.message}`);
+  if (error) throw new CliError(EXIT.FAILED, `can't run ${program}: ${error.message}`);
   if (flags.json)
     printJson({ client: flags.client, scope: flags.scope, ran: [program, ...args], written: status === 0 });
   return status === 0 ? EXIT.OK : EXIT.FAILED;
@@ -111,8 +107,8 @@ function textOf(path: string): string {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(path));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'it is not UTF-8' : code;
-    throw new CliError(EXIT.FAILED, `${path} can not be read: ${why}`);
+    const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'the file is not UTF-8' : code;
+    throw new CliError(EXIT.FAILED, `can't read ${path}: ${why}`);
   }
 }
 
@@ -120,7 +116,7 @@ function edited(path: string, before: string | undefined, target: ConfigTarget):
   try {
     return withEntry(before ?? '', target, target.entry);
   } catch (error) {
-    if (error instanceof CliError) throw new CliError(error.exitCode, `${path} can not be changed: ${error.message}`);
+    if (error instanceof CliError) throw new CliError(error.exitCode, `can't change ${path}: ${error.message}`);
     throw error;
   }
 }
@@ -155,7 +151,7 @@ function readKept(dirs: UserDirs): InstallRecords {
   } catch {
     throw new CliError(
       EXIT.FAILED,
-      `${path} is not what \`ringfence install\` writes; remove it to go on without undo`,
+      `${path} was not written by \`ringfence install\`; remove the file to continue without undo`,
     );
   }
 }

@@ -8,35 +8,35 @@ import type { Verbs } from './verbs.ts';
 
 const filtered = (command: Command): Command =>
   command
-    .option('--tool <name>', 'calls of this tool')
-    .option('--session <id>', 'of this session')
-    .option('--call-id <id>', 'of this call; the beginning or end of its id will do')
-    .option('--since <time>', 'ISO 8601, or an age such as 30d or 12h')
-    .option('--until <time>', 'ISO 8601, or an age')
-    .addOption(new Option('--success', 'calls that succeeded').conflicts('failed'))
-    .option('--failed', 'calls that failed or were refused');
+    .option('--tool <name>', 'only calls of this tool')
+    .option('--session <id>', 'only entries of this session')
+    .option('--call-id <id>', 'only entries of this call; the beginning or end of its id is enough')
+    .option('--since <time>', 'only entries since this time: ISO 8601, or an age such as 30d or 12h')
+    .option('--until <time>', 'only entries before this time: ISO 8601, or an age')
+    .addOption(new Option('--success', 'only calls that succeeded').conflicts('failed'))
+    .option('--failed', 'only calls that failed or were refused');
 
-const KIND = ['--kind <kind>', 'of entries'] as const;
+const KIND = ['--kind <kind>', 'only entries of this kind'] as const;
 
 export function addAuditVerbs(verbs: Verbs): void {
-  const audit = verbs.addGroup('audit', 'the record of what was asked and what came of it');
+  const audit = verbs.addGroup('audit', 'read the audit log: calls, decisions and results');
   // Here `--session` filters entries instead of naming the connection's session.
   const run = ({ session: _, ...flags }: AuditQueryFlags, action: Parameters<typeof withAudit>[1]) =>
     withAudit(verbs.caller({ ...flags, autostart: false }), action);
 
-  filtered(verbs.add('calls', 'the newest calls: what was decided, what came of them', audit, { isDefault: true }))
-    .option('--limit <n>', 'calls wanted, 50 when absent', Number)
+  filtered(verbs.add('calls', 'list the newest calls with their decisions and results', audit, { isDefault: true }))
+    .option('--limit <n>', 'how many calls to list (default: 50)', Number)
     .action(verbs.ending((flags) => run(flags, (client) => auditCalls(toQuery(flags), client))));
-  filtered(verbs.add('query', 'the newest entries of all kinds', audit))
+  filtered(verbs.add('query', 'list the newest entries of all kinds', audit))
     .addOption(new Option(...KIND).choices([...AUDIT_KINDS]))
-    .option('--limit <n>', 'entries wanted, 50 when absent', Number)
+    .option('--limit <n>', 'how many entries to list (default: 50)', Number)
     .action(verbs.ending((flags) => run(flags, (client) => auditQuery(toQuery(flags), client))));
   verbs
-    .add('verify', 'whether the record is whole and in order', audit)
+    .add('verify', 'check that no entry of the log was changed or removed', audit)
     .action(verbs.ending((flags) => run(flags, (client) => auditVerify(client, flags))));
-  filtered(verbs.add('export', 'all entries, a line each', audit))
+  filtered(verbs.add('export', 'print all entries, one per line', audit))
     .addOption(new Option(...KIND).choices([...AUDIT_KINDS]))
-    .addOption(new Option('--format <format>', 'of the lines').choices(['jsonl', 'ocsf']).default('jsonl'))
+    .addOption(new Option('--format <format>', 'the format of each line').choices(['jsonl', 'ocsf']).default('jsonl'))
     .action(verbs.ending((flags) => run(flags, (client) => auditExport(flags.format, toQuery(flags), client))));
 }
 

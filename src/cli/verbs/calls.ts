@@ -13,46 +13,46 @@ import type { Verbs } from './verbs.ts';
 const WORKSPACE = ['--workspace <dir>', 'the folder to work in (default: this one)'] as const;
 const SESSION = [
   '--session <name>',
-  'share what you said for the session with command lines of this name (RINGFENCE_SESSION)',
+  'use the session of this name, which keeps your answers to questions (or set RINGFENCE_SESSION)',
 ] as const;
-const ID = 'Ids may be shortened to their beginning or end, as `ringfence ps` and `ringfence audit` print them.';
+const ID = 'The beginning or end of an id is enough. `ringfence ps` and `ringfence audit` list the ids.';
 
 export function addCallVerbs(verbs: Verbs): void {
   verbs
-    .add('call <tool> [input...]', 'run one tool: input as one JSON object or as key=value words')
+    .add('call <tool> [input...]', 'run one tool; write its input as one JSON object or as key=value words')
     .option(...WORKSPACE)
     .option(...SESSION)
-    .option('--timeout <duration>', 'such as 250ms, 5s, 2m')
-    .option('--progress', 'show its state on stderr, and with --json its output too')
-    .option('--preview', 'show what it would do')
-    .option('--detach', 'print the id of the call and return; it goes on, and its result is kept for an hour')
+    .option('--timeout <duration>', 'end the call after this time, such as 250ms, 5s or 2m')
+    .option('--progress', 'print the progress of the call on stderr; with --json also its output')
+    .option('--preview', 'show what the call would do, without running it')
+    .option('--detach', 'print the id of the call and return; the call goes on, and its result is kept for an hour')
     .addHelpText(
       'after',
       `
-A value may be taken from a file or from standard input: content=@notes.txt, content=@-; @@ is a plain @.
-So may the whole input, as JSON: @input.json, or - for standard input.
-The exit code of a command that ran to its end is its own.`,
+To read a value from a file, write content=@notes.txt; from standard input, content=@-. Write @@ for a plain @.
+To read the whole input as JSON, write @input.json, or - for standard input.
+If the tool ran a command to its end, ringfence exits with the exit code of that command.`,
     )
     .action(verbs.ending((tool, input, flags) => call(tool, input, flags, verbs.callerIn(flags))));
 
   verbs
     .add(
       'batch <file>',
-      'run the calls of a JSON file (`-` for standard input), each as soon as what it needs is there',
+      'run the calls of a JSON file (`-` for standard input), each as soon as the calls it depends on have ended',
     )
     .option(...WORKSPACE)
     .option(...SESSION)
-    .option('--plan', 'show the order and the time it would take, and run nothing')
-    .option('--fail-fast', 'begin nothing more once a call fails')
-    .option('--concurrency <n>', 'calls under way at once')
-    .option('--timeout <duration>', 'of the whole batch')
+    .option('--plan', 'show the order of the calls and the time they would take, without running them')
+    .option('--fail-fast', 'start no further call after one fails')
+    .option('--concurrency <n>', 'how many calls may run at once')
+    .option('--timeout <duration>', 'end the whole batch after this time, such as 30s')
     .action(verbs.ending((file, flags) => batch(file, flags, verbs.callerIn(flags))));
 
   verbs
-    .add('tools [name]', 'list the tools, or tell about one')
+    .add('tools [name]', 'list the tools, or describe one')
     .option(...WORKSPACE)
     .addOption(
-      new Option('--format <format>', 'as an API takes them').choices([
+      new Option('--format <format>', 'print the definitions in the format of this API').choices([
         'ringfence',
         'mcp',
         'openai',
@@ -60,24 +60,24 @@ The exit code of a command that ran to its end is its own.`,
         'anthropic',
       ]),
     )
-    .addOption(new Option('--tools <which>', 'for an API, which of them').choices(['default', 'all']))
+    .addOption(new Option('--tools <which>', 'which tools to print for an API').choices(['default', 'all']))
     .action(verbs.ending((name, flags) => tools(name, flags, verbs.callerIn(flags))));
 }
 
 export function addLookVerbs(verbs: Verbs): void {
   verbs
-    .add('ps', 'the calls under way, of all sessions')
+    .add('ps', 'list the running calls of all sessions')
     .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => ps(flags, client))));
 
   verbs
-    .add('cancel <callId>', 'end a call, whoever made it')
-    .option('--session <id>', 'of this session, where several have a call of that id')
+    .add('cancel <callId>', 'cancel a running call of any session')
+    .option('--session <id>', 'the session of the call, if several sessions have a call with this id')
     .addHelpText('after', `\n${ID}`)
     .action(verbs.ending((id, flags) => verbs.asOperator(flags, (client) => cancel(id, flags, client))));
 
   verbs
-    .add('result <callId>', 'what came of a call, for an hour')
-    .option('--wait', 'until it has ended')
+    .add('result <callId>', 'show the result of a call; results are kept for an hour')
+    .option('--wait', 'wait until the call ends')
     .addHelpText('after', `\n${ID}`)
     .action(
       verbs.ending((id, flags) =>
@@ -86,8 +86,8 @@ export function addLookVerbs(verbs: Verbs): void {
     );
 
   verbs
-    .add('logs <callId>', 'the output of a call, as far as it is kept')
-    .option('--follow', 'go on until the call ends')
+    .add('logs <callId>', 'print the output of a call, as much of it as is kept')
+    .option('--follow', 'keep printing until the call ends')
     .addHelpText('after', `\n${ID}`)
     .action(
       verbs.ending((id, flags) =>
@@ -96,10 +96,10 @@ export function addLookVerbs(verbs: Verbs): void {
     );
 
   verbs
-    .add('undo [callId]', 'take back what a call did to files')
-    .option('--last', 'the last one in the folder that is not taken back yet; again for the one before it')
-    .option('--workspace <dir>', 'the folder that the call was made in (default: this one)')
-    .option('--force', 'also where files were changed since')
+    .add('undo [callId]', 'undo the changes that a call made to files')
+    .option('--last', 'undo the last call of the folder that is not undone yet; repeat to undo the one before it')
+    .option('--workspace <dir>', 'the folder in which the call was made (default: this one)')
+    .option('--force', 'undo even if the files were changed since the call')
     .addHelpText('after', `\n${ID}`)
     .action(verbs.ending((id, flags) => undo(id, flags, verbs.callerIn({ ...flags, autostart: false }))));
 }

@@ -20,10 +20,10 @@ import type { Verbs } from './verbs.ts';
 
 export function addDaemonVerbs(verbs: Verbs): void {
   verbs
-    .add('status', 'what the daemon is doing, and the policy that it follows')
-    .option('--health', 'ask the tools whether they could work, too')
+    .add('status', 'show what the daemon is doing and which policy it follows')
+    .option('--health', 'also check that each tool could run')
     .action(verbs.ending((flags) => status(flags, verbs.caller({ ...flags, autostart: false }))));
-  verbs.add('stop', 'end the daemon').action(
+  verbs.add('stop', 'stop the daemon').action(
     verbs.ending(async (flags) => {
       const code = await stop(verbs.caller(flags));
       if (flags.json) printJson({ stopped: code === EXIT.OK });
@@ -33,43 +33,48 @@ export function addDaemonVerbs(verbs: Verbs): void {
 }
 
 export function addApprovalVerbs(verbs: Verbs): void {
-  const approvals = verbs.addGroup('approvals', 'what waits for your answer, and your answers');
+  const approvals = verbs.addGroup('approvals', 'answer calls that wait for approval, and manage your answers');
   verbs
-    .add('list', 'what waits', approvals, { isDefault: true })
+    .add('list', 'list the calls that wait for an answer', approvals, { isDefault: true })
     .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => approvalsList(client, flags))));
-  verbs.add('watch', 'be asked, here, until Ctrl-C; as JSON, what is told of questions', approvals).action(
-    verbs.ending((flags) =>
-      verbs.asOperator(flags, (client) => {
-        const { stdin: input, stdout: output } = process;
-        const noColor = verbs.env.NO_COLOR !== undefined;
-        return approvalsWatch(client, { input, output, isTTY: output.isTTY, noColor, json: flags.json === true });
-      }),
-    ),
-  );
   verbs
-    .add('approve <id>', 'say yes, once', approvals)
+    .add('watch', 'answer questions in this terminal until Ctrl-C; with --json, print them as events', approvals)
+    .action(
+      verbs.ending((flags) =>
+        verbs.asOperator(flags, (client) => {
+          const { stdin: input, stdout: output } = process;
+          const noColor = verbs.env.NO_COLOR !== undefined;
+          return approvalsWatch(client, { input, output, isTTY: output.isTTY, noColor, json: flags.json === true });
+        }),
+      ),
+    );
+  verbs
+    .add('approve <id>', 'allow a waiting call, once', approvals)
     .addOption(
-      new Option('--remember <what>', 'for the session: this very call, or the tool').choices(['exact', 'tool']),
+      new Option(
+        '--remember <what>',
+        'also allow the same for the rest of the session: exactly this call, or the tool',
+      ).choices(['exact', 'tool']),
     )
-    .option('--always', 'remember it for all sessions')
+    .option('--always', 'remember the answer for all sessions')
     .action(
       verbs.ending((id, flags) =>
         verbs.asOperator(flags, async (client) => approvalsApprove(client, await approvalIdOf(id, client), flags)),
       ),
     );
   verbs
-    .add('deny <id>', 'say no', approvals)
-    .option('--feedback <text>', 'why; it reaches the agent')
+    .add('deny <id>', 'deny a waiting call', approvals)
+    .option('--feedback <text>', 'the reason; the agent gets to read it')
     .action(
       verbs.ending((id, flags) =>
         verbs.asOperator(flags, async (client) => approvalsDeny(client, await approvalIdOf(id, client), flags)),
       ),
     );
   verbs
-    .add('grants', 'answers that stand for further calls', approvals)
+    .add('grants', 'list the answers that also hold for later calls', approvals)
     .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => approvalsGrants(client, flags))));
   verbs
-    .add('revoke <id>', 'take such an answer back', approvals)
+    .add('revoke <id>', 'revoke one of these answers', approvals)
     .action(
       verbs.ending((id, flags) =>
         verbs.asOperator(flags, async (client) => approvalsRevoke(client, await grantIdOf(id, client), flags)),
@@ -78,10 +83,10 @@ export function addApprovalVerbs(verbs: Verbs): void {
 }
 
 export function addProviderVerbs(verbs: Verbs): void {
-  const providers = verbs.addGroup('providers', 'external tool servers, and what changed in their tools');
+  const providers = verbs.addGroup('providers', 'list external tool servers, and accept changes of their tools');
   const load = () => import('../providers.ts');
   verbs
-    .add('list [name]', 'all of them, or one with its tools', providers, { isDefault: true })
+    .add('list [name]', 'list all providers, or show one with its tools', providers, { isDefault: true })
     .action(
       verbs.ending((name, flags) =>
         verbs.asOperator(flags, async (client) => (await load()).providersList(client, name, flags)),
@@ -90,7 +95,7 @@ export function addProviderVerbs(verbs: Verbs): void {
   verbs
     .add(
       'accept <name> [tools...]',
-      'take changed or new tools, each as TOOL@CODE; without any, show what waits',
+      'accept changed or new tools, each as TOOL@CODE; without tools, show what waits',
       providers,
     )
     .action(
@@ -99,7 +104,7 @@ export function addProviderVerbs(verbs: Verbs): void {
       ),
     );
   verbs
-    .add('check', 'whether all are there and nothing waits; exit code 0 or 1', providers)
+    .add('check', 'check that all providers run and no change waits; exit code 0 or 1', providers)
     .action(
       verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).providersCheck(client, flags))),
     );
@@ -107,31 +112,31 @@ export function addProviderVerbs(verbs: Verbs): void {
 
 /** Loads the policy code on demand: it needs the YAML library and the built-in policies, which would slow down other verbs. */
 export function addPolicyVerbs(verbs: Verbs): void {
-  const policy = verbs.addGroup('policy', 'what calls may do: check, explain, test, compare');
+  const policy = verbs.addGroup('policy', 'check, explain, test and compare the rules for calls');
   const load = () => import('../policy.ts');
   verbs
-    .addOffline('check <file>', 'whether a policy file would be taken, and every reason why not', policy)
+    .addOffline('check <file>', 'check that a policy file is valid, and list every error', policy)
     .action(verbs.ending(async (file, flags) => (await load()).policyCheck(file, flags)));
   verbs
-    .addOffline('test <file>', 'how each example of its rules comes out', policy)
+    .addOffline('test <file>', 'run the examples in the rules of a policy file', policy)
     .action(verbs.ending(async (file, flags) => (await load()).policyTest(file, flags)));
   verbs
-    .addOffline('diff <old> <new>', 'what one says and the other does not', policy)
+    .addOffline('diff <old> <new>', 'compare two policies', policy)
     .action(verbs.ending(async (old, fresh, flags) => (await load()).policyDiff(old, fresh, flags)));
   verbs
     .add(
       'explain <tool> [input...]',
-      'how a call would be decided, and by which rules; input as `call` takes it',
+      'show how a call would be decided and by which rules; write the input as for `call`',
       policy,
     )
     .option('--workspace <dir>', "the folder to work in (default: this one, or the daemon's first)")
     .action(verbs.ending((tool, input, flags) => policyExplain(tool, input, flags, verbs.caller(flags))));
   verbs
-    .add('reload', 'read the policy anew', policy)
+    .add('reload', 'make the daemon read its policy files again', policy)
     .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => policyReload(client, flags))));
   verbs
-    .add('backtest <old> <new>', 'recorded calls that the two would decide differently', policy)
-    .option('--since <time>', 'ISO 8601, or an age (default: 30d)')
+    .add('backtest <old> <new>', 'list recorded calls that the two policies would decide differently', policy)
+    .option('--since <time>', 'use calls since this time: ISO 8601, or an age (default: 30d)')
     .action(
       verbs.ending(async (old, fresh, flags: BacktestFlags & { state?: string }) => {
         const { policyBacktest } = await import('../backtest.ts');

@@ -11,13 +11,13 @@ import { Verbs } from './verbs.ts';
 
 const EXAMPLES = `
 Examples:
-  ringfence call file_list                        what is in this folder (starts a daemon when none runs)
+  ringfence call file_list                        list this folder (starts a daemon if none runs)
   ringfence call file_read path=README.md maxLines=5
   ringfence serve --detach --policy ~/.config/ringfence/policy.yaml
   ringfence call terminal_execute command='ls -la' --json
 
 Exit codes: 0 success, 1 the call failed, 2 usage, 3 no daemon, 4 denied, 5 timed out or limited, 130 interrupted.
-A command that ran to its end gives its own exit code, 128 + n where signal n ended it.`;
+If a command ran to its end, ringfence exits with its exit code, or 128 + n if signal n ended it.`;
 
 /** Makes the program; `env` is the environment of the process. It throws CommanderError where it would end the process. */
 export function createProgram(env: Environment): Verbs {
@@ -25,7 +25,7 @@ export function createProgram(env: Environment): Verbs {
     .description("Runs AI agents' tool calls in processes that the kernel confines.")
     .version(version)
     .exitOverride()
-    .showHelpAfterError('(ringfence --help says more)')
+    .showHelpAfterError('(run `ringfence --help` for usage)')
     .addHelpText('after', EXAMPLES);
   const verbs = new Verbs(program, env);
   for (const add of [

@@ -10,28 +10,28 @@ export function addSettingsVerbs(verbs: Verbs): void {
       .option('--socket <path>', "the daemon's socket")
       .option('--state <dir>', "the daemon's state directory");
 
-  add(verbs.program, 'init', 'look at this folder, and propose its workspace, policy and toolchains')
-    .option('--print', 'show what would be written, and write nothing')
-    .option('--yes', 'write it unasked')
+  add(verbs.program, 'init', 'inspect this folder and propose a workspace, policy and toolchains for it')
+    .option('--print', 'print the changes without writing them')
+    .option('--yes', 'write the changes without asking')
     .action(verbs.ending(async (flags) => (await import('../init/init.ts')).init(flags, verbs.callerIn(flags))));
 
-  const config = verbs.addGroup('config', 'the configuration: where it is, whether it is right, what is in force');
+  const config = verbs.addGroup('config', 'find, check and show the configuration');
   const load = () => import('../config.ts');
-  add(config, 'path', 'print where config.yaml is, or would be').action(
+  add(config, 'path', 'print the path of config.yaml, even if the file does not exist').action(
     verbs.ending(async (flags) => (await load()).configPath(flags, verbs.caller(flags))),
   );
-  add(config, 'check [file]', 'whether the daemon would take it; exit code 0 or 2').action(
+  add(config, 'check [file]', 'check that the configuration is valid; exit code 0 or 2').action(
     verbs.ending(async (file, flags) => (await load()).configCheck(file, flags, verbs.callerIn(flags))),
   );
-  add(config, 'show', 'what a daemon started here would go by, and where each value comes from').action(
+  add(config, 'show', 'show the settings of a daemon started here, and where each value comes from').action(
     verbs.ending(async (flags) => (await load()).configShow(flags, verbs.callerIn(flags))),
   );
 
-  const token = verbs.addGroup('token', 'what WebSocket and HTTP clients, and operators, sign in with');
+  const token = verbs.addGroup('token', 'replace the tokens with which operators, WebSocket and HTTP clients sign in');
   add(
     token,
     'rotate [name...]',
-    'make new tokens of operator, agent or principals (default: of all); ends their sessions',
+    'replace the tokens of operator, agent or principals (default: all) and end their sessions',
   ).action(
     verbs.ending(async (names, flags) =>
       (await import('../token.ts')).tokenRotate(names, flags, verbs.caller({ ...flags, autostart: false })),

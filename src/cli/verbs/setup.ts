@@ -15,60 +15,63 @@ const STATE = ['--state <dir>', "the daemon's state directory"] as const;
 export function addServeVerb(verbs: Verbs): void {
   verbs
     .add('serve', 'run the daemon')
-    .option('--listen <[host:]port>', 'also listen for WebSockets on loopback; 0 lets the system choose')
+    .option('--listen <[host:]port>', 'also listen for WebSockets on loopback; port 0 picks a free port')
     .option('--listen-http <[host:]port>', 'also serve MCP over HTTP on loopback')
-    .option('--workspace <dir>', 'a folder that agents may work in; again for more', collect)
-    .option('--policy <file|name>', 'what calls may do')
+    .option('--workspace <dir>', 'a folder that agents may work in; repeatable', collect)
+    .option('--policy <file|name>', 'the policy that decides calls: a file or the name of a built-in policy')
     .option('--foreground', 'stay in the foreground (the default)')
-    .option('--detach', 'return when the daemon is ready')
+    .option('--detach', 'run in the background; return when the daemon is ready')
     .addHelpText(
       'after',
       `
-The log is standard error, and <state>/daemon.log of a daemon in the background: JSON, or plain lines at a terminal.
-RINGFENCE_LOG says how much of it there is: trace, debug, info (the default), warn, error, fatal, silent.`,
+The daemon logs to standard error, and in the background to <state>/daemon.log: JSON, or plain lines at a terminal.
+Set RINGFENCE_LOG to the level: trace, debug, info (the default), warn, error, fatal or silent.`,
     )
     .action(verbs.ending((flags) => serve(flags, verbs.callerIn(flags))));
 }
 
 export function addFolderVerbs(verbs: Verbs): void {
-  const workspace = verbs.addGroup('workspace', 'folders that agents may work in, beside those of the config');
+  const workspace = verbs.addGroup(
+    'workspace',
+    'manage the folders that agents may work in, besides those in config.yaml',
+  );
   const load = () => import('../workspace.ts');
   verbs
-    .addOffline('list', 'those of the config file, and those that were added', workspace, { isDefault: true })
+    .addOffline('list', 'list the folders of config.yaml and those that were added', workspace, { isDefault: true })
     .option(...STATE)
     .action(verbs.ending(async (flags) => (await load()).workspaceList(flags, verbs.caller(flags))));
   verbs
-    .addOffline('add <dir>', 'allow work in it; a running daemon knows at once', workspace)
+    .addOffline('add <dir>', 'let agents work in a folder; a running daemon follows at once', workspace)
     .option(...STATE)
     .action(verbs.ending(async (dir, flags) => (await load()).workspaceAdd(dir, flags, verbs.callerIn(flags))));
   verbs
-    .addOffline('remove <dir>', 'open no more sessions there', workspace)
+    .addOffline('remove <dir>', 'let agents open no more sessions in a folder', workspace)
     .option(...STATE)
     .action(verbs.ending(async (dir, flags) => (await load()).workspaceRemove(dir, flags, verbs.caller(flags))));
 }
 
 export function addPluginVerbs(verbs: Verbs): void {
-  const plugin = verbs.addGroup('plugin', 'tools of others: look at a plugin, add it, list them, remove one');
+  const plugin = verbs.addGroup('plugin', 'check, add, list and remove plugins, which bring more tools');
   const load = () => import('../plugin.ts');
   const stateOf = (flags: { state?: string }) => findUserDirs(flags, verbs.env).stateDir;
   verbs
-    .addOffline('list', 'the plugins that were added; exit code 1 where one is off', plugin, { isDefault: true })
+    .addOffline('list', 'list the added plugins; exit code 1 if one is off', plugin, { isDefault: true })
     .option(...STATE)
     .action(verbs.ending(async (flags) => (await load()).pluginList(flags, stateOf(flags))));
   verbs
-    .addOffline('check <folder>', 'whether a plugin would be taken, and what it asks for', plugin)
+    .addOffline('check <folder>', 'check that a plugin is valid, and show what it asks for', plugin)
     .action(verbs.ending(async (folder, flags) => (await load()).pluginCheck(folder, flags)));
   verbs
-    .addOffline('add <folder>', 'copy a plugin as it is now, for all sessions from now on', plugin)
+    .addOffline('add <folder>', 'copy a plugin as it is now; later sessions have its tools', plugin)
     .option(...STATE)
-    .option('--sha256 <hash>', 'only if that is what it is')
+    .option('--sha256 <hash>', 'refuse the plugin if its hash differs')
     .action(
       verbs.ending(async (folder, flags) =>
         (await load()).pluginAdd(folder, flags, { stateDir: stateOf(flags), nowMs: systemPowers().now() }),
       ),
     );
   verbs
-    .addOffline('remove <name>', 'take a plugin away', plugin)
+    .addOffline('remove <name>', 'remove a plugin', plugin)
     .option(...STATE)
     .action(verbs.ending(async (name, flags) => (await load()).pluginRemove(name, flags, stateOf(flags))));
 }
@@ -76,42 +79,41 @@ export function addPluginVerbs(verbs: Verbs): void {
 /** Loads the code of probes and policies on demand, since it would slow down other verbs. */
 export function addMachineVerbs(verbs: Verbs): void {
   verbs
-    .addOffline('doctor', 'whether calls would run on this machine, and what to do where not; exit code 0 or 1')
+    .addOffline('doctor', 'check that calls can run on this machine, and say what to do if not; exit code 0 or 1')
     .option('--socket <path>', "the daemon's socket")
     .option(...STATE)
     .option('--workspace <dir>', 'a folder that agents would work in (default: this one)', collect)
-    .option('--policy <file|name>', 'what calls would be allowed to do')
+    .option('--policy <file|name>', 'the policy to check: a file or the name of a built-in policy')
     .action(async ({ workspace, ...flags }) => {
       const { doctor } = await import('../doctor/doctor.ts');
       // A hanging daemon would keep its connection open, and this process alive.
       process.exit(await doctor({ ...flags, workspace }, verbs.callerIn({ ...flags, autostart: false })));
     });
   verbs
-    .addOffline(
-      'install',
-      'tell a program that speaks MCP of Ringfence, in its own configuration; the change is shown first',
+    .addOffline('install', 'add Ringfence to the configuration of an MCP client; shows the change first')
+    .addOption(new Option('--client <name>', 'the MCP client').choices(Object.keys(MCP_CLIENTS)).makeOptionMandatory())
+    .addOption(
+      new Option('--scope <scope>', 'whose configuration to change').choices(['user', 'project']).default('user'),
     )
-    .addOption(new Option('--client <name>', 'which').choices(Object.keys(MCP_CLIENTS)).makeOptionMandatory())
-    .addOption(new Option('--scope <scope>', 'for whom').choices(['user', 'project']).default('user'))
-    .option('--print', 'show what would be written, and write nothing')
-    .option('--undo', 'take it back')
-    .option('--yes', 'do not ask')
+    .option('--print', 'print the changes without writing them')
+    .option('--undo', 'restore what install changed')
+    .option('--yes', 'write the changes without asking')
     .option('--socket <path>', "the daemon's socket")
     .option(...STATE)
     .action(
       verbs.ending(async (flags) => (await import('../install/install.ts')).install(flags, verbs.callerIn(flags))),
     );
   verbs
-    .add('version', 'of this program, and of the daemon where one runs')
+    .add('version', 'print the version of this program, and of the daemon if one runs')
     .action(verbs.ending((flags) => tellVersion(flags, verbs.caller({ ...flags, autostart: false }))));
   verbs.program
     .command('completion <shell>')
-    .description('a script that completes verbs and flags, for bash, zsh or fish')
+    .description('print a script that completes verbs and flags in bash, zsh or fish')
     .addHelpText(
       'after',
       `
 bash: source <(ringfence completion bash)          in ~/.bashrc
-zsh:  source <(ringfence completion zsh)           in ~/.zshrc, behind compinit
+zsh:  source <(ringfence completion zsh)           in ~/.zshrc, after compinit
 fish: ringfence completion fish > ~/.config/fish/completions/ringfence.fish`,
     )
     .action(verbs.ending(async (shell) => (await import('../completion.ts')).completion(shell, verbs.program)));
@@ -120,13 +122,13 @@ fish: ringfence completion fish > ~/.config/fish/completions/ringfence.fish`,
 export function addPipeVerbs(verbs: Verbs): void {
   // Only for --help: bin/ringfence.js runs src/mcp-bridge.ts itself, which starts faster.
   verbs
-    .add('mcp', 'be an MCP server on standard input and output, for clients that start their servers')
+    .add('mcp', 'serve MCP on standard input and output, for clients that start their servers')
     .option('--workspace <dir>', "the folder to work in (default: the client's project)")
-    .option('--tools <names>', 'default, all, or names with commas in between, in which * stands for anything')
-    .option('--read-only', 'only tools that change nothing')
+    .option('--tools <names>', 'default, all, or names separated by commas, in which * matches anything')
+    .option('--read-only', 'offer only tools that change nothing')
     .option('--policy <name>', "a built-in policy that narrows the daemon's");
 
-  verbs.add('stdio', 'speak the protocol on standard input and output').action(async (flags) => {
+  verbs.add('stdio', 'speak the Ringfence protocol on standard input and output').action(async (flags) => {
     await (await connect(verbs.callerIn(flags)))[Symbol.asyncDispose](); // Starts a daemon if none runs.
     const { socket } = await connectUnix(findUserDirs(flags, verbs.env).socket);
     await pipeStdio(socket, process.stdin, process.stdout);

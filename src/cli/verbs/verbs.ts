@@ -29,7 +29,7 @@ export class Verbs {
 
   /** Adds a verb that needs no daemon. */
   addOffline(name: string, description: string, parent = this.program, options: CommandOptions = {}): Command {
-    return parent.command(name, options).description(description).option('--json', 'print JSON, and nothing else');
+    return parent.command(name, options).description(description).option('--json', 'print only JSON');
   }
 
   /** Adds a verb with subcommands. */
@@ -48,7 +48,7 @@ export class Verbs {
   callerIn(flags: ConnectFlags): CliCaller {
     const cwd = folderNow();
     if (cwd === undefined)
-      throw new CliError(EXIT.USAGE, 'the folder that this was started in is gone; go to one that is there');
+      throw new CliError(EXIT.USAGE, 'the current folder was removed; change to another folder and try again');
     return { flags, env: this.env, cwd };
   }
 

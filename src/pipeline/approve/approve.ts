@@ -87,9 +87,13 @@ interface Asked {
 }
 
 function askedOf({ decision, decided, question, costAsk, checked }: Call): Asked {
-  if (!decided || !question || decision !== 'ask') throw new Error('only what permission asks about comes here');
+  if (!decided || !question || decision !== 'ask')
+    throw new Error('this stage handles only calls for which the policy says ask');
   const rules = decided.rules.filter((it) => it.decision === 'ask').map((it) => it.id);
-  const ofCost = { id: `tiers.${checked?.tier}.costUsdAskAbove`, reason: 'Its cost passes the soft limit of the day.' };
+  const ofCost = {
+    id: `tiers.${checked?.tier}.costUsdAskAbove`,
+    reason: 'Its cost exceeds the soft limit of the day.',
+  };
   const by = decided.decision === 'ask' ? decided.by : ofCost;
   return { question, by, askingRules: [...new Set([by.id, ...rules, ...(costAsk ? [ofCost.id] : [])])] };
 }
@@ -271,7 +275,7 @@ async function confirm(call: Call, { answer, binding, approvals, deps }: Confirm
   const { tool } = checkedOf(call);
   const message = `\`${tool.name}\` was approved, but since then this has changed: ${changed.join(', ')}`;
   throw new ToolError('APPROVAL_STALE', message, {
-    suggestion: 'Look at what changed and call again; the person is asked again.',
+    suggestion: 'Look at what changed, then call again to ask the person again.',
     details: { approvalId: answer.approvalId, changed },
   });
 }
@@ -287,7 +291,7 @@ function assertSomebodyIsThere(
   const message = `rule \`${by.id}\` asks a person about \`${facts.tool}\` (${by.reason}), and nobody is there to ask`;
   throw new ToolError('APPROVAL_DENIED', message, {
     rule: by.id,
-    suggestion: `${otherTool ? `${otherTool} ` : ''}Have the person run \`ringfence approvals watch\`, or allow it in the policy, then call again.`,
+    suggestion: `${otherTool ? `${otherTool} ` : ''}Ask the person to run \`ringfence approvals watch\` or to allow it in the policy, then call again.`,
     details: { headless: true },
   });
 }
@@ -297,7 +301,7 @@ type Denial = Pick<PersonAnswer, 'approvalId' | 'by' | 'feedback'>;
 const WHY = {
   asked: 'the person said no to',
   remembered: 'the person said no for good to calls such as',
-  repeated: 'the person said no a moment ago to this very call of',
+  repeated: 'the person denied exactly this call a moment ago:',
 } as const;
 
 function denied(call: Call, denial: Denial, how: keyof typeof WHY): ToolError {
@@ -307,7 +311,7 @@ function denied(call: Call, denial: Denial, how: keyof typeof WHY): ToolError {
   const said = feedback === undefined ? '' : `: ${feedback}`;
   return new ToolError('APPROVAL_DENIED', `${WHY[how]} \`${tool.name}\`${said}`, {
     rule: askedOf(call).by.id,
-    suggestion: 'Do something else, or ask the person what they want; the same call is denied again.',
+    suggestion: 'Do something else, or ask the person what they want; the same call would be denied again.',
     details: { approvalId, by, ...(feedback !== undefined && { feedback }) },
   });
 }

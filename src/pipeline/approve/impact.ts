@@ -173,7 +173,7 @@ export function coverageOf(command: ParsedCommand | undefined, level: ImpactLeve
   const exact =
     command && runsUnseen(command)
       ? 'this very command line, whatever code the files that it runs hold by then'
-      : 'this very call';
+      : 'exactly this call';
   if (level === 'high') return { exact };
   if (!command) return { exact, tool: 'calls of this tool with at most this impact' };
   const names = programsOf(command).map((it) => visibleInLine(it.slice(it.lastIndexOf('/') + 1)));

@@ -240,20 +240,20 @@ class BatchRun {
 
 function dependencyFailed(id: string, result: ToolResult): ToolError {
   const why = result.success ? '' : `: ${result.error.code}`;
-  return new ToolError('DEPENDENCY_FAILED', `call \`${id}\`, which this one needs, failed${why}`, {
+  return new ToolError('DEPENDENCY_FAILED', `call \`${id}\`, on which this one depends, failed${why}`, {
     layer: 'validate',
     details: { id, ...(!result.success && { code: result.error.code }) },
   });
 }
 
 function failedFast(id: string): ToolError {
-  return new ToolError('CANCELLED', `call \`${id}\` of this batch failed, and failFast leaves out the rest`, {
+  return new ToolError('CANCELLED', `call \`${id}\` of this batch failed, and failFast skips the rest`, {
     details: { by: 'failFast', id },
   });
 }
 
 function late(limit: number): ToolError {
-  return new ToolError('TIMEOUT', `the batch was not done within ${limit} ms, as its caller asked`, {
+  return new ToolError('TIMEOUT', `the batch did not finish within the ${limit} ms that its caller set`, {
     details: { limit, used: limit, enforcedBy: 'timer' },
   });
 }

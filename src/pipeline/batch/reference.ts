@@ -55,11 +55,15 @@ export function resolveReferences(input: unknown, lookup: ResultLookup, { bytesM
   const spend = (size: number) => {
     bytes += size;
     if (bytes <= bytesMax) return;
-    throw new ToolError('INPUT_INVALID', `what the references of this call stand for is over ${bytesMax} bytes`, {
-      layer: 'validate',
-      suggestion: 'Refer to smaller parts, or write to a file and name that.',
-      details: { limit: bytesMax },
-    });
+    throw new ToolError(
+      'INPUT_INVALID',
+      `the values that the references of this call insert exceed ${bytesMax} bytes`,
+      {
+        layer: 'validate',
+        suggestion: 'Refer to smaller parts, or write to a file and pass its path.',
+        details: { limit: bytesMax },
+      },
+    );
   };
   const partOf = (id: string, path: string) => {
     const value = valueAt(lookup(id), id, path);
@@ -80,7 +84,7 @@ function valueAt(result: unknown, id: string, path: string): unknown {
   const unresolved = () =>
     new ToolError('REFERENCE_UNRESOLVED', `\`\${${id}.${path}}\`: the result of \`${id}\` has nothing there`, {
       layer: 'validate',
-      suggestion: `A path starts in the result: \`\${${id}.data.…}\`, with [0] for the first of a list.`,
+      suggestion: `Start the path at the result: \`\${${id}.data.…}\`, with [0] for the first item of a list.`,
       details: { id, path },
     });
   const keys = keysOf(path);

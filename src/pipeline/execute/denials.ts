@@ -39,14 +39,14 @@ export function denialsOf({ result, egress }: Ran): Denial[] {
 }
 
 const ASK =
-  'Commands have no network unless tiers.execute.network.allow of the policy lists a host; ask for the one needed.';
-const USE_PROXY = 'Only the proxy of HTTPS_PROXY, HTTP_PROXY and ALL_PROXY leads out; it looks up names, too.';
+  'Commands have no network unless tiers.execute.network.allow of the policy lists a host; ask the person to add the host.';
+const USE_PROXY = 'Connect through the proxy of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, which also resolves names.';
 
 /** Names the policy entry that would allow the connection. */
 export function toSuggestion({ target, layer, reason }: { target: string; layer: string; reason: string }): string {
   if (layer === 'limit') return 'Make fewer connections at once.';
   const entry = layer === 'policy' ? target : entryFor(target, reason);
-  return `Ask for \`${entry}\` in ${RULE}.allow of the policy.`;
+  return `Ask the person to add \`${entry}\` to ${RULE}.allow in the policy.`;
 }
 
 /** An address of a reserved block needs an entry of its own; a name may lead to this machine's networks only with `private: true`. */

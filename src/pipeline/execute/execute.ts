@@ -128,8 +128,8 @@ function policyOfStart(call: Call, { permission }: ExecuteParts): Policy {
   if (policy.version === call.policy.version) return policy;
   if (decideAgain(call, policy, permission) !== 'ask' || call.confirm) return policy;
   const { tool } = checkedOf(call);
-  throw new ToolError('APPROVAL_STALE', `the policy changed, and asks a person about \`${tool.name}\` now`, {
-    suggestion: 'Call again; the person is asked.',
+  throw new ToolError('APPROVAL_STALE', `the policy changed and now asks a person about \`${tool.name}\``, {
+    suggestion: 'Call again to ask the person.',
     details: { changed: ['the policy'] },
   });
 }
@@ -211,7 +211,8 @@ function taken(ran: Ran, call: Call, network?: readonly NetworkLayer[]): unknown
 function keepState(state: unknown, { call, tool, parts }: { call: Call; tool: Tool; parts: ExecuteParts }): void {
   if (!tool.state || state === undefined) return;
   const checked = tool.state.schema.safeParse(state);
-  if (!checked.success) throw new ToolError('INTERNAL', `\`${tool.name}\` would keep what it may not`);
+  if (!checked.success)
+    throw new ToolError('INTERNAL', `\`${tool.name}\` tried to store data that its schema does not allow`);
   parts.toolStates.set(tool.state.name, call.workspace, checked.data);
 }
 
@@ -245,8 +246,7 @@ async function shownPreviewOf(call: Call, parts: ExecuteParts): Promise<Preview>
  */
 export async function previewOf(call: Call, { hosts, viewOf, limits, powers }: ExecuteParts): Promise<Preview> {
   const { tool, tier, input } = checkedOf(call);
-  if (!tool.preview)
-    throw new ToolError('UNSUPPORTED', `\`${tool.name}\` can't tell what it would do without doing it`);
+  if (!tool.preview) throw new ToolError('UNSUPPORTED', `\`${tool.name}\` has no preview; call it without preview`);
   const { policy, workspace, controller } = call;
   const place = { tier: 'read_only', workspace, view: viewOf(call), ...heapOf(policy, tier) } as const;
   const job = { tool: tool.name, input, preview: true, ...threadCpuOf(policy, tier) };
@@ -262,7 +262,7 @@ export async function previewOf(call: Call, { hosts, viewOf, limits, powers }: E
 
 function timeout({ tool }: Pick<Checked, 'tool'>, limit: number): ToolError {
   return new ToolError('TIMEOUT', `\`${tool.name}\` ran longer than ${limit} ms and was ended`, {
-    suggestion: 'Do less in one call, or allow it more time.',
+    suggestion: 'Do less in one call, or set a longer timeout.',
     details: { limit, used: limit, enforcedBy: 'timer' },
   });
 }

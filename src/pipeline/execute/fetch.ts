@@ -58,9 +58,9 @@ function toData({ status, headers, truncated }: Answered, body: Buffer) {
 }
 
 function denied(target: string, why: string): ToolError {
-  return new ToolError('POLICY_DENIED', `\`${target}\` can not be connected to: ${why}`.slice(0, 500), {
+  return new ToolError('POLICY_DENIED', `connecting to \`${target}\` is refused: ${why}`.slice(0, 500), {
     rule: RULE,
-    suggestion: `Ask for \`${target}\` in ${RULE}.allow of the policy.`,
+    suggestion: `Ask the person to add \`${target}\` to ${RULE}.allow in the policy.`,
     details: { decision: 'deny' },
   });
 }

@@ -79,14 +79,14 @@ async function rollBack(place: HostKey, folder: string, { hosts, undoJournal, li
   // A signal of its own: the roll-back goes on even if the call that waits for it is aborted.
   const controller = new AbortController();
   const timer = powers.after(limits.callTimeoutMs.write, () =>
-    controller.abort(new ToolError('TIMEOUT', 'calls that were cut off could not be taken back in time')),
+    controller.abort(new ToolError('TIMEOUT', 'interrupted calls could not be rolled back in time')),
   );
   try {
     const request = { tool: 'calls_undo', input: {}, rollBack: { folder, keys } };
     const { result } = await hosts.run(place, request, { signal: controller.signal });
     const done = result.ok ? (result.data as { done?: unknown }).done : [];
     const left = keys.filter((it) => !(Array.isArray(done) && done.includes(it)));
-    powers.log.warn({ workspace: place.workspace, calls: keys.length, left }, 'calls that were cut off are taken back');
+    powers.log.warn({ workspace: place.workspace, calls: keys.length, left }, 'rolling back interrupted calls');
     for (const key of keys) undoJournal.drop(key);
     return left;
   } finally {
@@ -102,7 +102,7 @@ async function isTakenBack(
     return !(await takeBack(place, folder, parts)).has(key);
   } catch (error) {
     // No host is available: the next call of this workspace, or the next daemon, rolls the call back.
-    parts.powers.log.error({ error, key }, 'a call that was cut off is not taken back yet');
+    parts.powers.log.error({ error, key }, 'an interrupted call is not rolled back yet');
     return false;
   }
 }
@@ -112,7 +112,7 @@ function withRollBack(error: unknown): unknown {
   const { code, message, extras } = error;
   return new ToolError(code, message, {
     ...extras,
-    suggestion: 'What it had changed is taken back; it can be called again.',
+    suggestion: 'Its changes were rolled back; you can call it again.',
     details: { ...extras.details, rolledBack: true },
   });
 }

@@ -98,7 +98,10 @@ function boundsOf(call: Call, limits: Limits): IsolateBounds {
   const callable = [...call.toolset].filter(([, { tool }]) => !tool.isolated).map(([name]) => name);
   const unknown = asked?.filter((it) => !callable.includes(it)) ?? [];
   if (unknown.length > 0)
-    throw new ToolError('TOOL_NOT_FOUND', `no tool ${unknown.slice(0, 8).join(', ')} that a program may call`);
+    throw new ToolError(
+      'TOOL_NOT_FOUND',
+      `a program can't call the tool ${unknown.slice(0, 8).join(', ')}: no such tool in this session`,
+    );
   const of = (key: 'cpuMs' | 'memoryMb' | 'outputBytes', most: number) =>
     leastOf(call.policy, { tier: 'execute', key, most });
   return {
@@ -144,7 +147,7 @@ function toAnswer(result: ToolResult, { codeAnswerBytes: limit }: Limits): { dat
   const used = sizeOf(result.data);
   if (used <= limit) return { data: result.data };
   const error = new ToolError('OUTPUT_LIMIT', `the result is about ${used} bytes; a program gets at most ${limit}`, {
-    suggestion: 'Ask for a part of it.',
+    suggestion: 'Ask for a smaller part of it.',
     details: { limit, used },
   });
   return { error: error.toWire() };

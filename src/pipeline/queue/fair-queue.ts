@@ -87,7 +87,7 @@ export class FairQueue {
     if (lane.length >= sessionQueueMax || this.#queued >= queueMax) {
       throw new ToolError(
         'QUEUE_FULL',
-        `${lane.length} calls of this session and ${this.#queued} in all are waiting; at most ${sessionQueueMax} and ${queueMax} may`,
+        `${lane.length} calls of this session and ${this.#queued} in all are waiting; at most ${sessionQueueMax} and ${queueMax} are allowed; wait for some to end`,
         {
           details: { retryAfterMs: RETRY_AFTER_MS },
         },

@@ -116,7 +116,7 @@ export class JudgingTurns {
     if (isFull || (isLong && own.filter((it) => it.isLong).length >= commandTurnsMax))
       throw new ToolError(
         'QUEUE_FULL',
-        `${own.length} calls of this session and ${this.#count} in all wait to be judged; at most ${sessionQueueMax} and ${queueMax} may, ${commandTurnsMax} of a session with more than ${commandAtOnceChars} characters`,
+        `${own.length} calls of this session and ${this.#count} in all wait for a policy decision; at most ${sessionQueueMax} and ${queueMax} are allowed, ${commandTurnsMax} of a session with more than ${commandAtOnceChars} characters`,
         { details: { retryAfterMs: RETRY_AFTER_MS } },
       );
     return new Promise((resolve, reject) => {

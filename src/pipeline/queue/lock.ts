@@ -33,7 +33,7 @@ function assertRoom(table: LockTable, session: string, limits: Limits): void {
   const full = (waiting: number, whose: string, most: number) =>
     new ToolError(
       'QUEUE_FULL',
-      `${waiting} paths are waited for by ${whose} that other calls hold up; at most ${most} may be`,
+      `${whose} wait for locks on ${waiting} paths that other calls hold; at most ${most} are allowed`,
       { details: { retryAfterMs: 100 } },
     );
   const own = table.waitingOf(session);

@@ -129,7 +129,7 @@ export class CommandReader implements Listener {
       nesting,
       external: false,
       text: text.length > TEXT_SHOWN_MAX ? `${text.slice(0, TEXT_SHOWN_MAX)}…` : text,
-      why: assigns ? 'an assignment stands before it' : undefined,
+      why: assigns ? 'an assignment precedes it' : undefined,
       input: this.#input(node.redirects),
     });
   }

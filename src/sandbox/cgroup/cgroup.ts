@@ -287,7 +287,7 @@ async function clear(group: CgroupFolders, powers: Powers): Promise<void> {
     if (clearGroup(group)) return;
     await pause(CLEAR.everyMs, powers);
   }
-  powers.log.warn({ group }, 'a control group could not be removed: something in it does not end');
+  powers.log.warn({ group }, 'a control group could not be removed: a process in it does not end');
 }
 
 const PREFIX = 'ringfence';

@@ -28,6 +28,6 @@ function openGroup(cgroups: Cgroups, request: HostGroupRequest): HostGroup {
   try {
     return cgroups.open(request);
   } catch (error) {
-    throw new ToolError('SANDBOX_UNAVAILABLE', `no control group for a host: ${(error as Error).message}`);
+    throw new ToolError('SANDBOX_UNAVAILABLE', `can't create a control group for a host: ${(error as Error).message}`);
   }
 }

@@ -109,7 +109,7 @@ export class CommandGroups {
 }
 
 const none = (why: string): ToolError =>
-  new ToolError('SANDBOX_UNAVAILABLE', `no control group for this command: ${why}`);
+  new ToolError('SANDBOX_UNAVAILABLE', `can't create a control group for this command: ${why}`);
 
 interface Options {
   readonly group: CgroupFolders;
@@ -136,7 +136,7 @@ function enter(group: CgroupFolders): void {
   } catch (error) {
     throw new ToolError(
       'SANDBOX_UNAVAILABLE',
-      `the group of this command can't be entered: ${(error as Error).message}`,
+      `can't enter the control group of this command: ${(error as Error).message}`,
     );
   }
 }
@@ -191,7 +191,7 @@ export class CommandGroup implements CommandWatch {
     } catch (error) {
       throw new ToolError(
         'SANDBOX_UNAVAILABLE',
-        `the command could not be put in its group: ${(error as Error).message}`,
+        `can't move the command into its control group: ${(error as Error).message}`,
       );
     }
     (child.stdio.at(-1) as Writable).on('error', () => {}).end('.');

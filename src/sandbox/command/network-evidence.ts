@@ -42,7 +42,7 @@ export function toDenials(text: string): Denial[] {
       ? [{ ...by, target: 'network', reason: 'there is no way out of its sandbox', count: unroutable }]
       : []),
     ...(lookups > 0
-      ? [{ ...by, target: 'resolver', reason: 'nobody in its sandbox looks up names', count: lookups }]
+      ? [{ ...by, target: 'resolver', reason: 'its sandbox has no name resolution', count: lookups }]
       : []),
   ];
 }

@@ -307,7 +307,7 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Started {
 /** Throws INPUT_INVALID if a word holds a NUL byte: the word would end there, though a rule has matched the whole. */
 function withoutNul<Words extends readonly string[]>(words: Words): Words {
   if (words.some((it) => it.includes('\0')))
-    throw new ToolError('INPUT_INVALID', 'no word or variable of a command may hold a NUL byte');
+    throw new ToolError('INPUT_INVALID', 'arguments and variables of a command must not contain NUL bytes');
   return words;
 }
 

@@ -52,10 +52,7 @@ export async function prove(request: ProofRequest, powers: Powers): Promise<Proo
   const key = keyOf(request);
   const before = load(file, key);
   if (before) {
-    powers.log.info(
-      { probes: before, cached: PROBE_IDS },
-      'sandbox: proven before, on this very machine since it booted',
-    );
+    powers.log.info({ probes: before, cached: PROBE_IDS }, 'sandbox: reusing the probe results since the last boot');
     const result = { ok: true, probes: before, reason: '' };
     return { within: result, without: result };
   }

@@ -146,8 +146,8 @@ export class Terminal {
     this.#assertLive();
     const { stream } = this.#pty;
     if (stream.writableLength > this.#limits.terminalInputBytes)
-      throw new ToolError('CONFLICT', 'its program has not taken what was written before', {
-        suggestion: 'Wait, or send it the signal INT.',
+      throw new ToolError('CONFLICT', 'the program has not yet read the earlier input', {
+        suggestion: 'Wait, or send the signal INT.',
       });
     this.#waiterBefore = this.waiter();
     stream.write(data);
@@ -164,7 +164,7 @@ export class Terminal {
   signal(name: NodeJS.Signals): void {
     this.#assertLive();
     const group = this.#foreground;
-    if (group === undefined) throw new ToolError('CONFLICT', 'no program is in its foreground');
+    if (group === undefined) throw new ToolError('CONFLICT', 'no program runs in the foreground of this terminal');
     this.#waiterBefore = this.waiter();
     try {
       process.kill(-group, name);
@@ -281,7 +281,8 @@ export class Terminal {
   }
 
   #assertLive(): void {
-    if (this.#ended !== undefined) throw new ToolError('CONFLICT', 'its program has ended', { details: this.exit });
+    if (this.#ended !== undefined)
+      throw new ToolError('CONFLICT', 'the program of this terminal has ended', { details: this.exit });
   }
 
   #pause(ms: number, signal?: AbortSignal): Promise<void> {

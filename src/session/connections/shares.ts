@@ -29,7 +29,7 @@ export class ConnectionShares {
     if (own >= share)
       throw new RpcError(
         'OVERLOADED',
-        `${own} connections of ${principal} are open, its share of ${this.#max}; end some`,
+        `${own} connections of ${principal} are open, its share of ${this.#max}; close one`,
       );
     if (this.#agents >= this.#max)
       throw new RpcError('OVERLOADED', `${this.#agents} connections are open, as many as may; try again later`);

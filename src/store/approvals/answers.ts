@@ -9,12 +9,12 @@ export const SYSTEM = 'ringfence';
 /** The error of answering an approval that no longer waits, or that never existed. */
 export function notAnswerable(approvalId: string, row: ApprovalRow | undefined): RpcError {
   const id = approvalId.slice(0, 64);
-  if (!row) return new RpcError('INVALID_PARAMS', `there is no approval ${id}; approvals.list has those that wait`);
+  if (!row) return new RpcError('INVALID_PARAMS', `there is no approval ${id}; approvals.list lists those that wait`);
   const { state, settled } = row;
   const when = settled ? ` at ${settled.at} by ${settled.by}` : '';
   return new RpcError(
     'INVALID_PARAMS',
-    `approval ${id} waits no longer: it was ${state === 'used' ? 'approved and used' : state}${when}`,
+    `approval ${id} no longer waits: it was ${state === 'used' ? 'approved and used' : state}${when}`,
     {
       state,
     },

@@ -191,9 +191,9 @@ export class Approvals implements Disposable {
     });
     if (!used) {
       const state = this.#table.get(approvalId)?.state ?? 'forgotten';
-      const why = state === 'approved' ? 'has expired, or was given for something else' : `is ${state} by now`;
+      const why = state === 'approved' ? 'has expired, or was given for another call' : `is already ${state}`;
       throw new ToolError('APPROVAL_STALE', `approval ${approvalId} ${why}`, {
-        suggestion: 'Call again; the person is asked again.',
+        suggestion: 'Call again to ask the person again.',
         details: { approvalId },
       });
     }
@@ -216,7 +216,7 @@ export class Approvals implements Disposable {
   /** Revokes a remembered answer; `by` is for the record. Throws RpcError INVALID_PARAMS if there is none with this id. */
   revoke(grantId: string, by: string): Grant {
     const grant = this.#grants.revoke(grantId);
-    if (!grant) throw new RpcError('INVALID_PARAMS', `no answer ${grantId.slice(0, 64)} is remembered`);
+    if (!grant) throw new RpcError('INVALID_PARAMS', `no remembered answer has the id ${grantId.slice(0, 64)}`);
     this.#notify({ kind: 'revoked', grant, by });
     return grant;
   }
@@ -231,7 +231,7 @@ export class Approvals implements Disposable {
     for (const timer of this.#timers.values()) timer.cancel();
     this.#timers.clear();
     for (const { fail } of [...this.#waiters.values()])
-      fail(new ToolError('SHUTTING_DOWN', 'the daemon is shutting down; the question stays for the next one'));
+      fail(new ToolError('SHUTTING_DOWN', 'the daemon is shutting down; the question waits for the next daemon'));
     this.#table[Symbol.dispose]();
   }
 
@@ -265,8 +265,8 @@ export class Approvals implements Disposable {
     const { rememberMaxMs } = row.draft;
     const { scope, match, expiresMs = rememberMaxMs } = remember;
     if (decision === 'approve' && row.draft.hasInlineCode)
-      throw new RpcError('INVALID_PARAMS', 'no yes is remembered for code in a command line; approve it once');
-    if (rememberMaxMs === 0) throw new RpcError('INVALID_PARAMS', 'the policy does not let answers be remembered');
+      throw new RpcError('INVALID_PARAMS', 'code in a command line can only be approved once');
+    if (rememberMaxMs === 0) throw new RpcError('INVALID_PARAMS', 'the policy forbids remembering; answer once');
     if (expiresMs < 1 || expiresMs > rememberMaxMs)
       throw new RpcError('INVALID_PARAMS', `an answer is remembered for 1 to ${rememberMaxMs} ms, not ${expiresMs}`);
     const now = this.#options.powers.now();
@@ -377,10 +377,10 @@ export class Approvals implements Disposable {
     try {
       this.#options.record?.(event);
     } catch (error) {
-      this.#options.powers.log.error({ error, kind: event.kind }, 'an answer could not be put on record');
+      this.#options.powers.log.error({ error, kind: event.kind }, 'an answer could not be written to the audit log');
       throw new RpcError(
         'INTERNAL',
-        'the answer was not taken: the audit log can not be written; it can be given again',
+        'the answer was not accepted, because the audit log can not be written; answer again later',
       );
     }
   }
@@ -389,7 +389,7 @@ export class Approvals implements Disposable {
     try {
       this.#options.onEvent(event);
     } catch (error) {
-      this.#options.powers.log.error({ error, kind: event.kind }, 'an approval event could not be told');
+      this.#options.powers.log.error({ error, kind: event.kind }, 'an approval event could not be sent');
     }
   }
 }

@@ -35,7 +35,7 @@ export class Grants {
     if ([...this.#grants.values()].filter((it) => !goes(it)).length >= this.#grantsMax) {
       throw new RpcError(
         'INVALID_PARAMS',
-        `${this.#grantsMax} answers are remembered already; revoke one, or answer this once`,
+        `${this.#grantsMax} answers are already remembered, which is the maximum; revoke one, or answer without remembering`,
       );
     }
     this.#forget(goes);

@@ -82,7 +82,8 @@ export class AuditBudget {
       : `the audit log has ${mib(this.#logBytes)} MiB, and nothing of it may be dropped yet`;
     throw new ToolError('RATE_LIMITED', `calls that may change something are refused: ${why}`, {
       rule: 'auditBytesMax',
-      suggestion: 'Make fewer calls; reading goes on. A person may raise `limits.auditBytesMax` in config.yaml.',
+      suggestion:
+        'Make fewer calls; calls that only read still run. A person can raise `limits.auditBytesMax` in config.yaml.',
       details: { retryAfterMs },
     });
   }

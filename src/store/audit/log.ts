@@ -91,7 +91,7 @@ export class AuditLog implements Disposable {
     this.#first = firstOf(this.#database);
     this.#firstOfRun = this.#head.seq + 1;
     const broken = this.#whatIsBroken(key === undefined);
-    if (broken !== undefined) powers.log.error({ broken }, 'the audit log is not as it was left');
+    if (broken !== undefined) powers.log.error({ broken }, 'the audit log was changed since the daemon last ran');
     if (broken !== undefined) this.#note({ broken });
     if (former) this.#note({ former });
     this.#tryFlush();

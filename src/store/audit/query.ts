@@ -89,7 +89,10 @@ function toInstant(text: string, nowMs: number): string {
   const since = age ? nowMs - Number(age[1]) * (UNITS[age[2] as string] as number) : Number.NaN;
   const ms = ISO_8601.test(text) ? Date.parse(text) : since;
   if (!(Math.abs(ms) <= 8.64e15))
-    throw new RpcError('INVALID_PARAMS', `${text.slice(0, 64)} is no date of ISO 8601, and no age such as 30d or 12h`);
+    throw new RpcError(
+      'INVALID_PARAMS',
+      `${text.slice(0, 64)} is neither an ISO 8601 date nor an age such as 30d or 12h`,
+    );
   return new Date(ms).toISOString();
 }
 
@@ -178,7 +181,8 @@ export class AuditQueries {
 
 function startAt({ cursor, order }: AuditPageRequest, extent: SeqRange): SeqRange {
   if (cursor === undefined) return extent;
-  if (!/^\d{1,15}$/.test(cursor)) throw new RpcError('INVALID_PARAMS', 'the cursor is not one of ours');
+  if (!/^\d{1,15}$/.test(cursor))
+    throw new RpcError('INVALID_PARAMS', 'the cursor is not valid; pass one that this method returned');
   const seq = Number(cursor);
   if (order === 'oldest') return { ...extent, first: Math.max(extent.first, seq + 1) };
   return { ...extent, last: Math.min(extent.last, seq - 1) };

@@ -71,7 +71,7 @@ export default defineTool({
 
   async run({ data, path, format, schema }, ctx) {
     if ((data === undefined) === (path === undefined))
-      throw new ToolError('INPUT_INVALID', 'exactly one of data and path is needed');
+      throw new ToolError('INPUT_INVALID', 'give exactly one of data and path');
     const text = data ?? read(path as string, ctx);
     const [parsers, ajv] = await Promise.all([loadParsers(), schema && import('ajv/dist/2020.js')]);
     const errors = bounded(ctx, () => {
@@ -114,7 +114,7 @@ function bounded<T>(ctx: ToolContext, work: () => T): T {
     if (!(error instanceof ToolError) || error.code !== 'CPU_LIMIT') throw error;
     throw new ToolError('CPU_LIMIT', `the validation ${error.message.replace(/^this /, '')}`, {
       ...error.extras,
-      suggestion: 'Look for a pattern in the schema that repeats what repeats, such as ^(a+)+$, or check less at once.',
+      suggestion: 'Avoid nested repetition such as ^(a+)+$ in patterns of the schema, or check less at once.',
     });
   }
 }

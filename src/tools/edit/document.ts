@@ -112,7 +112,7 @@ export class Document {
     const text = this.#text;
     const lines = countLines(text);
     if (line > lines + 1)
-      throw new ToolError('INPUT_INVALID', `line ${line} is past the end: there are ${lines} lines to insert between`);
+      throw new ToolError('INPUT_INVALID', `line ${line} is past the end: the file has ${lines} lines`);
     const ending = endingOf(text) ?? '\n';
     const fresh = withEnding(content, ending);
     const body = fresh.endsWith(ending) ? fresh.slice(0, -ending.length) : fresh;
@@ -130,7 +130,7 @@ export class Document {
     if (startLine > endLine)
       throw new ToolError('INPUT_INVALID', `startLine ${startLine} comes after endLine ${endLine}`);
     if (endLine > lines)
-      throw new ToolError('INPUT_INVALID', `endLine ${endLine} is past the end: there are ${lines} lines`);
+      throw new ToolError('INPUT_INVALID', `endLine ${endLine} is past the end: the file has ${lines} lines`);
     const from = startOfLine(text, startLine);
     const to = startOfLine(text, endLine + 1);
     const left = text.slice(0, from) + text.slice(to);

@@ -20,7 +20,7 @@ export const REPLACEMENTS_MAX = 500_000;
 
 /** The error for more matches than that. */
 export const tooOften = (): ToolError =>
-  new ToolError('FILE_LIMIT', `what is to be found is there more than ${REPLACEMENTS_MAX} times`, {
+  new ToolError('FILE_LIMIT', `the text to find occurs more than ${REPLACEMENTS_MAX} times`, {
     details: { limit: REPLACEMENTS_MAX, enforcedBy: 'tool' },
   });
 
@@ -48,7 +48,7 @@ export function compileReplacing({
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new ToolError('INPUT_INVALID', `find is not a regular expression: ${error.message}`, {
-      suggestion: 'Correct it, or leave regex out to find the text as it is.',
+      suggestion: 'Correct it, or omit regex to find the text literally.',
     });
   }
   const toText = regex ? compileTemplate(replace) : () => replace;

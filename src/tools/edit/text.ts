@@ -5,9 +5,9 @@ import { ToolError } from '../../errors.ts';
 export function textOf(path: string, bytes: Buffer): string {
   const binary = (why: string) =>
     new ToolError('UNSUPPORTED', `\`${path}\` is not UTF-8 text: ${why}`, {
-      suggestion: 'Replace it as a whole with file_write.',
+      suggestion: 'Replace the whole file with file_write.',
     });
-  if (bytes.includes(0)) throw binary('it holds NUL bytes');
+  if (bytes.includes(0)) throw binary('it contains NUL bytes');
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {

@@ -160,7 +160,7 @@ export default defineTool({
     const hash = ctx.hashOf(before);
     if (ifHash !== undefined && hash !== ifHash) {
       throw new ToolError('CONFLICT', `\`${path}\` is ${hash}, not ${ifHash} as ifHash says`, {
-        suggestion: 'Read the file again and decide anew.',
+        suggestion: 'Read the file again, then decide.',
         details: { hash },
       });
     }
@@ -242,9 +242,9 @@ function severalTimes({ matches, lines }: SearchError, { path, number }: EditPos
   const told = `${lines.join(', ')}${matches > lines.length ? ' …' : ''}`;
   return new ToolError(
     'CONFLICT',
-    `search of operation ${number} is ${matches} times in \`${path}\`, at lines ${told}`,
+    `search of operation ${number} matches ${matches} times in \`${path}\`, at lines ${told}`,
     {
-      suggestion: 'Search for more of what is around it, or say all: true.',
+      suggestion: 'Include more of the surrounding text in search, or set all: true.',
       details: { operation: number, matches, lines: [...lines] },
     },
   );

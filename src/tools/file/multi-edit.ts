@@ -144,7 +144,7 @@ async function findAll(wanted: Input, ctx: ToolContext): Promise<FoundAll> {
 
 const tooMany = (what: string, limit: number) =>
   new ToolError('FILE_LIMIT', `more than ${limit} ${what}; nothing was changed`, {
-    suggestion: 'Narrow pattern or path, or go through it in parts.',
+    suggestion: 'Narrow pattern or path, or split the work into parts.',
     details: { limit, enforcedBy: 'tool' },
   });
 
@@ -209,7 +209,7 @@ function bounded<T>(path: string, ctx: ToolContext, work: () => T): T {
     if (!(error instanceof ToolError) || error.code !== 'CPU_LIMIT') throw error;
     throw new ToolError('CPU_LIMIT', `looking through \`${path}\` ${error.message.replace(/^this /, '')}`, {
       ...error.extras,
-      suggestion: 'Look for a part of the expression that repeats what repeats, such as (a+)+, or leave regex out.',
+      suggestion: 'Avoid nested repetition such as (a+)+ in the expression, or omit regex.',
     });
   }
 }

@@ -82,7 +82,7 @@ export default defineTool({
 
   async run({ paths, pattern, maxBytesEach, maxFiles }, ctx) {
     if ((paths === undefined) === (pattern === undefined))
-      throw new ToolError('INPUT_INVALID', 'exactly one of paths and pattern is needed');
+      throw new ToolError('INPUT_INVALID', 'give exactly one of paths and pattern');
     const wanted = paths ? [...new Set(paths)] : await matching(pattern as string, ctx);
     const files: z.output<typeof file>[] = [];
     const errors: z.output<typeof failure>[] = [];

@@ -59,7 +59,7 @@ export default defineTool({
 
   async run({ pattern: include, content, fileType, maxResults }, ctx) {
     if (include === undefined && content === undefined && fileType === undefined)
-      throw new ToolError('INPUT_INVALID', 'one of pattern, content and fileType is needed');
+      throw new ToolError('INPUT_INVALID', 'give at least one of pattern, content and fileType');
     const scope = { include, extension: fileType?.replace(/^\./, '') };
     using search = ctx.search('.');
     const files: { path: string; matches: number }[] = [];

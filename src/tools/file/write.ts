@@ -128,15 +128,12 @@ function toBytes(content: string, encoding: 'utf-8' | 'ascii' | 'latin1' | 'base
   const highest = { 'utf-8': Infinity, ascii: 0x7f, latin1: 0xff, base64: 0x7f }[encoding];
   for (let at = 0; highest !== Infinity && at < content.length; at++) {
     if (content.charCodeAt(at) > highest) {
-      throw new ToolError('INPUT_INVALID', `content has a character at ${at} that ${encoding} does not have`);
+      throw new ToolError('INPUT_INVALID', `content has a character at ${at} that ${encoding} can't represent`);
     }
   }
   if (encoding !== 'base64') return Buffer.from(content, encoding === 'utf-8' ? 'utf8' : 'latin1');
   if (content.length % 4 !== 0 || !BASE64.test(content)) {
-    throw new ToolError(
-      'INPUT_INVALID',
-      'content is not base64: whole groups of four of A–Z a–z 0–9 + / and = are wanted',
-    );
+    throw new ToolError('INPUT_INVALID', 'content is not base64: use groups of four of A–Z a–z 0–9 + / and =');
   }
   return Buffer.from(content, 'base64');
 }

@@ -87,7 +87,7 @@ interface BranchContext {
 async function change(action: 'create' | 'switch' | 'delete', { name, git, ctx }: BranchContext): Promise<void> {
   if (git.repository.includes)
     throw new ToolError('UNSUPPORTED', 'the config of this repository includes files that could change meanwhile', {
-      suggestion: 'Use git by terminal_execute.',
+      suggestion: 'Run git with terminal_execute.',
       details: { reason: 'included-config' },
     });
   const checked = await git.try(['check-ref-format', `refs/heads/${name}`]);
@@ -128,7 +128,7 @@ async function assertMaySwitch(git: Git, name: string, ctx: ToolContext): Promis
   if (cut || refused !== undefined)
     throw new ToolError(
       'POLICY_DENIED',
-      `to switch to \`${name}\` changes ${refused === undefined ? 'too many files' : `\`${refused}\`, which the policy refuses`}`,
+      `switching to \`${name}\` would change ${refused === undefined ? 'too many files' : `\`${refused}\`, which the policy refuses`}`,
       {
         suggestion: 'Ask the person to switch.',
         details: { reason: 'refused-file' },
@@ -138,7 +138,7 @@ async function assertMaySwitch(git: Git, name: string, ctx: ToolContext): Promis
 
 const notThere = (name: string): ToolError =>
   new ToolError('NOT_FOUND', `there is no branch \`${name}\``, {
-    suggestion: 'See action list.',
+    suggestion: 'List the branches with action list.',
     details: { reason: 'unknown-branch' },
   });
 
@@ -175,7 +175,7 @@ async function act(git: Git, args: readonly string[]): Promise<void> {
   // The files concerned, one a line.
   const files = rest.filter((it) => it.startsWith('\t')).map((it) => it.trim());
   const why = [said, files.join(', ')].filter(Boolean).join(' ').slice(0, 400);
-  throw new ToolError(code, `git will not do this with \`${name}\`: ${why}`, {
+  throw new ToolError(code, `git refuses this for \`${name}\`: ${why}`, {
     suggestion,
     details: { reason },
   });

@@ -74,7 +74,7 @@ export default defineTool({
     const env = identityOf(await git.config(), ctx);
     if (repository.includes)
       throw new ToolError('UNSUPPORTED', 'the config of this repository includes files that could change meanwhile', {
-        suggestion: 'Use `git commit` by terminal_execute.',
+        suggestion: 'Run `git commit` with terminal_execute.',
         details: { reason: 'included-config' },
       });
     const own = files?.map((it) => pathIn(repository, it)) ?? [];
@@ -116,7 +116,7 @@ function assertBelow(path: string, files: readonly string[]): void {
     'INPUT_INVALID',
     `\`${astray}\` is not in \`${path}\`; files are relative to the workspace root`,
     {
-      suggestion: `Say \`${folder}/${astray}\` where that is meant.`,
+      suggestion: `If you mean \`${folder}/${astray}\`, write that.`,
     },
   );
 }
@@ -126,7 +126,7 @@ async function statusOf(git: Git, paths: readonly string[]): Promise<ParsedStatu
   const untracked = `--untracked-files=${paths.length > 0 ? 'all' : 'no'}`;
   const specs = paths.includes('') ? [] : paths.map((it) => literal(it));
   const { stdout, cut } = await git.run(['status', ...options, untracked, '--', ...specs]);
-  if (cut) throw new ToolError('OUTPUT_LIMIT', 'more changed than can be looked at; name some of the files');
+  if (cut) throw new ToolError('OUTPUT_LIMIT', 'too many files changed to check them all; name the files to commit');
   return parseStatus(stdout);
 }
 
@@ -219,8 +219,8 @@ function identityOf(config: readonly [string, string][], { identity }: ToolConte
       if (said.get(`${who}.${part}`) || said.get(`user.${part}`)) continue;
       const own = identity[part];
       if (own === undefined)
-        throw new ToolError('AUTH_REQUIRED', `nobody knows whom the commit is by: there is no user.${part}`, {
-          suggestion: `The person sets it by \`git config --global user.${part} …\` and starts the daemon again.`,
+        throw new ToolError('AUTH_REQUIRED', `the author of the commit is unknown: git has no user.${part}`, {
+          suggestion: `Ask the person to run \`git config --global user.${part} …\` and to restart the daemon.`,
           details: { reason: 'no-identity', key: `user.${part}` },
         });
       env[`GIT_${who.toUpperCase()}_${part.toUpperCase()}`] = own;
@@ -242,7 +242,7 @@ async function assertUnfiltered(git: Git, { changed, untracked }: ParsedStatus):
       'UNSUPPORTED',
       `\`${fields[at]}\` goes through the filter \`${fields[at + 2]}\`, whose program is not run here`,
       {
-        suggestion: 'Use `git commit` by terminal_execute.',
+        suggestion: 'Run `git commit` with terminal_execute.',
         details: { reason: 'filter' },
       },
     );

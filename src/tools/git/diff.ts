@@ -45,7 +45,7 @@ export default defineTool({
 
   async run({ path, staged, from, to }, ctx) {
     if (to !== undefined && (from === undefined || staged))
-      throw new ToolError('INPUT_INVALID', 'to needs from, and goes with two commits only, not with staged');
+      throw new ToolError('INPUT_INVALID', '`to` needs `from` and compares two commits; omit `staged`');
     const repository = findRepository(ctx, path);
     const git = new Git(ctx, repository);
     const revisions = [from, to].filter((it) => it !== undefined).map(commitOf);

@@ -121,7 +121,7 @@ export class Git {
     if (names.size > FILTERS_MAX)
       throw new ToolError(
         'UNSUPPORTED',
-        `this repository has ${names.size} filters; at most ${FILTERS_MAX} are dealt with`,
+        `this repository has ${names.size} filters; at most ${FILTERS_MAX} are supported`,
       );
     const settings = [...names].flatMap((name) => [
       ...['clean', 'smudge', 'process'].map((it) => [`filter.${name}.${it}`, ''] as const),
@@ -149,18 +149,18 @@ export function failure(stderr: string): ToolError {
     });
   const [, missing] = /pathspec ':\(top,literal\)(.*)' did not match any file/s.exec(stderr) ?? [];
   if (missing !== undefined)
-    return new ToolError('NOT_FOUND', `\`${missing}\` is neither a file of this repository nor one that git knows`, {
-      suggestion: 'Names are in git_status.',
+    return new ToolError('NOT_FOUND', `\`${missing}\` is neither a file in this repository nor known to git`, {
+      suggestion: 'List the files with git_status.',
       details: { reason: 'no-such-file' },
     });
   if (/index\.lock/.test(stderr))
-    return new ToolError('CONFLICT', 'another git is at work in this repository, or one has left its lock behind', {
-      suggestion: 'Try again; if it stays so, ask the person to look for `.git/index.lock`.',
+    return new ToolError('CONFLICT', 'another git process works in this repository, or left its lock behind', {
+      suggestion: 'Try again; if it still fails, ask the person to check `.git/index.lock`.',
       details: { reason: 'locked' },
     });
   if (/cannot hash /.test(stderr))
-    return new ToolError('ACCESS_DENIED', `git could not read a file that it knows: ${said}`, {
-      suggestion: 'Ask for one path that can be read.',
+    return new ToolError('ACCESS_DENIED', `git could not read a tracked file: ${said}`, {
+      suggestion: 'Name a path that can be read.',
       details: { reason: 'unreadable' },
     });
   return new ToolError('UNSUPPORTED', `git could not do this: ${said}`, { details: { reason: 'git-failed' } });

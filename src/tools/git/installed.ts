@@ -21,8 +21,8 @@ export async function assertGit(ctx: ToolContext): Promise<void> {
   const [, version = '', major, minor] = /^git version ((\d+)\.(\d+)\S*)/.exec(said) ?? [];
   if (exitCode !== 0 || version === '') {
     const why = (stderr.trim() || said || `exit code ${exitCode}`).slice(0, STDERR_CHARS_SHOWN);
-    throw new ToolError('UNSUPPORTED', `git does not run on this machine: ${why}`, {
-      suggestion: 'Ask the person to run `git --version` where the daemon runs, and to mend what it says.',
+    throw new ToolError('UNSUPPORTED', `git can't be run on this machine: ${why}`, {
+      suggestion: 'Ask the person to run `git --version` where the daemon runs and to repair what it reports.',
     });
   }
   const [least, leastMinor] = GIT_MIN;

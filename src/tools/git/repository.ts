@@ -53,7 +53,7 @@ export function isRebasing(ctx: ToolContext, { gitDir }: Repository): boolean {
 
 export const notARepository = (message: string): ToolError =>
   new ToolError('NOT_FOUND', message, {
-    suggestion: 'Name a path inside of a repository; `git init` makes one.',
+    suggestion: 'Name a path inside a repository; `git init` creates one.',
     details: { reason: 'not-a-repository' },
   });
 
@@ -114,7 +114,7 @@ function assertPlain(ctx: ToolContext, commonDir: string): void {
 }
 
 const outsideOf = (root: string): ToolError =>
-  notARepository(`the repository of \`${root || '.'}\` lies outside of the workspace, or in no \`.git\``);
+  notARepository(`the repository of \`${root || '.'}\` lies outside the workspace or not in a \`.git\` folder`);
 
 /** The text of a small file; undefined if there is none. */
 function textAt(ctx: ToolContext, path: string): string | undefined {

@@ -48,7 +48,8 @@ export default defineTool({
 function withIds(given: z.output<typeof newTodos>, before: readonly Todo[]): Todo[] {
   const named = given.flatMap((it) => it.id ?? []);
   const twice = named.find((it, at) => named.indexOf(it) !== at);
-  if (twice !== undefined) throw new ToolError('INPUT_INVALID', `two todos have the id \`${twice}\``);
+  if (twice !== undefined)
+    throw new ToolError('INPUT_INVALID', `two todos have the id \`${twice}\`; ids must be unique`);
   const taken = new Set([...named, ...before.map((it) => it.id)]);
   let next = 1;
   return given.map(({ id, ...rest }) => {

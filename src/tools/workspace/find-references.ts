@@ -88,8 +88,8 @@ export default defineTool({
 
   async run(query, ctx) {
     if (query.line !== undefined && query.file === undefined)
-      throw new ToolError('INPUT_INVALID', 'line is said without file', {
-        suggestion: 'Say the file of that line too.',
+      throw new ToolError('INPUT_INVALID', 'line is given without file', {
+        suggestion: 'Give the file of that line too.',
       });
     const { total, skipped, ...found } = await ctx.symbols.references(query);
     return { ...found, totalReferences: total, ...(skipped.length > 0 && { skipped }) };

@@ -18,7 +18,7 @@ function approval(part: Partial<Approval> = {}): Approval {
     rule: 'r1',
     reason: 'Writes.',
     impact: { level: 'medium', description: 'This operation will modify files', warnings: ['Will modify: a.txt'] },
-    remember: { exact: 'this very call', tool: 'calls of this tool with at most this impact' },
+    remember: { exact: 'exactly this call', tool: 'calls of this tool with at most this impact' },
     requestedAt: '2030-01-01T00:00:00.000Z',
     expiresAt: '2030-01-01T00:05:00.000Z',
     ...part,
@@ -178,7 +178,7 @@ describe('one question', () => {
   test('`ya` remembers no more than the very same call where the impact is high', async () => {
     const high = approval({ impact: { level: 'high', description: 'x', warnings: [] } });
     const asked = askInline(high, person.io);
-    await person.sees('ya - Approve and remember for this session (this very call)');
+    await person.sees('ya - Approve and remember for this session (exactly this call)');
     person.types('ya\n');
     expect(await asked).toEqual({ decision: 'approve', remember: { scope: 'session', match: 'exact' } });
   });
@@ -247,7 +247,7 @@ describe('watching', () => {
     void watch();
     await person.sees(PROMPT);
     daemon.settle('a_1', 'expired');
-    await person.sees('a_1 (file_write) was settled elsewhere: expired.');
+    await person.sees('a_1 (file_write) was answered elsewhere: expired.');
     await person.sees(PROMPT, 2);
     person.types('y\n');
     expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_2', decision: 'approve' }]);
@@ -287,11 +287,11 @@ describe('watching', () => {
 
   test('an answer that the daemon does not take is told, and asked again while it waits', async () => {
     daemon.waiting = [approval()];
-    daemon.refuse = new RpcError('INVALID_PARAMS', 'the policy does not let answers be remembered');
+    daemon.refuse = new RpcError('INVALID_PARAMS', 'the policy forbids remembering; answer once');
     void watch();
     await person.sees(PROMPT);
     person.types('ya\n');
-    await person.sees('Not taken: the policy does not let answers be remembered');
+    await person.sees('The answer was not accepted: the policy forbids remembering; answer once');
     await person.sees(PROMPT, 2);
     person.types('y\n');
     expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_1', decision: 'approve' }]);

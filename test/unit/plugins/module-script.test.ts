@@ -76,6 +76,6 @@ test('an error keeps its line and column', async () => {
 test.each([["export * from './x.js'"], ['export const { a } = f()'], ['export const [a] = []']])(
   '%s is refused',
   (text) => {
-    expect(() => toScript(text, 'm.js')).toThrow(/has no form in a compartment \(m\.js:1\)/);
+    expect(() => toScript(text, 'm.js')).toThrow(/is not supported in a compartment \(m\.js:1\)/);
   },
 );

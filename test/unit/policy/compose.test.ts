@@ -245,7 +245,7 @@ describe('the policy of a workspace', () => {
     expect(refusal(rule('r', 'allow'))).toMatch(/^p:1:48: rules\.0\.decision: a rule that allows/);
     expect(refusal('tools: { a: { decision: allow } }')).toMatch(/^p:1:25: tools\.a\.decision: /);
     expect(refusal('network: {}')).toBe('p:1:1: network is not supported yet');
-    expect(refusal('# nothing\n')).toMatch(/^p:1:1: the file says nothing/);
+    expect(refusal('# nothing\n')).toMatch(/^p:1:1: the file is empty/);
   });
   test('is refused where it, or its folder, is a link, a pipe, or too large', () => {
     const other = join(workspace, 'other.yaml');

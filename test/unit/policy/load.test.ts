@@ -35,7 +35,7 @@ test('a tier that the file does not name is as in default', () => {
 test.each(['', '\n\n', '# only a comment\n', '---\n', 'null'])(
   'a policy that says nothing is refused, not taken for default: %j',
   (text) => {
-    expect(() => parsePolicy(text, 'p.yaml')).toThrow(/^p\.yaml:1:1: the file says nothing/);
+    expect(() => parsePolicy(text, 'p.yaml')).toThrow(/^p\.yaml:1:1: the file is empty/);
   },
 );
 
@@ -57,7 +57,7 @@ describe('is refused whole, with the place of each problem:', () => {
       'tiers: { execute: { network: { allow: [a.org, "*"] } } }',
       /^p\.yaml:2:\d+: tiers\.execute\.network\.allow\.1: \* is no/,
     ],
-    ['tiers: { execute: { network: { allow: [10.0.0.1/8] } } }', /^p\.yaml:2:\d+: .*10\.0\.0\.1\/8 is no host/],
+    ['tiers: { execute: { network: { allow: [10.0.0.1/8] } } }', /^p\.yaml:2:\d+: .*10\.0\.0\.1\/8 is not a host/],
     ['tiers: { execute: { network: { allow: [] } } }', /^p\.yaml:2:\d+: tiers\.execute\.network\.allow: /],
     ['tiers: { execute: { decision: maybe } }', /^p\.yaml:2:31: tiers\.execute\.decision: /],
     ['tiers: { exec: { decision: allow } }', /^p\.yaml:2:10: tiers\.exec is unknown; did you mean execute\?$/],
@@ -85,7 +85,7 @@ describe('is refused whole, with the place of each problem:', () => {
     ],
     [
       'rules: [{ id: a, match: { path: "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}" }, decision: deny, reason: r }]',
-      /^p\.yaml:2:25: a: pattern unfolds to more than 64/,
+      /^p\.yaml:2:25: a: pattern expands to more than 64/,
     ],
     [
       'rules: [{ id: a, match: { tool: x }, decision: ask, reason: r, sensitive: true }]',
@@ -301,7 +301,7 @@ describe('a file', () => {
     expect(said(join(folder, 'p.yaml'))).toMatch(/chmod go-w/);
     expect(said(join(folder, 'none'))).toMatch(/no built-in policy \(default, strict, .*\) has that name/);
     expect(said('none')).toMatch(
-      /^policy none: no built-in policy \(default, .*\) has that name; a file is named as \.\/none$/,
+      /^policy none: no built-in policy \(default, .*\) has that name; to name a file, write \.\/none$/,
     );
   });
   test.skipIf(process.getuid?.() !== 0)('of another user is refused (needs root to make one)', () => {
@@ -396,13 +396,17 @@ describe('a file', () => {
     file('b.yaml', 'extends: c.yaml\n');
     file('c.yaml', 'extends: b.yaml\n');
     const way = ['b', 'c', 'b'].map((it) => join(folder, `${it}.yaml`)).join(' → ');
-    expect(said(join(folder, 'a.yaml'))).toBe(`${join(folder, 'c.yaml')}:1:10: extends: goes in a circle: ${way}`);
+    expect(said(join(folder, 'a.yaml'))).toBe(
+      `${join(folder, 'c.yaml')}:1:10: extends: these files extend each other in a circle: ${way}`,
+    );
   });
   test('is taken at the end of a chain of 8, not of 9', () => {
     for (let i = 1; i < 9; i++) file(`${i}.yaml`, `extends: ${i + 1}.yaml\n`);
     file('9.yaml', 'version: 1');
     expect(said(join(folder, '2.yaml'))).toBe('');
-    expect(said(join(folder, '1.yaml'))).toMatch(/8\.yaml:1:10: extends: more than 8 files extend one another$/);
+    expect(said(join(folder, '1.yaml'))).toMatch(
+      /8\.yaml:1:10: extends: a chain of `extends` may have at most 8 files$/,
+    );
   });
   test('can extend every built-in policy by its name', () => {
     for (const name of BUILT_IN.keys()) expect(said(file('p.yaml', `extends: ${name}\n`))).toBe('');

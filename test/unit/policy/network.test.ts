@@ -150,7 +150,7 @@ describe('an entry', () => {
     'x y',
     'example.com:',
   ])('%j is refused', (text) => {
-    expect(() => parseNetworkEntry(text)).toThrow(/is no host|a port is a number/);
+    expect(() => parseNetworkEntry(text)).toThrow(/is not a host|a port must be a number/);
   });
 });
 

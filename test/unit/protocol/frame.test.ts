@@ -46,7 +46,7 @@ describe('encodeFrame', () => {
     expect(encodeFrame(new Uint8Array(10), 10)).toHaveLength(14);
     expect(thrownBy(() => encodeFrame(new Uint8Array(11), 10))).toMatchObject({
       code: 'FRAME_TOO_LARGE',
-      message: 'a frame of 11 bytes is over the bound of 10',
+      message: 'a frame has 11 bytes; at most 10 are accepted',
     });
   });
 });
@@ -153,7 +153,7 @@ describe('FrameReader', () => {
     expect(error).toBeInstanceOf(RpcError);
     expect((error as RpcError).toWire()).toEqual({
       code: -32001,
-      message: 'a frame of 16777217 bytes is over the bound of 16777216',
+      message: 'a frame has 16777217 bytes; at most 16777216 are accepted',
       data: { code: 'FRAME_TOO_LARGE', length: 16_777_217, max: 16_777_216 },
     });
   });

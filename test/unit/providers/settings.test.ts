@@ -29,7 +29,7 @@ describe('what is configured of a provider', () => {
     ['a key that there is not', { command: ['a'], comand: ['b'] }, 'comand'],
     ['neither a command nor a URL', { tier: 'write' }, 'fix'],
     ['both of them', { command: ['a'], url: 'https://example.org' }, 'fix'],
-    ['a workspace for what sees none', { command: ['a'], workspace: '/ws' }, 'external_api sees no workspace'],
+    ['a workspace for what sees none', { command: ['a'], workspace: '/ws' }, 'tier external_api sees no workspace'],
     [
       'another tier for a server elsewhere',
       { url: 'https://example.org', tier: 'read_only' },
@@ -38,7 +38,7 @@ describe('what is configured of a provider', () => {
     ['credentials in a URL', { url: 'https://me:pass@example.org' }, 'credentials belong in'],
     ['a URL of another protocol', { url: 'file:///etc/passwd' }, 'fix'],
     ['a variable that is not there', { command: ['a'], env: { A: { env: 'NONE' } } }, 'has no NONE'],
-    ['a value that is found nowhere', { command: ['a'], env: { A: {} } }, 'in a `file`, or in `env`'],
+    ['a value that is found nowhere', { command: ['a'], env: { A: {} } }, 'exactly one of `file` and `env`'],
     ['a place that is none', { command: ['a'], network: ['http://a/b'] }, 'http://a/b'],
   ])('is refused with %s', (_, provider, words) => {
     expect(() => read(provider)).toThrow(words);

@@ -267,7 +267,7 @@ test('four times as long a hostile name takes about four times as long, not expo
 describe('braces', () => {
   test('that unfold without end are refused as INPUT_INVALID', () => {
     expect(() => parseGlob('{a,b}'.repeat(30))).toThrow(
-      expect.objectContaining({ code: 'INPUT_INVALID', message: 'pattern unfolds to more than 64 alternatives' }),
+      expect.objectContaining({ code: 'INPUT_INVALID', message: 'pattern expands to more than 64 alternatives' }),
     );
   });
 

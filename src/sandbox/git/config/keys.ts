@@ -79,7 +79,7 @@ export function whyRefused(key: string, values: readonly string[], has: Values =
   if (why !== undefined) return why;
   const check = isText(key) && KEYS.find(([pattern]) => pattern.test(key))?.[1];
   if (!check) return 'it is not among the keys that commands may set';
-  return values.every(check) ? undefined : 'commands may not give it this value';
+  return values.every(check) ? undefined : 'commands must not set this value';
 }
 
 const WORKTREE_KEY = /^(?:core\.sparsecheckout(?:cone)?|index\.sparse)$/;

@@ -78,7 +78,7 @@ test.each(['tiers: { execute: { network: none } }\n', 'rules: x\n', 'a: [\n'])(
   '%j is refused and not overwritten',
   (before) => {
     expect(() => policyOf({ 'package.json': '{"scripts":{"test":""}}' }, before)).toThrow(
-      /is `"none"`|no list|not YAML/,
+      /is `"none"`|is not a list|not YAML/,
     );
   },
 );

@@ -40,7 +40,7 @@ describe('JSON', () => {
   test.each([
     ['{"a": tru}', /not JSON: InvalidSymbol at character 6/],
     ['[]', /does not hold a JSON object/],
-    ['{"mcpServers": []}', /mcpServers is not an object/],
+    ['{"mcpServers": []}', /mcpServers in the file is not an object/],
   ])('%s is refused', (text, why) => {
     expect(() => withEntry(text, json, entry)).toThrow(why);
   });

@@ -219,7 +219,7 @@ test('a no ends the call with the feedback, and the same call again without a qu
   });
   expect(states.at(-1)).toEqual({ status: 'rejected-by-user' });
   machine.told();
-  expect((await start().error())?.message).toContain('said no a moment ago');
+  expect((await start().error())?.message).toContain('denied exactly this call a moment ago');
   expect(machine.told()).toEqual([]);
   start({ input: { command: 'git push --tags' } });
   await asked();
@@ -327,7 +327,7 @@ test('a yes is for one run: what confirms twice is refused', async () => {
   await yes();
   await expect(result).rejects.toMatchObject({
     code: 'APPROVAL_STALE',
-    message: expect.stringContaining('is used by now'),
+    message: expect.stringContaining('is already used'),
   });
 });
 
@@ -403,7 +403,7 @@ test('with a record that can not be written no yes is taken, none is used, and i
   const { result, error } = start({}, () => (machine.onRecord = false));
   machine.onRecord = false;
   const id = await asked();
-  expect(() => machine.approvals.resolve(id, { decision: 'approve', by: 'ann' })).toThrow(/not taken/);
+  expect(() => machine.approvals.resolve(id, { decision: 'approve', by: 'ann' })).toThrow(/not accepted/);
   expect(machine.approvals.list().map((it) => it.approvalId)).toEqual([id]);
   machine.onRecord = true;
   await yes();

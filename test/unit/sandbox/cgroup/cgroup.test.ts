@@ -263,7 +263,10 @@ describe('a command', () => {
     });
     test('never begins when it could not be', async () => {
       const { outcome, workspace } = await run((folder) => rmSync(folder, { recursive: true }));
-      expect(outcome).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', message: expect.stringMatching(/its group/) });
+      expect(outcome).toMatchObject({
+        code: 'SANDBOX_UNAVAILABLE',
+        message: expect.stringMatching(/its control group/),
+      });
       expect(existsSync(join(workspace, 'begun'))).toBe(false);
     });
   });

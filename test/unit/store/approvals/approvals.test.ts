@@ -88,7 +88,7 @@ describe('a question', () => {
     yes(id);
     expect(await answer).toEqual({ approvalId: id, decision: 'approve', by: 'ann' });
     machine.approvals.use(id, 'b1');
-    expect(() => machine.approvals.use(id, 'b1')).toThrow('is used by now');
+    expect(() => machine.approvals.use(id, 'b1')).toThrow('is already used');
     expect(machine.told()).toEqual(['requested', 'approve', 'used']);
   });
 
@@ -102,7 +102,7 @@ describe('a question', () => {
     const { id, answer } = ask();
     no(id, 'use the other file');
     expect(await answer).toEqual({ approvalId: id, decision: 'deny', by: 'ann', feedback: 'use the other file' });
-    expect(() => machine.approvals.use(id, 'b1')).toThrow('is denied by now');
+    expect(() => machine.approvals.use(id, 'b1')).toThrow('is already denied');
   });
 
   test('expires, at its time and not before', async () => {
@@ -111,7 +111,7 @@ describe('a question', () => {
     expect(machine.approvals.pendingCount).toBe(1);
     machine.advance(1);
     expect(await code(answer)).toBe('APPROVAL_TIMEOUT');
-    expect(() => yes(id)).toThrow(/waits no longer: it was expired at 2030-01-01T00:05:00.000Z by ringfence/);
+    expect(() => yes(id)).toThrow(/no longer waits: it was expired at 2030-01-01T00:05:00.000Z by ringfence/);
     expect(machine.told()).toEqual(['requested', 'expired']);
   });
 
@@ -147,7 +147,7 @@ describe('a question', () => {
     const { id } = ask();
     yes(id);
     expect(() => no(id)).toThrow(/was approved at .* by ann/);
-    expect(() => yes('a_none')).toThrow('there is no approval a_none; approvals.list has those that wait');
+    expect(() => yes('a_none')).toThrow('there is no approval a_none; approvals.list lists those that wait');
     expect(() => yes(id)).toThrow(expect.objectContaining({ code: 'INVALID_PARAMS' }));
   });
 
@@ -214,7 +214,7 @@ describe('after kill -9', () => {
     yes(id);
     machine.approvals.use(id, 'b1');
     machine.killAndRestart();
-    expect(() => machine.approvals.use(id, 'b1')).toThrow('is used by now');
+    expect(() => machine.approvals.use(id, 'b1')).toThrow('is already used');
     expect(ask().id).not.toBe(id);
   });
 });
@@ -296,7 +296,7 @@ describe('a remembered answer', () => {
     expect(covered()).toBeUndefined();
     expect(machine.approvals.grants()).toEqual([]);
     const forbidden = ask({ bindingHash: 'b3', rememberMaxMs: 0 });
-    expect(() => yes(forbidden.id, session('tool'))).toThrow('does not let answers be remembered');
+    expect(() => yes(forbidden.id, session('tool'))).toThrow('forbids remembering');
   });
 
   test('for always comes with the rule for the policy file, and is in force until the policy is another', () => {
@@ -327,14 +327,14 @@ describe('a remembered answer', () => {
     machine.approvals.revoke(grant?.grantId as string, 'uid:0');
     expect(covered()).toBeUndefined();
     expect(machine.told()).toEqual(['requested', 'approve', 'granted', 'grant-used', 'revoked']);
-    expect(() => machine.approvals.revoke('g_none', 'uid:0')).toThrow('no answer g_none is remembered');
+    expect(() => machine.approvals.revoke('g_none', 'uid:0')).toThrow('no remembered answer has the id g_none');
   });
 
   test('is one of at most grantsMax, and the question waits on where there are too many', () => {
     startAnew({ grantsMax: 1 });
     yes(ask().id, session('exact'));
     const { id } = ask({ subjectHash: 'j2', bindingHash: 'b2' });
-    expect(() => yes(id, session('exact'))).toThrow('1 answers are remembered already');
+    expect(() => yes(id, session('exact'))).toThrow('1 answers are already remembered');
     expect(machine.approvals.list().map((it) => it.approvalId)).toEqual([id]);
   });
 });

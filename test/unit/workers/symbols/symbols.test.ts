@@ -189,7 +189,7 @@ describe('of TypeScript', () => {
     });
     await expect(refer({ symbol: 'total', file: 'src/use.ts', line: 3 })).rejects.toMatchObject({
       code: 'NOT_FOUND',
-      extras: { suggestion: 'It stands in line 1, 2.' },
+      extras: { suggestion: 'It occurs in line 1, 2.' },
     });
     await expect(refer({ symbol: 'x', file: 'src/none.ts' })).rejects.toMatchObject({ code: 'NOT_FOUND' });
     await expect(refer({ symbol: 'total', line: 3 })).rejects.toMatchObject({ code: 'INPUT_INVALID' });
