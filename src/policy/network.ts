@@ -40,7 +40,8 @@ export function parseNetworkEntry(entry: NetworkEntry): NetworkRule {
   }
   const { host, port } = portOf(entry);
   const ports = port === undefined ? WEB_PORTS : port === '*' ? [] : [Number(port)];
-  if (ports.some((it) => it < 1 || it > 65_535)) throw new Error(`${entry}: a port must be a number from 1 to 65535, or *`);
+  if (ports.some((it) => it < 1 || it > 65_535))
+    throw new Error(`${entry}: a port must be a number from 1 to 65535, or *`);
   const block = parseBlock(host);
   if (block) return { block: host, ports, private: false };
   const includesSubdomains = host.startsWith('*.');

@@ -185,7 +185,9 @@ export class ResultLog implements AsyncDisposable {
     const old = new Set(refs.filter((ref) => !this.#logs.has(ref)));
     for (const ref of old) {
       if (this.#closed) return;
-      await this.#findOne(ref).catch((error: unknown) => powers.log.warn({ error, ref }, 'skipped a result log that can not be read'));
+      await this.#findOne(ref).catch((error: unknown) =>
+        powers.log.warn({ error, ref }, 'skipped a result log that can not be read'),
+      );
     }
     // Moves new logs behind the old ones, since the first ones are dropped first.
     for (const [ref, log] of [...this.#logs]) if (!old.has(ref) && this.#logs.delete(ref)) this.#logs.set(ref, log);
@@ -207,7 +209,9 @@ export class ResultLog implements AsyncDisposable {
 
   #track(work: Promise<void>): void {
     const { powers } = this.#options;
-    const done = work.catch((error: unknown) => powers.log.warn({ error }, 'a file of the result log could not be removed'));
+    const done = work.catch((error: unknown) =>
+      powers.log.warn({ error }, 'a file of the result log could not be removed'),
+    );
     this.#under.add(done);
     void done.finally(() => this.#under.delete(done));
   }

@@ -153,7 +153,8 @@ export class TerminalSet {
         signal,
       );
       signal.throwIfAborted();
-      if (opening.over) throw new ToolError('CANCELLED', 'the session of this terminal has ended, or its policy changed');
+      if (opening.over)
+        throw new ToolError('CANCELLED', 'the session of this terminal has ended, or its policy changed');
     } catch (error) {
       await terminal?.close('never');
       screen.close();

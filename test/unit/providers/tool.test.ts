@@ -61,7 +61,7 @@ test('what a host that was taken over tells is shown as any other, and no tool t
   expect(refused.map(({ reason }) => reason.slice(0, 25))).toEqual([
     'another tool has this nam',
     'a name takes 1 to 128 let',
-    'its schema takes 100055 b',
+    'its schema has 100055 byt',
     'its schema is none: Canno',
   ]);
 });
@@ -76,5 +76,5 @@ test('a call goes to the host of its provider, and where its parameters say', ()
     { kind: 'write', target: 'b' },
   ]);
   const long = 'a'.repeat(defaultLimits.declaredTargetChars);
-  expect(() => tool.effects(parse({ to: 'other.org', files: [long] }) as never)).toThrow(/at most 262144 are judged/);
+  expect(() => tool.effects(parse({ to: 'other.org', files: [long] }) as never)).toThrow(/at most 262144 are allowed in one call/);
 });
