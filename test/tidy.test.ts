@@ -193,8 +193,6 @@ describe('what is read in one place only', () => {
     expect(
       occurrences(/Date\.now\(|new Date\(\)|performance\.now|setTimeout\(|Math\.random|randomBytes/, [
         'src/powers.ts',
-        'workers/host.ts',
-        'workers/host/tier-host.ts',
         'workers/isolate/program-wrapper.ts',
       ]),
     ).toEqual([]);

@@ -2,7 +2,7 @@
  * The perimeter: the first step of each of our processes, before it reads any foreign data. New files are private to
  * the owner, inherited descriptors are closed, and the environment is emptied.
  */
-import { closeSync, readdirSync, readFileSync } from 'node:fs';
+import { closeSync, fstatSync, readdirSync, readFileSync } from 'node:fs';
 
 const O_CLOEXEC = 0o2000000;
 
@@ -31,4 +31,19 @@ function inherited(): number[] {
       return false; // The descriptor of the listing itself, closed by now.
     }
   });
+}
+
+/** The last of the sockets that follow each other from `fd`, which is one. */
+export function lastSocketFrom(fd: number): number {
+  let last = fd;
+  while (isSocket(last + 1)) last += 1;
+  return last;
+}
+
+function isSocket(fd: number): boolean {
+  try {
+    return fstatSync(fd).isSocket();
+  } catch {
+    return false; // EBADF.
+  }
 }

@@ -1,15 +1,15 @@
 /**
- * A worker thread: takes a Job, runs the tool, gives a JobResult. Errors are passed as data: a thrown one would lose
- * its class and code between threads.
+ * A worker thread: takes jobs from its socket, runs their tools, gives their results. Errors are passed as data: a thrown
+ * one would lose its class and code between processes.
  */
 import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { BroadcastChannel, parentPort, threadId, workerData } from 'node:worker_threads';
+import { threadId, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/errors.ts';
-import type { FilesChanged, HostOutput, HostSetup, Job, JobResult, JobReturn, JobUsage } from '../src/hosts/job.ts';
+import type { FilesChanged, HostSetup, Job, JobResult, JobUsage } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
-import { Aborted, type CommandRequest, type CommandSetup } from '../src/sandbox/command/command.ts';
+import type { CommandRequest, CommandSetup } from '../src/sandbox/command/command.ts';
 import { CommandGroups } from '../src/sandbox/command/group.ts';
 import { Homes } from '../src/sandbox/command/homes.ts';
 import { WaitingSandbox } from '../src/sandbox/command/waiting-sandbox.ts';
@@ -24,12 +24,11 @@ import { Anchor } from './context/anchor.ts';
 import { WorkerContext } from './context/context.ts';
 import { withRefusal } from './context/denials.ts';
 import { ToolLifecycle } from './context/lifecycle.ts';
-import { OutputWindow } from './context/output-window.ts';
-import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host/channel.ts';
-import { type LaneTask, serveLane } from './host/lane.ts';
+import { JobClock } from './host/job-clock.ts';
+import { JobSocket } from './host/job-socket.ts';
 import { LoadedTools } from './host/loaded-tools.ts';
-import { JobClock } from './host/thread-clock.ts';
-import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './host/thread-slots.ts';
+import { ownTaskId, ThreadTable } from './host/thread-table.ts';
+import type { ThreadSetup, ThreadTask } from './host/tier-host.ts';
 import { Ripgrep } from './search/ripgrep.ts';
 import { LanguageServers } from './symbols/language-servers.ts';
 import { TerminalSet } from './terminals/terminals.ts';
@@ -37,7 +36,7 @@ import { Spool } from './undo/spool.ts';
 import { WorkspaceWatch } from './workspace-watch.ts';
 
 const setup = workerData as ThreadSetup;
-const places = new JobPlaces(setup.places);
+const table = new ThreadTable(setup.table);
 const taskId = ownTaskId();
 const clock = new JobClock();
 const powers = systemPowers(silentLog);
@@ -56,58 +55,32 @@ const terminals =
   new TerminalSet({
     setup: command,
     powers,
-    onCount: (kept) => parentPort?.postMessage({ kept } satisfies Kept),
+    onCount: (kept) => socket?.tell({ kept }),
   });
-interface Running {
-  readonly controller: AbortController;
-  readonly window: OutputWindow;
-}
-const running = new Map<number, Running>();
+let socket: JobSocket | undefined;
 
-const host = new BroadcastChannel(HOST_CHANNEL);
-host.onmessage = (event) => {
-  const told = (event as MessageEvent).data as ToThreads;
-  if ('endSession' in told) return void endSession(told.endSession);
-  if ('taken' in told) return running.get(told.taken.id)?.window.acknowledge(told.taken.bytes);
-  const { id: job, graceMs } = told.abort;
-  parentPort?.postMessage({ heard: threadId, job } satisfies Heard);
-  running.get(job)?.controller.abort(new Aborted(graceMs));
-};
-host.unref();
-parentPort?.postMessage({ loaded: true } satisfies Loaded);
-
-export default function run(task: PlacedJob | LaneTask): Promise<JobReturn> {
-  return 'lane' in task ? serveLane(task, { limits: setup.limits, powers }, runInLane) : runPlaced(task);
+/** Serves the socket of this thread. Never settles: the task ends with its thread, or with this process when the gateway is gone. */
+export default function serve({ thread, fd }: ThreadTask): Promise<never> {
+  const { limits, tier } = setup;
+  table.enter(thread, threadId, taskId);
+  socket = new JobSocket({
+    fd,
+    limits,
+    powers,
+    run,
+    // Only reads are short enough to wait for.
+    pollMs: tier === 'read_only' ? limits.threadPollMs : 0,
+    onBegin: ({ id }) => table.begin(thread, clock.begin(id)),
+    endSession: (session) => void endSession(session),
+  });
+  return new Promise(() => {});
 }
 
-async function runInLane(job: Job, signal: AbortSignal): Promise<JobResult> {
-  clock.begin(job.id);
+async function run(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   try {
-    return await toResult(job, signal, undefined);
+    return await toResult(job, signal, onOutput);
   } finally {
     clock.end(job.id);
-  }
-}
-
-async function runPlaced({ job, place }: PlacedJob): Promise<JobReturn> {
-  let outputs = 0;
-  const window = new OutputWindow(setup.limits.outputWindowBytes);
-  const onOutput: CommandRequest['onOutput'] = (stream, data) => {
-    outputs += 1;
-    const { length } = data;
-    // Transferred, not copied: each piece owns its memory.
-    parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput, [data.buffer as ArrayBuffer]);
-    return window.addSent(length);
-  };
-  const controller = new AbortController();
-  places.enter(place, { taskId, begunMs: clock.begin(job.id) });
-  running.set(job.id, { controller, window });
-  try {
-    return { result: await toResult(job, controller.signal, onOutput), outputs };
-  } finally {
-    running.delete(job.id);
-    clock.end(job.id);
-    places.leave(place);
   }
 }
 
@@ -204,7 +177,8 @@ function contextOf(job: Job, { signal, onOutput, sockets }: Around): WorkerConte
     ...(setup.identity && { identity: setup.identity }),
     limits: setup.limits,
     powers,
-    ...{ signal, ripgrep },
+    signal,
+    ripgrep,
     ...(servers && { servers }),
     ...(command && { command }),
     ...(keeper &&

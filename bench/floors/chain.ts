@@ -11,7 +11,7 @@ import { type ByteLine, connectBytes, MESSAGE_BYTES } from './byte-line.ts';
 
 const POLLING = `
   import { Polling } from ${JSON.stringify(import.meta.resolve('../../src/polling.ts'))};
-  const polling = new Polling(${defaultLimits.lanePollMs}, { monotonicMs: () => performance.now() });
+  const polling = new Polling(${defaultLimits.threadPollMs}, { monotonicMs: () => performance.now() });
   const sent = ({ length }) => length > ${MESSAGE_BYTES} || polling.begin();`;
 const HOST = `${POLLING}
   import { Socket } from 'node:net';

@@ -6,8 +6,9 @@ import type { Tier } from '../call.ts';
 import { ToolError, toToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import type { CoarseMask } from '../sandbox/coarse-masks.ts';
+import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
 import { type Masks, NO_MASKS } from '../sandbox/masks.ts';
+import { showLine } from '../text/shown-text.ts';
 import type { EgressLine } from './egress.ts';
 import type { PathView } from './job.ts';
 import { type TreeState, WorkspaceIndex } from './workspace-index.ts';
@@ -234,4 +235,14 @@ function toHostMasks(masks: Masks, tier: Tier): Masks {
   const fresh = { hidden, readOnly, pinned };
   hostMasks.set(masks, { ...known, [kind]: fresh });
   return fresh;
+}
+
+/** The most directories that one result names as hidden whole; an agent can make any number of them. */
+const TOLD_MAX = 3;
+
+/** Warnings about directories that were hidden from a command although no rule names them. */
+export function coarseWarnings(coarse: readonly CoarseMask[]): string[] {
+  const told = coarse.slice(0, TOLD_MAX).map((it) => showLine(describeCoarse(it)));
+  const more = coarse.length - TOLD_MAX;
+  return more > 0 ? [...told, `${more} more directories are hidden whole; see \`ringfence status\``] : told;
 }

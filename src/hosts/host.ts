@@ -1,64 +1,37 @@
 /**
- * One tier host: a confined child process, its frames, its running calls. The process may be killed at any time; its
- * calls then end as crashed. It can't stop the gateway: its frames are bounded and checked like a stranger's.
+ * One host: a confined child process, its frames, its running jobs. The process may be killed at any time; its jobs then
+ * end as crashed. It can't stop the gateway: its frames are bounded and checked like a stranger's.
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { HostTier } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
+import type { Powers } from '../powers.ts';
 import { decode } from '../protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
-import { FLOOD_PIPE_BYTES } from '../sandbox/command/output-pipe.ts';
 import type { Stdio } from '../sandbox/launcher.ts';
 import type { ConfinedProcess } from '../sandbox/sandbox.ts';
 import { killQuietly, leafOf, prefer } from './host-process.ts';
-import {
-  type ChildAnswer,
-  type ChildAsk,
-  type FromHost,
-  type HostOutput,
-  type HostSetup,
-  type Job,
-  type JobProgress,
-  type JobResult,
-  type LaneEnded,
-  type LogLine,
-  parseFromHost,
-  type ToHost,
-  type ToLane,
-} from './job.ts';
-import { type Lane, Lanes } from './lanes.ts';
-import { graceOf, toEnd } from './shutdown.ts';
+import { type FromHost, type HostSetup, type Job, parseFromHost, type ThreadEnded, type ToHost } from './job.ts';
+import { type JobEnd, RunningJob, type RunOptions } from './running-job.ts';
+import { aborted, graceOf, overMemory, overTime, toEnd } from './shutdown.ts';
 import { StderrLog } from './stderr-log.ts';
+import { type OverTime, ThreadClocks } from './thread-clocks.ts';
+import { type HostThread, Threads } from './threads.ts';
 
+export type { JobEnd, RunOptions } from './running-job.ts';
 export type JobRequest = Omit<Job, 'id'>;
-
-export interface RunOptions {
-  readonly signal: AbortSignal;
-  /**
-   * Receives output; copies what it keeps of `data`, since the memory is reused. A returned promise delays the
-   * acknowledgement to the host until it settles; it never rejects.
-   */
-  readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
-  /** Receives the progress that the host reports. */
-  readonly onProgress?: (progress: Omit<JobProgress, 'id'>) => void;
-  /** Answers a call that a program makes; never rejects. */
-  readonly onAsk?: (ask: ChildAsk) => Promise<Omit<ChildAnswer, 'id' | 'call'>>;
-  /** Receives each line that a program writes to its console. */
-  readonly onLog?: (line: LogLine) => void;
-}
-
-/** The end of a job: a result, or the death of its host. */
-export type JobEnd = { readonly result: JobResult } | { readonly crashed: true };
 
 export interface HostOptions {
   readonly tier: HostTier;
   /** Absolute path. */
   readonly workspace: string;
-  readonly setup: HostSetup;
+  /** Everything that the host may know; `threads` and `groups` are completed when it starts. */
+  readonly setup: Omit<HostSetup, 'threads' | 'groups'>;
+  /** The threads of a tier host; absent for a host that takes its jobs on its only socket. */
+  readonly threads?: Omit<NonNullable<HostSetup['threads']>, 'firstFd'>;
   /** Starts the process with these descriptors. Throws SANDBOX_UNAVAILABLE if this machine can't confine it. */
   start(stdio: Stdio): ConfinedProcess;
   /** The connection to the egress proxy, for an execute host whose commands may connect. */
@@ -68,29 +41,6 @@ export interface HostOptions {
   readonly limits: Limits;
   readonly powers: Powers;
 }
-
-interface Pending {
-  readonly options: RunOptions;
-  readonly end: (end: JobEnd) => void;
-  /** The lane that carried the job; undefined for the host's main thread. */
-  readonly lane: Lane | undefined;
-  kill?: Timer;
-  /** Ends the thread of the lane if it does not acknowledge an abort. */
-  deaf?: Timer;
-  /** Bytes of output received but not processed, and bytes processed but not acknowledged to the host. */
-  untaken: number;
-  untold: number;
-  /** Calls that the program has made, and those in progress. */
-  asked: number;
-  asking: number;
-  /** Console lines that the program has written, and their characters. */
-  logs: number;
-  logChars: number;
-}
-
-/** How many windows of output a host may be ahead, and bytes that a command's two pipes may hold when it ends. */
-const WINDOWS_AHEAD_MAX = 4;
-const PIPES_BYTES_MAX = 2 * FLOOD_PIPE_BYTES;
 
 /** Bytes of a frame with a piece of output; the buffer is allocated once at this size. */
 const PIECE_FRAME_BYTES = 129 * 1024;
@@ -105,19 +55,19 @@ export class Host {
   readonly gone: Promise<void>;
   /** Monotonic time in ms of the last job's end, for reaping. */
   idleSince: number;
-  /** How many things the host's tools keep between calls, as it reports; a host with any is not idle. */
-  kept = 0;
   readonly #options: HostOptions;
   readonly #process: ConfinedProcess;
   readonly #child: ChildProcess;
   readonly #line: Socket;
   readonly #writer: FrameWriter;
-  readonly #lanes: Lanes;
-  readonly #pending = new Map<number, Pending>();
+  readonly #firstFd: number;
+  readonly #threads: Threads;
+  readonly #clocks: ThreadClocks;
+  readonly #jobs = new Map<number, RunningJob>();
+  readonly #stderr: StderrLog;
   #nextId = 1;
   #pid = 0;
   #alive = true;
-  readonly #stderr: StderrLog;
   #onReady: () => void = () => {};
   #isSetUp = false;
   /** Why the setup was refused. */
@@ -125,16 +75,16 @@ export class Host {
 
   /** Starts the process. Throws what `start` throws. */
   constructor(options: HostOptions) {
-    const { tier, workspace, powers, limits, egress } = options;
+    const { tier, workspace, powers, limits, egress, threads } = options;
     this.#options = options;
     this.tier = tier;
     this.workspace = workspace;
     this.startedAt = powers.monotonicMs();
     this.idleSince = this.startedAt;
     if (egress?.destroyed) throw new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended before the command');
-    const lanes = Array.from({ length: options.setup.lanes ?? 0 }, () => 'pipe' as const);
-    const stdio = ['ignore', 'ignore', 'pipe', 'pipe', ...(egress ? [egress] : lanes)] as const;
-    this.#process = options.start([...stdio]);
+    const stdio = ['ignore', 'ignore', 'pipe', 'pipe', ...(egress ? [egress] : [])] as const;
+    const starts = threads?.starts ?? 0;
+    this.#process = options.start([...stdio, ...Array.from({ length: starts }, () => 'pipe' as const)]);
     this.#child = this.#process.child;
     this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
     this.#writer = new FrameWriter(this.#line);
@@ -148,8 +98,10 @@ export class Host {
     const reader = new FrameReader(limits.frameBytesMax, PIECE_FRAME_BYTES);
     this.#line.on('data', (chunk: Buffer) => this.#receive(reader, chunk));
     this.#line.on('error', () => this.kill());
-    this.#lanes = this.#createLanes(lanes.length);
     this.#line.on('close', () => this.kill());
+    this.#firstFd = stdio.length;
+    this.#threads = this.#createThreads(this.#child.stdio.slice(this.#firstFd, this.#firstFd + starts) as Socket[]);
+    this.#clocks = this.#createClocks();
     this.ready = this.#start();
     this.ready.catch(() => {}); // Avoids an unhandled rejection when nobody awaits `ready`.
   }
@@ -160,11 +112,12 @@ export class Host {
   }
 
   get jobs(): number {
-    return this.#pending.size;
+    return this.#jobs.size;
   }
 
+  /** Jobs that run at the same moment. */
   get threads(): number {
-    return this.#options.setup.threads;
+    return this.#options.threads?.max ?? 1;
   }
 
   get alive(): boolean {
@@ -176,9 +129,14 @@ export class Host {
     return this.#alive && this.#pid !== 0;
   }
 
-  /** Whether a lane has ended, so that the host should be replaced. */
+  /** Whether threads have ended that can't be started again, so that the host should be replaced. */
   get worn(): boolean {
-    return this.#lanes.worn;
+    return this.#threads.worn;
+  }
+
+  /** How many things the host's tools keep between calls; a host with any is not idle. */
+  get kept(): number {
+    return this.#alive ? this.#threads.kept : 0;
   }
 
   /** Runs a job to its end; never rejects. Kills the host if an abort is not obeyed in time. */
@@ -187,28 +145,33 @@ export class Host {
     const id = this.#nextId++;
     return new Promise((resolve) => {
       const abort = () => this.#abort(id);
-      const end = (how: JobEnd) => {
+      const job = new RunningJob(options, this.#options.limits, (end) => {
+        if (!this.#jobs.delete(id)) return;
         options.signal.removeEventListener('abort', abort);
-        const pending = this.#pending.get(id);
-        pending?.kill?.cancel();
-        pending?.deaf?.cancel();
-        pending?.lane?.jobs.delete(id);
-        this.#pending.delete(id);
+        job.stopTimers();
+        this.#clocks.end(id);
         this.idleSince = this.#options.powers.monotonicMs();
-        resolve(how);
-      };
-      // Only the host's main thread watches a thread's CPU time.
-      const lane = request.cpuMs === undefined ? this.#lanes.take(id) : undefined;
-      this.#pending.set(id, { options, end, lane, untaken: 0, untold: 0, asked: 0, asking: 0, logs: 0, logChars: 0 });
+        this.#guard(() => this.#threads.finish(id));
+        resolve(end);
+      });
+      this.#jobs.set(id, job);
       options.signal.addEventListener('abort', abort);
-      this.#send({ run: { id, ...request } }, lane);
+      if (request.cpuMs !== undefined) this.#clocks.begin(id, request.cpuMs);
+      const message = { id, ...request };
+      if (this.#options.threads) this.#guard(() => this.#threads.run(message));
+      else this.#send({ run: message });
       if (options.signal.aborted) abort();
     });
   }
 
   /** Releases everything that the host keeps for a session. */
   endSession(session: string): void {
-    this.#send({ endSession: session });
+    if (this.#alive) this.#guard(() => this.#threads.tellAll({ endSession: session }));
+  }
+
+  /** Ends threads that have long been idle. */
+  reapThreads(): void {
+    if (this.#alive) this.#threads.reap(this.#options.limits.hostIdleMs);
   }
 
   kill(): void {
@@ -251,55 +214,113 @@ export class Host {
       return this.kill();
     }
     const { groups } = this.#process;
-    this.#send({ setup: { ...this.#options.setup, ...(groups && { groups }) } });
+    const { setup, threads } = this.#options;
+    const own = threads && { threads: { ...threads, firstFd: this.#firstFd } };
+    this.#send({ setup: { ...setup, ...own, ...(groups && { groups }) } });
+  }
+
+  #createThreads(sockets: Socket[]): Threads {
+    const { limits, powers, threads = { max: 1, jobsPerThread: 1 } } = this.#options;
+    const { frameBytesMax, threadPollMs, terminateGraceMs } = limits;
+    return new Threads({
+      sockets,
+      powers,
+      frameBytesMax,
+      max: threads.max,
+      jobsPerThread: threads.jobsPerThread,
+      // Only reads are short enough to wait for; only commands send much output.
+      pollMs: this.tier === 'read_only' ? threadPollMs : 0,
+      ...(this.tier === 'execute' && { roomBytes: PIECE_FRAME_BYTES }),
+      start: (thread) => this.#send({ startThread: thread }),
+      end: (thread) => this.#send({ endThread: thread }),
+      onBytes: (thread, reader, chunk) => this.#receive(reader, chunk, thread),
+      // The thread has ended, which the host reports next; a host that does not is no longer trusted.
+      onLost: (thread) => powers.after(terminateGraceMs, () => thread.jobs.size > 0 && this.kill()),
+    });
+  }
+
+  #createClocks(): ThreadClocks {
+    const { limits, powers } = this.#options;
+    return new ThreadClocks({
+      everyMs: limits.watchdogMs,
+      powers,
+      look: (jobs) => {
+        const threads = new Set([...jobs].flatMap((it) => this.#threads.of(it)?.number ?? []));
+        if (threads.size > 0) this.#send({ look: [...threads] });
+      },
+      onOver: (id, over) => this.#endOver(id, over),
+      onSharedOver: (thread) => this.#send({ endThread: thread }),
+    });
   }
 
   #abort(id: number): void {
     const { powers, limits } = this.#options;
-    const pending = this.#pending.get(id);
-    if (!pending) return;
-    const graceMs = graceOf(pending.options.signal.reason, limits);
-    this.#send({ abort: { id, graceMs } }, pending.lane);
-    const { lane } = pending;
-    if (lane) pending.deaf = powers.after(limits.abortGraceMs, () => this.#send({ endLane: lane.number }));
-    // The host first tries abort and terminate itself; this kill is for a host that can't.
+    const job = this.#jobs.get(id);
+    if (!job) return;
+    const thread = this.#threads.of(id);
+    // Nothing of it has begun.
+    if (this.#options.threads && !thread) return job.end({ result: aborted() });
+    const graceMs = graceOf(job.options.signal.reason, limits);
+    this.#sendAbort(id, graceMs);
+    job.stopTimers();
+    // Commands share a thread that is never busy for long; a slow machine must not cost the others their lives.
+    if (thread && this.tier !== 'execute')
+      job.deaf = powers.after(limits.abortGraceMs, () => this.#send({ endThread: thread.number }));
+    // The job and its thread are ended first; this kill is for a host that can't end them.
     const ownSteps = limits.abortGraceMs + limits.terminateGraceMs;
     const patienceMs = this.tier === 'execute' ? graceMs + limits.commandAbortMs : ownSteps + limits.abortGraceMs;
-    pending.kill = powers.after(this.tier === 'isolate' ? limits.isolateGraceMs : patienceMs, () => this.kill());
+    const killMs = this.tier === 'isolate' ? limits.isolateGraceMs : patienceMs;
+    job.timers = [powers.after(killMs, () => this.kill())];
   }
 
-  #createLanes(count: number): Lanes {
-    const { limits, powers } = this.#options;
-    const sockets = this.#child.stdio.slice(HOST_FRAMES_FD + 1, HOST_FRAMES_FD + 1 + count) as Socket[];
-    return new Lanes({
-      ...{ sockets, powers, frameBytesMax: limits.frameBytesMax, pollMs: limits.lanePollMs },
-      open: (lane) => this.#send({ openLane: lane }),
-      onBytes: (reader, chunk) => this.#receive(reader, chunk),
-      // The lane's thread has ended, which the host reports next; a host that does not is no longer trusted.
-      onLost: (lane) => powers.after(limits.terminateGraceMs, () => lane.jobs.size > 0 && this.kill()),
-    });
+  /** Ends a job that exceeded its CPU time: aborts it, then ends its thread, which it has alone, then this host. */
+  #endOver(id: number, over: OverTime): void {
+    const { powers, limits } = this.#options;
+    const { abortGraceMs, terminateGraceMs } = limits;
+    const job = this.#jobs.get(id);
+    const thread = this.#threads.of(id);
+    if (!job || !thread) return;
+    job.over = over;
+    job.stopTimers();
+    this.#sendAbort(id, 0);
+    const last = () => {
+      job.end({ result: overTime(over) });
+      this.kill();
+    };
+    job.timers = [
+      powers.after(abortGraceMs, () => this.#send({ endThread: thread.number })),
+      powers.after(abortGraceMs + terminateGraceMs, last),
+    ];
   }
 
-  #send(message: ToHost): void;
-  #send(message: ToLane, lane: Lane | undefined): void;
-  #send(message: ToHost | ToLane, lane?: Lane): void {
-    if (!this.#alive) return;
+  #sendAbort(id: number, graceMs: number): void {
+    const message = { abort: { id, graceMs } };
+    const thread = this.#threads.of(id);
+    if (thread) this.#guard(() => thread.send(message));
+    else this.#send(message);
+  }
+
+  #send(message: ToHost): void {
+    if (this.#alive) this.#guard(() => this.#writer.write(toFrame(message, this.#options.limits.frameBytesMax)));
+  }
+
+  /** Sends something; a message that can't be sent ends the host. */
+  #guard(send: () => void): void {
     try {
-      if (lane) lane.send(message as ToLane);
-      else this.#writer.write(toFrame(message, this.#options.limits.frameBytesMax));
+      send();
     } catch (error) {
       this.#options.powers.log.error({ error, tier: this.tier }, 'a job could not be sent to its host');
       this.kill();
     }
   }
 
-  #receive(reader: FrameReader, chunk: Buffer): void {
+  #receive(reader: FrameReader, chunk: Buffer, thread?: HostThread): void {
     const { limits, powers } = this.#options;
     try {
       for (const payload of reader.push(chunk)) {
         const message = parseFromHost(decode(payload, limits));
         if (!message) throw new Error('not a message of a host');
-        this.#take(message);
+        this.#take(message, thread);
         if ('output' in message) reader.giveBack(payload);
       }
     } catch (error) {
@@ -308,92 +329,69 @@ export class Host {
     }
   }
 
-  #take(message: FromHost): void {
-    if ('up' in message) this.#setUp();
-    else if ('ready' in message) this.#onReady();
-    else if ('ask' in message) this.#takeAsk(message.ask);
-    else if ('log' in message) this.#takeLog(message.log);
-    else if ('done' in message) this.#pending.get(message.done.id)?.end(toEnd(message.done.result));
+  #take(message: FromHost, thread: HostThread | undefined): void {
+    if ('done' in message) this.#takeDone(message.done);
+    else if ('output' in message) {
+      const { id } = message.output;
+      this.#jobs.get(id)?.takeOutput(message.output, (bytes) => this.#acknowledge(id, bytes));
+    } else if ('heard' in message) this.#jobs.get(message.heard)?.deaf?.cancel();
+    else if ('up' in message) this.#setUp();
+    else if ('ready' in message) this.#takeReady(thread);
+    else if ('ask' in message) {
+      const { id, call } = message.ask;
+      const answer = (it: object) => this.#jobs.has(id) && this.#send({ answer: { id, call, ...it } });
+      this.#jobs.get(id)?.takeAsk(message.ask, answer);
+    } else if ('log' in message) this.#jobs.get(message.log.id)?.takeLog(message.log);
     else if ('kept' in message) {
-      this.kept = message.kept;
+      if (thread) thread.kept = message.kept;
       this.idleSince = this.#options.powers.monotonicMs();
-    } else if ('progress' in message) this.#takeProgress(message.progress);
-    else if ('told' in message) this.#options.onTold?.(message.told);
-    else if ('laneOpen' in message) this.#lanes.opened(message.laneOpen);
-    else if ('heard' in message) this.#pending.get(message.heard)?.deaf?.cancel();
-    else if ('laneEnded' in message) this.#laneEnded(message.laneEnded);
-    else this.#takeOutput(message.output);
+    } else if ('progress' in message) {
+      const { id, ...progress } = message.progress;
+      this.#jobs.get(id)?.options.onProgress?.(progress);
+    } else if ('told' in message) this.#options.onTold?.(message.told);
+    else if ('clocks' in message)
+      for (const it of message.clocks) this.#clocks.take(it, this.#threads.inside(it.thread));
+    else this.#threadEnded(message.threadEnded);
   }
 
-  /** Takes output. Throws if the host sends more than its window: it would fill the gateway's memory. */
-  #takeOutput({ id, stream, data }: HostOutput): void {
-    const pending = this.#pending.get(id);
-    if (!pending) return;
-    pending.untaken += data.length;
-    if (pending.untaken > WINDOWS_AHEAD_MAX * this.#options.limits.outputWindowBytes + PIPES_BYTES_MAX)
-      throw new Error('more output than it may send ahead');
-    const taken = pending.options.onOutput?.(stream, data);
-    if (taken) void taken.then(() => this.#taken(id, pending, data.length));
-    else this.#taken(id, pending, data.length);
+  #takeReady(thread: HostThread | undefined): void {
+    // The main thread of a host with threads has nothing to be ready for.
+    if (thread) this.#threads.opened(thread);
+    else if (this.#options.threads) return;
+    this.#onReady();
   }
 
-  #takeProgress({ id, ...progress }: JobProgress): void {
-    this.#pending.get(id)?.options.onProgress?.(progress);
+  #takeDone({ id, result }: Extract<FromHost, { done: unknown }>['done']): void {
+    const job = this.#jobs.get(id);
+    // A success stands, even if it came at the moment in which the job was found to be over its limit.
+    job?.end(job.over && !result.ok ? { result: overTime(job.over, result.usage) } : toEnd(result));
   }
 
-  /** Takes a program's call. Throws if there are more than a program may make: the host was compromised. */
-  #takeAsk(ask: ChildAsk): void {
-    const { id, call } = ask;
-    const pending = this.#pending.get(id);
-    if (!pending) return;
-    const { codeCallsMax, codeConcurrencyMax } = this.#options.limits;
-    const { onAsk } = pending.options;
-    if (!onAsk || pending.asked >= codeCallsMax || pending.asking >= codeConcurrencyMax)
-      throw new Error('more calls than a program may make');
-    pending.asked += 1;
-    pending.asking += 1;
-    void onAsk(ask).then((answer) => {
-      pending.asking -= 1;
-      if (this.#pending.has(id)) this.#send({ answer: { id, call, ...answer } });
-    });
+  #acknowledge(id: number, bytes: number): void {
+    const thread = this.#threads.of(id);
+    if (thread && this.#jobs.has(id)) this.#guard(() => thread.send({ taken: { id, bytes } }));
   }
 
-  /** Takes a console line. Throws if there is more than a program may write: the host was compromised. */
-  #takeLog({ id, level, text }: LogLine & { readonly id: number }): void {
-    const pending = this.#pending.get(id);
-    if (!pending) return;
-    const { codeLogsMax, codeLogChars } = this.#options.limits;
-    pending.logs += 1;
-    pending.logChars += text.length;
-    if (pending.logs > codeLogsMax || pending.logChars > codeLogChars) throw new Error('more than a program may log');
-    pending.options.onLog?.({ level, text });
-  }
-
-  /** Ends the jobs of a lane whose thread died. If there were several, nobody knows which one killed it: each runs again alone. */
-  #laneEnded({ lane, result }: LaneEnded): void {
-    const jobs = this.#lanes.ended(lane);
-    // Frames that the thread sent before may be read only now.
+  /** Ends the jobs that a thread took with it. If there were several, nobody knows which one filled the heap. */
+  #threadEnded({ thread, begun, outOfMemory }: ThreadEnded): void {
+    const { threadHeapMb } = this.#options.setup.limits;
+    const lost = this.#threads.ended(thread, begun);
+    // Results that the thread sent before may be read only now.
     setImmediate(() => {
-      const end: JobEnd = result && jobs.length === 1 ? toEnd(result) : { crashed: true };
-      for (const id of jobs) this.#pending.get(id)?.end(end);
+      const cut = lost.begun.flatMap((id) => this.#jobs.get(id) ?? []);
+      const crash: JobEnd = { crashed: true };
+      const end: JobEnd = outOfMemory && cut.length === 1 ? { result: overMemory(threadHeapMb) } : crash;
+      for (const job of cut) job.end(job.over ? { result: overTime(job.over) } : end);
+      for (const id of lost.stranded) this.#jobs.get(id)?.end(crash);
     });
-  }
-
-  #taken(id: number, pending: Pending, bytes: number): void {
-    pending.untaken -= bytes;
-    pending.untold += bytes;
-    // Batches acknowledgements: a host that waits has sent four times as much.
-    if (pending.untold < this.#options.limits.outputWindowBytes / 4 || !this.#pending.has(id)) return;
-    this.#send({ taken: { id, bytes: pending.untold } });
-    pending.untold = 0;
   }
 
   #end(): void {
     if (!this.#alive) return;
     this.#alive = false;
-    this.kept = 0;
     this.#line.destroy();
-    this.#lanes[Symbol.dispose]();
-    for (const { end } of [...this.#pending.values()]) end({ crashed: true });
+    this.#clocks[Symbol.dispose]();
+    this.#threads[Symbol.dispose]();
+    for (const { end } of [...this.#jobs.values()]) end({ crashed: true });
   }
 }

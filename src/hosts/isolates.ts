@@ -168,9 +168,12 @@ export class Isolates implements AsyncDisposable {
     const { sandbox, program, limits } = this.#options;
     this.#makeRoom();
     const host = new Host({
-      ...{ tier: 'isolate', workspace, limits, powers: this.#powers },
+      tier: 'isolate',
+      workspace,
+      limits,
+      powers: this.#powers,
       start: (stdio) => sandbox.startHost('isolate', workspace, program, stdio),
-      setup: { tier: 'isolate', view: NO_VIEW, limits, threads: 1, jobsPerThread: 1 },
+      setup: { tier: 'isolate', view: NO_VIEW, limits },
     });
     const room: Room = { host, workspace, runs: 0, isHeld: false };
     this.#rooms.add(room);

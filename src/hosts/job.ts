@@ -172,12 +172,6 @@ export type JobResult =
   | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage; readonly state?: unknown }
   | { readonly ok: false; readonly error: WireError; readonly usage: JobUsage };
 
-/** A worker's result, and how many HostOutputs it sent before: these use another port and may arrive later. */
-export interface JobReturn {
-  readonly result: JobResult;
-  readonly outputs: number;
-}
-
 /** The sandbox of a command in an execute host: all arguments of bwrap except cwd, environment and command. */
 export interface CommandSandbox {
   readonly bwrap: string;
@@ -203,6 +197,17 @@ export interface Identity {
   readonly lfs?: Readonly<Record<string, string>>;
 }
 
+export interface ThreadsSetup {
+  /** Threads that run at once. */
+  readonly max: number;
+  /** Jobs that one thread runs at once; 1 unless its tools mostly wait. */
+  readonly jobsPerThread: number;
+  /** Threads that can be started over the life of the host: each takes a socket of its own with it. */
+  readonly starts: number;
+  /** Descriptor of the first thread's socket in the host; those of the others follow. */
+  readonly firstFd: number;
+}
+
 /** The first frame that a host gets: everything that it may know. */
 export interface HostSetup {
   readonly tier: HostTier;
@@ -217,30 +222,31 @@ export interface HostSetup {
   readonly identity?: Identity;
   /** Whether jobs report the files that their commands changed. */
   readonly watches?: boolean;
-  /** Jobs that one thread runs at once; 1 unless its tools mostly wait. */
-  readonly jobsPerThread: number;
-  readonly threads: number;
-  /** Number of lanes that bypass the host's main thread; their descriptors follow the main socket. */
-  readonly lanes?: number;
+  /** The threads of a tier host; absent for other hosts, whose jobs come on their only socket. */
+  readonly threads?: ThreadsSetup;
   /** The server of a provider host, and how to reach it. */
   readonly provider?: object;
 }
 
+/** Messages to the main thread of a host; hosts without threads get those of a thread there, too. */
 export type ToHost =
   | { readonly setup: HostSetup }
+  | { readonly answer: ChildAnswer }
+  /** Starts a thread, by its number. */
+  | { readonly startThread: number }
+  /** Ends a thread that does not end its jobs, or that is not needed. */
+  | { readonly endThread: number }
+  /** Asks for the clocks of these threads. */
+  | { readonly look: readonly number[] }
+  | ToThread;
+
+/** Messages to a thread of a host, on its own socket. */
+export type ToThread =
   | { readonly run: Job }
   | { readonly abort: Abort }
-  | { readonly answer: ChildAnswer }
   | { readonly taken: OutputTaken }
   /** Releases everything kept for a session. */
-  | { readonly endSession: string }
-  /** Starts a thread for a lane. */
-  | { readonly openLane: number }
-  /** Ends the thread of a lane that did not acknowledge an abort. */
-  | { readonly endLane: number };
-
-/** Messages that a lane carries directly to its thread; back come `done`, `heard` and `laneOpen`. */
-export type ToLane = Extract<ToHost, { run: unknown } | { abort: unknown }>;
+  | { readonly endSession: string };
 
 /** Acknowledges bytes of a job's output, so that the host may send as many more. */
 export interface OutputTaken {
@@ -264,6 +270,7 @@ export interface HostOutput {
 export type FromHost =
   /** The first message: the host runs in its sandbox and waits for its setup. */
   | { readonly up: true }
+  /** A thread, or a host without threads, takes jobs. */
   | { readonly ready: true }
   | { readonly done: { readonly id: number; readonly result: JobResult } }
   | { readonly output: HostOutput }
@@ -273,12 +280,11 @@ export type FromHost =
   | { readonly kept: number }
   /** Progress of a job, as the provider reports it. */
   | { readonly progress: JobProgress }
-  /** The thread of a lane now takes jobs. */
-  | { readonly laneOpen: number }
-  /** The thread of a lane acknowledges the abort of this job: it is not stuck. */
+  /** A thread acknowledges the abort of this job: it is not stuck. */
   | { readonly heard: number }
-  /** The thread of a lane has ended. */
-  | { readonly laneEnded: LaneEnded }
+  | { readonly threadEnded: ThreadEnded }
+  /** Answers `look`; threads that have ended are left out. */
+  | { readonly clocks: readonly ThreadClock[] }
   /** A provider host's report of its server; the receiver checks its shape. */
   | { readonly told: unknown };
 
@@ -286,10 +292,22 @@ export type FromHost =
 export const UP: FromHost = { up: true };
 export const UP_FRAME_BYTES = 16;
 
-export interface LaneEnded {
-  readonly lane: number;
-  /** Result of the job that ended the thread, if that ran no other job. */
-  readonly result?: JobResult;
+export interface ThreadEnded {
+  readonly thread: number;
+  /** How many of the jobs that it was sent it had begun. */
+  readonly begun: number;
+  /** Whether its heap was full. */
+  readonly outOfMemory: boolean;
+}
+
+/** What the kernel and the thread itself say about its CPU time. */
+export interface ThreadClock {
+  readonly thread: number;
+  /** CPU time in ms. */
+  readonly cpuMs: number;
+  readonly begun: number;
+  /** The CPU time of the thread in ms when it began its newest job. */
+  readonly begunMs: number;
 }
 
 export interface JobProgress {
@@ -305,14 +323,14 @@ export interface JobProgress {
  */
 export function parseFromHost(message: unknown): FromHost | undefined {
   if (!isRecord(message)) return undefined;
-  const { up, ready, done, output, kept, ask, log, progress, laneOpen, heard, laneEnded, told } = message;
+  const { up, ready, done, output, kept, ask, log, progress, heard, threadEnded, clocks, told } = message;
   if (up === true) return { up };
   if (ready === true) return { ready };
   if (isRecord(output) && isOutput(output)) return { output };
   if (typeof kept === 'number' && Number.isSafeInteger(kept) && kept >= 0) return { kept };
-  if (typeof laneOpen === 'number') return { laneOpen };
   if (typeof heard === 'number') return { heard };
-  if (isRecord(laneEnded) && isLaneEnded(laneEnded)) return { laneEnded };
+  if (isRecord(threadEnded) && isThreadEnded(threadEnded)) return { threadEnded };
+  if (Array.isArray(clocks) && clocks.every((it) => isRecord(it) && isThreadClock(it))) return { clocks };
   if (isRecord(ask) && isAsk(ask)) return { ask };
   if (isRecord(log) && isLog(log)) return { log };
   if (isRecord(progress) && isProgress(progress)) return { progress };
@@ -350,8 +368,11 @@ const PATH_CHARS_MAX = 4096;
 const isOutput = (it: Record<string, unknown>): it is Record<string, unknown> & HostOutput =>
   typeof it.id === 'number' && (it.stream === 'stdout' || it.stream === 'stderr') && it.data instanceof Uint8Array;
 
-const isLaneEnded = (it: Record<string, unknown>): it is Record<string, unknown> & LaneEnded =>
-  typeof it.lane === 'number' && (it.result === undefined || isResult(it.result));
+const isThreadEnded = (it: Record<string, unknown>): it is Record<string, unknown> & ThreadEnded =>
+  Number.isSafeInteger(it.thread) && Number.isSafeInteger(it.begun) && typeof it.outOfMemory === 'boolean';
+
+const isThreadClock = (it: Record<string, unknown>): it is Record<string, unknown> & ThreadClock =>
+  [it.thread, it.begun].every(Number.isSafeInteger) && [it.cpuMs, it.begunMs].every(Number.isFinite);
 
 const isAsk = (it: Record<string, unknown>): it is Record<string, unknown> & ChildAsk =>
   typeof it.id === 'number' && Number.isSafeInteger(it.call) && typeof it.tool === 'string';

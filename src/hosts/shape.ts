@@ -1,15 +1,18 @@
 import type { Tier } from '../call.ts';
 import type { Limits } from '../limits.ts';
+import type { ThreadsSetup } from './job.ts';
 
-/** Threads of a host, and the jobs that each runs at once. */
-export function shapeOf(tier: Tier, limits: Limits): { threads: number; jobsPerThread: number } {
-  // One thread can wait for many commands. Reads are short: a thread that already has its next job need not be woken.
-  if (tier === 'execute') return { threads: 1, jobsPerThread: limits.hostCommandsMax };
-  return { threads: limits.hostThreadsMax, jobsPerThread: tier === 'read_only' ? limits.threadJobsMax : 1 };
+/** The threads of a host, and how many jobs it takes at once. */
+export interface HostShape extends Omit<ThreadsSetup, 'firstFd'> {
+  readonly jobs: number;
 }
 
-/** How many jobs a host of this tier takes at once. */
-export function placesOf(tier: Tier, limits: Limits): number {
-  const { threads, jobsPerThread } = shapeOf(tier, limits);
-  return threads * jobsPerThread;
+export function shapeOf(tier: Tier, limits: Limits): HostShape {
+  const { hostThreadsMax: max, hostCommandsMax, threadJobsMax, hostThreadStartsMax } = limits;
+  // One thread waits for all commands. What it started ends with it, so a new thread would have nothing to go on with.
+  if (tier === 'execute') return { max: 1, starts: 1, jobs: hostCommandsMax, jobsPerThread: hostCommandsMax };
+  const starts = Math.max(max, hostThreadStartsMax);
+  // Reads are short: a thread that already has its next job need not be woken.
+  const jobs = tier === 'read_only' ? max * threadJobsMax : max;
+  return { max, starts, jobs, jobsPerThread: tier === 'read_only' ? jobs : 1 };
 }

@@ -1,8 +1,10 @@
 /** Shuts hosts down, and ends what waits for them. */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Host, JobEnd } from './host.ts';
-import type { JobResult } from './job.ts';
+import type { Host } from './host.ts';
+import type { JobResult, JobUsage } from './job.ts';
+import type { JobEnd } from './running-job.ts';
+import type { OverTime } from './thread-clocks.ts';
 
 /** Ends a host, once it is up: a bwrap that is killed while it builds its sandbox leaves an init behind that waits for ever. */
 export async function end(host: Pick<Host, 'ready' | 'kill' | 'gone'>): Promise<void> {
@@ -42,4 +44,29 @@ export function graceOf(reason: unknown, { commandTermGraceMs }: Limits): number
 /** The end of a job: a thread that died during a job counts as a host that died. */
 export function toEnd(result: JobResult): JobEnd {
   return !result.ok && result.error.code === 'HOST_CRASHED' ? { crashed: true } : { result };
+}
+
+const NO_USAGE: JobUsage = { cpuMs: 0, outputBytes: 0, verdict: 'cancelled', enforcedBy: 'worker thread' };
+
+/** The result of a job that was aborted before a thread had room for it. */
+export function aborted(): JobResult {
+  return { ok: false, error: new ToolError('CANCELLED', 'aborted').toWire(), usage: NO_USAGE };
+}
+
+/** The result of a job that exceeded its CPU time; `usage` is its own report, if it gave one. */
+export function overTime(over: OverTime, usage: JobUsage = NO_USAGE): JobResult {
+  const error = new ToolError('CPU_LIMIT', `the tool took more than ${over.limit} ms of CPU time and was ended`, {
+    suggestion: 'Do less at once, or ask the person to raise the limit in the policy.',
+    details: { ...over, enforcedBy: 'thread clock' },
+  });
+  const used = { ...usage, cpuMs: over.used, verdict: 'cpu', enforcedBy: 'thread clock' } as const;
+  return { ok: false, error: error.toWire(), usage: used };
+}
+
+/** The result of a job whose thread ended since its heap was full. */
+export function overMemory(heapMb: number): JobResult {
+  const error = new ToolError('MEMORY_LIMIT', `the tool needed more than ${heapMb} MiB of memory`, {
+    details: { limit: heapMb * 1024 * 1024, enforcedBy: 'worker thread' },
+  });
+  return { ok: false, error: error.toWire(), usage: { ...NO_USAGE, verdict: 'memory' } };
 }

@@ -17,7 +17,7 @@ import type { TreeState } from './workspace-index.ts';
 /** The part of a host that a slot uses. */
 export type SlotHost = Pick<
   Host,
-  | ('alive' | 'takesJobs' | 'worn' | 'ready' | 'gone' | 'kill' | 'endSession')
+  | ('alive' | 'takesJobs' | 'worn' | 'ready' | 'gone' | 'kill' | 'endSession' | 'reapThreads')
   | ('pid' | 'jobs' | 'threads' | 'kept' | 'idleSince')
 >;
 
@@ -76,7 +76,13 @@ export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
     const known = this.#slots.get(name);
     if (known) return known;
     const slot: Slot<H> = {
-      ...{ key, print: '', root: '', startedAt: -Infinity, restarts: 0, runs: 0, retained: new Map() },
+      key,
+      print: '',
+      root: '',
+      startedAt: -Infinity,
+      restarts: 0,
+      runs: 0,
+      retained: new Map(),
       alone: Promise.resolve(),
     };
     this.#slots.set(name, slot);
@@ -222,6 +228,7 @@ export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
       const nowMs = this.#powers.monotonicMs();
       for (const [name, slot] of this.#slots) {
         const { host } = slot;
+        host?.reapThreads();
         const isUseless = slot.key.egress?.stream.destroyed;
         if (slot.runs > 0 || slot.starting || (host?.kept ?? 0) > 0) continue;
         if (host?.alive && nowMs - host.idleSince < hostIdleMs && !isUseless) continue;

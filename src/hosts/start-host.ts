@@ -4,9 +4,9 @@ import type { Powers } from '../powers.ts';
 import { COMMAND_ENVIRONMENT } from '../sandbox/launcher.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { Host } from './host.ts';
+import { Host, type HostOptions } from './host.ts';
 import type { HostKey } from './host-masks.ts';
-import type { HostSetup, Identity } from './job.ts';
+import type { Identity } from './job.ts';
 import { shapeOf } from './shape.ts';
 
 export interface StartHostOptions {
@@ -26,7 +26,12 @@ export function startHost(key: HostKey, masks: Masks, options: StartHostOptions,
   const { sandbox, program, limits } = options;
   const startedAt = powers.monotonicMs();
   const host = new Host({
-    ...{ tier, workspace, limits, powers, setup: setupOf(key, options) },
+    tier,
+    workspace,
+    limits,
+    powers,
+    setup: setupOf(key, options),
+    threads: shapeOf(tier, limits),
     ...(egress && { egress: egress.stream }),
     start: (stdio) => sandbox.startHost(tier, workspace, program, stdio, masks),
   });
@@ -39,16 +44,16 @@ export function startHost(key: HostKey, masks: Masks, options: StartHostOptions,
   return host;
 }
 
-function setupOf({ tier, workspace, view, keeps, heapMb = Infinity }: HostKey, options: StartHostOptions): HostSetup {
+function setupOf(key: HostKey, options: StartHostOptions): HostOptions['setup'] {
+  const { tier, workspace, view, keeps, heapMb = Infinity } = key;
   const { sandbox, identity, environment, limits: given } = options;
   const limits = { ...given, threadHeapMb: Math.min(given.threadHeapMb, heapMb) };
   const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
-  const lanes = tier === 'read_only' ? { lanes: limits.hostThreadsMax } : {};
-  if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits), ...lanes };
+  if (tier !== 'execute') return common;
   return {
     ...common,
     command: { ...sandbox.commandSandbox(workspace), environment: { ...COMMAND_ENVIRONMENT, ...environment } },
     ...(identity && { identity }),
-    ...{ watches: !keeps, ...shapeOf(tier, limits) },
+    watches: !keeps,
   };
 }

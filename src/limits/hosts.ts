@@ -11,9 +11,14 @@ export const hostLimits = {
   sessionCommandsMax: count().default(12),
   /**
    * Running jobs of a read_only host for each of its threads. Short jobs share one thread: a slow one delays those sent right after it, and
-   * ending it ends them all.
+   * ending it ends those that had begun.
    */
   threadJobsMax: count().default(8),
+  /**
+   * Threads that a tier host starts over its life, in place of those that ended too; then the host is replaced. Each takes a socket, which
+   * the gateway holds from the start of the host.
+   */
+  hostThreadStartsMax: count().default(6),
   /** Running tier hosts over all workspaces; each costs about 60 MiB. The one idle for longest is ended for a new one. */
   hostsMax: count().default(32),
   /**
@@ -41,10 +46,10 @@ export const hostLimits = {
   /** JavaScript heap of one worker thread, in MiB; a larger one ends the thread, not the host. */
   threadHeapMb: count().default(256),
   /** Jobs that a reader thread runs before it sends their results, so that the gateway processes them while it runs the next. */
-  laneJobsPerTurn: count().default(8),
+  threadJobsPerTurn: count().default(8),
   /**
    * Time for which the gateway polls for the result of a reader's job, and a reader thread for its next job, before they sleep; polling
    * costs CPU time even if nothing comes.
    */
-  lanePollMs: z.number().nonnegative().max(10).default(0.5),
+  threadPollMs: z.number().nonnegative().max(10).default(0.5),
 };

@@ -68,8 +68,6 @@ async function runIn(lease: Lease | undefined, options: ProcessOptions, parts: P
       tier: 'external_api',
       view: { key: '', rules: [], home: '' },
       limits,
-      jobsPerThread: 1,
-      threads: 1,
       provider: setupOf(settings, parts),
     },
     onTold: (told) => {

@@ -1,8 +1,7 @@
 /** Starts real tier hosts without a sandbox, for tests of what the gateway does with them. */
 import { spawn } from 'node:child_process';
-import { Host } from '../../src/hosts/host.ts';
+import { Host, type HostOptions } from '../../src/hosts/host.ts';
 import type { HostKey } from '../../src/hosts/host-masks.ts';
-import type { HostSetup } from '../../src/hosts/job.ts';
 import { shapeOf } from '../../src/hosts/shape.ts';
 import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
@@ -13,12 +12,16 @@ export function startBareHost(
   { tier, workspace, view }: HostKey,
   limits: Limits,
   powers: Powers,
-  change: Partial<HostSetup> = {},
+  change: Partial<HostOptions['setup']> = {},
 ): Host {
   const [command = '', ...args] = hostProgram;
   return new Host({
-    ...{ tier, workspace, limits, powers },
-    setup: { tier, workspace, view, limits, ...shapeOf(tier, limits), ...change },
+    tier,
+    workspace,
+    limits,
+    powers,
+    setup: { tier, workspace, view, limits, ...change },
+    threads: shapeOf(tier, limits),
     start: (stdio) => ({ child: spawn(command, args, { stdio, env: {} }), assertInPlace() {} }),
   });
 }

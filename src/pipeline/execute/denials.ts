@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { type Denial, denial } from '../../call.ts';
 import { ToolError } from '../../errors.ts';
-import { coarseWarnings } from '../../hosts/coarse-warnings.ts';
+import { coarseWarnings } from '../../hosts/host-masks.ts';
 import type { FilesUnknown } from '../../hosts/job.ts';
 import type { Ran } from '../../hosts/runs.ts';
 import { showLine } from '../../text/shown-text.ts';

@@ -1,5 +1,5 @@
 import type { Tier } from '../../call.ts';
-import { placesOf } from '../../hosts/shape.ts';
+import { shapeOf } from '../../hosts/shape.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
@@ -44,7 +44,7 @@ function slotOf(
   }
   // The one egress process makes the request, no host.
   if (connects) return { line: 'http', slots: limits.httpRequestsMax, slotsPerSession: limits.sessionHttpRequestsMax };
-  const slots = placesOf(tier, limits);
+  const { jobs: slots } = shapeOf(tier, limits);
   const slotsPerSession = tier === 'execute' ? limits.sessionCommandsMax : slots;
   return { line: `${tier}\0${call.workspace}`, slots, slotsPerSession };
 }

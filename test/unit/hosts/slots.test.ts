@@ -51,15 +51,17 @@ function start(): PlainHost {
   const failure = failures.shift();
   const gone = Promise.withResolvers<void>();
   const host: PlainHost = {
-    ...{
-      alive: failure === undefined,
-      takesJobs: failure === undefined,
-      worn: false,
-      jobs: 0,
-      kept: 0,
-      idleSince: nowMs,
-    },
-    ...{ pid: started.length + 1, threads: 1, gone: gone.promise, endSession() {} },
+    alive: failure === undefined,
+    takesJobs: failure === undefined,
+    worn: false,
+    jobs: 0,
+    kept: 0,
+    idleSince: nowMs,
+    pid: started.length + 1,
+    threads: 1,
+    gone: gone.promise,
+    endSession() {},
+    reapThreads() {},
     ready: failure ? Promise.reject(failure) : Promise.resolve(),
     kill() {
       host.alive = host.takesJobs = false;

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
-// Without a limit of CPU time, which would send a job through the main thread.
+// Without a limit of CPU time, which would end a job that spins.
 const POLICY = `tiers:
   read_only: { memoryMb: 64 }
   write: { decision: allow, approve: [], memoryMb: 64 }
@@ -86,10 +86,27 @@ test('readers beside one that is stuck wait for another thread, not for its end'
   await Promise.all(held);
 });
 
-test('one that does not hear of its end is ended with its thread, and its host lives until the others are done', async () => {
-  const late = await spin({ timeoutMs: 300 });
-  expect(late).toMatchObject({ error: { code: 'TIMEOUT' } });
+test('one that does not hear of its end is ended with its thread, and its host goes on with another thread', async () => {
+  const before = await readers();
+  expect(await spin({ timeoutMs: 300 })).toMatchObject({ error: { code: 'TIMEOUT' } });
   await Promise.all(readings(20));
-  expect(await readers()).toHaveLength(1);
-  expect(await readers()).not.toContain(late.metadata.hostPid);
+  expect(await readers()).toEqual(before);
+  expect(before).toHaveLength(1);
+});
+
+test('a host whose threads have ended as often as they may is replaced, and no call notices', async () => {
+  await using worn = await startDaemon({ policy: POLICY, limits: { boundedWorkMs: 60_000, hostThreadStartsMax: 2 } });
+  await using by = await worn.connect();
+  mkdirSync(join(worn.workspace, 'held'));
+  writeFileSync(join(worn.workspace, 'held/long.txt'), `${'a'.repeat(5000)}!\n`);
+  const read = async () => (await by.call('file_read', { path: 'held/long.txt' }, { cache: false })).metadata.hostPid;
+  const first = await read();
+  const input = { path: 'held', pattern: 'long.txt', find: '^(a+)+$', replace: 'b', regex: true };
+  for (let i = 0; i < 2; i++)
+    expect(await by.call('file_multi_edit' as string, input, { preview: true, timeoutMs: 300 })).toMatchObject({
+      error: { code: 'TIMEOUT' },
+    });
+  const next = await read();
+  expect(next).toEqual(expect.any(Number));
+  expect(next).not.toBe(first);
 });

@@ -1,0 +1,118 @@
+/**
+ * The main thread of a tier host. It starts and ends threads as the gateway asks, tells it of threads that have ended,
+ * and reads their clocks. Jobs pass it by: each thread has a socket of its own to the gateway.
+ */
+import { Socket } from 'node:net';
+import { Piscina } from 'piscina';
+import {
+  type FromHost,
+  type HostSetup,
+  type ThreadsSetup,
+  type ToHost,
+  UP,
+  UP_FRAME_BYTES,
+} from '../../src/hosts/job.ts';
+import { decode } from '../../src/protocol/codec.ts';
+import { FrameReader, FrameWriter, toFrame } from '../../src/protocol/frame.ts';
+import { ThreadTable } from './thread-table.ts';
+
+/** Worker data of a thread. */
+export interface ThreadSetup extends HostSetup {
+  readonly table: SharedArrayBuffer;
+}
+
+/** What a thread is given to do for its whole life: to serve a socket. */
+export interface ThreadTask {
+  readonly thread: number;
+  readonly fd: number;
+}
+
+/** Bounds until the setup arrives; the gateway bounds the frames that it sends. */
+const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
+
+export class TierHost {
+  readonly #worker: URL;
+  readonly #gateway: Socket;
+  readonly #writer: FrameWriter;
+  /** The setup, from the first frame. zod and the default limits are not loaded here, which saves 12 MiB per host. */
+  #setup: HostSetup | undefined;
+  #threads: HostThreads | undefined;
+
+  /** `fd` is the socket to the gateway, `worker` the module of the threads. */
+  constructor(fd: number, worker: URL) {
+    this.#worker = worker;
+    this.#gateway = new Socket({ fd, readable: true, writable: true });
+    this.#writer = new FrameWriter(this.#gateway);
+    const reader = new FrameReader(2 ** 32 - 1);
+    this.#gateway.on('data', (chunk: Buffer) => {
+      for (const it of reader.push(chunk)) this.#receive(decode(it, this.#setup?.limits ?? BEFORE_SETUP) as ToHost);
+    });
+    // The gateway is gone, so this process has nothing left to do.
+    this.#gateway.on('close', () => process.exit(0));
+    this.#gateway.on('error', () => process.exit(0));
+    this.#gateway.write(toFrame(UP, UP_FRAME_BYTES));
+  }
+
+  #receive(message: ToHost): void {
+    if ('setup' in message) {
+      this.#setup = message.setup;
+      this.#threads = new HostThreads(message.setup, this.#worker, (it) => this.#send(it));
+      this.#threads.start(0);
+    } else if ('startThread' in message) this.#threads?.start(message.startThread);
+    else if ('endThread' in message) this.#threads?.end(message.endThread);
+    else if ('look' in message) this.#send({ clocks: this.#threads?.clocksOf(message.look) ?? [] });
+  }
+
+  #send(message: FromHost): void {
+    this.#writer.write(toFrame(message, (this.#setup as HostSetup).limits.frameBytesMax));
+  }
+}
+
+/** The threads of a host, as Piscina runs them: each has one task, which does not end. */
+class HostThreads {
+  readonly #setup: ThreadsSetup;
+  readonly #pool: Piscina;
+  readonly #table: ThreadTable;
+  readonly #send: (message: FromHost) => void;
+
+  constructor(given: HostSetup, worker: URL, send: (message: FromHost) => void) {
+    const { limits, command, threads } = given;
+    this.#setup = threads as ThreadsSetup;
+    this.#send = send;
+    this.#table = new ThreadTable(this.#setup.starts);
+    this.#pool = new Piscina({
+      filename: worker.href,
+      workerData: { ...given, table: this.#table.buffer } satisfies ThreadSetup,
+      minThreads: 0,
+      maxThreads: this.#setup.max,
+      maxQueue: this.#setup.starts,
+      // A library opens the descriptors of terminals, and we close them.
+      trackUnmanagedFds: command === undefined,
+      // A task that does not end gets its work from its socket, for which it must not sleep in Atomics.wait.
+      atomics: 'disabled',
+      resourceLimits: { maxOldGenerationSizeMb: limits.threadHeapMb },
+    });
+    this.#pool.on('error', (error) => {
+      console.error(error);
+      process.exit(1);
+    });
+  }
+
+  /** Starts a thread, and reports its end. */
+  start(thread: number): void {
+    const task: ThreadTask = { thread, fd: this.#setup.firstFd + thread };
+    this.#pool.run(task).catch((error: NodeJS.ErrnoException) => {
+      const outOfMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+      this.#send({ threadEnded: { thread, begun: this.#table.begun(thread), outOfMemory } });
+    });
+  }
+
+  end(thread: number): void {
+    const workerId = this.#table.workerOf(thread);
+    void this.#pool.threads.find((it) => it.threadId === workerId)?.terminate();
+  }
+
+  clocksOf(threads: readonly number[]) {
+    return threads.flatMap((it) => this.#table.clockOf(it) ?? []);
+  }
+}
