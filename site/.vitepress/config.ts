@@ -28,9 +28,16 @@ function toSite(href: string, page: string): string {
   return `${repository}/blob/main/${target}${anchor === undefined ? '' : `#${anchor}`}`;
 }
 
+/** The reference has tables with long cells, for which the theme's column is too narrow. */
+const css = `
+.VPDoc.has-aside .content-container.content-container { max-width: 1000px; }
+.VPDoc .vp-doc table { font-size: 14px; }
+.VPDoc .vp-doc :is(td, th) { padding: 6px 10px; vertical-align: top; }`;
+
 export default defineConfig({
   title: 'Ringfence',
   description: 'Runs the tool calls of AI agents on your machine, in processes that the kernel confines.',
+  head: [['style', {}, css]],
   srcDir: '../docs',
   rewrites: { 'README.md': 'index.md', 'decisions/README.md': 'decisions/index.md' },
   themeConfig: {
