@@ -152,6 +152,26 @@ export const WORKLOADS: readonly Workload[] = [
       git -C $T/tree log --format=%T -1 && git remote -v && git branch --list && git worktree remove $T/tree && rm -rf .git`,
   },
   {
+    name: 'git: sparse checkout, remotes given other names and addresses, submodules set up',
+    size: 'small',
+    project: 'zod',
+    needs: ['git'],
+    prepare: `${GIT_DATES}; git init -q -b main . && git config user.name a && git config user.email a@example.org &&
+      printf '[submodule "s"]\n\tpath = s\n\turl = https://example.org/s.git\n' > .gitmodules && git add -A &&
+      git update-index --add --cacheinfo 160000,1111111111111111111111111111111111111111,s && git commit -qm one`,
+    command: `git sparse-checkout set src && ls && git sparse-checkout add v4 && git sparse-checkout list && git status -s &&
+      git sparse-checkout disable && git status -s && git remote add origin https://example.org/x.git &&
+      git remote set-url origin git@example.org:x.git && git remote rename origin up && git remote -v && git remote remove up &&
+      git remote && git submodule init && git config --get-regexp submodule && git log --format='%T %s'`,
+  },
+  {
+    name: "an archive of another user's files, copied and given to oneself",
+    size: 'small',
+    project: 'zod',
+    command: `tar cf $T/t.tar --owner=nobody:65534 --group=nogroup:65534 src && rm -r src && tar xf $T/t.tar && cp -a src copy &&
+      chown -R "$(id -u):$(id -g)" copy && diff -r src copy && find copy -type f | wc -l && rm -r copy`,
+  },
+  {
     name: 'a SQLite database in WAL mode',
     size: 'small',
     project: 'zod',
