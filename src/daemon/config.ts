@@ -30,52 +30,53 @@ export const configSchema = z.strictObject({
     .array(z.string().min(1))
     .max(64)
     .optional()
-    .describe(
-      'Folders that agents may work in, and in what lies below them. Default: the folder `serve` is started in.',
-    ),
+    .describe('Folders in which agents may work, subfolders included. Default: the folder in which `serve` starts.'),
   policy: z
     .string()
     .min(1)
     .optional()
-    .describe(
-      'What calls may do: the name of a built-in policy, or a file outside of every workspace. Default: `default`.',
-    ),
+    .describe('The policy that decides calls: a built-in name, or a file outside every workspace. Default: `default`.'),
   listen: z
     .string()
     .optional()
-    .describe('`[HOST:]PORT` of loopback for WebSocket clients; port 0 lets the system choose. Default: none.'),
-  listenHttp: z.string().optional().describe('`[HOST:]PORT` of loopback for MCP over HTTP. Default: none.'),
+    .describe('Loopback `[HOST:]PORT` for WebSocket clients; port 0 picks a free port. Default: none.'),
+  listenHttp: z.string().optional().describe('Loopback `[HOST:]PORT` for MCP over HTTP. Default: none.'),
   toolchains: z
     .array(z.string().min(1).max(4096))
     .max(16)
     .optional()
     .describe(
-      'Folders outside of `/usr` that commands see read-only and find programs in; `ringfence init` finds those of your PATH. Default: none.',
+      'Folders outside `/usr` that commands see read-only and whose programs they can run; `ringfence init` finds those of your PATH. Default: none.',
     ),
   cgroup: z
     .enum(['v2', 'v1', 'none'])
     .optional()
-    .describe('The only version of control groups to use. Default: the best one that works.'),
+    .describe('Use only this version of control groups. Default: the best one that works.'),
   cache: z
     .strictObject({
       strategy: z
         .enum(['lru', 'lfu', 'ttl', 'size'])
         .describe(
-          'Which kept result makes room: unused for longest, used least, the one that expires first, the largest.',
+          'Which result to drop when the cache is full: least recently used, least often used, first to expire, or largest.',
         ),
     })
     .optional()
-    .describe('Results of reading that are kept to be given again. Default: `{ strategy: lru }`.'),
+    .describe('Cache for results of tools that only read. Default: `{ strategy: lru }`.'),
   principals: z
     .record(
       principalName,
       z.strictObject({
-        policy: z.string().min(1).max(128).optional().describe('Narrows what it may do: a built-in name or a file.'),
+        policy: z
+          .string()
+          .min(1)
+          .max(128)
+          .optional()
+          .describe('A policy that narrows what the agent may do: a built-in name or a file.'),
       }),
     )
     .refine((it) => Object.keys(it).length <= 64, 'must name at most 64 principals')
     .optional()
-    .describe('Agents with a token of their own (`<state>/tokens/NAME.token`), by name. Default: none.'),
+    .describe('Agents with their own token (`<state>/tokens/NAME.token`), by name. Default: none.'),
   providers: providersSchema
     .optional()
     .describe('MCP servers whose tools agents may use, by name: [providers](how-to/providers.md). Default: none.'),

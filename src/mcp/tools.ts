@@ -25,15 +25,15 @@ export const batchInput = z.strictObject({
   calls: z
     .array(
       z.strictObject({
-        id: z.string().describe('A name of its own.'),
-        tool: z.string().describe('Any tool but this one.'),
+        id: z.string().describe('Unique name.'),
+        tool: z.string().describe('Any other tool.'),
         input: z.looseObject({}).describe('Its input.'),
         dependsOn: z.array(z.string()).optional().describe('Ids that must succeed first.'),
       }),
     )
     .describe('In any order.'),
-  failFast: z.boolean().optional().describe('Begin nothing more once one fails.'),
-  concurrency: rare(z.int().optional().describe('Calls under way at once.')),
+  failFast: z.boolean().optional().describe('Start no more calls once one fails.'),
+  concurrency: rare(z.int().optional().describe('Calls that run at once.')),
   timeoutMs: rare(z.int().optional().describe('Of the whole batch, in milliseconds.')),
 });
 

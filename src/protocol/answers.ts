@@ -9,7 +9,10 @@ const bytes = () => z.instanceof(Uint8Array).describe('MessagePack: bin. In the 
 /** An object that gains members from version to version; readers ignore what they do not know. */
 const open = z.looseObject;
 
-const cut = z.enum(['size', 'disk', 'crash']).optional().describe('Why the kept output ends before the call did.');
+const cut = z
+  .enum(['size', 'disk', 'crash'])
+  .optional()
+  .describe('Why the output was not kept up to the end of the call.');
 const stream = z.enum(['stdout', 'stderr']);
 
 export const answers = {
@@ -139,7 +142,7 @@ export const notifications = {
     seq,
     decision: z.enum(['approve', 'deny', 'expired', 'withdrawn']),
   }),
-  'audit.appended': z.strictObject({ entry: count().describe('`seq` of the newest entry of the record.'), seq }),
+  'audit.appended': z.strictObject({ entry: count().describe('`seq` of the newest entry of the audit log.'), seq }),
   'policy.changed': z.strictObject({ policy: z.string(), version: z.string(), seq }),
   'session.closing': z.strictObject({ reason: z.string() }),
 } as const;

@@ -43,7 +43,7 @@ const resources = z.strictObject({
 const fileChange = z.strictObject({
   path: z.string(),
   kind: z.enum(['create', 'modify', 'delete', 'rename']),
-  from: z.string().optional().describe('What it was called before, of a rename.'),
+  from: z.string().optional().describe('The earlier path of a renamed file.'),
 });
 
 const undo = z.enum(['full', 'partial', 'none']);
@@ -53,7 +53,7 @@ export const resultMetadata = z.strictObject({
   queuedMs: z.number(),
   cached: z.boolean(),
   retriesAttempted: count(),
-  approvalGranted: z.boolean().optional().describe('Whether a person said yes; absent where nobody was asked.'),
+  approvalGranted: z.boolean().optional().describe('Whether a person approved; absent if nobody was asked.'),
   timestamp: moment().describe('When the call arrived.'),
   tier: tier.optional(),
   hostPid: z.int().optional(),
@@ -139,8 +139,8 @@ export const batchEstimate = z.strictObject({
 });
 
 export const undoResult = z.strictObject({
-  callId: z.string().optional().describe('Of the undo itself; absent where nothing was tried.'),
-  undone: z.string().optional().describe('The call that was taken back.'),
+  callId: z.string().optional().describe('The id of the undo call; absent if no undo was tried.'),
+  undone: z.string().optional().describe('The call that was undone.'),
   restored: texts(),
   removed: texts(),
   conflicts: texts(),
@@ -170,7 +170,7 @@ export const approval = z.strictObject({
   remember: z
     .strictObject({ exact: z.string().optional(), tool: z.string().optional() })
     .optional()
-    .describe('What a remembered yes would cover, in words.'),
+    .describe('What a remembered approval would cover, in words.'),
 });
 
 export const grant = z.strictObject({
@@ -202,16 +202,16 @@ export const explanation = z.strictObject({
   effects: z.array(effect),
   rules: z
     .array(z.strictObject({ id: z.string(), decision, reason: z.string(), source: z.string() }))
-    .describe('Strictest first.'),
+    .describe('The strictest rule first.'),
   suggestion: z.string().optional(),
   denied: z
     .array(denial)
     .optional()
-    .describe('Of a call that would run without them, the first 64 targets that the policy denies.'),
+    .describe('The first 64 targets that the policy denies, if the call would run without them.'),
 });
 
 export const auditEntry = z.strictObject({
-  seq: count().describe('Of the record: from 1, without gaps, over all sessions and restarts.'),
+  seq: count().describe('Counts the entries of the audit log from 1, without gaps, across sessions and restarts.'),
   at: moment(),
   kind: z.enum(['session', 'intent', 'outcome', 'refusal', 'approval', 'policy']),
   sessionId: z.string(),
@@ -228,7 +228,7 @@ export const auditEntry = z.strictObject({
   detail: z.record(z.string(), z.unknown()).optional(),
   previousHash: z.string(),
   hash: z.string(),
-  outcome: z.literal('unknown').optional().describe('Of an intent whose daemon ended before its outcome.'),
+  outcome: z.literal('unknown').optional().describe('Set on an intent if the daemon ended before its outcome.'),
 });
 
 const jsonSchema = z.record(z.string(), z.unknown());
@@ -256,9 +256,9 @@ export const toolInfo = z.looseObject({
   aliases: texts(),
   decision,
   capabilities: z.array(z.strictObject({ action: z.string(), description: z.string() })),
-  dependencies: texts().describe('Tools that it usually follows.'),
+  dependencies: texts().describe('Tools that are usually called before this one.'),
   documentation: z.string().optional().describe('URL of its reference; for built-in tools.'),
-  health: health.optional().describe('Why its calls would fail on this machine, where that is known.'),
+  health: health.optional().describe('Why calls of this tool would fail on this machine, if known.'),
 });
 
 export const provider = z.looseObject({

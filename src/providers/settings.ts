@@ -10,11 +10,11 @@ const word = (max: number) => z.string().min(1).max(max);
  */
 const value = z.union([
   z.string().max(4096),
-  z.strictObject({ value: z.string().max(4096).describe('A text that is no secret.') }),
+  z.strictObject({ value: z.string().max(4096).describe('A text that is not secret.') }),
   z.strictObject({
     file: word(4096).optional(),
     env: word(256).optional(),
-    prefix: z.string().max(64).default('').describe('Before what was found: `Bearer `.'),
+    prefix: z.string().max(64).default('').describe('Text to put before the value, such as `Bearer `.'),
   }),
 ]);
 
@@ -22,53 +22,65 @@ const value = z.union([
 const effects = z.partialRecord(z.enum(['read', 'write', 'delete', 'connect']), z.array(word(64)).max(8));
 
 const tool = z.strictObject({
-  tier: z.enum(TIERS).optional().describe('What policies judge its calls as; that of the provider when absent.'),
-  effects: effects.optional().describe('Which of its parameters name paths or hosts.'),
+  tier: z
+    .enum(TIERS)
+    .optional()
+    .describe('The tier that policies apply to its calls (default: the tier of the provider).'),
+  effects: effects.optional().describe('Which parameters of the tool name paths or hosts.'),
 });
 
 const variables = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/), value);
 const headers = z.record(z.string().regex(/^[A-Za-z0-9-]{1,64}$/), value);
 
 const common = {
-  tier: z.enum(TIERS).default('external_api').describe('What its calls are judged as, and what its process may do.'),
+  tier: z
+    .enum(TIERS)
+    .default('external_api')
+    .describe('The tier that policies apply to its calls; also limits what its process may do.'),
   tools: z
     .strictObject({
-      allow: z.array(word(128)).max(256).optional().describe('Its own names of the only tools that are offered.'),
+      allow: z.array(word(128)).max(256).optional().describe("The only tools to offer, by the server's own names."),
       deny: z.array(word(128)).max(256).optional(),
     })
     .catchall(tool)
     .prefault({}),
   protocol: z.enum(['legacy', 'modern', 'auto']).default('legacy'),
-  timeoutMs: z.int().min(100).max(3_600_000).optional().describe('Longest call.'),
-  outputBytes: z.int().min(1024).max(14_000_000).default(1_048_576).describe('Largest result.'),
-  concurrency: z.int().min(1).max(64).default(8).describe('Calls that it is given at once.'),
+  timeoutMs: z.int().min(100).max(3_600_000).optional().describe('Longest duration of a call, in milliseconds.'),
+  outputBytes: z.int().min(1024).max(14_000_000).default(1_048_576).describe('Largest result, in bytes.'),
+  concurrency: z.int().min(1).max(64).default(8).describe('How many calls run at once.'),
 };
 
 const stdio = z.strictObject({
   ...common,
   command: z.array(word(4096)).min(1).max(64).describe('Program and arguments.'),
-  env: variables.default({}).describe('All variables that it has beside PATH, HOME and LANG.'),
+  env: variables.default({}).describe('The environment variables of the server, besides PATH, HOME and LANG.'),
   reads: z
     .array(word(4096))
     .max(16)
     .default([])
-    .describe('Folders outside of /usr that it sees, read-only: its own code.'),
-  workspace: word(4096).optional().describe('The workspace that it sees, as its tier may: read-only, or to write in.'),
-  network: z.array(word(300)).max(64).default([]).describe('Where it may connect to: host, host:port, *.domain.'),
+    .describe('Folders outside /usr that the server sees read-only, such as its own code.'),
+  workspace: word(4096)
+    .optional()
+    .describe('The workspace that the server sees: writable if its tier may write, else read-only.'),
+  network: z
+    .array(word(300))
+    .max(64)
+    .default([])
+    .describe('Where the server may connect: host, host:port or *.domain.'),
   memoryMb: z.int().min(64).max(65_536).optional(),
   idleMs: z
     .int()
     .min(1000)
     .max(86_400_000)
     .optional()
-    .describe('Ended when nobody called for so long; never when absent.'),
+    .describe('End the server after this long without a call (default: never).'),
 });
 
 const http = z.strictObject({
   ...common,
   url: z.url({ protocol: /^https?$/ }).max(2048),
-  headers: headers.default({}).describe('Sent with each request.'),
-  private: z.boolean().default(false).describe('Whether it may be on this machine or its networks.'),
+  headers: headers.default({}).describe('Headers to send with each request.'),
+  private: z.boolean().default(false).describe('Whether the server may be on this machine or its networks.'),
 });
 
 /** Each provider may be a permanent process. */

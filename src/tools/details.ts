@@ -6,4 +6,4 @@ import * as z from 'zod';
 
 export const details = z.boolean().default(false).describe('Also time, mode, hash …');
 
-export const shownDetails = z.literal(true).optional().describe('Where details were asked for.');
+export const shownDetails = z.literal(true).optional().describe('If details were asked for.');

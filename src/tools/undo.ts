@@ -4,21 +4,21 @@ import { defineTool, workspacePath } from './tool.ts';
 
 /** The input of the internal tool; the gateway writes it, never a caller. */
 const input = z.strictObject({
-  callId: z.string().max(128).describe('The call that is taken back.'),
+  callId: z.string().max(128).describe('The call to undo.'),
   key: z
     .string()
     .regex(/^[0-9a-f]{64}$/)
     .describe('Names its journal.'),
-  paths: z.array(workspacePath('Changed by the call.')).min(1).max(100_000).describe('All that may be changed.'),
-  force: z.boolean().describe('Whether what was changed since is lost, too.'),
+  paths: z.array(workspacePath('Changed by the call.')).min(1).max(100_000).describe('The only paths that may change.'),
+  force: z.boolean().describe('Also undo files that were changed since, losing those changes.'),
 });
 
 export const undoTool = defineTool({
   name: 'calls_undo',
   title: 'Undo a call',
-  summary: 'Takes back what a call did to files.',
+  summary: 'Undoes the file changes of a call.',
   version: '1.0.0',
-  capabilities: [{ action: 'undo', description: 'Takes back what a call did to files.' }],
+  capabilities: [{ action: 'undo', description: 'Undoes the file changes of a call.' }],
   category: 'filesystem',
   tier: 'write',
   destructive: true,
@@ -27,9 +27,9 @@ export const undoTool = defineTool({
   input,
   output: z.strictObject({
     restored: z.array(z.string()).describe('Paths that are as they were before the call.'),
-    removed: z.array(z.string()).describe('Of those restored: what is not there any more, since the call had made it.'),
+    removed: z.array(z.string()).describe('Those of restored that were removed, because the call had created them.'),
     conflicts: z.array(z.string()).describe('Paths that were changed since, or not kept.'),
-    merged: z.array(z.string()).describe('Of those restored: where what was changed since is still there, too.'),
+    merged: z.array(z.string()).describe('Those of restored that also keep later changes.'),
   }),
   examples: [],
   aliases: [],

@@ -45,7 +45,7 @@ export const match: z.ZodType<WrittenMatch> = z
   .strictObject({
     tool: globs
       .optional()
-      .meta(about('Tool', 'Tool names, aliases included; `*` stands for any characters.', 'git_commit', 'file_*')),
+      .meta(about('Tool', 'Tool names, aliases included; `*` matches any characters.', 'git_commit', 'file_*')),
     tier: oneOrMany(z.enum(TIERS))
       .optional()
       .meta(about('Tier', 'How much the tool may touch at most.', 'execute', ['write', 'execute'])),

@@ -139,7 +139,7 @@ export const policyFile = z
       .meta(
         about(
           'Extends',
-          'A built-in policy or a file beside this one; `default` when absent.',
+          'A built-in policy or a file next to this one (default: `default`).',
           ...['default', 'strict', 'unattended', 'read-only', 'subagent', 'team.yaml'],
         ),
       ),

@@ -36,7 +36,7 @@ const tier = z.strictObject({
     .meta(
       about(
         'Reason',
-        'Why the decision is what it is, for whoever is asked or refused.',
+        'The reason for the decision, shown to the person who is asked and to the agent.',
         'A person sees every command before it runs.',
       ),
     ),
@@ -59,11 +59,11 @@ const tier = z.strictObject({
     about('Ask above', 'The cost of a day, in USD, beyond which a person is asked about each call.', 0.5),
   ),
   sandbox: z
-    .literal('required', { error: 'only `required` is supported yet, and always in force' })
+    .literal('required', { error: "must be `required`: the sandbox can't be turned off" })
     .optional()
     .meta(about('Sandbox', 'Always in force; no other value is taken.', 'required')),
   network: z
-    .literal('none', { error: 'only `none` is supported for this tier, and always in force' })
+    .literal('none', { error: 'must be `none`: this tier never has a network' })
     .optional()
     .meta(about('Network', 'Tools of this tier connect to nothing; no other value is taken.', 'none')),
 });
@@ -81,7 +81,7 @@ export const toolTier = tier.extend({
     .min(64)
     .max(1_048_576)
     .optional()
-    .meta(about('Memory', 'JavaScript heap of the thread that a call runs in, in MiB.', 256)),
+    .meta(about('Memory', 'JavaScript heap of the thread of a call, in MiB.', 256)),
 });
 
 const port = z.int().min(1).max(65_535);
@@ -106,7 +106,7 @@ const networkEntry: z.ZodType<NetworkEntry> = z
       private: z
         .boolean()
         .optional()
-        .meta(about('Private', 'Whether the name may lead to this machine and its networks.', true)),
+        .meta(about('Private', 'Whether the name may resolve to addresses of this machine and its networks.', true)),
     }),
   ])
   .superRefine((entry, context) => {

@@ -37,7 +37,7 @@ export default defineTool({
         .array(z.string().min(1).max(128))
         .max(128)
         .optional()
-        .describe('Names of the only tools that it may call; all of the session by default.'),
+        .describe('The only tools the program may call (default: all of the session).'),
     ),
     timeoutMs: z
       .int()
@@ -45,16 +45,14 @@ export default defineTool({
       .max(callTimeoutMs.execute)
       .optional()
       .describe(`${DEFAULT_TIMEOUT_MS} by default; waiting for a person does not count.`),
-    memoryMb: rare(
-      z.int().min(8).max(codeMemoryMb).optional().describe('Memory that it may take, in MiB; 64 by default.'),
-    ),
+    memoryMb: rare(z.int().min(8).max(codeMemoryMb).optional().describe('Memory of the program in MiB (default: 64).')),
   }),
   output: z.strictObject({
-    value: z.unknown().optional().describe('What it returned; absent for undefined.'),
+    value: z.unknown().optional().describe('What the program returned; absent for undefined.'),
     logs: z
       .array(z.strictObject({ level: z.enum(['log', 'info', 'warn', 'error']), text: z.string() }))
       .max(codeLogsMax)
-      .describe('What it wrote to the console.'),
+      .describe('What the program wrote to the console.'),
   }),
   examples: [
     { input: { code: 'return 1 + 1' }, output: { value: 2, logs: [] } },

@@ -20,11 +20,11 @@ const input = z.strictObject({
   format: z
     .enum(['json', 'jsonc', 'yaml', 'toml'])
     .optional()
-    .describe("What the text is; by the file's name when absent, else json."),
+    .describe('Format of the text (default: by file name, else json).'),
   schema: z
     .record(z.string().max(1024), z.unknown())
     .optional()
-    .describe('JSON Schema 2020-12 that the data must fit; $ref only within it, format is not checked.'),
+    .describe('JSON Schema 2020-12 for the data; only local $ref; format is not checked.'),
 });
 
 type ValidationFailure = z.output<typeof failure>;

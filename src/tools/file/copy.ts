@@ -8,7 +8,7 @@ const input = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      'Whether a file that is at destPath is replaced. A directory is merged into one that is there: its files replace those of the same name, others stay.',
+      'Replace a file at destPath. A directory is merged into an existing one: its files replace those of the same name, others stay.',
     ),
 });
 
@@ -32,7 +32,7 @@ export default defineTool({
   ],
   input,
   output: z.strictObject({
-    copiedItems: z.int().positive().describe('Files, links and directories, the one that was named included.'),
+    copiedItems: z.int().positive().describe('Files, links and directories, including the named one.'),
   }),
   examples: [
     { input: { sourcePath: 'docs', destPath: 'more/docs' }, output: { copiedItems: 2 } },

@@ -26,7 +26,7 @@ export default defineTool({
   effects: ({ path }) => [{ kind: 'delete', target: path }],
   input,
   output: z.strictObject({
-    deletedItems: z.int().positive().describe('Files, links and directories, the one that was named included.'),
+    deletedItems: z.int().positive().describe('Files, links and directories, including the named one.'),
   }),
   examples: [
     { input: { path: 'docs', recursive: true }, output: { deletedItems: 2 } },

@@ -21,7 +21,7 @@ const operation = z.discriminatedUnion('type', [
     type: z.literal('replace'),
     search: text('Exact text; there once, unless all.').min(1),
     replace: text('The new text.'),
-    all: z.boolean().default(false).describe('Every place.'),
+    all: z.boolean().default(false).describe('Replace every match.'),
   }),
   z.strictObject({
     type: z.literal('insert'),
@@ -46,11 +46,7 @@ function asOperation(item: Readonly<Record<string, unknown>>): unknown {
 
 const input = z.strictObject({
   path: workspacePath('File.'),
-  operations: z
-    .array(operation)
-    .min(1)
-    .max(OPERATIONS_MAX)
-    .describe('In order, each on what the one before left; all or none.'),
+  operations: z.array(operation).min(1).max(OPERATIONS_MAX).describe('Applied in order; all or none.'),
   ifHash: z
     .string()
     .regex(/^sha256:[0-9a-f]{64}$/)
@@ -62,7 +58,7 @@ const asEdit = z.strictObject({
   filePath: input.shape.path,
   oldString: text('Exact text, which may span lines; it must be there once, unless replaceAll is true.').min(1),
   newString: text('What stands there instead.'),
-  replaceAll: z.boolean().default(false).describe('Whether every place is changed.'),
+  replaceAll: z.boolean().default(false).describe('Replace every match.'),
 });
 const replacement = z.strictObject({ oldText: asEdit.shape.oldString, newText: asEdit.shape.newString });
 /** One replacement or several; MCP's file system server calls them `edits`. */
@@ -100,7 +96,7 @@ export default defineTool({
   ],
   input,
   output: z.strictObject({
-    diff: z.string().optional().describe('Unified; absent where what changed is too large to compare.'),
+    diff: z.string().optional().describe('Unified; absent if the change is too large to compare.'),
     appliedOperations: z.int().nonnegative(),
     hash: z.string().describe('sha256: and 64 hex digits, of the new content, with preview too.'),
   }),

@@ -10,10 +10,7 @@ const input = z.strictObject({
   path: workspacePath('Directory.').default('.'),
   ignore: z.array(glob()).max(50).default([]).describe('Globs to leave out.'),
   includeDirs: rare(
-    z
-      .boolean()
-      .default(false)
-      .describe('Whether directories that hold files and match are returned too, with a / at their end.'),
+    z.boolean().default(false).describe('Also return matching directories that contain files, with a final /.'),
   ),
   sortBy: z.enum(['name', 'path', 'modified']).default('path').describe('modified: the newest first.'),
   maxResults: z.int().min(1).max(20_000).default(1000).describe('Most paths.'),
@@ -37,7 +34,7 @@ export default defineTool({
   input,
   output: z.strictObject({
     paths: z.array(z.string()).describe('Relative to the workspace root. Names that are not UTF-8 are left out.'),
-    total: z.int().nonnegative().describe('Paths found; where truncated, at least so many.'),
+    total: z.int().nonnegative().describe('Paths found; a lower bound if truncated.'),
     truncated: z.boolean(),
   }),
   examples: [

@@ -54,15 +54,15 @@ export default defineTool({
         column: z
           .int()
           .positive()
-          .describe('Of the first match, counted from 1 in characters; in a line over 1 MB in bytes.'),
+          .describe('Of the first match, from 1 in characters; in bytes if the line is over 1 MB.'),
         text: z.string().describe('The line; a long one is cut around the match, with … where it was.'),
         before: z.array(z.string()).optional(),
         after: z.array(z.string()).optional(),
       }),
     ),
     count: z.int().nonnegative().describe('Lines returned.'),
-    filesSearched: z.int().nonnegative().describe('Files looked into; where truncated, those with a match returned.'),
-    truncated: z.boolean().describe('Whether there were more; which ones are returned is then chance.'),
+    filesSearched: z.int().nonnegative().describe('Files searched; if truncated, those with a returned match.'),
+    truncated: z.boolean().describe('Whether there were more; which ones are returned is then arbitrary.'),
   }),
   examples: [
     {

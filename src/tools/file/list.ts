@@ -10,7 +10,7 @@ const ENTRIES_PER_BREATH = 1000;
 
 const input = z.strictObject({
   path: workspacePath('Directory.').default('.'),
-  recursive: z.boolean().default(false).describe('Also what lies below.'),
+  recursive: z.boolean().default(false).describe('Also subdirectories.'),
   maxDepth: z.int().min(1).max(1000).optional().describe('Levels when recursive.'),
   includeHidden: z.boolean().default(false).describe('Also names that begin with a dot.'),
   pattern: rare(
@@ -22,7 +22,7 @@ const input = z.strictObject({
       .describe('Glob that entries must match: * ? [a-z] {a,b} **; against the name, or with a / against the path.'),
   ),
   sortBy: z.enum(['name', 'size', 'modified']).default('name').describe('The largest or newest first.'),
-  files: rare(z.boolean().default(false).describe('Whether the paths of files are given as a list of their own, too.')),
+  files: rare(z.boolean().default(false).describe('Also give the paths of files as a separate list.')),
   sizes: rare(z.boolean().default(true).describe('Whether size, mode and time of each entry are looked up.')),
   details,
 });
@@ -57,7 +57,7 @@ export default defineTool({
   input,
   output: z.strictObject({
     entries: z.array(entry),
-    files: z.array(z.string()).optional().describe('Paths of the entries that are files, where asked for.'),
+    files: z.array(z.string()).optional().describe('Paths of the entries that are files, if asked for.'),
     count: z.int().nonnegative().describe('Entries returned.'),
     totalSize: z.int().nonnegative().describe('Bytes of the files returned; 0 without sizes.'),
     truncated: z.boolean(),

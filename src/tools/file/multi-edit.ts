@@ -25,14 +25,14 @@ const input = z.strictObject({
   replace: z
     .string()
     .max(1024 * 1024)
-    .describe('What stands there instead; with regex: true $1, $<name>, $& and $$ have their meaning.'),
+    .describe('Replacement text; with regex: true, $1, $<name>, $& and $$ are expanded.'),
   path: workspacePath('Directory to look in, relative to the workspace root.').default('.'),
-  include: z.array(glob('A glob.')).max(64).default([]).describe('More globs; a file that matches one is taken too.'),
-  exclude: z.array(glob('A glob.')).max(64).default([]).describe('Globs of files and directories that are left alone.'),
-  maxFiles: z.int().min(1).max(FILES_MAX).default(100).describe('Where more files would change, none does.'),
-  preview: z.boolean().default(false).describe('Whether only the diffs are wanted and nothing is written.'),
-  caseSensitive: z.boolean().default(true).describe('Whether upper and lower case differ.'),
-  wholeWord: z.boolean().default(false).describe('Whether letters, digits and _ beside it rule a place out.'),
+  include: z.array(glob('A glob.')).max(64).default([]).describe('More globs of files to include.'),
+  exclude: z.array(glob('A glob.')).max(64).default([]).describe('Globs of files and directories to leave out.'),
+  maxFiles: z.int().min(1).max(FILES_MAX).default(100).describe('If more files would change, none does.'),
+  preview: z.boolean().default(false).describe('Only return the diffs; write nothing.'),
+  caseSensitive: z.boolean().default(true).describe('Whether case matters.'),
+  wholeWord: z.boolean().default(false).describe('Match whole words only.'),
   regex: z
     .boolean()
     .default(false)
@@ -65,7 +65,7 @@ export default defineTool({
       z.strictObject({
         path: z.string(),
         replacements: z.int().positive(),
-        diff: z.string().optional().describe('Unified; absent where it is too large.'),
+        diff: z.string().optional().describe('Unified; absent if too large.'),
       }),
     ),
     totalReplacements: z.int().nonnegative(),

@@ -51,7 +51,7 @@ export default defineTool({
     mimeType: z.string(),
     modifiedAt: z.string().describe('ISO 8601.'),
     hash: z.string().describe('sha256: and 64 hex digits, of the whole file.'),
-    truncated: z.boolean().describe('Whether maxLines left lines out that were asked for.'),
+    truncated: z.boolean().describe('Whether maxLines cut the requested lines.'),
     details: shownDetails,
   }),
   examples: [

@@ -6,12 +6,7 @@ import { defineTool } from '../tool.ts';
 
 const input = z.strictObject({
   pattern: glob('Glob of the files, as in file_glob: **/*.ts.').optional(),
-  content: z
-    .string()
-    .min(1)
-    .max(4096)
-    .optional()
-    .describe('Text that the files hold within one line; upper and lower case do not differ.'),
+  content: z.string().min(1).max(4096).optional().describe('Text that the files contain in one line; case is ignored.'),
   fileType: z
     .string()
     .regex(/^\.?[\w-]{1,32}$/, 'must be an extension such as ts')
@@ -41,13 +36,13 @@ export default defineTool({
     files: z.array(
       z.strictObject({
         path: z.string().describe('Relative to the workspace root.'),
-        matches: z.int().nonnegative().describe('How often it holds the content; 0 without one.'),
+        matches: z.int().nonnegative().describe('How often the file contains the content; 0 without content.'),
       }),
     ),
     totalMatches: z
       .int()
       .nonnegative()
-      .describe('Matches in all files found; without content, the files. Where truncated by size, at least so many.'),
+      .describe('Matches in all files found; without content, the files. If truncated by size, a lower bound.'),
     truncated: z.boolean(),
   }),
   examples: [

@@ -18,7 +18,7 @@ const input = z.strictObject({
       .default('utf-8')
       .describe('How the content becomes bytes; base64 is for binary files.'),
   ),
-  createDirs: rare(z.boolean().default(true).describe('Whether missing parent directories are made.')),
+  createDirs: rare(z.boolean().default(true).describe('Create missing parent directories.')),
   overwrite: z.boolean().default(true).describe('false only creates.'),
   mode: rare(
     z
@@ -57,7 +57,7 @@ export default defineTool({
     path: z.string(),
     bytesWritten: z.int().nonnegative(),
     created: z.boolean().describe('Whether there was no such file before.'),
-    hash: z.string().describe('sha256: and 64 hex digits, of what stands there now.'),
+    hash: z.string().describe('sha256: and 64 hex digits, of the file now.'),
   }),
   examples: [
     {

@@ -43,7 +43,7 @@ export default defineTool({
       .array(workspacePath())
       .max(FILES_MAX)
       .optional()
-      .describe('Only these, new ones too; absent: all changed files that git knows.'),
+      .describe('Commit only these, new ones too (default: all changed tracked files).'),
     path: workspacePath('In the repository.').default('.'),
   }),
   output: z.strictObject({
@@ -51,7 +51,7 @@ export default defineTool({
     filesChanged: z.int().nonnegative(),
     insertions: z.int().nonnegative(),
     deletions: z.int().nonnegative(),
-    hidden: z.array(z.string()).describe('Files that the policy hides, so that no change of theirs is in the commit.'),
+    hidden: z.array(z.string()).describe('Files that the policy hides; the commit leaves them out.'),
     signed: z.literal(false),
   }),
   examples: [

@@ -24,7 +24,7 @@ export default defineTool({
   input: z.strictObject({
     path: workspacePath('What the commits touch.').default('.'),
     maxCount: z.int().min(1).max(1000).default(50).describe('Most commits.'),
-    ref: revision('Where to begin.').default('HEAD'),
+    ref: revision('Start here.').default('HEAD'),
     since: z
       .string()
       .min(1)

@@ -11,10 +11,8 @@ export const diffShape = {
   additions: z.int().nonnegative(),
   deletions: z.int().nonnegative(),
   files: z.int().nonnegative().describe('Files that differ, without those withheld.'),
-  withheld: z
-    .array(z.string())
-    .describe('Files that differ, or may, and whose content the policy does not let be read.'),
-  truncated: z.boolean().describe('Whether the diff is cut; ask for one path then.'),
+  withheld: z.array(z.string()).describe('Files that differ or may differ, whose content the policy hides.'),
+  truncated: z.boolean().describe('Whether the diff was cut; if so, ask for one path.'),
 };
 
 export type ShownDiff = z.output<z.ZodObject<typeof diffShape>>;

@@ -32,7 +32,7 @@ export default defineTool({
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({
     path: workspacePath('Only below.').default('.'),
-    includeUntracked: rare(z.boolean().default(true).describe('Whether files that git does not know are listed.')),
+    includeUntracked: rare(z.boolean().default(true).describe('Also list untracked files.')),
   }),
   output: z.strictObject({
     branch: z.string().nullable().describe('null when HEAD is detached.'),

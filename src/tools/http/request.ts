@@ -18,7 +18,7 @@ const url = z
     (it) => `${URL.parse(it)?.username ?? ''}${URL.parse(it)?.password ?? ''}` === '',
     'holds no name or password; send them as a header',
   )
-  .describe('What is asked for; http:// or https://.');
+  .describe('URL with http:// or https://.');
 
 export default defineTool({
   name: 'http_request',
@@ -36,7 +36,7 @@ export default defineTool({
   effects: (input) => [{ kind: 'connect', target: destinationOf(input.url) }],
   input: z.strictObject({
     url,
-    method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).default('GET').describe('What to do with it.'),
+    method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).default('GET').describe('HTTP method.'),
     headers: z
       .record(
         z
@@ -59,8 +59,8 @@ export default defineTool({
       .record(z.string(), z.string())
       .describe('Names in lower case; values of repeated ones joined by commas.'),
     body: z.string(),
-    encoding: z.enum(['utf-8', 'base64']).describe('How the body is written; base64 where it is not UTF-8.'),
-    truncated: z.boolean().describe('Whether there was more of the body.'),
+    encoding: z.enum(['utf-8', 'base64']).describe('Encoding of body; base64 if it is not UTF-8.'),
+    truncated: z.boolean().describe('Whether the body was cut.'),
   }),
   examples: [
     // The policy of the examples lists no host.

@@ -20,7 +20,7 @@ const input = z.strictObject({
       .default({})
       .refine((it) => Object.keys(it).length <= 64, 'must hold at most 64 variables')
       .refine((it) => !Object.values(it).some((value) => value.includes('\0')), 'must not hold a NUL byte')
-      .describe('Environment variables set beside PATH, HOME, LANG, TZ and TERM.'),
+      .describe('Environment variables besides PATH, HOME, LANG, TZ, TERM.'),
   ),
   timeout: z.int().min(1).max(3_600_000).default(120_000).describe('Milliseconds.'),
   shell: rare(z.enum(['bash', 'sh', 'zsh']).default('bash').describe('What runs it; sh is bash in its POSIX mode.')),

@@ -12,7 +12,7 @@ const WAIT_MS = 1000;
 
 const input = z.strictObject({
   action: z.enum(ACTIONS).optional().describe('All but open and list need sessionId.'),
-  sessionId: z.string().min(1).max(64).optional().describe('As open gave it.'),
+  sessionId: z.string().min(1).max(64).optional().describe('From open.'),
   command: z
     .string()
     .min(1)
@@ -50,7 +50,7 @@ const NEEDS: Partial<Record<Action, readonly (keyof Input)[]>> = {
 };
 
 const screen = z.strictObject({
-  text: z.string().describe('What a person would see, without blanks at the ends of lines and control sequences.'),
+  text: z.string().describe('What a person would see, without trailing blanks and control sequences.'),
   cursor: z.strictObject({ row: z.int(), column: z.int() }).describe('Counted from 1.'),
   cols: z.int(),
   rows: z.int(),
@@ -60,19 +60,17 @@ const screen = z.strictObject({
 
 const output = z.strictObject({
   sessionId: z.string().optional(),
-  ready: z.boolean().optional().describe('Whether its program runs, so that it can be written to.'),
-  output: z.string().optional().describe('As it came, control sequences included; what is no UTF-8 is U+FFFD.'),
-  seq: z.int().optional().describe('Place in the output behind what is told here; afterSeq of the next read.'),
-  missedBytes: z.int().optional().describe('Output before this that is not kept any more.'),
-  screen: screen.optional().describe('Absent where something in the output could not be drawn.'),
+  ready: z.boolean().optional().describe('Whether the program runs and can be written to.'),
+  output: z.string().optional().describe('Raw output with control sequences; invalid UTF-8 becomes U+FFFD.'),
+  seq: z.int().optional().describe('Position after this output; pass it as afterSeq of the next read.'),
+  missedBytes: z.int().optional().describe('Earlier output that is no longer kept.'),
+  screen: screen.optional().describe('Absent if the output could not be drawn.'),
   needsInput: z
     .strictObject({ kind: z.enum(['line', 'password', 'key']) })
     .optional()
-    .describe(
-      'Its program waits for input: a line, one that does not show (password), or keys (a prompt that edits, an editor).',
-    ),
+    .describe('The program waits for input: a line, a hidden line (password), or keys (a line editor, an editor).'),
   exited: z.boolean().optional(),
-  endedBy: z.string().optional().describe('The limit that ended it, where its program did not end by itself.'),
+  endedBy: z.string().optional().describe('The limit that ended the terminal, if the program did not end by itself.'),
   exitCode: z.int().optional(),
   signal: z.string().optional(),
   terminals: z
@@ -88,7 +86,7 @@ const output = z.strictObject({
       }),
     )
     .optional()
-    .describe('Of this session; for list.'),
+    .describe('Terminals of this session; for list.'),
 });
 
 const DEFAULT_COMMAND = 'exec bash --norc --noprofile -i';

@@ -25,7 +25,7 @@ const input = z.strictObject({
     )
     .max(64)
     .default([])
-    .describe('Its positional parameters, $1 and so on: as they are, never read as shell text.'),
+    .describe('Positional parameters $1, $2 …, never parsed as shell text.'),
 });
 
 export default defineTool({

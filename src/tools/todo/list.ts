@@ -19,10 +19,10 @@ export type Todo = z.output<typeof todo>;
 export const newTodos = z
   .array(
     z.strictObject({
-      id: id.optional().describe('Kept from call to call; given where it is absent.'),
-      content: content.describe('What is to be done.'),
-      status: status.default('pending').describe('How far it is.'),
-      priority: priority.default('medium').describe('How much it matters.'),
+      id: id.optional().describe('Stays the same from call to call; assigned if absent.'),
+      content: content.describe('The task.'),
+      status: status.default('pending').describe('Progress.'),
+      priority: priority.default('medium').describe('Priority.'),
     }),
   )
   .max(TODOS_MAX);

@@ -3,8 +3,8 @@ import { defineTool } from '../tool.ts';
 import { metricsOf, output, PRIORITIES, STATUSES, state, todosIn } from './list.ts';
 
 const input = z.strictObject({
-  status: z.enum(STATUSES).optional().describe('Only those that are this far.'),
-  priority: z.enum(PRIORITIES).optional().describe('Only those that matter this much.'),
+  status: z.enum(STATUSES).optional().describe('Only todos of this status.'),
+  priority: z.enum(PRIORITIES).optional().describe('Only todos of this priority.'),
 });
 
 export default defineTool({

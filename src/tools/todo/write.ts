@@ -3,7 +3,7 @@ import { ToolError } from '../../errors.ts';
 import { defineTool } from '../tool.ts';
 import { metricsOf, newTodos, output, state, type Todo, todosIn } from './list.ts';
 
-const input = z.strictObject({ todos: newTodos.describe('The whole list, as it is to be from now on.') });
+const input = z.strictObject({ todos: newTodos.describe('The whole new list.') });
 
 export default defineTool({
   name: 'todo_write',

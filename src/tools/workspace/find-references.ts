@@ -58,13 +58,13 @@ export default defineTool({
           preview: z.string(),
         }),
       )
-      .describe('What was followed, where no file was said; more than one where several symbols are called so.'),
+      .describe('The symbols that were followed if no file was given; several if they share the name.'),
     precision: z
       .enum(['semantic', 'syntactic', 'mixed'])
-      .describe('Semantic: this very symbol. Syntactic: all that is called so.'),
+      .describe('Semantic: exactly this symbol. Syntactic: everything of this name.'),
     truncated: z.boolean().describe('Whether there may be more.'),
     skipped: z.array(z.string()).optional().describe('Files that could not be parsed.'),
-    warning: z.string().optional().describe('Why a language server was of no use.'),
+    warning: z.string().optional().describe('Why no language server could help.'),
   }),
   examples: [
     {

@@ -45,10 +45,10 @@ export default defineTool({
   output: z.strictObject({
     symbols: z.array(symbol),
     totalResults: z.int().nonnegative(),
-    precision: z.enum(['semantic', 'syntactic', 'mixed']).describe('Syntactic where a parser alone said it.'),
+    precision: z.enum(['semantic', 'syntactic', 'mixed']).describe('Syntactic: found by a parser alone.'),
     truncated: z.boolean().describe('Whether there may be more.'),
     skipped: z.array(z.string()).optional().describe('Files that could not be parsed.'),
-    warning: z.string().optional().describe('Why a language server was of no use.'),
+    warning: z.string().optional().describe('Why no language server could help.'),
   }),
   examples: [
     {

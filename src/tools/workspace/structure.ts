@@ -35,7 +35,7 @@ export default defineTool({
   output: z.strictObject({
     tree: z.string().describe('A line for each directory, with the files in and below it, and for each file.'),
     files: z.int().nonnegative(),
-    directories: z.int().nonnegative().describe('Below path, as far as files are in them.'),
+    directories: z.int().nonnegative().describe('Directories below path that contain files.'),
     totalSize: z.int().nonnegative().describe('Bytes of the files.'),
     truncated: z.boolean(),
   }),

@@ -76,5 +76,7 @@ test('a call goes to the host of its provider, and where its parameters say', ()
     { kind: 'write', target: 'b' },
   ]);
   const long = 'a'.repeat(defaultLimits.declaredTargetChars);
-  expect(() => tool.effects(parse({ to: 'other.org', files: [long] }) as never)).toThrow(/at most 262144 are allowed in one call/);
+  expect(() => tool.effects(parse({ to: 'other.org', files: [long] }) as never)).toThrow(
+    /at most 262144 are allowed in one call/,
+  );
 });
