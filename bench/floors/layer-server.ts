@@ -12,6 +12,7 @@ import { audit, intent } from '../../src/pipeline/audit.ts';
 import { type CachedResult, cache } from '../../src/pipeline/cache.ts';
 import { costCap } from '../../src/pipeline/cost-cap.ts';
 import { execute } from '../../src/pipeline/execute/execute.ts';
+import { succeeded } from '../../src/pipeline/outcome.ts';
 import { permission } from '../../src/pipeline/permission.ts';
 import { WritesByPrincipal } from '../../src/pipeline/principal-writes.ts';
 import { FairQueue } from '../../src/pipeline/queue/fair-queue.ts';
@@ -21,7 +22,7 @@ import { rateLimit } from '../../src/pipeline/queue/rate-limit.ts';
 import { schedule } from '../../src/pipeline/queue/schedule.ts';
 import { retry } from '../../src/pipeline/retry.ts';
 import { sanitize } from '../../src/pipeline/sanitize.ts';
-import type { Handler, Stage } from '../../src/pipeline/stage.ts';
+import type { Call, ClearedCall, Handler, Stage } from '../../src/pipeline/stage.ts';
 import { ToolHealth } from '../../src/pipeline/tool-health.ts';
 import { validate } from '../../src/pipeline/validate.ts';
 import { BUILT_IN } from '../../src/policy/load.ts';
@@ -95,7 +96,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
   // With room for one result and two alternating inputs, each call is a miss, and each result is stored.
   const room: Limits = cached ? limits : { ...limits, cacheEntriesMax: 1 };
   const results = new ResultCache<CachedResult>({ strategy: 'lru', limits: room, powers });
-  const all: Record<string, Stage[]> = {
+  const all: Record<string, Stage<never, Call>[]> = {
     audit: [audit(auditLog, powers)],
     limits: [rateLimit(powers, limits), costCap(ledger)],
     validate: [validate],
@@ -121,16 +122,16 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     writes: new WritesByPrincipal('bench'),
     viewOf,
   });
-  const ends: Record<typeof end, Handler> = {
-    constant: async () => data,
-    host: async (call) => {
+  const ends: Record<typeof end, Handler<never>> = {
+    constant: async () => succeeded(data),
+    host: async (call: ClearedCall) => {
       await host(call);
-      return data;
+      return succeeded(data);
     },
     tool: host,
   };
-  const passed = stages.flatMap((it) => all[it] as Stage[]);
-  return { policy, run: passed.reduceRight((next, stage) => stage(next), ends[end]) };
+  const passed = stages.flatMap((it) => all[it] as Stage<never, Call>[]);
+  return { policy, run: passed.reduceRight((next, stage) => stage(next as Handler), ends[end]) as Handler };
 }
 
 /** Makes the handler for one connection's requests. */

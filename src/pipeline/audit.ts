@@ -1,9 +1,17 @@
-import { ToolError, toToolError } from '../errors.ts';
+import { ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
 import type { AuditEntry, AuditLog } from '../store/audit/log.ts';
 import { gitConfigsOf } from './execute/git-configs.ts';
-import type { Outcome } from './outcome.ts';
-import type { Call, Stage } from './stage.ts';
+import { failed, type Outcome, outcomeOf } from './outcome.ts';
+import {
+  type Call,
+  type CheckedCall,
+  type ClearedCall,
+  effectsOf,
+  type Handler,
+  isJudged,
+  type Stage,
+} from './stage.ts';
 import { verdictOf } from './verdict.ts';
 
 /**
@@ -15,35 +23,44 @@ export const audit =
   (next) =>
   async (call) => {
     const startedAt = powers.monotonicMs();
-    const end = (kind: 'outcome' | 'refusal', error?: ToolError) => {
-      const { usage } = call.outcome;
+    const end = (outcome: Outcome) => {
+      const { usage, error, started } = outcome;
+      // A call that never started has no outcome, even if it was allowed: it may be stale, cancelled or without a slot.
+      const kind = !error || started || isPreviewed(call, last) ? 'outcome' : 'refusal';
       log.append(
         {
-          ...entryOf(call, kind),
+          ...entryOf(call, last, kind),
           // The entry of the intent holds the input already.
-          ...(!call.intended && { input: call.rawInput }),
+          ...(!outcome.intended && { input: call.rawInput }),
           durationMs: Math.round((powers.monotonicMs() - startedAt) * 1000) / 1000,
           ...(error && { code: error.code }),
           ...(usage && { resources: resourcesOf(usage, error) }),
-          ...detailOf(call),
+          ...detailOf(call, outcome),
         },
         { isReading: kind === 'outcome' && !mayChange(call) },
       );
     };
-    try {
+    let last: CheckedCall | undefined;
+    const watched: Call = {
+      ...call,
+      reached(it) {
+        last = it;
+        call.reached(it);
+      },
+    };
+    const run: Handler = async () => {
       if (mayChange(call)) log.assertRoom(call.principal);
-      if (!log.writable) {
-        if (mayChange(call)) throw unwritable();
-        warn(call);
-      }
-      const data = await next(call);
-      end('outcome');
-      return data;
+      if (log.writable) return next(watched);
+      if (mayChange(call)) throw unwritable();
+      const outcome = await outcomeOf(next, watched);
+      return { ...outcome, warnings: [UNRECORDED, ...outcome.warnings] };
+    };
+    const outcome = await outcomeOf(run, call);
+    try {
+      end(outcome);
+      return outcome;
     } catch (thrown) {
-      const error = toToolError(thrown);
-      // A call that never started has no outcome, even if it was allowed: it may be stale, cancelled or without a slot.
-      end(call.outcome.started || isPreviewed(call) ? 'outcome' : 'refusal', error);
-      throw error;
+      return failed(thrown, outcome);
     }
   };
 
@@ -52,18 +69,19 @@ export const audit =
  * intent may be large, and refused calls cost their caller nothing, so that they could fill the log.
  */
 export const intent =
-  (log: AuditLog): Stage =>
+  (log: AuditLog): Stage<ClearedCall> =>
   (next) =>
   async (call) => {
-    if (mayChange(call)) {
-      // Each attempt to write to a broken log may block the daemon for a second; the log tries again by itself.
-      if (!log.writable) throw unwritable();
-      log.append({ ...entryOf(call, 'intent'), input: call.rawInput, ...parentOf(call) });
-      call.intended = true;
+    if (!mayChange(call)) return next(call);
+    // Each attempt to write to a broken log may block the daemon for a second; the log tries again by itself.
+    if (!log.writable) throw unwritable();
+    log.append({ ...entryOf(call, call, 'intent'), input: call.rawInput, ...parentOf(call) });
+    const outcome = await outcomeOf((it) => {
       // A program only makes calls; the intents of those calls flush this entry, too.
-      if (!call.toolset.get(call.name)?.tool.isolated) log.flush();
-    }
-    return next(call);
+      if (!it.checked.tool.isolated) log.flush();
+      return next(it);
+    }, call);
+    return { ...outcome, intended: true };
   };
 
 const mayChange = ({ toolset, name, options }: Call): boolean => {
@@ -72,14 +90,12 @@ const mayChange = ({ toolset, name, options }: Call): boolean => {
 };
 
 /** Whether the call is a preview that was not denied. A preview starts nothing, but has an outcome. */
-const isPreviewed = ({ options, decision }: Call): boolean =>
-  options.preview === true && decision !== undefined && decision !== 'deny';
+const isPreviewed = ({ options }: Call, last: CheckedCall | undefined): boolean =>
+  options.preview === true && last !== undefined && isJudged(last) && last.decision !== 'deny';
 
 const unwritable = () => new ToolError('STORE_FAILED', 'the audit log can not be written at the moment');
 
-function warn(call: Call): void {
-  call.warnings.push('the audit log could not be written; this call may not be in it');
-}
+const UNRECORDED = 'the audit log could not be written; this call may not be in it';
 
 function resourcesOf(
   usage: NonNullable<Outcome['usage']>,
@@ -98,8 +114,8 @@ function resourcesOf(
 const parentOf = ({ options: { parentCallId } }: Call): Pick<AuditEntry, 'detail'> =>
   parentCallId === undefined ? {} : { detail: { parentCallId } };
 
-function detailOf({ costUsd, outcome, options }: Call): Pick<AuditEntry, 'detail'> {
-  const { redactions, denied, connected, usage } = outcome;
+function detailOf({ options }: Call, outcome: Outcome): Pick<AuditEntry, 'detail'> {
+  const { redactions, denied, connected, usage, costUsd } = outcome;
   const { parentCallId } = options;
   const gitConfigs = usage ? gitConfigsOf(usage) : [];
   const detail = {
@@ -115,17 +131,16 @@ function detailOf({ costUsd, outcome, options }: Call): Pick<AuditEntry, 'detail
   return Object.keys(detail).length === 0 ? {} : { detail };
 }
 
-function entryOf(call: Call, kind: AuditEntry['kind']): AuditEntry {
-  const { id, sessionId, principal, decided, checked, decision, rule, name, toolset } = call;
-  const effects = decided?.effects ?? checked?.effects;
+/** The entry of a call that came as far as `last`. */
+function entryOf(call: Call, last: CheckedCall | undefined, kind: AuditEntry['kind']): AuditEntry {
+  const { id, sessionId, principal, name, toolset } = call;
   return {
     kind,
     sessionId,
     principal,
     callId: id,
     tool: toolset.get(name)?.tool.name ?? name,
-    ...(effects && { effects }),
-    ...(decision && { decision }),
-    ...(rule !== undefined && { rule }),
+    ...(last && { effects: effectsOf(last) }),
+    ...(last && isJudged(last) && { decision: last.decision, rule: last.rule }),
   };
 }

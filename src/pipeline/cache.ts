@@ -5,7 +5,8 @@ import type { Limits } from '../limits.ts';
 import type { ResultCache } from '../store/result-cache.ts';
 import { canonical } from '../text/values.ts';
 import { allHold } from './execute/witness.ts';
-import { type Call, checkedOf, type Stage } from './stage.ts';
+import { type Outcome, succeeded } from './outcome.ts';
+import type { JudgedCall, Stage } from './stage.ts';
 
 export interface CachedResult {
   readonly data: unknown;
@@ -18,7 +19,7 @@ export interface CacheParts {
   readonly results: ResultCache<CachedResult>;
   readonly limits: Limits;
   /** Identifies the path rules that apply to a call. */
-  viewKeyOf(call: Call): string;
+  viewKeyOf(call: JudgedCall): string;
 }
 
 /**
@@ -26,40 +27,39 @@ export interface CacheParts {
  * given what only another may see. A result is not cached if not everything that it read can be checked later.
  */
 export const cache =
-  ({ results, limits, viewKeyOf }: CacheParts): Stage =>
+  ({ results, limits, viewKeyOf }: CacheParts): Stage<JudgedCall> =>
   (next) =>
   async (call) => {
-    const { tool, tier } = checkedOf(call);
+    const { tool, tier } = call.checked;
     const isCacheable = tool.cacheable === true && tier === 'read_only' && call.decision === 'allow';
     if (!isCacheable || call.options.cache === false || call.options.preview) return next(call);
     const key = keyOf(call, viewKeyOf(call));
     const known = results.get(key, ({ witnesses }) => allHold(witnesses, call.workspace));
-    if (known) return give(known, call);
-    const data = await next(call);
-    const { usage, heldBytes } = call.outcome;
+    if (known) return fromCache(known);
+    const outcome = await next(call);
+    if (outcome.error) return outcome;
+    const { data, usage, heldBytes } = outcome;
     const { witnesses, truncatedBytes } = usage ?? {};
     if (isWitnesses(witnesses, limits.cacheWitnessesMax)) {
       const bytes = heldBytes + witnesses.length * WITNESS_BYTES;
       results.put(key, { data, bytes: heldBytes, truncatedBytes, witnesses }, { bytes });
     }
-    return data;
+    return outcome;
   };
 
 /** Approximate bytes that a witness takes in memory. */
 const WITNESS_BYTES = 200;
 
-function give({ data, bytes, truncatedBytes }: CachedResult, call: Call): unknown {
-  call.outcome.cached = true;
-  call.outcome.heldBytes = bytes;
-  call.outcome.usage = {
-    ...{ cpuMs: 0, outputBytes: 0, verdict: 'ok', enforcedBy: 'cache' },
+function fromCache({ data, bytes, truncatedBytes }: CachedResult): Outcome {
+  const usage = {
+    ...({ cpuMs: 0, outputBytes: 0, verdict: 'ok', enforcedBy: 'cache' } as const),
     ...(truncatedBytes !== undefined && { truncatedBytes }),
   };
-  return data;
+  return succeeded(data, { cached: true, heldBytes: bytes, usage });
 }
 
-function keyOf(call: Call, viewKey: string): string {
-  const { tool, input } = checkedOf(call);
+function keyOf(call: JudgedCall, viewKey: string): string {
+  const { tool, input } = call.checked;
   const parts = [tool.name, tool.version, call.workspace, call.policy.version, viewKey, canonical(input)];
   return hash('sha256', parts.join('\0'), 'base64');
 }

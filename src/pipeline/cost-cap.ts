@@ -2,11 +2,12 @@ import type { Tier } from '../call.ts';
 import { layersOf } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { CostLedger, CostLimits } from '../store/cost-ledger.ts';
+import { type Outcome, outcomeOf } from './outcome.ts';
 import type { Call, Handler, NamedTool, Stage } from './stage.ts';
 
 /**
  * Reserves the estimated cost of a call, and books the real cost when the call is over; a call that never started
- * costs nothing. Tools without an estimate pass at once. Sets `costUsd` and, if a soft limit is passed, `costAsk`.
+ * costs nothing. Tools without an estimate pass at once. Later stages see the estimate, and whether it passes a soft limit.
  * Throws COST_LIMIT, STORE_FAILED.
  */
 export const costCap =
@@ -17,24 +18,21 @@ export const costCap =
     return named?.tool.estimateCostUsd ? payFor(call, named, { ledger, next }) : next(call);
   };
 
-async function payFor(call: Call, named: NamedTool, { ledger, next }: { ledger: CostLedger; next: Handler }) {
+async function payFor(
+  call: Call,
+  named: NamedTool,
+  { ledger, next }: { ledger: CostLedger; next: Handler },
+): Promise<Outcome> {
   const estimate = estimateOf(call, named);
   if (estimate === undefined) return next(call);
   const { tier } = named.tool;
   const { principal, sessionId, id: callId, policy } = call;
   const reservation = ledger.reserve(estimate, { tier, principal, sessionId, callId, limits: limitsOf(policy, tier) });
-  call.costUsd = reservation.usd;
-  if (reservation.ask) call.costAsk = true;
-  try {
-    return await next(call);
-  } finally {
-    if (call.outcome.started) {
-      call.costUsd = reservation.settle(call.outcome.usage?.costUsd);
-    } else {
-      reservation.release();
-      delete call.costUsd;
-    }
-  }
+  const cost = { usd: reservation.usd, asks: reservation.ask };
+  const outcome = await outcomeOf(next, { ...call, cost });
+  if (outcome.started) return { ...outcome, costUsd: reservation.settle(outcome.usage?.costUsd) };
+  reservation.release();
+  return outcome;
 }
 
 /** Undefined for invalid input: this stage runs before `validate`, and a call that `validate` refuses costs nothing. */

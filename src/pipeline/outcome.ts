@@ -1,38 +1,76 @@
 /**
- * What one attempt to run a call brought, beside its data or error. Each attempt begins a new one, so that nothing of
- * a failed attempt is reported for the next. Kept on the call and not returned by the stages, since an attempt that
- * throws has an outcome, too.
+ * What came of a call: its data or error, and what its last attempt used and met. A stage gives the outcome of the stage behind it,
+ * or one with more in it; a call that a stage refuses by throwing has the outcome that `outcomeOf` makes.
  */
 import type { Denial, Withheld } from '../call.ts';
 import type { EgressReport } from '../egress/messages.ts';
+import { type ToolError, toToolError } from '../errors.ts';
 import type { JobUsage } from '../hosts/job.ts';
+import type { Call, Handler } from './stage.ts';
 
-export interface Outcome {
-  /** Whether the job was handed to a host: from then on it may have cost something. */
-  started: boolean;
-  /** Milliseconds that the attempt waited for a host. */
-  queuedMs: number;
-  /** Whether the result came from the cache, so that nothing ran. */
-  cached: boolean;
-  hostPid?: number;
-  /** The roll-back that goes on after the answer; the call's locks are held until it settles. Never rejects. */
-  settling?: Promise<unknown>;
-  usage?: JobUsage;
-  /** Accesses that the policy or the egress proxy refused during the run. */
-  denied?: readonly Denial[];
-  /** What the sandbox of a failed command kept from it. */
-  withheld?: Withheld;
-  /** Hosts that the command connected to. */
-  connected?: EgressReport['connected'];
-  /** Warnings for the caller of a call that succeeded. */
-  readonly warnings: string[];
-  /** How many secrets were hidden in the result or error. */
-  redactions: number;
-  /** Approximate bytes of memory that the result takes. */
-  heldBytes: number;
+/** What an attempt brought beside its data or error. The comments name the stage that knows it. */
+export interface Brought {
+  /** Execute: whether a job was handed to a host. From then on the call may have cost something. Retry: in any attempt. */
+  readonly started: boolean;
+  /** Execute. */
+  readonly hostPid?: number;
+  readonly usage?: JobUsage;
+  /** Execute, and permission for separable effects: accesses that the policy or the egress proxy refused. */
+  readonly denied?: readonly Denial[];
+  /** Execute: what the sandbox of a failed command kept from it. */
+  readonly withheld?: Withheld;
+  /** Execute: hosts that the command connected to. */
+  readonly connected?: EgressReport['connected'];
+  /** Execute: the roll-back that goes on after the answer; the call's locks are held until it settles. Never rejects. */
+  readonly settling?: Promise<unknown>;
+  /** Sanitize: how many secrets were hidden in the result or error. */
+  readonly redactions: number;
+  /** Sanitize: approximate bytes of memory that the result takes. */
+  readonly heldBytes: number;
+  /** Schedule: milliseconds that the attempt waited for a host. */
+  readonly queuedMs: number;
+  /** Retry: attempts after the first. */
+  readonly retriesAttempted: number;
+  /** Approve: whether a person approved the call, and the yes was not stale. */
+  readonly approvalGranted: boolean;
+  /** Intent: whether the audit log holds the input. */
+  readonly intended: boolean;
+  /** Cache: whether the result came from there, so that nothing ran. */
+  readonly cached: boolean;
+  /** Cost cap: what the call cost. */
+  readonly costUsd?: number;
+  /** Execute, validate and audit: warnings for the caller. */
+  readonly warnings: readonly string[];
 }
 
-export const newOutcome = (): Outcome => ({
-  ...{ started: false, queuedMs: 0, cached: false },
+/** The facts of an attempt that hold however it ends; set while it runs. */
+export type Attempt = { -readonly [Key in 'started' | 'settling']?: Brought[Key] };
+
+export type Outcome = Brought &
+  ({ readonly data: unknown; readonly error?: never } | { readonly error: ToolError; readonly data?: never });
+
+const NOTHING: Brought = {
+  ...{ started: false, approvalGranted: false, intended: false, queuedMs: 0, cached: false, retriesAttempted: 0 },
   ...{ warnings: [], redactions: 0, heldBytes: 0 },
+};
+
+export const succeeded = (data: unknown, brought: Partial<Brought> = {}): Outcome => ({
+  ...NOTHING,
+  ...brought,
+  data,
 });
+
+/** The outcome of a call that failed after `brought`, which may be the outcome of a call that had succeeded. */
+export function failed(thrown: unknown, brought: Partial<Brought> = {}): Outcome {
+  const { data: _, ...rest } = brought as Partial<Outcome>;
+  return { ...NOTHING, ...rest, error: toToolError(thrown) };
+}
+
+/** The outcome that `handler` gives, or that of a call for which nothing ran, if it throws. */
+export async function outcomeOf<Taken extends Call>(handler: Handler<Taken>, call: Taken): Promise<Outcome> {
+  try {
+    return await handler(call);
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}

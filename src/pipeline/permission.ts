@@ -11,7 +11,7 @@ import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
 import type { JudgingTurns } from './queue/judging-turns.ts';
 import { refusalOf } from './refusal.ts';
 import { type Judged, separate, withoutDenied } from './separate-effects.ts';
-import { type Call, checkedOf, type Stage } from './stage.ts';
+import type { CheckedCall, JudgedCall, Stage } from './stage.ts';
 
 /** What a decision needs to know of the machine. */
 export interface PermissionParts {
@@ -37,45 +37,43 @@ export interface Asker {
  * tool's effects are separable, the later stages see the call without the denied ones.
  */
 export const permission =
-  (parts: PermissionParts, turns: JudgingTurns, redact: <T>(value: T) => T): Stage =>
+  (parts: PermissionParts, turns: JudgingTurns, redact: <T>(value: T) => T): Stage<CheckedCall, JudgedCall> =>
   (next) =>
   async (call) => {
-    const { tool, input } = checkedOf(call);
+    const { tool, input } = call.checked;
     const line = tool.commandOf?.(input as never);
     const targets = tool.effects(input as never).length;
     // Every call waits its turn, with or without a command line, so that none overtakes an earlier one.
     await turns.take({ line: line?.command, targets, session: call.sessionId, signal: call.controller.signal });
     const question = questionOf(call, parts);
-    call.question = question;
-    call.checked = { ...checkedOf(call), effects: question.effects };
+    call.reached({ ...call, checked: { ...call.checked, effects: question.effects } });
     if (line) assertEnvironment(call.policy, line.env);
     const whole = { input, question, decided: decide(call.policy, question) };
     const separated = separate(call.policy, tool, whole);
-    take(separated?.rest ?? whole, call);
-    if (call.decision === 'deny') throw refusalOf(call.policy, whole.decided, question);
-    return separated ? withoutDenied(call, separated.denied, { next, redact }) : next(call);
+    const judged = toJudged(call, separated?.rest ?? whole);
+    call.reached(judged);
+    if (judged.decision === 'deny') throw refusalOf(call.policy, whole.decided, question);
+    return separated ? withoutDenied(judged, separated.denied, { next, redact }) : next(judged);
   };
 
-/** Sets what later stages see of the call. */
-function take({ input, question, decided }: Judged, call: Call): void {
-  call.question = question;
-  call.checked = { ...checkedOf(call), input, effects: question.effects };
-  call.decided = decided;
-  call.decision = decided.decision === 'allow' && call.costAsk ? 'ask' : decided.decision;
-  call.rule = decided.by.id;
+/** The call as later stages see it. */
+function toJudged(call: CheckedCall, { input, question, decided }: Judged): JudgedCall {
+  const decision = decided.decision === 'allow' && call.cost?.asks ? 'ask' : decided.decision;
+  const checked = { ...call.checked, input, effects: question.effects };
+  return { ...call, checked, question, decided, decision, rule: decided.by.id };
 }
 
 /** The call as a question to the policy; its programs are looked up now. */
-export function questionOf(call: Call, parts: PermissionParts): PolicyQuestion {
-  const { tool, input } = checkedOf(call);
+export function questionOf(call: CheckedCall, parts: PermissionParts): PolicyQuestion {
+  const { tool, input } = call.checked;
   const { principal, sessionId: session, workspace, root } = call;
   return toQuestion(tool, input, { asker: { principal, session, workspace, root }, parts });
 }
 
 /** Asks another policy about a call that was let through before. Throws POLICY_DENIED, SENSITIVE_FILE. */
-export function decideAgain(call: Call, policy: Policy, parts: PermissionParts): 'allow' | 'ask' {
+export function decideAgain(call: CheckedCall, policy: Policy, parts: PermissionParts): 'allow' | 'ask' {
   const question = questionOf(call, parts);
-  const { tool, input } = checkedOf(call);
+  const { tool, input } = call.checked;
   assertEnvironment(policy, tool.commandOf?.(input as never)?.env ?? {});
   const decided = decide(policy, question);
   if (decided.decision === 'deny') throw refusalOf(policy, decided, question);

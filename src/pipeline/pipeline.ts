@@ -16,7 +16,7 @@ import { rateLimit } from './queue/rate-limit.ts';
 import { schedule } from './queue/schedule.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
-import { checkedOf, type Handler, type Stage } from './stage.ts';
+import { type Handler, inOrder } from './stage.ts';
 
 export type { Call, Toolset } from './stage.ts';
 
@@ -73,7 +73,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
   const parts = { ...given, health, writes: new WritesByPrincipal(given.powers.uuid()) };
   const { auditLog, approvals, ledger, limits, powers } = parts;
   const queue = new FairQueue(limits);
-  const order: Stage[] = [
+  const order = [
     audit(auditLog, powers),
     rateLimit(powers, limits),
     costCap(ledger),
@@ -86,8 +86,8 @@ export function createPipeline(given: PipelineParts): Pipeline {
     lock(limits),
     schedule(queue, limits, powers),
     sanitize(limits, powers),
-  ];
-  return { queue, health, run: order.reduceRight((next, stage) => stage(next), execute(parts)) };
+  ] as const;
+  return { queue, health, run: inOrder(order, execute(parts)) };
 }
 
 /** What a person is shown, and what their approval is bound to. */
@@ -96,7 +96,7 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
   return {
     ...{ limits, approvers, redact, fingerprint, proposeRule },
     questionNow: (call) => questionOf(call, parts.permission),
-    preview: async (call) => (checkedOf(call).tool.preview ? previewOf(call, parts) : { preImages: [] }),
+    preview: async (call) => (call.checked.tool.preview ? previewOf(call, parts) : { preImages: [] }),
     // `writes` comes last, so that a call that begins while the files are looked at counts.
     surroundings: async (call) => ({ ...(await surroundingsOf(call, limits)), writes: writes.stateFor(call) }),
   };

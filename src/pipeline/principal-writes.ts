@@ -6,7 +6,7 @@
 import { isInside } from '../paths.ts';
 import { hostTierOf } from '../tools/tool.ts';
 import { reachOf, runsUnseen } from './approve/impact.ts';
-import { type Call, checkedOf } from './stage.ts';
+import type { ClearedCall, JudgedCall } from './stage.ts';
 
 /** Calls of one principal in one workspace; there are as many as the configuration has such pairs. */
 interface PrincipalWrites {
@@ -21,7 +21,7 @@ export class WritesByPrincipal {
   /** Identifies the run of the daemon: writes before this run are unknown. */
   readonly #run: string;
   readonly #writers = new Map<string, PrincipalWrites>();
-  readonly #begun = new Map<Call, PrincipalWrites>();
+  readonly #begun = new Map<ClearedCall, PrincipalWrites>();
   #looks = 0;
 
   constructor(run: string) {
@@ -29,7 +29,7 @@ export class WritesByPrincipal {
   }
 
   /** Records the start of a call that may write; a retried call counts once. */
-  begin(call: Call): void {
+  begin(call: ClearedCall): void {
     if (this.#begun.has(call) || !mayWrite(call)) return;
     const { principal, root } = call;
     const key = JSON.stringify([principal, root]);
@@ -41,7 +41,7 @@ export class WritesByPrincipal {
   }
 
   /** Records the end of a call. */
-  end(call: Call): void {
+  end(call: ClearedCall): void {
     const writer = this.#begun.get(call);
     if (!writer) return;
     this.#begun.delete(call);
@@ -50,9 +50,9 @@ export class WritesByPrincipal {
   }
 
   /** Equal texts mean that nothing may have been written in between; undefined for a call that runs only what the person is shown. */
-  stateFor({ principal, root, question, checked }: Call): string | undefined {
-    const command = question?.command;
-    const isShown = command ? !runsUnseen(command) : !checked?.effects.some((it) => it.kind === 'exec');
+  stateFor({ principal, root, question, checked }: JudgedCall): string | undefined {
+    const command = question.command;
+    const isShown = command ? !runsUnseen(command) : !checked.effects.some((it) => it.kind === 'exec');
     if (isShown) return undefined;
     const writers = [...this.#writers.values()].filter(
       (it) => it.principal === principal && (isInside(it.root, root) || isInside(root, it.root)),
@@ -64,10 +64,10 @@ export class WritesByPrincipal {
   }
 }
 
-function mayWrite(call: Call): boolean {
-  const { tool, tier, effects } = checkedOf(call);
+function mayWrite(call: ClearedCall): boolean {
+  const { tool, tier, effects } = call.checked;
   if (tier === 'read_only') return false;
-  const command = call.question?.command;
+  const command = call.question.command;
   if (command) return reachOf(command) !== 'reads';
   const changes = effects.some((it) => it.kind === 'write' || it.kind === 'delete');
   return changes || tool.upstream !== undefined || hostTierOf(tool, tier) === 'execute';

@@ -1,10 +1,10 @@
 /** Retries failures that may be temporary, if a second attempt can't do anything twice. */
-import { type Code, ToolError } from '../errors.ts';
+import type { Code, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { Retry } from '../tools/tool.ts';
-import { newOutcome } from './outcome.ts';
-import { type Call, checkedOf, type Stage } from './stage.ts';
+import { failed, type Outcome, outcomeOf } from './outcome.ts';
+import type { ClearedCall, Stage } from './stage.ts';
 
 /** Used when the caller asks for retries of a tool without a retry plan. */
 const DEFAULT_RETRY: Retry = {
@@ -16,42 +16,39 @@ const DEFAULT_RETRY: Retry = {
 
 /** Waits longer before each attempt, with jitter, so that calls that failed together do not return together. */
 export const retry =
-  (limits: Limits, powers: Powers): Stage =>
+  (limits: Limits, powers: Powers): Stage<ClearedCall> =>
   (next) =>
   async (call) => {
-    const plan = checkedOf(call).tool.retry ?? DEFAULT_RETRY;
+    const plan = call.checked.tool.retry ?? DEFAULT_RETRY;
     const retries = Math.min(call.options.retries ?? plan.maxAttempts - 1, limits.callRetriesMax);
     let hasStarted = false;
-    try {
-      for (let attempt = 0; ; attempt++) {
-        call.retriesAttempted = attempt;
-        call.outcome = newOutcome();
-        try {
-          return await next(call);
-        } catch (error) {
-          hasStarted ||= call.outcome.started;
-          if (attempt >= retries || !mayPass(error, plan.codes) || !isRepeatable(call, error)) throw error;
-          await wait(delayMs(error, { plan, attempt, limits, powers }), { call, powers, error });
-        }
-      }
-    } finally {
+    for (let attempt = 0; ; attempt++) {
+      const last = await outcomeOf(next, call);
       // For the record the call started if any attempt did.
-      call.outcome.started ||= hasStarted;
+      hasStarted ||= last.started;
+      const outcome: Outcome = { ...last, started: hasStarted, retriesAttempted: attempt };
+      const { error } = last;
+      if (!error || attempt >= retries || !mayPass(error, plan.codes) || !isRepeatable(call, last, error.code))
+        return outcome;
+      try {
+        await wait(delayMs(error, { plan, attempt, limits, powers }), { call, powers, error });
+      } catch (reason) {
+        return failed(reason, outcome);
+      }
     }
   };
 
-function mayPass(error: unknown, codes: readonly Code[]): error is ToolError {
-  return error instanceof ToolError && error.toWire().recoverable && codes.includes(error.code);
-}
+const mayPass = (error: ToolError, codes: readonly Code[]): boolean =>
+  error.toWire().recoverable && codes.includes(error.code);
 
 /** Whether a second attempt is safe. A started attempt may have done its work before it failed, and its start used up the approval. */
-function isRepeatable(call: Call, { code }: ToolError): boolean {
-  const { tool, tier } = checkedOf(call);
+function isRepeatable(call: ClearedCall, { started }: Outcome, code: Code): boolean {
+  const { tool, tier } = call.checked;
   if (call.controller.signal.aborted) return false;
-  if (!call.outcome.started) return true;
+  if (!started) return true;
   // `hosts.run` already retried this read on a fresh host.
   if (code === 'HOST_CRASHED' && tier === 'read_only') return false;
-  return !call.confirm && (tier === 'read_only' || tool.idempotent === true);
+  return !call.approval?.confirm && (tier === 'read_only' || tool.idempotent === true);
 }
 
 function delayMs(
@@ -70,7 +67,7 @@ function delayMs(
  */
 async function wait(
   ms: number,
-  { call, powers, error }: { call: Call; powers: Powers; error: ToolError },
+  { call, powers, error }: { call: ClearedCall; powers: Powers; error: ToolError },
 ): Promise<void> {
   const { timeoutMs } = call.options;
   if (timeoutMs !== undefined && ms >= timeoutMs) throw error;

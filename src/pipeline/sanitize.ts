@@ -5,36 +5,37 @@ import type { Powers, Timer } from '../powers.ts';
 import { type OnSecret, RedactingStream, redactText, redactValue } from '../redact.ts';
 import { heldBytes } from '../text/held-bytes.ts';
 import { leastOf } from './execute/bounds.ts';
-import type { Call, Stage } from './stage.ts';
+import { failed, outcomeOf, succeeded } from './outcome.ts';
+import type { Call, ClearedCall, Stage } from './stage.ts';
 
 type Output = Call['output'];
 
-/** Throws OUTPUT_LIMIT for a result that is too large; hides secrets in errors of the stages within. */
+/** Fails with OUTPUT_LIMIT for a result that is too large; hides secrets in errors of the stages within. */
 export const sanitize =
-  (limits: Limits, powers: Pick<Powers, 'after'>): Stage =>
+  (limits: Limits, powers: Pick<Powers, 'after'>): Stage<ClearedCall> =>
   (next) =>
   async (call) => {
-    const output = call.output;
-    const redacted = redactOutput((stream, data) => output.call(call, stream, data), powers);
-    call.output = redacted.output;
+    const redacted = redactOutput((stream, data) => call.output(stream, data), powers);
+    const outcome = await outcomeOf(next, { ...call, output: redacted.output });
+    redacted.end();
+    let redactions = 0;
     const onSecret = () => {
-      call.outcome.redactions += 1;
+      redactions += 1;
     };
-    let data: unknown;
-    try {
-      data = await next(call);
-    } catch (thrown) {
-      throw redactError(thrown, onSecret);
-    } finally {
-      redacted.end();
-      call.output = output;
+    if (outcome.error) {
+      const error = redactError(outcome.error, onSecret);
+      return failed(error, { ...outcome, redactions });
     }
     const bytesMax = resultBytesMaxOf(call, limits);
-    assertSize(data, bytesMax);
-    const shown = redactResult(data, onSecret);
-    if (shown !== data) assertSize(shown, bytesMax);
-    call.outcome.heldBytes = heldBytes(shown);
-    return shown;
+    const { data } = outcome;
+    try {
+      assertSize(data, bytesMax);
+      const shown = redactResult(data, onSecret);
+      if (shown !== data) assertSize(shown, bytesMax);
+      return succeeded(shown, { ...outcome, redactions, heldBytes: heldBytes(shown) });
+    } catch (thrown) {
+      return failed(thrown, { ...outcome, redactions });
+    }
   };
 
 /** How long output that may be the beginning of a secret is held back, in ms; then it is shown, unless it holds part of a value. */
@@ -88,19 +89,18 @@ function redactResult(data: unknown, onSecret: OnSecret): unknown {
   return redacted === rest ? data : { ...(redacted as object), content };
 }
 
-/** A copy of the error without secrets; the error itself if it has none, or is not a ToolError, which no caller sees. */
-function redactError(thrown: unknown, onSecret: OnSecret): unknown {
-  if (!(thrown instanceof ToolError)) return thrown;
-  const { cause, ...extras } = thrown.extras;
-  const message = redactText(thrown.message, onSecret);
+/** A copy of the error without secrets; the error itself if it has none. */
+function redactError(error: ToolError, onSecret: OnSecret): ToolError {
+  const { cause, ...extras } = error.extras;
+  const message = redactText(error.message, onSecret);
   const redacted = redactValue(extras, { onSecret }) as typeof extras;
-  if (message === thrown.message && redacted === extras) return thrown;
-  return new ToolError(thrown.code, message, { ...redacted, cause });
+  if (message === error.message && redacted === extras) return error;
+  return new ToolError(error.code, message, { ...redacted, cause });
 }
 
 /** The most bytes of a result. The policy's bound for commands is on their output, which is cut where it is read. */
-function resultBytesMaxOf({ checked, policy }: Call, { resultBytesMax: most }: Limits): number {
-  if (!checked || checked.tier === 'execute') return most;
+function resultBytesMaxOf({ checked, policy }: ClearedCall, { resultBytesMax: most }: Limits): number {
+  if (checked.tier === 'execute') return most;
   return leastOf(policy, { tier: checked.tier, tool: checked.tool, key: 'outputBytes', most });
 }
 

@@ -12,8 +12,9 @@ import type { Policy } from '../policy/schema.ts';
 import { heldBytes } from '../text/held-bytes.ts';
 import type { Tool } from '../tools/tool.ts';
 import { DENIALS_MAX } from './execute/denials.ts';
+import { type Outcome, outcomeOf, succeeded } from './outcome.ts';
 import { refusalOf } from './refusal.ts';
-import { type Call, checkedOf, type Handler } from './stage.ts';
+import type { Handler, JudgedCall } from './stage.ts';
 
 /** A call as the policy judged it. */
 export interface Judged {
@@ -62,23 +63,21 @@ export function separate(policy: Policy, tool: Tool, { input, question, decided 
 
 /** Runs the rest of a call, and adds the denied effects to its result and its record. */
 export async function withoutDenied(
-  call: Call,
+  call: JudgedCall,
   denied: readonly DeniedEffect[],
-  { next, redact }: { next: Handler; redact<T>(value: T): T },
-): Promise<unknown> {
-  const { tool } = checkedOf(call);
-  try {
-    const data = await next(call);
-    if (call.options.preview || !tool.separable) return data;
-    // The sanitizer is an inner stage and has not seen these errors.
-    const errors = redact(denied.map(({ path, error: { code, message } }) => ({ path, code, message })));
-    call.outcome.heldBytes += heldBytes(errors);
-    return tool.separable.withDenied(data as never, errors);
-  } finally {
-    // Set last: each attempt begins a new outcome.
-    const ofHost = call.outcome.denied ?? [];
-    call.outcome.denied = [...denied.map((it) => it.denial), ...ofHost].slice(0, DENIALS_MAX);
-  }
+  { next, redact }: { next: Handler<JudgedCall>; redact<T>(value: T): T },
+): Promise<Outcome> {
+  const { tool } = call.checked;
+  const inner = await outcomeOf(next, call);
+  const outcome = {
+    ...inner,
+    denied: [...denied.map((it) => it.denial), ...(inner.denied ?? [])].slice(0, DENIALS_MAX),
+  };
+  if (outcome.error || call.options.preview || !tool.separable) return outcome;
+  // The sanitizer is an inner stage and has not seen these errors.
+  const errors = redact(denied.map(({ path, error: { code, message } }) => ({ path, code, message })));
+  const data = tool.separable.withDenied(outcome.data as never, errors);
+  return succeeded(data, { ...outcome, heldBytes: outcome.heldBytes + heldBytes(errors) });
 }
 
 function denialOf(

@@ -37,6 +37,7 @@ export type ChildCall = (
   control: { readonly signal: AbortSignal; onState(state: CallState): void },
 ) => Promise<ToolResult>;
 
+/** A call as it arrived, and the ways to reach its caller. */
 export interface Call {
   readonly id: string;
   readonly sessionId: string;
@@ -63,43 +64,85 @@ export interface Call {
   /** Passes on output as it comes. A returned promise asks the sender to pause until it settles; it never rejects. */
   output(stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 
+  /** Tells those who watch the call what a stage found out of it: the call as the stages behind that one see it. */
+  reached(call: CheckedCall): void;
   /** Makes calls for a program; set if the tool runs one. */
-  child?: ChildCall;
+  readonly child?: ChildCall;
   /** Called before each time that the job is sent. Throws STORE_FAILED to stop the call. */
-  onStart?: () => void;
-
-  checked?: Checked;
-  question?: PolicyQuestion;
-  decided?: PolicyDecision;
-  decision?: Decision;
-  rule?: string;
-  /** Whether the cost passes the soft limit, so that a person is asked. */
-  costAsk?: boolean;
-  costUsd?: number;
-  /** Whether a person approved the call. */
-  approvalGranted?: boolean;
-  /** Called right before the job starts. Throws APPROVAL_STALE if what would run is not what was approved. */
-  confirm?: () => Promise<void>;
-  /** Hashes of the files as the person saw them, for tools with a preview; the call replaces no other content. */
-  approvedPreImages?: Preview['preImages'];
-  /** Warnings for the caller, whether the call succeeds or fails. */
-  readonly warnings: string[];
-  /** What the last attempt brought. */
-  outcome: Outcome;
-  /** Attempts after the first. */
-  retriesAttempted?: number;
-  /** Whether the audit log holds the call's intent, with its input. */
-  intended?: boolean;
+  readonly onStart?: () => void;
+  /** Set by the stage `costCap`, if the tool has an estimate. */
+  readonly cost?: Cost;
   /** Names the log of the call's output, once there is output. */
   logRef?: string;
 }
 
-/** Gives the call's data, or throws the ToolError that ends the call. */
-export type Handler = (call: Call) => Promise<unknown>;
-export type Stage = (next: Handler) => Handler;
-
-/** What validation proved, for the stages after `validate`. */
-export function checkedOf(call: Call): Checked {
-  if (!call.checked) throw new Error('this stage must come after validate');
-  return call.checked;
+/** The estimated cost of a call. */
+export interface Cost {
+  readonly usd: number;
+  /** Whether it passes the soft limit, so that a person is asked. */
+  readonly asks: boolean;
 }
+
+/** Behind `validate`: the tool is known, and the input is what it takes. */
+export interface CheckedCall extends Call {
+  readonly checked: Checked;
+}
+
+/** Behind `permission`: the policy lets it run, or has a person asked. */
+export interface JudgedCall extends CheckedCall {
+  readonly question: PolicyQuestion;
+  readonly decided: PolicyDecision;
+  /** The policy's decision, or `ask` for the cost. */
+  readonly decision: Decision;
+  /** Id of the rule that decided. */
+  readonly rule: string;
+}
+
+/** Behind `approve`: nobody has to be asked any more. */
+export interface ClearedCall extends JudgedCall {
+  /** Undefined if nobody had to be asked. */
+  readonly approval: Approval | undefined;
+}
+
+/** A person's yes to a call. */
+export interface Approval {
+  /**
+   * Called right before the job starts. Throws APPROVAL_STALE if what would run is not what was approved. Absent for an answer that was
+   * remembered.
+   */
+  readonly confirm?: () => Promise<void>;
+  /** Hashes of the files as the person saw them, for tools with a preview; the call replaces no other content. */
+  readonly preImages?: Preview['preImages'];
+}
+
+/** Gives what came of the call; throws the ToolError by which a stage refuses it. */
+export type Handler<Taken extends Call = Call> = (call: Taken) => Promise<Outcome>;
+/** Takes calls of one kind, and gives the stages behind it calls of the same or of a narrower kind. */
+export type Stage<Taken extends Call = Call, Given extends Call = Taken> = (next: Handler<Given>) => Handler<Taken>;
+
+type AnyStage = Stage<never, Call>;
+
+/** The same stages, or `never` from the first one on that takes a call of another kind than the stage before it gives. */
+type Fitting<Given extends Call, Stages extends readonly AnyStage[]> = Stages extends readonly [
+  (next: Handler<infer Next>) => (call: infer Taken) => Promise<Outcome>,
+  ...infer Rest extends readonly AnyStage[],
+]
+  ? Given extends Taken
+    ? readonly [Stages[0], ...Fitting<Next, Rest>]
+    : never
+  : readonly [];
+
+/** Puts stages before `end`, the first one outermost. Compiles only if each stage gives what the next one takes. */
+export function inOrder<const Stages extends readonly AnyStage[]>(
+  stages: Stages & Fitting<Call, Stages>,
+  end: Handler<ClearedCall>,
+): Handler {
+  const all: readonly AnyStage[] = stages;
+  return all.reduceRight<Handler<never>>((next, stage) => stage(next as Handler), end) as Handler;
+}
+
+/** What the call may do, as far as is known. */
+export const effectsOf = (call: CheckedCall | undefined): readonly Effect[] =>
+  call === undefined ? [] : isJudged(call) ? call.decided.effects : call.checked.effects;
+
+export const isJudged = (call: CheckedCall): call is JudgedCall => 'decided' in call;

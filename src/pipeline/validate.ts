@@ -2,18 +2,21 @@ import type * as z from 'zod';
 import { ToolError } from '../errors.ts';
 import { tierOfCall } from '../tools/tool.ts';
 import { nearest } from './nearest.ts';
-import type { Call, NamedTool, Stage } from './stage.ts';
+import { outcomeOf } from './outcome.ts';
+import type { Call, CheckedCall, NamedTool, Stage } from './stage.ts';
 
 /** Looks up the tool in the session's toolset and checks the input by its schema; reports all problems at once. */
-export const validate: Stage = (next) => (call) => {
+export const validate: Stage<Call, CheckedCall> = (next) => async (call) => {
   const named = call.toolset.get(call.name);
   if (!named) throw unknownTool(call);
   const input = parseInput(named, call.rawInput);
   const { tool } = named;
   const warnings = named.warnings?.(call.rawInput) ?? [];
-  call.warnings.push(...warnings);
-  call.checked = { tool, input, tier: tierOfCall(tool, input), effects: [] };
-  return next(call);
+  const checked: CheckedCall = { ...call, checked: { tool, input, tier: tierOfCall(tool, input), effects: [] } };
+  call.reached(checked);
+  if (warnings.length === 0) return next(checked);
+  const outcome = await outcomeOf(next, checked);
+  return { ...outcome, warnings: [...warnings, ...outcome.warnings] };
 };
 
 function unknownTool({ name, toolset }: Call): ToolError {

@@ -7,10 +7,8 @@ import type { Session } from './session.ts';
 /** Lets each call make further calls. */
 export const withChildCalls =
   (run: Handler, session: () => Session): Handler =>
-  (call) => {
-    call.child = childCallsOf(session(), call);
-    return run(call);
-  };
+  (call) =>
+    run({ ...call, child: childCallsOf(session(), call) });
 
 /** Makes calls on behalf of the program of `parent`. */
 function childCallsOf(session: Session, parent: Pick<Call, 'id'>): ChildCall {

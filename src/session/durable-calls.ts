@@ -6,7 +6,7 @@ import type { CallRecord, CallState, Effect, ToolResult } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { subjectHash } from '../pipeline/approve/binding.ts';
-import type { Call } from '../pipeline/stage.ts';
+import { type Call, effectsOf } from '../pipeline/stage.ts';
 import { redactText } from '../redact.ts';
 import type { CallStore, StoredCall } from '../store/call-store.ts';
 import type { KeptCall } from './kept-calls.ts';
@@ -67,11 +67,11 @@ export class DurableCalls {
 
   /** Detached calls that still run, whether or not their session does. */
   get underWay(): { record: CallRecord; effects: readonly Effect[]; workspace: string; principal: string }[] {
-    return [...this.#live].map(({ call, record }) => ({
+    return [...this.#live].map(({ call, record, reached }) => ({
       record,
       workspace: call.workspace,
       principal: call.principal,
-      effects: call.decided?.effects ?? call.checked?.effects ?? [],
+      effects: effectsOf(reached),
     }));
   }
 
@@ -109,7 +109,7 @@ export class DurableCalls {
     return result ? Promise.resolve(result) : conflict(id, 'was used, and its result is forgotten');
   }
 
-  #recordStart(kept: KeptCall, resumable: boolean): void {
+  #recordStart(kept: KeptCall, resumable: boolean): Call['onStart'] {
     const { call } = kept;
     if (call.options.detached) {
       const { detachedCallsMax } = this.#limits;
@@ -121,10 +121,10 @@ export class DurableCalls {
         });
       this.#store.begin(toNew(call, false));
       this.#live.add(kept);
-    } else if (!resumable) return;
+    } else if (!resumable) return undefined;
     // Nobody resumes a call that a program made; the program's own row says that it was cut off.
-    if (!mayChange(call) || call.options.parentCallId !== undefined) return;
-    call.onStart = () => {
+    if (!mayChange(call) || call.options.parentCallId !== undefined) return undefined;
+    return () => {
       if (this.#recorded.has(call)) return;
       if (call.options.detached) this.#store.intend({ sessionId: call.sessionId, callId: call.id });
       else this.#store.begin(toNew(call, true));

@@ -1,7 +1,7 @@
 /** A session's memory of its calls: running ones, and the most recent of those that ended. */
 import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
 import type { Limits } from '../limits.ts';
-import type { Call } from '../pipeline/stage.ts';
+import type { Call, CheckedCall } from '../pipeline/stage.ts';
 import { heldBytes } from '../text/held-bytes.ts';
 import { ForgottenIds } from './forgotten-ids.ts';
 
@@ -16,6 +16,10 @@ export interface RetainedCall {
 /** A running call and its outcome so far. */
 export interface KeptCall extends RetainedCall {
   call: Call;
+  /** The call as the last stage that found out more of it saw it. */
+  reached?: CheckedCall;
+  /** Approximate bytes of memory that its result takes. */
+  heldBytes?: number;
 }
 
 export interface CallFilter {
@@ -140,7 +144,8 @@ export class KeptCalls {
     if (this.#forgets) return void this.#calls.delete(id);
     // Drops the controller, closures and findings of the stages, which take several times as much memory.
     kept.call = { id, name, rawInput, options, toolset };
-    const bytes = heldBytes(call.rawInput) + call.outcome.heldBytes;
+    delete done.reached;
+    const bytes = heldBytes(call.rawInput) + (done.heldBytes ?? 0);
     const share = isChild(call) ? this.#programShare : this.#clientShare;
     share.ended.set(kept, bytes);
     share.bytes += bytes;

@@ -14,11 +14,19 @@ import type {
   ToolResult,
   Withheld,
 } from '../call.ts';
-import { ToolError, toToolError, type WireError } from '../errors.ts';
+import { ToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { askedBy } from '../pipeline/approve/approve.ts';
-import { newOutcome } from '../pipeline/outcome.ts';
-import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
+import { failed, type Outcome, outcomeOf } from '../pipeline/outcome.ts';
+import {
+  type Call,
+  type CheckedCall,
+  effectsOf,
+  type Handler,
+  isJudged,
+  type NamedTool,
+  type Toolset,
+} from '../pipeline/stage.ts';
 import { verdictOf } from '../pipeline/verdict.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
@@ -59,8 +67,11 @@ export interface SessionOptions {
 export interface CallKeeping {
   /** The result of the earlier call with this id, or why the id can't be used; undefined if it is free. */
   earlierResult(call: Call, isForgotten: boolean): Promise<ToolResult> | ToolError | undefined;
-  /** Records a call before it runs; may set its `onStart`. Throws QUEUE_FULL, STORE_FAILED, and the call does not run. */
-  recordStart(kept: KeptCall): void;
+  /**
+   * Records a call before it runs; gives what is called before each time that its job is sent. Throws QUEUE_FULL, STORE_FAILED, and the call
+   * does not run.
+   */
+  recordStart(kept: KeptCall): Call['onStart'];
   recordEnd(kept: KeptCall): void;
 }
 
@@ -91,7 +102,7 @@ export class Session {
     const call = this.#newCall(id, name, rawInput, options);
     const earlier = this.#earlierResult(call, known !== undefined);
     if (earlier instanceof ToolError)
-      return Promise.resolve(this.#toResult(call, powers.monotonicMs(), { error: earlier }));
+      return Promise.resolve(this.#toResult(call, powers.monotonicMs(), failed(earlier)));
     if (earlier) return earlier;
     return this.#accept(call, onState);
   }
@@ -121,6 +132,9 @@ export class Session {
     };
     const { promise, resolve } = Promise.withResolvers<ToolResult>();
     const kept: KeptCall = { call, record, result: promise };
+    call.reached = (it) => {
+      kept.reached = it;
+    };
     this.#calls.add(kept);
     void this.#run(kept).then(resolve);
     return promise;
@@ -130,7 +144,7 @@ export class Session {
   refusal(name: string, rawInput: unknown, { options, error }: { options: CallOptions; error: ToolError }): ToolResult {
     const { powers } = this.options;
     const call = this.#newCall(options.callId ?? powers.uuid(), name, rawInput, options);
-    return this.#toResult(call, powers.monotonicMs(), { error });
+    return this.#toResult(call, powers.monotonicMs(), failed(error));
   }
 
   /** Cancels a running call; false if there is none with this id. */
@@ -143,9 +157,10 @@ export class Session {
 
   /** Ends a call that waits for a person but leaves its question open; false if the call doesn't wait for one. */
   park(callId: string): boolean {
-    const { call, record } = this.#calls.underWay(callId) ?? {};
-    if (!call || record?.state.status !== 'blocked-on-user') return false;
-    return this.abort(callId, required({ approvalId: record.state.approvalId, tool: call.name, ...askedBy(call) }));
+    const { reached, record } = this.#calls.underWay(callId) ?? {};
+    if (!reached || !isJudged(reached) || record?.state.status !== 'blocked-on-user') return false;
+    const { approvalId } = record.state;
+    return this.abort(callId, required({ approvalId, tool: reached.name, ...askedBy(reached) }));
   }
 
   /** Aborts a call with `reason`; false if it does not run. A time limit that passes while a person is asked says so. */
@@ -176,9 +191,9 @@ export class Session {
 
   /** Running calls and their effects, as far as known. */
   get underWay(): { record: CallRecord; effects: readonly Effect[] }[] {
-    return this.#calls.open.map(({ call, record }) => ({
+    return this.#calls.open.map(({ reached, record }) => ({
       record,
-      effects: call.decided?.effects ?? call.checked?.effects ?? [],
+      effects: effectsOf(reached),
     }));
   }
 
@@ -230,14 +245,13 @@ export class Session {
         rawInput,
         options,
         name,
-        warnings: [],
-        outcome: newOutcome(),
       },
       ...(sessionName !== undefined && { sessionName }),
       policy: policyNow(),
       policyNow,
       controller: new AbortController(),
       announce() {},
+      reached() {},
       congested,
       output: (stream, data) => onOutput(call, stream, data),
     };
@@ -253,20 +267,20 @@ export class Session {
       timeoutMs === undefined
         ? undefined
         : powers.after(timeoutMs, () => call.controller.abort(whileAsked(kept, late(call, timeoutMs))));
-    let result: ToolResult;
-    try {
+    const outcome = await outcomeOf(async () => {
       if (this.#closing) throw this.#closing;
-      keeping.recordStart(kept);
+      const onStart = keeping.recordStart(kept);
       call.announce({ status: 'queued', position: 0 });
-      result = this.#toResult(call, startedAt, { data: await run(call) });
-    } catch (thrown) {
-      const error = toToolError(thrown);
-      if (error.code === 'INTERNAL')
-        powers.log.error({ error: error.cause, callId: redactText(call.id) }, 'a call failed with an internal error');
-      result = this.#toResult(call, startedAt, { error });
-    } finally {
-      deadline?.cancel();
-    }
+      return run(onStart ? { ...call, onStart } : call);
+    }, call);
+    deadline?.cancel();
+    if (outcome.error?.code === 'INTERNAL')
+      powers.log.error(
+        { error: outcome.error.cause, callId: redactText(call.id) },
+        'a call failed with an internal error',
+      );
+    const result = this.#toResult(call, startedAt, outcome, kept.reached);
+    kept.heldBytes = outcome.heldBytes;
     kept.record.result = result;
     kept.record.tool = result.tool;
     kept.record.state = endOf(result);
@@ -277,22 +291,21 @@ export class Session {
     return result;
   }
 
-  #toResult(call: Call, startedAt: number, end: { data: unknown } | { error: ToolError }): ToolResult {
+  #toResult(call: Call, startedAt: number, outcome: Outcome, reached?: CheckedCall): ToolResult {
     const { powers } = this.options;
     const durationMs = round(powers.monotonicMs() - startedAt);
-    const tool = call.checked?.tool.name ?? call.toolset.get(call.name)?.tool.name ?? redactText(call.name);
-    const { usage, hostPid, queuedMs, cached, denied, withheld } = call.outcome;
-    const warnings = [...call.warnings, ...call.outcome.warnings];
+    const tool = reached?.checked.tool.name ?? call.toolset.get(call.name)?.tool.name ?? redactText(call.name);
+    const { error, usage, hostPid, queuedMs, cached, denied, withheld, warnings, costUsd } = outcome;
     const okVerdict = usage?.scratchFull === true ? 'file' : 'ok';
-    const verdict = 'error' in end ? verdictOf(end.error, usage?.verdict) : okVerdict;
+    const verdict = error ? verdictOf(error, usage?.verdict) : okVerdict;
     const metadata: ResultMetadata = {
       durationMs,
       queuedMs: round(queuedMs),
       cached,
-      retriesAttempted: call.retriesAttempted ?? 0,
-      ...(call.approvalGranted && { approvalGranted: true }),
+      retriesAttempted: outcome.retriesAttempted,
+      ...(outcome.approvalGranted && { approvalGranted: true }),
       timestamp: new Date(powers.now() - durationMs).toISOString(),
-      ...(call.checked && { tier: call.checked.tier }),
+      ...(reached && { tier: reached.checked.tier }),
       ...(hostPid !== undefined && { hostPid }),
       ...(usage?.truncatedBytes !== undefined && {
         truncated: { bytesTotal: usage.truncatedBytes, ...(call.logRef !== undefined && { ref: call.logRef }) },
@@ -310,13 +323,13 @@ export class Session {
         verdict,
         enforcedBy: usage?.enforcedBy ?? 'not started',
       },
-      ...(call.costUsd !== undefined && { costUsd: call.costUsd }),
-      ...(warnings.length > 0 && { warnings }),
+      ...(costUsd !== undefined && { costUsd }),
+      ...(warnings.length > 0 && { warnings: [...warnings] }),
     };
     const base = { callId: call.id, tool, metadata };
-    return 'error' in end
-      ? { ...base, success: false, error: redactValue(end.error.toWire()) as WireError }
-      : { ...base, success: true, data: end.data };
+    return error
+      ? { ...base, success: false, error: redactValue(error.toWire()) as WireError }
+      : { ...base, success: true, data: outcome.data };
   }
 }
 
@@ -338,10 +351,11 @@ const round = (ms: number): number => Math.round(ms * 1000) / 1000;
 /**
  * The error for an aborted call. If it was waiting for a person, its question stays open and can be answered for the same call made again.
  */
-function whileAsked({ record, call }: KeptCall, reason: ToolError): ToolError {
+function whileAsked({ record, reached }: KeptCall, reason: ToolError): ToolError {
   if (reason.code !== 'TIMEOUT' || record.state.status !== 'blocked-on-user') return reason;
+  if (!reached || !isJudged(reached)) return reason;
   const { approvalId } = record.state;
-  return parked({ approvalId, tool: call.name, ...askedBy(call) }, Number(reason.extras.details?.limit));
+  return parked({ approvalId, tool: reached.name, ...askedBy(reached) }, Number(reason.extras.details?.limit));
 }
 
 function late(call: Call, limit: number): ToolError {

@@ -3,7 +3,7 @@ import { realpath } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path';
 import type { Limits } from '../../limits.ts';
 import { fromRoot } from '../../paths.ts';
-import { type Call, checkedOf } from '../stage.ts';
+import type { JudgedCall } from '../stage.ts';
 import { conventionalFiles } from './conventional-files.ts';
 import { type FileState, fileStates } from './file-states.ts';
 
@@ -13,13 +13,13 @@ export interface Surroundings {
   readonly complete: boolean;
   /** The real path of the working directory, if that differs from the path as written. */
   readonly runsIn?: string;
-  /** For a call that runs code that the person was not shown: changes whenever its principal may have written; see writes.ts. */
+  /** For a call that runs code that the person was not shown: changes whenever its principal may have written; see principal-writes.ts. */
   readonly writes?: string | undefined;
 }
 
 /** Reads the surroundings of a call as they are now. */
-export async function surroundingsOf(call: Call, { approvalFilesMax }: Limits): Promise<Surroundings> {
-  const { tool, input, effects } = checkedOf(call);
+export async function surroundingsOf(call: JudgedCall, { approvalFilesMax }: Limits): Promise<Surroundings> {
+  const { tool, input, effects } = call.checked;
   const line = tool.commandOf?.(input as never);
   const { workspace, root, question } = call;
   if (!line) {
@@ -27,7 +27,7 @@ export async function surroundingsOf(call: Call, { approvalFilesMax }: Limits): 
     const folders = effects.filter((it) => it.kind === 'write' || it.kind === 'delete').map((it) => dirname(it.target));
     return fileStates(root, { paths: folders }, approvalFilesMax);
   }
-  const { commands = [], mentions = [], mentionGlobs = [], redirects = [] } = question?.command ?? {};
+  const { commands = [], mentions = [], mentionGlobs = [], redirects = [] } = question.command ?? {};
   const targets = redirects.filter((it) => it.kind !== 'connect').map((it) => it.target);
   // Relative to the root, like targets and mentions.
   const cwd = fromRoot(root, workspace, normalize(line.cwd));

@@ -10,7 +10,8 @@ import type { ApprovalDraft, GrantFacts, Impact, PersonAnswer } from '../../stor
 import type { Approvals } from '../../store/approvals/approvals.ts';
 import { visible, visibleInLine } from '../../text/shown-text.ts';
 import type { Preview } from '../../tools/tool.ts';
-import { type Call, checkedOf, type Stage } from '../stage.ts';
+import { outcomeOf } from '../outcome.ts';
+import type { Approval, ClearedCall, JudgedCall, Stage } from '../stage.ts';
 import type { Surroundings } from './approval-context.ts';
 import { type Binding, bindingHash, differencesOf, type ProgramFingerprint, subjectHash } from './binding.ts';
 import { hasInlineCode } from './command-impact.ts';
@@ -24,11 +25,11 @@ export interface ApproveDeps {
   /** Hides secrets in plain data. */
   redact<T>(value: T): T;
   /** The hashes of the files that the call would change and, with `diff`, what it would change in them. */
-  preview(call: Call, wants: { diff: boolean }): Promise<Preview>;
+  preview(call: JudgedCall, wants: { diff: boolean }): Promise<Preview>;
   /** The present state of the files and directories that decide what the call does. */
-  surroundings(call: Call): Promise<Surroundings>;
+  surroundings(call: JudgedCall): Promise<Surroundings>;
   /** The call as the policy would judge it now: its programs are looked up again. */
-  questionNow(call: Call): PolicyQuestion;
+  questionNow(call: JudgedCall): PolicyQuestion;
   /** Identifies the program at a real path; undefined when no file is there. */
   fingerprint(path: string): ProgramFingerprint | undefined;
   /** The text of a policy rule that would allow such calls permanently. */
@@ -37,17 +38,15 @@ export interface ApproveDeps {
 
 /** Throws APPROVAL_DENIED, APPROVAL_TIMEOUT, RATE_LIMITED, STORE_FAILED, or the reason of an abort while the call waits. */
 export const approve =
-  (approvals: Approvals, deps: ApproveDeps): Stage =>
+  (approvals: Approvals, deps: ApproveDeps): Stage<JudgedCall, ClearedCall> =>
   (next) =>
-  async (call: Call) => {
+  async (call) => {
     // A preview needs no approval: it changes nothing, and what it reads is judged by rules of its own.
-    if (call.decision === 'allow' || call.options.preview) return next(call);
+    if (call.decision === 'allow' || call.options.preview) return next({ ...call, approval: undefined });
     const view = viewOf(call, deps);
     const grant = approvals.remembered(view.facts, call.id);
-    if (grant?.decision === 'approve') {
-      call.approvalGranted = true;
-      return next(call);
-    }
+    if (grant?.decision === 'approve')
+      return { ...(await outcomeOf(next, { ...call, approval: {} })), approvalGranted: true };
     const denial = grant ?? approvals.deniedLately(view.facts);
     if (denial) throw denied(call, denial, grant ? 'remembered' : 'repeated');
     assertSomebodyIsThere(call, { approvals, deps, facts: view.facts });
@@ -68,10 +67,16 @@ export const approve =
     try {
       if (answer.decision === 'deny') throw denied(call, answer, 'asked');
       signal.throwIfAborted();
-      call.confirm = () => confirm(call, { answer, binding, approvals, deps });
-      if (checkedOf(call).tool.preview) call.approvedPreImages = preImages;
+      let approvalGranted = false;
+      const approval: Approval = {
+        confirm: async () => {
+          await confirm(call, { answer, binding, approvals, deps });
+          approvalGranted = true;
+        },
+        ...(call.checked.tool.preview && { preImages }),
+      };
       call.announce({ status: 'queued', position: 0 });
-      return await next(call);
+      return { ...(await outcomeOf(next, { ...call, approval })), approvalGranted };
     } finally {
       const withdraw = signal.aborted && !leavesQuestion(signal.reason as ToolError);
       approvals.release(answer.approvalId, { withdraw });
@@ -86,20 +91,16 @@ interface Asked {
   readonly askingRules: readonly string[];
 }
 
-function askedOf({ decision, decided, question, costAsk, checked }: Call): Asked {
-  if (!decided || !question || decision !== 'ask')
-    throw new Error('this stage handles only calls for which the policy says ask');
+function askedOf({ decision, decided, question, cost, checked }: JudgedCall): Asked {
+  if (decision !== 'ask') throw new Error('this stage handles only calls for which the policy says ask');
   const rules = decided.rules.filter((it) => it.decision === 'ask').map((it) => it.id);
-  const ofCost = {
-    id: `tiers.${checked?.tier}.costUsdAskAbove`,
-    reason: 'Its cost exceeds the soft limit of the day.',
-  };
+  const ofCost = { id: `tiers.${checked.tier}.costUsdAskAbove`, reason: 'Its cost exceeds the soft limit of the day.' };
   const by = decided.decision === 'ask' ? decided.by : ofCost;
-  return { question, by, askingRules: [...new Set([by.id, ...rules, ...(costAsk ? [ofCost.id] : [])])] };
+  return { question, by, askingRules: [...new Set([by.id, ...rules, ...(cost?.asks ? [ofCost.id] : [])])] };
 }
 
 /** Which rule asks about a call that waits for a person, and why it does. */
-export function askedBy(call: Call): { rule: string; reason: string } {
+export function askedBy(call: JudgedCall): { rule: string; reason: string } {
   const { by } = askedOf(call);
   return { rule: by.id, reason: by.reason };
 }
@@ -114,14 +115,14 @@ interface View {
 /** The most effects of one call that a person is shown. */
 const EFFECTS_MAX = 64;
 
-function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
-  const { tool, input, tier } = checkedOf(call);
+function viewOf(call: JudgedCall, { redact, limits }: ApproveDeps): View {
+  const { tool, input, tier } = call.checked;
   const { by, askingRules, question } = askedOf(call);
   const { command, destructive, effects: declared } = question;
   const effects = command ? [...declared, ...command.redirects] : declared;
   const impact = impactOf({
     ...{ tool: tool.name, tier, effects: declared, command, destructive, unknown: [] },
-    costUsd: call.costUsd,
+    costUsd: call.cost?.usd,
   });
   const part = shown(redact(input), limits.approvalShownChars);
   const cut = part.cut || effects.length > EFFECTS_MAX;
@@ -194,7 +195,7 @@ interface Drafting {
   readonly deps: ApproveDeps;
 }
 
-function draftOf(call: Call, { view, diff, binding, deps }: Drafting): ApprovalDraft {
+function draftOf(call: JudgedCall, { view, diff, binding, deps }: Drafting): ApprovalDraft {
   const { by, question } = askedOf(call);
   const { timeoutMs, rememberMaxMs } = settingsOf(call.policy);
   const { level, ...facts } = view.facts;
@@ -202,7 +203,7 @@ function draftOf(call: Call, { view, diff, binding, deps }: Drafting): ApprovalD
     ...facts,
     ...view.shown,
     impact: seenImpact(view.shown.impact),
-    ...(call.costUsd !== undefined && { costUsd: call.costUsd }),
+    ...(call.cost && { costUsd: call.cost.usd }),
     ...(diff !== undefined && { diff: visible(cutText(deps.redact(diff), deps.limits.approvalShownChars)) }),
     remember: coverageOf(question.command, level),
     ...{ callId: call.id, reason: by.reason, bindingHash: bindingHash(binding), timeoutMs, rememberMaxMs },
@@ -231,10 +232,10 @@ function settingsOf(policy: Policy): ApprovalSettings {
 }
 
 function bindingOf(
-  call: Call,
+  call: JudgedCall,
   { preImages, writes, deps }: Pick<Binding, 'preImages' | 'writes'> & { deps: ApproveDeps },
 ): Binding {
-  const { tool, input } = checkedOf(call);
+  const { tool, input } = call.checked;
   const paths = new Set(deps.questionNow(call).command?.commands.flatMap((it) => it.programPath ?? []));
   const line = tool.commandOf?.(input as never);
   return {
@@ -258,7 +259,7 @@ interface Confirming {
   readonly deps: ApproveDeps;
 }
 
-async function confirm(call: Call, { answer, binding, approvals, deps }: Confirming): Promise<void> {
+async function confirm(call: JudgedCall, { answer, binding, approvals, deps }: Confirming): Promise<void> {
   const { preImages } = await deps.preview(call, { diff: false });
   // The surroundings are read last, to keep the time between this look and the start short.
   const { states, writes } = await deps.surroundings(call);
@@ -268,11 +269,10 @@ async function confirm(call: Call, { answer, binding, approvals, deps }: Confirm
   // No await from here on: the approval is used for exactly the state that was compared.
   if (changed.length === 0) {
     approvals.use(answer.approvalId, bindingHash(now));
-    call.approvalGranted = true;
     return;
   }
   approvals.release(answer.approvalId, { withdraw: true });
-  const { tool } = checkedOf(call);
+  const { tool } = call.checked;
   const message = `\`${tool.name}\` was approved, but since then this has changed: ${changed.join(', ')}`;
   throw new ToolError('APPROVAL_STALE', message, {
     suggestion: 'Look at what changed, then call again to ask the person again.',
@@ -281,7 +281,7 @@ async function confirm(call: Call, { answer, binding, approvals, deps }: Confirm
 }
 
 function assertSomebodyIsThere(
-  call: Call,
+  call: JudgedCall,
   { approvals, deps, facts }: { approvals: Approvals; deps: ApproveDeps; facts: GrantFacts },
 ): void {
   if (settingsOf(call.policy).headless !== 'deny' || deps.approvers(call.sessionId) > 0 || approvals.isAnswered(facts))
@@ -304,9 +304,9 @@ const WHY = {
   repeated: 'the person denied exactly this call a moment ago:',
 } as const;
 
-function denied(call: Call, denial: Denial, how: keyof typeof WHY): ToolError {
+function denied(call: JudgedCall, denial: Denial, how: keyof typeof WHY): ToolError {
   const { approvalId, by, feedback } = denial;
-  const { tool } = checkedOf(call);
+  const { tool } = call.checked;
   call.announce({ status: 'rejected-by-user' });
   const said = feedback === undefined ? '' : `: ${feedback}`;
   return new ToolError('APPROVAL_DENIED', `${WHY[how]} \`${tool.name}\`${said}`, {

@@ -27,7 +27,7 @@ export interface Binding {
   readonly environment: Readonly<Record<string, string>>;
   readonly policyVersion: string;
   readonly preImages: readonly PreImage[];
-  /** Set for a call that runs code that the person was not shown: changes whenever its principal may have written; see writes.ts. */
+  /** Set for a call that runs code that the person was not shown: changes whenever its principal may have written; see principal-writes.ts. */
   readonly writes?: string | undefined;
 }
 

@@ -6,7 +6,7 @@ import { layersOf } from '../../policy/decide.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import type { Policy, TierBound, ToolBounds } from '../../policy/schema.ts';
 import type { Tool } from '../../tools/tool.ts';
-import { type Call, checkedOf } from '../stage.ts';
+import type { CheckedCall } from '../stage.ts';
 
 interface Asked {
   readonly tier: Tier;
@@ -30,8 +30,8 @@ export function leastOf(policy: Policy, { tier, key, most, tool }: Asked): numbe
 }
 
 /** How long a call may run, in milliseconds from its start. The caller's own time limit counts from the call's arrival, elsewhere. */
-export function timeLimitOf(call: Call, limits: Limits): number {
-  const { tier, tool, input } = checkedOf(call);
+export function timeLimitOf(call: CheckedCall, limits: Limits): number {
+  const { tier, tool, input } = call.checked;
   const most = tool.timeoutMs?.(input as never) ?? Infinity;
   return Math.min(most, leastOf(call.policy, { tier, tool, key: 'timeoutMs', most: limits.callTimeoutMs[tier] }));
 }

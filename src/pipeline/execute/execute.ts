@@ -13,9 +13,10 @@ import type { ToolStates } from '../../store/tool-states.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../../tools/tool.ts';
 import type { Upstream } from '../../tools/upstream.ts';
+import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
 import { decideAgain, type PermissionParts } from '../permission.ts';
 import type { WritesByPrincipal } from '../principal-writes.ts';
-import { type Call, type Checked, checkedOf, type Handler } from '../stage.ts';
+import type { Call, Checked, ClearedCall, Handler, JudgedCall } from '../stage.ts';
 import type { ToolHealth } from '../tool-health.ts';
 import { commandBoundsOf, heapOf, homeOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { Beside } from './concurrent-changes.ts';
@@ -46,59 +47,77 @@ export interface ExecuteParts {
 }
 
 /** Runs the call in its tier host, under its time limit. The innermost stage: there is no next. */
-export const execute = (parts: ExecuteParts): Handler => {
+export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
   const beside = new Beside();
   return async (call) => {
     if (call.options.preview) return shownPreviewOf(call, parts);
-    using started = new DisposableStack();
-    started.defer(() => parts.writes.end(call));
-    const { tool, tier } = checkedOf(call);
-    if (tool.isolated) return isolated(call, parts);
-    if (tool.connects) return inTime(call, parts, () => runFetch(call, parts, () => lastWord(call, parts)));
-    if (tool.upstream) return inTime(call, parts, () => upstream(tool.upstream as Upstream, call, parts));
-    if (tier === 'read_only') return inTime(call, parts, () => run(call, parts));
-    using stay = beside.enter(call.root);
+    const attempt: Attempt = {};
     try {
-      return await inTime(call, parts, () => run(call, parts));
+      return await runBeside(call, { attempt, parts, beside });
+    } catch (error) {
+      return failed(error, attempt);
     } finally {
-      const isSeen = hostTierOf(tool, tier) === 'execute' && call.outcome.usage?.filesChanged?.length;
-      if (isSeen && !stay.isAlone) call.outcome.warnings.push(NOT_ALONE);
+      parts.writes.end(call);
     }
   };
 };
 
+/** Runs the call, and warns if the changes that were seen may be those of another call. */
+async function runBeside(
+  call: ClearedCall,
+  { attempt, parts, beside }: { attempt: Attempt; parts: ExecuteParts; beside: Beside },
+): Promise<Outcome> {
+  const { tool, tier } = call.checked;
+  if (tool.isolated) return isolated(call, attempt, parts);
+  if (tool.connects)
+    return inTime(call, parts, () => runFetch(call, parts, { attempt, beforeStart: () => lastWord(call, parts) }));
+  const to = tool.upstream;
+  if (to) return inTime(call, parts, () => upstream(to, call, { attempt, parts }));
+  if (tier === 'read_only') return inTime(call, parts, () => run(call, attempt, parts));
+  using stay = beside.enter(call.root);
+  const outcome = await inTime(call, parts, () => run(call, attempt, parts));
+  const isSeen = hostTierOf(tool, tier) === 'execute' && outcome.usage?.filesChanged?.length;
+  return isSeen && !stay.isAlone ? { ...outcome, warnings: [...outcome.warnings, NOT_ALONE] } : outcome;
+}
+
 const NOT_ALONE = 'other calls ran beside it; filesChanged may hold their changes, too';
 
 /** Runs a program in an isolate host. No path rules apply: the program sees no paths. */
-async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
+async function isolated(call: ClearedCall, attempt: Attempt, parts: ExecuteParts): Promise<Outcome> {
   const ran = await runProgram(call, parts, {
-    timeout: (limitMs) => timeout(checkedOf(call), limitMs),
+    attempt,
+    timeout: (limitMs) => timeout(call.checked, limitMs),
     beforeStart: () => lastWord(call, parts),
   });
-  return taken(ran, call);
+  return toOutcome(ran, call, attempt);
 }
 
 /** Runs a call of a provider's tool. The provider's own sandbox applies the workspace's masks. */
-async function upstream(to: Upstream, call: Call, parts: ExecuteParts): Promise<unknown> {
-  return taken(await runUpstream(to, call, { ...parts, beforeStart: () => lastWord(call, parts) }), call);
+async function upstream(
+  to: Upstream,
+  call: ClearedCall,
+  { attempt, parts }: { attempt: Attempt; parts: ExecuteParts },
+): Promise<Outcome> {
+  const ran = await runUpstream(to, call, { ...parts, attempt, beforeStart: () => lastWord(call, parts) });
+  return toOutcome(ran, call, attempt);
 }
 
 /** The last checks before a call starts that needs no tier host. */
-async function lastWord(call: Call, parts: ExecuteParts): Promise<void> {
+async function lastWord(call: ClearedCall, parts: ExecuteParts): Promise<void> {
   policyOfStart(call, parts);
   call.onStart?.();
-  await call.confirm?.();
+  await call.approval?.confirm?.();
   parts.writes.begin(call);
 }
 
 /** Aborts the call with TIMEOUT at its time limit. */
 async function inTime<T>(
-  call: Call,
+  call: JudgedCall,
   { limits, powers }: Pick<ExecuteParts, 'limits' | 'powers'>,
   work: () => Promise<T>,
 ): Promise<T> {
   const timeoutMs = timeLimitOf(call, limits);
-  const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checkedOf(call), timeoutMs)));
+  const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(call.checked, timeoutMs)));
   try {
     return await work();
   } finally {
@@ -107,11 +126,11 @@ async function inTime<T>(
 }
 
 /** Runs the call under the policy in force now; starts over if the policy changes while a host is made ready. */
-async function run(call: Call, parts: ExecuteParts): Promise<unknown> {
+async function run(call: ClearedCall, attempt: Attempt, parts: ExecuteParts): Promise<Outcome> {
   for (;;) {
     const policy = policyOfStart(call, parts);
     try {
-      return await runUnder(policy, call, parts);
+      return await runUnder(policy, call, { attempt, parts });
     } catch (error) {
       // The call's time limit ends this loop.
       if (error !== POLICY_MOVED) throw error;
@@ -122,20 +141,24 @@ async function run(call: Call, parts: ExecuteParts): Promise<unknown> {
 const POLICY_MOVED = new Error('the policy changed while a host was made ready');
 
 /** The policy in force now, if it lets the call run as it is. Throws POLICY_DENIED, APPROVAL_STALE. */
-function policyOfStart(call: Call, { permission }: ExecuteParts): Policy {
+function policyOfStart(call: ClearedCall, { permission }: ExecuteParts): Policy {
   const policy = call.policyNow();
   // An approval of this call is bound to the policy, and `confirm` refuses it itself.
   if (policy.version === call.policy.version) return policy;
-  if (decideAgain(call, policy, permission) !== 'ask' || call.confirm) return policy;
-  const { tool } = checkedOf(call);
+  if (decideAgain(call, policy, permission) !== 'ask' || call.approval?.confirm) return policy;
+  const { tool } = call.checked;
   throw new ToolError('APPROVAL_STALE', `the policy changed and now asks a person about \`${tool.name}\``, {
     suggestion: 'Call again to ask the person.',
     details: { changed: ['the policy'] },
   });
 }
 
-async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promise<unknown> {
-  const { tier, tool, input } = checkedOf(call);
+async function runUnder(
+  policy: Policy,
+  call: ClearedCall,
+  { attempt, parts }: { attempt: Attempt; parts: ExecuteParts },
+): Promise<Outcome> {
+  const { tier, tool, input } = call.checked;
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;
   const hostTier = hostTierOf(tool, tier);
@@ -148,8 +171,8 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const network = tier === 'execute' && !tool.keeps ? networkOf(policy) : undefined;
   const job = {
     ...{ tool: tool.name, input },
-    ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
-    ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
+    ...(call.approval?.preImages && { preImages: call.approval.preImages }),
+    ...(call.approval && { lifted: shownTargets(call) }),
     ...(isCommand
       ? {
           bounds: commandBoundsOf(policy, parts.limits, tier),
@@ -169,46 +192,53 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
       // The host was chosen for the path rules of `policy`, and applies no others.
       if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
       call.onStart?.();
-      await call.confirm?.();
+      await call.approval?.confirm?.();
       parts.writes.begin(call);
     },
     onStarted: () => {
-      call.outcome.started = true;
+      attempt.started = true;
       call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
     },
   };
-  const ran = await runJournalled(call, { place, request: job, options }, parts).catch((error: unknown) => {
+  const ran = await runJournalled(call, { place, request: job, options, attempt }, parts).catch((error: unknown) => {
     // Killing the host of an aborted call looks like a crash: report the reason of the abort instead.
     throw signal.aborted ? signal.reason : error;
   });
   parts.health.note(tool, workspace, ran.result);
-  const data = taken(ran, call, network);
+  const outcome = toOutcome(ran, call, attempt, network);
   const { result } = ran;
-  if (result.ok && tool.state && tier !== 'read_only') keepState(result.state, { call, tool, parts });
-  return data;
-}
-
-/** Copies what the run brought into the call's outcome, and returns its data. Throws the run's error. */
-function taken(ran: Ran, call: Call, network?: readonly NetworkLayer[]): unknown {
-  const { result, pid, egress } = ran;
-  const { outcome } = call;
-  outcome.hostPid = pid;
-  outcome.usage = result.usage;
-  const denied = denialsOf(ran);
-  if (denied.length > 0) outcome.denied = denied;
-  if (egress && egress !== 'lost' && egress.connected.length > 0) outcome.connected = egress.connected;
-  const withheld = withheldOf(ran, network);
-  if (withheld) outcome.withheld = withheld;
-  outcome.warnings.push(...warningsOf(ran));
+  if (!result.ok || !tool.state || tier === 'read_only') return outcome;
   try {
-    return dataOf(result, call);
+    keepState(result.state, { call, tool, parts });
+    return outcome;
   } catch (error) {
-    throw withDenials(error as ToolError, denied);
+    return failed(error, outcome);
   }
 }
 
+/** The outcome of a run that gave a result. */
+function toOutcome(ran: Ran, call: ClearedCall, attempt: Attempt, network?: readonly NetworkLayer[]): Outcome {
+  const { result, pid, egress } = ran;
+  const denied = denialsOf(ran);
+  const connected = egress && egress !== 'lost' ? egress.connected : [];
+  const withheld = withheldOf(ran, network);
+  const brought = {
+    ...attempt,
+    hostPid: pid,
+    usage: result.usage,
+    ...(denied.length > 0 && { denied }),
+    ...(connected.length > 0 && { connected }),
+    ...(withheld && { withheld }),
+    warnings: warningsOf(ran),
+  };
+  return result.ok ? succeeded(result.data, brought) : failed(withDenials(errorOf(result, call), denied), brought);
+}
+
 /** Keeps the state that a tool returned. The state is checked: a compromised host could send anything. Throws INTERNAL, STORE_FAILED. */
-function keepState(state: unknown, { call, tool, parts }: { call: Call; tool: Tool; parts: ExecuteParts }): void {
+function keepState(
+  state: unknown,
+  { call, tool, parts }: { call: ClearedCall; tool: Tool; parts: ExecuteParts },
+): void {
   if (!tool.state || state === undefined) return;
   const checked = tool.state.schema.safeParse(state);
   if (!checked.success)
@@ -217,8 +247,7 @@ function keepState(state: unknown, { call, tool, parts }: { call: Call; tool: To
 }
 
 /** Paths that the person was shown before approving: inside the host, `ask` rules no longer refuse these. */
-function shownTargets({ question }: Call): string[] {
-  const { effects = [], command } = question ?? {};
+function shownTargets({ question: { effects, command } }: ClearedCall): string[] {
   return [...effects, ...(command?.redirects ?? [])]
     .map((it) => it.target)
     .concat(command?.mentions ?? [])
@@ -229,23 +258,31 @@ function shownTargets({ question }: Call): string[] {
 const SHOWN_TARGETS_MAX = 4096;
 
 /** The preview for the caller: without the diff unless the policy allows its principal to read the files in it. */
-async function shownPreviewOf(call: Call, parts: ExecuteParts): Promise<Preview> {
-  const { diff, ...hashes } = await previewOf(call, parts);
+async function shownPreviewOf(call: ClearedCall, parts: ExecuteParts): Promise<Outcome> {
+  const outcome = await previewed(call, parts);
+  if (outcome.error) return outcome;
+  const { diff, ...hashes } = outcome.data as Preview;
   const { question } = call;
-  if (!question || diff === undefined) return hashes;
+  if (diff === undefined) return succeeded(hashes, outcome);
   const effects = question.effects.map(
     ({ kind, target }) => ({ kind: kind === 'write' ? 'read' : kind, target }) as const,
   );
   const reading = decide(call.policy, { ...question, tier: 'read_only', effects });
-  return reading.decision === 'allow' ? { ...hashes, diff } : hashes;
+  return succeeded(reading.decision === 'allow' ? { ...hashes, diff } : hashes, outcome);
 }
 
 /**
  * What the call would do, computed by a host that can change nothing, within the call's time limit. Throws
- * UNSUPPORTED for tools without a preview.
+ * UNSUPPORTED for tools without a preview, and what the tool throws.
  */
-export async function previewOf(call: Call, { hosts, viewOf, limits, powers }: ExecuteParts): Promise<Preview> {
-  const { tool, tier, input } = checkedOf(call);
+export async function previewOf(call: JudgedCall, parts: ExecuteParts): Promise<Preview> {
+  const { data, error } = await previewed(call, parts);
+  if (error) throw error;
+  return data as Preview;
+}
+
+async function previewed(call: JudgedCall, { hosts, viewOf, limits, powers }: ExecuteParts): Promise<Outcome> {
+  const { tool, tier, input } = call.checked;
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `\`${tool.name}\` has no preview; call it without preview`);
   const { policy, workspace, controller } = call;
   const place = { tier: 'read_only', workspace, view: viewOf(call), ...heapOf(policy, tier) } as const;
@@ -256,8 +293,8 @@ export async function previewOf(call: Call, { hosts, viewOf, limits, powers }: E
       throw signal.aborted ? signal.reason : error;
     },
   );
-  call.outcome.usage = result.usage;
-  return dataOf(result, call) as Preview;
+  const { usage } = result;
+  return result.ok ? succeeded(result.data, { usage }) : failed(errorOf(result, call), { usage });
 }
 
 function timeout({ tool }: Pick<Checked, 'tool'>, limit: number): ToolError {
@@ -267,11 +304,10 @@ function timeout({ tool }: Pick<Checked, 'tool'>, limit: number): ToolError {
   });
 }
 
-function dataOf(result: JobResult, { controller: { signal } }: Call): unknown {
-  // A result that arrived stands, even if an abort came at the same moment.
-  if (result.ok) return result.data;
+/** The error of a run; a result with data that arrived stands, even if an abort came at the same moment. */
+function errorOf(result: JobResult & { readonly ok: false }, { controller: { signal } }: JudgedCall): ToolError {
   const error = ToolError.fromWire(result.error);
-  if (!signal.aborted) throw error;
+  if (!signal.aborted) return error;
   const { code, message, extras } = signal.reason as ToolError;
-  throw new ToolError(code, message, { ...extras, details: { ...extras.details, ...error.extras.details } });
+  return new ToolError(code, message, { ...extras, details: { ...extras.details, ...error.extras.details } });
 }

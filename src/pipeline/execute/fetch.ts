@@ -5,7 +5,8 @@ import { ToolError } from '../../errors.ts';
 import type { Egress } from '../../hosts/egress.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
-import { type Call, checkedOf } from '../stage.ts';
+import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
+import type { ClearedCall } from '../stage.ts';
 import { networkOf } from './bounds.ts';
 
 export interface FetchParts {
@@ -16,40 +17,37 @@ export interface FetchParts {
 
 const RULE = 'tiers.external_api.network';
 
-/**
- * Gives the data of the answer; `beforeStart` can still refuse the call. Throws POLICY_DENIED, UPSTREAM_FAILED, and
- * what `beforeStart` throws.
- */
+/** Gives the data of the answer, POLICY_DENIED or UPSTREAM_FAILED; `beforeStart` can still refuse the call, and what it throws is thrown. */
 export async function runFetch(
-  call: Call,
+  call: ClearedCall,
   { egress, limits, powers }: FetchParts,
-  beforeStart: () => Promise<void>,
-): Promise<unknown> {
-  const asked = checkedOf(call).input as HttpAsked;
-  const { effects } = checkedOf(call);
+  { attempt, beforeStart }: { attempt: Attempt; beforeStart: () => Promise<void> },
+): Promise<Outcome> {
+  const asked = call.checked.input as HttpAsked;
+  const { effects } = call.checked;
   const layers = networkOf(call.policy, 'external_api');
   const target = effects[0]?.target ?? asked.url;
   if (!layers) throw denied(target, 'the policy lists no host that may be connected to');
   const { signal } = call.controller;
   const { answer, egress: report } = await egress.lend(layers, signal, async ({ fetch }) => {
     await beforeStart();
-    call.outcome.started = true;
+    attempt.started = true;
     call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
     return { answer: await fetch(asked, limits.callTimeoutMs.external_api) };
   });
-  if (report !== 'lost' && report.connected.length > 0) call.outcome.connected = report.connected;
-  const answered = answeredOf(answer, target);
-  const body = Buffer.from(answered.body);
-  call.outcome.usage = { cpuMs: 0, outputBytes: body.length, verdict: 'ok', enforcedBy: 'egress proxy' };
-  return toData(answered, body);
+  const connected = report === 'lost' ? [] : report.connected;
+  const brought = { ...attempt, ...(connected.length > 0 && { connected }) };
+  if (!('status' in answer)) return failed(refusalOf(answer, target), brought);
+  const body = Buffer.from(answer.body);
+  const usage = { cpuMs: 0, outputBytes: body.length, verdict: 'ok', enforcedBy: 'egress proxy' } as const;
+  return succeeded(toData(answer, body), { ...brought, usage });
 }
 
 type Answered = Extract<HttpAnswer, { status: number }>;
 
-function answeredOf(answer: HttpAnswer, target: string): Answered {
-  if ('refused' in answer) throw denied(target, answer.refused);
-  if ('status' in answer) return answer;
-  throw new ToolError('UPSTREAM_FAILED', `${target} gave no answer: ${answer.failed}`.slice(0, 500).toWellFormed());
+function refusalOf(answer: Exclude<HttpAnswer, Answered>, target: string): ToolError {
+  if ('refused' in answer) return denied(target, answer.refused);
+  return new ToolError('UPSTREAM_FAILED', `${target} gave no answer: ${answer.failed}`.slice(0, 500).toWellFormed());
 }
 
 function toData({ status, headers, truncated }: Answered, body: Buffer) {

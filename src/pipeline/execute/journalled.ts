@@ -7,7 +7,8 @@ import { unlessAborted } from '../../hosts/shutdown.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
-import { type Call, checkedOf } from '../stage.ts';
+import type { Attempt } from '../outcome.ts';
+import type { ClearedCall } from '../stage.ts';
 
 export interface JournalParts {
   readonly hosts: Hosts;
@@ -20,13 +21,18 @@ export interface Job {
   readonly place: HostKey;
   readonly request: RunRequest;
   readonly options: RunOptions;
+  readonly attempt: Attempt;
 }
 
 /**
  * Runs a job like `hosts.run`. If its host dies, the files are rolled back to their state before the call, as far as
- * the journal has it. An aborted call does not wait for the roll-back: `outcome.settling` does.
+ * the journal has it. An aborted call does not wait for the roll-back: `attempt.settling` does.
  */
-export async function runJournalled(call: Call, { place, request, options }: Job, parts: JournalParts): Promise<Ran> {
+export async function runJournalled(
+  call: ClearedCall,
+  { place, request, options, attempt }: Job,
+  parts: JournalParts,
+): Promise<Ran> {
   const { hosts, undoJournal, limits } = parts;
   const folder = isJournalled(call, place) ? undoJournal.spoolOf(place.workspace) : undefined;
   if (folder === undefined) return hosts.run(place, request, options);
@@ -50,14 +56,14 @@ export async function runJournalled(call: Call, { place, request, options }: Job
     if (!hasBegun) throw error;
     undoJournal.cut(place.workspace, key);
     const takingBack = isTakenBack(key, { place, folder, parts });
-    call.outcome.settling = takingBack;
+    attempt.settling = takingBack;
     throw (await unlessAborted(takingBack, options.signal)) ? withRollBack(error) : error;
   }
 }
 
 /** Whether the call writes an undo journal. Programs and terminals change files unseen, so their calls have none. */
-function isJournalled(call: Call, { tier }: HostKey): boolean {
-  return tier === 'write' && checkedOf(call).effects.some(({ kind }) => kind === 'write' || kind === 'delete');
+function isJournalled(call: ClearedCall, { tier }: HostKey): boolean {
+  return tier === 'write' && call.checked.effects.some(({ kind }) => kind === 'write' || kind === 'delete');
 }
 
 /**

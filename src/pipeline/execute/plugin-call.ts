@@ -3,12 +3,12 @@ import type { ProgramRequest } from '../../hosts/isolates.ts';
 import type { IsolateBounds } from '../../hosts/job.ts';
 import type { Limits } from '../../limits.ts';
 import type { PluginSpec } from '../../tools/tool.ts';
-import { type Call, checkedOf } from '../stage.ts';
+import type { ClearedCall } from '../stage.ts';
 import { leastOf } from './bounds.ts';
 
 /** The job for a plugin host. Capabilities name built-in tools only, never a tool of a plugin. */
-export function pluginJobOf(call: Call, spec: PluginSpec, limits: Limits): ProgramRequest {
-  const { tool, tier, input } = checkedOf(call);
+export function pluginJobOf(call: ClearedCall, spec: PluginSpec, limits: Limits): ProgramRequest {
+  const { tool, tier, input } = call.checked;
   const of = (key: 'cpuMs' | 'memoryMb' | 'outputBytes', most: number) =>
     leastOf(call.policy, { tier, tool, key, most });
   const isolate: IsolateBounds = {

@@ -6,7 +6,8 @@ import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '.
 import type { Ran } from '../../hosts/runs.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers, Timer } from '../../powers.ts';
-import { type Call, checkedOf } from '../stage.ts';
+import type { Attempt } from '../outcome.ts';
+import type { ClearedCall } from '../stage.ts';
 import { leastOf, timeLimitOf } from './bounds.ts';
 import { pluginJobOf } from './plugin-call.ts';
 
@@ -16,6 +17,12 @@ export interface ProgramParts {
   readonly compartments: Isolates;
   readonly limits: Limits;
   readonly powers: Powers;
+}
+
+export interface ProgramStart {
+  readonly attempt: Attempt;
+  beforeStart(): Promise<void>;
+  timeout(limitMs: number): ToolError;
 }
 
 /** The input of an `isolated` tool. */
@@ -28,11 +35,11 @@ export interface ProgramInput {
 
 /** Runs the program of a call; `beforeStart` can still refuse it. Throws what ended the program, and what `beforeStart` throws. */
 export async function runProgram(
-  call: Call,
+  call: ClearedCall,
   { isolates, compartments, limits, powers }: ProgramParts,
-  { beforeStart, timeout }: { beforeStart: () => Promise<void>; timeout: (limitMs: number) => ToolError },
+  { attempt, beforeStart, timeout }: ProgramStart,
 ): Promise<Ran> {
-  const { plugin } = checkedOf(call).tool;
+  const { plugin } = call.checked.tool;
   const { signal } = call.controller;
   const limitMs = timeLimitOf(call, limits);
   const clock = new Clock(limitMs, { powers, pausedMsMax: limits.codePausedMs }, () =>
@@ -52,7 +59,7 @@ export async function runProgram(
       onLog: plugin ? ({ text }) => void call.output('stderr', Buffer.from(`${text}\n`)) : (line) => logs.push(line),
       onAsk: (ask) => answerTo(ask, { call, isolate, limits, clock, signal: children.signal }),
       onStarted: () => {
-        call.outcome.started = true;
+        attempt.started = true;
         clock.start();
         call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
       },
@@ -82,8 +89,8 @@ function toldWith(logs: readonly LogLine[], error: ToolError): ToolError {
   return new ToolError(code, message, { ...extras, details: { ...extras.details, logs } });
 }
 
-function programJobOf(call: Call, limits: Limits): ProgramRequest {
-  const { tool, input } = checkedOf(call);
+function programJobOf(call: ClearedCall, limits: Limits): ProgramRequest {
+  const { tool, input } = call.checked;
   const { code, input: value } = input as ProgramInput;
   return {
     tool: tool.name,
@@ -93,8 +100,8 @@ function programJobOf(call: Call, limits: Limits): ProgramRequest {
 }
 
 /** The bounds of a program. It may call the tools that its caller lists among the session's, but no other program. */
-function boundsOf(call: Call, limits: Limits): IsolateBounds {
-  const { tools: asked, memoryMb = DEFAULT_MEMORY_MB } = checkedOf(call).input as ProgramInput;
+function boundsOf(call: ClearedCall, limits: Limits): IsolateBounds {
+  const { tools: asked, memoryMb = DEFAULT_MEMORY_MB } = call.checked.input as ProgramInput;
   const callable = [...call.toolset].filter(([, { tool }]) => !tool.isolated).map(([name]) => name);
   const unknown = asked?.filter((it) => !callable.includes(it)) ?? [];
   if (unknown.length > 0)
@@ -125,7 +132,7 @@ async function answerTo(
     limits,
     clock,
     signal,
-  }: { call: Call; isolate: IsolateBounds; limits: Limits; clock: Clock; signal: AbortSignal },
+  }: { call: ClearedCall; isolate: IsolateBounds; limits: Limits; clock: Clock; signal: AbortSignal },
 ): Promise<Omit<ChildAnswer, 'id' | 'call'>> {
   // Checked here again: a compromised host may lie.
   if (!call.child || !isolate.tools.includes(tool))

@@ -3,7 +3,8 @@ import type { PathView } from '../../hosts/hosts.ts';
 import type { Ran, RunOptions } from '../../hosts/runs.ts';
 import type { Powers } from '../../powers.ts';
 import type { Upstream } from '../../tools/upstream.ts';
-import { type Call, checkedOf } from '../stage.ts';
+import type { Attempt } from '../outcome.ts';
+import type { Call, ClearedCall } from '../stage.ts';
 
 /** The workspace and the path rules of a provider call. */
 export interface UpstreamCaller {
@@ -26,13 +27,14 @@ export interface UpstreamParts {
   readonly upstreams: Upstreams;
   readonly powers: Powers;
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
+  readonly attempt: Attempt;
   /** Called before the call is sent; can still refuse it. */
   beforeStart(): Promise<void>;
 }
 
 /** Runs a provider call; throws what `Upstreams.run` and `beforeStart` throw. */
-export async function runUpstream(to: Upstream, call: Call, parts: UpstreamParts): Promise<Ran> {
-  const { input } = checkedOf(call);
+export async function runUpstream(to: Upstream, call: ClearedCall, parts: UpstreamParts): Promise<Ran> {
+  const { input } = call.checked;
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;
   let startedAt = '';
@@ -49,7 +51,7 @@ export async function runUpstream(to: Upstream, call: Call, parts: UpstreamParts
         beforeStart: () => parts.beforeStart(),
         onStarted: () => {
           startedAt = new Date(parts.powers.now()).toISOString();
-          call.outcome.started = true;
+          parts.attempt.started = true;
           announce();
         },
         onProgress: announce,

@@ -2,7 +2,8 @@
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import { locksOf } from '../../policy/schema.ts';
-import { type Call, checkedOf, type Stage } from '../stage.ts';
+import { outcomeOf } from '../outcome.ts';
+import type { ClearedCall, Stage } from '../stage.ts';
 import { LockTable, type Wanted } from './lock-table.ts';
 
 /**
@@ -10,7 +11,7 @@ import { LockTable, type Wanted } from './lock-table.ts';
  * all writes and for its own session's reads of the same paths; a read waits for its own session's writes. Commands
  * lock what the policy says (`tiers.execute.locks`). Throws QUEUE_FULL when too many paths are waited for.
  */
-export const lock = (limits: Limits): Stage => {
+export const lock = (limits: Limits): Stage<ClearedCall> => {
   const tables = new Map<string, LockTable>();
   return (next) => async (call) => {
     const wanted = wantedBy(call);
@@ -19,13 +20,10 @@ export const lock = (limits: Limits): Stage => {
     tables.set(call.root, table);
     assertRoom(table, wanted.owner, limits);
     const release = await table.acquire(wanted, call.controller.signal);
-    try {
-      return await next(call);
-    } finally {
-      const { settling } = call.outcome;
-      if (settling) void settling.then(release);
-      else release();
-    }
+    const outcome = await outcomeOf(next, call);
+    if (outcome.settling) void outcome.settling.then(release);
+    else release();
+    return outcome;
   };
 };
 
@@ -43,15 +41,15 @@ function assertRoom(table: LockTable, session: string, limits: Limits): void {
   if (waiting >= allMax) throw full(waiting, 'calls', allMax);
 }
 
-function wantedBy(call: Call): Wanted {
-  const { effects, tool } = checkedOf(call);
+function wantedBy(call: ClearedCall): Wanted {
+  const { effects, tool } = call.checked;
   const owner = call.sessionId;
   // A program takes no locks: the calls that it makes take theirs, and would wait for the program's for ever.
   if (tool.isolated) return { reads: [], writes: [], owner };
-  const locks = call.question?.command ? locksOf(call.policy) : 'paths';
+  const locks = call.question.command ? locksOf(call.policy) : 'paths';
   if (locks === 'none') return { reads: [], writes: [], owner };
   if (locks === 'workspace') return { reads: [], writes: [''], owner };
-  const all = [...effects, ...(call.question?.command?.redirects ?? [])].filter((it) => it.target !== '');
+  const all = [...effects, ...(call.question.command?.redirects ?? [])].filter((it) => it.target !== '');
   const writes = all.filter(({ kind }) => kind === 'write' || kind === 'delete').map(({ target }) => lockPath(target));
   const reads = all.filter(({ kind }) => kind === 'read').map(({ target }) => lockPath(target));
   return { owner, writes: unique(writes), reads: unique(reads) };

@@ -3,15 +3,16 @@ import { shapeOf } from '../../hosts/shape.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
-import { type Call, checkedOf, type Stage } from '../stage.ts';
+import { outcomeOf } from '../outcome.ts';
+import type { ClearedCall, Stage } from '../stage.ts';
 import type { FairQueue, QueueSlot } from './fair-queue.ts';
 
 /** Waits for a slot at the tier host of the call's workspace. Throws QUEUE_FULL when too many wait. */
 export const schedule =
-  (queue: FairQueue, limits: Limits, powers: Powers): Stage =>
+  (queue: FairQueue, limits: Limits, powers: Powers): Stage<ClearedCall> =>
   (next) =>
   async (call) => {
-    const { tool, tier: ofCall } = checkedOf(call);
+    const { tool, tier: ofCall } = call.checked;
     const tier = hostTierOf(tool, ofCall);
     const arrivedAt = powers.monotonicMs();
     const { signal } = call.controller;
@@ -23,8 +24,8 @@ export const schedule =
       congested: () => call.congested(),
     });
     try {
-      call.outcome.queuedMs = powers.monotonicMs() - arrivedAt;
-      return await next(call);
+      const queuedMs = powers.monotonicMs() - arrivedAt;
+      return { ...(await outcomeOf(next, call)), queuedMs };
     } finally {
       leave();
     }
@@ -34,7 +35,7 @@ export const schedule =
 function slotOf(
   { isolated, upstream, connects }: Tool,
   tier: Tier,
-  { call, limits }: { call: Call; limits: Limits },
+  { call, limits }: { call: ClearedCall; limits: Limits },
 ): Pick<QueueSlot, 'line' | 'slots' | 'slotsPerSession'> {
   if (isolated) return { line: 'isolate', slots: limits.isolatesMax, slotsPerSession: limits.sessionIsolatesMax };
   // Each provider has a line of its own, so that a slow one holds up only its own callers.

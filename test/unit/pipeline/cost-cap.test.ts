@@ -7,7 +7,7 @@ import * as z from 'zod';
 import { ToolError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
 import { costCap } from '../../../src/pipeline/cost-cap.ts';
-import { newOutcome } from '../../../src/pipeline/outcome.ts';
+import { failed, succeeded } from '../../../src/pipeline/outcome.ts';
 import type { Call } from '../../../src/pipeline/stage.ts';
 import type { Policy, TierRule } from '../../../src/policy/schema.ts';
 import { systemPowers } from '../../../src/powers.ts';
@@ -44,29 +44,28 @@ const policyOf = (rule: Partial<TierRule>, ...and: Policy[]) =>
 let sessions = 0;
 /** A call in a session of its own, so that the session's cost is the call's. */
 const callOf = (rawInput: unknown, { policy = policyOf({}), name = 'paid', sessionId = `s${sessions++}` } = {}): Call =>
-  ({ name, rawInput, toolset, policy, principal: 'p', sessionId, id: 'c', outcome: newOutcome() }) as unknown as Call;
+  ({ name, rawInput, toolset, policy, principal: 'p', sessionId, id: 'c' }) as unknown as Call;
 const spent = ({ sessionId }: Call) => ledger.spentUsd({ tier: 'external_api', principal: 'p', sessionId }).session;
 
 test('a call that ran is booked as what it says it cost, and its result can tell', async () => {
   const call = callOf({ usd: 0.5 });
   const handler = costCap(ledger)(async (it) => {
-    expect([it.costUsd, spent(it)]).toEqual([0.5, 0.5]);
-    it.outcome.started = true;
-    it.outcome.usage = { cpuMs: 1, outputBytes: 1, verdict: 'ok', enforcedBy: 'x', costUsd: 0.2 };
-    return 'data';
+    expect([it.cost?.usd, spent(it)]).toEqual([0.5, 0.5]);
+    const usage = { cpuMs: 1, outputBytes: 1, verdict: 'ok', enforcedBy: 'x', costUsd: 0.2 } as const;
+    return succeeded('data', { started: true, usage });
   });
-  expect(await handler(call)).toBe('data');
-  expect([call.costUsd, spent(call)]).toEqual([0.2, 0.2]);
+  const { data, costUsd } = await handler(call);
+  expect(data).toBe('data');
+  expect([costUsd, spent(call)]).toEqual([0.2, 0.2]);
 });
 
 test('a call that ran and failed without saying what it cost is booked as its estimate', async () => {
   const call = callOf({ usd: 0.5 });
-  const handler = costCap(ledger)(async (it) => {
-    it.outcome.started = true;
-    throw new ToolError('HOST_CRASHED', 'gone');
-  });
-  await expect(handler(call)).rejects.toThrow('gone');
-  expect([call.costUsd, spent(call)]).toEqual([0.5, 0.5]);
+  const crash = new ToolError('HOST_CRASHED', 'gone');
+  const handler = costCap(ledger)(async () => failed(crash, { started: true }));
+  const { error, costUsd } = await handler(call);
+  expect(error).toBe(crash);
+  expect([costUsd, spent(call)]).toEqual([0.5, 0.5]);
 });
 
 test.each([
@@ -79,14 +78,16 @@ test.each([
   ],
 ])('a call that a later stage refuses costs nothing, also where that one %s', async (_, next) => {
   const call = callOf({ usd: 0.5 });
-  await expect(costCap(ledger)(next)(call)).rejects.toThrow('no');
-  expect([call.costUsd, spent(call)]).toEqual([undefined, 0]);
+  const { error, costUsd } = await costCap(ledger)(next)(call);
+  expect(error).toMatchObject({ code: 'POLICY_DENIED', message: 'no' });
+  expect([costUsd, spent(call)]).toEqual([undefined, 0]);
 });
 
 test('a tool without an estimate and input that will be refused pass at once, with nothing reserved', async () => {
   const seen: unknown[] = [];
   const handler = costCap(ledger)(async (it) => {
-    seen.push([it.name, it.costUsd, spent(it)]);
+    seen.push([it.name, it.cost, spent(it)]);
+    return succeeded('data');
   });
   const calls = [callOf({}, { name: 'free' }), callOf({ usd: 'x' }), callOf(undefined), callOf({}, { name: 'none' })];
   for (const call of calls) await handler(call);
@@ -106,11 +107,13 @@ test('the strictest limit of all layers counts, and the soft one makes a questio
   const inner = policyOf({ costUsdPerSession: 1, costUsdAskAbove: 0 });
   const policy = policyOf({ costUsdPerSession: 5 }, policyOf({}, inner));
   const call = callOf({ usd: 0.9 }, { policy });
+  const seen: Call[] = [];
   const run = costCap(ledger)(async (it) => {
-    it.outcome.started = true;
+    seen.push(it);
+    return succeeded('data', { started: true });
   });
   await run(call);
-  expect(call.costAsk).toBe(true);
+  expect(seen[0]?.cost).toEqual({ usd: 0.9, asks: true });
   await expect(run({ ...call, rawInput: { usd: 0.2 } })).rejects.toMatchObject({
     code: 'COST_LIMIT',
     extras: { details: { spentUsd: 0.9, limitUsd: 1, per: 'session' } },
@@ -131,14 +134,9 @@ test('calls at the same time never have more under way than the limit, in whatev
         const handler = costCap(ledger)(async (it) => {
           expect(spent(it)).toBeLessThanOrEqual(LIMIT);
           await scheduler.schedule(Promise.resolve());
-          it.outcome.started = starts;
-          it.outcome.usage = {
-            cpuMs: 1,
-            outputBytes: 1,
-            verdict: 'ok',
-            enforcedBy: 'x',
-            costUsd: Math.min(actual, estimate) / 100,
-          };
+          const costUsd = Math.min(actual, estimate) / 100;
+          const usage = { cpuMs: 1, outputBytes: 1, verdict: 'ok', enforcedBy: 'x', costUsd } as const;
+          return succeeded('data', { started: starts, usage });
         });
         await scheduler.schedule(Promise.resolve());
         const refused = await handler(call).then(

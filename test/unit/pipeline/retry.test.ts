@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { type Code, ToolError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
-import { newOutcome, type Outcome } from '../../../src/pipeline/outcome.ts';
+import { type Brought, failed, succeeded } from '../../../src/pipeline/outcome.ts';
 import { retry } from '../../../src/pipeline/retry.ts';
-import type { Call } from '../../../src/pipeline/stage.ts';
+import type { ClearedCall } from '../../../src/pipeline/stage.ts';
 import { silentLog, systemPowers } from '../../../src/powers.ts';
 import type { Retry } from '../../../src/tools/tool.ts';
 
@@ -19,7 +19,7 @@ interface Situation {
   /** The tool's own retry plan. */
   retry?: Retry;
   /** What each failed attempt leaves in its outcome. */
-  brought?: Partial<Outcome>;
+  brought?: Partial<Brought>;
 }
 
 /** The attempts made, the waits between them, and the end. */
@@ -38,26 +38,26 @@ async function attempt(it: Situation) {
     checked: { tool: { idempotent: it.idempotent, ...(it.retry && { retry: it.retry }) }, tier },
     options: { ...(retries !== undefined && { retries }), ...(it.timeoutMs && { timeoutMs: it.timeoutMs }) },
     controller: new AbortController(),
-    outcome: newOutcome(),
-    ...(it.confirm && { confirm: async () => {} }),
-  } as unknown as Call;
+    ...(it.confirm && { approval: { confirm: async () => {} } }),
+  } as unknown as ClearedCall;
   let attempts = 0;
   const run = retry(
     defaultLimits,
     powers,
   )(async () => {
     attempts += 1;
-    Object.assign(call.outcome, { started }, attempts <= failures ? it.brought : {});
-    if (attempts <= failures) throw new ToolError(code, 'not now', { details: { retryAfterMs: 10 } });
-    return 'done';
+    if (attempts > failures) return succeeded('done', { started });
+    const error = new ToolError(code, 'not now', { details: { retryAfterMs: 10 } });
+    if (!started && !it.brought) throw error;
+    return failed(error, { started, ...it.brought });
   });
-  const end = await run(call).catch((error: ToolError) => error.code);
-  return { attempts, waits, end, call };
+  const outcome = await run(call);
+  return { attempts, waits, end: outcome.error ? outcome.error.code : outcome.data, outcome };
 }
 
 test('a call that could not start is tried again until it can', async () => {
-  const { attempts, end, call } = await attempt({});
-  expect({ attempts, end, retries: call.retriesAttempted }).toEqual({ attempts: 3, end: 'done', retries: 2 });
+  const { attempts, end, outcome } = await attempt({});
+  expect({ attempts, end, retries: outcome.retriesAttempted }).toEqual({ attempts: 3, end: 'done', retries: 2 });
 });
 
 test.each([
@@ -90,8 +90,8 @@ test('waits grow, by a random part less, and are at least what the refusal says'
 });
 
 test('counts as begun in the record when an earlier attempt began', async () => {
-  const { call } = await attempt({ started: true, idempotent: true, failures: 1 });
-  expect(call.outcome.started).toBe(true);
+  const { outcome } = await attempt({ brought: { started: true }, idempotent: true, failures: 1 });
+  expect(outcome).toMatchObject({ data: 'done', started: true });
 });
 
 test('a tool says itself how often it is tried again, how long is waited, and after which failures', async () => {
@@ -104,8 +104,7 @@ test('a tool says itself how often it is tried again, how long is waited, and af
 
 test('nothing that a failed attempt brought is told of the one that succeeds', async () => {
   const denied = [{ kind: 'read', target: 'secret', layer: 'policy', count: 1 }] as const;
-  const brought = { denied: [...denied], connected: [], warnings: ['of the first'], hostPid: 7 } as Partial<Outcome>;
-  const { end, call } = await attempt({ brought });
-  expect(end).toBe('done');
-  expect(call.outcome).toEqual(newOutcome());
+  const brought = { denied: [...denied], connected: [], warnings: ['of the first'], hostPid: 7 } as Partial<Brought>;
+  const { outcome } = await attempt({ brought });
+  expect(outcome).toEqual(succeeded('done', { retriesAttempted: 2 }));
 });

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { ToolError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
-import { newOutcome } from '../../../src/pipeline/outcome.ts';
+import { succeeded } from '../../../src/pipeline/outcome.ts';
 import { redactOutput, sanitize } from '../../../src/pipeline/sanitize.ts';
-import type { Call, Handler } from '../../../src/pipeline/stage.ts';
+import type { Call, ClearedCall, Handler } from '../../../src/pipeline/stage.ts';
 import { systemPowers } from '../../../src/powers.ts';
 
 // Split, so that secret scanners do not find it here.
@@ -11,27 +11,32 @@ const token = ['ghp', '0123456789abcdefghijABCDEFGHIJ987654'].join('_');
 const HIDDEN = '[redacted:github-token]';
 
 /** Runs a call through the stage; gives its result, the call, and its output. */
-async function run(inner: Handler, limits = defaultLimits) {
+async function run(inner: (call: ClearedCall) => Promise<unknown>, limits = defaultLimits) {
   let output = '';
   const write: Call['output'] = (stream, data) => {
     output += `${stream}:${Buffer.from(data).toString()};`;
   };
-  const call = { output: write, outcome: newOutcome() } as Call;
-  const result = await sanitize(limits, systemPowers())(inner)(call).catch((error: unknown) => error);
-  return { result, call, restored: call.output === write, output: () => output };
+  const call = { output: write, checked: { tier: 'execute' } } as ClearedCall;
+  const handler: Handler<ClearedCall> = async (it) => succeeded(await inner(it));
+  const outcome = await sanitize(limits, systemPowers())(handler)(call);
+  return { result: outcome.error ?? outcome.data, outcome, restored: call.output === write, output: () => output };
 }
 
 test('a result without secrets passes as it is, with what it takes', async () => {
   const data = { content: 'é', lines: [1] };
-  const { result, call } = await run(async () => data);
+  const { result, outcome } = await run(async () => data);
   expect(result).toBe(data);
-  expect(call.outcome.heldBytes).toBe(185 + 7 + (16 + 1) + 5 + (33 + 8 + 16));
+  expect(outcome.heldBytes).toBe(185 + 7 + (16 + 1) + 5 + (33 + 8 + 16));
 });
 
 test('secrets in a result are hidden and counted, and what stands under the name of one is data', async () => {
-  const { result, call } = await run(async () => ({ stdout: `a ${token}\n${token}`, password: 'short', exitCode: 0 }));
+  const { result, outcome } = await run(async () => ({
+    stdout: `a ${token}\n${token}`,
+    password: 'short',
+    exitCode: 0,
+  }));
   expect(result).toEqual({ stdout: `a ${HIDDEN}\n${HIDDEN}`, password: 'short', exitCode: 0 });
-  expect(call.outcome.redactions).toBe(2);
+  expect(outcome.redactions).toBe(2);
 });
 
 test('the content of a binary file is left, and nothing else of its result', async () => {
@@ -56,7 +61,7 @@ test('an error loses its secrets and nothing else', async () => {
     layer: 'limit',
     cause,
   });
-  const { result, call } = await run(() => Promise.reject(error));
+  const { result, outcome } = await run(() => Promise.reject(error));
   expect((result as ToolError).toWire()).toMatchObject({
     code: 'TIMEOUT',
     layer: 'limit',
@@ -66,15 +71,17 @@ test('an error loses its secrets and nothing else', async () => {
     details: { stdout: HIDDEN, limit: 5 },
   });
   expect((result as ToolError).cause).toBe(cause);
-  expect(call.outcome.redactions).toBe(3);
+  expect(outcome.redactions).toBe(3);
 });
 
-test.each([new ToolError('NOT_FOUND', 'no such file'), new Error('a fault of ours')])(
-  'an error without secrets, or of ours, passes as it is: %s',
-  async (error) => {
-    expect((await run(() => Promise.reject(error))).result).toBe(error);
-  },
-);
+test('an error without secrets passes as it is, and one of ours is INTERNAL with its cause', async () => {
+  const error = new ToolError('NOT_FOUND', 'no such file');
+  expect((await run(() => Promise.reject(error))).result).toBe(error);
+  const fault = new Error('a fault of ours');
+  const { result } = await run(() => Promise.reject(fault));
+  expect(result).toMatchObject({ code: 'INTERNAL' });
+  expect((result as ToolError).cause).toBe(fault);
+});
 
 test('output has its secrets hidden wherever it is cut, each stream for itself, and is complete before the result', async () => {
   const { output, restored } = await run(async (call) => {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { defaultLimits, type Limits } from '../../../src/limits.ts';
+import { succeeded } from '../../../src/pipeline/outcome.ts';
 import { silentLog, systemPowers } from '../../../src/powers.ts';
 import { Session } from '../../../src/session/session.ts';
 import { builtinToolset } from '../../../src/tools/registry.ts';
@@ -19,7 +20,7 @@ function sessionOf(limits: Partial<Limits> = {}, forgets = false): { session: Se
     workspace: '/w',
     policy: () => policy,
     toolset: builtinToolset(),
-    run: async (call) => void ran.push(`${call.id} ${call.options.preview === true ? 'preview' : 'run'}`),
+    run: async (call) => succeeded(ran.push(`${call.id} ${call.options.preview === true ? 'preview' : 'run'}`)),
     limits: { ...defaultLimits, ...limits },
     powers: systemPowers(silentLog),
     keeping: { earlierResult: () => undefined, recordStart() {}, recordEnd() {} },

@@ -4,7 +4,8 @@ import type { CallState, Decision, Effect } from '../../../../src/call.ts';
 import { ToolError } from '../../../../src/errors.ts';
 import { defaultLimits } from '../../../../src/limits.ts';
 import { type ApproveDeps, approve } from '../../../../src/pipeline/approve/approve.ts';
-import type { Call } from '../../../../src/pipeline/stage.ts';
+import { succeeded } from '../../../../src/pipeline/outcome.ts';
+import type { ClearedCall, JudgedCall } from '../../../../src/pipeline/stage.ts';
 import type { ParsedCommand, PolicyQuestion } from '../../../../src/policy/question.ts';
 import type { ApprovalSettings, Policy } from '../../../../src/policy/schema.ts';
 import { defineTool } from '../../../../src/tools/tool.ts';
@@ -124,24 +125,37 @@ function callOf({
     question: { ...question(), effects },
     decided: { decision, by, rules: [by], effects: [], unknown: [] },
     options: {},
-  } as unknown as Call;
+  } as unknown as JudgedCall;
   return { call, states };
 }
 
 /** Starts a call; the rest of the pipeline confirms and runs it like execute. */
 function start(shape: Shape = {}, between?: () => void) {
   const { call, states } = callOf(shape);
-  const result = approve(
+  const approvals: ClearedCall['approval'][] = [];
+  const outcome = approve(
     machine.approvals,
     deps,
   )(async (it) => {
     between?.();
-    await it.confirm?.();
+    approvals.push(it.approval);
+    await it.approval?.confirm?.();
     runs.push(it.id);
-    return 'ran';
+    return succeeded('ran');
   })(call);
+  const result = outcome.then(({ data, error }) => {
+    if (error) throw error;
+    return data;
+  });
   result.catch(() => {});
-  return { call, states, result, error: () => result.then(() => undefined).catch((it: ToolError) => it.toWire()) };
+  return {
+    call,
+    states,
+    outcome,
+    approvals,
+    result,
+    error: () => result.then(() => undefined).catch((it: ToolError) => it.toWire()),
+  };
 }
 
 /** The id of the next question, once it waits. */
@@ -162,13 +176,13 @@ test('what the policy allows runs without a question', async () => {
 });
 
 test('what it asks about waits, and runs after a yes', async () => {
-  const { result, states, call } = start();
+  const { result, states, outcome } = start();
   const id = await asked();
   expect(runs).toEqual([]);
   expect(states).toEqual([{ status: 'blocked-on-user', approvalId: id }]);
   await yes();
   expect(await result).toBe('ran');
-  expect(call.approvalGranted).toBe(true);
+  expect(await outcome).toMatchObject({ approvalGranted: true });
   expect(states.at(-1)).toEqual({ status: 'queued', position: 0 });
   expect(machine.told()).toEqual(['requested', 'approve', 'used']);
 });
@@ -321,11 +335,12 @@ test('a yes is for one run: what confirms twice is refused', async () => {
     machine.approvals,
     deps,
   )(async (it) => {
-    await it.confirm?.();
-    await it.confirm?.();
+    await it.approval?.confirm?.();
+    await it.approval?.confirm?.();
+    return succeeded('ran twice');
   })(call);
   await yes();
-  await expect(result).rejects.toMatchObject({
+  expect((await result).error).toMatchObject({
     code: 'APPROVAL_STALE',
     message: expect.stringContaining('is already used'),
   });
@@ -362,8 +377,8 @@ test('a remembered yes runs the next call without a question, a remembered no de
   await first.result;
   const second = start({ id: 'c2', input: { command: 'git push --tags' } });
   expect(await second.result).toBe('ran');
-  expect(second.call.approvalGranted).toBe(true);
-  expect(second.call.confirm).toBeUndefined();
+  expect(await second.outcome).toMatchObject({ approvalGranted: true });
+  expect(second.approvals).toEqual([{}]);
 
   machine.approvals.endSession('s1');
   const third = start({ id: 'c3' });
@@ -380,8 +395,8 @@ test('a call whose cost alone makes it ask tells so, and is not covered by a yes
   machine.approvals.resolve(await asked(), { decision: 'approve', by: 'ann', remember });
   await first.result;
   const { call } = callOf({ id: 'c2' });
-  Object.assign(call, { costAsk: true, costUsd: 2, decided: { ...call.decided, decision: 'allow' } });
-  approve(machine.approvals, deps)(async () => 'ran')(call).catch(() => {});
+  Object.assign(call, { cost: { usd: 2, asks: true }, decided: { ...call.decided, decision: 'allow' } });
+  approve(machine.approvals, deps)(async () => succeeded('ran'))(call).catch(() => {});
   await asked();
   expect(machine.approvals.list()).toMatchObject([{ rule: 'tiers.execute.costUsdAskAbove', costUsd: 2 }]);
 });
@@ -420,7 +435,7 @@ test('a repeated call of another session is denied without what was said to the 
   const error = await approve(
     machine.approvals,
     deps,
-  )(async () => 'ran')(other).then(
+  )(async () => succeeded('ran'))(other).then(
     () => undefined,
     (it: ToolError) => it.toWire(),
   );

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ToolError } from '../../../../src/errors.ts';
 import { defaultLimits } from '../../../../src/limits.ts';
+import { succeeded } from '../../../../src/pipeline/outcome.ts';
 import { rateLimit } from '../../../../src/pipeline/queue/rate-limit.ts';
 import type { Call } from '../../../../src/pipeline/stage.ts';
 import type { Policy, RateLimit } from '../../../../src/policy/schema.ts';
@@ -34,7 +35,7 @@ interface Asked {
 function limiter(rateKeysMax = defaultLimits.rateKeysMax) {
   const clock = { nowMs: 0 };
   const powers = { ...systemPowers(), monotonicMs: () => clock.nowMs };
-  const handler = rateLimit(powers, { ...defaultLimits, rateKeysMax })(() => Promise.resolve('ran'));
+  const handler = rateLimit(powers, { ...defaultLimits, rateKeysMax })(async () => succeeded('ran'));
   const toolset = new Map([
     ['web_fetch', { tool: { name: 'web_fetch', aliases: [{ name: 'fetch_url' }] } }],
     ['fetch_url', { tool: { name: 'web_fetch', aliases: [{ name: 'fetch_url' }] } }],
