@@ -96,8 +96,8 @@ export default defineTool({
   name: 'terminal_interactive',
   title: 'Use a terminal',
   summary:
-    'A real terminal, sandboxed as terminal_execute, for what asks, draws or goes on: REPLs, debuggers, servers. ' +
-    'open starts one, write types and waits until it needs input again, read gives what came since.',
+    'A real terminal, sandboxed as terminal_execute: for REPLs, debuggers, servers. ' +
+    'open starts one, write types and waits until it needs input again, read gives new output.',
   notes:
     'Without `action`: read where `sessionId` is given, else open. Answers hold the output, the screen, and `needsInput` when the program waits. ' +
     'Without `afterSeq`, write gives what follows it, read all. Terminals are ended when idle, when their session ends, and when the policy changes.',

@@ -10,8 +10,7 @@ const input = z.strictObject({
 export default defineTool({
   name: 'todo_read',
   title: 'Read the todo list',
-  summary:
-    'Read the todo list of this workspace, which outlives sessions: what is to be done, how far it is, and how much of it is done.',
+  summary: 'Read the todo list of this workspace, which outlives sessions.',
   version: '1.0.0',
   capabilities: [{ action: 'read', description: 'Reads the todo list of the workspace.' }],
   category: 'custom',

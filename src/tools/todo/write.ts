@@ -9,7 +9,7 @@ export default defineTool({
   name: 'todo_write',
   title: 'Write the todo list',
   summary:
-    'Replace the todo list of this workspace by another one; give the whole list each time, with the ids that todo_read told. ' +
+    'Replace the todo list of this workspace: give the whole list, with the ids from todo_read. ' +
     'At most 500 entries of 2 000 characters.',
   version: '1.0.0',
   capabilities: [{ action: 'replace', description: 'Replaces the todo list of the workspace.' }],

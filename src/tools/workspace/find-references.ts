@@ -23,7 +23,7 @@ export default defineTool({
   title: 'Find references',
   summary:
     'Find uses and declarations of a symbol: TypeScript and JavaScript by their language server; Python, Rust and Go by name. ' +
-    'Without file and line of all symbols of that name.',
+    'Without file and line: of all symbols with that name.',
   notes: '`definitions` says which symbols were followed where no file was said.',
   version: '1.0.0',
   capabilities: [{ action: 'references', description: 'Finds the uses and declarations of a symbol.' }],
