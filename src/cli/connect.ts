@@ -75,7 +75,7 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
       if (isAbsent(error) && !flags.autostart)
         throw new CliError(
           EXIT.UNREACHABLE,
-          `no daemon listens at ${dirs.socket}; start one with: ringfence serve --detach --detach --detach --detach`,
+          `no daemon listens at ${dirs.socket}; start one with: ringfence serve --detach`,
         );
       if (isAbsent(error) && tries >= startAgainAt) {
         failed = await startOrReturnError(dirs, ['--workspace', workspace ?? cwd], { env, cwd });
