@@ -51,20 +51,20 @@ describe('a host that is killed', () => {
     expect(daemon.process.exitCode).toBeNull();
   });
 
-  test('takes the sandboxes with it that wait for the next commands', async () => {
+  test('takes the sandbox with it that waits for the next command', async () => {
     daemon = await startDaemon();
     await using client = await daemon.connect();
     const { metadata } = await client.call('terminal_execute', { command: 'true' });
     const host = metadata.hostPid as number;
     const bashes = () => processesWith('mapfile -d "" -t -u');
-    // For each of the two: bubblewrap, its init, and bash in it.
+    // Bubblewrap, its init, and bash in it.
     const waiting = () => {
       const all = bashes();
       const below = (pids: readonly number[]) => all.filter((pid) => pids.includes(parentOf(pid) as number));
       const [outer, inner] = [below([host]), below(below([host]))];
       return [...outer, ...inner, ...below(inner)];
     };
-    await until(() => waiting().length === 6);
+    await until(() => waiting().length === 3);
     const pids = waiting();
     process.kill(host, 'SIGKILL');
     await until(() => !bashes().some((it) => pids.includes(it)));

@@ -113,13 +113,22 @@ test('what a command does in it is what it does in one of its own', async () => 
   }
 }, 30_000);
 
-test('two wait, so that neither of two commands begins one, also while the second is built', async () => {
+test('one waits: of two commands at once, one takes it and the other begins one of its own', async () => {
   await runLate('true');
   const before = started.length;
   const first = runCommand(requestOf('echo 1'), { ...base, waiting }, powers);
-  const second = runCommand(requestOf('echo 2'), { ...base, waiting }, powers);
   expect(started.length).toBe(before);
+  const second = runCommand(requestOf('echo 2'), { ...base, waiting }, powers);
+  expect(started.length).toBe(before + 1);
   expect([(await first).stdout, (await second).stdout]).toEqual(['1\n', '2\n']);
+});
+
+test('one for commands of another kind gives way to one for the last command', async () => {
+  await run('true', { isLate: false });
+  const [, other] = started as [number, number];
+  await run('true', { readOnly: true, isLate: false });
+  await until(() => !isThere(other));
+  expect(await run('echo here', { readOnly: true, isLate: true })).toMatchObject({ stdout: 'here\n' });
 });
 
 test('the time that it waited is no time of its command', async () => {
@@ -308,16 +317,16 @@ test('a NUL in a word of it is no end of an argument of bubblewrap: such a comma
   await until(() => !started.some(isThere));
 });
 
-test('one that is ended while it waits is not missed, and no third one waits', async () => {
+test('one that is ended while it waits is not missed, and no second one waits', async () => {
   await run('true', { isLate: false });
   waiting.prepare();
-  expect(started.length).toBe(3);
+  expect(started.length).toBe(2);
   // Kills its init: if bubblewrap died before it told the init its pid, the init would wait for ever.
   await until(() => firstChildOf(started[1] as number) !== undefined);
   process.kill(firstChildOf(started[1] as number) as number, 'SIGKILL');
   await until(() => {
     waiting.prepare();
-    return started.length === 4;
+    return started.length === 3;
   });
   expect(await run('echo here', { isLate: true })).toMatchObject({ stdout: 'here\n' });
 });
@@ -327,7 +336,7 @@ async function begin() {
   await run('true', { isLate: false });
   waiting[Symbol.dispose]();
   waiting.prepare();
-  return started.at(-2) as number;
+  return started.at(-1) as number;
 }
 
 test('a command whose sandbox is ended while it is built gets one of its own', async () => {
