@@ -1,0 +1,132 @@
+/** MCP lines, and what commands send to the egress proxy: HTTP and SOCKS. Both ends are in memory. */
+import type { Socket } from 'node:net';
+import { type Duplex, duplexPair } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { isDeepStrictEqual } from 'node:util';
+import { ConnectionGuard } from '../../src/egress/connection-guard.ts';
+import { createHttp } from '../../src/egress/http.ts';
+import { serveSocks } from '../../src/egress/socks.ts';
+import { defaultLimits } from '../../src/limits.ts';
+import { SocketTransport } from '../../src/mcp/socket-transport.ts';
+import { systemPowers } from '../../src/powers.ts';
+import { holds } from './outcome.ts';
+import type { FuzzTarget } from './targets.ts';
+
+const powers = systemPowers();
+/** Small bounds, so that inputs of ordinary length reach them. */
+const limits = { ...defaultLimits, mcpMessageBytesMax: 2000, messageDepthMax: 12, messageElementsMax: 200 };
+
+/** Lets no destination through and looks up no name. */
+const guard = new ConnectionGuard({
+  layers: [[]],
+  limits,
+  powers,
+  names: { lookup: () => Promise.reject(new Error('no name is looked up here')) },
+});
+
+/** Sends `input` in pieces and ends; returns all that came back. */
+async function exchange(input: Buffer, pieceBytes: number, serve: (side: Duplex) => void): Promise<Buffer> {
+  const [near, far] = duplexPair();
+  // ECONNRESET and similar: the far side ended first.
+  near.on('error', () => {});
+  far.on('error', () => {});
+  serve(far);
+  const answer = buffer(near);
+  for (let at = 0; at < input.length; at += pieceBytes) near.write(input.subarray(at, at + pieceBytes));
+  near.end();
+  far.once('close', () => near.push(null));
+  return answer;
+}
+
+/** What an MCP connection that answers each request at once says to `input`. */
+const mcpAnswers = (input: Buffer, pieceBytes: number): Promise<Buffer> =>
+  exchange(input, pieceBytes, (side) => {
+    const transport = new SocketTransport(side as Socket, { limits, powers, budget: { bytes: 0 } });
+    transport.onmessage = (message) => {
+      if ('id' in message && 'method' in message)
+        void transport.send({ jsonrpc: '2.0', id: message.id, result: { method: message.method } } as never);
+    };
+    void transport.start();
+  });
+
+const proxy = createHttp((socket) => ({ guard, onParsed: () => holds(!socket.destroyed, 'it is open') }), limits);
+
+export const streamTargets: Record<string, FuzzTarget> = {
+  mcp: {
+    seeds: [
+      '\x05{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n',
+      '\x40{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"file_read","arguments":{"path":"x"},"_meta":{"progressToken":1}}}\n\n[1]\n{"jsonrpc":"2.0","id":1,"result":{}}\n',
+    ],
+    words: [
+      '\n',
+      '\r\n',
+      '"id":',
+      '"method":',
+      '"params":',
+      '"jsonrpc":"2.0"',
+      '"_meta":{}',
+      'notifications/cancelled',
+      '{',
+      '}',
+    ],
+    async run(input) {
+      const lines = input.subarray(1);
+      const answersOf = async (pieceBytes: number) =>
+        (await mcpAnswers(lines, pieceBytes)).toString().split('\n').sort();
+      const answers = await answersOf(1 + (input[0] ?? 0));
+      // In any order: a line that is too long is refused before the lines ahead of it are served.
+      holds(isDeepStrictEqual(answers, await answersOf(65_536)), 'lines get the same answers however they are cut');
+      const codes = answers
+        .filter(Boolean)
+        .map((it) => (JSON.parse(it) as { error?: { code: number } }).error?.code ?? 'ok');
+      return [...new Set(codes)].sort((a, b) => `${a}`.localeCompare(`${b}`)).join(' ');
+    },
+  },
+  http: {
+    seeds: [
+      'GET http://example.org/a?b HTTP/1.1\r\nHost: example.org\r\nConnection: close, x\r\n\r\n',
+      'CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\nrest',
+      'POST http://[::1]:80/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n',
+      'PUT http://a:b@127.0.0.1/ HTTP/1.0\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\n\r\n',
+    ],
+    words: [
+      '\r\n',
+      '\r\n\r\n',
+      'CONNECT ',
+      'HTTP/1.1',
+      'http://',
+      'Content-Length: 0',
+      'Transfer-Encoding: chunked',
+      ':',
+      '@',
+      '[::]',
+      '0x7f.1',
+      '\0',
+      'Upgrade: h2c',
+    ],
+    async run(input) {
+      const answer = await exchange(input, 65_536, (side) => proxy.emit('connection', side));
+      const statuses = [...answer.toString('latin1').matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, it]) => it as string);
+      holds(!statuses.some((it) => it.startsWith('2')), 'no destination is let through');
+      holds(answer.length === 0 || answer.subarray(0, 9).toString() === 'HTTP/1.1 ', 'an answer is HTTP');
+      return statuses.join(' ');
+    },
+  },
+  socks: {
+    seeds: [
+      Buffer.from('05010005010003076578616d706c65' + '01bb', 'hex'),
+      Buffer.from('0502000205010001' + '7f000001' + '0050', 'hex'),
+      Buffer.from(`05010005010004${'0'.repeat(31)}10050`, 'hex'),
+    ],
+    words: ['\x05\x01\0', '\x05\x01\0\x01', '\x05\x01\0\x03', '\x05\x01\0\x04', 'localhost'],
+    async run(input) {
+      const answer = await exchange(input, 65_536, (side) => {
+        // It ended in the middle of its request.
+        serveSocks(side as Socket, guard, () => {}).catch(() => side.destroy());
+      });
+      holds(answer.length <= 12, 'an answer has a choice of method and a reply at most');
+      holds(answer.length < 4 || answer[3] !== 0, 'no destination is let through');
+      return answer.toString('hex', 0, 4);
+    },
+  },
+};
