@@ -289,7 +289,8 @@ export class Host {
     };
     job.timers = [
       powers.after(abortGraceMs, () => this.#send({ endThread: thread.number })),
-      powers.after(abortGraceMs + terminateGraceMs, last),
+      // As patient as with any job: the end of a thread is told from process to process.
+      powers.after(2 * abortGraceMs + terminateGraceMs, last),
     ];
   }
 

@@ -21,7 +21,7 @@ export interface ThreadsOptions extends Pick<ThreadsSetup, 'max' | 'jobsPerThrea
   /** Asks the host to end a thread. */
   end(thread: number): void;
   onBytes(thread: HostThread, reader: FrameReader, chunk: Buffer): void;
-  /** Called when the socket of a thread has closed and the host has not reported the thread's end yet. */
+  /** Called when the socket of a thread failed and the host has not reported the thread's end yet. */
   onLost(thread: HostThread): void;
 }
 
@@ -97,10 +97,8 @@ export class Threads {
     this.all = sockets.map((socket, number) => {
       const reader = new FrameReader(frameBytesMax, roomBytes);
       const thread = new HostThread(number, socket, options);
-      const lost = () => {
-        if (thread.state === 'ended') return;
+      const lose = () => {
         thread.state = 'ended';
-        onLost(thread);
       };
       socket
         .on('data', (chunk: Buffer) => {
@@ -108,8 +106,12 @@ export class Threads {
           onBytes(thread, reader, chunk);
           thread.poll();
         })
-        .on('error', lost)
-        .on('close', lost);
+        .on('error', () => {
+          lose();
+          onLost(thread);
+        })
+        // The thread has ended, which the host reports in its time; on a busy machine that may take a while.
+        .on('close', lose);
       return thread;
     });
     if (this.all[0]) this.all[0].state = 'starting';
