@@ -162,7 +162,7 @@ describe('a session is nobody else’s', () => {
     const { error } = await raw.hello(hello(await claimOf(session)));
     expect(error).toMatchObject({
       code: -32004,
-      message: expect.stringMatching(/^no such session to resume/),
+      message: expect.stringMatching(/^there is no such session to resume/),
     });
     // The failed attempt changed nothing.
     const right = new RawPeer(daemon.socket);

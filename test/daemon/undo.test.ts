@@ -190,7 +190,7 @@ test('only so many calls, and so many bytes, can be undone; the oldest go first,
   const write = async (content: string) => ids.push((await agent.call('file_write', { path: 'f', content })).callId);
   for (const it of ['1', '2', '3', '4']) await write(it);
   expect(await agent.request('calls.undo', { callId: ids[0] })).toMatchObject({
-    error: { code: 'UNSUPPORTED', message: expect.stringContaining('dropped') },
+    error: { code: 'UNSUPPORTED', message: expect.stringContaining('undo data was deleted') },
   });
   expect(await agent.request('status', {})).toMatchObject({ undo: { calls: 3 } });
   await write('x'.repeat(90_000));
