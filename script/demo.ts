@@ -1,9 +1,9 @@
 // The demo: starts a daemon for this repository, makes four calls, and shows what confined each. Started by script/demo.
-import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { execa } from 'execa';
 import { createClient, type ToolResult } from '../src/client.ts';
 
 const repository = fileURLToPath(new URL('..', import.meta.url)).replace(/\/$/, '');
@@ -13,7 +13,7 @@ const policy = join(state, 'policy.yaml');
 const allow = `# What this daemon's agents may do; without it, commands are not allowed.\ntiers:\n  execute: { decision: allow }\n`;
 writeFileSync(policy, allow, { mode: 0o600 });
 
-const daemon = spawn(
+const daemon = execa(
   process.execPath,
   [
     join(repository, 'bin/ringfenced.js'),
@@ -27,11 +27,10 @@ const daemon = spawn(
     '--policy',
     policy,
   ],
-  { stdio: ['ignore', 'ignore', 'pipe', 'pipe'] },
+  { stdio: ['ignore', 'ignore', 'pipe', 'pipe'], buffer: false, reject: false },
 );
 let log = '';
 daemon.stderr?.on('data', (chunk) => (log += chunk));
-const ended = new Promise((resolve) => daemon.once('exit', resolve));
 
 try {
   let notice = '';
@@ -83,7 +82,7 @@ try {
   throw error;
 } finally {
   daemon.kill('SIGTERM');
-  await ended;
+  await daemon;
   rmSync(state, { recursive: true, force: true });
   rmSync(join(repository, note), { force: true });
 }

@@ -1,6 +1,6 @@
 /** Connects a verb to the daemon; starts one for this user if none runs, and says so. */
-import { spawn } from 'node:child_process';
-import { existsSync, openSync, readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { createWriteStream, existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Client, type ClientOptions, createClient, RemoteError } from '../client.ts';
@@ -149,18 +149,24 @@ export async function startDaemon(
 ): Promise<DaemonNotice> {
   makeStateDir(dirs.stateDir);
   const log = join(dirs.stateDir, 'daemon.log');
-  const fd = openSync(log, 'a', 0o600);
+  const output = createWriteStream(log, { flags: 'a', mode: 0o600 });
+  // An open file is handed to the daemon itself, which outlives this process.
+  await once(output, 'open');
   const where = ['--state', dirs.stateDir, '--socket', dirs.socket];
-  const child = spawn(process.execPath, [entry('main'), '--tell-ready', ...where, ...args], {
+  // Loaded on demand: most command lines find a daemon that runs.
+  const { execa } = await import('execa');
+  const child = execa(process.execPath, [entry('main'), '--tell-ready', ...where, ...args], {
     detached: true,
-    stdio: ['ignore', fd, fd, 'pipe'],
+    stdio: ['ignore', output, output, 'pipe'],
     env: { ...env },
+    extendEnv: false,
     cwd,
+    buffer: false,
+    reject: false,
   });
-  child.unref();
-  const pipe = child.stdio[3] as NodeJS.ReadableStream;
+  child.nodeChildProcess.unref();
   let text = '';
-  for await (const chunk of pipe) text += chunk;
+  for await (const chunk of child.stdio[3] as NodeJS.ReadableStream) text += chunk;
   const notice =
     text === ''
       ? { error: `it ended at once; read why in ${log}` }

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import type { ServeFlags } from '../daemon/config.ts';
 import { findUserDirs } from '../daemon/user-dirs.ts';
 import { entry } from '../runtime.ts';
@@ -26,12 +25,18 @@ export async function serve(
   const where = Object.entries({ socket, state }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}`, value],
   );
+  const { execa } = await import('execa');
   // Through the channel the daemon notices when this process is killed: a foreground daemon ends with its command.
-  const child = spawn(process.execPath, [entry('main'), '--end-with-parent', ...where, ...args], {
-    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+  const child = execa(process.execPath, [entry('main'), '--end-with-parent', ...where, ...args], {
+    stdio: 'inherit',
+    ipc: true,
     env: { ...env },
+    extendEnv: false,
     cwd,
+    reject: false,
+    forceKillAfterDelay: false,
   });
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
-  return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)));
+  const { exitCode } = await child;
+  return exitCode ?? 1;
 }

@@ -1,5 +1,4 @@
 /** `ringfence install`: registers us in the configuration of a program that speaks MCP. */
-import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -94,11 +93,14 @@ async function byClient(
   if (!flags.json) print(harmless([program, ...args].join(' ')));
   if (!(await mayWrite('its own configuration', flags))) return EXIT.FAILED;
   const stdout = flags.json ? 2 : 'inherit';
-  const { status, error } = spawnSync(program, args, { env: { ...env }, cwd, stdio: ['ignore', stdout, 'inherit'] });
-  if (error) throw new CliError(EXIT.FAILED, `can't run ${program}: ${error.message}`);
-  if (flags.json)
-    printJson({ client: flags.client, scope: flags.scope, ran: [program, ...args], written: status === 0 });
-  return status === 0 ? EXIT.OK : EXIT.FAILED;
+  const { execa } = await import('execa');
+  const stdio = ['ignore', stdout, 'inherit'] as const;
+  const ran = await execa(program, args, { env: { ...env }, extendEnv: false, cwd, stdio, reject: false });
+  if (ran.exitCode === undefined && !ran.isTerminated)
+    throw new CliError(EXIT.FAILED, `can't run ${program}: ${ran.originalMessage}`);
+  const written = ran.exitCode === 0;
+  if (flags.json) printJson({ client: flags.client, scope: flags.scope, ran: [program, ...args], written });
+  return written ? EXIT.OK : EXIT.FAILED;
 }
 
 /** The text of a file. Throws CliError unless it is UTF-8, since other encodings could not be restored. */
