@@ -134,7 +134,7 @@ describe('without a daemon', () => {
     expect(code).toBe(2);
     expect(JSON.parse(stderr)).toMatchObject({
       level: 60,
-      msg: expect.stringMatching(/loud; it may be .*info.*silent/),
+      msg: expect.stringMatching(/loud; it must be one of .*info.*silent/),
     });
   });
 
