@@ -12,6 +12,7 @@ import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
 import { providerLimits } from './limits/providers.ts';
 import { storeLimits } from './limits/store.ts';
+import { telemetryLimits } from './limits/telemetry.ts';
 import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
 
 export const limitsSchema = z.strictObject({
@@ -380,6 +381,7 @@ export const limitsSchema = z.strictObject({
   ...mcpLimits,
   ...pluginLimits,
   ...storeLimits,
+  ...telemetryLimits,
 });
 
 export type Limits = z.output<typeof limitsSchema>;

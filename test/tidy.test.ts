@@ -31,6 +31,7 @@ const MAY_IMPORT: Record<string, string> = {
   'text/glob': 'errors',
   'text/held-bytes': '',
   redact: '',
+  telemetry: 'call errors limits',
   call: 'errors',
   'daemon/config': 'daemon/command-environment limits paths daemon/user-dirs providers',
   'daemon/user-dirs': '',
@@ -50,11 +51,11 @@ const MAY_IMPORT: Record<string, string> = {
   hosts:
     'call egress plugin-code polling text/values sandbox protocol policy errors limits paths powers text/shown-text',
   pipeline:
-    'call egress text/held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values',
+    'call telemetry egress text/held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values',
   providers:
     'text/values call errors hosts limits pipeline policy powers text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
-    'pipeline text/held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
+    'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool':
     'call errors limits plugin-code tools/capability tools/file-changes tools/lifecycle tools/separable tools/spellings tools/symbols tools/terminals tools/upstream',
   'tools/file-changes': '',
@@ -99,7 +100,7 @@ const MAY_IMPORT: Record<string, string> = {
   'daemon/daemon': '*',
   'daemon/warm-hosts': 'call daemon/workspaces hosts pipeline/execute policy powers session tools/registry',
   'daemon/daemon-policies': 'daemon/config daemon/records daemon/workspaces limits paths policy powers session tools',
-  mcp: 'call errors limits text/json powers protocol policy providers session text/shown-text store transport tools',
+  mcp: 'call telemetry errors limits text/json powers protocol policy providers session text/shown-text store transport tools',
   'mcp-bridge': 'cli daemon/user-dirs transport',
   'daemon/git-author': 'hosts sandbox limits powers',
   'daemon/records': 'errors store session redact limits powers',

@@ -37,6 +37,7 @@ import { parseParams } from '../../src/session/parse-params.ts';
 import { Policies } from '../../src/session/policies.ts';
 import { Session } from '../../src/session/session.ts';
 import { ResultCache } from '../../src/store/result-cache.ts';
+import { CallMetrics } from '../../src/telemetry/call-metrics.ts';
 import { builtinToolset } from '../../src/tools/registry.ts';
 import { listenUnix } from '../../src/transport/unix-socket.ts';
 import { policyOf } from '../../test/support/policy.ts';
@@ -97,7 +98,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
   const room: Limits = cached ? limits : { ...limits, cacheEntriesMax: 1 };
   const results = new ResultCache<CachedResult>({ strategy: 'lru', limits: room, powers });
   const all: Record<string, Stage<never, Call>[]> = {
-    audit: [audit(auditLog, powers)],
+    audit: [audit(auditLog, new CallMetrics(limits), powers)],
     limits: [rateLimit(powers, limits), costCap(ledger)],
     validate: [validate],
     permission: [permission(facts, turns, (it) => it)],

@@ -17,7 +17,7 @@ import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './u
 export class ConfigError extends Error {}
 
 /** Names that records and tokens use themselves. */
-const TAKEN_NAMES = ['agent', 'daemon', 'operator', 'token'];
+const TAKEN_NAMES = ['agent', 'daemon', 'metrics', 'operator', 'token'];
 /** A principal's name, which is also a file name: `<state dir>/tokens/<name>.token`. */
 const principalName = z
   .string()

@@ -217,7 +217,7 @@ interface ListenContext extends Pick<ListenParts, 'powers' | 'catalogue' | 'even
 /** Starts the listeners of the config, and adds each to `listeners` at once, so that it is ended if a later step fails. */
 async function listen(
   listeners: Listener[],
-  { config, gateway, workspaces, credentials: { identify }, ...parts }: ListenContext,
+  { config, gateway, workspaces, credentials: { identify, mayReadMetrics }, ...parts }: ListenContext,
 ): Promise<void> {
   const { dirs, limits, listenHttp: http } = config;
   const accept = (channel: Channel) => gateway.accept(channel);
@@ -225,6 +225,7 @@ async function listen(
   const face = {
     ...parts,
     identify,
+    monitor: { mayRead: mayReadMetrics, metrics: () => gateway.metrics.text(), unready: () => gateway.unready },
     version,
     limits,
     http,

@@ -8,6 +8,7 @@ import type { Listener } from '../transport/transport.ts';
 import { WaitingRoom } from '../transport/waiting-room.ts';
 import { McpConnection } from './connection.ts';
 import type { HttpListener } from './http.ts';
+import type { Monitor } from './monitor.ts';
 import type { McpSessionParts } from './session.ts';
 import { type HttpCaller, SharedSessions } from './shared-sessions.ts';
 import { ToolLists } from './tools.ts';
@@ -65,14 +66,17 @@ export class McpFace {
   }
 
   /** Also serves HTTP. Throws if the address is not available. */
-  async listenHttp(address: { host: string; port: number }, identify: Identify): Promise<Listener> {
+  async listenHttp(
+    address: { host: string; port: number },
+    given: { readonly identify: Identify; readonly monitor: Monitor },
+  ): Promise<Listener> {
     const { listenHttp } = await import('./http.ts');
     const served = {
       shared: this.#shared,
       lists: this.#lists,
       stateKey: this.#stateKey,
       budget: this.#budget,
-      identify,
+      ...given,
     };
     this.#http = await listenHttp(address, { ...this.#parts, ...served });
     return this.#http;

@@ -21,6 +21,7 @@ import { ConnectionShares } from '../session/connections/shares.ts';
 import { bearerOf, isLoopback, isOwnHost, isOwnOrigin, pathOf } from '../transport/loopback.ts';
 import type { Listener } from '../transport/transport.ts';
 import { WaitingRoom } from '../transport/waiting-room.ts';
+import { answerMonitor, isMonitorPath, type Monitor, type MonitorPath } from './monitor.ts';
 import { choiceOf, type OpeningOptions, parseOpening } from './opening-options.ts';
 import { createServer as createMcpServer, type ServerParts } from './server.ts';
 import type { SharedSessions } from './shared-sessions.ts';
@@ -28,6 +29,7 @@ import type { SharedSessions } from './shared-sessions.ts';
 export interface HttpParts extends ServerParts {
   readonly shared: SharedSessions;
   readonly identify: Identify;
+  readonly monitor: Monitor;
   /** Bytes of pending requests; bounded by requestBytesMax over all connections. */
   readonly budget: RequestBudget;
 }
@@ -79,7 +81,10 @@ export async function listenHttp(
     // Clients wait for an answer before the next request; a client that does not would pile up requests.
     if (!mayBegin(underWay, response, limits)) return;
     void receive(request, response, { ...parts, admit, port: bound.port }).then(
-      ({ auth, body }) => answer(Object.assign(request, { auth }) as Parameters<typeof answer>[0], response, body),
+      (it) =>
+        'path' in it
+          ? answerMonitor(request, response, { ...it, monitor: parts.monitor })
+          : answer(Object.assign(request, { auth: it.auth }) as Parameters<typeof answer>[0], response, it.body),
       (error: unknown) =>
         refuse(response, error instanceof HttpRefusal ? error : new HttpRefusal(400, (error as Error).message)),
     );
@@ -130,46 +135,65 @@ interface AuthenticatedBody {
   readonly body: unknown;
 }
 
-interface ReceiveParts extends Pick<HttpParts, 'limits' | 'identify' | 'budget'> {
+interface ReceiveParts extends Pick<HttpParts, 'limits' | 'identify' | 'budget' | 'monitor'> {
   readonly port: number;
   /** Throws RpcError OVERLOADED. */
   admit(request: IncomingMessage, identity: Identity): void;
 }
 
-/** Authenticates a request and reads its body. Throws HttpRefusal, and RpcError for a body that is no message. */
+/**
+ * Authenticates a request, and reads its body unless it goes to a path of monitoring. Throws HttpRefusal, and RpcError
+ * for a body that is no message.
+ */
 async function receive(
   request: IncomingMessage,
   response: ServerResponse,
-  { port, limits, identify, budget, admit }: ReceiveParts,
-): Promise<AuthenticatedBody> {
+  parts: ReceiveParts,
+): Promise<AuthenticatedBody | { readonly path: MonitorPath }> {
+  const { port, limits, identify, budget } = parts;
   const { headers, method } = request;
   if (!isOwnHost(headers.host, port) || !isOwnOrigin(headers.origin, port))
     throw new HttpRefusal(
       403,
       'this host or origin is not served: requests must come from this machine, and not from a page of another host',
     );
-  if (pathOf(request) !== PATH) throw new HttpRefusal(404, `there is nothing here; MCP is at ${PATH}`);
+  const path = pathOf(request);
+  if (isMonitorPath(path)) {
+    if (path === '/metrics') admitMonitor(request, parts);
+    return { path };
+  }
+  if (path !== PATH) throw new HttpRefusal(404, `there is nothing here; MCP is at ${PATH}`);
   const token = bearerOf(request);
   const identity = token === undefined ? undefined : identify(token);
-  if (!token || !identity)
-    throw new HttpRefusal(
-      401,
-      'a token is needed, as Authorization: Bearer; agent.token in the state directory has one',
-      {
-        'www-authenticate': `Bearer realm="ringfence"${token === undefined ? '' : ', error="invalid_token"'}`,
-      },
-    );
-  try {
-    admit(request, identity);
-  } catch (error) {
-    throw new HttpRefusal(503, (error as Error).message, { connection: 'close' });
-  }
+  if (!token || !identity) throw unauthenticated(token, 'agent.token');
+  admitted(request, identity, parts);
   const auth = { token, clientId: identity.principal, scopes: [], extra: { identity } };
   const isMessage = method === 'POST' && isJsonContentType(headers['content-type']);
   return {
     auth,
     body: isMessage ? decodeJson(await bodyOf(request, response, { limits, budget }), limits) : undefined,
   };
+}
+
+/** Throws HttpRefusal for a token that may not read metrics. */
+function admitMonitor(request: IncomingMessage, parts: ReceiveParts): void {
+  const token = bearerOf(request);
+  if (token === undefined || !parts.monitor.mayRead(token)) throw unauthenticated(token, 'metrics.token');
+  admitted(request, { role: 'agent', principal: 'metrics' }, parts);
+}
+
+const unauthenticated = (token: string | undefined, file: string) =>
+  new HttpRefusal(401, `a token is needed, as Authorization: Bearer; ${file} in the state directory has one`, {
+    'www-authenticate': `Bearer realm="ringfence"${token === undefined ? '' : ', error="invalid_token"'}`,
+  });
+
+/** Gives the connection a place. Throws HttpRefusal if there is none. */
+function admitted(request: IncomingMessage, identity: Identity, { admit }: ReceiveParts): void {
+  try {
+    admit(request, identity);
+  } catch (error) {
+    throw new HttpRefusal(503, (error as Error).message, { connection: 'close' });
+  }
 }
 
 /**

@@ -7,6 +7,7 @@ import { peerCredentials } from '../transport/peer-credentials.ts';
 import type { Listener } from '../transport/transport.ts';
 import { listenSocket } from '../transport/unix-socket.ts';
 import type { FaceParts, McpFace } from './face.ts';
+import type { Monitor } from './monitor.ts';
 import type { HttpCaller } from './shared-sessions.ts';
 
 export interface ListenParts extends FaceParts {
@@ -14,6 +15,7 @@ export interface ListenParts extends FaceParts {
   /** Loopback address; HTTP is served only if present. */
   readonly http: { readonly host: string; readonly port: number } | undefined;
   readonly identify: Identify;
+  readonly monitor: Monitor;
   readonly catalogue: Catalogue;
   readonly events: Events;
 }
@@ -49,7 +51,7 @@ export async function listenMcp(parts: ListenParts, add: (listener: Listener) =>
       await closed;
     },
   });
-  if (http) add(await (await load()).listenHttp(http, parts.identify));
+  if (http) add(await (await load()).listenHttp(http, parts));
 }
 
 /**

@@ -1,6 +1,7 @@
 import { ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
 import type { AuditEntry, AuditLog } from '../store/audit/log.ts';
+import type { CallMetrics } from '../telemetry/call-metrics.ts';
 import { gitConfigsOf } from './execute/git-configs.ts';
 import { failed, type Outcome, outcomeOf } from './outcome.ts';
 import {
@@ -15,16 +16,19 @@ import {
 import { verdictOf } from './verdict.ts';
 
 /**
- * Writes a refusal or an outcome for each call to the audit log. While the log can't be written, calls that may
+ * Writes a refusal or an outcome for each call to the audit log, and counts it. While the log can't be written, calls that may
  * change something end with STORE_FAILED before anybody is asked about them; reading goes on, with a warning.
  */
 export const audit =
-  (log: AuditLog, powers: Powers): Stage =>
+  (log: AuditLog, metrics: CallMetrics, powers: Powers): Stage =>
   (next) =>
   async (call) => {
     const startedAt = powers.monotonicMs();
     const end = (outcome: Outcome) => {
-      const { usage, error, started } = outcome;
+      const { usage, error, started, queuedMs } = outcome;
+      const durationMs = powers.monotonicMs() - startedAt;
+      const decision = last && isJudged(last) ? last.decision : undefined;
+      metrics.ended({ tool: call.toolset.get(call.name)?.tool, decision, durationMs, queuedMs, error });
       // A call that never started has no outcome, even if it was allowed: it may be stale, cancelled or without a slot.
       const kind = !error || started || isPreviewed(call, last) ? 'outcome' : 'refusal';
       log.append(
@@ -32,7 +36,7 @@ export const audit =
           ...entryOf(call, last, kind),
           // The entry of the intent holds the input already.
           ...(!outcome.intended && { input: call.rawInput }),
-          durationMs: Math.round((powers.monotonicMs() - startedAt) * 1000) / 1000,
+          durationMs: Math.round(durationMs * 1000) / 1000,
           ...(error && { code: error.code }),
           ...(usage && { resources: resourcesOf(usage, error) }),
           ...detailOf(call, outcome),

@@ -26,6 +26,7 @@ import type { Approvals } from '../store/approvals/approvals.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
+import { CallMetrics } from '../telemetry/call-metrics.ts';
 import { surroundingsOf } from './approve/approval-context.ts';
 import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
 import type { Upstreams } from './execute/upstream.ts';
@@ -61,6 +62,7 @@ export interface Pipeline {
   readonly run: Handler;
   readonly queue: FairQueue;
   readonly health: ToolHealth;
+  readonly metrics: CallMetrics;
 }
 
 /**
@@ -73,8 +75,9 @@ export function createPipeline(given: PipelineParts): Pipeline {
   const parts = { ...given, health, writes: new WritesByPrincipal(given.powers.uuid()) };
   const { auditLog, approvals, ledger, limits, powers } = parts;
   const queue = new FairQueue(limits);
+  const metrics = new CallMetrics(limits);
   const order = [
-    audit(auditLog, powers),
+    audit(auditLog, metrics, powers),
     rateLimit(powers, limits),
     costCap(ledger),
     validate,
@@ -87,7 +90,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     schedule(queue, limits, powers),
     sanitize(limits, powers),
   ] as const;
-  return { queue, health, run: inOrder(order, execute(parts)) };
+  return { queue, health, metrics, run: inOrder(order, execute(parts)) };
 }
 
 /** What a person is shown, and what their approval is bound to. */

@@ -100,6 +100,10 @@ export const answers = {
   'providers.accept': shapes.provider,
   'tokens.rotate': z.strictObject({ rotated: texts(), sessionsEnded: count() }),
   'cache.clear': z.strictObject({ entries: count(), bytes: count() }),
+  'metrics.read': z.union([
+    z.strictObject({ contentType: z.string(), text: z.string() }),
+    z.strictObject({ families: z.array(shapes.metricFamily) }),
+  ]),
   status: open({
     uptimeMs: count(),
     version: z.string(),

@@ -146,6 +146,7 @@ export const params = {
   }),
   'tokens.rotate': z.strictObject({ names: z.array(z.string().min(1).max(64)).max(66).default([]) }).prefault({}),
   'cache.clear': nothing(),
+  'metrics.read': z.strictObject({ format: z.enum(['text', 'json']).default('text') }).prefault({}),
   status: z.strictObject({ health: z.boolean().optional() }).prefault({}),
   shutdown: z.strictObject({ graceMs: z.int().min(0).max(600_000).optional() }).prefault({}),
 } as const;
@@ -157,5 +158,5 @@ export type Params<M extends Method> = z.output<(typeof params)[M]>;
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
   ...['approvals.list', 'approvals.resolve', 'approvals.grants', 'approvals.revoke', 'audit.query', 'audit.verify'],
   ...['policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'calls.find'],
-  ...['tools.stats', 'cache.clear'],
+  ...['tools.stats', 'cache.clear', 'metrics.read'],
 ]);

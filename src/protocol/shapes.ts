@@ -261,6 +261,20 @@ export const toolInfo = z.looseObject({
   health: health.optional().describe('Why calls of this tool would fail on this machine, if known.'),
 });
 
+/** Samples of one metric; `suffix` is the part of a histogram's sample. */
+export const metricFamily = z.strictObject({
+  name: z.string(),
+  type: z.enum(['counter', 'gauge', 'histogram']),
+  help: z.string(),
+  samples: z.array(
+    z.strictObject({
+      suffix: z.string().optional(),
+      labels: z.record(z.string(), z.string()).optional(),
+      value: z.number(),
+    }),
+  ),
+});
+
 export const provider = z.looseObject({
   name: z.string(),
   kind: z.enum(['stdio', 'http']),

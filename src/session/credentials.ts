@@ -12,9 +12,12 @@ export interface CredentialsOptions {
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
 }
 
+const METRICS = 'metrics';
+
 interface KnownCredential {
   readonly name: string;
-  readonly identity: Identity;
+  /** Undefined for the metrics token, which opens no session. */
+  readonly identity: Identity | undefined;
   secret: string;
 }
 
@@ -23,13 +26,14 @@ export class Credentials {
   readonly #powers: Powers;
   readonly #credentials: readonly KnownCredential[];
 
-  /** Creates missing tokens: `operator.token`, `agent.token`, `tokens/<principal>.token`. */
+  /** Creates missing tokens: `operator.token`, `agent.token`, `metrics.token`, `tokens/<principal>.token`. */
   constructor({ stateDir, principals }: CredentialsOptions, powers: Powers) {
     this.#stateDir = stateDir;
     this.#powers = powers;
-    const identities: [name: string, identity: Identity][] = [
+    const identities: [name: string, identity: Identity | undefined][] = [
       ['operator', { role: 'operator', principal: 'operator' }],
       ['agent', { role: 'agent', principal: 'token' }],
+      [METRICS, undefined],
       ...principals.map(({ name, policy }): [string, Identity] => [
         name,
         { role: 'agent', principal: name, ...(policy !== undefined && { policy }) },
@@ -49,11 +53,17 @@ export class Credentials {
   readonly identify = (token: string): Identity | undefined =>
     this.#credentials.filter(({ secret }) => sameSecret(token, secret))[0]?.identity;
 
+  /** Whether a token may read the daemon's metrics: the one made for that, and the operator's. */
+  readonly mayReadMetrics = (token: string): boolean =>
+    this.#credentials
+      .filter(({ secret }) => sameSecret(token, secret))
+      .some(({ name, identity }) => name === METRICS || identity?.role === 'operator');
+
   /**
    * Replaces the tokens with these names, or all if there are none; the old tokens stop working at once. Returns the names and identities.
    * Throws RpcError INVALID_PARAMS for a name without a token, ToolError STORE_FAILED.
    */
-  rotate(names: readonly string[]): { name: string; identity: Identity }[] {
+  rotate(names: readonly string[]): { name: string; identity: Identity | undefined }[] {
     const rotated = names.length === 0 ? this.#credentials : names.map((it) => this.#named(it));
     for (const it of rotated) {
       const secret = this.#powers.secret();

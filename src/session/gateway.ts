@@ -18,6 +18,7 @@ import { withChildCalls } from './child-calls.ts';
 import type { ClientLink, Connection, NoticeReceiver } from './client-link.ts';
 import { Connections, type PeerConnection } from './connections/connections.ts';
 import type { Credentials } from './credentials.ts';
+import { DaemonMetrics } from './daemon-metrics.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { type LocalOpening, type LocalSession, partOfToolset, toLocalSession } from './local-sessions.ts';
@@ -30,7 +31,7 @@ import { RecentCalls } from './recent-calls.ts';
 import type { Results } from './results.ts';
 import { Session } from './session.ts';
 import { SessionRecords } from './session-records.ts';
-import { type ResumableSession, type ResumeRequest, Sessions } from './sessions.ts';
+import { openedWith, type ResumeRequest, Sessions } from './sessions.ts';
 import { toolNames } from './tool-list.ts';
 import type { UndoParts } from './undo.ts';
 
@@ -72,6 +73,7 @@ export class Gateway {
   readonly #budget: RequestBudget = { bytes: 0 };
   readonly #sessions: Sessions;
   readonly #methods: Methods;
+  readonly metrics: DaemonMetrics;
   #closing = false;
 
   constructor(options: GatewayOptions) {
@@ -85,14 +87,16 @@ export class Gateway {
       options.sessionEnded(session);
     };
     this.#sessions = new Sessions({ ...options, records: this.#records, sessionEnded });
-    this.#methods = createMethods({
+    const parts = {
       ...options,
       records: this.#records,
       startedAt: options.powers.monotonicMs(),
       sessions: this.#sessions,
       recent,
       approvers: () => this.approvers,
-    });
+    };
+    this.metrics = new DaemonMetrics(parts);
+    this.#methods = createMethods({ ...parts, metrics: this.metrics });
   }
 
   /** Accepts a connection; its hello is refused if there is no room for it. */
@@ -158,6 +162,11 @@ export class Gateway {
     const listens = ({ connection, subscriptions }: ClientLink) =>
       connection !== undefined && subscriptions.some((it) => it.topics.has('approvals'));
     return this.#sessions.all.filter(listens).length;
+  }
+
+  /** Why no calls should be sent to the daemon now; empty if they may. */
+  get unready(): string[] {
+    return [...(this.#closing ? ['the daemon is shutting down'] : []), ...this.metrics.problems];
   }
 
   /** Refuses new calls, lets running ones continue for `graceMs`, then ends the remaining calls and all connections. */
@@ -386,14 +395,4 @@ interface NewLink extends OpenedWorkspace, LocalOptions {
   readonly resumeMs: number;
   /** Whether an earlier daemon opened the session. */
   readonly restored: boolean;
-}
-
-/** The properties that a session was opened with. */
-function openedWith(
-  found: ResumableSession,
-): Pick<Session['options'], 'role' | 'workspace'> & Pick<ClientLink, 'askedPolicy'> {
-  if ('stored' in found) return { ...found.stored, askedPolicy: found.stored.asked };
-  const { askedPolicy, session } = found.link;
-  const { role, workspace } = session.options;
-  return { askedPolicy, role, workspace };
 }

@@ -6,10 +6,13 @@ import type { Limits } from '../limits.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
 import type { Method, Params } from '../protocol/messages.ts';
+import type { CacheStatus } from '../store/result-cache.ts';
+import { CONTENT_TYPE } from '../telemetry/families.ts';
 import { toolsOf } from '../tools/registry.ts';
 import type { Batches } from './batches.ts';
 import { type ClientLink, subscribe } from './client-link.ts';
 import type { Credentials } from './credentials.ts';
+import type { DaemonMetrics } from './daemon-metrics.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { findCalls, runningCalls, sessionRunning } from './find-calls.ts';
@@ -41,9 +44,9 @@ export interface StatusParts {
   coarseMasks(): readonly CoarseIn[];
   pluginStatus(): readonly object[];
   /** Cached results of reading. */
-  readonly cache: { readonly status: object; clear(): { entries: number; bytes: number } };
+  readonly cache: { readonly status: CacheStatus; clear(): { entries: number; bytes: number } };
   auditStatus(): { entries: number; writable: boolean; overSize?: true };
-  diskStatus(): object;
+  diskStatus(): { freeBytes: number };
   approvalsPending(): number;
   readonly policies: Pick<Policies, 'status'>;
   listeners(): string[];
@@ -65,6 +68,7 @@ export interface MethodParts extends StatusParts, UndoParts {
   readonly limits: Limits;
   readonly records: SessionRecords;
   readonly startedAt: number;
+  readonly metrics: DaemonMetrics;
   readonly sessions: Sessions;
   readonly durable: DurableCalls;
   readonly recent: RecentCalls;
@@ -132,6 +136,10 @@ export function createMethods(parts: MethodParts): Methods {
       records.cacheCleared(session, cleared);
       return cleared;
     },
+    'metrics.read': async (_, { format }) =>
+      format === 'json'
+        ? { families: await parts.metrics.families() }
+        : { contentType: CONTENT_TYPE, text: await parts.metrics.text() },
     status: ({ session }, params) => statusFor(session, params, parts),
     shutdown: ({ session }, { graceMs = limits.shutdownGraceMs }) => {
       records.shutdownAsked(session, graceMs);
@@ -145,7 +153,7 @@ export function createMethods(parts: MethodParts): Methods {
 function rotateTokens(session: Session, names: readonly string[], { credentials, sessions, records }: MethodParts) {
   const rotated = credentials.rotate(names);
   const reason = 'its token was rotated';
-  const ended = rotated.map(({ identity }) => sessions.endOf(identity.principal, reason, session));
+  const ended = rotated.map(({ identity }) => (identity ? sessions.endOf(identity.principal, reason, session) : 0));
   const sessionsEnded = ended.reduce((sum, it) => sum + it, 0);
   const told = rotated.map((it) => it.name);
   records.tokensRotated(session, told, sessionsEnded);

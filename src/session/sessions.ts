@@ -182,3 +182,13 @@ function longestOf(waiting: readonly ClientLink[]): ClientLink {
   const most = [...byPrincipal.values()].reduce((a, b) => (b.length > a.length ? b : a));
   return most[0] as ClientLink;
 }
+
+/** The properties that a session was opened with. */
+export function openedWith(
+  found: ResumableSession,
+): Pick<ClientLink['session']['options'], 'role' | 'workspace'> & Pick<ClientLink, 'askedPolicy'> {
+  if ('stored' in found) return { ...found.stored, askedPolicy: found.stored.asked };
+  const { askedPolicy, session } = found.link;
+  const { role, workspace } = session.options;
+  return { askedPolicy, role, workspace };
+}

@@ -14,11 +14,11 @@ import {
 import { basename, dirname, join } from 'node:path';
 
 /** Tokens that every daemon has; principals of the config can't have these names. */
-export const OWN_TOKENS = ['operator', 'agent'] as const;
+export const OWN_TOKENS = ['operator', 'agent', 'metrics'] as const;
 
 const isOwn = (name: string): boolean => (OWN_TOKENS as readonly string[]).includes(name);
 
-/** `operator.token`, `agent.token`, `tokens/<principal>.token`. */
+/** `operator.token`, `agent.token`, `metrics.token`, `tokens/<principal>.token`. */
 export const tokenPath = (stateDir: string, name: string): string =>
   join(stateDir, ...(isOwn(name) ? [] : ['tokens']), `${name}.token`);
 

@@ -96,6 +96,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(agent, 'calls.list');
   await ask(operator, 'calls.find', { id: callId });
   for (const it of ['tools.stats', 'cache.clear']) await ask(operator, it);
+  for (const format of ['text', 'json']) await ask(operator, 'metrics.read', { format });
   await ask(agent, 'calls.cancel', { callId: 'c1' });
   await ask(agent, 'policy.explain', { tool: 'terminal_execute', input: { command: 'git push' } });
   for (const it of ['policy.get', 'status', 'providers.list']) await ask(agent, it);

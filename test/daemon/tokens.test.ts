@@ -65,17 +65,17 @@ test('an agent may rotate nothing, and a name without a token is refused with th
   const before = tokenOf('ci');
   await expect(agent.request('tokens.rotate', {})).rejects.toMatchObject({ code: -32004 });
   await expect(operator.request('tokens.rotate', { names: ['nobody'] })).rejects.toThrow(
-    'nobody has no token; tokens exist for: operator, agent, ci',
+    'nobody has no token; tokens exist for: operator, agent, metrics, ci',
   );
   expect(tokenOf('ci')).toBe(before);
 });
 
 test('`ringfence token rotate` changes all of them in a running daemon, and its own operator token too', async () => {
-  const before = ['operator', 'agent', 'ci'].map(tokenOf);
+  const before = ['operator', 'agent', 'metrics', 'ci'].map(tokenOf);
   const args = ['token', 'rotate', '--json', '--socket', daemon.socket, '--state', daemon.stateDir];
   const { status, stdout, stderr } = spawnSync(process.execPath, [ringfence, ...args], { encoding: 'utf8' });
   expect({ status, stderr }).toMatchObject({ status: 0, stderr: expect.stringContaining('sessions') });
-  const names = ['operator', 'agent', 'ci'];
+  const names = ['operator', 'agent', 'metrics', 'ci'];
   expect(JSON.parse(stdout)).toEqual({
     rotated: names.map((name) => ({ name, path: fileOf(name) })),
     sessionsEnded: expect.any(Number),

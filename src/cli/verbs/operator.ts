@@ -13,6 +13,7 @@ import {
 } from '../approvals.ts';
 import type { BacktestFlags } from '../backtest.ts';
 import { policyExplain, policyReload } from '../explain.ts';
+import { metrics } from '../metrics.ts';
 import { EXIT, printJson } from '../output.ts';
 import { status } from '../status.ts';
 import { stop } from '../stop.ts';
@@ -23,6 +24,9 @@ export function addDaemonVerbs(verbs: Verbs): void {
     .add('status', 'show what the daemon is doing and which policy it follows')
     .option('--health', 'also check that each tool could run')
     .action(verbs.ending((flags) => status(flags, verbs.caller({ ...flags, autostart: false }))));
+  verbs
+    .add('metrics', 'print the metrics of the daemon as Prometheus reads them')
+    .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => metrics(flags, client))));
   verbs.add('stop', 'stop the daemon').action(
     verbs.ending(async (flags) => {
       const code = await stop(verbs.caller(flags));

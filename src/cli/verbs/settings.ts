@@ -31,7 +31,7 @@ export function addSettingsVerbs(verbs: Verbs): void {
   add(
     token,
     'rotate [name...]',
-    'replace the tokens of operator, agent or principals (default: all) and end their sessions',
+    'replace the tokens of operator, agent, metrics or principals (default: all) and end their sessions',
   ).action(
     verbs.ending(async (names, flags) =>
       (await import('../token.ts')).tokenRotate(names, flags, verbs.caller({ ...flags, autostart: false })),
