@@ -108,7 +108,10 @@ function resourcesOf(
   const { cpuMs, peakBytes, outputBytes, processes, enforcedBy } = usage;
   const verdict = error ? verdictOf(error, usage.verdict) : usage.verdict;
   return {
-    ...{ cpuMs, outputBytes, verdict, enforcedBy },
+    cpuMs,
+    outputBytes,
+    verdict,
+    enforcedBy,
     ...(peakBytes !== undefined && { peakBytes }),
     ...(processes !== undefined && { processes }),
   };

@@ -50,8 +50,15 @@ export type Outcome = Brought &
   ({ readonly data: unknown; readonly error?: never } | { readonly error: ToolError; readonly data?: never });
 
 const NOTHING: Brought = {
-  ...{ started: false, approvalGranted: false, intended: false, queuedMs: 0, cached: false, retriesAttempted: 0 },
-  ...{ warnings: [], redactions: 0, heldBytes: 0 },
+  started: false,
+  approvalGranted: false,
+  intended: false,
+  queuedMs: 0,
+  cached: false,
+  retriesAttempted: 0,
+  warnings: [],
+  redactions: 0,
+  heldBytes: 0,
 };
 
 export const succeeded = (data: unknown, brought: Partial<Brought> = {}): Outcome => ({

@@ -96,11 +96,17 @@ export function toQuestion(
       isPath(it.kind) ? { kind: it.kind, target: toTarget(it.target, { workspace: root, cwd: workspace }) } : it,
     );
   return {
-    ...{ tool: tool.name, tier: tierOfCall(tool, input), category: tool.category, effects },
+    tool: tool.name,
+    tier: tierOfCall(tool, input),
+    category: tool.category,
+    effects,
     aliases: tool.aliases.map((it) => it.name),
     destructive: effects.some((it) => it.kind === 'delete'),
     ...(line && { command: commandOf(line, contextOf(line, asker, parts)) }),
-    ...{ principal: asker.principal, session: asker.session, home: parts.home, workspace: root },
+    principal: asker.principal,
+    session: asker.session,
+    home: parts.home,
+    workspace: root,
     isOrdinary: looksIn(root, parts.limits),
   };
 }
@@ -133,7 +139,9 @@ function contextOf(
   const cwd = `${workspace}/${line.cwd}`;
   const path = line.env.PATH;
   return {
-    ...{ workspace: root, cwd, home: parts.home },
+    workspace: root,
+    cwd,
+    home: parts.home,
     resolve: (name) => parts.resolve(name, { workspace: root, cwd, path }),
     // Variables can make a program run another one (LD_PRELOAD, GIT_EXTERNAL_DIFF …).
     exported: line.env,

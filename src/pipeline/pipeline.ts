@@ -97,7 +97,11 @@ export function createPipeline(given: PipelineParts): Pipeline {
 function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
   const { limits, approvers, redact, writes } = parts;
   return {
-    ...{ limits, approvers, redact, fingerprint, proposeRule },
+    limits,
+    approvers,
+    redact,
+    fingerprint,
+    proposeRule,
     questionNow: (call) => questionOf(call, parts.permission),
     preview: async (call) => (call.checked.tool.preview ? previewOf(call, parts) : { preImages: [] }),
     // `writes` comes last, so that a call that begins while the files are looked at counts.

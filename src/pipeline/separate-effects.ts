@@ -88,7 +88,9 @@ function denialOf(
   return {
     kind: kind === 'write' || kind === 'delete' ? 'write' : 'read',
     target: target.slice(0, TARGET_CHARS_MAX),
-    ...{ rule: by.id, layer: 'policy', reason: by.reason.slice(0, WORDS_CHARS_MAX) },
+    rule: by.id,
+    layer: 'policy',
+    reason: by.reason.slice(0, WORDS_CHARS_MAX),
     ...(extras.suggestion !== undefined && { suggestion: extras.suggestion.slice(0, WORDS_CHARS_MAX) }),
   };
 }

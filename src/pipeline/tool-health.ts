@@ -87,7 +87,10 @@ export class ToolHealth {
     const isCommand = tier === 'execute';
     const network = isCommand ? networkOf(policy) : undefined;
     const request: RunRequest = {
-      ...{ tool: '', input: {}, health: names, readOnly: true },
+      tool: '',
+      input: {},
+      health: names,
+      readOnly: true,
       ...(isCommand && { bounds: commandBoundsOf(policy, limits) }),
       ...(network && { network }),
     };

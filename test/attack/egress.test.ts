@@ -101,7 +101,9 @@ test('what is not listed is told to the command, in the result and in the record
   const rest = { kind: 'connect', rule: 'tiers.execute.network', layer: 'policy', count: 1 };
   const denied = ['evil.test:80', 'evil.test:81'].map((target) => ({ ...rest, target }));
   expect(result.metadata.denied).toMatchObject(denied);
-  expect(result.metadata.denied?.[0]?.suggestion).toContain('Ask the person to add `evil.test:80` to tiers.execute.network.allow');
+  expect(result.metadata.denied?.[0]?.suggestion).toContain(
+    'Ask the person to add `evil.test:80` to tiers.execute.network.allow',
+  );
   await run(`curl -sS ${url()}/`);
   await using operator = await daemon.connect({ role: 'operator' });
   const { entries } = (await operator.request('audit.query', { kind: 'outcome', order: 'newest', limit: 2 })) as {

@@ -283,7 +283,9 @@ describe('an answer that is remembered', () => {
     const { entries } = (await operator.request('audit.query', { kind: 'approval' })) as { entries: object[] };
     const revoked = { event: 'revoked', grantId: grant.grantId, revokedBy: 'operator' };
     expect(entries).toContainEqual(expect.objectContaining({ detail: expect.objectContaining(revoked) }));
-    await expect(operator.request('approvals.revoke', { grantId: 'g_none' })).rejects.toThrow('no remembered answer has the id g_none');
+    await expect(operator.request('approvals.revoke', { grantId: 'g_none' })).rejects.toThrow(
+      'no remembered answer has the id g_none',
+    );
   });
 
   test('for ever comes with the rule that would make it so', async () => {

@@ -121,7 +121,12 @@ function viewOf(call: JudgedCall, { redact, limits }: ApproveDeps): View {
   const { command, destructive, effects: declared } = question;
   const effects = command ? [...declared, ...command.redirects] : declared;
   const impact = impactOf({
-    ...{ tool: tool.name, tier, effects: declared, command, destructive, unknown: [] },
+    tool: tool.name,
+    tier,
+    effects: declared,
+    command,
+    destructive,
+    unknown: [],
     costUsd: call.cost?.usd,
   });
   const part = shown(redact(input), limits.approvalShownChars);
@@ -137,8 +142,15 @@ function viewOf(call: JudgedCall, { redact, limits }: ApproveDeps): View {
     hides: hidden > 0,
     facts: {
       ...(sessionName !== undefined && { sessionName }),
-      ...{ sessionId, principal, workspace, tool: tool.name, subjectHash: subjectHash(tool.name, input) },
-      ...{ rule: by.id, askingRules, level: seen.level, policyVersion: call.policy.version },
+      sessionId,
+      principal,
+      workspace,
+      tool: tool.name,
+      subjectHash: subjectHash(tool.name, input),
+      rule: by.id,
+      askingRules,
+      level: seen.level,
+      policyVersion: call.policy.version,
       ...(command && { reach: reachOf(command), programs: programsOf(command) }),
       ...(command && hasInlineCode(command.commands) && { hasInlineCode: true }),
       unknown: hidden > 0 || (command !== undefined && isUnknown(command)),
@@ -206,7 +218,11 @@ function draftOf(call: JudgedCall, { view, diff, binding, deps }: Drafting): App
     ...(call.cost && { costUsd: call.cost.usd }),
     ...(diff !== undefined && { diff: visible(cutText(deps.redact(diff), deps.limits.approvalShownChars)) }),
     remember: coverageOf(question.command, level),
-    ...{ callId: call.id, reason: by.reason, bindingHash: bindingHash(binding), timeoutMs, rememberMaxMs },
+    callId: call.id,
+    reason: by.reason,
+    bindingHash: bindingHash(binding),
+    timeoutMs,
+    rememberMaxMs,
     // A proposed rule repeats the words of the call and is stored and sent, so none is made for words with secrets or inline code.
     ...(!view.hides && !facts.hasInlineCode && { proposedRule: deps.proposeRule(question) }),
   };

@@ -35,7 +35,12 @@ export interface Binding {
 export function bindingHash(binding: Binding): string {
   const { tool, input, programs, cwd, environment, policyVersion, preImages, writes } = binding;
   return hashOf({
-    ...{ tool: { name: tool.name, version: tool.version }, input, cwd, environment, policyVersion, writes },
+    tool: { name: tool.name, version: tool.version },
+    input,
+    cwd,
+    environment,
+    policyVersion,
+    writes,
     programs: programs.map(canonical).toSorted(),
     preImages: preImages.map(canonical).toSorted(),
   });

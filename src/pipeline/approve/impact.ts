@@ -163,8 +163,14 @@ export function reachOf({ commands, redirects, unknown }: ParsedCommand): Reach 
 }
 
 const REACH_OF: Readonly<Record<CommandImpact['kind'], Reach>> = {
-  ...{ reads: 'reads', modifies: 'modifies', deletes: 'modifies', runs: 'runs', unclear: 'runs' },
-  ...{ remote: 'remote', installs: 'remote', privileged: 'remote' },
+  reads: 'reads',
+  modifies: 'modifies',
+  deletes: 'modifies',
+  runs: 'runs',
+  unclear: 'runs',
+  remote: 'remote',
+  installs: 'remote',
+  privileged: 'remote',
 };
 
 /** What a remembered approval would cover, by each way to remember it; see `Approval.remember`. */

@@ -36,7 +36,10 @@ export function estimateBatch(
     calls: calls.map(({ id, tool }) => {
       const ms = past.get(id);
       return {
-        ...{ id, tool, level: levelOf.get(id) as number, dependsOn: before(id) },
+        id,
+        tool,
+        level: levelOf.get(id) as number,
+        dependsOn: before(id),
         ...(ms !== undefined && { estimatedMs: Math.round(ms) }),
       };
     }),

@@ -170,7 +170,8 @@ async function runUnder(
   // No network: a terminal outlives the call whose policy listed its hosts.
   const network = tier === 'execute' && !tool.keeps ? networkOf(policy) : undefined;
   const job = {
-    ...{ tool: tool.name, input },
+    tool: tool.name,
+    input,
     ...(call.approval?.preImages && { preImages: call.approval.preImages }),
     ...(call.approval && { lifted: shownTargets(call) }),
     ...(isCommand

@@ -155,8 +155,13 @@ export async function runCommand(
       ...(signal !== undefined && { signal }),
       ...toTold(output, request),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
-      ...{ used, gitConfigs, denied: evidence.denied, scratchFull: evidence.scratchFull },
-      ...{ withheld: begun.shape.withheld, tracked: begun.shape.tracked, homeRemoved: run.homeRemoved },
+      used,
+      gitConfigs,
+      denied: evidence.denied,
+      scratchFull: evidence.scratchFull,
+      withheld: begun.shape.withheld,
+      tracked: begun.shape.tracked,
+      homeRemoved: run.homeRemoved,
       ended: killed ?? 'exit',
     };
   } finally {

@@ -57,7 +57,11 @@ export class CommandGroups {
   open(bounds: CommandBounds): CommandGroup {
     const limits = this.#limitsOf(bounds);
     return new CommandGroup({
-      ...{ group: this.#make(limits), limits, home: this.#home, bounds, enforcedBy: this.enforcedBy },
+      group: this.#make(limits),
+      limits,
+      home: this.#home,
+      bounds,
+      enforcedBy: this.enforcedBy,
       looksMax: this.#limits.commandStarvedMs / this.#limits.watchdogMs,
       onWatch: (it) => {
         this.#watched.add(it);

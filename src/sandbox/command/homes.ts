@@ -87,7 +87,11 @@ export class Homes {
     this.#removed.delete(name);
     const bytesBefore = this.#sizes.get(name)?.bytes ?? 0;
     const stay: Stay = {
-      ...{ name, bytesBefore, removed, onExceeded, exceeded: undefined },
+      name,
+      bytesBefore,
+      removed,
+      onExceeded,
+      exceeded: undefined,
       [Symbol.dispose]: () => {
         if (!this.#stays.delete(stay) || this.#stays.size > 0) return;
         this.#look?.cancel();

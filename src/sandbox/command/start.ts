@@ -69,13 +69,19 @@ export function shapeOf(request: Parts, setup: Omit<CommandSetup, 'watchdog' | '
   const mounts = [...masks, ...ofGit, ...socketMounts(sockets ?? [], workspace, found)];
   const kept = request.home === undefined ? undefined : homes?.pathOf(request.home);
   return {
-    ...{ bounds, cwd, cwdIs: identityOf(cwd), asOwner },
+    bounds,
+    cwd,
+    cwdIs: identityOf(cwd),
+    asOwner,
     filterFile: sockets ? setup.ownSocketsFilterFile : setup.filterFile,
     // A read-only command has no home: an empty folder on a read-only root.
     home: readOnly ? [] : homeMount(kept, limits.commandTmpBytes),
     // Mounted over the writable workspace: a remount would leave the mounts below unchanged.
     masks: [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts],
-    ...{ withheld: found, tracked, workspace, gitConfigs: readOnly ? [] : givenConfigs(found, { workspace, cwd }) },
+    withheld: found,
+    tracked,
+    workspace,
+    gitConfigs: readOnly ? [] : givenConfigs(found, { workspace, cwd }),
   };
 }
 
@@ -299,7 +305,12 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Started {
   admitted.catch(() => {});
   const kept = parts.move();
   return {
-    ...{ shape, child, status, group, admitted, copies },
+    shape,
+    child,
+    status,
+    group,
+    admitted,
+    copies,
     [Symbol.dispose]: () => kept.dispose(),
   };
 }
