@@ -213,6 +213,10 @@ describe('what is read in one place only', () => {
   });
 });
 
+test('no object literal is spread into another', () => {
+  expect(files.filter((it) => (texts.get(it) as string).includes('...{'))).toEqual([]);
+});
+
 test.each([...files, 'test/tidy.test.ts'])('%s has at most 400 lines', (file) => {
   expect(readFileSync(join(root, file), 'utf8').split('\n').length).toBeLessThanOrEqual(401);
 });

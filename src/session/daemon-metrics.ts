@@ -123,7 +123,9 @@ const HOST_SUMS: readonly [name: string, type: Family['type'], help: string, of:
 function hostFamilies(hosts: readonly HostStatus[]): Family[] {
   const byTier = [...Map.groupBy(hosts, ({ tier }) => tier)];
   return HOST_SUMS.map(([name, type, help, of]) => ({
-    ...{ name, type, help },
+    name,
+    type,
+    help,
     samples: byTier.map(([tier, all]) => ({ labels: { tier }, value: all.reduce((sum, it) => sum + of(it), 0) })),
   }));
 }

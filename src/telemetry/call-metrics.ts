@@ -101,15 +101,21 @@ export class CallMetrics {
       { name: 'ringfence_calls_total', type: 'counter', help: 'Ended calls by tool and outcome.', samples: calls },
       { name: 'ringfence_call_errors_total', type: 'counter', help: 'Failed calls by error code.', samples: codes },
       {
-        ...{ name: 'ringfence_call_decisions_total', type: 'counter', help: 'Ended calls by what policy decided.' },
+        name: 'ringfence_call_decisions_total',
+        type: 'counter',
+        help: 'Ended calls by what policy decided.',
         samples: decisions,
       },
       {
-        ...{ name: 'ringfence_call_duration_seconds', type: 'histogram', help: 'Time from arrival to result.' },
+        name: 'ringfence_call_duration_seconds',
+        type: 'histogram',
+        help: 'Time from arrival to result.',
         samples: tiers.flatMap(([tier, { duration }]) => duration.samples({ tier })),
       },
       {
-        ...{ name: 'ringfence_call_queue_seconds', type: 'histogram', help: 'Time in the queue of a host.' },
+        name: 'ringfence_call_queue_seconds',
+        type: 'histogram',
+        help: 'Time in the queue of a host.',
         samples: tiers.flatMap(([tier, { queued }]) => queued.samples({ tier })),
       },
     ];

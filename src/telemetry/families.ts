@@ -18,7 +18,9 @@ export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 /** A family with one sample and no labels. */
 export const single = (name: string, type: 'counter' | 'gauge', help: string, value: number): Family => ({
-  ...{ name, type, help },
+  name,
+  type,
+  help,
   samples: [{ value }],
 });
 
