@@ -42,7 +42,7 @@ export interface Confinement {
   readonly cgroup: CgroupVersion | 'none';
   /** What this machine lacks: `cgroup`, `root-workspace`, `execute-host`, or the id of a probe that did not hold. */
   readonly missing: readonly string[];
-  /** Why the level is what it is and how to raise it, for people; empty at level B and better. */
+  /** Why the level is what it is and how to raise it, for people; empty where sandboxes nest. */
   readonly advice: string;
   /** Result of each probe of probes.ts, by its id. */
   readonly probes: ProbeOutcomes;
@@ -266,7 +266,7 @@ async function tryOut(
   const cgroup = isLimited ? cgroups.version : 'none';
   const base = { backend: 'bubblewrap', cgroup, nests: within.ok, probes: best.probes } as const;
   const isWhole = isLimited && best.probes['shared-nodes'] === 'ok';
-  if (best.ok) return { ...base, level: isWhole ? 'A' : 'B', missing, advice: '' };
+  if (best.ok) return { ...base, level: isWhole ? 'A' : 'B', missing, advice: within.reason };
   return { ...base, level: 'none', missing: [...missing, ...notHeld(best.probes)], advice: best.reason };
 }
 

@@ -1,6 +1,6 @@
 /** `ringfence doctor` on this real machine, and its findings on simulated ones. */
 import { spawn } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -52,7 +52,7 @@ test('this machine would run every tier: all probes hold, that of memory only wi
   expect(told.probes.map((it) => it.id)).toEqual(PROBE_IDS);
   expect(told.probes.filter((it) => it.result !== 'ok').map((it) => it.id)).toEqual(open);
   expect(told.probes.filter((it) => it.fix).map((it) => it.id)).toEqual(open);
-  expect(finding(told, 'daemon')).toMatchObject({ status: 'ok', found: expect.stringMatching(/none runs/) });
+  expect(finding(told, 'daemon')).toMatchObject({ status: 'ok', found: expect.stringMatching(/^no daemon runs/) });
   expect(finding(told, 'git-config')).toMatchObject({ status: 'ok' });
   expect(readdirSync(state)).toEqual([]);
   expect(processesWith(state)).toEqual([]);
@@ -108,6 +108,50 @@ describe('what would keep a daemon from starting is a problem, with exit code 1:
   });
 });
 
+describe('where bubblewrap fails as on other systems', () => {
+  const COMPLAINT = 'bwrap: setting up uid map: Permission denied';
+  const bin = temporaryDir('bin');
+  afterAll(() => rmSync(bin, { recursive: true }));
+
+  /** Runs the doctor where /usr/bin/bwrap is `script`, in a mount namespace of its own. */
+  async function doctorWith(script: string): Promise<{ code: number | null; report: Report }> {
+    chmodSync(bin, 0o755);
+    copyFileSync('/usr/bin/bwrap', join(bin, 'real'));
+    writeFileSync(join(bin, 'bwrap'), `#!/bin/sh\n${script}\n`);
+    for (const it of ['real', 'bwrap']) chmodSync(join(bin, it), 0o755);
+    const isRoot = process.getuid?.() === 0;
+    const namespaces = isRoot ? ['-m'] : ['-Um', '--map-current-user', '--keep-caps'];
+    const then = isRoot ? '' : 'setpriv --inh-caps=-all --ambient-caps=-all';
+    const mount = `mount --bind ${join(bin, 'bwrap')} /usr/bin/bwrap && exec ${then} "$@"`;
+    const program = [process.execPath, ringfence, 'doctor', '--json'];
+    const child = spawn('unshare', [...namespaces, 'sh', '-c', mount, 'sh', ...program], {
+      cwd: workspace,
+      env: { PATH: process.env.PATH ?? '', HOME: home, RINGFENCE_STATE: state },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+    const [code, stdout] = await Promise.all([ended, text(child.stdout)]);
+    return { code, report: JSON.parse(stdout) };
+  }
+  const fail = `{ echo '${COMPLAINT}' >&2; exit 1; }`;
+
+  test('it says that no sandbox could be built, and what bubblewrap said', async () => {
+    const { code, report } = await doctorWith(fail);
+    expect({ code, level: report.level }).toEqual({ code: 1, level: 'none' });
+    const told = finding(report, 'confinement');
+    expect(told).toMatchObject({ status: 'problem', fix: expect.stringContaining(COMPLAINT) });
+  });
+
+  test('only within another sandbox, it says so: nesting is really tried', async () => {
+    // The copy is in no sandbox.
+    const real = join(bin, 'real');
+    const { code, report } = await doctorWith(`[ -x ${real} ] || ${fail}\nexec ${real} "$@"`);
+    expect({ code, missing: report.missing }).toEqual({ code: 0, missing: expect.arrayContaining(['execute-host']) });
+    const told = finding(report, 'confinement');
+    expect(told).toMatchObject({ status: 'warning', fix: expect.stringMatching(`nested sandboxes\\..*${COMPLAINT}`) });
+  });
+});
+
 test('beside a daemon it says which one runs, and does not disturb it', async () => {
   await using daemon = await startDaemon({ policy: ALLOW_COMMANDS });
   const where = ['--state', daemon.stateDir, '--socket', daemon.socket, '--workspace', daemon.workspace];
@@ -149,6 +193,7 @@ describe('of another machine it says', () => {
     arch: 'x64',
     kernel: '6.1',
     isRoot: false,
+    distribution: ['debian'],
     bwrap: { path: '/usr/bin/bwrap', version: '0.11.0' },
     userns: { max: '1000' },
     cgroup: { v2: true, v1: [], delegated: ['cpu', 'memory', 'pids'] },
@@ -176,6 +221,13 @@ describe('of another machine it says', () => {
       /unprivileged_userns_clone=1/,
     ],
     ['AppArmor', { ...good, userns: { max: '9', apparmor: '1' } }, 'user-namespaces', 'warning', /AppArmor profile/],
+    [
+      'no bubblewrap on Fedora',
+      { ...noBwrap, distribution: ['fedora'] },
+      'bubblewrap',
+      'problem',
+      /sudo dnf install b/,
+    ],
     ['no cgroup', { ...good, cgroup: { v2: true, v1: [] } }, 'cgroup', 'warning', /Delegate=yes/],
     ['no ripgrep', { ...good, programs: { ...good.programs, rg: undefined } }, 'rg', 'warning', /install ripgrep/],
   ];

@@ -19,6 +19,8 @@ import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
 import { type CliCaller, type ConnectFlags, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
+import { type MissingSwitch, missingSwitch } from './missing-switch.ts';
+import { readSystem } from './system.ts';
 import { badHealth, type NamedHealth } from './tool-health.ts';
 
 export interface DoctorFlags extends Omit<ConnectFlags, 'workspace' | 'autostart'> {
@@ -43,13 +45,18 @@ export async function doctor(flags: DoctorFlags, caller: CliCaller): Promise<num
   const { config, finding } = readConfig(flags, caller);
   const limits = config?.limits ?? defaultLimits;
   const confinement = await probe({ config, dirs, limits }, powers);
+  const machine = readMachine();
+  const cause = missingSwitch(
+    readSystem({ isRoot: machine.isRoot, hasBwrap: machine.bwrap !== undefined }),
+    confinement.advice,
+  );
   const findings = [
-    ...judgeMachine(readMachine()),
+    ...judgeMachine(machine),
     finding,
     ...(config ? [judgePolicy(config)] : []),
     ...judgeState(dirs, limits),
     ...(await judgeDaemon(caller, { dirs, limits, powers })),
-    judgeConfinement(confinement),
+    judgeConfinement(confinement, cause),
     judgeGitCopies(await whyNoGitCopies(powers)),
   ];
   const probes = PROBE_IDS.map((id): ReportedProbe => {
@@ -59,7 +66,7 @@ export async function doctor(flags: DoctorFlags, caller: CliCaller): Promise<num
   });
   const { level, missing } = confinement;
   const ok = findings.every((it) => it.status !== 'problem');
-  if (flags.json) printJson({ ok, version, level, missing, findings, probes });
+  if (flags.json) printJson({ ok, version, level, missing, ...(cause && { cause }), findings, probes });
   else show(findings, probes);
   return ok ? EXIT.OK : EXIT.FAILED;
 }
@@ -104,24 +111,27 @@ function ownFolder(parent: string): string {
   }
 }
 
-function judgeConfinement({ level, missing, advice }: Confinement): DoctorFinding {
-  const found = `level ${level}${missing.length > 0 ? `, missing: ${missing.join(', ')}` : ''}`;
-  if (level !== 'A' && level !== 'B') return { id: 'confinement', status: 'problem', found, fix: advice };
+/** Judges the level that the probes showed. `cause` is the one thing to change, if it is known. */
+function judgeConfinement({ level, missing, advice }: Confinement, cause: MissingSwitch | undefined): DoctorFinding {
+  const id = 'confinement';
+  const why = cause ? `: ${cause.found}` : '';
+  const found = `level ${level}${missing.length > 0 ? `, missing: ${missing.join(', ')}` : ''}${why}`;
+  if (level !== 'A' && level !== 'B') return { id, status: 'problem', found, fix: cause?.fix ?? advice };
+  if (missing.includes('execute-host'))
+    return {
+      id,
+      status: 'warning',
+      found,
+      fix: cause?.fix ?? `Run Ringfence on a machine or in a container that allows nested sandboxes. ${advice}`,
+    };
   if (missing.includes('root-workspace'))
     return {
-      id: 'confinement',
+      id,
       status: 'warning',
       found,
       fix: 'Run Ringfence as an ordinary user, on folders which that user owns.',
     };
-  if (missing.includes('execute-host'))
-    return {
-      id: 'confinement',
-      status: 'warning',
-      found,
-      fix: 'Run Ringfence on a machine or in a container that allows nested sandboxes.',
-    };
-  return { id: 'confinement', status: 'ok', found };
+  return { id, status: 'ok', found };
 }
 
 /** Warns if configs of git can't be copied for commands, which then see them read-only. */

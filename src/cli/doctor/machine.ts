@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { findProgram } from '../../sandbox/find-program.ts';
 import { USERNS_FIX } from '../../sandbox/proof/probe.ts';
 import { isSupported } from '../../sandbox/syscalls.ts';
+import { distributionOf, installCommand } from './system.ts';
 
 export interface DoctorFinding {
   readonly id: string;
@@ -25,6 +26,8 @@ export interface MachineFacts {
   readonly arch: string;
   readonly kernel: string;
   readonly isRoot: boolean;
+  /** Ids of the distribution, the nearest first, such as `ubuntu` and `debian`. */
+  readonly distribution: readonly string[];
   /** Absent if bubblewrap is not installed. */
   readonly bwrap?: { readonly path: string; readonly version: string };
   /** Contents of files of /proc/sys; absent if the kernel has no such file. */
@@ -64,6 +67,7 @@ export function readMachine(): MachineFacts {
     arch: process.arch,
     kernel: release(),
     isRoot: process.getuid?.() === 0,
+    distribution: distributionOf(readIf('/etc/os-release') ?? ''),
     ...(path !== undefined && { bwrap: { path, version: versionOf(path) } }),
     userns: {
       ...(clone !== undefined && { clone }),
@@ -133,7 +137,7 @@ export function judgeMachine(facts: MachineFacts): DoctorFinding[] {
       id: name,
       status: 'warning',
       found: `not found; this program ${it.use}`,
-      fix: `apt-get install ${it.package}`,
+      fix: installCommand(it.package, facts.distribution),
     };
   });
   return [
@@ -160,9 +164,9 @@ export function judgeMachine(facts: MachineFacts): DoctorFinding[] {
   ];
 }
 
-function judgeBwrap({ bwrap }: MachineFacts): DoctorFinding {
+function judgeBwrap({ bwrap, distribution }: MachineFacts): DoctorFinding {
   const id = 'bubblewrap';
-  const fix = 'apt-get install bubblewrap (Fedora: dnf install bubblewrap)';
+  const fix = installCommand('bubblewrap', distribution);
   if (!bwrap) return { id, status: 'problem', found: 'bwrap is not installed', fix };
   const found = `${bwrap.version} (${bwrap.path})`;
   if (!isOlder(bwrap.version, BWRAP_MIN)) return { id, status: 'ok', found };
