@@ -235,17 +235,15 @@ export class Session {
     const { id: sessionId, name: sessionName, principal, workspace, root, toolset, onOutput, congested } = this.options;
     const policyNow = () => this.policy();
     const call: Call = {
-      ...{
-        id,
-        sessionId,
-        principal,
-        workspace,
-        root,
-        toolset,
-        rawInput,
-        options,
-        name,
-      },
+      id,
+      sessionId,
+      principal,
+      workspace,
+      root,
+      toolset,
+      rawInput,
+      options,
+      name,
       ...(sessionName !== undefined && { sessionName }),
       policy: policyNow(),
       policyNow,
