@@ -5,6 +5,7 @@ import { setFlagsFromString } from 'node:v8';
 import { establishPerimeter } from '../workers/perimeter.ts';
 import { knownWorkspaces, useKeptCode } from './daemon/compiled-code.ts';
 import { findUserDirs } from './daemon/user-dirs.ts';
+import { lastInheritedFd } from './transport/inherited-sockets.ts';
 
 /** Descriptor on which the starting process reads that the daemon is ready, or why not. */
 const READY_FD = 3;
@@ -28,7 +29,8 @@ if (flags['end-with-parent']) {
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
   process.channel?.unref();
 }
-const environment = establishPerimeter(flags['tell-ready'] ? READY_FD : 2);
+// It also deletes the variables of a service manager, which no child may get.
+const environment = establishPerimeter((env) => (flags['tell-ready'] ? READY_FD : lastInheritedFd(env, process.pid)));
 
 function tellReady(notice: object): void {
   if (!flags['tell-ready']) return;

@@ -56,6 +56,9 @@ export function systemPowers(log: Log = silentLog): Powers {
   };
 }
 
+/** The kernel's monotonic clock in microseconds, which service managers compare with their own. */
+export const monotonicUsec = (): bigint => process.hrtime.bigint() / 1000n;
+
 /**
  * Calls `fn` after all pending promise callbacks. Node runs `nextTick` callbacks before promise callbacks; one queued
  * from a microtask runs after them.

@@ -105,9 +105,10 @@ const MAY_IMPORT: Record<string, string> = {
   'daemon/git-author': 'hosts sandbox limits powers',
   'daemon/records': 'errors store session redact limits powers',
   'daemon/compiled-code': 'paths daemon/user-dirs',
-  main: 'daemon/compiled-code daemon/user-dirs daemon/serve workers',
+  main: 'daemon/compiled-code daemon/user-dirs daemon/serve transport workers',
+  'daemon/notify': 'daemon/command-environment native powers',
   'daemon/serve':
-    'daemon/compiled-code daemon/config daemon/daemon daemon/log daemon/user-dirs policy powers transport',
+    'daemon/compiled-code daemon/config daemon/daemon daemon/log daemon/notify daemon/user-dirs policy powers transport',
   'cli/audit': 'cli client errors limits powers store/audit',
   'cli/call': 'call cli client limits store/approvals text/json text/shown-text',
   'cli/doctor':
@@ -115,8 +116,9 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/init':
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
+  'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
   'cli/verbs':
-    'cli cli/audit cli/call cli/doctor cli/init cli/install client daemon/user-dirs powers runtime store/audit transport',
+    'cli cli/audit cli/call cli/doctor cli/init cli/install cli/service client daemon/user-dirs powers runtime store/audit transport',
   'pipeline/approve':
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',

@@ -6,11 +6,17 @@ import { closeSync, fstatSync, readdirSync, readFileSync } from 'node:fs';
 
 const O_CLOEXEC = 0o2000000;
 
-/** Closes inherited descriptors above `keepUpTo`; returns the environment, and empties it. */
-export function establishPerimeter(keepUpTo: number): Record<string, string | undefined> {
+type Environment = Record<string, string | undefined>;
+
+/**
+ * Closes inherited descriptors above `keepUpTo`, which may depend on the environment; returns the environment, and
+ * empties it.
+ */
+export function establishPerimeter(keepUpTo: number | ((environment: Environment) => number)): Environment {
   process.umask(0o077);
-  for (const fd of inherited()) if (fd > keepUpTo) closeSync(fd);
   const environment = { ...process.env };
+  const last = typeof keepUpTo === 'number' ? keepUpTo : keepUpTo(environment);
+  for (const fd of inherited()) if (fd > last) closeSync(fd);
   for (const name of Object.keys(environment)) delete process.env[name];
   return environment;
 }

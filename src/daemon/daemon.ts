@@ -13,7 +13,7 @@ import { createPipeline } from '../pipeline/pipeline.ts';
 import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { PluginSource, type PluginStatus } from '../plugins/plugin-source.ts';
 import { createProgramResolver } from '../policy/shell/programs.ts';
-import { createPolicySource, type PolicySource } from '../policy/watch.ts';
+import { createPolicySource, type PolicySource, type ReloadResult } from '../policy/watch.ts';
 import type { Powers } from '../powers.ts';
 import { toBytes } from '../protocol/peer.ts';
 import { ServingTurns } from '../protocol/serving-turns.ts';
@@ -47,6 +47,7 @@ import { ResultCache } from '../store/result-cache.ts';
 import { ResultLog } from '../store/result-log.ts';
 import { Catalogue } from '../tools/catalogue.ts';
 import { builtinToolset, internalUndo } from '../tools/registry.ts';
+import type { InheritedSockets } from '../transport/inherited-sockets.ts';
 import type { Channel, Listener } from '../transport/transport.ts';
 import { listenUnix } from '../transport/unix-socket.ts';
 import type { Config } from './config.ts';
@@ -66,6 +67,10 @@ export interface Daemon {
   readonly confinement: { readonly level: string; readonly missing: readonly string[]; readonly advice: string };
   /** Whether no call runs or waits in a queue. */
   isIdle(): boolean;
+  /** Reads the policy files again, and gives why the old policy stays in force. */
+  readonly reload: () => ReloadResult;
+  /** Resolves when the audit log and one of the hosts have answered; rejects if the log fails. */
+  readonly answers: () => Promise<void>;
   /** Resolves when the daemon has ended, by `shutdown` or `close`. */
   readonly ended: Promise<void>;
   /** Lets calls go on for `graceMs` milliseconds, then ends everything that the daemon started. */
@@ -73,7 +78,7 @@ export interface Daemon {
 }
 
 /** Starts all parts of the daemon. Throws DaemonError, PolicyError, SocketError. */
-export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
+export async function createDaemon(config: Config, powers: Powers, sockets: InheritedSockets = {}): Promise<Daemon> {
   const { dirs, limits, environment } = config;
   const { stateDir } = dirs;
   await using parts = new AsyncDisposableStack();
@@ -118,7 +123,8 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
   await warming;
-  await listen(listeners, { config, gateway, credentials, workspaces, powers, catalogue, events, turns: serving });
+  const turns = serving;
+  await listen(listeners, { config, sockets, gateway, credentials, workspaces, powers, catalogue, events, turns });
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
 
   const whole = parts.move();
@@ -132,7 +138,10 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     return closing;
   }
   const { confinement } = sandbox;
-  return { listeners: listeners.map((it) => it.address), confinement, isIdle, ended: ended.promise, close };
+  const addresses = listeners.map((it) => it.address);
+  const reload = reloadOf(source, policies);
+  const answers = () => records.auditLog.answers().then(() => ran.hosts.answers());
+  return { listeners: addresses, confinement, isIdle, reload, answers, ended: ended.promise, close };
 }
 
 interface Services {
@@ -209,6 +218,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
 
 interface ListenContext extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'turns'> {
   readonly config: Config;
+  readonly sockets: InheritedSockets;
   readonly credentials: Credentials;
   readonly gateway: Gateway;
   readonly workspaces: Workspaces;
@@ -217,11 +227,11 @@ interface ListenContext extends Pick<ListenParts, 'powers' | 'catalogue' | 'even
 /** Starts the listeners of the config, and adds each to `listeners` at once, so that it is ended if a later step fails. */
 async function listen(
   listeners: Listener[],
-  { config, gateway, workspaces, credentials: { identify, mayReadMetrics }, ...parts }: ListenContext,
+  { config, sockets, gateway, workspaces, credentials: { identify, mayReadMetrics }, ...parts }: ListenContext,
 ): Promise<void> {
   const { dirs, limits, listenHttp: http } = config;
   const accept = (channel: Channel) => gateway.accept(channel);
-  listeners.push(await listenUnix(dirs.socket, accept));
+  listeners.push(await listenUnix(dirs.socket, accept, { fd: sockets.control }));
   const face = {
     ...parts,
     identify,
@@ -230,6 +240,7 @@ async function listen(
     limits,
     http,
     socket: dirs.mcpSocket,
+    socketFd: sockets.mcp,
     openSession: gateway.openSession.bind(gateway),
     resolveWorkspace: (path: string) => workspaces.resolve(path),
   };

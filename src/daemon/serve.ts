@@ -1,12 +1,15 @@
 /** Runs the daemon from its config to its exit code. */
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { PolicyError } from '../policy/load.ts';
-import { systemPowers } from '../powers.ts';
+import { monotonicUsec, systemPowers } from '../powers.ts';
+import { inheritedSockets } from '../transport/inherited-sockets.ts';
 import { SocketError } from '../transport/unix-socket.ts';
 import { keepCode } from './compiled-code.ts';
-import { ConfigError, loadConfig, type ServeFlags } from './config.ts';
-import { createDaemon, DaemonError } from './daemon.ts';
-import { createLog, LOG_LEVELS } from './log.ts';
+import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.ts';
+import { createDaemon, type Daemon, DaemonError } from './daemon.ts';
+import { createLog, type DaemonLog, LOG_LEVELS } from './log.ts';
+import { createNotify, keepAlive, watchdogMs } from './notify.ts';
 import { type Environment, StateDirError } from './user-dirs.ts';
 
 /** Milliseconds after which the code of the start and of a first call has been compiled. */
@@ -14,7 +17,7 @@ const STARTED_MS = 3000;
 
 /** Serves until it is told to end, and sets the exit code. Calls `tellReady` once. */
 export async function serve(
-  flags: ServeFlags,
+  flags: ServeFlags & { readonly 'tell-ready'?: boolean | undefined },
   environment: Environment,
   tellReady: (notice: object) => void,
 ): Promise<void> {
@@ -34,22 +37,40 @@ export async function serve(
   }
   try {
     if (!isLevel) throw new ConfigError(`RINGFENCE_LOG is ${level}; it must be one of ${LOG_LEVELS.join(', ')}`);
-    const config = loadConfig(flags, environment, process.cwd());
+    const cwd = process.cwd();
+    const config = loadConfig(flags, environment, cwd);
     log.bound(join(config.dirs.stateDir, 'daemon.log'), config.limits.daemonLogBytesMax);
     process.chdir('/');
     const powers = systemPowers(log);
-    const daemon = await createDaemon(config, powers);
+    const notify = createNotify(environment, powers);
+    const sockets = flags['tell-ready'] ? {} : inheritedSockets(environment, process.pid);
+    const daemon = await createDaemon(config, powers, sockets);
     // A second signal ends it at once.
-    end = (isAgain) => void daemon.close(isAgain ? 0 : config.limits.shutdownGraceMs, asked ?? 'SIGTERM');
+    end = (isAgain) => {
+      notify?.('STOPPING=1');
+      void daemon.close(isAgain ? 0 : config.limits.shutdownGraceMs, asked ?? 'SIGTERM');
+    };
     if (asked) end(false);
     const { listeners, confinement } = daemon;
     const { level: confinementLevel, missing, advice } = confinement;
     log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });
+    notify?.('READY=1', `STATUS=confinement level ${confinementLevel}`);
+    // A terminal sends SIGHUP when it closes, which should end a daemon in the foreground.
+    if (!process.stderr.isTTY)
+      process.on('SIGHUP', () => {
+        notify?.('RELOADING=1', `MONOTONIC_USEC=${monotonicUsec()}`);
+        reload({ daemon, config, read: () => loadConfig(flags, environment, cwd) }, log);
+        notify?.('READY=1');
+      });
+    const watchMs = watchdogMs(environment, process.pid);
+    const watch =
+      notify && watchMs !== undefined ? keepAlive(watchMs, { notify, answers: daemon.answers }, powers) : undefined;
     // Not done at the end, since the daemon may be killed.
     powers.after(STARTED_MS, () => keepCode(config.dirs.stateDir, config.limits));
     const alive = setInterval(() => {}, 2 ** 30);
     await daemon.ended;
+    watch?.[Symbol.dispose]();
     clearInterval(alive);
   } catch (error) {
     const expected = [ConfigError, DaemonError, PolicyError, SocketError, StateDirError].some(
@@ -60,5 +81,25 @@ export async function serve(
     else log.fatal({ error }, message);
     tellReady({ error: message });
     process.exitCode = expected ? 2 : 1;
+  }
+}
+
+interface Reloaded {
+  readonly daemon: Pick<Daemon, 'reload'>;
+  readonly config: Config;
+  /** Reads the settings again. Throws ConfigError. */
+  read(): Config;
+}
+
+/** Takes changed policy files; of a changed config.yaml only says that it waits for a restart, or is not valid. */
+function reload({ daemon, config, read }: Reloaded, log: DaemonLog): void {
+  const { ok, problems } = daemon.reload();
+  if (!ok) log.error({ problems }, 'the policy is not valid; the previous one stays in force');
+  try {
+    if (!isDeepStrictEqual(read(), config))
+      log.warn({}, 'config.yaml has changed; it takes effect when the daemon restarts');
+    log.info({ ok }, 'reloaded');
+  } catch (error) {
+    log.error({ error }, 'config.yaml is not valid; the daemon goes on with the previous one');
   }
 }

@@ -174,6 +174,9 @@ export class Host {
     if (this.#alive) this.#threads.reap(this.#options.limits.hostIdleMs);
   }
 
+  /** Resolves when the host's process answers; never if it hangs. */
+  answers = (): Promise<void> => this.#clocks.answers();
+
   kill(): void {
     // Kill the innermost process: a launcher that dies before its child set its parent-death signal would leave the child running.
     const { pid, exitCode, signalCode } = this.#child;
@@ -246,7 +249,7 @@ export class Host {
       powers,
       look: (jobs) => {
         const threads = new Set([...jobs].flatMap((it) => this.#threads.of(it)?.number ?? []));
-        if (threads.size > 0) this.#send({ look: [...threads] });
+        this.#send({ look: [...threads] });
       },
       onOver: (id, over) => this.#endOver(id, over),
       onSharedOver: (thread) => this.#send({ endThread: thread }),
@@ -350,8 +353,7 @@ export class Host {
       const { id, ...progress } = message.progress;
       this.#jobs.get(id)?.options.onProgress?.(progress);
     } else if ('told' in message) this.#options.onTold?.(message.told);
-    else if ('clocks' in message)
-      for (const it of message.clocks) this.#clocks.take(it, this.#threads.inside(it.thread));
+    else if ('clocks' in message) this.#clocks.takeAll(message.clocks, (it) => this.#threads.inside(it));
     else this.#threadEnded(message.threadEnded);
   }
 

@@ -60,6 +60,11 @@ export class Hosts implements AsyncDisposable {
 
   coarseMasks = (): CoarseIn[] => this.#masks.coarse();
 
+  /** Resolves when one of the hosts answers, or at once if none takes jobs. */
+  answers(): Promise<void> {
+    return this.#slots.answers();
+  }
+
   status(): Promise<HostStatus[]> {
     return this.#slots.status();
   }

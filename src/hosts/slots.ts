@@ -17,7 +17,7 @@ import type { TreeState } from './workspace-index.ts';
 /** The part of a host that a slot uses. */
 export type SlotHost = Pick<
   Host,
-  | ('alive' | 'takesJobs' | 'worn' | 'ready' | 'gone' | 'kill' | 'endSession' | 'reapThreads')
+  | ('alive' | 'takesJobs' | 'worn' | 'ready' | 'gone' | 'kill' | 'endSession' | 'reapThreads' | 'answers')
   | ('pid' | 'jobs' | 'threads' | 'kept' | 'idleSince')
 >;
 
@@ -150,6 +150,12 @@ export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
   /** Ends everything that hosts keep for sessions whose policy changed. */
   endStale(): void {
     endStale(this.#slots.values());
+  }
+
+  /** Resolves when one of the hosts answers, or at once if none takes jobs. */
+  async answers(): Promise<void> {
+    const hosts = [...this.#slots.values()].flatMap(({ host }) => (host?.takesJobs ? [host] : []));
+    if (hosts.length > 0) await Promise.any(hosts.map((it) => it.answers()));
   }
 
   async status(): Promise<HostStatus[]> {

@@ -43,6 +43,7 @@ export class ThreadClocks implements Disposable {
   readonly #jobs = new Map<number, Limited>();
   readonly #options: ThreadClocksOptions;
   #timer: Timer | undefined;
+  #answer: PromiseWithResolvers<void> | undefined;
 
   constructor(options: ThreadClocksOptions) {
     this.#options = options;
@@ -55,6 +56,20 @@ export class ThreadClocks implements Disposable {
 
   end(job: number): void {
     this.#jobs.delete(job);
+  }
+
+  /** Asks the host for no clocks; resolves when it answers any question about clocks. */
+  answers(): Promise<void> {
+    this.#answer ??= Promise.withResolvers();
+    this.#options.look([]);
+    return this.#answer.promise;
+  }
+
+  /** Takes an answer of the host; `inside` gives the jobs in a thread. */
+  takeAll(clocks: readonly ThreadClock[], inside: (thread: number) => readonly JobInThread[]): void {
+    this.#answer?.resolve();
+    this.#answer = undefined;
+    for (const it of clocks) this.take(it, inside(it.thread));
   }
 
   /** Takes the clock of a thread that has these jobs in progress, some of which it may not have begun. */

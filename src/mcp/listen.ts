@@ -12,6 +12,8 @@ import type { HttpCaller } from './shared-sessions.ts';
 
 export interface ListenParts extends FaceParts {
   readonly socket: string;
+  /** The socket's descriptor, if a service manager opened it. */
+  readonly socketFd: number | undefined;
   /** Loopback address; HTTP is served only if present. */
   readonly http: { readonly host: string; readonly port: number } | undefined;
   readonly identify: Identify;
@@ -39,7 +41,7 @@ export async function listenMcp(parts: ListenParts, add: (listener: Listener) =>
       },
     );
   };
-  const listener = await listenSocket(parts.socket, accept, { allowHalfOpen: true });
+  const listener = await listenSocket(parts.socket, accept, { allowHalfOpen: true, fd: parts.socketFd });
   const changed = () => void loading?.then((face) => face.toolsChanged());
   const told = [catalogue.onChange(changed), events.listen(({ topic }) => topic === 'policy' && changed())];
   add({

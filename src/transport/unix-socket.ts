@@ -2,14 +2,15 @@
 import { chmodSync, lstatSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
 import { basename, dirname, join } from 'node:path';
+import { assertInherited } from './inherited-sockets.ts';
 import { peerCredentials } from './peer-credentials.ts';
+import { SocketError } from './socket-error.ts';
 import type { Channel, ChannelEvents, Listener } from './transport.ts';
 
 /** Longest socket path: sun_path of Linux holds 108 bytes including the NUL. A longer one fails with EINVAL, which says nothing. */
 const PATH_BYTES_MAX = 107;
 
-/** A socket can't be used; the message is for the person who started us. */
-export class SocketError extends Error {}
+export { SocketError };
 
 /** Throws SocketError if the path is too long for the kernel or its folder is open to other users. */
 function assertUsable(path: string): void {
@@ -32,20 +33,29 @@ function assertUsable(path: string): void {
   );
 }
 
-/** Listens at `path` for peers of our own protocol. Throws SocketError. */
-export function listenUnix(path: string, accept: (channel: Channel) => void): Promise<Listener> {
-  return listenSocket(path, (socket) => accept(withCredentials(socketChannel(socket), socket)));
+export interface ListenOptions {
+  /** Allows answering a client that has finished sending. */
+  readonly allowHalfOpen?: boolean;
+  /** The socket at `path`, opened by a service manager, which keeps it open when the daemon ends. */
+  readonly fd?: number | undefined;
 }
 
-/**
- * Listens at `path`. Replaces a socket that a dead daemon left; throws for a live one. `allowHalfOpen` allows answering a client that has
- * finished sending. Throws SocketError.
- */
+/** Listens at `path` for peers of our own protocol. Throws SocketError. */
+export function listenUnix(
+  path: string,
+  accept: (channel: Channel) => void,
+  options: ListenOptions = {},
+): Promise<Listener> {
+  return listenSocket(path, (socket) => accept(withCredentials(socketChannel(socket), socket)), options);
+}
+
+/** Listens at `path`. Replaces a socket that a dead daemon left; throws for a live one. Throws SocketError. */
 export async function listenSocket(
   path: string,
   accept: (socket: Socket) => void,
-  { allowHalfOpen = false }: { allowHalfOpen?: boolean } = {},
+  { allowHalfOpen = false, fd }: ListenOptions = {},
 ): Promise<Listener> {
+  if (fd !== undefined) return await listenInherited(path, createServer({ allowHalfOpen }, accept), fd);
   assertUsable(path);
   if (lstatSync(path, { throwIfNoEntry: false })) {
     if (await answers(path))
@@ -75,16 +85,26 @@ export async function listenSocket(
   };
 }
 
+/** Listens at a socket that a service manager keeps: clients that connect while no daemon runs wait for the next one. */
+async function listenInherited(path: string, server: Server, fd: number): Promise<Listener> {
+  assertInherited(fd, path);
+  await listening(server, { fd });
+  return {
+    address: path,
+    [Symbol.asyncDispose]: () => new Promise((resolve) => server.close(() => resolve())),
+  };
+}
+
 /** Adds the peer's credentials if the kernel tells them. */
 function withCredentials(channel: Channel, socket: Socket): Channel {
   const credentials = peerCredentials(socket);
   return credentials ? Object.assign(channel, { credentials }) : channel;
 }
 
-function listening(server: Server, path: string): Promise<void> {
+function listening(server: Server, at: string | { fd: number }): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen(path, resolve);
+    server.listen(at, resolve);
   });
 }
 

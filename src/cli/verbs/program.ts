@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import type { Environment } from '../../daemon/user-dirs.ts';
 import { version } from '../../runtime.ts';
 import { addAuditVerbs } from './audit.ts';
+import { addServiceVerbs } from './background.ts';
 import { addCallVerbs, addLookVerbs } from './calls.ts';
 import { addApprovalVerbs, addDaemonVerbs, addPolicyVerbs, addProviderVerbs } from './operator.ts';
 import { addSettingsVerbs } from './settings.ts';
@@ -30,7 +31,15 @@ export function createProgram(env: Environment): Verbs {
   const verbs = new Verbs(program, env);
   for (const add of [
     ...[addServeVerb, addCallVerbs, addLookVerbs, addApprovalVerbs, addProviderVerbs, addAuditVerbs, addPolicyVerbs],
-    ...[addFolderVerbs, addPluginVerbs, addSettingsVerbs, addDaemonVerbs, addMachineVerbs, addPipeVerbs],
+    ...[
+      addFolderVerbs,
+      addPluginVerbs,
+      addSettingsVerbs,
+      addDaemonVerbs,
+      addServiceVerbs,
+      addMachineVerbs,
+      addPipeVerbs,
+    ],
   ])
     add(verbs);
   return verbs;

@@ -117,6 +117,11 @@ export class AuditLog implements Disposable {
     return { entries: this.entries, writable: this.#writable, ...(this.#overSize && { overSize: true }) };
   }
 
+  /** Reads one row, which shows that the database answers. Rejects with SQLite's error. */
+  async answers(): Promise<void> {
+    this.#database.prepare('SELECT seq FROM audit ORDER BY seq DESC LIMIT 1').get();
+  }
+
   /** Throws RATE_LIMITED if a principal's call that may change something could not be recorded any more. */
   assertRoom(principal: string): void {
     this.#budget.assertRoom(principal);

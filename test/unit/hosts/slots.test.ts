@@ -62,6 +62,7 @@ function start(): PlainHost {
     gone: gone.promise,
     endSession() {},
     reapThreads() {},
+    answers: async () => {},
     ready: failure ? Promise.reject(failure) : Promise.resolve(),
     kill() {
       host.alive = host.takesJobs = false;
