@@ -116,9 +116,10 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/init':
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
+  'cli/monitor': 'call cli client powers telemetry text/shown-text',
   'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
   'cli/verbs':
-    'cli cli/audit cli/call cli/doctor cli/init cli/install cli/service client daemon/user-dirs powers runtime store/audit transport',
+    'cli cli/audit cli/call cli/doctor cli/init cli/install cli/monitor cli/service client daemon/user-dirs powers runtime store/audit transport',
   'pipeline/approve':
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',

@@ -210,7 +210,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     sessions: parts.sessions.all.length,
     calls: { queued, running, blocked: parts.approvalsPending() },
     approvers: parts.approvers(),
-    ...(options.role === 'operator' && { policy: parts.policies.status }),
+    ...(options.role === 'operator' && { policy: parts.policies.status, openSessions: openSessions(parts) }),
     // An agent must not learn about other workspaces.
     hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
     // Filters before the limit, since the owner of another workspace could fill the list with files.
@@ -228,6 +228,16 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     confinement: { ...confinement, probes },
     ...(params.health && { health: await healthFor(session, parts) }),
   };
+}
+
+/** Most sessions that `status` lists. */
+const SESSIONS_MAX = 100;
+
+function openSessions({ sessions }: MethodParts): object[] {
+  return sessions.all.slice(0, SESSIONS_MAX).map(({ session }) => {
+    const { id: sessionId, client, principal, role, workspace } = session.options;
+    return { sessionId, client, principal, role, workspace, calls: session.underWay.length };
+  });
 }
 
 /** Health reports of tools that support them, in the caller's workspace. */

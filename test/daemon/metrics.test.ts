@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import type { Family } from '../../src/telemetry/families.ts';
 import { runCli } from '../support/cli.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 const POLICY = 'tiers:\n  execute: { decision: ask, reason: A person should see it. }\n';
 
@@ -113,4 +113,28 @@ test('tools beyond metricToolsMax count as other', async () => {
     expect.arrayContaining(['file_list', 'other']),
   );
   expect(told).not.toMatch(/tool="(file_glob|git_status)"/);
+}, 30_000);
+
+test('`ringfence top` shows sessions and calls that run once without a terminal, and the same as JSON', async () => {
+  const call = agent.call('file_list', {});
+  const plain = await runCli(daemon, ['top']);
+  expect(plain).toMatchObject({ code: 0, stderr: '' });
+  expect(plain.stdout).toMatch(/SESSION .*\n(?:.*\n)*.*CALL .*\n(?:.*\n)*HOST .*\nread_only/);
+  const { stdout } = await runCli(daemon, ['top', '--json']);
+  const { status } = JSON.parse(stdout) as { status: { openSessions: { workspace: string }[] } };
+  expect(status.openSessions.map((it) => it.workspace)).toContain(daemon.workspace);
+  expect(await call).toMatchObject({ success: true });
+}, 30_000);
+
+test('`ringfence top` in a terminal draws again until q, and gives the screen back', async () => {
+  const { spawn } = await import('@lydell/node-pty');
+  const env = { PATH: process.env.PATH ?? '', RINGFENCE_STATE: daemon.stateDir, RINGFENCE_SOCKET: daemon.socket };
+  const terminal = spawn(process.execPath, [ringfence, 'top'], { cols: 80, rows: 24, env });
+  let screen = '';
+  const ended = new Promise<number>((resolve) => terminal.onExit(({ exitCode }) => resolve(exitCode)));
+  terminal.onData((it) => (screen += it));
+  await until(() => screen.includes('calls/s'), 20_000);
+  terminal.write('q');
+  expect(await ended).toBe(0);
+  expect(screen.endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
 }, 30_000);

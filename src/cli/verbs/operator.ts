@@ -13,7 +13,8 @@ import {
 } from '../approvals.ts';
 import type { BacktestFlags } from '../backtest.ts';
 import { policyExplain, policyReload } from '../explain.ts';
-import { metrics } from '../metrics.ts';
+import { metrics } from '../monitor/metrics.ts';
+import { top } from '../monitor/top.ts';
 import { EXIT, printJson } from '../output.ts';
 import { status } from '../status.ts';
 import { stop } from '../stop.ts';
@@ -27,6 +28,14 @@ export function addDaemonVerbs(verbs: Verbs): void {
   verbs
     .add('metrics', 'print the metrics of the daemon as Prometheus reads them')
     .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => metrics(flags, client))));
+  verbs
+    .add('top', 'watch sessions, calls and hosts; q or Ctrl-C ends it')
+    .option('--once', 'print one look and end')
+    .action(
+      verbs.ending((flags) =>
+        verbs.asOperator(flags, (client) => top(flags, client, { input: process.stdin, output: process.stdout })),
+      ),
+    );
   verbs.add('stop', 'stop the daemon').action(
     verbs.ending(async (flags) => {
       const code = await stop(verbs.caller(flags));

@@ -1,6 +1,6 @@
 /** `ringfence metrics`: the daemon's metrics as Prometheus reads them. */
-import type { Client } from '../client.ts';
-import { EXIT, harmless, print, printJson } from './output.ts';
+import type { Client } from '../../client.ts';
+import { EXIT, harmless, print, printJson } from '../output.ts';
 
 /** Prints all metrics. Returns the exit code. */
 export async function metrics({ json }: { json?: boolean }, client: Pick<Client, 'request'>): Promise<number> {
