@@ -42,14 +42,17 @@ const NAME_CHARS_MAX = 80;
 /** Text from outside for use in our messages: shortened, with characters escaped that could control a terminal or forge a line. */
 export const quoteForMessage = (text: string): string => {
   const cut = text.length > NAME_CHARS_MAX ? `${text.slice(0, NAME_CHARS_MAX)}…` : text;
-  return cut.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (it) => `\\u{${(it.codePointAt(0) as number).toString(16)}}`);
+  return escapeUnseen(cut);
 };
 
-/** At most PROBLEMS_MAX problems, and the number of the others. */
+const escapeUnseen = (text: string): string =>
+  text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (it) => `\\u{${(it.codePointAt(0) as number).toString(16)}}`);
+
+/** At most PROBLEMS_MAX problems, and the number of the others. Escapes what values of the file put into them. */
 export const firstOf = (problems: readonly string[]): readonly string[] =>
   problems.length <= PROBLEMS_MAX
-    ? problems
-    : [...problems.slice(0, PROBLEMS_MAX), `and ${problems.length - PROBLEMS_MAX} more`];
+    ? problems.map(escapeUnseen)
+    : [...problems.slice(0, PROBLEMS_MAX).map(escapeUnseen), `and ${problems.length - PROBLEMS_MAX} more`];
 
 /**
  * Reads one YAML document of plain values: no tags, directives, duplicate keys or multiplying aliases. Takes linear time. Throws

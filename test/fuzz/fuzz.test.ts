@@ -13,7 +13,8 @@ const crashes = existsSync(folder) ? readdirSync(folder).filter((it) => !it.ends
 
 describe('inputs that broke something once', () => {
   test.each(crashes)('%s breaks nothing', async (name) => {
-    await expect(targetOfCrash(name).run(readFileSync(join(folder, name)))).resolves.toEqual(expect.any(String));
+    const outcome = await targetOfCrash(name).run(readFileSync(join(folder, name)));
+    expect(outcome).toEqual(expect.any(String));
   });
 
   test('a file whose name begins with no target is refused', () => {

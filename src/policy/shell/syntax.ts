@@ -134,7 +134,9 @@ export class Syntax {
       case 'ProcessSubstitution':
       case 'ArithmeticCommandExpansion':
         this.spend(costOf(node.text));
-        if (node.script === undefined) listener.unknown('a substitution can not be read');
+        // unbash 6.0.4 loses the last character of a `${ command` without its brace, and reports no error.
+        if (node.script === undefined || /^\$\{.*[^}]$/s.test(node.text))
+          listener.unknown('a substitution can not be read');
         break;
       default:
         this.#enterExpression(node, at);

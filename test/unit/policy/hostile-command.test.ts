@@ -54,6 +54,14 @@ describe('a hostile text', () => {
       expect(isKnown(`${start}rm x\n${padding}E\nls`)).toBe(false);
   });
 
+  test.each(['echo ${ ls x', 'echo ${| ls x', 'rm -rf${ ./y\nrm z', 'echo "${ ls x"'])(
+    '%j, whose substitution has no end, is unknown',
+    (text) => {
+      expect(isKnown(text)).toBe(false);
+      expect(isKnown('echo ${ ls x; }')).toBe(true);
+    },
+  );
+
   test('never throws and always gives lists', () => {
     const piece = fc.constantFrom(
       ...units,

@@ -39,6 +39,15 @@ test.each(['', '\n\n', '# only a comment\n', '---\n', 'null'])(
   },
 );
 
+test.each(['\x7f', '\\e[2J', '\\u202e'])(
+  'a value with %j in a problem can not control the terminal that shows it',
+  (unseen) => {
+    const [told = ''] = problems(`version: 1\ntiers: { execute: { network: { allow: ["${unseen}a.org:x"] } } }\n`);
+    expect(told).toMatch(/\\u\{[0-9a-f]+\}/);
+    expect(told).not.toMatch(/\p{C}/u);
+  },
+);
+
 describe('is refused whole, with the place of each problem:', () => {
   const cases: [string, RegExp][] = [
     ['network: {}', /^p\.yaml:2:1: network is not supported yet$/],
