@@ -59,9 +59,9 @@ describe('is refused whole, with the place of each problem:', () => {
     ['tiers: { write: { memoryMb: 63 } }', /^p\.yaml:2:29: tiers\.write\.memoryMb: /],
     ['tiers: { execute: { memoryMb: 0 } }', /^p\.yaml:2:31: tiers\.execute\.memoryMb: /],
     ['tiers: { write: { outputBytes: 1023 } }', /^p\.yaml:2:32: tiers\.write\.outputBytes: /],
-    ['tiers: { execute: { sandbox: preferred } }', /^p\.yaml:2:30: tiers\.execute\.sandbox: only `required`/],
+    ['tiers: { execute: { sandbox: preferred } }', /^p\.yaml:2:30: tiers\.execute\.sandbox: must be `required`/],
     ['tiers: { execute: { network: host } }', /^p\.yaml:2:30: tiers\.execute\.network: takes `none`, or/],
-    ['tiers: { write: { network: { allow: [a.org] } } }', /^p\.yaml:2:28: tiers\.write\.network: only `none`/],
+    ['tiers: { write: { network: { allow: [a.org] } } }', /^p\.yaml:2:28: tiers\.write\.network: must be `none`/],
     [
       'tiers: { execute: { network: { allow: [a.org, "*"] } } }',
       /^p\.yaml:2:\d+: tiers\.execute\.network\.allow\.1: \* is no/,
