@@ -98,7 +98,7 @@ test('an id that waits is not used again', async () => {
   const call = (seconds: number) => ({ name: 'terminal_execute', arguments: { command: `sleep ${seconds}` } });
   raw.send({ id: 7, method: 'tools/call', params: call(0.5) });
   raw.send({ id: 7, method: 'ping' });
-  expect(await nextError(raw)).toMatchObject({ code: -32600, message: expect.stringContaining('waits') });
+  expect(await nextError(raw)).toMatchObject({ code: -32600, message: expect.stringContaining('is already waiting') });
 });
 
 test('methods that there are not, in either era, and answers that nobody waits for, end nothing', async () => {
