@@ -13,8 +13,14 @@ import { holds } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';
 
 const powers = systemPowers();
-/** Small bounds, so that inputs of ordinary length reach them. */
-const limits = { ...defaultLimits, mcpMessageBytesMax: 2000, messageDepthMax: 12, messageElementsMax: 200 };
+/** Small bounds, so that inputs of ordinary length reach them; but on a busy machine no answer is to be late. */
+const limits = {
+  ...defaultLimits,
+  mcpMessageBytesMax: 2000,
+  messageDepthMax: 12,
+  messageElementsMax: 200,
+  mcpEndGraceMs: 60_000,
+};
 
 /** Lets no destination through and looks up no name. */
 const guard = new ConnectionGuard({
