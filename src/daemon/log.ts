@@ -1,4 +1,5 @@
-/** The daemon's own log on standard error: a JSON object per line, or a short readable line at a terminal. */
+/** The daemon's own log on standard error: a JSON object per line, for the journal with its priority; or short readable lines at a terminal. */
+import { fstatSync } from 'node:fs';
 import { pino } from 'pino';
 import type { Log } from '../powers.ts';
 import { escapeUnseen } from '../text/shown-text.ts';
@@ -11,15 +12,18 @@ export interface DaemonLog extends Log, Pick<pino.Logger, 'fatal'> {
   bound(path: string, bytesMax: number): void;
 }
 
-export function createLog(level: string, isTerminal = process.stderr.isTTY): DaemonLog {
+/** Creates the log; `journalStream` is JOURNAL_STREAM of the environment. */
+export function createLog(level: string, journalStream?: string): DaemonLog {
+  const isTerminal = process.stderr.isTTY;
+  const isJournal = isStandardError(journalStream);
   let file: BoundedFile | undefined;
   const streamWrite = (line: string): string => {
-    const written = escapeUnseen(isTerminal ? toPlain(line) : line);
+    const written = escapeUnseen(isTerminal ? toPlain(line) : isJournal ? withPriority(line) : line);
     file?.wrote(Buffer.byteLength(written));
     return written;
   };
   const log = pino(
-    { level, serializers: { error: pino.stdSerializers.err }, hooks: { streamWrite } },
+    { level, timestamp: !isJournal, serializers: { error: pino.stdSerializers.err }, hooks: { streamWrite } },
     pino.destination({ fd: 2, sync: true }),
   );
   return Object.assign(log, {
@@ -27,6 +31,29 @@ export function createLog(level: string, isTerminal = process.stderr.isTTY): Dae
       file = boundLogFile(path, bytesMax);
     },
   });
+}
+
+/** Whether standard error is the stream of this name, `device:inode`: systemd names the one that its journal reads. */
+function isStandardError(journalStream: string | undefined): boolean {
+  if (journalStream === undefined) return false;
+  const { dev, ino } = fstatSync(2, { bigint: true });
+  return journalStream === `${dev}:${ino}`;
+}
+
+/** Priorities of syslog, by levels of pino; lower levels are debugging. */
+const PRIORITIES: readonly [level: number, priority: number][] = [
+  [60, 2],
+  [50, 3],
+  [40, 4],
+  [30, 6],
+];
+const DEBUG = 7;
+
+/** Adds the prefix from which the journal takes the priority of a line. */
+export function withPriority(line: string): string {
+  const level = Number(/^\{"level":(\d+)/.exec(line)?.[1]);
+  const [, priority = DEBUG] = PRIORITIES.find(([from]) => level >= from) ?? [];
+  return `<${priority}>${line}`;
 }
 
 const VALUE_CHARS_MAX = 120;

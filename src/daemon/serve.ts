@@ -21,9 +21,9 @@ export async function serve(
   environment: Environment,
   tellReady: (notice: object) => void,
 ): Promise<void> {
-  const { RINGFENCE_LOG: level = 'info' } = environment;
+  const { RINGFENCE_LOG: level = 'info', JOURNAL_STREAM } = environment;
   const isLevel = LOG_LEVELS.includes(level);
-  const log = createLog(isLevel ? level : 'info');
+  const log = createLog(isLevel ? level : 'info', JOURNAL_STREAM);
   let end: ((isAgain: boolean) => void) | undefined;
   let asked: NodeJS.Signals | undefined;
   // Handled from the beginning: the daemon accepts connections before it is complete, and a client may end it.

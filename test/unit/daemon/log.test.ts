@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { toPlain } from '../../../src/daemon/log.ts';
+import { toPlain, withPriority } from '../../../src/daemon/log.ts';
 
 const line = (fields: object) => `${JSON.stringify({ level: 30, time: 1_000, pid: 1, hostname: 'here', ...fields })}\n`;
 
@@ -17,4 +17,16 @@ test('no text of others is a line of its own, drives a terminal, or fills it', (
 
 test('a line without words is told, too', () => {
   expect(toPlain(line({ error: { message: 'm' } }))).toMatch(/INFO {3}error=\{"message":"m"\}\n$/);
+});
+
+test.each([
+  [60, 2],
+  [50, 3],
+  [40, 4],
+  [30, 6],
+  [20, 7],
+  [10, 7],
+])('a line of level %i has priority %i in the journal', (level, priority) => {
+  const text = line({ level, msg: '"level":60' });
+  expect(withPriority(text)).toBe(`<${priority}>${text}`);
 });
