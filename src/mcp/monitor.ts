@@ -16,7 +16,7 @@ export type MonitorPath = '/metrics' | '/healthz' | '/readyz';
 export const isMonitorPath = (path: string | undefined): path is MonitorPath =>
   path === '/metrics' || path === '/healthz' || path === '/readyz';
 
-/** Answers a request that was already admitted. The health paths need no token, since they tell only whether the daemon works. */
+/** Answers an admitted request. The health paths need no token, since they tell only whether the daemon works. */
 export async function answerMonitor(
   { method }: IncomingMessage,
   response: ServerResponse,

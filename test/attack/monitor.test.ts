@@ -1,10 +1,10 @@
 /** The metrics token opens nothing but metrics, and nobody else reads them over HTTP. */
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createClient } from '../../src/client.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
 let port: number;
@@ -91,3 +91,17 @@ describe('the metrics token', () => {
     expect((await ask('/metrics', bearer('metrics'))).status).toBe(200);
   });
 });
+
+test('a daemon that is shutting down is healthy, but not ready for calls', async () => {
+  await using agent = await daemon.connect();
+  await using operator = await daemon.connect({ role: 'operator' });
+  const call = agent.call('terminal_execute', { command: 'touch begun; sleep 60' }, { callId: 'held' });
+  await until(() => existsSync(join(daemon.workspace, 'begun')), 20_000);
+  await operator.request('shutdown', { graceMs: 60_000 });
+  await until(async () => (await ask('/readyz')).status === 503);
+  expect(await ask('/readyz')).toMatchObject({ text: 'not ready: the daemon is shutting down\n' });
+  expect(await ask('/healthz')).toMatchObject({ status: 200 });
+  await agent.request('calls.cancel', { callId: 'held' });
+  expect(await call).toMatchObject({ success: false });
+  expect(await daemon.ended).toBe(0);
+}, 60_000);
