@@ -1,5 +1,5 @@
 // Checks whether the daemon grows: mixed calls with failures, cancels, killed hosts and reconnects for some minutes,
-// while its resources are sampled: npm run soak -- --minutes 10. Exit code 1 if something grows beyond noise and
+// while its resources are sampled: npm run soak -- --minutes 10, or --hours 2. Exit code 1 if something grows beyond noise and
 // bound.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -12,9 +12,11 @@ import { fit } from './measure.ts';
 import { isReached, shown } from './report.ts';
 import { machine, writeResults } from './results.ts';
 
-const { values } = parseArgs({ options: { minutes: { type: 'string', default: '10' }, json: { type: 'string' } } });
-const minutes = Number(values.minutes);
-if (!(minutes > 0)) throw new Error(`--minutes takes a number above 0, not ${values.minutes}`);
+const { values } = parseArgs({
+  options: { minutes: { type: 'string', default: '10' }, hours: { type: 'string' }, json: { type: 'string' } },
+});
+const minutes = values.hours === undefined ? Number(values.minutes) : 60 * Number(values.hours);
+if (!(minutes > 0)) throw new Error('--minutes and --hours take a number above 0');
 
 const LANES = 6;
 const SAMPLES = 120;
