@@ -20,6 +20,7 @@ const { values: flags } = parseArgs({
     workspace: { type: 'string', multiple: true },
     'tell-ready': { type: 'boolean' },
     'end-with-parent': { type: 'boolean' },
+    'end-when-idle': { type: 'boolean' },
   },
 });
 // Otherwise V8's young generation grows during the start, and an idle gateway keeps 20 MiB more.

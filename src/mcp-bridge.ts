@@ -63,12 +63,13 @@ async function findDaemon(flags: Flags, env: Environment): Promise<Socket | unde
 
 /** Starts a daemon for the client's folder, unless another bridge is doing so. */
 async function startDaemon(flags: Flags, env: Environment, folder: string): Promise<Socket> {
-  const [{ startDaemon: start, isStartedByAnother }, { findUserDirs }] = await Promise.all([
+  const [{ startDaemon: start, isStartedByAnother, assertProject, forClient }, { findUserDirs }] = await Promise.all([
     import('./cli/connect.ts'),
     import('./daemon/user-dirs.ts'),
   ]);
   const whole = withRuntimeDir(env, uid);
-  const failed = await start(findUserDirs(flags, whole), ['--workspace', folder], {
+  if (flags.workspace === undefined) assertProject(folder, env);
+  const failed = await start(findUserDirs(flags, whole), forClient(folder), {
     env: whole,
     cwd: process.cwd(),
   }).then(

@@ -106,9 +106,10 @@ const MAY_IMPORT: Record<string, string> = {
   'daemon/records': 'errors store session redact limits powers',
   'daemon/compiled-code': 'paths daemon/user-dirs',
   main: 'daemon/compiled-code daemon/user-dirs daemon/serve transport workers',
+  'daemon/idle-exit': 'powers',
   'daemon/notify': 'daemon/command-environment native powers',
   'daemon/serve':
-    'daemon/compiled-code daemon/config daemon/daemon daemon/log daemon/notify daemon/user-dirs policy powers transport',
+    'daemon/compiled-code daemon/config daemon/daemon daemon/idle-exit daemon/log daemon/notify daemon/user-dirs policy powers transport',
   'cli/audit': 'cli client errors limits powers store/audit',
   'cli/call': 'call cli client limits store/approvals text/json text/shown-text',
   'cli/doctor':

@@ -1,6 +1,6 @@
 /** Connects a verb to the daemon; starts one for this user if none runs, and says so. */
 import { once } from 'node:events';
-import { createWriteStream, existsSync, readFileSync } from 'node:fs';
+import { createWriteStream, existsSync, readFileSync, realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Client, type ClientOptions, createClient, RemoteError } from '../client.ts';
@@ -78,7 +78,8 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
           `no daemon listens at ${dirs.socket}; start one with: ringfence serve --detach`,
         );
       if (isAbsent(error) && tries >= startAgainAt) {
-        failed = await startOrReturnError(dirs, ['--workspace', workspace ?? cwd], { env, cwd });
+        if (workspace === undefined) assertProject(cwd, env);
+        failed = await startOrReturnError(dirs, forClient(workspace ?? cwd), { env, cwd });
         startAgainAt = tries + TRIES_BETWEEN_STARTS;
         if (failed === undefined) continue;
       }
@@ -88,6 +89,25 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
   throw (
     failed ??
     new CliError(EXIT.UNREACHABLE, `the daemon at ${dirs.socket} does not answer; stop it with: ringfence stop`)
+  );
+}
+
+/** The arguments of a daemon that a client starts without being told to, which ends when it is not used any more. */
+export const forClient = (workspace: string): string[] => ['--end-when-idle', '--workspace', workspace];
+
+/** Folders that hold files of all programs. */
+const TEMPORARY = ['/tmp', '/var/tmp', '/dev/shm'];
+
+/**
+ * Refuses to start a daemon unasked in a folder of temporary files, where agents would see the files of all programs.
+ * The daemon itself refuses the home directory and `/`. Throws CliError.
+ */
+export function assertProject(folder: string, { TMPDIR }: Environment): void {
+  const real = (path: string) => (existsSync(path) ? realpathSync(path) : path);
+  if (![...TEMPORARY, ...(TMPDIR ? [TMPDIR] : [])].map(real).includes(real(folder))) return;
+  throw new CliError(
+    EXIT.USAGE,
+    `${folder} holds the temporary files of all programs and is no project; go to the folder of a project, or allow it with --workspace ${folder}`,
   );
 }
 

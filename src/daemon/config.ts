@@ -41,6 +41,14 @@ export const configSchema = z.strictObject({
     .optional()
     .describe('Loopback `[HOST:]PORT` for WebSocket clients; port 0 picks a free port. Default: none.'),
   listenHttp: z.string().optional().describe('Loopback `[HOST:]PORT` for MCP over HTTP. Default: none.'),
+  idleExitMinutes: z
+    .number()
+    .min(0)
+    .max(10_080)
+    .optional()
+    .describe(
+      'Minutes without a session after which a daemon ends that a call or an MCP client started; 0 for never. A service and `serve` go on. Default: 30.',
+    ),
   toolchains: z
     .array(z.string().min(1).max(4096))
     .max(16)
@@ -117,6 +125,8 @@ export interface Config {
   readonly cgroup?: 'v2' | 'v1' | 'none';
   /** Which cached result is dropped to make room: the least recently used, the least often used, the first to expire, or the largest. */
   readonly cacheStrategy: 'lru' | 'lfu' | 'ttl' | 'size';
+  /** Minutes without a session after which a daemon ends that a client started by itself; 0 for never. */
+  readonly idleExitMinutes: number;
   /** Agents with a token of their own, and the policy (built-in name, or absolute path) that narrows each. */
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
   /** External tool providers. Their environment holds secrets and is never logged. */
@@ -174,6 +184,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     limits: Object.freeze(limitsSchema.parse(withMachineMemory(file.limits ?? {}), { jitless: true })),
     ...(file.cgroup && { cgroup: file.cgroup }),
     cacheStrategy: file.cache?.strategy ?? 'lru',
+    idleExitMinutes: file.idleExitMinutes ?? IDLE_EXIT_MINUTES,
     providers: toProviders(file.providers ?? {}, { dirs, workspaces, env }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
@@ -194,6 +205,8 @@ export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: 
     }),
   };
 }
+
+const IDLE_EXIT_MINUTES = 30;
 
 /** The most memory that a command gets by default, in MiB. */
 const MEMORY_MB_MAX = 8192;

@@ -65,8 +65,8 @@ export interface Daemon {
   /** The addresses that the daemon listens at. */
   readonly listeners: readonly string[];
   readonly confinement: { readonly level: string; readonly missing: readonly string[]; readonly advice: string };
-  /** Whether no call runs or waits in a queue. */
-  isIdle(): boolean;
+  /** Whether no session is open, and no call runs or waits for its turn or an answer. */
+  readonly isIdle: () => boolean;
   /** Reads the policy files again, and gives why the old policy stays in force. */
   readonly reload: () => ReloadResult;
   /** Resolves when the audit log and one of the hosts have answered; rejects if the log fails. */
@@ -212,7 +212,13 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
     shutdown: services.shutdown,
   });
-  const isIdle = () => pipeline.queue.running + pipeline.queue.queued === 0;
+  const used = () => [
+    gateway.metrics.sessions,
+    pipeline.queue.running,
+    pipeline.queue.queued,
+    records.approvals.pendingCount,
+  ];
+  const isIdle = () => used().every((it) => it === 0);
   return { gateway, isIdle };
 }
 

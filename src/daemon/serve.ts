@@ -2,22 +2,28 @@
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { PolicyError } from '../policy/load.ts';
-import { monotonicUsec, systemPowers } from '../powers.ts';
+import { monotonicUsec, type Powers, systemPowers } from '../powers.ts';
 import { inheritedSockets } from '../transport/inherited-sockets.ts';
 import { SocketError } from '../transport/unix-socket.ts';
 import { keepCode } from './compiled-code.ts';
 import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.ts';
 import { createDaemon, type Daemon, DaemonError } from './daemon.ts';
+import { endWhenIdle } from './idle-exit.ts';
 import { createLog, type DaemonLog, LOG_LEVELS } from './log.ts';
-import { createNotify, keepAlive, watchdogMs } from './notify.ts';
+import { createNotify, keepAlive, type Notify, watchdogMs } from './notify.ts';
 import { type Environment, StateDirError } from './user-dirs.ts';
 
 /** Milliseconds after which the code of the start and of a first call has been compiled. */
 const STARTED_MS = 3000;
 
+export interface DaemonFlags extends ServeFlags {
+  readonly 'tell-ready'?: boolean | undefined;
+  readonly 'end-when-idle'?: boolean | undefined;
+}
+
 /** Serves until it is told to end, and sets the exit code. Calls `tellReady` once. */
 export async function serve(
-  flags: ServeFlags & { readonly 'tell-ready'?: boolean | undefined },
+  flags: ServeFlags & { readonly 'tell-ready'?: boolean | undefined; readonly 'end-when-idle'?: boolean | undefined },
   environment: Environment,
   tellReady: (notice: object) => void,
 ): Promise<void> {
@@ -56,21 +62,13 @@ export async function serve(
     log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });
     notify?.('READY=1', `STATUS=confinement level ${confinementLevel}`);
-    // A terminal sends SIGHUP when it closes, which should end a daemon in the foreground.
-    if (!process.stderr.isTTY)
-      process.on('SIGHUP', () => {
-        notify?.('RELOADING=1', `MONOTONIC_USEC=${monotonicUsec()}`);
-        reload({ daemon, config, read: () => loadConfig(flags, environment, cwd) }, log);
-        notify?.('READY=1');
-      });
-    const watchMs = watchdogMs(environment, process.pid);
-    const watch =
-      notify && watchMs !== undefined ? keepAlive(watchMs, { notify, answers: daemon.answers }, powers) : undefined;
+    const read = () => loadConfig(flags, environment, cwd);
+    const tended = tend({ daemon, config, read, flags, environment, notify, log }, powers);
     // Not done at the end, since the daemon may be killed.
     powers.after(STARTED_MS, () => keepCode(config.dirs.stateDir, config.limits));
     const alive = setInterval(() => {}, 2 ** 30);
     await daemon.ended;
-    watch?.[Symbol.dispose]();
+    tended[Symbol.dispose]();
     clearInterval(alive);
   } catch (error) {
     const expected = [ConfigError, DaemonError, PolicyError, SocketError, StateDirError].some(
@@ -84,15 +82,38 @@ export async function serve(
   }
 }
 
-interface Reloaded {
-  readonly daemon: Pick<Daemon, 'reload'>;
+interface Tended {
+  readonly daemon: Daemon;
   readonly config: Config;
+  readonly flags: DaemonFlags;
+  readonly environment: Environment;
+  readonly notify: Notify | undefined;
+  readonly log: DaemonLog;
   /** Reads the settings again. Throws ConfigError. */
   read(): Config;
 }
 
+/** Reloads at SIGHUP, tells the watchdog that the daemon works, and ends it when nobody uses it. */
+function tend({ daemon, config, flags, environment, notify, log, read }: Tended, powers: Powers): Disposable {
+  const parts = new DisposableStack();
+  // A terminal sends SIGHUP when it closes, which should end a daemon in the foreground.
+  if (!process.stderr.isTTY)
+    process.on('SIGHUP', () => {
+      notify?.('RELOADING=1', `MONOTONIC_USEC=${monotonicUsec()}`);
+      reload({ daemon, config, read }, log);
+      notify?.('READY=1');
+    });
+  const watchMs = watchdogMs(environment, process.pid);
+  if (notify && watchMs !== undefined) parts.use(keepAlive(watchMs, { notify, answers: daemon.answers }, powers));
+  const { idleExitMinutes } = config;
+  const minutes = flags['end-when-idle'] ? idleExitMinutes : 0;
+  const end = () => void daemon.close(0, `nobody has used it for ${idleExitMinutes} minutes`);
+  parts.use(endWhenIdle({ minutes, isIdle: daemon.isIdle, end }, powers));
+  return parts;
+}
+
 /** Takes changed policy files; of a changed config.yaml only says that it waits for a restart, or is not valid. */
-function reload({ daemon, config, read }: Reloaded, log: DaemonLog): void {
+function reload({ daemon, config, read }: Pick<Tended, 'daemon' | 'config' | 'read'>, log: DaemonLog): void {
   const { ok, problems } = daemon.reload();
   if (!ok) log.error({ problems }, 'the policy is not valid; the previous one stays in force');
   try {

@@ -32,6 +32,11 @@ export class DaemonMetrics {
     return this.#parts.auditStatus().writable ? [] : ['the audit log can not be written'];
   }
 
+  /** Number of sessions, also of those that wait for their client to come back. */
+  get sessions(): number {
+    return this.#parts.sessions.all.length;
+  }
+
   async text(): Promise<string> {
     return toText(await this.families());
   }
