@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { Verbs } from './verbs.ts';
 
-/** Adds `init`, `config path|check|show` and `token rotate`. */
+/** Adds `init`, `config path|check|show`, `state du` and `token rotate`. */
 export function addSettingsVerbs(verbs: Verbs): void {
   const add = (parent: Command, name: string, description: string) =>
     verbs
@@ -25,6 +25,11 @@ export function addSettingsVerbs(verbs: Verbs): void {
   );
   add(config, 'show', 'show the settings of a daemon started here, and where each value comes from').action(
     verbs.ending(async (flags) => (await load()).configShow(flags, verbs.callerIn(flags))),
+  );
+
+  const state = verbs.addGroup('state', 'inspect the state directory');
+  add(state, 'du', 'show what takes how much room in the state directory').action(
+    verbs.ending(async (flags) => (await import('../state.ts')).stateDu(flags, verbs.caller(flags))),
   );
 
   const token = verbs.addGroup('token', 'replace the tokens with which operators, WebSocket and HTTP clients sign in');
