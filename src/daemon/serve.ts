@@ -60,10 +60,11 @@ export async function serve(
     const { listeners, confinement } = daemon;
     const { level: confinementLevel, missing, advice } = confinement;
     log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
+    const read = () => loadConfig(flags, environment, cwd);
+    // Before anybody is told that it is ready: an unhandled SIGHUP ends a process.
+    const tended = tend({ daemon, config, read, flags, environment, notify, log }, powers);
     tellReady({ pid: process.pid, listeners, confinement });
     notify?.('READY=1', `STATUS=confinement level ${confinementLevel}`);
-    const read = () => loadConfig(flags, environment, cwd);
-    const tended = tend({ daemon, config, read, flags, environment, notify, log }, powers);
     // Not done at the end, since the daemon may be killed.
     powers.after(STARTED_MS, () => keepCode(config.dirs.stateDir, config.limits));
     const alive = setInterval(() => {}, 2 ** 30);
