@@ -119,6 +119,7 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
   'cli/monitor': 'call cli client powers telemetry text/shown-text',
   'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
+  'cli/state': 'cli daemon/user-dirs powers runtime store text/json text/values',
   'cli/verbs':
     'cli cli/audit cli/call cli/doctor cli/init cli/install cli/monitor cli/service client daemon/user-dirs powers runtime store/audit transport',
   'pipeline/approve':

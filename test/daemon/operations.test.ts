@@ -1,6 +1,6 @@
 /** Runs the backup and restore commands of docs/how-to/operations.md, and checks the limits that it names. */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { defaultLimits } from '../../src/limits.ts';
@@ -31,6 +31,24 @@ test('a state that was saved comes back: the record verifies, and what was done 
   expect(restored).toMatchObject({ status: 0, stdout: expect.stringMatching(/\d+ entries/) });
   expect(bash(`ringfence undo ${callId}`)).toMatchObject({ status: 0, stdout: expect.stringContaining('a.txt') });
 }, 120_000);
+
+test('a backup is refused over a file that exists, and only its owner can read it', () => {
+  expect(statSync(join(project, 'ringfence-state.tgz')).mode & 0o777).toBe(0o600);
+  const again = bash('ringfence backup ringfence-state.tgz');
+  expect([again.status, again.stderr]).toEqual([2, expect.stringContaining('exists; choose another name')]);
+});
+
+test('a state is not replaced while a daemon uses it, nor by what is no backup or a newer one', () => {
+  const running = bash('ringfence call file_list && ringfence restore ringfence-state.tgz');
+  expect([running.status, running.stderr]).toEqual([2, expect.stringContaining('stop it first: ringfence stop')]);
+  const foreign = bash('ringfence stop; echo text > other; tar -czf other.tgz other; ringfence restore other.tgz');
+  expect([foreign.status, foreign.stderr]).toEqual([2, expect.stringContaining('is no backup of Ringfence')]);
+  const newer = bash(
+    `echo '{"format":2,"version":"9.0.0"}' > backup.json; tar -czf new.tgz backup.json; ringfence restore new.tgz`,
+  );
+  expect([newer.status, newer.stderr]).toEqual([2, expect.stringContaining('upgrade first')]);
+  expect(bash('ringfence audit verify')).toMatchObject({ status: 0 });
+}, 60_000);
 
 test('the limits that it names exist', () => {
   const named = [...text.matchAll(/`(\w+(?:Max|Ms|Kept|Bytes))`/g)].map((it) => it[1] as string);

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { Verbs } from './verbs.ts';
 
-/** Adds `init`, `config path|check|show`, `state du` and `token rotate`. */
+/** Adds `init`, `config path|check|show`, `state du`, `backup`, `restore` and `token rotate`. */
 export function addSettingsVerbs(verbs: Verbs): void {
   const add = (parent: Command, name: string, description: string) =>
     verbs
@@ -29,7 +29,15 @@ export function addSettingsVerbs(verbs: Verbs): void {
 
   const state = verbs.addGroup('state', 'inspect the state directory');
   add(state, 'du', 'show what takes how much room in the state directory').action(
-    verbs.ending(async (flags) => (await import('../state.ts')).stateDu(flags, verbs.caller(flags))),
+    verbs.ending(async (flags) => (await import('../state/disk-use.ts')).stateDu(flags, verbs.caller(flags))),
+  );
+
+  const loadBackup = () => import('../state/backup.ts');
+  add(verbs.program, 'backup <file>', 'write the state directory to a new file; a daemon may run meanwhile').action(
+    verbs.ending(async (file, flags) => (await loadBackup()).backup(file, flags, verbs.callerIn(flags))),
+  );
+  add(verbs.program, 'restore <file>', 'replace the state directory by a backup; the old one is kept beside it').action(
+    verbs.ending(async (file, flags) => (await loadBackup()).restore(file, flags, verbs.callerIn(flags))),
   );
 
   const token = verbs.addGroup('token', 'replace the tokens with which operators, WebSocket and HTTP clients sign in');

@@ -1,9 +1,9 @@
 /** `ringfence state du`: what takes how much room in the state directory. */
 import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { findUserDirs } from '../daemon/user-dirs.ts';
-import type { CliCaller } from './connect.ts';
-import { CliError, EXIT, harmless, print, printJson } from './output.ts';
+import { findUserDirs } from '../../daemon/user-dirs.ts';
+import type { CliCaller } from '../connect.ts';
+import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 
 /** What the entries of the state directory are for; docs/how-to/operations.md has their limits. */
 const PARTS: readonly { readonly part: string; readonly names: RegExp }[] = [
