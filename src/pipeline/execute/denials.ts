@@ -7,6 +7,7 @@ import type { FilesUnknown } from '../../hosts/job.ts';
 import type { Ran } from '../../hosts/runs.ts';
 import { showLine } from '../../text/shown-text.ts';
 import { gitConfigWarnings } from './git-configs.ts';
+import { reported } from './reported.ts';
 
 /** The most denials in one result; each is a few hundred bytes, with names that the command chooses. */
 export const DENIALS_MAX = 64;
@@ -19,7 +20,7 @@ export function denialsOf({ result, egress }: Ran): Denial[] {
   // Fast path for most calls: zod would take longer than everything below.
   if (result.usage.denied === undefined && egress === undefined) return [];
   // Each denial is parsed alone, so that an invalid one does not drop the others.
-  const ofHost = (told.safeParse(result.usage.denied).data ?? [])
+  const ofHost = (reported(told, result.usage.denied) ?? [])
     .slice(0, DENIALS_MAX)
     .flatMap((it) => denial.safeParse(it).data ?? []);
   const hasNetwork = egress !== undefined;
@@ -66,18 +67,20 @@ export function warningsOf({ egress, coarse = [], result: { usage } }: Ran): str
   else if (egress && !egress.listened) warnings.push('the egress proxy was not reached; this command had no network');
   if (usage.memoryNear === true) warnings.push(MEMORY_NEAR);
   if (usage.scratchFull === true) warnings.push(SCRATCH_FULL);
-  const removed = names.safeParse(usage.homeRemoved).data ?? [];
+  const removed = reported(names, usage.homeRemoved) ?? [];
   if (removed.length > 0) warnings.push(`HOME was too large, and was emptied of: ${removed.join(', ')}`);
   const unknown = UNKNOWN.get(usage.filesUnknown);
   if (unknown !== undefined) warnings.push(`which files it changed is not known: ${unknown}`);
-  const tracked = trackedHidden.safeParse(usage.trackedHidden).data;
+  const tracked = reported(trackedHidden, usage.trackedHidden);
   if (tracked) warnings.push(toldTracked(tracked));
   if (usage.fileLimitMet === true) warnings.push(FILE_LIMIT_MET);
-  const foreign = z.string().min(1).max(4096).safeParse(usage.foreignPath).data;
+  const foreign = reported(foreignPath, usage.foreignPath);
   if (foreign !== undefined) warnings.push(`${showLine(foreign)} ${FOREIGN}`);
   if (usage.gitConfigHeld === true) warnings.push(GIT_CONFIG_HELD);
   return [...warnings, ...gitConfigWarnings(usage), ...coarseWarnings(coarse)];
 }
+
+const foreignPath = z.string().min(1).max(4096);
 
 const trackedHidden = z.object({
   count: z.int().positive(),

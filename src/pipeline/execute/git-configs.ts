@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import type { JobUsage } from '../../hosts/job.ts';
 import { showLine } from '../../text/shown-text.ts';
+import { reported } from './reported.ts';
 
 /** The host's report, checked against this schema only; the command chooses the names in it. */
 const shape = z
@@ -17,7 +18,7 @@ const shape = z
 export type GitConfigs = z.infer<typeof shape>;
 
 export const gitConfigsOf = ({ gitConfigs }: Pick<JobUsage, 'gitConfigs'>): GitConfigs =>
-  gitConfigs === undefined ? [] : (shape.safeParse(gitConfigs).data ?? []);
+  reported(shape, gitConfigs) ?? [];
 
 /** The most keys that one result names for each repository. */
 const TOLD_MAX = 16;

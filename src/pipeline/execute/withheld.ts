@@ -2,6 +2,7 @@
 import { type Withheld, withheldPaths } from '../../call.ts';
 import type { Ran } from '../../hosts/runs.ts';
 import { covers, type NetworkLayer, type NetworkRule, showNetworkRule } from '../../policy/network.ts';
+import { reported } from './reported.ts';
 
 /** The most hosts that are listed; a model pays for each. */
 const HOSTS_LISTED_MAX = 20;
@@ -11,7 +12,7 @@ export function withheldOf(
   { result, unixSockets = 'none' }: Ran,
   network: readonly NetworkLayer[] | undefined,
 ): Withheld | undefined {
-  const paths = withheldPaths.safeParse(result.usage.withheld).data;
+  const paths = reported(withheldPaths, result.usage.withheld);
   if (!paths) return undefined;
   return { ...paths, network: network ? openHosts(network) : 'none', unixSockets };
 }
