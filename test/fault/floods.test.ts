@@ -7,7 +7,7 @@ import { RawPeer } from '../support/raw-peer.ts';
 const SLOW_LINE = `cat ${Array.from({ length: 92 }, (_, at) => `a=b:c,d@${at}`).join(' ')}`;
 const input = { tool: 'terminal_execute', input: { command: SLOW_LINE } };
 /** Requests of a flood in each of 8 sessions. */
-const EACH = 60;
+const EACH = 120;
 /** The most requests of a flood that are answered while another client waits for one answer; the median of several. */
 const BETWEEN = 64;
 
