@@ -30,7 +30,7 @@ if (flags['end-with-parent']) {
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
   process.channel?.unref();
 }
-// It also deletes the variables of a service manager, which no child may get.
+// The perimeter also deletes systemd's `LISTEN_*` and `NOTIFY_SOCKET`, so that no child process inherits them.
 const environment = establishPerimeter((env) => (flags['tell-ready'] ? READY_FD : lastInheritedFd(env, process.pid)));
 
 function tellReady(notice: object): void {

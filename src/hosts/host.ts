@@ -292,7 +292,7 @@ export class Host {
     };
     job.timers = [
       powers.after(abortGraceMs, () => this.#send({ endThread: thread.number })),
-      // As patient as with any job: the end of a thread is told from process to process.
+      // Every aborted job gets this time: the host reports a thread's end to the gateway, and a busy machine delays that.
       powers.after(2 * abortGraceMs + terminateGraceMs, last),
     ];
   }

@@ -1,8 +1,8 @@
 /**
  * Sets the author of commands' commits: the person, unless a repository or the command says otherwise. Variables
  * (`GIT_AUTHOR_NAME` …) would override each repository's `user.name`, so this writes git's system config, which all others override.
- * It holds the person's git-lfs filter as well, without which commands would commit large files whole, and the directories in
- * which the person's git uses repositories of other users, as containers leave them.
+ * The same config holds the person's git-lfs filter, without which commands would commit large files whole, and the
+ * person's `safe.directory`: the repositories of other users, such as those that containers leave, that git may use.
  */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -45,7 +45,7 @@ export function merge(given: string, after: string, now: string, options: MergeO
   const folded = has.has(EXTENSION) ? undefined : foldedOf(valuesOf(left), options.worktree);
   const base = new Map([...valuesOf(before)].filter(([key]) => key !== EXTENSION || has.has(key)));
   const all = changesOf(base, folded ?? valuesOf(left));
-  // It is judged when the command has ended.
+  // The command may still set keys of a work tree's config; they are judged together once the command has ended.
   if (options.isRunning) all.delete(EXTENSION);
   if (all.size > CHANGES_MAX) return refuseAll(`it changed ${all.size} keys, more than ${CHANGES_MAX}`);
   const refused = dropRefused(all, has, options);
