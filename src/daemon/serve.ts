@@ -24,7 +24,7 @@ export interface DaemonFlags extends ServeFlags {
 
 /** Serves until it is told to end, and sets the exit code. Calls `tellReady` once. */
 export async function serve(
-  flags: ServeFlags & { readonly 'tell-ready'?: boolean | undefined; readonly 'end-when-idle'?: boolean | undefined },
+  flags: DaemonFlags,
   environment: Environment,
   tellReady: (notice: object) => void,
 ): Promise<void> {

@@ -6,11 +6,9 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { defaultLimits as limits } from '../../../src/limits.ts';
 import { systemPowers } from '../../../src/powers.ts';
-import { runtime } from '../../../src/runtime.ts';
 import { type CommandRequest, type CommandSetup, runCommand } from '../../../src/sandbox/command/command.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
-import { createSandbox } from '../../../src/sandbox/sandbox.ts';
-import { Watchdog } from '../../../src/sandbox/watchdog.ts';
+import { commandSetupOf } from '../../support/command-setup.ts';
 
 const powers = systemPowers();
 let folder: string;
@@ -21,26 +19,7 @@ beforeAll(async () => {
   workspace = join(folder, 'ws');
   mkdirSync(join(workspace, 'held'), { recursive: true });
   writeFileSync(join(workspace, 'held/a'), 'old');
-  const at = { stateDir: folder, workspaces: [workspace], arch: process.arch, platform: process.platform };
-  const sandbox = await createSandbox({ runtime, ...at, limits, version: 'test' }, powers);
-  const {
-    filter,
-    ownSocketsFilter: _,
-    homesFolder: __,
-    ...parts
-  } = sandbox.commandSandbox(workspace, { isDirect: true });
-  const environment = { PATH: '/usr/bin:/bin' };
-  const watchdog = new Watchdog(limits, powers);
-  writeFileSync(join(folder, 'filter'), filter);
-  setup = {
-    ...parts,
-    filterFile: join(folder, 'filter'),
-    ownSocketsFilterFile: join(folder, 'filter'),
-    environment,
-    limits,
-    rlimits: { addressMib: 16_384 },
-    watchdog,
-  };
+  setup = await commandSetupOf(workspace, folder, powers);
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 

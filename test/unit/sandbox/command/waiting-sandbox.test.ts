@@ -16,14 +16,12 @@ import * as fc from 'fast-check';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { defaultLimits as limits } from '../../../../src/limits.ts';
 import { type Powers, systemPowers } from '../../../../src/powers.ts';
-import { runtime } from '../../../../src/runtime.ts';
 import { type CommandRequest, type CommandSetup, runCommand } from '../../../../src/sandbox/command/command.ts';
 import { beginWaiting, shapeOf } from '../../../../src/sandbox/command/start.ts';
 import { WaitingSandbox } from '../../../../src/sandbox/command/waiting-sandbox.ts';
 import { NO_MASKS } from '../../../../src/sandbox/masks.ts';
 import { firstChildOf } from '../../../../src/sandbox/proc.ts';
-import { createSandbox } from '../../../../src/sandbox/sandbox.ts';
-import { Watchdog } from '../../../../src/sandbox/watchdog.ts';
+import { commandSetupOf } from '../../../support/command-setup.ts';
 import { until } from '../../../support/daemon.ts';
 
 /** Pids of all processes started since. */
@@ -45,18 +43,7 @@ let base: CommandSetup;
 let waiting: WaitingSandbox;
 beforeAll(async () => {
   mkdirSync(workspace);
-  const at = { stateDir: folder, workspaces: [workspace], arch: process.arch, platform: process.platform };
-  const sandbox = await createSandbox({ runtime, ...at, limits, version: 'test' }, system);
-  const {
-    filter,
-    ownSocketsFilter: _,
-    homesFolder: __,
-    ...parts
-  } = sandbox.commandSandbox(workspace, { isDirect: true });
-  writeFileSync(join(folder, 'filter'), filter);
-  const filterFile = join(folder, 'filter');
-  const common = { filterFile, ownSocketsFilterFile: filterFile, environment: { PATH: '/usr/bin:/bin' }, limits };
-  base = { ...parts, ...common, rlimits: { addressMib: 16_384 }, watchdog: new Watchdog(limits, system) };
+  base = await commandSetupOf(workspace, folder, system);
   return () => rmSync(folder, { recursive: true });
 });
 beforeEach(() => {
