@@ -3,6 +3,7 @@
  * for a bound that nothing reads. Sizes are in bytes, times in milliseconds.
  */
 import * as z from 'zod';
+import { codeLimits } from './limits/code.ts';
 import { commandLimits } from './limits/commands.ts';
 import { connectionLimits } from './limits/connections.ts';
 import { hostLimits } from './limits/hosts.ts';
@@ -241,8 +242,8 @@ export const limitsSchema = z.strictObject({
   searchPathsMax: count().default(200_000),
   /** Data memory of one language server; two threads of a host may have one each. 1 200 TypeScript files take 230 to 400 MB. */
   symbolServerMemoryBytes: bytes().default(640 * MiB),
-  /** Data memory of one parser process; its runtime reserves 550 MiB of it without filling them. */
-  symbolParserMemoryBytes: bytes().default(768 * MiB),
+  /** Data memory of one parser process; its runtime reserves 550 MiB of it without filling them. A source of 200 000 tokens takes 270 MB. */
+  symbolParserMemoryBytes: bytes().default(896 * MiB),
   /** Bytes that a language server or parser may send for one question, so that a very common name can't fill the thread that reads them. */
   symbolAnswerBytes: bytes().default(32 * MiB),
   /** Idle time after which a language server or parser is ended, as soon as its thread has other work. */
@@ -372,6 +373,7 @@ export const limitsSchema = z.strictObject({
   /** Directories that `cd` may have changed to; relative paths are judged from each of them. */
   commandFoldersMax: count().default(16),
 
+  ...codeLimits,
   ...connectionLimits,
   ...commandLimits,
   ...policyLimits,

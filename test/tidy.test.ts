@@ -57,12 +57,13 @@ const MAY_IMPORT: Record<string, string> = {
   session:
     'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool':
-    'call errors limits plugin-code tools/capability tools/file-changes tools/lifecycle tools/separable tools/spellings tools/symbols tools/terminals tools/upstream',
+    'call errors limits plugin-code tools/capability tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/symbols tools/terminals tools/upstream',
   'tools/file-changes': '',
   'tools/capability': '',
   'tools/lifecycle': 'tools/tool',
   'tools/search-program': 'tools/lifecycle tools/tool',
   'tools/symbols': '',
+  'tools/source': 'tools/symbols',
   'tools/separable': 'errors',
   'tools/upstream': '',
   'tools/terminals': 'tools/tool',
@@ -90,7 +91,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/terminal': 'tools/lifecycle tools/rare-parameters tools/tool errors limits',
   'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
   'tools/todo': 'tools/tool errors',
-  'tools/code': 'tools/tool tools/rare-parameters errors limits',
+  'tools/code': 'tools/tool tools/rare-parameters tools/source tools/symbols errors limits',
   'tools/http': 'tools/tool errors limits',
   workers:
     'call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers',
@@ -138,8 +139,9 @@ const MAY_IMPORT: Record<string, string> = {
   'session/connections': 'errors limits powers protocol session transport',
   'store/approvals': 'call errors limits powers store text/json',
   'store/audit': 'call errors limits powers store text/json text/shown-text',
+  'workers/code': 'errors limits tools/source tools/tool workers workers/symbols',
   'workers/context':
-    'call errors hosts limits paths policy powers sandbox sandbox/command tools/file-changes tools/lifecycle tools/symbols tools/terminals tools/tool workers workers/search workers/symbols workers/terminals workers/undo',
+    'call errors hosts limits paths policy powers sandbox sandbox/command tools/file-changes tools/lifecycle tools/source tools/symbols tools/terminals tools/tool workers workers/code workers/search workers/symbols workers/terminals workers/undo',
   'workers/host': 'errors hosts limits polling powers protocol sandbox sandbox/command tools',
   'workers/isolate': 'errors hosts limits plugin-code plugins powers protocol text/json workers',
   'workers/provider': 'errors limits powers providers sandbox text/json',

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
 import type { Powers, Timer } from '../src/powers.ts';
+import type { Inspections, InspectRequest } from './code/inspections.ts';
 import { ErrorResponse, LanguageProcess } from './symbols/language-process.ts';
 import type { ParsedSource, ParseRequest } from './syntax-process.ts';
 import { TaskQueue } from './task-queue.ts';
@@ -22,13 +23,32 @@ export class SyntaxParser implements Disposable {
 
   /** Parses a text; undefined if the parser crashed or was not done in time. */
   parse(request: ParseRequest, signal: AbortSignal): Promise<ParsedSource | undefined> {
+    return this.#ask('parse', request, this.#limits.symbolParseMs, signal);
+  }
+
+  /** Answers for each of some files, in their order; undefined if the parser crashed or was not done in time. */
+  inspect<W extends keyof Inspections>(
+    what: W,
+    { timeMs, ...request }: Omit<InspectRequest, 'what'> & { readonly timeMs: number },
+    signal: AbortSignal,
+  ): Promise<Inspections[W][] | undefined> {
+    return this.#ask('inspect', { what, ...request }, timeMs, signal);
+  }
+
+  [Symbol.dispose](): void {
+    this.#idle?.cancel();
+    this.#process?.kill();
+    this.#process = undefined;
+  }
+
+  #ask<T>(method: string, request: unknown, timeMs: number, signal: AbortSignal): Promise<T | undefined> {
     return this.#turns.take(signal, async () => {
       this.#idle?.cancel();
       const outOfTime = new AbortController();
-      const timer = this.#powers.after(this.#limits.symbolParseMs, () => outOfTime.abort());
+      const timer = this.#powers.after(timeMs, () => outOfTime.abort());
       try {
         const process = this.#started();
-        return await process.request<ParsedSource>('parse', request, AbortSignal.any([signal, outOfTime.signal]));
+        return await process.request<T>(method, request, AbortSignal.any([signal, outOfTime.signal]));
       } catch (error) {
         signal.throwIfAborted();
         if (outOfTime.signal.aborted || error instanceof ToolError || error instanceof ErrorResponse) return undefined;
@@ -38,12 +58,6 @@ export class SyntaxParser implements Disposable {
         this.#idle = this.#powers.after(this.#limits.symbolsIdleMs, () => this[Symbol.dispose]());
       }
     });
-  }
-
-  [Symbol.dispose](): void {
-    this.#idle?.cancel();
-    this.#process?.kill();
-    this.#process = undefined;
   }
 
   #started(): LanguageProcess {

@@ -2,11 +2,12 @@
  * The child process that parses sources: text in, names and positions out. Parsers crash on some inputs and hang on
  * others, so nothing else may run here. It opens no file except its own code.
  */
-import { createRequire } from 'node:module';
-import { Lang, type NapiConfig, parse, registerDynamicLanguage, type SgNode } from '@ast-grep/napi';
+import type { SgNode } from '@ast-grep/napi';
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import type { SymbolType } from '../src/tools/symbols.ts';
+import type { Inspections, InspectRequest } from './code/inspections.ts';
 import { establishPerimeter } from './perimeter.ts';
+import { findKinds, LANGUAGES, namesOf, registerGrammars, treeOf, typeOf } from './symbols/grammars.ts';
 import type { ParsedLanguage } from './symbols/source-languages.ts';
 
 /** Positions count from 0; characters in UTF-16 units. */
@@ -31,163 +32,39 @@ export interface ParsedSource {
   readonly uses: ParsedName[];
 }
 
-/** Node kinds that declare a symbol, and those that are identifiers. */
-interface Declarations {
-  readonly types: Readonly<Record<string, SymbolType>>;
-  readonly identifiers: readonly string[];
-}
-
-const TYPESCRIPT: Declarations = {
-  types: {
-    function_declaration: 'function',
-    generator_function_declaration: 'function',
-    function_signature: 'function',
-    method_definition: 'function',
-    method_signature: 'function',
-    abstract_method_signature: 'function',
-    class_declaration: 'class',
-    abstract_class_declaration: 'class',
-    interface_declaration: 'interface',
-    type_alias_declaration: 'type',
-    enum_declaration: 'type',
-    internal_module: 'module',
-    module: 'module',
-    variable_declarator: 'variable',
-    public_field_definition: 'variable',
-    property_signature: 'variable',
-  },
-  identifiers: [
-    ...['identifier', 'type_identifier', 'property_identifier', 'private_property_identifier'],
-    ...['shorthand_property_identifier', 'shorthand_property_identifier_pattern'],
-  ],
-};
-
-const LANGUAGES: Readonly<Record<ParsedLanguage, Declarations>> = {
-  typescript: TYPESCRIPT,
-  tsx: TYPESCRIPT,
-  python: {
-    types: {
-      function_definition: 'function',
-      class_definition: 'class',
-      assignment: 'variable',
-      type_alias_statement: 'type',
-    },
-    identifiers: ['identifier'],
-  },
-  rust: {
-    types: {
-      function_item: 'function',
-      function_signature_item: 'function',
-      macro_definition: 'function',
-      struct_item: 'class',
-      union_item: 'class',
-      trait_item: 'interface',
-      enum_item: 'type',
-      type_item: 'type',
-      const_item: 'variable',
-      static_item: 'variable',
-      mod_item: 'module',
-      enum_variant: 'variable',
-      field_declaration: 'variable',
-      associated_type: 'type',
-    },
-    identifiers: ['identifier', 'type_identifier', 'field_identifier', 'shorthand_field_identifier'],
-  },
-  go: {
-    types: {
-      function_declaration: 'function',
-      method_declaration: 'function',
-      method_elem: 'function',
-      type_spec: 'type',
-      type_alias: 'type',
-      const_spec: 'variable',
-      var_spec: 'variable',
-      field_declaration: 'variable',
-    },
-    identifiers: ['identifier', 'type_identifier', 'field_identifier', 'package_identifier'],
-  },
-};
-
-/** Names of the library's built-in grammars. */
-const GRAMMARS: Partial<Record<ParsedLanguage, Lang>> = { typescript: Lang.TypeScript, tsx: Lang.Tsx };
-
 establishPerimeter(2);
-const require = createRequire(import.meta.url);
-registerDynamicLanguage({
-  python: require('@ast-grep/lang-python'),
-  rust: require('@ast-grep/lang-rust'),
-  go: require('@ast-grep/lang-go'),
-});
+registerGrammars();
 
 const connection = createMessageConnection(
   new StreamMessageReader(process.stdin),
   new StreamMessageWriter(process.stdout),
 );
 connection.onRequest('parse', answer);
+connection.onRequest('inspect', inspect);
 connection.listen();
 
 function answer({ language, text, name, resultsMax }: ParseRequest): ParsedSource {
   const { types, identifiers } = LANGUAGES[language];
-  const grammar = GRAMMARS[language] ?? language;
-  const root = parse(grammar, text).root();
-  const any = (kinds: readonly string[]): NapiConfig => ({ rule: { any: kinds.map((kind) => ({ kind })) } });
+  const root = treeOf(language, text);
   const isMeant = (node: SgNode) => name === undefined || node.text() === name;
   const symbols: ParsedSymbol[] = [];
-  for (const node of root.findAll(any(Object.keys(types).filter((it) => isKind(language, it))))) {
+  for (const node of findKinds(language, root, Object.keys(types))) {
     if (symbols.length >= resultsMax) break;
     for (const it of namesOf(node).filter(isMeant)) symbols.push({ ...toName(it), type: typeOf(node, types) });
   }
   const uses: ParsedName[] = [];
   if (name !== undefined)
-    for (const node of root.findAll(any(identifiers.filter((it) => isKind(language, it))))) {
+    for (const node of findKinds(language, root, identifiers)) {
       if (uses.length >= resultsMax) break;
       if (isMeant(node)) uses.push(toName(node));
     }
   return { symbols, uses };
 }
 
-/** Rules may only name kinds of the present grammar; versions differ. */
-const known = new Map<string, boolean>();
-function isKind(language: ParsedLanguage, kind: string): boolean {
-  const key = `${language} ${kind}`;
-  let is = known.get(key);
-  if (is === undefined) {
-    try {
-      parse(GRAMMARS[language] ?? language, '')
-        .root()
-        .find({ rule: { kind } });
-      is = true;
-    } catch {
-      is = false; // Not a kind of this grammar.
-    }
-    known.set(key, is);
-  }
-  return is;
-}
-
-function namesOf(node: SgNode): SgNode[] {
-  if (node.kind() === 'assignment') return isOuter(node) ? named(node.field('left')) : [];
-  return node.fieldChildren('name').filter((it) => it.isNamed());
-}
-
-/** The names that an assignment defines; both for `a, b = …`. */
-function named(left: SgNode | null): SgNode[] {
-  if (left?.kind() === 'identifier') return [left];
-  return left?.kind() === 'pattern_list' ? left.children().filter((it) => it.kind() === 'identifier') : [];
-}
-
-/** Whether a Python assignment defines a name of a module or a class; names in functions are local. */
-function isOuter(node: SgNode): boolean {
-  const holder = node.parent()?.parent();
-  return holder?.kind() === 'module' || holder?.parent()?.kind() === 'class_definition';
-}
-
-/** The symbol type of a Go type, by its definition. */
-function typeOf(node: SgNode, types: Readonly<Record<string, SymbolType>>): SymbolType {
-  const made = node.kind() === 'type_spec' ? node.field('type')?.kind() : undefined;
-  if (made === 'struct_type') return 'class';
-  if (made === 'interface_type') return 'interface';
-  return types[`${node.kind()}`] as SymbolType;
+/** Answers about whole files; what they need is loaded on first use. */
+async function inspect(request: InspectRequest): Promise<Inspections[keyof Inspections][]> {
+  const { inspectAll } = await import('./code/inspect.ts');
+  return inspectAll(request);
 }
 
 function toName(node: SgNode): ParsedName {

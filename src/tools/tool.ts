@@ -11,6 +11,7 @@ import type { Capability } from './capability.ts';
 import type { FileChanges } from './file-changes.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Separable } from './separable.ts';
+import type { SourceCode } from './source/source-code.ts';
 import type { Spellings } from './spellings.ts';
 import type { Symbols } from './symbols.ts';
 import type { Terminals } from './terminals.ts';
@@ -208,6 +209,7 @@ export interface ToolContext {
   assertSearch(): Promise<void>;
   /** The symbols of the workspace's sources. */
   readonly symbols: Symbols;
+  readonly code: SourceCode;
   /** Runs synchronous work, and interrupts it after `boundedWorkMs`. Throws CPU_LIMIT. */
   bounded<T>(work: () => T): T;
   /** Opens the directory of a file for writing. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */

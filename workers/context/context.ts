@@ -10,6 +10,7 @@ import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/com
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import { ancestorsOf, type Masks } from '../../src/sandbox/masks.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
+import type { SourceCode } from '../../src/tools/source/source-code.ts';
 import type { Symbols } from '../../src/tools/symbols.ts';
 import type { Terminals } from '../../src/tools/terminals.ts';
 import type {
@@ -27,6 +28,7 @@ import type {
   UndoRequest,
 } from '../../src/tools/tool.ts';
 import { withinTime } from '../bounded.ts';
+import { WorkspaceCode } from '../code/workspace-code.ts';
 import { Ripgrep } from '../search/ripgrep.ts';
 import { searchAt } from '../search/search.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
@@ -243,6 +245,12 @@ export class WorkerContext implements ToolContext {
     if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no language servers');
     const search = () => this.search('.');
     return new WorkspaceSymbols({ workspace, servers, limits, signal, search, open: (...of) => this.open(...of) });
+  }
+
+  get code(): SourceCode {
+    const { servers, limits, signal } = this.#options;
+    if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no parsers');
+    return new WorkspaceCode({ parser: servers.parser, limits, signal, open: (...of) => this.open(...of) });
   }
 
   bounded<T>(work: () => T): T {

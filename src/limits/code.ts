@@ -1,0 +1,19 @@
+/** Bounds of the tools that read source code. */
+import { bytes, count, KiB, MiB, ms } from './units.ts';
+
+export const codeLimits = {
+  /** Source files of one question about code; the rest of a larger tree is ignored, and the answer says so. */
+  sourceFilesMax: count().default(20_000),
+  /** Bytes of all sources that one question reads; 4 MB take a parser 0.4 s. */
+  sourceBytesMax: bytes().default(64 * MiB),
+  /** Bytes of sources in one message to a parser process, so that neither side holds a whole tree. */
+  sourceBatchBytes: bytes().default(512 * KiB),
+  /** Files in one message to a parser process; a crash costs a second attempt for each of them. */
+  sourceBatchFilesMax: count().default(64),
+  /** Time for parsing one message of sources; the files of a slower one are parsed each alone. */
+  sourceBatchMs: ms().default(8_000),
+  /** Symbols, imports, exports and syntax nodes of one file in an answer, each counted for itself. */
+  sourceNamesMax: count().default(2_000),
+  /** Syntax errors of one file in an answer. */
+  sourceErrorsMax: count().default(50),
+};

@@ -1,0 +1,80 @@
+/** Questions about source code that parsers answer; workers/code/workspace-code.ts answers them. */
+import type { SymbolType } from '../symbols.ts';
+
+/** The languages that parsers read. */
+export const CODE_LANGUAGES = ['typescript', 'tsx', 'javascript', 'python', 'go', 'rust'] as const;
+export type CodeLanguage = (typeof CODE_LANGUAGES)[number];
+
+/** Lines and columns count from 1; columns in UTF-16 units, as editors and language servers count them. */
+export interface CodeSymbol {
+  name: string;
+  type: SymbolType;
+  line: number;
+  column: number;
+  /** The last line of the declaration. */
+  endLine: number;
+}
+
+export interface CodeImport {
+  module: string;
+  line: number;
+  /** Imported names, as the module calls them; `*` for all, `default` for a default export. */
+  names: string[];
+  kind: 'static' | 'dynamic' | 'reexport' | 'require';
+  /** Whether only types are imported, so that nothing is left of it at run time. */
+  typeOnly: boolean;
+}
+
+export interface CodeExport {
+  /** `*` for all of another module. */
+  name: string;
+  line: number;
+  typeOnly: boolean;
+  /** The module whose export is passed on. */
+  from?: string;
+}
+
+export interface CodeError {
+  line: number;
+  column: number;
+  message: string;
+}
+
+/** A named node of a syntax tree, in the order of the text. */
+export interface CodeNode {
+  kind: string;
+  /** 0 for the whole file. */
+  depth: number;
+  line: number;
+  endLine: number;
+  /** The text of a node that has no named node in it. */
+  text?: string;
+}
+
+export interface ParsedCode {
+  language: CodeLanguage;
+  symbols: CodeSymbol[];
+  imports: CodeImport[];
+  exports: CodeExport[];
+  errors: CodeError[];
+  /** Present if it was asked for. */
+  ast?: CodeNode[];
+  /** Whether some lists are cut. */
+  truncated: boolean;
+}
+
+export interface ParseQuery {
+  /** A file of the workspace; or `code`. */
+  readonly path?: string | undefined;
+  readonly code?: string | undefined;
+  readonly language?: CodeLanguage | undefined;
+  /** The name of the file that holds `code`; only its ending is used. */
+  readonly fileName?: string | undefined;
+  readonly ast: boolean;
+}
+
+/** Answers by syntax alone: nothing of the workspace runs, and only files that the policy shows are read. */
+export interface SourceCode {
+  /** Throws UNSUPPORTED for a language without a parser, CPU_LIMIT for a text that no parser comes to an end of. */
+  parse(query: ParseQuery): Promise<ParsedCode>;
+}

@@ -1,0 +1,75 @@
+/** Answers questions about the code of a workspace, with the thread's parser child. */
+import { ToolError } from '../../src/errors.ts';
+import type { Limits } from '../../src/limits.ts';
+import type { ParsedCode, ParseQuery, SourceCode } from '../../src/tools/source/source-code.ts';
+import type { CheckedFile } from '../../src/tools/tool.ts';
+import type { SyntaxParser } from '../syntax-parser.ts';
+import { fileNameOf, grammarOf, languageOf } from './code-languages.ts';
+
+export interface WorkspaceCodeOptions {
+  readonly parser: SyntaxParser;
+  readonly limits: Limits;
+  readonly signal: AbortSignal;
+  /** Opens a file that was found in `declared`, or that the caller named if that is absent. */
+  open(path: string, declared?: string): CheckedFile;
+}
+
+export class WorkspaceCode implements SourceCode {
+  readonly #options: WorkspaceCodeOptions;
+
+  constructor(options: WorkspaceCodeOptions) {
+    this.#options = options;
+  }
+
+  async parse({ path, code, language, fileName, ast }: ParseQuery): Promise<ParsedCode> {
+    const { parser, limits, signal } = this.#options;
+    const text = path === undefined ? (code ?? '') : this.#read(path);
+    const named = language === undefined ? (path ?? fileName ?? fileNameOf('typescript')) : fileNameOf(language);
+    const grammar = grammarOf(named);
+    if (grammar === undefined) throw unsupported(named);
+    const { sourceNamesMax: namesMax, sourceErrorsMax } = limits;
+    const request = { files: [{ path: named, language: grammar, text }], ast, namesMax: namesMax + 1 };
+    const [outline] = (await parser.inspect('outline', { ...request, timeMs: limits.sourceBatchMs }, signal)) ?? [];
+    if (!outline) throw notParsed(path ?? 'code', limits);
+    const { symbols, imports, exports, errors, ast: nodes } = outline;
+    return {
+      language: language ?? languageOf(named) ?? 'typescript',
+      symbols: symbols.slice(0, namesMax),
+      imports: imports.slice(0, namesMax),
+      exports: exports.slice(0, namesMax),
+      errors: errors.slice(0, sourceErrorsMax),
+      ...(nodes && { ast: nodes.slice(0, namesMax) }),
+      truncated:
+        [symbols, imports, exports, nodes ?? []].some((it) => it.length > namesMax) || errors.length > sourceErrorsMax,
+    };
+  }
+
+  /** The text of a file that the caller named. Throws as `open`, and FILE_LIMIT for one that is too large. */
+  #read(path: string): string {
+    const { symbolSourceBytesMax: bytesMax } = this.#options.limits;
+    using file = this.#options.open(path);
+    if (file.size > bytesMax)
+      throw new ToolError('FILE_LIMIT', `\`${path}\` is ${file.size} bytes; at most ${bytesMax} are parsed`, {
+        suggestion: 'Read the part you need with file_read.',
+        details: { limit: bytesMax, used: file.size, enforcedBy: 'tool' },
+      });
+    return toText(file);
+  }
+}
+
+const toText = (file: CheckedFile): string =>
+  file
+    .bytes()
+    .toString()
+    .replace(/^\uFEFF/, '');
+
+const unsupported = (name: string): ToolError =>
+  new ToolError('UNSUPPORTED', `no parser reads \`${name}\`; TypeScript, JavaScript, Python, Go and Rust have one`, {
+    suggestion: 'Give `language` if the ending does not tell it, or search the file with file_grep.',
+  });
+
+const notParsed = (name: string, { sourceBatchMs }: Limits): ToolError =>
+  new ToolError('CPU_LIMIT', `the parser crashed on \`${name}\`, or did not end within ${sourceBatchMs} ms`, {
+    suggestion: 'Search it with file_grep; very deep nesting is more than parsers take.',
+    details: { limit: sourceBatchMs, enforcedBy: 'host' },
+  });
