@@ -57,9 +57,10 @@ const MAY_IMPORT: Record<string, string> = {
   session:
     'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool':
-    'call errors limits plugin-code tools/capability tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/symbols tools/terminals tools/upstream',
+    'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/symbols tools/terminals tools/upstream',
   'tools/file-changes': '',
   'tools/capability': '',
+  'tools/context': '',
   'tools/lifecycle': 'tools/tool',
   'tools/search-program': 'tools/lifecycle tools/tool',
   'tools/symbols': '',
@@ -67,7 +68,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/separable': 'errors',
   'tools/upstream': '',
   'tools/terminals': 'tools/tool',
-  'tools/edit': 'limits errors',
+  'tools/edit': 'limits errors tools/file-changes tools/tool',
   'tools/builtin': 'tools',
   'tools/catalogue': 'pipeline',
   'tools/portable': 'tools/rare-parameters text/values',
@@ -91,7 +92,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/terminal': 'tools/lifecycle tools/rare-parameters tools/tool errors limits',
   'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
   'tools/todo': 'tools/tool errors',
-  'tools/code': 'tools/tool tools/rare-parameters tools/source tools/symbols errors limits',
+  'tools/code': 'tools/tool tools/edit tools/rare-parameters tools/selection tools/source tools/symbols errors limits',
   'tools/http': 'tools/tool errors limits',
   workers:
     'call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers',

@@ -5,6 +5,7 @@ import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
 import type { Powers, Timer } from '../src/powers.ts';
 import type { Inspections, InspectRequest } from './code/inspections.ts';
+import type { RewriteAnswer, RewriteQuestion } from './code/rewriting.ts';
 import { ErrorResponse, LanguageProcess } from './symbols/language-process.ts';
 import type { ParsedSource, ParseRequest } from './syntax-process.ts';
 import { TaskQueue } from './task-queue.ts';
@@ -33,6 +34,11 @@ export class SyntaxParser implements Disposable {
     signal: AbortSignal,
   ): Promise<Inspections[W][] | undefined> {
     return this.#ask('inspect', { what, ...request }, timeMs, signal);
+  }
+
+  /** Finds a pattern in a text; undefined if the parser crashed or was not done in time. */
+  rewrite(request: RewriteQuestion, signal: AbortSignal): Promise<RewriteAnswer | undefined> {
+    return this.#ask('rewrite', request, this.#limits.symbolParseMs, signal);
   }
 
   [Symbol.dispose](): void {

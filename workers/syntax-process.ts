@@ -6,6 +6,7 @@ import type { SgNode } from '@ast-grep/napi';
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import type { SymbolType } from '../src/tools/symbols.ts';
 import type { Inspections, InspectRequest } from './code/inspections.ts';
+import { type RewriteQuestion, rewriteIn } from './code/rewriting.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { findKinds, LANGUAGES, namesOf, registerGrammars, treeOf, typeOf } from './symbols/grammars.ts';
 import type { ParsedLanguage } from './symbols/source-languages.ts';
@@ -41,6 +42,7 @@ const connection = createMessageConnection(
 );
 connection.onRequest('parse', answer);
 connection.onRequest('inspect', inspect);
+connection.onRequest('rewrite', (it: RewriteQuestion): object => rewriteIn(it, (text) => treeOf(it.language, text)));
 connection.listen();
 
 function answer({ language, text, name, resultsMax }: ParseRequest): ParsedSource {

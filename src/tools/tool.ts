@@ -8,14 +8,18 @@ import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Capability } from './capability.ts';
+import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 import type { FileChanges } from './file-changes.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Separable } from './separable.ts';
 import type { SourceCode } from './source/source-code.ts';
+import type { Syntax } from './source/syntax.ts';
 import type { Spellings } from './spellings.ts';
 import type { Symbols } from './symbols.ts';
 import type { Terminals } from './terminals.ts';
 import type { Upstream } from './upstream.ts';
+
+export type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 
 declare const checked: unique symbol;
 
@@ -134,62 +138,10 @@ export interface CheckedSearch extends Disposable {
   stat(path: string): { size: number; modifiedMs: number } | undefined;
 }
 
-export interface CommandResult {
-  /** Start and end of the stream; the text itself says what is left out between them. */
-  stdout: string;
-  stderr: string;
-  /** 128 + n if signal n ended the command, as shells report it. */
-  exitCode: number;
-  signal?: string;
-  durationMs: number;
-}
-
-/** A program of the system with its arguments; no shell is involved. */
-export interface ProgramRequest {
-  readonly program: string;
-  readonly args: readonly string[];
-  /** Relative to the workspace root. */
-  readonly cwd: string;
-  /** Variables set beside PATH, HOME, LANG and TERM; chosen by the tool, never by a caller. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly stdin?: string;
-  /** The most bytes of output, both streams together; more ends the program. */
-  readonly bytesMax: number;
-}
-
-export interface ProgramResult {
-  /** The start of the output; all of it unless `cut`. */
-  readonly stdout: Buffer;
-  readonly stderr: string;
-  /** 128 + n if signal n ended the program; undefined if it was ended for too much output. */
-  readonly exitCode: number | undefined;
-  readonly cut: boolean;
-}
-
 /** The name and address that the person's own git would commit with. */
 export interface CommitIdentity {
   readonly name?: string;
   readonly email?: string;
-}
-
-/** A command line as policies judge it. */
-export interface CommandLine {
-  readonly command: string;
-  readonly cwd: string;
-  readonly env: Readonly<Record<string, string>>;
-  /** If set, why more may happen than the text says; then no rule may allow the command. */
-  readonly unknown?: string;
-}
-
-/** A command line that a tool asks to run. */
-export interface CommandToRun {
-  readonly command: string;
-  readonly cwd: string;
-  readonly env: Record<string, string>;
-  readonly stdin?: string;
-  /** A shell other than the default bash; its positional parameters are `args`. */
-  readonly shell?: 'bash' | 'sh' | 'zsh';
-  readonly args?: readonly string[];
 }
 
 export interface ToolContext {
@@ -210,6 +162,8 @@ export interface ToolContext {
   /** The symbols of the workspace's sources. */
   readonly symbols: Symbols;
   readonly code: SourceCode;
+  /** The syntax trees of source texts. A call takes it once: each one allows a few crashes of the parser. */
+  readonly syntax: Syntax;
   /** Runs synchronous work, and interrupts it after `boundedWorkMs`. Throws CPU_LIMIT. */
   bounded<T>(work: () => T): T;
   /** Opens the directory of a file for writing. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */

@@ -70,6 +70,10 @@ function makeSources(folder: string): void {
   writeFileSync(join(folder, 'main.ts'), "import { greet } from './hello.ts';\ngreet();\n");
 }
 
+function prepareFor(tool: Tool): void {
+  if (tool.category === 'code_analysis') makeSources(join(daemon.workspace, 'lib'));
+}
+
 /** The whole content of a workspace: files by content and mode, links by target. */
 function contentOf(workspace: string): string[] {
   return readdirSync(workspace, { recursive: true, encoding: 'utf8' })
@@ -85,14 +89,13 @@ function contentOf(workspace: string): string[] {
 for (const tool of tools)
   toolPromises(tool, {
     client: () => client,
-    prepare: () => {
-      if (tool.category === 'code_analysis') makeSources(join(daemon.workspace, 'lib'));
-    },
+    prepare: () => prepareFor(tool),
   });
 
 test.each(tools.filter((it) => it.tier === 'write').map((it) => [it.name, it] as const))(
   '%s leaves everything byte for byte as it was when an example fails',
   async (name, tool: Tool) => {
+    prepareFor(tool);
     const before = contentOf(daemon.workspace);
     for (const example of tool.examples.filter((it) => 'error' in it)) {
       const result = await client.call(name, example.input);
@@ -106,6 +109,7 @@ test.each(tools.filter((it) => it.tier === 'write').map((it) => [it.name, it] as
 test.each(tools.filter((it) => it.preview).map((it) => [it.name, it] as const))(
   '%s previews without changing anything, and names what it would replace or remove',
   async (name, tool: Tool) => {
+    prepareFor(tool);
     const before = contentOf(daemon.workspace);
     const named: string[] = [];
     for (const example of tool.examples.filter((it) => 'output' in it)) {

@@ -11,6 +11,7 @@ import { findProgram } from '../../src/sandbox/find-program.ts';
 import { ancestorsOf, type Masks } from '../../src/sandbox/masks.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
 import type { SourceCode } from '../../src/tools/source/source-code.ts';
+import type { Syntax } from '../../src/tools/source/syntax.ts';
 import type { Symbols } from '../../src/tools/symbols.ts';
 import type { Terminals } from '../../src/tools/terminals.ts';
 import type {
@@ -28,6 +29,7 @@ import type {
   UndoRequest,
 } from '../../src/tools/tool.ts';
 import { withinTime } from '../bounded.ts';
+import { WorkspaceSyntax } from '../code/syntax.ts';
 import { WorkspaceCode } from '../code/workspace-code.ts';
 import { Ripgrep } from '../search/ripgrep.ts';
 import { searchAt } from '../search/search.ts';
@@ -251,6 +253,12 @@ export class WorkerContext implements ToolContext {
     const { servers, limits, signal } = this.#options;
     if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no parsers');
     return new WorkspaceCode({ parser: servers.parser, limits, signal, open: (...of) => this.open(...of) });
+  }
+
+  get syntax(): Syntax {
+    const { servers, limits, signal } = this.#options;
+    if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no parsers');
+    return new WorkspaceSyntax(servers.parser, limits, signal);
   }
 
   bounded<T>(work: () => T): T {

@@ -1,17 +1,14 @@
 import * as z from 'zod';
 import { type Code, ToolError } from '../../errors.ts';
-import { unifiedDiff } from '../edit/diff.ts';
+import { type ChangedFile, ChangedFiles, readText, type TextFile } from '../edit/changed-files.ts';
 import { Document } from '../edit/document.ts';
 import { compileReplacing } from '../edit/replacing.ts';
-import { bytesOf, textOf } from '../edit/text.ts';
-import type { FileUpdate } from '../file-changes.ts';
+import { bytesOf } from '../edit/text.ts';
 import { selectFiles } from '../selection.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const FILES_MAX = 1000;
 const SKIPPED_TOLD = 100;
-/** The most characters of all diffs together; later files get no diff. */
-const DIFF_CHARS_MAX = 1024 * 1024;
 
 const glob = (description: string) => z.string().min(1).max(1024).describe(description);
 
@@ -90,30 +87,19 @@ export default defineTool({
 
   async preview(wanted, ctx) {
     const { files } = await findAll(wanted, ctx);
-    const told = await withDiffs(files, ctx);
-    return {
-      diff: told.map((it) => it.diff ?? `… ${it.path}: ${it.replacements} replacements\n`).join(''),
-      preImages: files.map(({ path, ifHash }) => ({ path, hash: ifHash })),
-    };
+    return files.preview(ctx);
   },
 
   async run(wanted, ctx) {
     const { files, filesSearched, skipped } = await findAll(wanted, ctx);
-    const told = await withDiffs(files, ctx);
-    if (!wanted.preview && files.length > 0) await ctx.changes.replaceAll(files, wanted.path);
-    const totalReplacements = files.reduce((sum, it) => sum + it.replacements, 0);
-    return { files: told, totalReplacements, filesSearched, skipped };
+    const told = await files.withDiffs(ctx);
+    if (!wanted.preview && files.all.length > 0) await ctx.changes.replaceAll(files.all, wanted.path);
+    return { files: told, totalReplacements: files.totalReplacements, filesSearched, skipped };
   },
 });
 
-interface ReplacedFile extends FileUpdate {
-  readonly before: Buffer;
-  readonly content: Buffer;
-  readonly replacements: number;
-}
-
 interface FoundAll {
-  readonly files: ReplacedFile[];
+  readonly files: ChangedFiles;
   readonly filesSearched: number;
   readonly skipped: { path: string; code: Code }[];
 }
@@ -121,10 +107,9 @@ interface FoundAll {
 async function findAll(wanted: Input, ctx: ToolContext): Promise<FoundAll> {
   const { pattern, include, exclude, path, maxFiles } = wanted;
   const find = compileReplacing(wanted);
-  const files: ReplacedFile[] = [];
+  const files = new ChangedFiles(maxFiles, ctx);
   const skipped: FoundAll['skipped'] = [];
   let filesSearched = 0;
-  let bytes = 0;
   for await (const file of selectFiles({ path, include: [pattern, ...include], exclude }, ctx)) {
     await ctx.breathe();
     const found = readText(file, path, ctx);
@@ -134,36 +119,9 @@ async function findAll(wanted: Input, ctx: ToolContext): Promise<FoundAll> {
     }
     filesSearched += 1;
     const changed = change(file, found, { find, isExpression: wanted.regex, ctx });
-    if (!changed) continue;
-    bytes += changed.before.length + changed.content.length;
-    if (files.push(changed) > maxFiles) throw tooMany('files hold what is to be found', maxFiles);
-    if (bytes > ctx.limits.changeBytesMax) throw tooMany('bytes would be read and written', ctx.limits.changeBytesMax);
+    if (changed) files.add(changed);
   }
   return { files, filesSearched, skipped };
-}
-
-const tooMany = (what: string, limit: number) =>
-  new ToolError('FILE_LIMIT', `more than ${limit} ${what}; nothing was changed`, {
-    suggestion: 'Narrow pattern or path, or split the work into parts.',
-    details: { limit, enforcedBy: 'tool' },
-  });
-
-interface TextFile {
-  readonly before: Buffer;
-  readonly text: string;
-}
-
-/** The text of a file, or the code of why it is left alone. */
-function readText(path: string, declared: string, ctx: ToolContext): TextFile | { code: Code } {
-  try {
-    using file = ctx.open(path, declared);
-    const before = file.bytes();
-    return { before, text: textOf(path, before) };
-  } catch (error) {
-    // Secrets, binary or too large files, and files that are gone meanwhile.
-    if (error instanceof ToolError) return { code: error.code };
-    throw error;
-  }
 }
 
 interface ReplaceContext {
@@ -177,28 +135,13 @@ function change(
   path: string,
   { before, text }: TextFile,
   { find, isExpression, ctx }: ReplaceContext,
-): ReplacedFile | undefined {
+): ChangedFile | undefined {
   const document = new Document(text, ctx.limits.fileBytesMax);
   const ranges = isExpression ? bounded(path, ctx, () => find(document.flat)) : find(document.flat);
   if (ranges.length === 0) return undefined;
   document.splice(ranges);
   const content = bytesOf(path, document.text, ctx.limits.fileBytesMax);
   return { path, before, content, replacements: ranges.length, ifHash: ctx.hashOf(before) };
-}
-
-async function withDiffs(
-  files: readonly ReplacedFile[],
-  ctx: ToolContext,
-): Promise<{ path: string; replacements: number; diff?: string }[]> {
-  const told = [];
-  let left = DIFF_CHARS_MAX;
-  for (const { path, before, content, replacements } of files) {
-    await ctx.breathe();
-    const diff = left > 0 ? await unifiedDiff(path, { before, after: content }, ctx.limits) : undefined;
-    left -= diff?.length ?? 0;
-    told.push({ path, replacements, ...(diff !== undefined && { diff }) });
-  }
-  return told;
 }
 
 /** Bounds the time of an expression over one file, whatever the call's time limit: other calls share the thread. */

@@ -1,0 +1,53 @@
+/** Commands and programs that tools run, and what comes of them. */
+
+export interface CommandResult {
+  /** Start and end of the stream; the text itself says what is left out between them. */
+  stdout: string;
+  stderr: string;
+  /** 128 + n if signal n ended the command, as shells report it. */
+  exitCode: number;
+  signal?: string;
+  durationMs: number;
+}
+
+/** A program of the system with its arguments; no shell is involved. */
+export interface ProgramRequest {
+  readonly program: string;
+  readonly args: readonly string[];
+  /** Relative to the workspace root. */
+  readonly cwd: string;
+  /** Variables set beside PATH, HOME, LANG and TERM; chosen by the tool, never by a caller. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+  /** The most bytes of output, both streams together; more ends the program. */
+  readonly bytesMax: number;
+}
+
+export interface ProgramResult {
+  /** The start of the output; all of it unless `cut`. */
+  readonly stdout: Buffer;
+  readonly stderr: string;
+  /** 128 + n if signal n ended the program; undefined if it was ended for too much output. */
+  readonly exitCode: number | undefined;
+  readonly cut: boolean;
+}
+
+/** A command line as policies judge it. */
+export interface CommandLine {
+  readonly command: string;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** If set, why more may happen than the text says; then no rule may allow the command. */
+  readonly unknown?: string;
+}
+
+/** A command line that a tool asks to run. */
+export interface CommandToRun {
+  readonly command: string;
+  readonly cwd: string;
+  readonly env: Record<string, string>;
+  readonly stdin?: string;
+  /** A shell other than the default bash; its positional parameters are `args`. */
+  readonly shell?: 'bash' | 'sh' | 'zsh';
+  readonly args?: readonly string[];
+}
