@@ -57,14 +57,13 @@ const MAY_IMPORT: Record<string, string> = {
   session:
     'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool':
-    'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/symbols tools/terminals tools/upstream',
+    'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/upstream',
   'tools/file-changes': '',
   'tools/capability': '',
   'tools/context': '',
   'tools/lifecycle': 'tools/tool',
   'tools/search-program': 'tools/lifecycle tools/tool',
-  'tools/symbols': '',
-  'tools/source': 'tools/symbols',
+  'tools/source': '',
   'tools/separable': 'errors',
   'tools/upstream': '',
   'tools/terminals': 'tools/tool',
@@ -87,12 +86,13 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/data-text': '',
   'tools/file':
     'tools/tool tools/details tools/edit tools/file-changes tools/file-spellings tools/file-text tools/glob-parameter tools/rare-parameters tools/search-program tools/selection tools/spellings text/glob errors',
-  'tools/workspace': 'tools/search-program tools/tool tools/symbols tools/glob-parameter tools/rare-parameters errors',
+  'tools/workspace': 'tools/search-program tools/source tools/tool tools/glob-parameter tools/rare-parameters errors',
   'tools/data': 'tools/tool tools/data-text tools/file-text errors',
   'tools/terminal': 'tools/lifecycle tools/rare-parameters tools/tool errors limits',
   'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
   'tools/todo': 'tools/tool errors',
-  'tools/code': 'tools/tool tools/edit tools/rare-parameters tools/selection tools/source tools/symbols errors limits',
+  'tools/code':
+    'tools/search-program tools/tool tools/edit tools/rare-parameters tools/selection tools/source errors limits',
   'tools/http': 'tools/tool errors limits',
   workers:
     'call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers',
@@ -142,12 +142,12 @@ const MAY_IMPORT: Record<string, string> = {
   'store/audit': 'call errors limits powers store text/json text/shown-text',
   'workers/code': 'errors limits tools/source tools/tool workers workers/symbols',
   'workers/context':
-    'call errors hosts limits paths policy powers sandbox sandbox/command tools/file-changes tools/lifecycle tools/source tools/symbols tools/terminals tools/tool workers workers/code workers/search workers/symbols workers/terminals workers/undo',
+    'call errors hosts limits paths policy powers sandbox sandbox/command tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/symbols workers/terminals workers/undo',
   'workers/host': 'errors hosts limits polling powers protocol sandbox sandbox/command tools',
   'workers/isolate': 'errors hosts limits plugin-code plugins powers protocol text/json workers',
   'workers/provider': 'errors limits powers providers sandbox text/json',
   'workers/search': 'errors limits powers sandbox text/glob tools/tool workers/context',
-  'workers/symbols': 'errors limits powers sandbox tools/symbols tools/tool workers',
+  'workers/symbols': 'errors limits powers sandbox tools/source tools/tool workers',
   'workers/terminals':
     'errors hosts powers sandbox sandbox/command sandbox/terminal tools/terminals tools/tool workers',
   'workers/undo': 'call daemon/disk errors hosts limits paths powers tools/file-changes tools/tool workers/context',

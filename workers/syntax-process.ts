@@ -4,7 +4,7 @@
  */
 import type { SgNode } from '@ast-grep/napi';
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
-import type { SymbolType } from '../src/tools/symbols.ts';
+import type { SymbolType } from '../src/tools/source/symbols.ts';
 import type { Inspections, InspectRequest } from './code/inspections.ts';
 import { type RewriteQuestion, rewriteIn } from './code/rewriting.ts';
 import { establishPerimeter } from './perimeter.ts';

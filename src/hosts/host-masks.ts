@@ -92,6 +92,11 @@ export class HostMasks implements AsyncDisposable {
     }
   }
 
+  /** Waits until `of` gives the masks of the workspace as it is now. Throws SANDBOX_UNAVAILABLE if they can't be known. */
+  async settle({ workspace }: Pick<HostKey, 'workspace'>): Promise<void> {
+    await this.#indexOf(workspace).index.settle();
+  }
+
   /** Whether `of` would give the same masks again; false if finding out takes waiting. */
   isAsOf(
     { tier, workspace }: HostKey,

@@ -30,6 +30,8 @@ export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egres
   readonly unixSockets?: UnixSockets;
   /** What the command may connect to, as policy layers; absent for nothing. */
   readonly network?: readonly NetworkLayer[];
+  /** Whether programs in the host read files that no tool checks, so that its masks must be as new as a command's. */
+  readonly isSealed?: boolean;
   /** Targets that a person approved for this call: `ask` rules about them do not apply to it. */
   readonly lifted?: readonly string[];
 }
@@ -88,9 +90,10 @@ export class Runs {
 
   async #runTool(
     slot: Slot,
-    { lifted: _, keeper: __, unixSockets: ___, ...request }: Leased,
+    { lifted: _, keeper: __, unixSockets: ___, isSealed = false, ...request }: Leased,
     options: RunOptions,
   ): Promise<Ran> {
+    if (isSealed) await unlessAborted(this.#options.slots.seal(slot), options.signal);
     const { end, pid } = await this.#runIn(slot, request, options);
     if ('result' in end) return { result: end.result, pid };
     const { closed } = this.#options.slots;
@@ -100,7 +103,7 @@ export class Runs {
 
   async #runCommand(slot: Slot, leased: Leased, options: RunOptions): Promise<Ran> {
     const { slots, masks: known } = this.#options;
-    const { lifted = [], keeper, unixSockets = 'none', ...request } = leased;
+    const { lifted = [], keeper, unixSockets = 'none', isSealed: _, ...request } = leased;
     if (!slots.atHand(slot)) await unlessAborted(slots.ready(slot), options.signal);
     // The masks come last, to be as new as possible for the command.
     const masks = await unlessAborted(known.ofCommand(slot.key, lifted), options.signal);

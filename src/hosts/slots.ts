@@ -43,7 +43,7 @@ export interface Slot<H extends SlotHost = Host> extends Retaining {
 export interface SlotsOptions<H extends SlotHost = Host> {
   /** Starts a host. Throws SANDBOX_UNAVAILABLE. */
   start(key: HostKey, masks: Masks): H;
-  readonly masks: Pick<HostMasks, 'of' | 'isAsOf' | 'reap'>;
+  readonly masks: Pick<HostMasks, 'of' | 'isAsOf' | 'reap' | 'settle'>;
   readonly limits: Limits;
 }
 
@@ -94,6 +94,17 @@ export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
     const { host, starting } = slot;
     if (this.#closed || starting || !host?.takesJobs || host.worn) return undefined;
     return this.#options.masks.isAsOf(slot.key, slot) ? host : undefined;
+  }
+
+  /**
+   * Makes sure that the slot's host masks the workspace as it is now, for jobs in which programs read files that no
+   * tool checks. Throws SANDBOX_UNAVAILABLE.
+   */
+  async seal(slot: Slot<H>): Promise<void> {
+    await this.#options.masks.settle(slot.key);
+    await slot.starting;
+    slot.startedAt = -Infinity;
+    await this.begin(slot);
   }
 
   /** A host that takes jobs. If a host died while it started, nothing has begun, so another one is tried once. */

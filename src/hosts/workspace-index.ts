@@ -84,6 +84,12 @@ export class WorkspaceIndex implements AsyncDisposable {
     return this.#newest(this.#known(view));
   }
 
+  /** Waits until `knownMasks` gives those of the workspace as it is now. Throws SANDBOX_UNAVAILABLE if they can't be known. */
+  async settle(): Promise<void> {
+    this.usedAt = this.#powers.monotonicMs();
+    await this.#tree.current();
+  }
+
   /** Whether `knownMasks` would give the same masks as at `state`. Also looks for changes in the background. */
   isAsOf({ version, reads }: TreeState): boolean {
     this.usedAt = this.#powers.monotonicMs();

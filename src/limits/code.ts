@@ -16,4 +16,8 @@ export const codeLimits = {
   sourceNamesMax: count().default(2_000),
   /** Syntax errors of one file in an answer. */
   sourceErrorsMax: count().default(50),
+  /** Data memory of a compiler that checks a whole project; 700 files take 0.7 to 1.1 GB. */
+  typeCheckMemoryBytes: bytes().default(2048 * MiB),
+  /** Files that one call checks one by one; each takes 2 to 50 ms. */
+  typeCheckFilesMax: count().default(500),
 };

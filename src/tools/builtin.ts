@@ -2,6 +2,7 @@
 import codeParse from './code/parse.ts';
 import codeRewrite from './code/rewrite.ts';
 import codeRun from './code/run.ts';
+import codeTypeCheck from './code/type-check.ts';
 import dataValidate from './data/validate.ts';
 import fileCopy from './file/copy.ts';
 import fileDelete from './file/delete.ts';
@@ -36,6 +37,7 @@ export const builtinTools = {
   code_parse: codeParse,
   code_rewrite: codeRewrite,
   code_run: codeRun,
+  code_type_check: codeTypeCheck,
   data_validate: dataValidate,
   file_copy: fileCopy,
   file_delete: fileDelete,

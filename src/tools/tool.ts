@@ -13,9 +13,10 @@ import type { FileChanges } from './file-changes.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Separable } from './separable.ts';
 import type { SourceCode } from './source/source-code.ts';
+import type { Symbols } from './source/symbols.ts';
 import type { Syntax } from './source/syntax.ts';
+import type { TypeScript } from './source/typescript.ts';
 import type { Spellings } from './spellings.ts';
-import type { Symbols } from './symbols.ts';
 import type { Terminals } from './terminals.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -164,6 +165,8 @@ export interface ToolContext {
   readonly code: SourceCode;
   /** The syntax trees of source texts. A call takes it once: each one allows a few crashes of the parser. */
   readonly syntax: Syntax;
+  /** TypeScript's checker, in read_only hosts. */
+  readonly typescript: TypeScript;
   /** Runs synchronous work, and interrupts it after `boundedWorkMs`. Throws CPU_LIMIT. */
   bounded<T>(work: () => T): T;
   /** Opens the directory of a file for writing. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
@@ -298,6 +301,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly connects?: boolean;
   /** The plugin that implements the tool, with no authority but tool calls. `run` is never called. */
   readonly plugin?: PluginSpec;
+  /** Whether language servers read files for it that no tool checks: its host then masks all that is hidden at its start. */
+  readonly readsUnchecked?: boolean;
   /** Whether it keeps something in its host between calls; its host is then used only by such tools. */
   readonly keeps?: boolean;
   /** The external provider that gets the calls. `run` is never called. */

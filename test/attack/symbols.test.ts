@@ -167,6 +167,25 @@ describe('through a daemon', () => {
     }
   }, 30_000);
 
+  test('an error of types shows nothing of a file outside, and nothing of a secret', async () => {
+    put('ws-evil/evil.ts', 'export const theSecret = "hunter2";\n');
+    put('ws/src/.env.ts', 'export const theSecret = "hunter3";\n');
+    put(
+      'ws/src/a.ts',
+      "import { theSecret } from './.env';\nimport * as evil from '../../ws-evil/evil';\n" +
+        'export const a: 1 = theSecret;\nexport const b: 1 = evil.theSecret;\n',
+    );
+    put('ws/tsconfig.json', '{ "include": ["**/*", "src/.env.ts", "../ws-evil/**/*"] }');
+    for (const input of [{ files: ['src/a.ts'] }, { project: 'tsconfig.json' }]) {
+      const found = await dataOf(client.call('code_type_check', input));
+      expect(found.success).toBe(false);
+      expect(JSON.stringify(found)).not.toContain('hunter');
+      const missing = found.errors.filter((it) => it.code === 'TS2307');
+      expect(missing[0]).toMatchObject({ line: 1, hint: expect.stringContaining('src/.env') });
+      expect(missing[1]).not.toHaveProperty('hint');
+    }
+  }, 30_000);
+
   test('100 calls at once are all answered, and no server outlives the daemon', async () => {
     for (let at = 0; at < 20; at++) put(`ws/src/m${at}.ts`, `export class Thing${at} {}\nnew Thing${at}();\n`);
     put('ws/tsconfig.json', '{}');

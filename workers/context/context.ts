@@ -11,8 +11,9 @@ import { findProgram } from '../../src/sandbox/find-program.ts';
 import { ancestorsOf, type Masks } from '../../src/sandbox/masks.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
 import type { SourceCode } from '../../src/tools/source/source-code.ts';
+import type { Symbols } from '../../src/tools/source/symbols.ts';
 import type { Syntax } from '../../src/tools/source/syntax.ts';
-import type { Symbols } from '../../src/tools/symbols.ts';
+import type { TypeScript } from '../../src/tools/source/typescript.ts';
 import type { Terminals } from '../../src/tools/terminals.ts';
 import type {
   CheckedCommand,
@@ -35,6 +36,7 @@ import { Ripgrep } from '../search/ripgrep.ts';
 import { searchAt } from '../search/search.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
 import { WorkspaceSymbols } from '../symbols/symbols.ts';
+import { TypeChecker } from '../symbols/type-checker.ts';
 import { toArgv } from '../terminals/shells.ts';
 import { type ChangeRecorder, Changes, NO_RECORDER } from '../undo/changes.ts';
 import { Journal, type JournalLocation } from '../undo/journal.ts';
@@ -243,22 +245,39 @@ export class WorkerContext implements ToolContext {
   }
 
   get symbols(): Symbols {
-    const { workspace, servers, limits, signal } = this.#options;
-    if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no language servers');
+    const { workspace, limits, signal } = this.#options;
+    const servers = this.#servers;
     const search = () => this.search('.');
     return new WorkspaceSymbols({ workspace, servers, limits, signal, search, open: (...of) => this.open(...of) });
   }
 
   get code(): SourceCode {
-    const { servers, limits, signal } = this.#options;
-    if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no parsers');
-    return new WorkspaceCode({ parser: servers.parser, limits, signal, open: (...of) => this.open(...of) });
+    const { limits, signal } = this.#options;
+    return new WorkspaceCode({ parser: this.#servers.parser, limits, signal, open: (...of) => this.open(...of) });
+  }
+
+  get typescript(): TypeScript {
+    const { workspace, limits, signal } = this.#options;
+    return new TypeChecker({
+      workspace,
+      servers: this.#servers,
+      limits,
+      signal,
+      search: (path) => this.search(path),
+      open: (...of) => this.open(...of),
+      isRefused: this.refusedBelow('.'),
+    });
+  }
+
+  get #servers(): LanguageServers {
+    const { servers } = this.#options;
+    if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no language servers');
+    return servers;
   }
 
   get syntax(): Syntax {
-    const { servers, limits, signal } = this.#options;
-    if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no parsers');
-    return new WorkspaceSyntax(servers.parser, limits, signal);
+    const { limits, signal } = this.#options;
+    return new WorkspaceSyntax(this.#servers.parser, limits, signal);
   }
 
   bounded<T>(work: () => T): T {

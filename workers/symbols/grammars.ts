@@ -1,7 +1,7 @@
 /** The grammars of the parser child: their node kinds that declare symbols, and the names that a declaration gives. */
 import { createRequire } from 'node:module';
 import { Lang, parse, registerDynamicLanguage, type SgNode } from '@ast-grep/napi';
-import type { SymbolType } from '../../src/tools/symbols.ts';
+import type { SymbolType } from '../../src/tools/source/symbols.ts';
 import type { ParsedLanguage } from './source-languages.ts';
 
 /** Node kinds that declare a symbol, and those that are identifiers. */

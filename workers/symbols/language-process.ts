@@ -40,7 +40,7 @@ export class LanguageProcess implements Disposable {
 
   constructor(options: LanguageProcessOptions) {
     this.#options = options;
-    const [program, ...args] = launchOf(options) as [string, ...string[]];
+    const [program, ...args] = boundedLaunch(options) as [string, ...string[]];
     // No PATH: it has no programs to start.
     const child = options.powers.spawn(program, args, { stdio: 'pipe', cwd: '/', env: { ...options.env } });
     this.#child = child;
@@ -163,7 +163,11 @@ const isOurOwn = (code: number, codes: typeof ErrorCodes): boolean =>
   code === codes.MessageWriteError || code === codes.PendingResponseRejected || code === codes.ConnectionInactive;
 
 /** Program and arguments, so that the child dies with the thread that started it and can't fill the memory. */
-function launchOf({ program, args, memoryBytes }: LanguageProcessOptions): string[] {
+export function boundedLaunch({
+  program,
+  args,
+  memoryBytes,
+}: Pick<LanguageProcessOptions, 'program' | 'args' | 'memoryBytes'>): string[] {
   const setpriv = findProgram('setpriv');
   const prlimit = findProgram('prlimit');
   return [

@@ -2,15 +2,18 @@
 import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
 import { SyntaxParser } from '../syntax-parser.ts';
+import { TypeScriptCompiler } from './typescript-compiler.ts';
 import { TypeScriptServer } from './typescript-server.ts';
 
 /** Servers are started on their first use. */
 export class LanguageServers implements Disposable {
   readonly typescript: TypeScriptServer;
+  readonly compiler: TypeScriptCompiler;
   readonly parser: SyntaxParser;
 
   constructor(limits: Limits, powers: Powers) {
     this.typescript = new TypeScriptServer(limits, powers);
+    this.compiler = new TypeScriptCompiler(limits, powers);
     this.parser = new SyntaxParser(limits, powers);
   }
 

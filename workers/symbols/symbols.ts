@@ -12,18 +12,13 @@ import type {
   SymbolResult,
   Symbols,
   SymbolType,
-} from '../../src/tools/symbols.ts';
+} from '../../src/tools/source/symbols.ts';
 import type { CheckedFile, CheckedSearch, ContentQuery } from '../../src/tools/tool.ts';
 import type { LanguageServers } from './language-servers.ts';
-import { isServed, type ParsedLanguage, parsedInstead, parsedLanguage, servedLanguage } from './source-languages.ts';
+import { type ParsedLanguage, parsedInstead, parsedLanguage, servedLanguage } from './source-languages.ts';
 import { SourceLines, showAround, wordsAt } from './source-lines.ts';
-import {
-  type FilePosition,
-  onePerProject,
-  type ProjectSelection,
-  type ServedSymbol,
-  type WorkspaceSources,
-} from './typescript-server.ts';
+import type { ProjectSelection, ServedSymbol } from './typescript-server.ts';
+import { type FilePosition, listStamps, onePerProject, plain, type WorkspaceSources } from './workspace-sources.ts';
 
 export interface WorkspaceSymbolsOptions {
   /** Absolute path. */
@@ -160,18 +155,9 @@ export class WorkspaceSymbols implements Symbols {
   /** All sources and project files that answers may name, each with a stamp that changes with the file. */
   async #sources(): Promise<WorkspaceSources> {
     const { workspace, limits } = this.#options;
-    const stamps = new Map<string, string>();
     using search = this.#options.search();
-    await search.files({}, (path) => {
-      if (!isServed(path) && parsedLanguage(path) === undefined) return true;
-      if (stamps.size >= limits.symbolSourcesMax) {
-        this.#truncated = true;
-        return false;
-      }
-      const stat = search.stat(path);
-      if (stat) stamps.set(path, `${stat.modifiedMs} ${stat.size}`);
-      return true;
-    });
+    const { stamps, complete } = await listStamps(search, limits);
+    if (!complete) this.#truncated = true;
     return { workspace, stamps, read: (path) => this.#read(path) };
   }
 
@@ -367,12 +353,6 @@ const TYPES: Readonly<Record<number, SymbolType>> = {
   12: 'function',
   26: 'type',
 };
-
-const plain = (path: string): string =>
-  path
-    .split('/')
-    .filter((it) => it !== '' && it !== '.')
-    .join('/');
 
 const byPosition = (a: FilePosition, b: FilePosition): number =>
   a.path === b.path ? a.line - b.line || a.character - b.character : a.path < b.path ? -1 : 1;

@@ -4,30 +4,23 @@
  */
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
 import type { Powers, Timer } from '../../src/powers.ts';
 import { TaskQueue } from '../task-queue.ts';
 import { ErrorResponse, LanguageProcess } from './language-process.ts';
-import { isProject, isServed, servedLanguage } from './source-languages.ts';
-
-/** The files of a workspace that one call may see. */
-export interface WorkspaceSources {
-  /** Absolute path. */
-  readonly workspace: string;
-  /** Paths relative to the workspace, each with a stamp that changes with the file. */
-  readonly stamps: ReadonlyMap<string, string>;
-  /** The text of a file; undefined if it must not be read, is gone or too large. */
-  read(path: string): string | undefined;
-}
-
-/** Positions as in the Language Server Protocol: from 0, characters in UTF-16 units. */
-export interface FilePosition {
-  readonly path: string;
-  readonly line: number;
-  readonly character: number;
-}
+import { servedLanguage } from './source-languages.ts';
+import {
+  changesBetween,
+  type FilePosition,
+  type Location,
+  oneEach,
+  onePerProject,
+  toPosition,
+  uriOf,
+  type WorkspaceSources,
+} from './workspace-sources.ts';
 
 export interface ServedSymbol extends FilePosition {
   readonly name: string;
@@ -50,24 +43,26 @@ interface GivenSymbol {
   readonly location: Location;
 }
 
-interface Location {
-  readonly uri: string;
-  readonly range: { readonly start: { readonly line: number; readonly character: number } };
-}
-
 /** Share of its memory at which it begins to collect garbage thoroughly. */
 const COLLECT_AT = 0.75;
 /** The most symbols that the server gives per request. */
 const SYMBOLS_GIVEN = 256;
-const CREATED = 1;
-const CHANGED = 2;
-const DELETED = 3;
 
 /** One call that uses this server. */
 interface ServerCall {
   readonly server: LanguageProcess;
   readonly sources: WorkspaceSources;
   readonly signal: AbortSignal;
+}
+
+/** What one turn at the server may do. Texts laid over files are taken back when the turn ends. */
+export interface ServerTurn {
+  /** Sends a request about an open file; null if the server has no answer. */
+  ask<T>(method: string, params: object): Promise<T | null>;
+  /** Opens a file as it is on disk, so that its project is loaded. */
+  open(path: string): Promise<void>;
+  /** Makes the server read `text` for a file, whatever is on disk. */
+  lay(path: string, text: string): Promise<void>;
 }
 
 export class TypeScriptServer implements Disposable {
@@ -135,6 +130,24 @@ export class TypeScriptServer implements Disposable {
         return [...all.values()];
       });
       return { positions: found, complete };
+    });
+  }
+
+  /** Runs several requests over one state of the workspace. */
+  use<T>(sources: WorkspaceSources, signal: AbortSignal, work: (turn: ServerTurn) => Promise<T>): Promise<T> {
+    return this.#turn(sources, signal, async (call) => {
+      const laid = new Map<string, number>();
+      try {
+        return await work({
+          ask: <A>(method: string, params: object) => call.server.request<A>(method, params, signal).catch(orNothing),
+          open: async (path) => {
+            if (!laid.has(path)) await this.#openAll(call, [path]);
+          },
+          lay: (path, text) => this.#lay(call, { path, text, laid }),
+        });
+      } finally {
+        if (call.server.alive) for (const path of laid.keys()) await this.#close(call, path);
+      }
     });
   }
 
@@ -206,7 +219,7 @@ export class TypeScriptServer implements Disposable {
     };
     const server = new LanguageProcess({
       name: "TypeScript's language server",
-      program: programOf(),
+      program: typescriptProgram(),
       args: ['--lsp', '--stdio'],
       env,
       memoryBytes,
@@ -271,72 +284,27 @@ export class TypeScriptServer implements Disposable {
     this.#open.set(path, stamp);
   }
 
+  /** Gives the server a text of ours; `laid` has the version of each such text. */
+  async #lay(
+    { server, sources, signal }: ServerCall,
+    { path, text, laid }: { path: string; text: string; laid: Map<string, number> },
+  ): Promise<void> {
+    const uri = uriOf(path, sources);
+    const version = (laid.get(path) ?? 1) + 1;
+    const isOpen = laid.has(path) || this.#open.delete(path);
+    laid.set(path, version);
+    if (isOpen) {
+      const change = { textDocument: { uri, version }, contentChanges: [{ text }] };
+      return server.notify('textDocument/didChange', change, signal);
+    }
+    const textDocument = { uri, languageId: servedLanguage(path) ?? 'json', version, text };
+    return server.notify('textDocument/didOpen', { textDocument }, signal);
+  }
+
   async #close({ server, sources, signal }: ServerCall, path: string): Promise<void> {
     this.#open.delete(path);
     await server.notify('textDocument/didClose', { textDocument: { uri: uriOf(path, sources) } }, signal);
   }
-}
-
-function changesBetween(
-  before: ReadonlyMap<string, string>,
-  sources: WorkspaceSources,
-): { uri: string; type: number }[] {
-  const { stamps } = sources;
-  const changes: { uri: string; type: number }[] = [];
-  const add = (path: string, type: number) => {
-    if (isServed(path)) changes.push({ uri: uriOf(path, sources), type });
-  };
-  for (const [path, stamp] of stamps) {
-    const old = before.get(path);
-    if (old !== stamp) add(path, old === undefined ? CREATED : CHANGED);
-  }
-  for (const path of before.keys()) if (!stamps.has(path)) add(path, DELETED);
-  return changes;
-}
-
-/** One file of each project, and all that seem to be in none, since the server looks only at open ones. */
-export function onePerProject(paths: readonly string[], stamps: ReadonlyMap<string, string>): string[] {
-  const projects = new Set([...stamps.keys()].filter(isProject).map((it) => dirname(it)));
-  const homeOf = (directory: string): string | undefined => {
-    if (projects.has(directory)) return directory;
-    return directory === '.' ? undefined : homeOf(dirname(directory));
-  };
-  const met = new Set<string>();
-  return paths.filter((path) => {
-    const home = homeOf(dirname(path));
-    if (home === undefined) return true;
-    return !met.has(home) && met.add(home);
-  });
-}
-
-/** Sorts one file of each directory first: a project mostly leaves out whole directories. */
-function oneEach(paths: readonly string[]): { files: string[]; directories: number } {
-  const met = new Set<string>();
-  const first: string[] = [];
-  const rest: string[] = [];
-  for (const path of paths) {
-    (met.has(dirname(path)) ? rest : first).push(path);
-    met.add(dirname(path));
-  }
-  return { files: [...first, ...rest], directories: met.size };
-}
-
-const uriOf = (path: string, { workspace }: WorkspaceSources): string => pathToFileURL(join(workspace, path)).href;
-
-/** The position of a location; undefined if it lies outside, is ignored, or must not be shown. */
-function toPosition(
-  { uri, range: { start } }: Location,
-  { workspace, stamps }: WorkspaceSources,
-): FilePosition | undefined {
-  let absolute: string;
-  try {
-    absolute = fileURLToPath(uri);
-  } catch {
-    return undefined; // Not a file, or its name is not UTF-8, which none of ours is.
-  }
-  if (!absolute.startsWith(`${workspace}/`)) return undefined;
-  const path = absolute.slice(workspace.length + 1);
-  return stamps.has(path) ? { path, line: start.line, character: start.character } : undefined;
 }
 
 function orNothing(error: unknown): null {
@@ -345,14 +313,14 @@ function orNothing(error: unknown): null {
 }
 
 /** The native program of our own `typescript` package for this platform. */
-function programOf(): string {
+export function typescriptProgram(): string {
   const { resolve } = createRequire(import.meta.resolve('typescript'));
   try {
     const manifest = resolve(`@typescript/typescript-${process.platform}-${process.arch}/package.json`);
     return join(dirname(manifest), 'lib', 'tsc');
   } catch {
     // MODULE_NOT_FOUND
-    throw new ToolError('UNSUPPORTED', 'TypeScript, which finds symbols, is not installed for this platform', {
+    throw new ToolError('UNSUPPORTED', 'TypeScript is not installed for this platform', {
       suggestion: 'Install Ringfence again without --omit=optional.',
     });
   }

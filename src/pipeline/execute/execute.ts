@@ -183,6 +183,7 @@ async function runUnder(
       : threadCpuOf(policy, tier)),
     ...(network && { network }),
     ...(tier === 'read_only' && { readOnly: true }),
+    ...(tool.readsUnchecked && { isSealed: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(tool.keeps && { keeper: { session: sessionId, isStale } }),
   };
@@ -287,7 +288,8 @@ async function previewed(call: JudgedCall, { hosts, viewOf, limits, powers }: Ex
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `\`${tool.name}\` has no preview; call it without preview`);
   const { policy, workspace, controller } = call;
   const place = { tier: 'read_only', workspace, view: viewOf(call), ...heapOf(policy, tier) } as const;
-  const job = { tool: tool.name, input, preview: true, ...threadCpuOf(policy, tier) };
+  const sealed = tool.readsUnchecked && { isSealed: true };
+  const job = { tool: tool.name, input, preview: true, ...sealed, ...threadCpuOf(policy, tier) };
   const { signal } = controller;
   const { result } = await inTime(call, { limits, powers }, () => hosts.run(place, job, { signal })).catch(
     (error: unknown) => {

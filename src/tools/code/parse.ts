@@ -3,7 +3,7 @@ import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
 import { rare } from '../rare-parameters.ts';
 import { CODE_LANGUAGES } from '../source/source-code.ts';
-import { SYMBOL_TYPES } from '../symbols.ts';
+import { SYMBOL_TYPES } from '../source/symbols.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const { codeCharsMax } = defaultLimits;

@@ -1,5 +1,5 @@
 /** Questions about source code that parsers answer; workers/code/workspace-code.ts answers them. */
-import type { SymbolType } from '../symbols.ts';
+import type { SymbolType } from './symbols.ts';
 
 /** The languages that parsers read. */
 export const CODE_LANGUAGES = ['typescript', 'tsx', 'javascript', 'python', 'go', 'rust'] as const;

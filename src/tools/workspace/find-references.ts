@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
-import { SYMBOL_TYPES } from '../symbols.ts';
+import { SYMBOL_TYPES } from '../source/symbols.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({

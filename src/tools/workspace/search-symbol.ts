@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
-import { SYMBOL_TYPES } from '../symbols.ts';
+import { SYMBOL_TYPES } from '../source/symbols.ts';
 import { defineTool } from '../tool.ts';
 
 const symbol = z.strictObject({

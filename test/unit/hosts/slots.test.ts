@@ -42,6 +42,7 @@ function make(limits: Partial<Limits> = {}): Slots<PlainHost> {
   const masks = {
     of: async () => held(),
     isAsOf: (_: HostKey, of: { root: string }) => of.root === 'root',
+    settle: async () => {},
     reap() {},
   };
   return new Slots({ start, masks, limits: { ...defaultLimits, ...limits } }, powers);

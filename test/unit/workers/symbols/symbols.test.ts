@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { FoundReference, FoundSymbol } from '../../../../src/tools/symbols.ts';
+import type { FoundReference, FoundSymbol } from '../../../../src/tools/source/symbols.ts';
 import { toolRunner } from '../../../support/search.ts';
 
 interface SymbolData {

@@ -1,0 +1,162 @@
+/** Checks types: of files by the language server, which is warm after its first use, of projects by the compiler. */
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { ToolError } from '../../src/errors.ts';
+import type { Limits } from '../../src/limits.ts';
+import type {
+  ProjectCheckQuery,
+  TypeCheck,
+  TypeCheckQuery,
+  TypeProblem,
+  TypeScript,
+} from '../../src/tools/source/typescript.ts';
+import type { CheckedFile, CheckedSearch } from '../../src/tools/tool.ts';
+import type { LanguageServers } from './language-servers.ts';
+import { servedLanguage } from './source-languages.ts';
+import { SourceLines } from './source-lines.ts';
+import { type Diagnostic, type FileDiagnostic, TypeProblems } from './type-problems.ts';
+import { listStamps, plain, uriOf, type WorkspaceSources } from './workspace-sources.ts';
+
+export interface TypeCheckerOptions {
+  /** Absolute path. */
+  readonly workspace: string;
+  readonly servers: LanguageServers;
+  readonly limits: Limits;
+  readonly signal: AbortSignal;
+  search(path: string): CheckedSearch;
+  /** Opens a file that the caller named, or one that was found if `declared` is given. */
+  open(path: string, declared?: string): CheckedFile;
+  isRefused(path: string): boolean;
+}
+
+export class TypeChecker implements TypeScript {
+  readonly #options: TypeCheckerOptions;
+  readonly #lines: SourceLines;
+  readonly #problems: TypeProblems;
+
+  constructor(options: TypeCheckerOptions) {
+    this.#options = options;
+    this.#lines = new SourceLines((path) => this.#read(path) ?? '', options.signal);
+    this.#problems = new TypeProblems({ ...options, lines: this.#lines });
+  }
+
+  async checkFiles({ paths, severity, maxProblems }: TypeCheckQuery): Promise<TypeCheck> {
+    const { servers, limits, signal } = this.#options;
+    const { sources, complete } = await this.#sources();
+    const all = paths.flatMap((it) => this.#sourcesAt(it, sources));
+    const files = [...new Set(all)].slice(0, limits.typeCheckFilesMax);
+    const most = SEVERITIES[severity];
+    const found = await servers.typescript.use(sources, signal, async (turn) => {
+      const diagnostics: FileDiagnostic[] = [];
+      for (const path of files) {
+        await turn.open(path);
+        const textDocument = { uri: uriOf(path, sources) };
+        const answer = await turn.ask<{ items?: Diagnostic[] }>('textDocument/diagnostic', { textDocument });
+        for (const it of answer?.items ?? []) if ((it.severity ?? 1) <= most) diagnostics.push({ ...it, path });
+      }
+      return diagnostics;
+    });
+    const isCut = !complete || files.length < all.length;
+    return this.#answer(found, { checkedFiles: files.length, isCut, maxProblems });
+  }
+
+  async checkProject({ project, strict, maxProblems }: ProjectCheckQuery): Promise<TypeCheck> {
+    const { servers, signal, workspace, isRefused } = this.#options;
+    const path = this.projectOf(project) ?? project;
+    this.#options.open(path)[Symbol.dispose]();
+    const { diagnostics, files } = await servers.compiler.check({ workspace, path, strict }, signal);
+    const shown = diagnostics.flatMap((it): FileDiagnostic[] => {
+      // Such as the compiler's own declarations, and files that the policy hides.
+      if (it.path.startsWith('/') || it.path.startsWith('..') || isRefused(it.path))
+        return [{ ...it, ...ELSEWHERE, path }];
+      return [it];
+    });
+    return this.#answer(shown, {
+      checkedFiles: files.filter((it) => !isRefused(it)).length,
+      isCut: false,
+      maxProblems,
+    });
+  }
+
+  projectOf(directory: string): string | undefined {
+    for (const name of ['tsconfig.json', 'jsconfig.json']) {
+      const path = join(directory, name);
+      try {
+        this.#options.open(path)[Symbol.dispose]();
+        return path;
+      } catch (error) {
+        // Most directories have none, and `directory` may be a file.
+        if (!(error instanceof ToolError)) throw error;
+      }
+    }
+    return undefined;
+  }
+
+  async #answer(
+    found: readonly FileDiagnostic[],
+    { checkedFiles, isCut, maxProblems }: { checkedFiles: number; isCut: boolean; maxProblems: number },
+  ): Promise<TypeCheck> {
+    const errors = found.filter((it) => (it.severity ?? 1) === 1);
+    const warnings = found.filter((it) => (it.severity ?? 1) > 1);
+    const shown = async (some: readonly FileDiagnostic[]): Promise<TypeProblem[]> => {
+      const problems: TypeProblem[] = [];
+      for (const it of some.slice(0, maxProblems)) problems.push(await this.#problems.toProblem(it));
+      return problems;
+    };
+    return {
+      errors: await shown(errors),
+      warnings: await shown(warnings),
+      totalErrors: errors.length,
+      checkedFiles,
+      truncated: isCut || errors.length > maxProblems || warnings.length > maxProblems,
+      engine: ENGINE,
+    };
+  }
+
+  async #sources(): Promise<{ sources: WorkspaceSources; complete: boolean }> {
+    const { workspace, limits } = this.#options;
+    using search = this.#options.search('.');
+    const { stamps, complete } = await listStamps(search, limits);
+    return { sources: { workspace, stamps, read: (path) => this.#read(path) }, complete };
+  }
+
+  /** The file, or all sources of the directory, that the caller named. */
+  #sourcesAt(named: string, { stamps }: WorkspaceSources): string[] {
+    const path = plain(named);
+    if (stamps.has(path) && servedLanguage(path) !== undefined) return [path];
+    const below = [...stamps.keys()].filter(
+      (it) => servedLanguage(it) !== undefined && (path === '' || it.startsWith(`${path}/`)),
+    );
+    if (below.length > 0) return below.sort();
+    // A refusal is told before anything else.
+    this.#options.open(named)[Symbol.dispose]();
+    const why = servedLanguage(path) === undefined ? 'is not TypeScript or JavaScript' : 'is hidden, ignored or a link';
+    throw new ToolError('UNSUPPORTED', `\`${named}\` ${why}`, {
+      suggestion: 'Name a source file, a directory with sources, or a tsconfig as project.',
+    });
+  }
+
+  #read(path: string): string | undefined {
+    try {
+      using file = this.#options.open(path, '.');
+      if (file.size > this.#options.limits.symbolSourceBytesMax) return undefined;
+      return file
+        .bytes()
+        .toString()
+        .replace(/^\uFEFF/, '');
+    } catch (error) {
+      if (error instanceof ToolError) return undefined;
+      throw error;
+    }
+  }
+}
+
+const SEVERITIES = { error: 1, warning: 2, suggestion: 4 } as const;
+const START = { line: 0, character: 0 };
+const ELSEWHERE = {
+  range: { start: START, end: START },
+  message: 'an error in a file of this project that lies outside of the workspace, or may not be shown',
+};
+
+const manifest: unknown = createRequire(import.meta.url)('typescript/package.json');
+const ENGINE = { name: 'typescript', version: (manifest as { version: string }).version };
