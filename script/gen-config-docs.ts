@@ -16,14 +16,20 @@ function typeOf(schema: z.core.JSONSchema.JSONSchema | boolean): string {
   return schema.type === 'string' ? 'text' : String(schema.type);
 }
 
+type Named = readonly [name: string, schema: z.core.JSONSchema.JSONSchema];
+
+/** The keys of a map and of the maps in it that have keys of their own. */
+function keysBelow(name: string, { properties = {} }: z.core.JSONSchema.JSONSchema): Named[] {
+  return Object.entries(properties).flatMap(([key, schema]) =>
+    typeof schema === 'boolean' ? [] : [[`${name}.${key}`, schema] as const, ...keysBelow(`${name}.${key}`, schema)],
+  );
+}
+
 function keyRows(): string[] {
   const { properties = {} } = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' });
   return Object.entries(properties).flatMap(([key, schema]) => {
     if (typeof schema === 'boolean') return [];
-    const below =
-      key === 'cache' && typeof schema.properties?.strategy === 'object'
-        ? [['cache.strategy', schema.properties.strategy] as const]
-        : [];
+    const below = key === 'cache' || key === 'telemetry' ? keysBelow(key, schema) : [];
     return [[key, schema] as const, ...below].map(
       ([name, it]) => `| \`${name}\` | ${typeOf(it)} | ${it.description ?? ''} |`,
     );

@@ -148,6 +148,18 @@ export interface CallOptions {
   retries?: number;
   /** Call id of the program that makes the call; set only by the daemon. */
   parentCallId?: string;
+  /** The span that the call is a part of; set only by the daemon. */
+  span?: SpanContext;
+}
+
+/** A span of a distributed trace, as those who make parts of it know it. Ids are hexadecimal. */
+export interface SpanContext {
+  readonly traceId: string;
+  readonly spanId: string;
+  /** Whether the trace is recorded. */
+  readonly sampled: boolean;
+  /** The `tracestate` of the caller, passed on as it came. */
+  readonly state?: string;
 }
 
 export type CallState =

@@ -53,9 +53,11 @@ export type Progress =
   | { readonly kind: 'state'; readonly seq: number; readonly state: CallState }
   | { readonly kind: 'output'; readonly seq: number; readonly stream: 'stdout' | 'stderr'; readonly data: Uint8Array };
 
-export interface CallSettings extends CallOptions {
+export interface CallSettings extends Omit<CallOptions, 'span'> {
   /** Cancels the call; its result is then CANCELLED. */
   readonly signal?: AbortSignal;
+  /** Makes the call a part of the caller's trace, with the values of W3C Trace Context. */
+  readonly trace?: { readonly traceparent: string; readonly tracestate?: string };
 }
 
 export interface BatchSettings extends BatchOptions {
@@ -136,7 +138,7 @@ export class Client implements AsyncDisposable {
     input: InputOf<N>,
     settings: CallSettings = {},
   ): RunningCall<DataOf<N>> {
-    const { signal, ...options } = settings;
+    const { signal, trace, ...options } = settings;
     const callId = options.callId ?? this.#powers.uuid();
     const progress = new ItemQueue<Progress>();
     // A client that also subscribed receives each state twice.
@@ -148,7 +150,8 @@ export class Client implements AsyncDisposable {
         progress.push(it);
       });
     const cancel = () => void this.request('calls.cancel', { callId }).catch(() => {}); // The connection is gone and with it the call, unless the call is detached.
-    const result = this.request('tools.call', { tool, input, options: { ...options, callId } }).finally(() => {
+    const params = { tool, input, options: { ...options, callId }, ...(trace && { _meta: trace }) };
+    const result = this.request('tools.call', params).finally(() => {
       signal?.removeEventListener('abort', cancel);
       this.#listeners.delete(callId);
       progress.end();

@@ -31,9 +31,10 @@ const MAY_IMPORT: Record<string, string> = {
   'text/glob': 'errors',
   'text/held-bytes': '',
   redact: '',
-  telemetry: 'call errors limits',
+  'secret-source': '',
+  telemetry: 'call errors limits powers secret-source',
   call: 'errors',
-  'daemon/config': 'daemon/command-environment limits paths daemon/user-dirs providers',
+  'daemon/config': 'daemon/command-environment limits paths daemon/user-dirs providers telemetry',
   'daemon/user-dirs': '',
   'text/json': '',
   'daemon/log': 'daemon/log-file powers text/shown-text',
@@ -53,7 +54,7 @@ const MAY_IMPORT: Record<string, string> = {
   pipeline:
     'call telemetry egress text/held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values',
   providers:
-    'text/values call errors hosts limits pipeline policy powers text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
+    'text/values call errors hosts limits pipeline policy powers secret-source text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
     'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool':
@@ -100,6 +101,8 @@ const MAY_IMPORT: Record<string, string> = {
   cli: 'call client daemon/command-environment daemon/config errors limits text/json paths pipeline daemon/user-dirs plugins policy powers providers runtime sandbox text/shown-text store transport tools daemon/workspaces',
   'daemon/workspaces': 'daemon/config errors paths daemon/user-dirs powers',
   'daemon/daemon': '*',
+  'daemon/host-status': 'call hosts providers',
+  'daemon/trace-export': 'egress hosts limits policy powers runtime sandbox secret-source telemetry',
   'daemon/warm-hosts': 'call daemon/workspaces hosts pipeline/execute policy powers session tools/registry',
   'daemon/daemon-policies': 'daemon/config daemon/records daemon/workspaces limits paths policy powers session tools',
   mcp: 'call telemetry errors limits text/json powers protocol policy providers session text/shown-text store transport tools',

@@ -10,6 +10,7 @@ import * as z from 'zod';
 import { type Limits, limitsSchema } from '../limits.ts';
 import { isInside } from '../paths.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from '../providers/settings.ts';
+import { type TraceSettings, telemetrySchema, toTraceSettings } from '../telemetry/settings.ts';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
 
@@ -88,6 +89,9 @@ export const configSchema = z.strictObject({
   providers: providersSchema
     .optional()
     .describe('MCP servers whose tools agents may use, by name: [providers](how-to/providers.md). Default: none.'),
+  telemetry: telemetrySchema
+    .optional()
+    .describe('What is sent about calls: [observability](how-to/observability.md). Default: nothing.'),
   limits: limitsSchema.partial().optional().describe('Bounds that differ from the defaults below.'),
 });
 
@@ -131,6 +135,8 @@ export interface Config {
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
   /** External tool providers. Their environment holds secrets and is never logged. */
   readonly providers: readonly ProviderSettings[];
+  /** The collector of traces; undefined if calls are not traced. */
+  readonly traces?: TraceSettings;
 }
 
 /** Loads the daemon's settings. Throws ConfigError. */
@@ -171,6 +177,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     policy.from === 'file' ? toPath : (path) => resolve(cwd, path),
   );
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { dirs, policy: policyPath }));
+  const traces = toTraces(file.telemetry, { dirs, env });
   const toolchains = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', dirs, workspaces }));
   return Object.freeze({
     toolchains,
@@ -185,6 +192,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     ...(file.cgroup && { cgroup: file.cgroup }),
     cacheStrategy: file.cache?.strategy ?? 'lru',
     idleExitMinutes: file.idleExitMinutes ?? IDLE_EXIT_MINUTES,
+    ...(traces && { traces }),
     providers: toProviders(file.providers ?? {}, { dirs, workspaces, env }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
@@ -325,6 +333,17 @@ function toProviders(
         throw new Error(`${path} is not one of the daemon's workspaces: ${workspaces.join(', ')}`);
       },
     });
+  } catch (error) {
+    throw new ConfigError(`${dirs.configFile}: ${(error as Error).message}`);
+  }
+}
+
+function toTraces(
+  given: z.output<typeof telemetrySchema> | undefined,
+  { dirs, env }: { dirs: UserDirs; env: Environment },
+): TraceSettings | undefined {
+  try {
+    return given?.traces && toTraceSettings(given.traces, { env, toPath: (path) => pathInFile(path, dirs) });
   } catch (error) {
     throw new ConfigError(`${dirs.configFile}: ${(error as Error).message}`);
   }

@@ -1,6 +1,5 @@
 /** The composition root: the only file that knows every part. */
 import { join } from 'node:path';
-import type { HostStatus } from '../call.ts';
 import { RpcError } from '../errors.ts';
 import { Egress } from '../hosts/egress.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
@@ -45,6 +44,7 @@ import { makeRoomAtStart } from '../store/disk-room.ts';
 import { pastDurationMs } from '../store/past-durations.ts';
 import { ResultCache } from '../store/result-cache.ts';
 import { ResultLog } from '../store/result-log.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import { Catalogue } from '../tools/catalogue.ts';
 import { builtinToolset, internalUndo } from '../tools/registry.ts';
 import type { InheritedSockets } from '../transport/inherited-sockets.ts';
@@ -53,7 +53,9 @@ import { listenUnix } from '../transport/unix-socket.ts';
 import type { Config } from './config.ts';
 import { createPolicies, policySource, reloadOf } from './daemon-policies.ts';
 import { readIdentity } from './git-author.ts';
+import { hostsToTell } from './host-status.ts';
 import { createRecords, type Records } from './records.ts';
+import { createTracer } from './trace-export.ts';
 import { lockFile, publishEndpoint } from './user-dirs.ts';
 import { warmAhead, warmFor } from './warm-hosts.ts';
 import { Workspaces } from './workspaces.ts';
@@ -99,6 +101,7 @@ export async function createDaemon(config: Config, powers: Powers, sockets: Inhe
   const identity = await reading;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers, room: records.diskRoom }));
   const ran = createHosts(parts, { ...records, sandbox, masks, limits, identity, environment }, powers);
+  const tracer = createTracer(config.traces, parts, { sandbox, limits, powers });
   const warming = warmAhead({ hosts: ran.hosts, policies, workspaces }, powers);
   const catalogue = new Catalogue(builtinToolset());
   const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
@@ -112,7 +115,8 @@ export async function createDaemon(config: Config, powers: Powers, sockets: Inhe
   );
   const ended = Promise.withResolvers<void>();
   const serving = new ServingTurns(limits, powers);
-  const services = { powers, workspaces, events, records, source, policies, sandbox, log, ran, catalogue, providers };
+  const stores = { events, records, log };
+  const services = { ...stores, powers, workspaces, source, policies, sandbox, ran, catalogue, providers, tracer };
   const { gateway, isIdle } = createGateway(config, {
     ...services,
     credentials,
@@ -123,8 +127,8 @@ export async function createDaemon(config: Config, powers: Powers, sockets: Inhe
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
   await warming;
-  const turns = serving;
-  await listen(listeners, { config, sockets, gateway, credentials, workspaces, powers, catalogue, events, turns });
+  const served = { powers, catalogue, events, turns: serving, tracer };
+  await listen(listeners, { config, sockets, gateway, credentials, workspaces, ...served });
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
 
   const whole = parts.move();
@@ -159,6 +163,7 @@ interface Services {
   readonly credentials: Credentials;
   readonly plugins: PluginSource;
   readonly serving: ServingTurns;
+  readonly tracer: Tracer | undefined;
   /** The addresses that the daemon listens at. */
   addresses(): string[];
   shutdown(graceMs: number): void;
@@ -182,6 +187,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     permission,
     turns,
     cache,
+    tracer: services.tracer,
     viewOf: (call) => policies.viewOf(call),
     approvers: (sessionId) => gateway.approversOf(sessionId),
   });
@@ -222,7 +228,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
   return { gateway, isIdle };
 }
 
-interface ListenContext extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'turns'> {
+interface ListenContext extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'turns' | 'tracer'> {
   readonly config: Config;
   readonly sockets: InheritedSockets;
   readonly credentials: Credentials;
@@ -289,23 +295,6 @@ function createHosts(
   const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
   const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
   return { egress, hosts, isolates, compartments };
-}
-
-/** The parts of `status` about hosts. */
-const hostsToTell = (ran: ReturnType<typeof createHosts>, providers: Providers) => ({
-  hostStatus: () => hostStatus(ran, providers),
-  coarseMasks: ran.hosts.coarseMasks,
-});
-
-async function hostStatus(
-  { hosts, isolates, compartments }: Pick<ReturnType<typeof createHosts>, 'hosts' | 'isolates' | 'compartments'>,
-  providers: Providers,
-): Promise<HostStatus[]> {
-  return [
-    ...(await hosts.status()),
-    ...[isolates, compartments].flatMap((it) => it.status()),
-    ...providers.hostStatus(),
-  ];
 }
 
 interface ProviderParts {

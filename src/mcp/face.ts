@@ -4,6 +4,7 @@ import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
 import type { Identify } from '../session/authenticate.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import type { Listener } from '../transport/transport.ts';
 import { WaitingRoom } from '../transport/waiting-room.ts';
 import { McpConnection } from './connection.ts';
@@ -17,6 +18,8 @@ export interface FaceParts extends McpSessionParts {
   /** Shared by everything that serves requests. */
   readonly turns: ServingTurns;
   readonly version: string;
+  /** Undefined if calls are not traced. */
+  readonly tracer: Tracer | undefined;
   /** The real path of a folder in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
   resolveWorkspace(path: string): { workspace: string };
 }

@@ -12,22 +12,26 @@ import {
   Server,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import type { ToolResult } from '../call.ts';
+import type { SpanContext, ToolResult } from '../call.ts';
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import { type MapParts, toBatchResult, toCallResult, toErrorResult, toProtocolError } from './map.ts';
 import { ProgressReporter } from './progress.ts';
 import { toForm, toResolution } from './question.ts';
 import { RESULT_TEMPLATE, readResource } from './resources.ts';
 import type { McpSession } from './session.ts';
 import { BATCH, batchInput, type ToolChoice, type ToolLists } from './tools.ts';
+import { inRequestSpan } from './trace.ts';
 
 export interface ServerParts {
   readonly version: string;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly lists: ToolLists;
+  /** Undefined if calls are not traced. */
+  readonly tracer: Tracer | undefined;
   /** Signs the state that clients return with a person's answer; unique to this daemon. */
   readonly stateKey: string;
 }
@@ -102,7 +106,11 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
         session,
         map: { limits, links, keep: (text: string) => session.keep(text) },
       };
-      return await callTool(params, request, parts);
+      const { id: sessionId, toolset } = session.session.options;
+      const tool = params.name === BATCH ? BATCH : toolset.get(params.name)?.tool.name;
+      return await inRequestSpan(parts.tracer, { tool, sessionId, context }, (span) =>
+        callTool(params, { ...request, span }, parts),
+      );
     }),
   );
   server.setRequestHandler('resources/list', () => ({ resources: [] }));
@@ -129,6 +137,8 @@ interface ToolRequest {
   readonly context: ServerContext;
   readonly session: McpSession;
   readonly map: MapParts;
+  /** The span of the request. */
+  readonly span: SpanContext | undefined;
 }
 
 type RequestedCall = { readonly name: string; readonly arguments?: Record<string, unknown> | undefined };
@@ -138,13 +148,13 @@ async function callTool(
   request: ToolRequest,
   parts: ServerParts,
 ): Promise<CallToolResult | InputRequiredResult> {
-  const { client, context } = request;
+  const { client, context, span } = request;
   using progress = progressOf(context, parts);
   if (asked.name === BATCH) return await callBatch(asked.arguments, request, progress);
   takeAnswer(asked, request);
   const { signal } = context.mcpReq;
   const parks = client.era === 'modern' && client.mayAnswer && saysItAsks(context);
-  const result = await request.session.call(asked.name, asked.arguments ?? {}, { signal, progress, parks });
+  const result = await request.session.call(asked.name, asked.arguments ?? {}, { signal, progress, parks, span });
   if (!result.success && result.error.code === 'TOOL_NOT_FOUND')
     throw toProtocolError(
       new RpcError('INVALID_PARAMS', [result.error.message, result.error.suggestion].filter(Boolean).join('; ')),
@@ -161,7 +171,7 @@ async function callTool(
 
 async function callBatch(
   input: unknown,
-  { context, session, map }: ToolRequest,
+  { context, session, map, span }: ToolRequest,
   progress: ProgressReporter | undefined,
 ): Promise<CallToolResult> {
   const parsed = batchInput.safeParse(input ?? {});
@@ -174,7 +184,7 @@ async function callBatch(
   try {
     return toBatchResult(
       parsed.data.calls,
-      await session.batch(parsed.data, { signal: context.mcpReq.signal, progress }),
+      await session.batch(parsed.data, { signal: context.mcpReq.signal, progress, span }),
       map,
     );
   } catch (error) {

@@ -1,5 +1,5 @@
 /** A daemon session for MCP clients: calls with cancellation, progress and questions to the person. */
-import type { BatchEstimate, BatchResult, CallState, ToolResult } from '../call.ts';
+import type { BatchEstimate, BatchResult, CallState, SpanContext, ToolResult } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
@@ -37,6 +37,8 @@ export interface CallControl {
   readonly progress?: ProgressReporter | undefined;
   /** Whether the call ends as soon as a person must be asked, leaving its question open. */
   readonly parks?: boolean;
+  /** The span of the request. */
+  readonly span?: SpanContext | undefined;
 }
 
 export class McpSession implements NoticeReceiver {
@@ -73,14 +75,15 @@ export class McpSession implements NoticeReceiver {
   }
 
   /** Runs a tool to its result; never rejects. */
-  async call(tool: string, input: unknown, { signal, progress, parks }: CallControl): Promise<ToolResult> {
+  async call(tool: string, input: unknown, { signal, progress, parks, span }: CallControl): Promise<ToolResult> {
     const callId = this.#parts.powers.uuid();
     const cancel = () => this.session.abort(callId, cancelled());
     if (progress) this.#progress.set(callId, progress);
     if (parks) this.#parking.add(callId);
     signal.addEventListener('abort', cancel, { once: true });
     try {
-      const result = this.session.call(tool, input, { callId, ...(progress && { progress: true }) });
+      const options = { callId, ...(progress && { progress: true }), ...(span && { span }) };
+      const result = this.session.call(tool, input, options);
       if (signal.aborted) cancel();
       return await result;
     } finally {
@@ -93,14 +96,15 @@ export class McpSession implements NoticeReceiver {
   /** Like `tools.batch`. Throws RpcError INVALID_PARAMS, OVERLOADED. */
   async batch(
     { calls, ...options }: { readonly calls: readonly unknown[] },
-    { signal, progress }: CallControl,
+    { signal, progress, span }: CallControl,
   ): Promise<BatchResult | BatchEstimate> {
     const batchId = this.#parts.powers.uuid();
     const cancel = () => this.#local.cancelBatch(batchId);
     if (progress) this.#progress.set(batchId, progress);
     signal.addEventListener('abort', cancel, { once: true });
     try {
-      const result = this.#local.batch({ calls, options: { ...options, batchId, progress: progress !== undefined } });
+      const asked = { calls, options: { ...options, batchId, progress: progress !== undefined } };
+      const result = this.#local.batch(asked, span);
       if (signal.aborted) cancel();
       return await result;
     } finally {

@@ -16,7 +16,7 @@ import { rateLimit } from './queue/rate-limit.ts';
 import { schedule } from './queue/schedule.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
-import { type Handler, inOrder } from './stage.ts';
+import { type ClearedCall, type Handler, inOrder } from './stage.ts';
 
 export type { Call, Toolset } from './stage.ts';
 
@@ -27,6 +27,7 @@ import type { CostLedger } from '../store/cost-ledger.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
 import { CallMetrics } from '../telemetry/call-metrics.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import { surroundingsOf } from './approve/approval-context.ts';
 import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
 import type { Upstreams } from './execute/upstream.ts';
@@ -34,6 +35,7 @@ import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { WritesByPrincipal } from './principal-writes.ts';
 import type { JudgingTurns } from './queue/judging-turns.ts';
 import { ToolHealth } from './tool-health.ts';
+import { trace, traceRun, traceStage } from './trace.ts';
 import { validate } from './validate.ts';
 
 export interface PipelineParts {
@@ -52,6 +54,8 @@ export interface PipelineParts {
   readonly permission: PermissionParts;
   readonly turns: JudgingTurns;
   readonly cache: ResultCache<CachedResult>;
+  /** Undefined if calls are not traced. */
+  readonly tracer: Tracer | undefined;
   viewOf: ExecuteParts['viewOf'];
   /** How many clients could answer a question about a call of this session now. */
   approvers(sessionId: string): number;
@@ -63,6 +67,7 @@ export interface Pipeline {
   readonly queue: FairQueue;
   readonly health: ToolHealth;
   readonly metrics: CallMetrics;
+  readonly tracer: Tracer | undefined;
 }
 
 /**
@@ -73,10 +78,11 @@ export interface Pipeline {
 export function createPipeline(given: PipelineParts): Pipeline {
   const health = new ToolHealth(given);
   const parts = { ...given, health, writes: new WritesByPrincipal(given.powers.uuid()) };
-  const { auditLog, approvals, ledger, limits, powers } = parts;
+  const { auditLog, approvals, ledger, limits, powers, tracer } = parts;
   const queue = new FairQueue(limits);
   const metrics = new CallMetrics(limits);
   const order = [
+    trace(tracer),
     audit(auditLog, metrics, powers),
     rateLimit(powers, limits),
     costCap(ledger),
@@ -86,11 +92,13 @@ export function createPipeline(given: PipelineParts): Pipeline {
     approve(approvals, approveDeps(parts)),
     intent(auditLog),
     retry(limits, powers),
+    traceStage<ClearedCall>('queue'),
     lock(limits),
     schedule(queue, limits, powers),
     sanitize(limits, powers),
+    traceRun<ClearedCall>(),
   ] as const;
-  return { queue, health, metrics, run: inOrder(order, execute(parts)) };
+  return { queue, health, metrics, tracer, run: inOrder(order, execute(parts)) };
 }
 
 /** What a person is shown, and what their approval is bound to. */

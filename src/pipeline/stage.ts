@@ -1,8 +1,9 @@
 /** The call that passes through the pipeline; each stage may read its facts and add to them. */
-import type { CallOptions, CallState, Decision, Effect, Tier, ToolResult } from '../call.ts';
+import type { CallOptions, CallState, Decision, Effect, SpanContext, Tier, ToolResult } from '../call.ts';
 import type { PolicyDecision } from '../policy/decide.ts';
 import type { PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
+import type { OpenSpan } from '../telemetry/tracer.ts';
 import type { Preview, Tool } from '../tools/tool.ts';
 import type { Outcome } from './outcome.ts';
 
@@ -34,7 +35,7 @@ export interface Checked {
 export type ChildCall = (
   tool: string,
   input: unknown,
-  control: { readonly signal: AbortSignal; onState(state: CallState): void },
+  control: { readonly signal: AbortSignal; readonly span?: SpanContext; onState(state: CallState): void },
 ) => Promise<ToolResult>;
 
 /** A call as it arrived, and the ways to reach its caller. */
@@ -70,6 +71,8 @@ export interface Call {
   readonly child?: ChildCall;
   /** Called before each time that the job is sent. Throws STORE_FAILED to stop the call. */
   readonly onStart?: () => void;
+  /** Set by the stage `trace`, if calls are traced. */
+  readonly trace?: OpenSpan;
   /** Set by the stage `costCap`, if the tool has an estimate. */
   readonly cost?: Cost;
   /** Names the log of the call's output, once there is output. */

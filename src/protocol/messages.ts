@@ -16,6 +16,9 @@ const callOptions = z
   })
   .default({});
 
+/** `traceparent` and `tracestate` of W3C Trace Context, under the same names as in MCP; other keys are ignored. */
+const meta = z.looseObject({}).optional();
+
 /** An id that a reference can name. */
 const batchId = () => id().regex(/^[^\s.${}[\]]+$/, 'takes no spaces, dots, brackets, braces or dollar signs');
 
@@ -52,7 +55,12 @@ export const params = {
     })
     .prefault({}),
   'tools.stats': nothing(),
-  'tools.call': z.strictObject({ tool: z.string().min(1).max(128), input: z.unknown(), options: callOptions }),
+  'tools.call': z.strictObject({
+    tool: z.string().min(1).max(128),
+    input: z.unknown(),
+    options: callOptions,
+    _meta: meta,
+  }),
   'tools.batch': z.strictObject({
     calls: z
       .array(
@@ -75,6 +83,7 @@ export const params = {
         plan: z.boolean().optional(),
       })
       .default({}),
+    _meta: meta,
   }),
   'calls.cancel': z.strictObject({ callId: id(), park: z.boolean().optional(), session: id().optional() }),
   'calls.find': z.strictObject({ id: id() }),

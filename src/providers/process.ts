@@ -1,5 +1,4 @@
 /** One run of a provider: its process from start to end, and its reports. */
-import { readFileSync } from 'node:fs';
 import { ToolError } from '../errors.ts';
 import type { Egress } from '../hosts/egress.ts';
 import { Host } from '../hosts/host.ts';
@@ -11,8 +10,9 @@ import { BARE_ENVIRONMENT, type Stdio } from '../sandbox/launcher.ts';
 import { EGRESS_ENVIRONMENT } from '../sandbox/listener-program.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { readSecret, type SecretSource } from '../secret-source.ts';
 import { type ListedTools, type ProviderSetup, toldByProvider } from './messages.ts';
-import type { ProviderSettings, SecretSource } from './settings.ts';
+import type { ProviderSettings } from './settings.ts';
 
 export interface ProcessParts {
   readonly sandbox: Sandbox;
@@ -174,12 +174,11 @@ function setupOf(settings: ProviderSettings, { environment, version, limits, san
 const SECRET_CHARS_MIN = 8;
 
 function textOf(source: SecretSource, provider: string): { text: string; secret?: string } {
-  if ('text' in source) return source;
   try {
-    const secret = readFileSync(source.file, 'utf8').trim();
-    return { text: source.prefix + secret, secret };
+    return readSecret(source);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'an error';
-    throw new ToolError('PROVIDER_UNAVAILABLE', `provider ${provider}: ${source.file} can't be read: ${code}`);
+    const file = 'file' in source ? source.file : 'a value';
+    throw new ToolError('PROVIDER_UNAVAILABLE', `provider ${provider}: ${file} can't be read: ${code}`);
   }
 }

@@ -2,21 +2,14 @@
 import * as z from 'zod';
 import { TIERS, type Tier } from '../call.ts';
 import { parseNetworkEntry } from '../policy/network.ts';
+import { openText, type SecretContext, type SecretSource, secretReference, toSecretSource } from '../secret-source.ts';
 
 const word = (max: number) => z.string().min(1).max(max);
 /**
  * A secret, or where to find one: in a file, or in a variable of the daemon's environment. A literal text counts as a secret as well, since
  * most in `env` and `headers` are; `{ value }` is for texts that results may show.
  */
-const value = z.union([
-  z.string().max(4096),
-  z.strictObject({ value: z.string().max(4096).describe('A text that is not secret.') }),
-  z.strictObject({
-    file: word(4096).optional(),
-    env: word(256).optional(),
-    prefix: z.string().max(64).default('').describe('Text to put before the value, such as `Bearer `.'),
-  }),
-]);
+const value = z.union([z.string().max(4096), openText, secretReference]);
 
 /** Parameters of a tool that name targets; policies judge the call by them. */
 const effects = z.partialRecord(z.enum(['read', 'write', 'delete', 'connect']), z.array(word(64)).max(8));
@@ -105,11 +98,6 @@ export const providersSchema = z
   .record(name, provider)
   .refine((it) => Object.keys(it).length <= PROVIDERS_MAX, `must name at most ${PROVIDERS_MAX} providers`);
 
-/** A value for a provider, or the file to read it from at each start. */
-export type SecretSource =
-  | { readonly text: string; readonly secret?: string }
-  | { readonly file: string; readonly prefix: string };
-
 /** One provider with absolute real paths and its variables resolved. */
 export type ProviderSettings = {
   readonly name: string;
@@ -138,15 +126,11 @@ export type ProviderSettings = {
     }
 );
 
-export interface SettingsContext {
-  /** The daemon's own environment. */
-  readonly env: Readonly<Record<string, string | undefined>>;
+export interface SettingsContext extends SecretContext {
   /** The real path of a folder that commands may see. Throws for other paths. */
   toShownFolder(path: string): string;
   /** The real path of a workspace of the daemon. Throws for other paths. */
   toWorkspace(path: string): string;
-  /** Makes a path of the config file absolute. */
-  toPath(path: string): string;
 }
 
 /** Resolves the settings of all providers. Throws an Error that names the provider and the problem. */
@@ -171,7 +155,7 @@ function toSettings(
   const { tier, tools, protocol, timeoutMs, outputBytes, concurrency } = given;
   const shared = { name, tier, tools, protocol, outputBytes, concurrency, ...(timeoutMs && { timeoutMs }) };
   const sources = (values: Record<string, z.output<typeof value>>) =>
-    Object.fromEntries(Object.entries(values).map(([key, it]) => [key, toSource(it, { env, toPath })]));
+    Object.fromEntries(Object.entries(values).map(([key, it]) => [key, toSecretSource(it, { env, toPath })]));
   if ('url' in given) {
     const { url, headers: sent } = given;
     if (tier !== 'external_api')
@@ -196,19 +180,4 @@ function toSettings(
     ...(memoryMb !== undefined && { memoryMb }),
     ...(idleMs !== undefined && { idleMs }),
   };
-}
-
-function toSource(
-  given: z.output<typeof value>,
-  { env, toPath }: Pick<SettingsContext, 'env' | 'toPath'>,
-): SecretSource {
-  if (typeof given === 'string') return { text: given, secret: given };
-  if ('value' in given) return { text: given.value };
-  const { file, env: variable, prefix } = given;
-  if ((file === undefined) === (variable === undefined))
-    throw new Error('a value needs exactly one of `file` and `env`');
-  if (file !== undefined) return { file: toPath(file), prefix };
-  const text = env[variable as string];
-  if (text === undefined) throw new Error(`the daemon's environment has no ${variable}`);
-  return { text: prefix + text, secret: text };
 }

@@ -1,5 +1,5 @@
 /** Batches of the sessions: their limits, their progress notices and their end. */
-import type { BatchCall, BatchEstimate, BatchResult, CallOptions } from '../call.ts';
+import type { BatchCall, BatchEstimate, BatchResult, CallOptions, SpanContext } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { type BatchParts, runBatch } from '../pipeline/batch/batch.ts';
@@ -8,6 +8,7 @@ import { type BatchPlan, planBatch } from '../pipeline/batch/plan.ts';
 import { countReferences } from '../pipeline/batch/reference.ts';
 import type { Powers } from '../powers.ts';
 import type { Params } from '../protocol/messages.ts';
+import { spanContextOf } from '../telemetry/trace-context.ts';
 import type { Outbox } from './outbox.ts';
 import type { Session } from './session.ts';
 
@@ -30,8 +31,8 @@ export class Batches {
   /** Answers `tools.batch`; with `progress`, sends a `batch.update` for each result. Throws RpcError INVALID_PARAMS, OVERLOADED. */
   async run(
     session: Session,
-    { calls, options }: Params<'tools.batch'>,
-    outbox: Outbox,
+    { calls, options, _meta }: Params<'tools.batch'>,
+    { outbox, span = spanContextOf(_meta) }: { outbox: Outbox; span?: SpanContext | undefined },
   ): Promise<BatchResult | BatchEstimate> {
     const { limits, powers } = this.#options;
     assertBounded(calls, limits);
@@ -40,9 +41,10 @@ export class Batches {
     if (options.plan) return this.#plan(session, batch);
     const controller = this.#register(session, batchId);
     try {
-      const parts = this.#parts(session, (id, result) => {
+      const onResult: BatchParts['onResult'] = (id, result) => {
         if (options.progress) outbox.notify('batch.update', { batchId, id, result });
-      });
+      };
+      const parts = this.#parts(session, onResult, span);
       return await runBatch(batch, { options, signal: controller.signal }, parts);
     } finally {
       this.#unregister(session, batchId);
@@ -97,7 +99,7 @@ export class Batches {
     this.#count -= 1;
   }
 
-  #parts(session: Session, onResult: BatchParts['onResult']): BatchParts {
+  #parts(session: Session, onResult: BatchParts['onResult'], span?: SpanContext): BatchParts {
     const { limits, powers } = this.#options;
     const { toolset } = session.options;
     return {
@@ -112,7 +114,7 @@ export class Batches {
         // A call that had this id before the batch must not end with the batch.
         const isOwn = session.get(callId) === undefined;
         const cancel = () => session.abort(callId, signal.reason as ToolError);
-        const result = session.call(tool, input, { ...options, callId } as CallOptions, onState);
+        const result = session.call(tool, input, { ...options, callId, ...(span && { span }) } as CallOptions, onState);
         if (isOwn) signal.addEventListener('abort', cancel);
         return result.finally(() => signal.removeEventListener('abort', cancel));
       },

@@ -12,9 +12,9 @@ export const withChildCalls =
 
 /** Makes calls on behalf of the program of `parent`. */
 function childCallsOf(session: Session, parent: Pick<Call, 'id'>): ChildCall {
-  return async (tool, input, { signal, onState }): Promise<ToolResult> => {
+  return async (tool, input, { signal, span, onState }): Promise<ToolResult> => {
     const callId = session.options.powers.uuid();
-    const options: CallOptions = { callId, parentCallId: parent.id };
+    const options: CallOptions = { callId, parentCallId: parent.id, ...(span && { span }) };
     const cancel = () => session.abort(callId, signal.reason as ToolError);
     const result = session.call(tool, input, options, onState);
     signal.addEventListener('abort', cancel, { once: true });

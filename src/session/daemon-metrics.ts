@@ -46,6 +46,7 @@ export class DaemonMetrics {
     const answers = [...this.#answers].map(([decision, value]) => ({ labels: { decision }, value }));
     return [
       ...pipeline.metrics.families(),
+      ...(pipeline.tracer?.families() ?? []),
       { ...ANSWERS, samples: answers },
       ...this.#gauges(),
       ...hostFamilies(await hostStatus()),

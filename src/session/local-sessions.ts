@@ -1,5 +1,5 @@
 /** Sessions of front ends inside this process: the same as for a connection, without a wire. */
-import type { BatchEstimate, BatchResult, CallState } from '../call.ts';
+import type { BatchEstimate, BatchResult, CallState, SpanContext } from '../call.ts';
 import type { Call, Toolset } from '../pipeline/stage.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
@@ -37,8 +37,8 @@ export interface ResultPage {
 
 export interface LocalSession {
   readonly session: Session;
-  /** Like `tools.batch`, with unchecked params. Throws RpcError. */
-  batch(params: unknown): Promise<BatchResult | BatchEstimate>;
+  /** Like `tools.batch`, with unchecked params; its calls are parts of `span`. Throws RpcError. */
+  batch(params: unknown, span?: SpanContext): Promise<BatchResult | BatchEstimate>;
   /** Cancels a batch by its id. */
   cancelBatch(batchId: string): void;
   /** Like `results.read` with a ref. Throws RpcError INVALID_PARAMS. */
@@ -74,7 +74,8 @@ export function toLocalSession(link: ClientLink, parts: LocalParts): LocalSessio
   const { batches, oversight, results, events } = parts;
   return {
     session,
-    batch: async (params) => batches.run(session, parseParams('tools.batch', params) as Params<'tools.batch'>, outbox),
+    batch: async (params, span) =>
+      batches.run(session, parseParams('tools.batch', params) as Params<'tools.batch'>, { outbox, span }),
     cancelBatch: (callId) => void batches.cancelAny(session, { callId }),
     read: async (params) => {
       const parsed = parseParams('results.read', params) as Params<'results.read'>;

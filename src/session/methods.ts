@@ -8,6 +8,7 @@ import type { Powers } from '../powers.ts';
 import type { Method, Params } from '../protocol/messages.ts';
 import type { CacheStatus } from '../store/result-cache.ts';
 import { CONTENT_TYPE } from '../telemetry/families.ts';
+import { spanContextOf } from '../telemetry/trace-context.ts';
 import { toolsOf } from '../tools/registry.ts';
 import type { Batches } from './batches.ts';
 import { type ClientLink, subscribe } from './client-link.ts';
@@ -90,8 +91,11 @@ export function createMethods(parts: MethodParts): Methods {
   return {
     'tools.list': ({ session }, params) => toolList(session, params, parts.pipeline),
     'tools.stats': ({ session }) => toolStats(session),
-    'tools.call': ({ session }, { tool, input, options }) => session.call(tool, input, options as CallOptions),
-    'tools.batch': ({ session, outbox }, params) => batches.run(session, params, outbox),
+    'tools.call': ({ session }, { tool, input, options, _meta }) => {
+      const span = spanContextOf(_meta);
+      return session.call(tool, input, (span ? { ...options, span } : options) as CallOptions);
+    },
+    'tools.batch': ({ session, outbox }, params) => batches.run(session, params, { outbox }),
     'calls.cancel': ({ session }, params) => cancel(session, params, parts),
     'calls.find': (_, { id }) => findCalls(id, parts),
     'calls.get': ({ session }, { callId }) => {
