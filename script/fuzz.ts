@@ -1,7 +1,8 @@
 /**
  * Tries changed inputs on everything that reads what strangers send: npm run fuzz -- --minutes 10 [--target codec]
  * [--seed N]. An input that breaks something is written to test/corpora/crashes, where the tests replay it; npm run
- * fuzz -- --replay FILE tries one such file. Exit code 1 if anything broke.
+ * fuzz -- --replay FILE tries one such file. With --keep, small inputs of outcomes that were not reached before go to
+ * test/corpora/<target>. Exit code 1 if anything broke.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,7 +10,8 @@ import { join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type FuzzFinding, fuzz } from '../test/fuzz/fuzz.ts';
 import { CORPORA } from '../test/fuzz/input-slot.ts';
-import { targetOfCrash } from '../test/fuzz/replay.ts';
+import { keep } from '../test/fuzz/kept.ts';
+import { targetOf } from '../test/fuzz/replay.ts';
 import { FUZZ_TARGETS } from '../test/fuzz/targets.ts';
 
 const { values } = parseArgs({
@@ -18,10 +20,11 @@ const { values } = parseArgs({
     target: { type: 'string', multiple: true },
     seed: { type: 'string', default: `${Date.now() % 2 ** 31}` },
     replay: { type: 'string' },
+    keep: { type: 'boolean', default: false },
   },
 });
 
-function keep({ target, input, failure }: FuzzFinding): void {
+function keepCrash({ target, input, failure }: FuzzFinding): void {
   const folder = join(CORPORA, 'crashes');
   mkdirSync(folder, { recursive: true });
   const path = join(folder, `${target}-${createHash('sha256').update(input).digest('hex').slice(0, 12)}`);
@@ -32,7 +35,7 @@ function keep({ target, input, failure }: FuzzFinding): void {
 }
 
 if (values.replay !== undefined) {
-  const outcome = await targetOfCrash(values.replay).run(readFileSync(values.replay));
+  const outcome = await targetOf(values.replay).run(readFileSync(values.replay));
   console.log(`nothing broke; outcome: ${outcome}`);
 } else {
   const targets = values.target ?? Object.keys(FUZZ_TARGETS);
@@ -42,8 +45,11 @@ if (values.replay !== undefined) {
     throw new Error(`no target ${unknown.join(', ')}; there are: ${Object.keys(FUZZ_TARGETS).join(', ')}`);
   if (!(minutes > 0)) throw new Error(`--minutes takes a number above 0, not ${values.minutes}`);
   const endsAtMs = Date.now() + minutes * 60_000;
-  const { counts, findings } = await fuzz({ targets, seed: Number(values.seed), endsAtMs, onFinding: keep });
-  for (const it of counts) console.log(`${it.target.padEnd(10)} ${it.cases} cases, ${it.outcomes} outcomes`);
+  const { counts, findings } = await fuzz({ targets, seed: Number(values.seed), endsAtMs, onFinding: keepCrash });
+  for (const it of counts) {
+    const kept = values.keep && findings.length === 0 ? `, ${await keep(it)} inputs kept` : '';
+    console.log(`${it.target.padEnd(10)} ${it.cases} cases, ${it.outcomes.size} outcomes${kept}`);
+  }
   const total = counts.reduce((sum, it) => sum + it.cases, 0);
   console.log(`${total} cases in ${minutes} min with seed ${values.seed}: ${findings.length} findings`);
   if (findings.length > 0) process.exitCode = 1;

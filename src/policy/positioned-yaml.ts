@@ -61,7 +61,9 @@ export const firstOf = (problems: readonly string[]): readonly string[] =>
 export function readYaml(text: string, file: string, limits: YamlLimits): PositionedYaml {
   const lines = new LineCounter();
   // The library compares every key with every other one; `YamlConverter` finds duplicates in linear time.
-  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: false, strict: true, prettyErrors: false });
+  const document = parseNested(file, () =>
+    parseDocument(text, { lineCounter: lines, uniqueKeys: false, strict: true, prettyErrors: false }),
+  );
   const locate = (offset: number) => {
     const { line, col } = lines.linePos(offset);
     return `${file}:${Math.max(line, 1)}:${Math.max(col, 1)}`;
@@ -77,6 +79,16 @@ export function readYaml(text: string, file: string, limits: YamlLimits): Positi
   const root = document.contents === null ? NOTHING : reader.convert(document.contents, 0);
   if (complain.length > 0) throw new PolicyError(firstOf(complain));
   return positioned(file, { root, locate, start: document.contents?.range?.[0] ?? 0 });
+}
+
+/** Runs the parser, which is recursive. Throws PolicyError where its stack is full. */
+function parseNested<Parsed>(file: string, parse: () => Parsed): Parsed {
+  try {
+    return parse();
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new PolicyError([`${quoteForMessage(file)}:1:1: nested too deep to be read`]);
+  }
 }
 
 interface DocumentLayout {

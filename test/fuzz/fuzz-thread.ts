@@ -2,11 +2,10 @@
  * The thread that tries inputs. What it is trying stands in shared memory, so that an input which hangs or ends the
  * thread is known.
  */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { FuzzEvent, FuzzJob } from './fuzz.ts';
-import { CORPORA, InputSlot } from './input-slot.ts';
+import { InputSlot } from './input-slot.ts';
+import { keptInputs } from './kept.ts';
 import { createRandom, mutate } from './mutations.ts';
 import { shapeOfMessage } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';
@@ -23,17 +22,17 @@ const { FUZZ_TARGETS } = (await import(module)) as typeof import('./targets.ts')
 const slot = new InputSlot(memory);
 const random = createRandom(seed);
 
-function seedsOf(name: string, { seeds }: FuzzTarget): Buffer[] {
-  const folder = join(CORPORA, name);
-  const files = existsSync(folder) ? readdirSync(folder).map((it) => readFileSync(join(folder, it))) : [];
-  return [...seeds.map((it) => Buffer.from(it)), ...files];
-}
+const seedsOf = (name: string, { seeds }: FuzzTarget): Buffer[] => [
+  ...seeds.map((it) => Buffer.from(it)),
+  ...keptInputs(name).map((it) => it.input),
+];
 
 interface FuzzState {
   readonly name: string;
   readonly target: FuzzTarget;
   readonly corpus: Buffer[];
-  readonly outcomes: Set<string>;
+  /** The first input of each outcome. */
+  readonly outcomes: Map<string, Buffer>;
   cases: number;
 }
 
@@ -52,14 +51,22 @@ async function attempt({ name, target }: FuzzState, input: Buffer): Promise<{ ou
   }
 }
 
+/** One of the inputs to begin with, then changed copies and, every third time, one of the grammar, changed or not. */
+function inputOf({ cases, target, corpus }: FuzzState): Buffer {
+  if (cases < corpus.length) return corpus[cases] as Buffer;
+  if (!target.generate || random(3) > 0) return mutate({ ...target, corpus, random });
+  const made = Buffer.from(target.generate(random));
+  return random(2) === 0 ? made : mutate({ ...target, corpus: [made], random });
+}
+
 async function tryNext(state: FuzzState): Promise<void> {
-  const { name, target, corpus, outcomes } = state;
-  const input = state.cases < corpus.length ? (corpus[state.cases] as Buffer) : mutate({ ...target, corpus, random });
+  const { name, corpus, outcomes } = state;
+  const input = inputOf(state);
   state.cases += 1;
   const { outcome, failure } = await attempt(state, input);
   const shape = outcome ?? `failure ${shapeOfMessage(failure as string)}`;
   if (outcomes.has(shape)) return;
-  if (outcomes.size < CORPUS_MAX) outcomes.add(shape);
+  if (outcomes.size < CORPUS_MAX) outcomes.set(shape, input);
   if (failure !== undefined) tell({ finding: { target: name, input, failure } });
   else if (corpus.length < CORPUS_MAX) corpus.push(input);
 }
@@ -68,11 +75,11 @@ const tell = (event: FuzzEvent): void => parentPort?.postMessage(event);
 
 const states = targets.map((name): FuzzState => {
   const target = FUZZ_TARGETS[name] as FuzzTarget;
-  return { name, target, corpus: seedsOf(name, target), outcomes: new Set(), cases: 0 };
+  return { name, target, corpus: seedsOf(name, target), outcomes: new Map(), cases: 0 };
 });
 let tried = 0;
 while (tried < cases && Date.now() < endsAtMs) {
   for (const state of states) for (let left = TURN_CASES; left > 0; left--, tried++) await tryNext(state);
 }
-tell({ counts: states.map((it) => ({ target: it.name, cases: it.cases, outcomes: it.outcomes.size })) });
+tell({ counts: states.map(({ name: target, cases, outcomes }) => ({ target, cases, outcomes })) });
 process.exit();

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { fuzz } from './fuzz.ts';
 import { CORPORA } from './input-slot.ts';
+import { keptInputs, minimise } from './kept.ts';
 import { createRandom, mutate } from './mutations.ts';
-import { targetOfCrash } from './replay.ts';
+import { targetOf } from './replay.ts';
 import { FUZZ_TARGETS } from './targets.ts';
 
 const folder = join(CORPORA, 'crashes');
@@ -13,12 +14,26 @@ const crashes = existsSync(folder) ? readdirSync(folder).filter((it) => !it.ends
 
 describe('inputs that broke something once', () => {
   test.each(crashes)('%s breaks nothing', async (name) => {
-    const outcome = await targetOfCrash(name).run(readFileSync(join(folder, name)));
+    const outcome = await targetOf(name).run(readFileSync(join(folder, name)));
     expect(outcome).toEqual(expect.any(String));
   });
 
   test('a file whose name begins with no target is refused', () => {
-    expect(() => targetOfCrash('stranger-00')).toThrow('must begin with its target');
+    expect(() => targetOf('stranger-00')).toThrow('must begin with its target');
+  });
+});
+
+describe('inputs that are kept', () => {
+  test.each(Object.keys(FUZZ_TARGETS))('of %s break nothing and reach outcomes that differ', async (name) => {
+    const outcomes: string[] = [];
+    for (const { input } of keptInputs(name)) outcomes.push((await FUZZ_TARGETS[name]?.run(input)) as string);
+    expect(outcomes.length).toBeGreaterThan(2);
+    expect(outcomes.filter((it, at) => outcomes.indexOf(it) !== at)).toEqual([]);
+  });
+
+  test('are as short as their outcome allows', async () => {
+    const run = (input: Buffer) => (input.includes('ab') ? 'has ab' : 'has none');
+    expect((await minimise(Buffer.from('xxx ab yyy ab'), run)).toString()).toBe('ab');
   });
 });
 
@@ -27,7 +42,7 @@ test('a thousand changed inputs break no target', async () => {
   expect(findings).toEqual([]);
   expect(counts.map((it) => it.target)).toEqual(Object.keys(FUZZ_TARGETS));
   // A target that answers everything alike tries nothing.
-  expect(counts.filter((it) => it.outcomes < 2 || it.cases < 150)).toEqual([]);
+  expect(counts.filter((it) => it.outcomes.size < 2 || it.cases < 150)).toEqual([]);
 }, 120_000);
 
 describe('the fuzzer notices', () => {

@@ -12,7 +12,8 @@ export interface FuzzFinding {
 export interface FuzzCount {
   readonly target: string;
   readonly cases: number;
-  readonly outcomes: number;
+  /** The outcomes that were seen, each with its first input. */
+  readonly outcomes: ReadonlyMap<string, Uint8Array>;
 }
 
 export type FuzzEvent = { readonly finding: FuzzFinding } | { readonly counts: readonly FuzzCount[] };

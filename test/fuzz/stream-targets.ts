@@ -1,14 +1,12 @@
 /** MCP lines, and what commands send to the egress proxy: HTTP and SOCKS. Both ends are in memory. */
 import type { Socket } from 'node:net';
-import { type Duplex, duplexPair } from 'node:stream';
-import { buffer } from 'node:stream/consumers';
 import { isDeepStrictEqual } from 'node:util';
 import { ConnectionGuard } from '../../src/egress/connection-guard.ts';
-import { createHttp } from '../../src/egress/http.ts';
 import { serveSocks } from '../../src/egress/socks.ts';
 import { defaultLimits } from '../../src/limits.ts';
 import { SocketTransport } from '../../src/mcp/socket-transport.ts';
 import { systemPowers } from '../../src/powers.ts';
+import { exchange } from './exchange.ts';
 import { holds } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';
 
@@ -30,20 +28,6 @@ const guard = new ConnectionGuard({
   names: { lookup: () => Promise.reject(new Error('no name is looked up here')) },
 });
 
-/** Sends `input` in pieces and ends; returns all that came back. */
-async function exchange(input: Buffer, pieceBytes: number, serve: (side: Duplex) => void): Promise<Buffer> {
-  const [near, far] = duplexPair();
-  // ECONNRESET and similar: the far side ended first.
-  near.on('error', () => {});
-  far.on('error', () => {});
-  serve(far);
-  const answer = buffer(near);
-  for (let at = 0; at < input.length; at += pieceBytes) near.write(input.subarray(at, at + pieceBytes));
-  near.end();
-  far.once('close', () => near.push(null));
-  return answer;
-}
-
 /** What an MCP connection that answers each request at once says to `input`. */
 const mcpAnswers = (input: Buffer, pieceBytes: number): Promise<Buffer> =>
   exchange(input, pieceBytes, (side) => {
@@ -54,8 +38,6 @@ const mcpAnswers = (input: Buffer, pieceBytes: number): Promise<Buffer> =>
     };
     void transport.start();
   });
-
-const proxy = createHttp((socket) => ({ guard, onParsed: () => holds(!socket.destroyed, 'it is open') }), limits);
 
 export const streamTargets: Record<string, FuzzTarget> = {
   mcp: {
@@ -86,36 +68,6 @@ export const streamTargets: Record<string, FuzzTarget> = {
         .filter(Boolean)
         .map((it) => (JSON.parse(it) as { error?: { code: number } }).error?.code ?? 'ok');
       return [...new Set(codes)].sort((a, b) => `${a}`.localeCompare(`${b}`)).join(' ');
-    },
-  },
-  http: {
-    seeds: [
-      'GET http://example.org/a?b HTTP/1.1\r\nHost: example.org\r\nConnection: close, x\r\n\r\n',
-      'CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\nrest',
-      'POST http://[::1]:80/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n',
-      'PUT http://a:b@127.0.0.1/ HTTP/1.0\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\n\r\n',
-    ],
-    words: [
-      '\r\n',
-      '\r\n\r\n',
-      'CONNECT ',
-      'HTTP/1.1',
-      'http://',
-      'Content-Length: 0',
-      'Transfer-Encoding: chunked',
-      ':',
-      '@',
-      '[::]',
-      '0x7f.1',
-      '\0',
-      'Upgrade: h2c',
-    ],
-    async run(input) {
-      const answer = await exchange(input, 65_536, (side) => proxy.emit('connection', side));
-      const statuses = [...answer.toString('latin1').matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, it]) => it as string);
-      holds(!statuses.some((it) => it.startsWith('2')), 'no destination is let through');
-      holds(answer.length === 0 || answer.subarray(0, 9).toString() === 'HTTP/1.1 ', 'an answer is HTTP');
-      return statuses.join(' ');
     },
   },
   socks: {

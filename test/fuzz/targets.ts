@@ -1,5 +1,8 @@
 /** What the fuzzer tries: one function a target, which throws if a law of the target is broken by the input. */
 import { binaryTargets } from './binary-targets.ts';
+import { globTarget } from './glob-target.ts';
+import { httpTarget } from './http-target.ts';
+import type { RandomBelow } from './mutations.ts';
 import { streamTargets } from './stream-targets.ts';
 import { textTargets } from './text-targets.ts';
 
@@ -8,6 +11,8 @@ export interface FuzzTarget {
   readonly seeds: readonly (string | Uint8Array)[];
   /** Texts that mean something to the target, to be put into inputs. */
   readonly words: readonly string[];
+  /** Makes an input by the target's grammar, for what changed copies seldom reach. */
+  readonly generate?: (random: RandomBelow) => string;
   /**
    * Tries one input. Returns what came of it in a few words: inputs with a new outcome are kept to be changed further.
    * Throws if a law is broken.
@@ -18,5 +23,7 @@ export interface FuzzTarget {
 export const FUZZ_TARGETS: Readonly<Record<string, FuzzTarget>> = {
   ...binaryTargets,
   ...textTargets,
+  globs: globTarget,
+  http: httpTarget,
   ...streamTargets,
 };

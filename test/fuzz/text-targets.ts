@@ -1,12 +1,9 @@
-/** Policy files, command lines and globs. */
+/** Policy files and command lines. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { ToolError } from '../../src/errors.ts';
 import { PolicyError, parsePolicy } from '../../src/policy/load.ts';
 import type { ParsedCommand } from '../../src/policy/question.ts';
 import { parseCommand } from '../../src/policy/shell/command.ts';
-import { matchGlob, parseGlob, toSegments } from '../../src/text/glob.ts';
 import { holds, shapeOfMessage } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';
 
@@ -28,8 +25,31 @@ const isKnown = ({ commands, unknown }: ParsedCommand): boolean =>
 /** Whether a line after `text` is a line of its own: no here-document or backslash takes it. */
 const endsItsLine = (text: string): boolean => !text.includes('<<') && !/\\\s*$/.test(text);
 
-const SEPARATOR = '\n';
-const GLOB_SPECIAL = /[*?[\]{},\\!]/g;
+/** Parts of problems of policy files; what stands around them comes from the input. */
+const PROBLEM = new RegExp(
+  [
+    ...[
+      'unknown; there are',
+      'unknown: there are',
+      'unknown; did you mean',
+      'is not a host name',
+      'is missing',
+      'nested',
+    ],
+    ...[
+      'reserved character',
+      'in YAML stream',
+      'in YAML document',
+      'Not a YAML token',
+      'extra characters',
+      'at node end',
+    ],
+    ...['[Uu]nresolved', 'closing quote', 'escape sequence', 'same column', 'map keys must be unique', 'implicit'],
+    ...['indicator', 'directive', 'alias', 'anchor', 'tag', 'Invalid input', 'the example', 'expression', 'flow'],
+    ...['indent', 'comment', 'block', 'a rule', 'expected', 'did you mean', 'there are', 'more than'],
+  ].join('|'),
+);
+const shapeOfProblem = (problem: string): string => PROBLEM.exec(problem)?.[0] ?? 'another problem';
 
 export const textTargets: Record<string, FuzzTarget> = {
   policy: {
@@ -68,7 +88,7 @@ export const textTargets: Record<string, FuzzTarget> = {
           holds(/^fuzz\.yaml:\d+:\d+: |^and \d+ more$/.test(it), `a problem has its place: ${JSON.stringify(it)}`);
           holds(!/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(it), `a problem can't control a terminal: ${JSON.stringify(it)}`);
         }
-        return shapeOfMessage((problems[0] as string).replace(/^fuzz\.yaml:\d+:\d+: /, ''));
+        return shapeOfProblem((problems[0] as string).replace(/^fuzz\.yaml:\d+:\d+: /, ''));
       }
     },
   },
@@ -127,33 +147,17 @@ export const textTargets: Record<string, FuzzTarget> = {
       const text = input.toString();
       const parsed = parseCommand(text, CONTEXT);
       holds(isDeepStrictEqual(parsed, parseCommand(text, CONTEXT)), 'a text reads the same each time');
-      if (!isKnown(parsed)) return shapeOfMessage(parsed.unknown[0] ?? 'a command is unknown');
+      if (!isKnown(parsed))
+        return shapeOfMessage(parsed.unknown[0] ?? 'a command is unknown').replace(
+          /(unexpected token|expected) .*/is,
+          '$1',
+        );
       if (endsItsLine(text)) {
         const more = parseCommand(`${text}\nrm fuzz-end`, CONTEXT);
         const isSeen = !isKnown(more) || more.commands.some(({ words }) => words.join(' ') === 'rm fuzz-end');
         holds(isSeen, 'no text that is read as known hides the line behind it');
       }
       return `known ${Math.min(parsed.commands.length, 8)} ${parsed.redirects.length > 0}`;
-    },
-  },
-  globs: {
-    seeds: [`**/*.{ts,js}${SEPARATOR}src/a.ts`, `[!a-z]?\\*/**/b${SEPARATOR}a/b`, `/x/{a,b{c,d}}${SEPARATOR}x/bc`],
-    words: ['**', '*', '?', '[', ']', '[!', '{', '}', ',', '\\', '/', './', '{a,b}', '*'.repeat(20)],
-    run(input) {
-      const [pattern = '', path = ''] = input.toString().split(SEPARATOR, 2);
-      const segments = toSegments(path);
-      const clean = segments.join('/');
-      if (clean !== '') {
-        const literal = parseGlob(`/${clean.replace(GLOB_SPECIAL, '\\$&')}`);
-        holds(matchGlob(literal, basename(clean), clean), 'a path with every sign escaped matches itself');
-        holds(!matchGlob(literal, 'x', `${clean}/x`), 'a path with every sign escaped matches no other');
-      }
-      try {
-        return `matches ${matchGlob(parseGlob(pattern), segments.at(-1) ?? '', clean)}`;
-      } catch (error) {
-        if (!(error instanceof ToolError) || error.code !== 'INPUT_INVALID') throw error;
-        return error.message;
-      }
     },
   },
 };
