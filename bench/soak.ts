@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util';
 import type { Client } from '../src/client.ts';
 import { ALLOW_ALL, startDaemon, type TestDaemon } from '../test/support/daemon.ts';
 import type { Figure } from './bench.ts';
+import { measureBuilt } from './built.ts';
 import { fit } from './measure.ts';
 import { isReached, shown } from './report.ts';
 import { machine, writeResults } from './results.ts';
@@ -117,6 +118,7 @@ async function killHosts(daemon: TestDaemon, isOver: () => boolean): Promise<num
   return killed;
 }
 
+await measureBuilt();
 await using daemon = await startDaemon({ policy: ALLOW_ALL });
 const endsAt = performance.now() + minutes * 60_000;
 const isOver = () => performance.now() > endsAt;

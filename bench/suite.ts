@@ -4,6 +4,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { type Bench, Context, Daemons, type Figure } from './bench.ts';
+import { measureBuilt } from './built.ts';
 import { isReached, publish, shown, shownRatio } from './report.ts';
 import {
   type BenchResult,
@@ -147,6 +148,7 @@ async function main(): Promise<boolean> {
     publish(ordered(latestResults()));
     return true;
   }
+  await measureBuilt();
   const apart = !values.small && names.length > 1;
   const on = machine();
   console.log(Object.values(on).join(', '));

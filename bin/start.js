@@ -9,8 +9,11 @@ const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 /** Set for the process that `runAs` starts, and gone from its environment before anything else reads that. */
 const WRAPPED = 'RINGFENCE_WRAPPED';
 
+/** Folders that an entry is made of, unless it says otherwise. */
+const SOURCES = ['src', 'workers'];
+
 /** Runs `main` or `cli` on a Node that is new enough: this one, or the one that a checkout brings. `bin` is the URL of the caller, `sources` what the entry is made of. */
-export async function start(name, bin, sources = ['src', 'workers']) {
+export async function start(name, bin, sources = SOURCES) {
   if (process.env[WRAPPED]) endWithParent();
   if (isNewEnough()) return import(findEntry(name, sources));
   const ownNode = at('node_modules/.bin/node');
@@ -50,7 +53,7 @@ async function runAs(program, args) {
 }
 
 /** The built form, which takes 40 MiB less in each process, unless a checkout's sources are newer than it. */
-function findEntry(name, sources) {
+export function findEntry(name, sources = SOURCES) {
   const built = at(`dist/src/${name}.js`);
   if (!existsSync(at('src'))) return `file://${built}`;
   const isFresh = existsSync(built) && newest(sources) < statSync(built).mtimeMs;

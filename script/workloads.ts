@@ -2,6 +2,7 @@
  * Runs all tasks of test/workloads/table.ts, or those whose names contain an argument: prints a table, and exits with
  * 1 if a result differs.
  */
+import { measureBuilt } from '../bench/built.ts';
 import { WORKLOADS } from '../test/workloads/table.ts';
 import { type Compared, lacks, Workloads } from '../test/workloads/workload.ts';
 
@@ -11,6 +12,7 @@ const chosen = WORKLOADS.filter(({ name }) => wanted.length === 0 || wanted.some
 const differs = ({ bare, inside }: Compared): string[] =>
   (['exitCode', 'stdout', 'stderr', 'tree'] as const).filter((it) => bare[it] !== inside[it]);
 
+await measureBuilt();
 await using workloads = await Workloads.start();
 console.log('| task | bare | inside | ratio | same |\n|---|---|---|---|---|');
 for (const workload of chosen) {

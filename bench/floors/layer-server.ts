@@ -30,7 +30,7 @@ import type { Policy } from '../../src/policy/schema.ts';
 import { createProgramResolver } from '../../src/policy/shell/programs.ts';
 import { silentLog, systemPowers } from '../../src/powers.ts';
 import { Peer } from '../../src/protocol/peer.ts';
-import { compartmentProgram, egressProgram, hostProgram, isolateProgram, runtime, version } from '../../src/runtime.ts';
+import { compartmentProgram, egressProgram, hostProgram, isolateProgram, version } from '../../src/runtime.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';
 import { Events } from '../../src/session/events.ts';
 import { parseParams } from '../../src/session/parse-params.ts';
@@ -41,6 +41,7 @@ import { CallMetrics } from '../../src/telemetry/call-metrics.ts';
 import { builtinToolset } from '../../src/tools/registry.ts';
 import { listenUnix } from '../../src/transport/unix-socket.ts';
 import { policyOf } from '../../test/support/policy.ts';
+import { builtProgram, builtRuntime } from '../built.ts';
 import { LAYERS } from './layers.ts';
 import { manyRules } from './rules.ts';
 
@@ -52,11 +53,14 @@ const powers = systemPowers(silentLog);
 const events = new Events(limits.eventsKept);
 const { auditLog, ledger, toolStates, undoJournal } = createRecords({ stateDir, limits, powers, events });
 const machine = { arch: process.arch, platform: process.platform, version };
-const sandbox = await createSandbox({ runtime, stateDir, workspaces: [workspace], limits, ...machine }, powers);
-const hosts = new Hosts({ sandbox, program: hostProgram, limits }, powers);
-const isolates = new Isolates({ sandbox, program: isolateProgram, limits }, powers);
-const compartments = new Isolates({ sandbox, program: compartmentProgram, limits }, powers);
-const egress = new Egress({ sandbox, program: egressProgram, limits }, powers);
+const sandbox = await createSandbox(
+  { runtime: builtRuntime, stateDir, workspaces: [workspace], limits, ...machine },
+  powers,
+);
+const hosts = new Hosts({ sandbox, program: builtProgram(hostProgram), limits }, powers);
+const isolates = new Isolates({ sandbox, program: builtProgram(isolateProgram), limits }, powers);
+const compartments = new Isolates({ sandbox, program: builtProgram(compartmentProgram), limits }, powers);
+const egress = new Egress({ sandbox, program: builtProgram(egressProgram), limits }, powers);
 // No provider is configured.
 const upstreams = { run: () => Promise.reject(new Error('there is no provider')) };
 const facts = { home: '/home/person', limits: defaultLimits, resolve: createProgramResolver() };

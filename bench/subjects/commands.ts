@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Hosts } from '../../src/hosts/hosts.ts';
 import { defaultLimits } from '../../src/limits.ts';
 import { silentLog, systemPowers } from '../../src/powers.ts';
-import { hostProgram, runtime, version } from '../../src/runtime.ts';
+import { hostProgram, version } from '../../src/runtime.ts';
 import { runCommand } from '../../src/sandbox/command/command.ts';
 import { toBashArgs } from '../../src/sandbox/command/prologue.ts';
 import { BARE_ENVIRONMENT } from '../../src/sandbox/launcher.ts';
@@ -13,6 +13,7 @@ import { createSandbox } from '../../src/sandbox/sandbox.ts';
 import { Watchdog } from '../../src/sandbox/watchdog.ts';
 import { dataOf, startDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { defineBench } from '../bench.ts';
+import { builtProgram, builtRuntime } from '../built.ts';
 import { commandFloor } from '../floors/command.ts';
 import { inTurns, median, type Subject } from '../measure.ts';
 
@@ -27,7 +28,10 @@ export default defineBench({
     const powers = systemPowers(silentLog);
     const [workspace, stateDir] = [temporaryDir('ws'), temporaryDir('state')];
     const machine = { arch: process.arch, platform: process.platform, version };
-    const sandbox = await createSandbox({ runtime, stateDir, workspaces: [workspace], limits, ...machine }, powers);
+    const sandbox = await createSandbox(
+      { runtime: builtRuntime, stateDir, workspaces: [workspace], limits, ...machine },
+      powers,
+    );
     const {
       filter,
       ownSocketsFilter: _,
@@ -67,7 +71,7 @@ export default defineBench({
     // Another daemon takes a second to start, too long for the small form.
     await using ungrouped = bench.small ? null : await startDaemon({ config: { cgroup: 'none' } });
     await using ungroupedClient = (await ungrouped?.connect()) ?? null;
-    await using hosts = new Hosts({ sandbox, program: hostProgram, limits }, powers);
+    await using hosts = new Hosts({ sandbox, program: builtProgram(hostProgram), limits }, powers);
     const view = { key: '', rules: [], home: '' };
     const input = { command: 'true', cwd: '.', env: {}, timeout: 20_000 };
     const floor = commandFloor(workspace);
