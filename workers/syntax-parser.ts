@@ -5,6 +5,7 @@ import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
 import type { Powers, Timer } from '../src/powers.ts';
 import type { Inspections, InspectRequest } from './code/inspections.ts';
+import type { Candidates } from './code/resolve.ts';
 import type { RewriteAnswer, RewriteQuestion } from './code/rewriting.ts';
 import { ErrorResponse, LanguageProcess } from './symbols/language-process.ts';
 import type { ParsedSource, ParseRequest } from './syntax-process.ts';
@@ -39,6 +40,15 @@ export class SyntaxParser implements Disposable {
   /** Finds a pattern in a text; undefined if the parser crashed or was not done in time. */
   rewrite(request: RewriteQuestion, signal: AbortSignal): Promise<RewriteAnswer | undefined> {
     return this.#ask('rewrite', request, this.#limits.symbolParseMs, signal);
+  }
+
+  /** Looks for modules; gives absolute paths, null for one that is not found. Throws HOST_CRASHED if the child fails. */
+  async resolve(modules: readonly Candidates[], signal: AbortSignal): Promise<readonly (string | null)[]> {
+    const found = await this.#ask<(string | null)[]>('resolve', { modules }, this.#limits.sourceBatchMs, signal);
+    if (found) return found;
+    throw new ToolError('HOST_CRASHED', 'the process that looks for modules ended during this call', {
+      suggestion: 'Ask about a smaller directory.',
+    });
   }
 
   [Symbol.dispose](): void {

@@ -1,11 +1,13 @@
 /**
  * The child process that parses sources: text in, names and positions out. Parsers crash on some inputs and hang on
- * others, so nothing else may run here. It opens no file except its own code.
+ * others, so nothing else may run here. It opens no file except its own code, and package.json
+ * where imported modules are looked for.
  */
 import type { SgNode } from '@ast-grep/napi';
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import type { SymbolType } from '../src/tools/source/symbols.ts';
 import type { Inspections, InspectRequest } from './code/inspections.ts';
+import type { Candidates } from './code/resolve.ts';
 import { type RewriteQuestion, rewriteIn } from './code/rewriting.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { findKinds, LANGUAGES, namesOf, registerGrammars, treeOf, typeOf } from './symbols/grammars.ts';
@@ -43,6 +45,7 @@ const connection = createMessageConnection(
 connection.onRequest('parse', answer);
 connection.onRequest('inspect', inspect);
 connection.onRequest('rewrite', (it: RewriteQuestion): object => rewriteIn(it, (text) => treeOf(it.language, text)));
+connection.onRequest('resolve', resolve);
 connection.listen();
 
 function answer({ language, text, name, resultsMax }: ParseRequest): ParsedSource {
@@ -67,6 +70,11 @@ function answer({ language, text, name, resultsMax }: ParseRequest): ParsedSourc
 async function inspect(request: InspectRequest): Promise<Inspections[keyof Inspections][]> {
   const { inspectAll } = await import('./code/inspect.ts');
   return inspectAll(request);
+}
+
+async function resolve({ modules }: { readonly modules: readonly Candidates[] }): Promise<(string | null)[]> {
+  const { resolveAll } = await import('./code/resolve.ts');
+  return resolveAll(modules);
 }
 
 function toName(node: SgNode): ParsedName {

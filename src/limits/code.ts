@@ -14,6 +14,12 @@ export const codeLimits = {
   sourceBatchMs: ms().default(8_000),
   /** Symbols, imports, exports and syntax nodes of one file in an answer, each counted for itself. */
   sourceNamesMax: count().default(2_000),
+  /** Files, edges, circles and other entries of a graph in an answer, each counted for itself. */
+  graphEntriesMax: count().default(2_000),
+  /** Places to look for one imported module: a tsconfig may map a name to any number of paths. */
+  moduleCandidatesMax: count().default(16),
+  /** tsconfig files that one extends, one after another; more are ignored, as is a circle of them. */
+  projectExtendsMax: count().default(16),
   /** Syntax errors of one file in an answer. */
   sourceErrorsMax: count().default(50),
   /** Data memory of a compiler that checks a whole project; 700 files take 0.7 to 1.1 GB. */

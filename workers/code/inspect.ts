@@ -2,11 +2,21 @@
 import type { Inspections, InspectRequest } from './inspections.ts';
 import { moduleTableOf, type SourceText } from './module-table.ts';
 import { outlineOf } from './outline.ts';
+import { configOf } from './project-config.ts';
 
-export function inspectAll({ what, files, ast = false, namesMax = 0 }: InspectRequest): Inspections[typeof what][] {
-  const inspections: { [K in keyof Inspections]: (source: SourceText) => Inspections[K] } = {
+export function inspectAll({
+  what,
+  files,
+  ast = false,
+  namesMax = NAMES_MAX,
+}: InspectRequest): Promise<Inspections[typeof what][]> {
+  const inspections: { [K in keyof Inspections]: (source: SourceText) => Promise<Inspections[K]> } = {
     outline: (source) => outlineOf(source, { ast, namesMax }),
     modules: moduleTableOf,
+    config: ({ path, text }) => Promise.resolve(configOf(path, text)),
   };
-  return files.map(inspections[what]);
+  return Promise.all(files.map((it) => inspections[what](it)));
 }
+
+/** For questions about many files; an answer about one has its own bound. */
+const NAMES_MAX = 10_000;

@@ -1,6 +1,6 @@
 /** What a module of TypeScript or JavaScript imports and exports. Runs in the parser child. */
 import type { SgNode } from '@ast-grep/napi';
-import { type ParseResult, parseSync, type StaticExportEntry } from 'oxc-parser';
+import { type ParseResult, parse, type StaticExportEntry } from 'oxc-parser';
 import type { CodeError, CodeExport, CodeImport } from '../../src/tools/source/source-code.ts';
 import { findKinds, treeOf } from '../symbols/grammars.ts';
 import type { ParsedLanguage } from '../symbols/source-languages.ts';
@@ -19,13 +19,14 @@ export interface SourceText {
   readonly text: string;
 }
 
-export function moduleTableOf({ path, language, text }: SourceText): ModuleTable {
+/** Parses in another thread, so that files of one question are parsed at the same time. */
+export async function moduleTableOf({ path, language, text }: SourceText): Promise<ModuleTable> {
   // JSX is common in .js files, too.
-  const result = parseSync(path, text, /\.[mc]?js$/.test(path) ? { lang: 'jsx' } : {});
+  const result = await parse(path, text, /\.[mc]?js$/.test(path) ? { lang: 'jsx' } : {});
   const lines = new TextLines(text);
   const { imports, exports } = tableOf(result, text, lines);
   // The tables know no CommonJS; a second parser finds it in the few files that may have some.
-  if (/\brequire\s*\(|\bexports\b/.test(text)) {
+  if (/\brequire\s*\(\s*['"]|\bexports(\.[\w$]+)?\s*=/.test(text)) {
     const root = treeOf(language, text);
     imports.push(...requiresOf(language, root));
     exports.push(...commonJsExportsOf(language, root));

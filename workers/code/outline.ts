@@ -16,12 +16,12 @@ export interface OutlineOptions {
   readonly namesMax: number;
 }
 
-export function outlineOf(source: SourceText, { ast, namesMax }: OutlineOptions): Outline {
+export async function outlineOf(source: SourceText, { ast, namesMax }: OutlineOptions): Promise<Outline> {
   const { language, text } = source;
   const root = treeOf(language, text);
   const symbols = symbolsOf(language, root, namesMax);
   const { imports, exports, errors } = isScript(language)
-    ? moduleTableOf(source)
+    ? await moduleTableOf(source)
     : otherTableOf(language, root, symbols);
   return {
     symbols,

@@ -1,17 +1,31 @@
 /** Answers questions about the code of a workspace, with the thread's parser child. */
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
-import type { ParsedCode, ParseQuery, SourceCode } from '../../src/tools/source/source-code.ts';
-import type { CheckedFile } from '../../src/tools/tool.ts';
-import type { SyntaxParser } from '../syntax-parser.ts';
+import type {
+  GraphQuery,
+  ImportGraphAnswer,
+  ParsedCode,
+  ParseQuery,
+  SourceCode,
+} from '../../src/tools/source/source-code.ts';
+import type { CheckedFile, CheckedSearch } from '../../src/tools/tool.ts';
+import type { LanguageServers } from '../symbols/language-servers.ts';
 import { fileNameOf, grammarOf, languageOf } from './code-languages.ts';
+import { viewOf } from './graph-view.ts';
+import { importGraph } from './import-graph.ts';
+import { SourceFiles, toText } from './source-files.ts';
 
 export interface WorkspaceCodeOptions {
-  readonly parser: SyntaxParser;
+  /** Absolute path. */
+  readonly workspace: string;
+  readonly servers: LanguageServers;
   readonly limits: Limits;
   readonly signal: AbortSignal;
+  /** Opens a directory for searching. */
+  search(path: string): CheckedSearch;
   /** Opens a file that was found in `declared`, or that the caller named if that is absent. */
   open(path: string, declared?: string): CheckedFile;
+  breathe(): Promise<void>;
 }
 
 export class WorkspaceCode implements SourceCode {
@@ -22,14 +36,15 @@ export class WorkspaceCode implements SourceCode {
   }
 
   async parse({ path, code, language, fileName, ast }: ParseQuery): Promise<ParsedCode> {
-    const { parser, limits, signal } = this.#options;
+    const { servers, limits, signal } = this.#options;
     const text = path === undefined ? (code ?? '') : this.#read(path);
     const named = language === undefined ? (path ?? fileName ?? fileNameOf('typescript')) : fileNameOf(language);
     const grammar = grammarOf(named);
     if (grammar === undefined) throw unsupported(named);
     const { sourceNamesMax: namesMax, sourceErrorsMax } = limits;
     const request = { files: [{ path: named, language: grammar, text }], ast, namesMax: namesMax + 1 };
-    const [outline] = (await parser.inspect('outline', { ...request, timeMs: limits.sourceBatchMs }, signal)) ?? [];
+    const [outline] =
+      (await servers.parser.inspect('outline', { ...request, timeMs: limits.sourceBatchMs }, signal)) ?? [];
     if (!outline) throw notParsed(path ?? 'code', limits);
     const { symbols, imports, exports, errors, ast: nodes } = outline;
     return {
@@ -44,6 +59,15 @@ export class WorkspaceCode implements SourceCode {
     };
   }
 
+  async graph(query: GraphQuery): Promise<ImportGraphAnswer> {
+    const { servers, limits } = this.#options;
+    const { parser, graphs: cache } = servers;
+    const files = new SourceFiles({ ...this.#options, parser }, query.path);
+    const graph = await importGraph({ ...this.#options, files, cache, parser });
+    const { truncated, ...view } = viewOf(graph, query, limits);
+    return { ...view, truncated: truncated || files.truncated, skipped: [...files.skipped].sort() };
+  }
+
   /** The text of a file that the caller named. Throws as `open`, and FILE_LIMIT for one that is too large. */
   #read(path: string): string {
     const { symbolSourceBytesMax: bytesMax } = this.#options.limits;
@@ -56,12 +80,6 @@ export class WorkspaceCode implements SourceCode {
     return toText(file);
   }
 }
-
-const toText = (file: CheckedFile): string =>
-  file
-    .bytes()
-    .toString()
-    .replace(/^\uFEFF/, '');
 
 const unsupported = (name: string): ToolError =>
   new ToolError('UNSUPPORTED', `no parser reads \`${name}\`; TypeScript, JavaScript, Python, Go and Rust have one`, {

@@ -252,8 +252,13 @@ export class WorkerContext implements ToolContext {
   }
 
   get code(): SourceCode {
-    const { limits, signal } = this.#options;
-    return new WorkspaceCode({ parser: this.#servers.parser, limits, signal, open: (...of) => this.open(...of) });
+    const { workspace, limits, signal } = this.#options;
+    const reaches = {
+      search: (path: string) => this.search(path),
+      open: (path: string, declared?: string) => this.open(path, declared),
+      breathe: () => this.breathe(),
+    };
+    return new WorkspaceCode({ workspace, servers: this.#servers, limits, signal, ...reaches });
   }
 
   get typescript(): TypeScript {

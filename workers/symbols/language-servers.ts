@@ -1,6 +1,7 @@
 /** The language servers that a thread keeps between jobs. */
 import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
+import { GraphCache } from '../code/import-graph.ts';
 import { SyntaxParser } from '../syntax-parser.ts';
 import { TypeScriptCompiler } from './typescript-compiler.ts';
 import { TypeScriptServer } from './typescript-server.ts';
@@ -10,6 +11,7 @@ export class LanguageServers implements Disposable {
   readonly typescript: TypeScriptServer;
   readonly compiler: TypeScriptCompiler;
   readonly parser: SyntaxParser;
+  readonly graphs = new GraphCache();
 
   constructor(limits: Limits, powers: Powers) {
     this.typescript = new TypeScriptServer(limits, powers);

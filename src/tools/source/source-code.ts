@@ -73,8 +73,48 @@ export interface ParseQuery {
   readonly ast: boolean;
 }
 
+export const GRAPH_VIEWS = ['summary', 'cycles', 'imports', 'importers', 'unused'] as const;
+
+export interface GraphQuery {
+  /** A directory. */
+  readonly path: string;
+  readonly show: (typeof GRAPH_VIEWS)[number];
+  /** For `imports` and `importers`: where to begin. */
+  readonly file?: string | undefined;
+  /** Steps from `file`. */
+  readonly depth: number;
+  /** Whether imports of types alone count for circles, too. */
+  readonly types: boolean;
+}
+
+export interface GraphEdge {
+  from: string;
+  to: string;
+  /** The line of the first import. */
+  line: number;
+  typeOnly: boolean;
+}
+
+export interface ImportGraphAnswer {
+  nodes: string[];
+  edges: GraphEdge[];
+  /** Files that import each other in a circle, in its order; each file of a circle is in one of these. */
+  cycles: string[][];
+  unresolved: { file: string; line: number; module: string; reason: string }[];
+  /** Modules that are not files of this tree. */
+  external: string[];
+  unusedFiles: { file: string; reason: string }[];
+  unusedExports: { file: string; line: number; name: string; reason: string }[];
+  totals: { files: number; edges: number; cycles: number; unresolved: number; external: number };
+  truncated: boolean;
+  /** Files that no parser could read. */
+  skipped: string[];
+}
+
 /** Answers by syntax alone: nothing of the workspace runs, and only files that the policy shows are read. */
 export interface SourceCode {
   /** Throws UNSUPPORTED for a language without a parser, CPU_LIMIT for a text that no parser comes to an end of. */
   parse(query: ParseQuery): Promise<ParsedCode>;
+  /** Throws INPUT_INVALID for a file that is not in the graph, CPU_LIMIT if parsers crash on several files. */
+  graph(query: GraphQuery): Promise<ImportGraphAnswer>;
 }
