@@ -176,7 +176,13 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
   const { hosts, isolates, compartments } = ran;
   const permission = { home: dirs.home, limits, resolve: createProgramResolver(environment.PATH) };
   const turns = new JudgingTurns(limits, powers);
-  const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: reloadOf(services.source, policies) });
+  const oversight = new Oversight({
+    ...records,
+    permission,
+    turns,
+    limits,
+    reloadPolicy: reloadOf(services.source, policies),
+  });
   const cache = new ResultCache<CachedResult>({ strategy: cacheStrategy, limits, powers });
   const pipeline = createPipeline({
     ...records,

@@ -145,6 +145,10 @@ export const params = {
     })
     .prefault({}),
   'audit.verify': nothing(),
+  'audit.prune': z.union([
+    z.strictObject({ olderThan: z.string().min(2).max(16) }),
+    z.strictObject({ keep: z.int().min(1) }),
+  ]),
   'policy.get': nothing(),
   'policy.explain': z.strictObject({ tool: z.string().min(1).max(128), input: z.unknown() }),
   'policy.reload': nothing(),
@@ -166,6 +170,7 @@ export type Params<M extends Method> = z.output<(typeof params)[M]>;
 /** Methods that only an operator may use. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
   ...['approvals.list', 'approvals.resolve', 'approvals.grants', 'approvals.revoke', 'audit.query', 'audit.verify'],
+  'audit.prune',
   ...['policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'calls.find'],
   ...['tools.stats', 'cache.clear', 'metrics.read'],
 ]);

@@ -124,6 +124,7 @@ export function createMethods(parts: MethodParts): Methods {
     'approvals.revoke': ({ session }, { grantId }) => oversight.revoke(grantId, session.options.principal),
     'audit.query': (_, params) => oversight.audit(params),
     'audit.verify': () => oversight.verify(),
+    'audit.prune': ({ session }, params) => oversight.prune(params, session.options.principal),
     'policy.get': ({ session }) => oversight.policy(session),
     'policy.explain': ({ session }, params) => oversight.explain(session, params),
     'policy.reload': ({ session }) => {

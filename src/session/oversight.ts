@@ -1,6 +1,7 @@
 /** What operators see and decide, and what a session may ask about its own permissions. */
 import type { CallRecord } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
 import { DENIALS_MAX } from '../pipeline/execute/denials.ts';
 import { decideWhole, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
 import type { JudgingRequest, JudgingTurns } from '../pipeline/queue/judging-turns.ts';
@@ -12,6 +13,7 @@ import type { Params } from '../protocol/messages.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
 import type { Approvals } from '../store/approvals/approvals.ts';
 import type { AuditLog } from '../store/audit/log.ts';
+import { ageMsOf } from '../store/audit/query.ts';
 import type { Session } from './session.ts';
 
 export interface OversightParts {
@@ -19,6 +21,7 @@ export interface OversightParts {
   readonly auditLog: AuditLog;
   readonly permission: PermissionParts;
   readonly turns: JudgingTurns;
+  readonly limits: Limits;
   /** Loads the daemon's policy again; a bad file changes nothing. */
   reloadPolicy(): { readonly ok: boolean; readonly problems: readonly string[] };
 }
@@ -80,6 +83,30 @@ export class Oversight {
 
   async verify(): Promise<object> {
     return this.#parts.auditLog.verify();
+  }
+
+  /**
+   * Drops old entries; the log records who asked for it. Throws RpcError INVALID_PARAMS for an age that is none or that is less than the
+   * log keeps, INTERNAL if the log can't be written.
+   */
+  async prune(params: Params<'audit.prune'>, by: string): Promise<{ dropped: number; entries: number }> {
+    const { auditLog, limits } = this.#parts;
+    const olderThanMs = 'olderThan' in params ? ageMsOf(params.olderThan) : undefined;
+    if ('olderThan' in params && olderThanMs === undefined)
+      throw new RpcError('INVALID_PARAMS', `${params.olderThan} is no age such as 30d or 12h`);
+    if (olderThanMs !== undefined && olderThanMs < limits.auditMinAgeMs)
+      throw new RpcError(
+        'INVALID_PARAMS',
+        `entries younger than ${limits.auditMinAgeMs} ms are kept (auditMinAgeMs); ${olderThanMs} ms is less`,
+      );
+    try {
+      const keep = 'keep' in params ? params.keep : undefined;
+      const dropped = await auditLog.dropOldest({ by, olderThanMs, keep });
+      return { dropped, entries: auditLog.entries };
+    } catch (error) {
+      if (!(error instanceof ToolError)) throw error;
+      throw new RpcError('INTERNAL', error.message);
+    }
   }
 
   reload(): { readonly ok: boolean; readonly problems: readonly string[] } {

@@ -101,6 +101,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(agent, 'policy.explain', { tool: 'terminal_execute', input: { command: 'git push' } });
   for (const it of ['policy.get', 'status', 'providers.list']) await ask(agent, it);
   for (const it of ['audit.verify', 'audit.query', 'policy.reload', 'status']) await ask(operator, it);
+  await ask(operator, 'audit.prune', { keep: 1000 });
   await ask(operator, 'providers.accept', { provider: 'none', tools: {} });
   await ask(operator, 'tokens.rotate', { names: ['ci'] });
   await ask(operator, 'shutdown', { graceMs: 0 });

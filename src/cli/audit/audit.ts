@@ -2,7 +2,7 @@ import type { Client } from '../../client.ts';
 import type { AuditRecord } from '../../store/audit/entry.ts';
 import { type ExportFormat, toExportLine } from '../../store/audit/export.ts';
 import { type AuditFilter, type AuditPage, isInstant } from '../../store/audit/query.ts';
-import type { Verification } from '../../store/audit/verify.ts';
+import type { Pruned, Verification } from '../../store/audit/verify.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 
 /** A connection with the operator role. */
@@ -51,6 +51,7 @@ export async function auditVerify(client: AuditClient, flags: { readonly json?: 
   else if (it.ok) {
     print(`${it.entries} entries, none changed and none missing`);
     if (it.droppedBefore !== undefined) say(`entries before ${it.droppedBefore} were deleted${whyOf(it)}`);
+    if (it.pruned) say(toPruned(it.pruned));
   } else {
     const from = it.firstBroken === undefined ? '' : ` from entry ${it.firstBroken}`;
     say(
@@ -60,8 +61,13 @@ export async function auditVerify(client: AuditClient, flags: { readonly json?: 
   return it.ok ? EXIT.OK : EXIT.FAILED;
 }
 
-const whyOf = ({ droppedForSize }: Verification): string =>
-  droppedForSize === undefined ? ' because of their age' : `, up to ${droppedForSize} to make room`;
+const whyOf = ({ droppedBefore = 0, droppedForSize, pruned }: Verification): string => {
+  if (droppedForSize !== undefined) return `, up to ${droppedForSize} to make room`;
+  return pruned?.upTo === droppedBefore - 1 ? '' : ' because of their age';
+};
+
+const toPruned = ({ by, at, upTo, entry }: Pruned): string =>
+  safe(`${by} removed those up to ${upTo} at ${at} with \`audit prune\` (entry ${entry})`);
 
 /** `ringfence audit export`: prints all matching entries, oldest first, one line each. Returns the exit code. */
 export async function auditExport(format: ExportFormat, flags: AuditQueryFlags, client: AuditClient): Promise<number> {

@@ -4,6 +4,7 @@ import { AUDIT_KINDS } from '../../store/audit/entry.ts';
 import { type AuditQueryFlags, auditExport, auditQuery, auditVerify } from '../audit/audit.ts';
 import { auditCalls } from '../audit/calls.ts';
 import { withAudit } from '../audit/offline.ts';
+import { type AuditPruneFlags, auditPrune } from '../audit/prune.ts';
 import type { Verbs } from './verbs.ts';
 
 const filtered = (command: Command): Command =>
@@ -34,6 +35,11 @@ export function addAuditVerbs(verbs: Verbs): void {
   verbs
     .add('verify', 'check that no entry of the log was changed or removed', audit)
     .action(verbs.ending((flags) => run(flags, (client) => auditVerify(client, flags))));
+  verbs
+    .add('prune', 'drop old entries; the log says who did it and what is gone', audit)
+    .option('--older-than <age>', 'entries older than this, such as 30d; at least a day (auditMinAgeMs)')
+    .option('--keep <n>', 'all but the newest ones; what is younger than a day stays', Number)
+    .action(verbs.ending((flags: AuditPruneFlags) => auditPrune(flags, verbs.caller({ ...flags, autostart: false }))));
   filtered(verbs.add('export', 'print all entries, one per line', audit))
     .addOption(new Option(...KIND).choices([...AUDIT_KINDS]))
     .addOption(new Option('--format <format>', 'the format of each line').choices(['jsonl', 'ocsf']).default('jsonl'))

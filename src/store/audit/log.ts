@@ -14,7 +14,7 @@ import { type ExportFormat, toExportLine } from './export.ts';
 import { firstOf, lastOf, prepare, putAside } from './file.ts';
 import { AuditMeter } from './meter.ts';
 import { type AuditFilter, type AuditPage, type AuditPageRequest, AuditQueries, type SeqRange } from './query.ts';
-import { type AuditCut, bytesOf, dropOldest, shareToDrop } from './retention.ts';
+import { type AuditCut, type AuditPrune, bytesOf, dropOldest, shareToDrop } from './retention.ts';
 import { type LogDetail, readEnd, type Verification, verifyLog } from './verify.ts';
 
 export type { AuditEntry, AuditRecord } from './entry.ts';
@@ -225,17 +225,21 @@ export class AuditLog implements Disposable {
     });
   }
 
-  /** Drops entries beyond the allowed age and size; runs at start and hourly by itself. Returns their number. Throws SQLite errors. */
-  dropOldest(): Promise<number> {
+  /**
+   * Drops what an operator asks to drop, else entries beyond the allowed age and size; the latter runs at start and hourly by itself.
+   * Returns their number. Rejects with STORE_FAILED, SHUTTING_DOWN and SQLite's errors.
+   */
+  dropOldest(prune?: AuditPrune): Promise<number> {
     return this.#runExclusively(async () => {
-      const dropped = await dropOldest({
+      const parts = {
         database: this.#database,
         checkpoints: this.#checkpoints,
         limits: this.#limits,
         powers: this.#powers,
         extent: () => this.#extent,
-        record: (cut) => this.#recordCut(cut),
-      });
+        record: (cut: AuditCut) => this.#recordCut(cut),
+      };
+      const dropped = await dropOldest(parts, prune);
       if (!this.#database.isOpen) return dropped;
       this.#first = firstOf(this.#database);
       this.#budget.remeasure();

@@ -83,11 +83,15 @@ const ISO_8601 = /^\d{4}-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\
 export const isInstant = (text: string): boolean =>
   AGE.test(text) || (ISO_8601.test(text) && Date.parse(text) > -8.64e15);
 
+/** An age such as `30d` in milliseconds; undefined for another text. */
+export function ageMsOf(text: string): number | undefined {
+  const age = AGE.exec(text);
+  return age ? Number(age[1]) * (UNITS[age[2] as string] as number) : undefined;
+}
+
 /** The time in UTC as ISO 8601, as in entries. Throws RpcError INVALID_PARAMS. */
 function toInstant(text: string, nowMs: number): string {
-  const age = AGE.exec(text);
-  const since = age ? nowMs - Number(age[1]) * (UNITS[age[2] as string] as number) : Number.NaN;
-  const ms = ISO_8601.test(text) ? Date.parse(text) : since;
+  const ms = ISO_8601.test(text) ? Date.parse(text) : nowMs - (ageMsOf(text) ?? Number.NaN);
   if (!(Math.abs(ms) <= 8.64e15))
     throw new RpcError(
       'INVALID_PARAMS',

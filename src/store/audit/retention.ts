@@ -1,5 +1,5 @@
 /**
- * Drops entries that are too old or too many. A cut is always at a checkpoint, which remains as the provable start of the chain, and is
+ * Drops entries that are too old or too many, or that an operator asks to drop. A cut is always at a checkpoint, which remains as the provable start of the chain, and is
  * recorded as an entry before anything is deleted; so an interrupted cut leaves a log that verifies.
  */
 import type { DatabaseSync } from 'node:sqlite';
@@ -12,7 +12,16 @@ export interface AuditCut {
   /** Seq of the last entry to be dropped. */
   readonly upTo: number;
   readonly hash: string;
-  readonly because: 'age' | 'size';
+  readonly because: 'age' | 'size' | 'operator';
+  /** The principal who asked for it. */
+  readonly by?: string;
+}
+
+/** An operator's wish to drop entries: those older than an age, or all but a number of them. */
+export interface AuditPrune {
+  readonly by: string;
+  readonly olderThanMs?: number | undefined;
+  readonly keep?: number | undefined;
 }
 
 export interface RetentionParts {
@@ -31,11 +40,11 @@ const STEP = 256;
 /** Least share that is dropped to make room, so that cuts are rare. */
 const SLACK = 0.1;
 
-/** Drops what the limits demand and returns the number of entries; stops early if the log is closed meanwhile. Throws SQLite errors. */
-export async function dropOldest(log: RetentionParts): Promise<number> {
+/** Drops what an operator asks to drop, else what the limits demand, and returns the number of entries; stops early if the log is closed meanwhile. Throws SQLite errors. */
+export async function dropOldest(log: RetentionParts, prune?: AuditPrune): Promise<number> {
   const { database, powers } = log;
   const { first } = log.extent();
-  const cut = await findCut(log);
+  const cut = prune ? await findAsked(log, prune) : await findCut(log);
   if (!cut || !database.isOpen || cut.upTo < first) return 0;
   log.record(cut);
   const slices = new TimeSlices(powers);
@@ -56,8 +65,22 @@ export async function dropOldest(log: RetentionParts): Promise<number> {
   return cut.upTo - first + 1;
 }
 
+/**
+ * The last checkpoint that an operator's wish includes. Entries younger than auditMinAgeMs stay: who steals an operator's token must not be
+ * able to remove what they did with it before a person looks.
+ */
+async function findAsked(log: RetentionParts, { by, olderThanMs = 0, keep = 0 }: AuditPrune) {
+  const { limits, database } = log;
+  const old = await findOld(log, Math.max(olderThanMs, limits.auditMinAgeMs));
+  if (!old || !database.isOpen) return undefined;
+  const most = Math.min(old.upTo, log.extent().last - keep);
+  const found = database.prepare('SELECT seq AS upTo, hash FROM checkpoints WHERE seq <= ? ORDER BY seq DESC LIMIT 1');
+  const position = found.get(most) as { upTo: number; hash: string } | undefined;
+  return position && ({ ...position, because: 'operator', by } as const);
+}
+
 async function findCut(log: RetentionParts): Promise<AuditCut | undefined> {
-  const old = await findOld(log);
+  const old = await findOld(log, log.limits.auditRetentionMs);
   const { first, last } = log.extent();
   if (!log.database.isOpen) return undefined;
   const over = shareToDrop(log);
@@ -88,9 +111,9 @@ export function shareToDrop({ database, limits }: Pick<RetentionParts, 'database
   return Math.min(1, 1 - (limits.auditBytesMax / used) * (1 - SLACK));
 }
 
-/** The last checkpoint older than the allowed age. */
-async function findOld({ database, limits, powers }: RetentionParts): Promise<AuditCut | undefined> {
-  const before = new Date(powers.now() - limits.auditRetentionMs).toISOString();
+/** The last checkpoint of those that are older than an age. */
+async function findOld({ database, powers }: RetentionParts, ageMs: number): Promise<AuditCut | undefined> {
+  const before = new Date(powers.now() - ageMs).toISOString();
   const slices = new TimeSlices(powers);
   const page = database.prepare('SELECT seq AS upTo, hash, at FROM checkpoints WHERE seq > ? ORDER BY seq LIMIT ?');
   let found: AuditCut | undefined;

@@ -5,6 +5,7 @@ import { TimeSlices } from '../time-slices.ts';
 import { type ChainPosition, type Checkpoint, GENESIS, readKey, type SigningKey } from './chain.ts';
 import { linesOf, parseCheckpoint } from './checkpoints.ts';
 import { type AuditRow, hashOf, isWellFormed } from './entry.ts';
+import type { AuditCut } from './retention.ts';
 
 /** Result of `audit.verify`. */
 export interface Verification {
@@ -15,9 +16,21 @@ export interface Verification {
   readonly droppedBefore?: number;
   /** The last seq dropped to make room rather than for its age; a flood of entries may have caused it. */
   readonly droppedForSize?: number;
+  /** The last time that an operator dropped entries, as far as it is still on record. */
+  readonly pruned?: Pruned;
   /** Seq of the first entry that can't be trusted, if one can be named. */
   readonly firstBroken?: number;
   readonly reason?: string;
+}
+
+/** An operator's removal of entries. */
+export interface Pruned {
+  /** Seq of the entry that records it. */
+  readonly entry: number;
+  readonly at: string;
+  readonly by: string;
+  /** Seq of the last entry that was dropped. */
+  readonly upTo: number;
 }
 
 export interface VerificationInput {
@@ -74,6 +87,7 @@ class Verifier {
   /** The last seq that the log records as dropped by retention. */
   #dropped = 0;
   #droppedForSize = 0;
+  #pruned: Pruned | undefined;
   /** Seq before the first existing entry. */
   #began = 0;
   /** Seq of the last checkpoint in the file without a row in the table; retention deletes rows from the oldest on. */
@@ -89,10 +103,11 @@ class Verifier {
     return (this.#at?.seq ?? 0) + 1;
   }
 
-  get dropped(): Pick<Verification, 'droppedBefore' | 'droppedForSize'> {
+  get dropped(): Pick<Verification, 'droppedBefore' | 'droppedForSize' | 'pruned'> {
     return {
       ...(this.#began > 0 && { droppedBefore: this.#began + 1 }),
       ...(this.#droppedForSize > 0 && { droppedForSize: this.#droppedForSize }),
+      ...(this.#pruned && { pruned: this.#pruned }),
     };
   }
 
@@ -152,11 +167,13 @@ class Verifier {
   }
 
   /** Evaluates entries about the log itself. */
-  #checkLogEvent({ seq, detail }: AuditRow): void {
+  #checkLogEvent({ seq, at, detail }: AuditRow): void {
     const said = JSON.parse((detail as string | null) ?? '{}') as LogDetail;
     const dropped = said.log?.dropped;
     if (dropped !== undefined) this.#dropped = Math.max(this.#dropped, dropped.upTo);
     if (dropped?.because === 'size') this.#droppedForSize = Math.max(this.#droppedForSize, dropped.upTo);
+    if (dropped?.because === 'operator')
+      this.#pruned = { entry: seq as number, at: at as string, by: dropped.by ?? 'an operator', upTo: dropped.upTo };
     if (said.log?.broken !== undefined)
       throw new ChainBroken(seq as number, `when the daemon started before entry ${seq}: ${said.log.broken}`);
   }
@@ -252,8 +269,8 @@ class Verifier {
 /** `detail` of a policy entry that the log writes about itself. */
 export interface LogDetail {
   readonly log?: {
-    /** Retention drops all entries up to `upTo`, whose hash is `hash`. */
-    readonly dropped?: { readonly upTo: number; readonly hash: string; readonly because: 'age' | 'size' };
+    /** All entries up to a position were dropped. */
+    readonly dropped?: AuditCut;
     /** The problem found when the log was opened. */
     readonly broken?: string;
     /** Number of entries that were given up because they could not be written. */
