@@ -1,7 +1,7 @@
 // Writes docs/verbs.md, the help of every verb as the program prints it. `npm run gen` runs it.
 import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import { createProgram } from '../src/cli/verbs/program.ts';
+import { program, verbs } from './verb-list.ts';
 
 /** The help of a command, as it is on a terminal of 100 columns. */
 function helpOf(command: Command): string {
@@ -15,17 +15,9 @@ function helpOf(command: Command): string {
   return texts.join('').trimEnd();
 }
 
-/** A command and all below it, with their full names. */
-const withVerbs = (command: Command, name: string): [name: string, command: Command][] => [
-  [name, command],
-  ...command.commands.flatMap((it) => withVerbs(it, `${name} ${it.name()}`)),
-];
-
-const { program } = createProgram({});
-const verbs = withVerbs(program, 'ringfence').slice(1);
-const sections = verbs
-  .filter(([name, { commands }]) => commands.length === 0 && !name.endsWith(' help'))
-  .map(([name, verb]) => `## ${name.replace('ringfence ', '')}\n\n\`\`\`text\n${helpOf(verb)}\n\`\`\`\n`);
+const sections = verbs.map(
+  ([name, verb]) => `## ${name.replace('ringfence ', '')}\n\n\`\`\`text\n${helpOf(verb)}\n\`\`\`\n`,
+);
 
 const text = `<!-- Written by \`npm run gen\` from src/cli/verbs. -->
 # Verbs
