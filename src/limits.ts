@@ -47,6 +47,8 @@ export const limitsSchema = z.strictObject({
   sessionQueueMax: count().default(1024),
   /** Calls waiting over all sessions. */
   queueMax: count().default(16_384),
+  /** Calls of one principal under way: running, waiting, or asked about; so that opening many sessions takes no other its place. */
+  principalCallsMax: count().default(8192),
   /** Ended calls remembered for each session, for calls.get and for repeated call ids. */
   sessionCallsKept: count().default(1024),
   /**

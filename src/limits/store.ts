@@ -111,9 +111,9 @@ export const storeLimits = {
   journalTreeEntriesMax: count().default(5_000),
   /** Largest new content that is kept together with the old one, so that later changes can be merged. */
   journalTextBytesMax: bytes().default(256 * KiB),
-  /** Bytes kept to undo calls, over all of them; the oldest are dropped first. */
+  /** Bytes kept to undo calls, over all of them; the principal with the most loses the oldest. */
   journalBytesMax: bytes().default(1024 * MiB),
-  /** Calls that can be undone; each takes a folder, a row and the paths that it changed. */
+  /** Calls that can be undone; each takes a folder, a row and the paths that it changed. The principal with the most loses the oldest. */
   journalCallsMax: count().default(10_000),
   /** Time for which a call can be undone: 7 days. */
   journalKeptMs: ms().default(7 * 86_400_000),

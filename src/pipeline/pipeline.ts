@@ -12,6 +12,7 @@ import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
 import { FairQueue } from './queue/fair-queue.ts';
 import { lock } from './queue/lock.ts';
+import { principalCalls } from './queue/principal-calls.ts';
 import { rateLimit } from './queue/rate-limit.ts';
 import { schedule } from './queue/schedule.ts';
 import { retry } from './retry.ts';
@@ -71,7 +72,7 @@ export interface Pipeline {
 }
 
 /**
- * Audit is outermost, so that refusals are recorded, too. The rate limit needs only the tool's name, so that it
+ * Audit is around all of them, so that refusals are recorded, too. The rate limit needs only the tool's name, so that it
  * bounds floods of bad input. Policy sees checked input only. Permission comes before the cache, and a person is
  * asked only on a cache miss. The sanitizer is inside the cache, so that secrets are never stored.
  */
@@ -84,6 +85,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
   const order = [
     trace(tracer),
     audit(auditLog, metrics, powers),
+    principalCalls(limits),
     rateLimit(powers, limits),
     costCap(ledger),
     validate,

@@ -73,6 +73,8 @@ export class UndoJournal implements Disposable {
   readonly #working = new Map<string, Promise<string[]>>();
   #calls = 0;
   #bytes = 0;
+  /** What each principal keeps here. */
+  readonly #shares = new Map<string, JournalShare>();
 
   /** Opens the journal and drops what is too old. No host may be running. */
   constructor(options: UndoJournalOptions) {
@@ -82,16 +84,15 @@ export class UndoJournal implements Disposable {
     const columns = this.#database.prepare('SELECT name FROM pragma_table_info(?)').all('calls');
     if (!columns.some(({ name }) => name === 'undoes')) this.#database.exec(UNDOES);
     this.#statements = prepare(this.#database);
-    const rows = this.#database.prepare('SELECT key, workspace, bytes, undo FROM calls').all();
-    for (const { key, workspace, bytes, undo } of rows as { [name: string]: string }[]) {
-      this.#calls += 1;
-      this.#bytes += Number(bytes);
+    const rows = this.#database.prepare('SELECT key, workspace, principal, bytes, undo FROM calls').all();
+    for (const { key, workspace, principal, bytes, undo } of rows as { [name: string]: string }[]) {
+      this.#count(principal as string, { calls: 1, bytes: Number(bytes) });
       if (undo === null) this.cut(workspace as string, key as string);
     }
     this.#removeUnknown(new Set(rows.map((it) => it.key as string)));
     this.#forgetLost(rows.filter((it) => it.undo !== null).map((it) => it.key as string));
     this.#prune();
-    options.room?.register('undo', () => this.#dropOldest());
+    options.room?.register('undo', () => this.#dropOldest('bytes'));
   }
 
   get status(): { calls: number; bytes: number } {
@@ -117,7 +118,7 @@ export class UndoJournal implements Disposable {
     const { sessionId, callId, principal, workspace } = caller;
     const row = [this.keyOf(caller), callId, sessionId, principal, workspace, this.#options.powers.now()];
     const { changes } = attempt(() => this.#statements.begin.run(...row));
-    if (changes > 0) this.#calls += 1;
+    if (changes > 0) this.#count(principal, { calls: 1, bytes: 0 });
     else attempt(() => this.#statements.reopen.run(this.keyOf(caller)));
   }
 
@@ -131,7 +132,7 @@ export class UndoJournal implements Disposable {
     }
     const paths = JSON.stringify([...new Set([...row.paths, ...report.paths])]);
     attempt(() => this.#statements.end.run(report.undo, paths, report.bytes, key));
-    this.#bytes += report.bytes - row.bytes;
+    this.#count(row.principal, { calls: 0, bytes: report.bytes - row.bytes });
     this.#prune();
     const { room } = this.#options;
     // Making room may drop this call as well, after all others.
@@ -169,8 +170,7 @@ export class UndoJournal implements Disposable {
     if (!row) return;
     attempt(() => this.#statements.drop.run(key));
     this.#cutOff.get(row.workspace)?.delete(key);
-    this.#calls -= 1;
-    this.#bytes -= row.bytes;
+    this.#count(row.principal, { calls: -1, bytes: -row.bytes });
     const spool = this.spoolOf(row.workspace);
     if (spool === undefined) return;
     for (const name of Object.values(inSpool(key))) this.#remove(join(spool, name));
@@ -222,23 +222,37 @@ export class UndoJournal implements Disposable {
     return row && toRow(row);
   }
 
-  /** Drops calls beyond the limits of age, number and bytes, oldest first; never a running or interrupted one. */
+  /** Drops calls that are too old, and those beyond the limits of number and bytes; never a running or interrupted one. */
   #prune(): void {
     const { journalKeptMs, journalCallsMax, journalBytesMax } = this.#options.limits;
     const olderThanMs = this.#options.powers.now() - journalKeptMs;
     for (;;) {
       const oldest = attempt(() => this.#statements.oldest.get()) as { key: string; begun_ms: number } | undefined;
-      const isOver = this.#calls > journalCallsMax || this.#bytes > journalBytesMax;
-      if (!oldest || (!isOver && oldest.begun_ms >= olderThanMs)) return;
+      if (!oldest || oldest.begun_ms >= olderThanMs) break;
       this.drop(oldest.key);
     }
+    while (this.#calls > journalCallsMax && this.#dropOldest('calls'));
+    while (this.#bytes > journalBytesMax && this.#dropOldest('bytes'));
   }
 
-  /** Drops the oldest call to make room. */
-  #dropOldest(): boolean {
-    const oldest = attempt(() => this.#statements.oldest.get()) as { key: string } | undefined;
-    if (oldest) this.drop(oldest.key);
-    return oldest !== undefined;
+  /** Drops the oldest call of the principal who keeps most, so that nobody can make others lose their undo data. */
+  #dropOldest(by: keyof JournalShare): boolean {
+    const largestFirst = [...this.#shares].sort(([, a], [, b]) => b[by] - a[by]);
+    for (const [principal] of largestFirst) {
+      const oldest = attempt(() => this.#statements.oldestOf.get(principal)) as { key: string } | undefined;
+      if (oldest) this.drop(oldest.key);
+      if (oldest) return true;
+    }
+    return false;
+  }
+
+  #count(principal: string, { calls, bytes }: JournalShare): void {
+    this.#calls += calls;
+    this.#bytes += bytes;
+    const share = this.#shares.get(principal) ?? { calls: 0, bytes: 0 };
+    const after = { calls: share.calls + calls, bytes: share.bytes + bytes };
+    if (after.calls > 0) this.#shares.set(principal, after);
+    else this.#shares.delete(principal);
   }
 
   /** Drops calls whose files were removed to make room before the daemon could open this database. */
@@ -317,6 +331,12 @@ function toRow(row: Record<string, unknown>): JournalRow {
   return { ...base, isOver: row.undo !== null, paths: JSON.parse(paths as string), bytes: Number(bytes) };
 }
 
+/** Number of calls and bytes. */
+interface JournalShare {
+  readonly calls: number;
+  readonly bytes: number;
+}
+
 interface JournalStatements {
   readonly begin: StatementSync;
   readonly reopen: StatementSync;
@@ -325,6 +345,7 @@ interface JournalStatements {
   readonly get: StatementSync;
   readonly byId: StatementSync;
   readonly oldest: StatementSync;
+  readonly oldestOf: StatementSync;
   readonly last: StatementSync;
   readonly undid: StatementSync;
   readonly named: StatementSync;
@@ -341,6 +362,9 @@ function prepare(database: DatabaseSync): JournalStatements {
       AND (:anybody = 1 OR principal = :principal)
       ORDER BY workspace = :workspace DESC, principal = :principal DESC, begun_ms DESC LIMIT 1`),
     oldest: database.prepare('SELECT key, begun_ms FROM calls WHERE undo IS NOT NULL ORDER BY begun_ms LIMIT 1'),
+    oldestOf: database.prepare(
+      'SELECT key FROM calls WHERE undo IS NOT NULL AND principal = ? ORDER BY begun_ms LIMIT 1',
+    ),
     // An undo that was itself undone has no effect.
     last: database.prepare(`SELECT * FROM calls WHERE workspace = :workspace AND undo IS NOT NULL AND undoes IS NULL
       AND (:anybody = 1 OR principal = :principal) AND NOT EXISTS (SELECT 1 FROM calls u WHERE u.undoes = calls.key

@@ -122,3 +122,24 @@ test('a call whose file made room on a full disk is not to be undone any more, a
   expect(last.status.calls).toBe(0);
   fs.mkdirSync(workspace);
 });
+
+test('over a bound the principal who keeps most loses the oldest, and others lose nothing', () => {
+  using journal = open({ journalBytesMax: 100 });
+  const quiet = keep(journal, caller('old', 's1', 'quiet'), 30);
+  const loud = Array.from({ length: 8 }, (_, at) => keep(journal, caller(`c${at}`, 's2', 'loud'), 20));
+  expect(fs.existsSync(quiet)).toBe(true);
+  expect(loud.map((it) => fs.existsSync(it))).toEqual([...Array(5).fill(false), true, true, true]);
+  expect(journal.status).toEqual({ calls: 4, bytes: 90 });
+});
+
+test('the same holds for their number, and for what an earlier daemon kept', () => {
+  {
+    using first = open();
+    keep(first, caller('old', 's1', 'quiet'));
+    for (let at = 0; at < 4; at++) keep(first, caller(`c${at}`, 's2', 'loud'));
+  }
+  using journal = open({ journalCallsMax: 2 });
+  expect(journal.status.calls).toBe(2);
+  expect(journal.find('old', undoer('s1', 'quiet'))).toBeDefined();
+  expect(journal.find('c3', undoer('s2', 'loud'))).toBeDefined();
+});
