@@ -93,7 +93,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
   'tools/todo': 'tools/tool errors',
   'tools/code':
-    'tools/search-program tools/tool tools/edit tools/rare-parameters tools/selection tools/source errors limits',
+    'tools/search-program tools/tool tools/edit tools/rare-parameters tools/selection tools/source errors limits text/json text/values',
   'tools/http': 'tools/tool errors limits',
   workers:
     'call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers',
@@ -143,7 +143,7 @@ const MAY_IMPORT: Record<string, string> = {
   'session/connections': 'errors limits powers protocol session transport',
   'store/approvals': 'call errors limits powers store text/json',
   'store/audit': 'call errors limits powers store text/json text/shown-text',
-  'workers/code': 'errors limits tools/source tools/tool workers workers/symbols',
+  'workers/code': 'errors limits powers text/json text/values tools/source tools/tool workers workers/symbols',
   'workers/context':
     'call errors hosts limits paths policy powers sandbox sandbox/command tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/symbols workers/terminals workers/undo',
   'workers/host': 'errors hosts limits polling powers protocol sandbox sandbox/command tools',

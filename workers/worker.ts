@@ -108,7 +108,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     const tool = await tools.named(job.tool);
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     if (!job.preview) await lifecycle.initialize(tool, context);
-    const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
+    const data = await dataOf(tool, job, context);
     return { ok: true, data, usage: await usage(), ...(tool.state && { state: context.state }) };
   } catch (thrown) {
     // The only catch-all on this side: an unexpected error is INTERNAL for the caller and complete in the log.
@@ -122,6 +122,12 @@ function toUsage(changed: FilesChanged): Partial<JobUsage> {
   if ('unknown' in changed) return { filesUnknown: changed.unknown };
   const { files, total } = changed;
   return { filesChanged: files, ...(total > files.length && { filesChangedTotal: total }) };
+}
+
+function dataOf(tool: Tool, job: Job, context: WorkerContext): Promise<unknown> {
+  if (job.preview) return preview(tool, job, context);
+  if (job.resolve) return tool.resolve?.(job.input as never, context) ?? Promise.resolve([]);
+  return tool.run(job.input as never, context);
 }
 
 async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Preview> {

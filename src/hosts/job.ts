@@ -18,6 +18,8 @@ export interface Job {
   readonly input: unknown;
   /** Whether only the preview is wanted. */
   readonly preview?: boolean;
+  /** Whether only other forms of the input are wanted. */
+  readonly resolve?: boolean;
   /** Hashes of the files as a person saw them, which the call may replace; absent if nobody was asked. Null: no such file. */
   readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
   /** Whether the job is read-only: its programs see the workspace read-only. */

@@ -26,4 +26,14 @@ export const codeLimits = {
   typeCheckMemoryBytes: bytes().default(2048 * MiB),
   /** Files that one call checks one by one; each takes 2 to 50 ms. */
   typeCheckFilesMax: count().default(500),
+  /** Files that one call lints or formats. */
+  checkedFilesMax: count().default(2_000),
+  /** Bytes of the files that one call lints or formats: a copy of them takes memory in the host's scratch space. */
+  checkedBytesMax: bytes().default(24 * MiB),
+  /** Data memory of a linter or formatter; its allocator reserves far more than it fills. */
+  checkerMemoryBytes: bytes().default(2 * 1024 * MiB),
+  /** Bytes that a linter or formatter may write, so that a file with a fault in each line can't fill the thread. */
+  checkerOutputBytes: bytes().default(32 * MiB),
+  /** Issues in an answer. */
+  lintIssuesMax: count().default(500),
 };

@@ -7,6 +7,8 @@ export const commandLimits = {
   commandOutputBytes: bytes().default(32 * KiB),
   /** Bytes of output of both streams after which a command is killed; reading them costs the daemon CPU time. */
   commandOutputBytesMax: bytes().default(256 * MiB),
+  /** Bytes of a report that a tool reads of its command, such as the results of tests. */
+  commandReportBytes: bytes().default(16 * MiB),
   /** Resources of a command with all its processes, unless its policy says less; docs/policy.md, `tiers.execute`. */
   commandMax: z
     .strictObject({

@@ -15,6 +15,7 @@ import { lock } from './queue/lock.ts';
 import { principalCalls } from './queue/principal-calls.ts';
 import { rateLimit } from './queue/rate-limit.ts';
 import { schedule } from './queue/schedule.ts';
+import { resolve } from './resolve.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
 import { type ClearedCall, type Handler, inOrder } from './stage.ts';
@@ -89,6 +90,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     rateLimit(powers, limits),
     costCap(ledger),
     validate,
+    resolve(parts),
     permission(parts.permission, parts.turns, parts.redact),
     cache({ results: parts.cache, limits, viewKeyOf: (call) => parts.viewOf(call).key }),
     approve(approvals, approveDeps(parts)),

@@ -6,6 +6,8 @@ export interface FileUpdate {
   readonly content: Uint8Array;
   /** Hash of the content that the new content was made from. */
   readonly ifHash: string;
+  /** The target of the tool's effect in which the file was found, if not the same for all files. */
+  readonly declared?: string;
 }
 
 /**

@@ -12,6 +12,7 @@ import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramR
 import type { FileChanges } from './file-changes.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Separable } from './separable.ts';
+import type { Checkers } from './source/checkers.ts';
 import type { SourceCode } from './source/source-code.ts';
 import type { Symbols } from './source/symbols.ts';
 import type { Syntax } from './source/syntax.ts';
@@ -167,6 +168,8 @@ export interface ToolContext {
   readonly syntax: Syntax;
   /** TypeScript's checker, in read_only hosts. */
   readonly typescript: TypeScript;
+  /** The built-in linter and formatter. */
+  readonly checkers: Checkers;
   /** Runs synchronous work, and interrupts it after `boundedWorkMs`. Throws CPU_LIMIT. */
   bounded<T>(work: () => T): T;
   /** Opens the directory of a file for writing. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
@@ -309,6 +312,12 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly upstream?: Upstream;
   /** Estimated cost of the call in US dollars; reserved before it runs. */
   estimateCostUsd?(input: z.output<I>): number;
+  /**
+   * Other forms of the input, by what the workspace holds, the best first. The first one that the policy allows without
+   * a question replaces the input; if it allows none, the last one does. Runs in the read_only host, before the policy
+   * decides, and is not asked about calls that the policy denies.
+   */
+  resolve?(input: z.output<I>, context: ToolContext): Promise<z.output<I>[]>;
   /** Computes what a run would do to files without doing it. Runs in the read_only host, before a person is asked. */
   preview?(input: z.output<I>, context: ToolContext): Promise<Preview>;
   readonly input: I;

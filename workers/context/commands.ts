@@ -69,7 +69,7 @@ export class Commands {
   async run(request: CommandRequest): Promise<CommandResult> {
     const outcome = await this.#outcomeOf(request);
     const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
-    const { tracked } = outcome;
+    const { tracked, captured } = outcome;
     if (tracked.length > 0)
       this.used.trackedHidden = { count: tracked.length, first: tracked.toSorted().slice(0, TRACKED_TOLD_MAX) };
     if (couldNotConfigure(stderr)) this.used.gitConfigHeld = true;
@@ -78,7 +78,8 @@ export class Commands {
     if (exitCode !== 0) this.#noteForeign(stderr, request);
     if (exitCode !== 0) this.used.withheld = this.#options.toWithheld(outcome.withheld);
     if (exitCode === undefined) throw this.#killed(outcome);
-    return { stdout, stderr, exitCode, ...(signal !== undefined && { signal }), durationMs };
+    const more = { ...(signal !== undefined && { signal }), ...(captured && { report: captured }) };
+    return { stdout, stderr, exitCode, durationMs, ...more };
   }
 
   #noteForeign(stderr: string, request: CommandRequest): void {

@@ -10,6 +10,7 @@ import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/com
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import { ancestorsOf, type Masks } from '../../src/sandbox/masks.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
+import type { Checkers } from '../../src/tools/source/checkers.ts';
 import type { SourceCode } from '../../src/tools/source/source-code.ts';
 import type { Symbols } from '../../src/tools/source/symbols.ts';
 import type { Syntax } from '../../src/tools/source/syntax.ts';
@@ -30,6 +31,7 @@ import type {
   UndoRequest,
 } from '../../src/tools/tool.ts';
 import { withinTime } from '../bounded.ts';
+import { WorkspaceCheckers } from '../code/checkers.ts';
 import { WorkspaceSyntax } from '../code/syntax.ts';
 import { WorkspaceCode } from '../code/workspace-code.ts';
 import { Ripgrep } from '../search/ripgrep.ts';
@@ -37,7 +39,7 @@ import { searchAt } from '../search/search.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
 import { WorkspaceSymbols } from '../symbols/symbols.ts';
 import { TypeChecker } from '../symbols/type-checker.ts';
-import { toArgv } from '../terminals/shells.ts';
+import { toArgv, toReportingArgv } from '../terminals/shells.ts';
 import { type ChangeRecorder, Changes, NO_RECORDER } from '../undo/changes.ts';
 import { Journal, type JournalLocation } from '../undo/journal.ts';
 import { Spool } from '../undo/spool.ts';
@@ -285,6 +287,11 @@ export class WorkerContext implements ToolContext {
     return new WorkspaceSyntax(this.#servers.parser, limits, signal);
   }
 
+  get checkers(): Checkers {
+    const { limits, powers, signal } = this.#options;
+    return new WorkspaceCheckers({ limits, powers, signal });
+  }
+
   bounded<T>(work: () => T): T {
     return withinTime(work, this.limits.boundedWorkMs);
   }
@@ -297,7 +304,7 @@ export class WorkerContext implements ToolContext {
     });
   }
 
-  command({ shell, args, ...request }: CommandToRun): CheckedCommand {
+  command({ shell, args, report, ...request }: CommandToRun): CheckedCommand {
     const {
       workspace,
       anchor,
@@ -323,10 +330,17 @@ export class WorkerContext implements ToolContext {
       const more = { ...(onOutput && { onOutput }), ...own };
       const rest = { workspace, masks, bounds, signal, readOnly, ...more };
       const argv = shell && toArgv(shell, request.command, args);
-      return { ...request, ...rest, cwd, ...(argv && { argv }) } as unknown as CheckedCommand;
+      const reporting = report !== undefined && this.#reporting(report, request.command);
+      return { ...request, ...rest, cwd, ...(argv && { argv }), ...reporting } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);
     }
+  }
+
+  #reporting(report: string, command: string): Partial<CommandRequest> {
+    const { commandReportBytes, commandOutputBytesMax } = this.limits;
+    const capture = { captureBytes: commandReportBytes, outputBytesMax: commandOutputBytesMax };
+    return report === '-' ? capture : { ...capture, argv: toReportingArgv(command, report, commandReportBytes) };
   }
 
   run(command: CheckedCommand): Promise<CommandResult> {

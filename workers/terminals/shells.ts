@@ -24,3 +24,10 @@ export function toArgv(shell: Shell, script: string, args: readonly string[] = [
     suggestion: 'Use bash or sh; or ask the person to install it.',
   });
 }
+
+/** Runs `$1`, then shows the first `$3` bytes of the file `$2`, which is all of its standard output; ends as `$1` did. */
+const WITH_REPORT = 'eval "$1" >&2; code=$?; [ ! -f "$2" ] || head -c "$3" -- "$2"; exit "$code"';
+
+/** The argv that runs a command line and gives a file that it wrote. */
+export const toReportingArgv = (command: string, file: string, bytesMax: number): string[] =>
+  toArgv('bash', WITH_REPORT, [command, file, `${bytesMax}`]);

@@ -57,8 +57,8 @@ export class TreeChanges implements FileChanges {
     const { paths, changes, limits, preImages, breathe } = this.#options;
     using held = new DisposableStack();
     const all = [];
-    for (const { path, content, ifHash } of files) {
-      const spot = held.use(paths.hold(path, { kinds: ['write'], declared }));
+    for (const { path, content, ifHash, declared: own = declared } of files) {
+      const spot = held.use(paths.hold(path, { kinds: ['write'], declared: own }));
       const assertSame = () => {
         const hash = hashAt(spot, limits.fileBytesMax);
         assertHash(path, hash, ifHash);

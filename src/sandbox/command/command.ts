@@ -49,6 +49,8 @@ export interface CommandRequest {
   readonly asOwner?: boolean;
   /** Bytes of standard output to return unchanged, from the start; the command is ended if both streams together exceed this. */
   readonly captureBytes?: number;
+  /** With `captureBytes`: the most bytes of both streams together, if more than that. */
+  readonly outputBytesMax?: number;
   /** What this command may not see or change, as the policy stands now. */
   readonly masks: Masks;
   /**
@@ -252,9 +254,9 @@ function collect(
   request: CommandRequest,
   { limits, powers }: { limits: Limits; powers: Powers },
 ): Output {
-  const { onOutput, bounds, captureBytes } = request;
+  const { onOutput, bounds, captureBytes, outputBytesMax } = request;
   const keptBytes = Math.ceil(bounds.outputBytes / 2);
-  const bytesMax = captureBytes ?? limits.commandOutputBytesMax;
+  const bytesMax = outputBytesMax ?? captureBytes ?? limits.commandOutputBytesMax;
   const pipes: Readable[] = [];
   const output: Output = {
     pipes,
@@ -286,7 +288,8 @@ function collect(
   for (const stream of ['stdout', 'stderr'] as const) {
     const kept = output[stream];
     const take = (chunk: Buffer) => {
-      if (total() < limits.resultLogBytesMax && (ahead === undefined || ahead > 0)) {
+      const isShown = stream === 'stderr' || captureBytes === undefined;
+      if (isShown && total() < limits.resultLogBytesMax && (ahead === undefined || ahead > 0)) {
         if (ahead !== undefined) ahead -= chunk.length;
         pieces?.push(stream, chunk);
       }

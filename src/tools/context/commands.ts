@@ -8,6 +8,8 @@ export interface CommandResult {
   exitCode: number;
   signal?: string;
   durationMs: number;
+  /** The report that the request names, up to `commandReportBytes`; empty if there is none. */
+  report?: Buffer;
 }
 
 /** A program of the system with its arguments; no shell is involved. */
@@ -50,4 +52,9 @@ export interface CommandToRun {
   /** A shell other than the default bash; its positional parameters are `args`. */
   readonly shell?: 'bash' | 'sh' | 'zsh';
   readonly args?: readonly string[];
+  /**
+   * What the command is run for: a file that it writes in its own /tmp, or `-` for its standard output. With a file, its
+   * standard output is shown as standard error. Callers see none of the report while the command runs.
+   */
+  readonly report?: string;
 }

@@ -1,0 +1,104 @@
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import type { SourceText } from '../source/checkers.ts';
+import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
+import { changesOf, readSources } from './checked-sources.ts';
+import { formatSettings } from './format-settings.ts';
+
+const ENDINGS = 'ts,mts,cts,tsx,js,mjs,cjs,jsx,json,jsonc,css,scss,less,html,vue,graphql';
+/** Formatted only if they are named: people lay out prose and settings by hand. */
+const NAMED_ENDINGS = 'md,yaml,yml,toml';
+const PATHS_MAX = 100;
+
+const input = z.strictObject({
+  paths: z.array(workspacePath()).min(1).max(PATHS_MAX).describe('Files and directories.'),
+  check: z.boolean().default(false).describe('Only return the diffs; write nothing.'),
+  engine: z
+    .enum(['auto', 'builtin', 'workspace'])
+    .default('auto')
+    .describe("auto: the built-in formatter with the workspace's options; builtin: with its own."),
+});
+type Input = z.output<typeof input>;
+
+export default defineTool({
+  name: 'code_format',
+  title: 'Format code',
+  summary:
+    'Format TypeScript, JavaScript, JSON, CSS, HTML and other sources. With check: true it only shows what would change. ' +
+    'All files are written or none; one undo takes them back.',
+  notes:
+    'The formatter is oxfmt; options in .oxfmtrc.json or .prettierrc (JSON) hold. Where the workspace formats by a program ' +
+    'of its own (prettier with code for its configuration, biome), run that by terminal_execute. Python: ruff, likewise.',
+  isExtra: true,
+  version: '1.0.0',
+  capabilities: [{ action: 'format', description: 'Formats sources, or shows what formatting would change.' }],
+  category: 'code_analysis',
+  tier: 'write',
+  tierOf: ({ check }) => (check ? 'read_only' : 'write'),
+  destructive: true,
+  idempotent: true,
+  effects: ({ paths, check }) => [
+    ...paths.map((target) => ({ kind: 'read' as const, target })),
+    ...(check ? [] : paths.map((target) => ({ kind: 'write' as const, target }))),
+  ],
+  input,
+  output: z.strictObject({
+    files: z
+      .array(z.strictObject({ path: z.string(), diff: z.string().optional().describe('Absent if too large.') }))
+      .describe('The files that formatting changes.'),
+    engine: z.strictObject({ name: z.string(), version: z.string(), config: z.string() }),
+    refused: z
+      .array(z.strictObject({ path: z.string(), reason: z.string() }))
+      .describe('Files left as they are: a syntax error, or an error code of why they may not be read.'),
+  }),
+  examples: [
+    { input: { paths: ['lib/hello.ts'], check: true }, output: { files: [{ path: 'lib/hello.ts' }], refused: [] } },
+    { input: { paths: ['lib'] }, output: { refused: [] } },
+    { input: { paths: ['notes.txt'] }, error: 'UNSUPPORTED' },
+    { input: { paths: ['lib'], engine: 'workspace' }, error: 'UNSUPPORTED' },
+    { input: { paths: ['../x.ts'] }, error: 'ACCESS_DENIED' },
+  ],
+  aliases: [],
+
+  async preview(wanted, ctx) {
+    return (await formatted(wanted, ctx)).changes.preview(ctx);
+  },
+
+  async run(wanted, ctx) {
+    const { changes, engine, refused } = await formatted(wanted, ctx);
+    const told = await changes.withDiffs(ctx);
+    if (!wanted.check && changes.all.length > 0) await ctx.changes.replaceAll(changes.all, '.');
+    return { files: told.map(({ replacements: _, ...it }) => it), engine, refused };
+  },
+});
+
+async function formatted({ paths, engine }: Input, ctx: ToolContext) {
+  if (engine === 'workspace')
+    throw new ToolError('UNSUPPORTED', "the workspace's own formatter is not run by this tool", {
+      suggestion: 'Run it by terminal_execute.',
+    });
+  const settings = engine === 'auto' ? formatSettings(ctx) : { options: {}, from: 'built in' };
+  const { sources, skipped } = await readSources(paths, `*.{${ENDINGS}}`, ctx);
+  for (const { path } of sources) assertKnown(path);
+  const { checkers } = ctx;
+  const outcomes = await checkers.format(sources, settings.options);
+  const refused = skipped.map(({ path, code }) => ({ path, reason: code as string }));
+  const texts: SourceText[] = [];
+  for (const [at, { path }] of sources.entries()) {
+    const outcome = outcomes[at];
+    if (outcome && 'text' in outcome) texts.push({ path, text: outcome.text });
+    else refused.push({ path, reason: outcome?.refused ?? 'the formatter gave nothing' });
+  }
+  const changes = changesOf(sources, texts, ctx);
+  return { changes, engine: { ...checkers.formatter, config: settings.from }, refused };
+}
+
+/** Throws UNSUPPORTED for a file that the formatter would leave as it is without a word. */
+function assertKnown(path: string): void {
+  const ending = path.slice(path.lastIndexOf('.') + 1).toLowerCase();
+  if ([...ENDINGS.split(','), ...NAMED_ENDINGS.split(',')].includes(ending)) return;
+  const python = ending === 'py' || ending === 'pyi';
+  throw new ToolError('UNSUPPORTED', `there is no built-in formatter for \`${path}\``, {
+    suggestion: python ? 'Run ruff or black by terminal_execute.' : `Formatted are: ${ENDINGS}, ${NAMED_ENDINGS}.`,
+  });
+}

@@ -1,0 +1,123 @@
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { rare } from '../rare-parameters.ts';
+import type { Engine, LintIssue } from '../source/checkers.ts';
+import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
+import { changesOf, readSources } from './checked-sources.ts';
+import { engineOf, findLinter, LINTERS, lintCommand, readReport } from './workspace-programs.ts';
+
+const SOURCES = '*.{ts,mts,cts,tsx,js,mjs,cjs,jsx,vue,svelte,astro}';
+const PATHS_MAX = 100;
+
+const input = z.strictObject({
+  paths: z.array(workspacePath()).min(1).max(PATHS_MAX).describe('Files and directories.'),
+  fix: z.boolean().default(false).describe('Mend what can be mended without changing what the code does.'),
+  engine: z
+    .enum(['auto', 'builtin', 'workspace'])
+    .default('auto')
+    .describe("auto: the workspace's own linter if it has one and the policy allows it without a question."),
+  linter: rare(
+    z.enum(LINTERS).optional().describe('With engine workspace: which one (default: the one that is configured).'),
+  ),
+});
+type Input = z.output<typeof input>;
+
+const isCommand = ({ engine, linter }: Input): boolean => engine === 'workspace' && linter !== undefined;
+
+export default defineTool({
+  name: 'code_lint',
+  title: 'Lint code',
+  summary:
+    "Find faults in TypeScript and JavaScript by a linter: a built-in one, or the workspace's own with its rules, which is " +
+    'a command. With fix: true, all that can be mended is written at once; one undo takes it back.',
+  notes:
+    "The built-in linter is oxlint with rules of ours; nothing of the workspace runs. The workspace's own eslint, biome or " +
+    'oxlint runs as any command does: policy, approval, sandbox and log. It only reports; fix is for the built-in one.',
+  isExtra: true,
+  version: '1.0.0',
+  capabilities: [{ action: 'lint', description: 'Finds faults in TypeScript and JavaScript, and mends some.' }],
+  category: 'code_analysis',
+  tier: 'execute',
+  tierOf: (it) => (isCommand(it) ? 'execute' : it.fix ? 'write' : 'read_only'),
+  destructive: true,
+  effects: (it) => [
+    ...it.paths.map((target) => ({ kind: 'read' as const, target })),
+    ...(it.fix ? it.paths.map((target) => ({ kind: 'write' as const, target })) : []),
+    ...(isCommand(it) ? [{ kind: 'exec' as const, target: lintCommand(it.linter ?? 'eslint', it.paths) }] : []),
+  ],
+  commandOf: (it) =>
+    isCommand(it) ? { command: lintCommand(it.linter ?? 'eslint', it.paths), cwd: '.', env: {} } : undefined,
+  input,
+  output: z.strictObject({
+    issues: z
+      .array(
+        z.strictObject({
+          file: z.string(),
+          line: z.int(),
+          column: z.int(),
+          rule: z.string(),
+          severity: z.enum(['error', 'warning']),
+          message: z.string(),
+          fixable: z.boolean(),
+        }),
+      )
+      .describe('What is left to do; the first of them, by file and line.'),
+    totalIssues: z.int().nonnegative(),
+    fixed: z.int().nonnegative(),
+    diff: z.string().optional().describe('What fix changed; absent if nothing or too large.'),
+    engine: z.strictObject({ name: z.string(), version: z.string(), config: z.string() }),
+    skipped: z.array(z.strictObject({ path: z.string(), code: z.string() })),
+  }),
+  examples: [
+    { input: { paths: ['lib'] }, output: { issues: [], totalIssues: 0, fixed: 0 } },
+    { input: { paths: ['lib/main.ts'], fix: true }, output: { fixed: 0 } },
+    { input: { paths: ['lib'], engine: 'workspace' }, error: 'UNSUPPORTED' },
+    { input: { paths: ['lib/gone.ts'] }, error: 'NOT_FOUND' },
+    { input: { paths: ['/etc'] }, error: 'ACCESS_DENIED' },
+  ],
+  aliases: [],
+
+  resolve(wanted, ctx) {
+    const { engine, fix, linter = engine === 'builtin' || fix ? undefined : findLinter(ctx) } = wanted;
+    if (engine === 'builtin' || linter === undefined) return Promise.resolve([]);
+    const own = { ...wanted, engine: 'workspace' as const, linter };
+    return Promise.resolve(engine === 'auto' && !fix ? [own, { ...wanted, engine: 'builtin' as const }] : [own]);
+  },
+
+  run: (wanted, ctx) => (wanted.engine === 'workspace' ? byWorkspace(wanted, ctx) : builtIn(wanted, ctx)),
+});
+
+async function builtIn({ paths, fix }: Input, ctx: ToolContext) {
+  const { sources, skipped } = await readSources(paths, SOURCES, ctx);
+  const { checkers } = ctx;
+  const { issues, texts, fixed } = await checkers.lint(sources, { fix });
+  const changes = changesOf(sources, texts, ctx);
+  const told = await changes.withDiffs(ctx);
+  const diff = told.map((it) => it.diff ?? '').join('');
+  if (changes.all.length > 0) await ctx.changes.replaceAll(changes.all, '.');
+  return { ...shown(issues, ctx), fixed, ...(diff !== '' && { diff }), engine: checkers.linter, skipped };
+}
+
+async function byWorkspace({ paths, fix, linter }: Input, ctx: ToolContext) {
+  if (fix)
+    throw new ToolError(
+      'UNSUPPORTED',
+      "the workspace's own linter only reports here, so that each change can be undone",
+      {
+        suggestion: 'Use engine: builtin with fix, or run the linter by terminal_execute.',
+      },
+    );
+  if (linter === undefined)
+    throw new ToolError('UNSUPPORTED', `the workspace has no configured and installed linter (${LINTERS.join(', ')})`, {
+      suggestion: 'Use engine: builtin.',
+    });
+  const engine: Engine = engineOf(linter, ctx);
+  const command = ctx.command({ command: lintCommand(linter, paths), cwd: '.', env: {}, report: '-' });
+  const issues = readReport(linter, await ctx.run(command), ctx.workspace);
+  return { ...shown(issues, ctx), fixed: 0, engine, skipped: [] };
+}
+
+const shown = (issues: readonly LintIssue[], { limits }: ToolContext) => ({
+  issues: issues.slice(0, limits.lintIssuesMax),
+  totalIssues: issues.length,
+});

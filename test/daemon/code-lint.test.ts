@@ -1,0 +1,211 @@
+/** code_lint and code_format through a real daemon: what they find and write, and that code of the workspace runs only as a command. */
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { ALLOW_COMMANDS, repository, startDaemon, type TestDaemon } from '../support/daemon.ts';
+
+/** Asks about commands, as the default policy does; allows what reads and writes. */
+const ASKS = 'tiers:\n  write: { decision: allow, approve: [] }\n  execute: { decision: ask }\n';
+
+let careful: TestDaemon;
+let trusting: TestDaemon;
+let client: Client;
+beforeAll(async () => {
+  careful = await startDaemon({ policy: ASKS });
+  trusting = await startDaemon({ policy: ALLOW_COMMANDS, workspace: careful.workspace });
+  client = await careful.connect();
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await trusting[Symbol.asyncDispose]();
+  await careful[Symbol.asyncDispose]();
+});
+beforeEach(() => {
+  for (const it of [
+    'src',
+    'node_modules',
+    '.oxlintrc.json',
+    'oxlint.config.ts',
+    'evil.js',
+    'eslint.config.js',
+    'ran',
+    '.prettierrc',
+    'prettier.config.js',
+  ])
+    rmSync(join(careful.workspace, it), { recursive: true, force: true });
+});
+
+const at = (path: string) => join(careful.workspace, path);
+function put(tree: Record<string, string>): void {
+  for (const [path, text] of Object.entries(tree)) {
+    mkdirSync(dirname(at(path)), { recursive: true });
+    writeFileSync(at(path), text);
+  }
+}
+interface Data {
+  issues: { file: string; line: number; column: number; rule: string; fixable: boolean; severity: string }[];
+  totalIssues: number;
+  fixed: number;
+  diff?: string;
+  engine: { name: string; version: string; config: string };
+  skipped: { path: string; code: string }[];
+}
+async function lint(input: object, by = client): Promise<Data> {
+  const result = await by.call('code_lint' as string, { paths: ['src'], ...input });
+  expect(result).toMatchObject({ success: true });
+  return (result as unknown as { data: Data }).data;
+}
+
+describe('the built-in linter', () => {
+  test('tells each issue with its position in UTF-16 units, its rule and its severity', async () => {
+    put({
+      'src/a.ts': "const a = 'é😀'; debugger;\nexport const b = a;\n",
+      'src/deep/b.js': 'export default [1,,2];\n',
+    });
+    const { issues, totalIssues, engine } = await lint({});
+    expect(issues).toMatchObject([
+      { file: 'src/a.ts', line: 1, column: 18, rule: 'eslint(no-debugger)', severity: 'error' },
+      { file: 'src/deep/b.js', line: 1, column: 19, rule: 'eslint(no-sparse-arrays)', severity: 'error' },
+    ]);
+    expect(totalIssues).toBe(2);
+    expect(engine).toMatchObject({ name: 'oxlint', config: 'built in', version: expect.stringMatching(/^\d+\./) });
+  });
+
+  test('mends what it can, through the journal: one undo takes all files back', async () => {
+    const before = {
+      'src/a.ts': 'export const a = (b: number) => b == NaN;\r\n',
+      'src/b.ts': 'export const c = (d: number) => d === NaN;\n',
+    };
+    put(before);
+    const result = await client.call('code_lint' as string, { paths: ['src/a.ts', './src'], fix: true });
+    expect(result).toMatchObject({ success: true, data: { fixed: 2, totalIssues: 0 }, metadata: { undo: 'full' } });
+    expect(readFileSync(at('src/a.ts'), 'utf8')).toBe('export const a = (b: number) => isNaN(b);\r\n');
+    expect((result as unknown as { data: Data }).data.diff).toContain('+export const c = (d: number) => isNaN(d);');
+    await client.request('calls.undo', { callId: result.callId });
+    for (const [path, text] of Object.entries(before)) expect(readFileSync(at(path), 'utf8')).toBe(text);
+  });
+
+  test('leaves protected files alone and says so', async () => {
+    put({ 'src/a.ts': 'debugger;\n', 'src/secrets.json': '{}', 'src/.env.ts': 'debugger;\n', 'src/bin.ts': 'a\0' });
+    const { totalIssues, skipped } = await lint({ paths: ['src', 'src/.env.ts'].slice(0, 1) });
+    expect(totalIssues).toBe(1);
+    expect(skipped).toEqual([{ path: 'src/bin.ts', code: 'UNSUPPORTED' }]);
+    expect(await client.call('code_lint' as string, { paths: ['.env'] })).toMatchObject({ success: false });
+  });
+
+  test.each(['auto', 'builtin'])('runs no code of the workspace: engine %s', async (engine) => {
+    const evil = `import { writeFileSync } from 'node:fs';\nwriteFileSync(${JSON.stringify(at('ran'))}, '');\nexport default { meta: { name: 'evil' }, rules: {} };\n`;
+    const config = JSON.stringify({ jsPlugins: ['./evil.js'], rules: {} });
+    put({
+      'evil.js': evil,
+      '.oxlintrc.json': config,
+      'src/.oxlintrc.json': config.replace('./evil', '../evil'),
+      'oxlint.config.ts': evil,
+      'src/oxlint.config.ts': evil,
+      'src/eslint.config.js': evil,
+      'eslint.config.js': evil,
+      'src/a.ts': 'debugger;\n',
+    });
+    copyLinter();
+    for (const fix of [false, true]) expect((await lint({ engine, fix })).engine.config).toBe('built in');
+    expect(existsSync(at('ran'))).toBe(false);
+  });
+});
+
+/** Installs oxlint in the workspace. */
+function copyLinter(): void {
+  for (const it of ['oxlint', '@oxlint'])
+    cpSync(join(repository, 'node_modules', it), at(`node_modules/${it}`), { recursive: true });
+  mkdirSync(at('node_modules/.bin'));
+  symlinkSync('../oxlint/bin/oxlint', at('node_modules/.bin/oxlint'));
+}
+
+describe("the workspace's own linter", () => {
+  beforeEach(() => {
+    copyLinter();
+    put({ '.oxlintrc.json': '{ "rules": { "no-console": "error" } }', 'src/a.ts': 'console.log(1);\ndebugger;\n' });
+  });
+
+  test('is chosen if it is configured, installed, and the policy allows its command', async () => {
+    await using by = await trusting.connect();
+    const { issues, engine } = await lint({}, by);
+    expect(issues.map((it) => it.rule).sort()).toEqual(['eslint(no-console)', 'eslint(no-debugger)']);
+    expect(engine).toMatchObject({ name: 'oxlint', config: '.oxlintrc.json' });
+    expect((await lint({ engine: 'builtin' }, by)).engine.config).toBe('built in');
+  });
+
+  test('is a command: without permission it is asked about, and named', async () => {
+    const result = await client.call(
+      'code_lint' as string,
+      { paths: ['src', "it's"], engine: 'workspace' },
+      { timeoutMs: 2_000 },
+    );
+    expect(result).toMatchObject({ success: false, error: { code: expect.stringMatching(/APPROVAL|TIMEOUT/) } });
+    await using operator = await careful.connect({ role: 'operator' });
+    const { entries } = (await operator.request('audit.query', { limit: 20 })) as { entries: { tool?: string }[] };
+    const asked = entries.filter((it) => it.tool === 'code_lint').map((it) => JSON.stringify(it));
+    expect(asked.join()).toContain("node_modules/.bin/oxlint -f json -- src 'it'\\\\''s'");
+  });
+
+  test('that gives no report ends with CODE_ERROR and what it said', async () => {
+    put({ '.oxlintrc.json': 'no json' });
+    await using by = await trusting.connect();
+    const result = await by.call('code_lint' as string, { paths: ['src'] });
+    expect(result).toMatchObject({
+      success: false,
+      error: { code: 'CODE_ERROR', message: expect.stringMatching(/oxlint ended with [1-9]/) },
+    });
+  });
+});
+
+describe('code_format', () => {
+  interface Formatted {
+    files: { path: string; diff?: string }[];
+    engine: { name: string; config: string };
+    refused: { path: string; reason: string }[];
+  }
+  const format = async (input: object): Promise<Formatted> => {
+    const result = await client.call('code_format' as string, { paths: ['src'], ...input });
+    expect(result).toMatchObject({ success: true });
+    return (result as unknown as { data: Formatted }).data;
+  };
+
+  test('shows with check what it would change, writes the same without, and leaves files with syntax errors', async () => {
+    put({
+      'src/a.ts': 'const a={b:1}\n',
+      'src/bad.ts': 'const a=(\n',
+      'src/good.ts': 'const a = 1;\n',
+      'src/c.json': '{"a":1}',
+    });
+    const checked = await format({ check: true });
+    expect(checked.files.map((it) => it.path)).toEqual(['src/a.ts', 'src/c.json']);
+    expect(checked.files[0]?.diff).toContain('+const a = { b: 1 };');
+    expect(checked.refused).toEqual([{ path: 'src/bad.ts', reason: expect.stringMatching(/Expected.*line 2/) }]);
+    expect(readFileSync(at('src/a.ts'), 'utf8')).toBe('const a={b:1}\n');
+    expect(await format({})).toEqual(checked);
+    expect(readFileSync(at('src/a.ts'), 'utf8')).toBe('const a = { b: 1 };\n');
+    expect(readFileSync(at('src/bad.ts'), 'utf8')).toBe('const a=(\n');
+    expect((await format({})).files).toEqual([]);
+  });
+
+  test('takes layout options of the workspace as data, and runs none of its code', async () => {
+    const evil = `require('node:fs').writeFileSync(${JSON.stringify(at('ran'))}, '');`;
+    put({ 'src/a.ts': 'const a={b:"1"}\n', 'evil.js': evil, 'src/.oxfmtrc.js': evil, 'src/prettier.config.js': evil });
+    put({ '.prettierrc': JSON.stringify({ semi: false, singleQuote: true, plugins: ['./evil.js'] }) });
+    const { engine } = await format({ paths: ['src/a.ts'] });
+    expect(engine).toMatchObject({ name: 'oxfmt', config: '.prettierrc' });
+    expect(readFileSync(at('src/a.ts'), 'utf8')).toBe("const a = { b: '1' }\n");
+    expect(existsSync(at('ran'))).toBe(false);
+  });
+
+  test('refuses to lay out otherwise than a workspace with a program of its own, by name', async () => {
+    put({ 'src/a.ts': 'const a={b:1}\n', 'prettier.config.js': 'export default {};' });
+    const refused = await client.call('code_format' as string, { paths: ['src'] });
+    expect(refused).toMatchObject({
+      success: false,
+      error: { code: 'UNSUPPORTED', message: expect.stringContaining('prettier.config.js') },
+    });
+    expect((await format({ engine: 'builtin', check: true })).files.map((it) => it.path)).toEqual(['src/a.ts']);
+  });
+});

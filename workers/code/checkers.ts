@@ -1,0 +1,158 @@
+/** Lints and formats sources by programs of ours, under our configuration: nothing of the workspace runs. */
+
+import { join } from 'node:path';
+import { ToolError } from '../../src/errors.ts';
+import { parseJson } from '../../src/text/json.ts';
+import { isRecord } from '../../src/text/values.ts';
+import type { Checkers, Engine, LintAnswer, LintIssue, SourceText } from '../../src/tools/source/checkers.ts';
+import { type CheckerParts, type CheckerRun, packageOf, runChecker, SourceCopies } from './checker-process.ts';
+
+/** `correctness`: code that is wrong or useless; `suspicious`: code that probably is. */
+const LINT_CONFIG = {
+  plugins: ['typescript', 'unicorn', 'oxc'],
+  categories: { correctness: 'error', suspicious: 'warn' },
+};
+
+/** Rules that can mend what they find, by name; the same in every call of a thread. */
+let fixableRules: Promise<ReadonlySet<string>> | undefined;
+
+export class WorkspaceCheckers implements Checkers {
+  readonly #parts: CheckerParts;
+
+  constructor(parts: CheckerParts) {
+    this.#parts = parts;
+  }
+
+  get linter(): Engine {
+    return { name: 'oxlint', version: packageOf('oxlint').version, config: 'built in' };
+  }
+
+  get formatter(): Engine {
+    return { name: 'oxfmt', version: packageOf('oxfmt').version, config: 'built in' };
+  }
+
+  async lint(sources: readonly SourceText[], { fix }: { readonly fix: boolean }): Promise<LintAnswer> {
+    if (sources.length === 0) return { issues: [], texts: [], fixed: 0 };
+    using copies = new SourceCopies(sources, LINT_CONFIG);
+    const [found, fixable] = await Promise.all([this.#issues(copies, []), this.#fixableRules(copies)]);
+    const told = (issues: readonly RawIssue[], texts: readonly SourceText[]) => toIssues(issues, { texts, fixable });
+    if (!fix || !found.some((it) => fixable.has(ruleNameOf(it.rule))))
+      return { issues: told(found, sources), texts: [], fixed: 0 };
+    const left = await this.#issues(copies, ['--fix']);
+    const now = sources.map(({ path }) => ({ path, text: copies.textOf(path) }));
+    const texts = now.filter(({ text }, at) => text !== sources[at]?.text);
+    return { issues: told(left, now), texts, fixed: Math.max(found.length - left.length, 0) };
+  }
+
+  async format(sources: readonly SourceText[], config: object): ReturnType<Checkers['format']> {
+    if (sources.length === 0) return [];
+    using copies = new SourceCopies(sources, config);
+    const options = [
+      '-c',
+      copies.config,
+      '--disable-nested-config',
+      '--with-node-modules',
+      '--ignore-path',
+      copies.ignore,
+    ];
+    const { stderr, stdout, exitCode } = await this.#run('oxfmt', [...options, '.'], copies);
+    const said = `${stderr}\n${stdout}`;
+    return sources.map(({ path }) => {
+      const refused = exitCode === 0 ? undefined : refusalIn(said, path);
+      return refused === undefined ? { text: copies.textOf(path) } : { refused };
+    });
+  }
+
+  async #issues(copies: SourceCopies, more: readonly string[]): Promise<RawIssue[]> {
+    const options = ['-c', copies.config, '--disable-nested-config', '--no-ignore', '-f', 'json', ...more];
+    const { stdout, stderr } = await this.#run('oxlint', [...options, '.'], copies);
+    return readIssues(stdout, stderr);
+  }
+
+  /** Asked once for each thread: 0.1 s. */
+  #fixableRules(copies: SourceCopies): Promise<ReadonlySet<string>> {
+    fixableRules ??= this.#run('oxlint', ['--rules', '-f', 'json'], copies).then(({ stdout }) => readFixable(stdout));
+    const asked = fixableRules;
+    // A call that was aborted must not leave its error to the next one.
+    asked.catch(() => {
+      if (fixableRules === asked) fixableRules = undefined;
+    });
+    return asked;
+  }
+
+  #run(name: 'oxlint' | 'oxfmt', args: CheckerRun['args'], { folder: cwd }: SourceCopies) {
+    return runChecker({ script: join(packageOf(name).folder, 'bin', name), args, cwd }, this.#parts);
+  }
+}
+
+/** An issue with its position in bytes of the file. */
+interface RawIssue {
+  readonly file: string;
+  readonly rule: string;
+  readonly severity: LintIssue['severity'];
+  readonly message: string;
+  readonly offset: number;
+}
+
+function readIssues(stdout: string, stderr: string): RawIssue[] {
+  let report: unknown;
+  try {
+    report = parseJson(stdout);
+  } catch {
+    // SyntaxError: a message instead of a report.
+    throw new ToolError('HOST_CRASHED', `the linter gave no report: ${(stderr || stdout).trim().slice(0, 300)}`);
+  }
+  if (!isRecord(report) || !Array.isArray(report.diagnostics))
+    throw new ToolError('HOST_CRASHED', 'the linter gave a report of another form');
+  return report.diagnostics.filter(isRecord).map((it) => {
+    const [label] = Array.isArray(it.labels) ? it.labels : [];
+    const span = isRecord(label) && isRecord(label.span) ? label.span : {};
+    return {
+      file: String(it.filename).replace(/^\.\//, ''),
+      rule: typeof it.code === 'string' ? it.code : 'syntax',
+      severity: it.severity === 'error' ? 'error' : 'warning',
+      message: String(it.message),
+      offset: typeof span.offset === 'number' ? span.offset : 0,
+    };
+  });
+}
+
+function readFixable(stdout: string): ReadonlySet<string> {
+  const rules: unknown = parseJson(stdout);
+  const known = Array.isArray(rules) ? rules.filter(isRecord) : [];
+  return new Set(known.filter((it) => /(^|_)fix$/.test(String(it.fix))).map((it) => String(it.value)));
+}
+
+/** `no-debugger` of `eslint(no-debugger)`. */
+const ruleNameOf = (rule: string): string => /\((.*)\)$/.exec(rule)?.[1] ?? rule;
+
+function toIssues(
+  issues: readonly RawIssue[],
+  { texts, fixable }: { texts: readonly SourceText[]; fixable: ReadonlySet<string> },
+): LintIssue[] {
+  const byPath = new Map(texts.map(({ path, text }) => [path, Buffer.from(text)]));
+  return issues
+    .map(({ offset, ...it }) => {
+      const before = (byPath.get(it.file) ?? Buffer.alloc(0)).subarray(0, offset).toString('utf8');
+      const line = before.split('\n').length;
+      const column = before.length - (before.lastIndexOf('\n') + 1) + 1;
+      return { ...it, line, column, fixable: fixable.has(ruleNameOf(it.rule)) };
+    })
+    .sort((a, b) => (a.file === b.file ? a.line - b.line || a.column - b.column : a.file < b.file ? -1 : 1));
+}
+
+/** What the formatter says of a file: a message, and below it `,-[path:line:column]`. */
+function refusalIn(said: string, path: string): string | undefined {
+  const at = [`,-[${path}:`, `╭─[${path}:`].map((it) => said.indexOf(it)).find((it) => it >= 0) ?? -1;
+  if (at < 0) return undefined;
+  const position = /:(\d+):(\d+)\]/.exec(said.slice(at));
+  const message =
+    said
+      .slice(0, at)
+      .trimEnd()
+      .split('\n')
+      .at(-1)
+      ?.trim()
+      .replace(/^[x×] /, '') ?? 'a syntax error';
+  return position ? `${message} (line ${position[1]}, column ${position[2]})` : message;
+}
