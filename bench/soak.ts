@@ -1,17 +1,22 @@
-// Checks whether the daemon grows: mixed calls with failures, cancels, killed hosts and reconnects for some minutes,
-// while its resources are sampled: npm run soak -- --minutes 10, or --hours 2. Exit code 1 if something grows beyond noise and
-// bound.
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+// Checks whether the daemon stands what goes wrong, and whether it grows: mixed calls with failures, cancels and
+// reconnects under one fault after another (soak/faults.ts), while its resources are sampled: npm run soak -- --minutes
+// 10, or --hours 2. Exit code 1 if a call is never answered or meets a fault of ours, if a file or the audit log is torn,
+// if processes are left, or if something grows beyond noise and bound.
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Client } from '../src/client.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon } from '../test/support/daemon.ts';
+import type { TestDaemon } from '../test/support/daemon.ts';
 import type { Figure } from './bench.ts';
 import { measureBuilt } from './built.ts';
 import { fit } from './measure.ts';
 import { isReached, shown } from './report.ts';
 import { machine, writeResults } from './results.ts';
+import { SoakArena } from './soak/arena.ts';
+import { FAULTS, type Fault } from './soak/faults.ts';
+import { toSvg } from './svg.ts';
 
 const { values } = parseArgs({
   options: { minutes: { type: 'string', default: '10' }, hours: { type: 'string' }, json: { type: 'string' } },
@@ -23,6 +28,11 @@ const LANES = 6;
 const SAMPLES = 120;
 /** Share of the time in which caches, rings and pools fill, which they do once. */
 const WARM_UP = 0.3;
+/** Shares of the time after which the daemon is killed: before its growth is measured, and once full of state. */
+const KILLED_AT = [0.08, 0.18, 0.97];
+const MEASURED_UNTIL = 0.95;
+/** A shorter run is all warm-up, so that its growth says nothing. */
+const JUDGED_MINUTES_MIN = 5;
 
 /**
  * Resources that must not grow, with their units and the growth allowed after the warm-up: memory of calls is
@@ -37,7 +47,11 @@ const BOUNDS = {
 /** Files that grow with each call by design, up to limits of their own; drawn, not judged. */
 const SIZES = ['audit', 'journal', 'results'] as const;
 
-type Sample = Record<keyof typeof BOUNDS | (typeof SIZES)[number], number>;
+/** What the load and the faults did; drawn, not judged. */
+const RATES = ['calls', 'faults'] as const;
+
+type Watched = Record<keyof typeof BOUNDS | (typeof SIZES)[number], number>;
+type Sample = Watched & Record<(typeof RATES)[number], number>;
 
 function bytesOf(path: string): number {
   let bytes = 0;
@@ -51,7 +65,7 @@ function bytesOf(path: string): number {
   return bytes;
 }
 
-function look({ pid, stateDir }: TestDaemon): Sample {
+function look({ pid, stateDir }: TestDaemon): Watched {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const field = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]);
   const mib = (filter: RegExp) =>
@@ -87,57 +101,130 @@ const CALLS: ((client: Client, n: number) => Promise<unknown>)[] = [
 
 interface Load {
   done: number;
+  /** How often each outcome was: `success`, an error's code, or that the connection ended. */
+  readonly outcomes: Map<string, number>;
+  /** What must never be. */
+  readonly wrong: string[];
+}
+
+/** A call that is not answered by then never is: faults last some seconds, and the calls here less. */
+const ANSWER_MS = 60_000;
+
+async function outcomeOf(call: Promise<unknown>): Promise<string> {
+  const late = AbortSignal.timeout(ANSWER_MS);
+  const lateness = new Promise<string>((resolve) => late.addEventListener('abort', () => resolve('never answered')));
+  const answer = call.then(
+    (it) => (it as { error?: { code: string } }).error?.code ?? 'success',
+    () => 'the connection ended',
+  );
+  return Promise.race([answer, lateness]);
 }
 
 /** Makes calls until `isOver`, on one connection after another. */
-async function lane(daemon: TestDaemon, load: Load, isOver: () => boolean): Promise<void> {
+async function lane(arena: SoakArena, load: Load, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
-    await using client = await daemon.connect();
-    for (let n = 0; n < 100 && !isOver(); n++) {
-      await CALLS[load.done++ % CALLS.length]?.(client, load.done);
+    try {
+      await using client = await arena.daemon.connect();
+      for (let n = 0, outcome = ''; n < 100 && !isOver() && outcome !== 'the connection ended'; n++) {
+        outcome = await outcomeOf(CALLS[load.done++ % CALLS.length]?.(client, load.done) as Promise<unknown>);
+        load.outcomes.set(outcome, (load.outcomes.get(outcome) ?? 0) + 1);
+        if (outcome === 'INTERNAL' || outcome === 'never answered') load.wrong.push(outcome);
+      }
+    } catch {
+      // The daemon was killed, or ended the connection under a fault.
+      await pause(50);
     }
   }
 }
 
-/** Kills a host every 3 s; its calls are answered all the same. */
-async function killHosts(daemon: TestDaemon, isOver: () => boolean): Promise<number> {
-  await using operator = await daemon.connect({ role: 'operator' });
-  let killed = 0;
-  while (!isOver()) {
-    await new Promise((resolve) => setTimeout(resolve, 3000));
-    const { hosts } = (await operator.request('status', {})) as { hosts: { pid: number }[] };
-    const victim = hosts[killed % Math.max(1, hosts.length)];
-    if (!victim) continue;
+/** Faults one after another, with a pause after each, and the daemon itself killed at some shares of the time. */
+async function disturb(arena: SoakArena, seen: Map<string, number>, isOver: () => boolean): Promise<void> {
+  const faults = FAULTS.filter((it) => it.missing?.(arena) === undefined);
+  const kills = KILLED_AT.map((share) => performance.now() + share * minutes * 60_000);
+  for (let turn = 0; !isOver(); turn++) {
+    const isKill = kills[0] !== undefined && performance.now() > kills[0];
+    const fault = isKill ? KILL_DAEMON : (faults[turn % faults.length] as Fault);
+    if (isKill) kills.shift();
     try {
-      process.kill(victim.pid, 'SIGKILL');
-      killed += 1;
-    } catch {
-      // ESRCH: already ended.
+      await fault.run(arena, turn);
+      seen.set(fault.name, (seen.get(fault.name) ?? 0) + 1);
+    } catch (error) {
+      if (isKill) throw error;
+      // A fault of before still lasts: its own connection was refused or cut.
+      const name = `${fault.name}, refused`;
+      seen.set(name, (seen.get(name) ?? 0) + 1);
     }
+    await pause(Math.min(15_000, Math.max(300, minutes * 1000)));
   }
-  return killed;
+}
+
+const KILL_DAEMON: Fault = { name: 'kill -9 of the daemon', run: (arena) => arena.killDaemon() };
+
+/** What must hold when the faults are over: the audit log is whole, and so is each file. */
+async function wrongAtTheEnd({ daemon, workspace }: SoakArena): Promise<string[]> {
+  await using operator = await daemon.connect({ role: 'operator' });
+  const { ok, ...more } = (await operator.request('audit.verify', {})) as { ok: boolean };
+  const torn = readdirSync(workspace)
+    .filter((it) => /^f\d+$/.test(it))
+    .filter((it) => !/^(round \d+\n)\1{49}$/.test(readFileSync(join(workspace, it), 'utf8')));
+  const call = await operator.call('file_read', { path: 'f1' });
+  return [
+    ...(ok ? [] : [`the audit log is not whole: ${JSON.stringify(more)}`]),
+    ...torn.map((it) => `the file ${it} is torn`),
+    ...(call.success || call.error.code === 'NOT_FOUND' ? [] : [`a read fails afterwards: ${call.error.code}`]),
+  ];
 }
 
 await measureBuilt();
-await using daemon = await startDaemon({ policy: ALLOW_ALL });
+const arena = await SoakArena.open();
+for (const it of FAULTS) {
+  const reason = it.missing?.(arena);
+  if (reason !== undefined) console.log(`not tried: ${it.name}, since ${reason}`);
+}
 const endsAt = performance.now() + minutes * 60_000;
 const isOver = () => performance.now() > endsAt;
-const load: Load = { done: 0 };
-const running = Promise.all([
-  killHosts(daemon, isOver),
-  ...Array.from({ length: LANES }, () => lane(daemon, load, isOver)),
-]);
+const load: Load = { done: 0, outcomes: new Map(), wrong: [] };
+const faultsSeen = new Map<string, number>();
+const faultCount = () => [...faultsSeen.values()].reduce((sum, it) => sum + it, 0);
 const seen: { minute: number; sample: Sample }[] = [];
-for (let at = 0; at < SAMPLES; at++) {
-  await new Promise((resolve) => setTimeout(resolve, (minutes * 60_000) / SAMPLES));
-  seen.push({ minute: ((at + 1) * minutes) / SAMPLES, sample: look(daemon) });
+let left = 0;
+try {
+  const running = Promise.all([
+    disturb(arena, faultsSeen, isOver),
+    ...Array.from({ length: LANES }, () => lane(arena, load, isOver)),
+  ]);
+  running.catch(() => {}); // Awaited below, after the samples.
+  for (let at = 0, before = 0; at < SAMPLES; at++) {
+    await pause((minutes * 60_000) / SAMPLES);
+    if (!arena.isUp) continue;
+    const calls = ((load.done - before) * SAMPLES) / (minutes * 60);
+    before = load.done;
+    seen.push({
+      minute: ((at + 1) * minutes) / SAMPLES,
+      sample: { ...look(arena.daemon), calls, faults: faultCount() },
+    });
+  }
+  await running;
+  load.wrong.push(...(await wrongAtTheEnd(arena)));
+  left = await arena.close();
+} finally {
+  await arena[Symbol.asyncDispose]();
 }
-const [killed] = await running;
-console.log(`${load.done} calls in ${minutes} min, ${killed} hosts killed`);
+if (left > 0) load.wrong.push(`${left} processes are left over`);
+const listed = (counts: ReadonlyMap<string, number>) =>
+  [...counts]
+    .sort(([, a], [, b]) => b - a)
+    .map(([name, count]) => `${name} ${count}`)
+    .join(', ');
+console.log(`${load.done} calls in ${minutes} min: ${listed(load.outcomes)}`);
+console.log(`${faultCount()} faults: ${listed(faultsSeen)}`);
+for (const it of new Set(load.wrong))
+  console.log(`WRONG ${load.wrong.filter((other) => other === it).length} times: ${it}`);
 
-const settled = seen.filter((it) => it.minute > minutes * WARM_UP);
+const settled = seen.filter((it) => it.minute > minutes * WARM_UP && it.minute < minutes * MEASURED_UNTIL);
 const curveOf = (name: keyof Sample) => settled.map(({ minute, sample }) => [minute, sample[name]] as const);
-const settledMinutes = minutes * (1 - WARM_UP);
+const settledMinutes = minutes * (MEASURED_UNTIL - WARM_UP);
+const isJudged = minutes >= JUDGED_MINUTES_MIN;
 const figures: Figure[] = [];
 for (const [name, { unit, most }] of Object.entries(BOUNDS) as [keyof typeof BOUNDS, (typeof BOUNDS)['rss']][]) {
   const { slope, error } = fit(curveOf(name));
@@ -148,15 +235,15 @@ for (const [name, { unit, most }] of Object.entries(BOUNDS) as [keyof typeof BOU
     name: `${name}, surely grown after the warm-up`,
     unit,
     value: Math.max(0, growth - noise),
-    goal: { most },
+    ...(isJudged && { goal: { most } }),
   });
 }
 for (const name of SIZES)
   figures.push({ name: `${name}, on disk at the end`, unit: 'MiB', value: settled.at(-1)?.sample[name] ?? Number.NaN });
 for (const it of figures)
   console.log(`${it.name.padEnd(44)} ${shown(it).padStart(10)}${isReached(it) ? '' : '  LEAK'}`);
-const units: Record<string, string> = { rss: 'MiB', audit: 'MiB', journal: 'MiB', results: 'MiB' };
-const names = [...Object.keys(BOUNDS), ...SIZES] as (keyof Sample)[];
+const units: Record<string, string> = { rss: 'MiB', audit: 'MiB', journal: 'MiB', results: 'MiB', calls: '/s' };
+const names = [...Object.keys(BOUNDS), ...RATES, ...SIZES] as (keyof Sample)[];
 const curves = names.map((name) => ({
   name,
   x: 'min',
@@ -165,11 +252,12 @@ const curves = names.map((name) => ({
   note: `${(fit(curveOf(name)).slope * 60).toFixed(1)} an hour`,
   points: seen.map(({ minute, sample }) => [minute, sample[name]] as const),
 }));
-const title = `${minutes} minutes of mixed calls: ${load.done} calls, ${killed} hosts killed`;
+const title = `${minutes} minutes of mixed calls: ${load.done} calls, ${faultCount()} faults`;
+const picture = { name: 'soak', title, kind: 'curves', curves } as const;
 const findings = {
   figures,
-  pictures: [{ name: 'soak', title, kind: 'curves', curves } as const],
-  says: [],
+  pictures: [picture],
+  says: [`Outcomes: ${listed(load.outcomes)}. Faults: ${listed(faultsSeen)}.`, ...new Set(load.wrong)],
   skipped: [],
 };
 const question = 'Does the daemon grow under mixed calls with failures, cancels, killed hosts and reconnects?';
@@ -180,5 +268,9 @@ const about = {
   seconds: minutes * 60,
   load: loadavg()[0] as number,
 };
-writeResults({ form: 'full', machine: machine(), benches: { soak: { ...about, ...findings } } }, values.json);
-if (!figures.every(isReached)) process.exitCode = 1;
+const results = { form: 'full', machine: machine(), benches: { soak: { ...about, ...findings } } } as const;
+const file = writeResults(results, values.json);
+const drawn = file.replace(/(\.json)?$/, '.svg');
+writeFileSync(drawn, toSvg(picture));
+console.log(`written: ${file}, ${drawn}`);
+if (load.wrong.length > 0 || !figures.every(isReached)) process.exitCode = 1;
