@@ -67,17 +67,17 @@ async function startDaemon(flags: Flags, env: Environment, folder: string): Prom
     import('./cli/connect.ts'),
     import('./daemon/user-dirs.ts'),
   ]);
-  const whole = withRuntimeDir(env, uid);
+  const environment = withRuntimeDir(env, uid);
   if (flags.workspace === undefined) assertProject(folder, env);
-  const failed = await start(findUserDirs(flags, whole), forClient(folder), {
-    env: whole,
+  const failed = await start(findUserDirs(flags, environment), forClient(folder), {
+    env: environment,
     cwd: process.cwd(),
   }).then(
     () => undefined,
     (error: Error) => error,
   );
   for (let tries = 0; tries < START_TRIES; tries++) {
-    const socket = await findDaemon(flags, whole);
+    const socket = await findDaemon(flags, environment);
     if (socket) return socket;
     if (failed && !isStartedByAnother(failed)) break;
     await wait(START_TRY_MS);

@@ -229,13 +229,13 @@ function progressOf(id: number) {
     const now = powers.monotonicMs();
     if (now - lastAt < (limits as Limits).providerProgressMs || !running.has(id)) return;
     lastAt = now;
-    const told: JobProgress = {
+    const progressMessage: JobProgress = {
       id,
       done: progress,
       ...(total !== undefined && { total }),
       ...(message !== undefined && { message: toShown(message).slice(0, PROGRESS_CHARS_MAX) }),
     };
-    send({ progress: told });
+    send({ progress: progressMessage });
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Client } from '../client.ts';
 import { defaultLimits } from '../limits.ts';
-import { decideWhole, toQuestion } from '../pipeline/permission.ts';
+import { decideWithEnvironment, toQuestion } from '../pipeline/permission.ts';
 import { loadPolicy } from '../policy/load.ts';
 import type { Policy } from '../policy/schema.ts';
 import { createProgramResolver } from '../policy/shell/programs.ts';
@@ -106,7 +106,10 @@ export function compare(
     const asker = { principal, session: sessionId, ...place };
     const question = toQuestion(tool, parsed.data, { asker, parts });
     const env = tool.commandOf?.(parsed.data as never)?.env;
-    const [before, after] = [decideWhole(policies.old, question, env), decideWhole(policies.new, question, env)];
+    const [before, after] = [
+      decideWithEnvironment(policies.old, question, env),
+      decideWithEnvironment(policies.new, question, env),
+    ];
     if (before.decision === after.decision) continue;
     const effects = after.effects.map((it) => `${it.kind} ${it.target}`).join(', ');
     comparison.differences.push({

@@ -59,13 +59,13 @@ async function read(file: string): Promise<BatchFile> {
   } catch (error) {
     throw new CliError(EXIT.USAGE, `${file} is not JSON: ${(error as Error).message}`);
   }
-  const whole = Array.isArray(parsed) ? { calls: parsed } : parsed;
-  if (typeof whole !== 'object' || whole === null || !Array.isArray((whole as BatchFile).calls))
+  const request = Array.isArray(parsed) ? { calls: parsed } : parsed;
+  if (typeof request !== 'object' || request === null || !Array.isArray((request as BatchFile).calls))
     throw new CliError(
       EXIT.USAGE,
       `${file} is not a batch: write a list of calls, or {"calls": [...], "options": {...}}`,
     );
-  return whole as BatchFile;
+  return request as BatchFile;
 }
 
 function readText(file: string): string {

@@ -138,8 +138,8 @@ export function userDirsOf(flags: ConnectFlags, env: Environment): UserDirs {
   const stateBeside = flags.state === undefined && env.RINGFENCE_STATE === undefined && stateOf(dirs.socket);
   if (flags.socket !== undefined && stateBeside) return { ...dirs, stateDir: stateBeside };
   if (flags.socket !== undefined || env.RINGFENCE_SOCKET !== undefined || existsSync(dirs.socket)) return dirs;
-  const told = readEndpoint(dirs.stateDir);
-  return told && existsSync(told.socket) ? { ...dirs, ...told } : dirs;
+  const endpoint = readEndpoint(dirs.stateDir);
+  return endpoint && existsSync(endpoint.socket) ? { ...dirs, ...endpoint } : dirs;
 }
 
 const isAbsent = (error: unknown): boolean =>

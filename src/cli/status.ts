@@ -47,8 +47,8 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   );
   print(`${it.undo.calls} calls can be undone (using ${Math.ceil(it.undo.bytes / MiB)} MiB)`);
   for (const { name, version, tools, problem } of it.plugins) {
-    const told = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;
-    print(harmless(`plugin ${name} ${told}`));
+    const state = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;
+    print(harmless(`plugin ${name} ${state}`));
   }
   for (const { name, state, pending } of it.providers)
     print(

@@ -22,8 +22,9 @@ export function useKeptCode(stateDir: string, workspaces: readonly string[]): vo
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     const real = realpathSync(folder);
     if (workspaces.some((it) => existsSync(it) && isInside(realpathSync(it), real))) return;
-    const its = lstatSync(folder);
-    if (its.isDirectory() && its.uid === process.getuid?.() && (its.mode & 0o022) === 0) enableCompileCache(folder);
+    const stats = lstatSync(folder);
+    if (stats.isDirectory() && stats.uid === process.getuid?.() && (stats.mode & 0o022) === 0)
+      enableCompileCache(folder);
   } catch {
     // EACCES, ENOTDIR: reported by the next code that needs the state directory.
   }

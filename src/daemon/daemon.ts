@@ -131,13 +131,13 @@ export async function createDaemon(config: Config, powers: Powers, sockets: Inhe
   await listen(listeners, { config, sockets, gateway, credentials, workspaces, ...served });
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
 
-  const whole = parts.move();
+  const daemonParts = parts.move();
   let closing: Promise<void> | undefined;
   function close(graceMs: number, reason: string): Promise<void> {
     powers.log.info({ graceMs }, `shutting down: ${reason}`);
     closing ??= gateway
       .close(graceMs, reason)
-      .then(() => whole.disposeAsync())
+      .then(() => daemonParts.disposeAsync())
       .then(ended.resolve, ended.reject);
     return closing;
   }

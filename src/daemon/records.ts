@@ -65,10 +65,10 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const providerPins = parts.use(new ProviderPins(at('providers.db'), powers));
   const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers, room: diskRoom }));
   const commandHomes = new CommandHomes({ stateDir, limits, powers });
-  const whole = parts.move();
+  const openStores = parts.move();
   const stores = { auditLog, approvals, ledger, callStore, toolStates, providerPins, undoJournal };
   const all = { ...stores, commandHomes, diskRoom };
-  return { ...all, redact, [Symbol.dispose]: () => whole.dispose() };
+  return { ...all, redact, [Symbol.dispose]: () => openStores.dispose() };
 }
 
 /** Whether the event is written to the audit log before it takes effect. */

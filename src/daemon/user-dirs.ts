@@ -177,10 +177,10 @@ export function readEndpoint(stateDir: string): Endpoint | undefined {
 export function mcpSockets(flags: UserDirFlags, env: Environment, uid: number): string[] {
   const { stateDir, mcpSocket } = findUserDirs(flags, env);
   if (flags.socket !== undefined || env.RINGFENCE_SOCKET !== undefined) return [mcpSocket];
-  const told = readEndpoint(stateDir)?.mcpSocket;
+  const announcedSocket = readEndpoint(stateDir)?.mcpSocket;
   const inRuntime =
     flags.state === undefined && env.RINGFENCE_STATE === undefined ? [join(runtimeDir(uid), 'ringfence/mcp.sock')] : [];
-  return [...new Set([mcpSocket, ...inRuntime, ...(told === undefined ? [] : [told])])];
+  return [...new Set([mcpSocket, ...inRuntime, ...(announcedSocket === undefined ? [] : [announcedSocket])])];
 }
 
 const runtimeDir = (uid: number): string => `/run/user/${uid}`;

@@ -5,10 +5,10 @@ import { connect as connectTls } from 'node:tls';
 import type { Limits } from '../limits.ts';
 import { toHostName } from '../policy/network.ts';
 import { type ConnectionGuard, ConnectionRefused } from './connection-guard.ts';
-import type { HttpAnswer, HttpAsked } from './messages.ts';
+import type { HttpAnswer, HttpRequest } from './messages.ts';
 
 /** The answer, or why there is none; never rejects. The connections end when the guard is closed. */
-export async function fetchOnce(asked: HttpAsked, guard: ConnectionGuard, limits: Limits): Promise<HttpAnswer> {
+export async function fetchOnce(asked: HttpRequest, guard: ConnectionGuard, limits: Limits): Promise<HttpAnswer> {
   try {
     const url = new URL(asked.url);
     const incoming = await send(asked, await connectionTo(url, guard), { url, limits });
@@ -39,7 +39,7 @@ async function connectionTo({ hostname, port, protocol }: URL, guard: Connection
 
 /** Sends the request without reusing connections, following redirects or decoding the body. Rejects if no answer arrives. */
 function send(
-  { method, headers, body }: HttpAsked,
+  { method, headers, body }: HttpRequest,
   socket: Socket,
   { url, limits }: { url: URL; limits: Limits },
 ): Promise<IncomingMessage> {

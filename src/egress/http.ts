@@ -121,8 +121,8 @@ const HOP_BY_HOP = [
 function endToEnd(headers: NodeJS.Dict<string[]>): Record<string, string[]> {
   const named = (headers.connection ?? []).flatMap((it) => it.toLowerCase().split(',')).map((it) => it.trim());
   const isOurs = (name: string) => HOP_BY_HOP.includes(name) || named.includes(name);
-  const kept = Object.entries(headers).filter(([name, value]) => !isOurs(name) && value !== undefined);
-  return Object.fromEntries(kept) as Record<string, string[]>;
+  const keptHeaders = Object.entries(headers).filter(([name, value]) => !isOurs(name) && value !== undefined);
+  return Object.fromEntries(keptHeaders) as Record<string, string[]>;
 }
 
 function destinationOf(authority: string, defaultPort: number): Destination | undefined {

@@ -7,11 +7,11 @@ export type ToProxy =
   /** A command that may connect; it passes its listener itself, together with the token. */
   | { readonly open: { readonly token: string; readonly layers: readonly NetworkLayer[] } }
   /** One request of a call without a command; answered before the token is closed, or not at all. */
-  | { readonly fetch: { readonly token: string; readonly asked: HttpAsked } }
+  | { readonly fetch: { readonly token: string; readonly asked: HttpRequest } }
   | { readonly close: { readonly token: string } };
 
 /** An HTTP request. */
-export interface HttpAsked {
+export interface HttpRequest {
   readonly url: string;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;

@@ -11,7 +11,7 @@ import { ConnectionGuard } from './connection-guard.ts';
 import { DnsCache, type Resolve, type TtlOf } from './dns-cache.ts';
 import { fetchOnce } from './fetch.ts';
 import { createHttp, type ProxyClient } from './http.ts';
-import type { EgressReport, HttpAnswer, HttpAsked } from './messages.ts';
+import type { EgressReport, HttpAnswer, HttpRequest } from './messages.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 
 export interface ProxyOptions {
@@ -65,7 +65,7 @@ export class EgressProxy {
   }
 
   /** Makes one request on behalf of the command; undefined for an unknown token. */
-  async fetch(token: string, asked: HttpAsked): Promise<HttpAnswer | undefined> {
+  async fetch(token: string, asked: HttpRequest): Promise<HttpAnswer | undefined> {
     const command = this.#commands.get(token);
     return command && fetchOnce(asked, command.guard, this.#options.limits);
   }

@@ -110,13 +110,13 @@ const NAME_BYTES_MAX = 256;
 /** A file name; bytes if it is not UTF-8. */
 export type Name = string | Buffer;
 
-interface Names {
+interface NamesRead {
   readonly listing: Listing;
   readonly directories: Name[];
 }
 
 /** Reads the names in a directory, at most about `entriesMax`. Throws the file system's error. */
-export async function readNames(at: Name, bytes: number, entriesMax: number): Promise<Names> {
+export async function readNames(at: Name, bytes: number, entriesMax: number): Promise<NamesRead> {
   const found = await readWith(at, { bytes, entriesMax, encoding: typeof at === 'string' ? 'utf8' : 'buffer' });
   // Node replaces invalid bytes by this character, which a valid name may hold, too.
   const doubtful = [...found.listing.files, ...found.directories].some(
@@ -131,7 +131,7 @@ interface ReadOptions {
   readonly encoding: 'utf8' | 'buffer';
 }
 
-async function readWith(at: Name, { bytes, entriesMax, encoding }: ReadOptions): Promise<Names> {
+async function readWith(at: Name, { bytes, entriesMax, encoding }: ReadOptions): Promise<NamesRead> {
   const files: string[] = [];
   const odd: string[] = [];
   const sockets: string[] = [];

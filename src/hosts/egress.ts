@@ -6,7 +6,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import * as z from 'zod';
-import type { EgressReport, HttpAnswer, HttpAsked, ToProxy } from '../egress/messages.ts';
+import type { EgressReport, HttpAnswer, HttpRequest, ToProxy } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
@@ -30,7 +30,7 @@ interface Lease {
   readonly token: string;
   readonly line: EgressLine;
   /** Makes one HTTP request within a time limit. Rejects with SANDBOX_UNAVAILABLE, or the reason of the signal given to `lend`. */
-  fetch(asked: HttpAsked, withinMs: number): Promise<HttpAnswer>;
+  fetch(asked: HttpRequest, withinMs: number): Promise<HttpAnswer>;
 }
 
 export interface EgressOptions {
@@ -81,7 +81,7 @@ export class Egress implements AsyncDisposable {
       let egress: EgressReport | undefined;
       let ran: T;
       try {
-        const fetch = (asked: HttpAsked, withinMs: number) =>
+        const fetch = (asked: HttpRequest, withinMs: number) =>
           unlessAborted(proxy.fetch(token, asked, withinMs + egressAnswerMs), signal);
         ran = await run({ token, line: proxy.line, fetch });
       } finally {
@@ -179,8 +179,8 @@ class EgressProcess {
     // Execute hosts get this end. The only data that come back are Node's acknowledgements of passed descriptors.
     const stream = this.#child.stdio[EGRESS_LISTENERS_FD] as Socket;
     this.line = { id, stream: stream.on('error', () => {}).resume() };
-    const told = { log: powers.log, about: {}, message: 'egress proxy complains' };
-    this.#stderr = new StderrLog(this.#child.stderr, told, limits);
+    const logTarget = { log: powers.log, about: {}, message: 'egress proxy complains' };
+    this.#stderr = new StderrLog(this.#child.stderr, logTarget, limits);
     this.#gone = new Promise<void>((resolve) => {
       this.#child.once('exit', () => resolve());
       this.#child.once('error', () => resolve());
@@ -215,7 +215,7 @@ class EgressProcess {
   }
 
   /** Makes an HTTP request; rejects if the proxy dies. The answer has a key of its own, since the token may be closed before it comes. */
-  fetch(token: string, asked: HttpAsked, withinMs: number): Promise<HttpAnswer> {
+  fetch(token: string, asked: HttpRequest, withinMs: number): Promise<HttpAnswer> {
     return this.#ask(toFetchKey(token), withinMs, { fetch: { token, asked } }) as Promise<HttpAnswer>;
   }
 

@@ -31,7 +31,7 @@ export interface HostKey {
 export interface HeldMasks {
   readonly masks: Masks;
   /** Identifies the masked files and directories; if it differs, a running host no longer masks the right ones. */
-  readonly print: string;
+  readonly fingerprint: string;
   /** Identifies the workspace's directory: a running host keeps its own, even after it was moved or its name was reused. */
   readonly root: string;
   /** State of the tree that the masks are from, if known. */
@@ -39,7 +39,7 @@ export interface HeldMasks {
 }
 
 /** The index of one directory; its watcher also stays with that directory. */
-interface Index {
+interface IndexOfRoot {
   readonly root: string;
   readonly index: WorkspaceIndex;
 }
@@ -49,11 +49,11 @@ export interface CoarseIn extends CoarseMask {
   readonly workspace: string;
 }
 
-const NOTHING = { masks: NO_MASKS, print: '' };
+const NO_HELD_MASKS = { masks: NO_MASKS, fingerprint: '' };
 
 export class HostMasks implements AsyncDisposable {
-  readonly #held = new WeakMap<Masks, { readonly reads: number; readonly held: Promise<typeof NOTHING> }>();
-  readonly #indexes = new Map<string, Index>();
+  readonly #held = new WeakMap<Masks, { readonly reads: number; readonly held: Promise<typeof NO_HELD_MASKS> }>();
+  readonly #indexes = new Map<string, IndexOfRoot>();
   /** Warnings already logged for workspaces whose masks can't be known, by workspace. */
   readonly #warned = new Map<string, string>();
   readonly #limits: Limits;
@@ -74,21 +74,21 @@ export class HostMasks implements AsyncDisposable {
    * workspace is gone.
    */
   async of({ tier, workspace, view }: HostKey): Promise<HeldMasks> {
-    if (tier === 'external_api') return { ...NOTHING, root: '' };
+    if (tier === 'external_api') return { ...NO_HELD_MASKS, root: '' };
     const { index, root } = this.#indexOf(workspace);
-    if (!hasMasks(tier)) return { ...NOTHING, root };
+    if (!hasMasks(tier)) return { ...NO_HELD_MASKS, root };
     const { state } = index;
     try {
       const masks = toHostMasks(await index.knownMasks(denying(view)), tier);
       const { reads } = index;
       const known = this.#held.get(masks);
       if (known?.reads === reads) return { ...(await known.held), root, state };
-      const held = printOf(masks, workspace).then((print) => ({ masks, print }));
+      const held = fingerprintOf(masks, workspace).then((fingerprint) => ({ masks, fingerprint }));
       this.#held.set(masks, { reads, held });
       return { ...(await held), root, state };
     } catch (error) {
       this.#warnOnce(workspace, toToolError(error));
-      return { ...NOTHING, root };
+      return { ...NO_HELD_MASKS, root };
     }
   }
 
@@ -129,7 +129,7 @@ export class HostMasks implements AsyncDisposable {
       throw new ToolError('SANDBOX_UNAVAILABLE', `\`${nameless.path}\` must be hidden, but its name is not UTF-8`, {
         suggestion: 'Rename it.',
       });
-    return { masks, root, print: `${root} ${await printOf(masks, place.workspace)}` };
+    return { masks, root, fingerprint: `${root} ${await fingerprintOf(masks, place.workspace)}` };
   }
 
   /** Directories that are masked more coarsely than the policy says, as far as known. */
@@ -152,7 +152,7 @@ export class HostMasks implements AsyncDisposable {
   }
 
   /** The index of the directory that the workspace's path names now. Throws NOT_FOUND if there is none. */
-  #indexOf(workspace: string): Index {
+  #indexOf(workspace: string): IndexOfRoot {
     const root = rootOf(workspace);
     if (root === undefined)
       throw new ToolError('NOT_FOUND', `the workspace ${workspace} is no longer a directory`, {
@@ -191,7 +191,7 @@ function rootOf(workspace: string): string | undefined {
  * Identifies the masked files by inode: a file that is replaced, as editors do on save, is no longer covered by the
  * mount on the old one.
  */
-async function printOf({ hidden, readOnly, pinned }: Masks, workspace: string): Promise<string> {
+async function fingerprintOf({ hidden, readOnly, pinned }: Masks, workspace: string): Promise<string> {
   const paths = [...hidden.map((it) => it.path), ...readOnly, ...pinned];
   // Inode numbers are reused at once; birth times are not.
   const files = await Promise.all(
@@ -247,7 +247,7 @@ const TOLD_MAX = 3;
 
 /** Warnings about directories that were hidden from a command although no rule names them. */
 export function coarseWarnings(coarse: readonly CoarseMask[]): string[] {
-  const told = coarse.slice(0, TOLD_MAX).map((it) => showLine(describeCoarse(it)));
+  const warnings = coarse.slice(0, TOLD_MAX).map((it) => showLine(describeCoarse(it)));
   const more = coarse.length - TOLD_MAX;
-  return more > 0 ? [...told, `${more} more directories are hidden whole; see \`ringfence status\``] : told;
+  return more > 0 ? [...warnings, `${more} more directories are hidden whole; see \`ringfence status\``] : warnings;
 }

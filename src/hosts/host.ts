@@ -88,8 +88,8 @@ export class Host {
     this.#child = this.#process.child;
     this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
     this.#writer = new FrameWriter(this.#line);
-    const told = { log: powers.log, about: { tier }, message: 'tier host complains' };
-    this.#stderr = new StderrLog(this.#child.stderr, told, limits);
+    const logTarget = { log: powers.log, about: { tier }, message: 'tier host complains' };
+    this.#stderr = new StderrLog(this.#child.stderr, logTarget, limits);
     this.gone = new Promise((resolve) => {
       this.#child.once('exit', resolve);
       this.#child.once('error', resolve);
@@ -353,7 +353,7 @@ export class Host {
       const { id, ...progress } = message.progress;
       this.#jobs.get(id)?.options.onProgress?.(progress);
     } else if ('told' in message) this.#options.onTold?.(message.told);
-    else if ('clocks' in message) this.#clocks.takeAll(message.clocks, (it) => this.#threads.inside(it));
+    else if ('clocks' in message) this.#clocks.takeAll(message.clocks, (it) => this.#threads.jobsIn(it));
     else this.#threadEnded(message.threadEnded);
   }
 

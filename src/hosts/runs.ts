@@ -109,10 +109,14 @@ export class Runs {
     const masks = await unlessAborted(known.ofCommand(slot.key, lifted), options.signal);
     const sockets = unixSockets === 'own' ? known.socketsOf(slot.key) : undefined;
     if (keeper && !slot.retained.has(keeper.session)) slot.retained.set(keeper.session, keeper);
-    const kept = keeper && { keeper: { session: keeper.session, keptMax: slots.keptMax(slot) } };
-    const { end, pid } = await this.#runIn(slot, { ...request, masks, ...(sockets && { sockets }), ...kept }, options);
-    const given = { unixSockets: sockets ? 'own' : 'none', coarse: masks.coarse } as const;
-    if ('result' in end) return { result: end.result, pid, ...given };
+    const keeperOfJob = keeper && { keeper: { session: keeper.session, keptMax: slots.keptMax(slot) } };
+    const { end, pid } = await this.#runIn(
+      slot,
+      { ...request, masks, ...(sockets && { sockets }), ...keeperOfJob },
+      options,
+    );
+    const sandboxFacts = { unixSockets: sockets ? 'own' : 'none', coarse: masks.coarse } as const;
+    if ('result' in end) return { result: end.result, pid, ...sandboxFacts };
     throw crashed(pid);
   }
 

@@ -25,8 +25,8 @@ export type SlotHost = Pick<
 export interface Slot<H extends SlotHost = Host> extends Retaining {
   readonly key: HostKey;
   host?: H;
-  /** The print of the masks and the root of the workspace that `host` was started with. */
-  print: string;
+  /** The fingerprint of the masks and the root of the workspace that `host` was started with. */
+  fingerprint: string;
   root: string;
   /** State of the tree at which these masks were last found valid. */
   state?: TreeState | undefined;
@@ -77,7 +77,7 @@ export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
     if (known) return known;
     const slot: Slot<H> = {
       key,
-      print: '',
+      fingerprint: '',
       root: '',
       startedAt: -Infinity,
       restarts: 0,
@@ -199,18 +199,18 @@ export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
   /** The slot's host, or a new one if that is dead, or has another workspace directory or other masks than it would get now. */
   async #current(slot: Slot<H>): Promise<H> {
     this.#assertOpen();
-    const { masks, print, root, state } = await this.#options.masks.of(slot.key);
+    const { masks, fingerprint, root, state } = await this.#options.masks.of(slot.key);
     this.#assertOpen();
     const { host } = slot;
     const isYoung = this.#powers.monotonicMs() - slot.startedAt < this.#options.limits.hostMasksMs;
-    if (slot.print === print) slot.state = state;
-    const isThere = slot.root === root && (isYoung || slot.print === print);
+    if (slot.fingerprint === fingerprint) slot.state = state;
+    const isThere = slot.root === root && (isYoung || slot.fingerprint === fingerprint);
     if (host?.alive && !host.worn && isThere) return host;
     if (host?.alive) this.#drop(slot);
     else if (host) slot.restarts += 1;
     this.#makeRoom();
     slot.host = this.#options.start(slot.key, masks);
-    Object.assign(slot, { print, root, state });
+    Object.assign(slot, { fingerprint, root, state });
     slot.startedAt = this.#powers.monotonicMs();
     return slot.host;
   }

@@ -18,7 +18,7 @@ export interface JobInThread {
   readonly index: number;
 }
 
-interface Limited {
+interface LimitedJob {
   readonly limitMs: number;
   usedMs: number;
   /** The thread's CPU time at the last look. */
@@ -40,7 +40,7 @@ export interface ThreadClocksOptions {
 }
 
 export class ThreadClocks implements Disposable {
-  readonly #jobs = new Map<number, Limited>();
+  readonly #jobs = new Map<number, LimitedJob>();
   readonly #options: ThreadClocksOptions;
   #timer: Timer | undefined;
   #answer: PromiseWithResolvers<void> | undefined;

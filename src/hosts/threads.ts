@@ -77,7 +77,7 @@ export class HostThread {
     if (this.jobs.size === 1) this.#polling.begin();
   }
 
-  heard(): void {
+  received(): void {
     this.#polling.end();
   }
 }
@@ -102,7 +102,7 @@ export class Threads {
       };
       socket
         .on('data', (chunk: Buffer) => {
-          thread.heard();
+          thread.received();
           onBytes(thread, reader, chunk);
           thread.poll();
         })
@@ -132,7 +132,7 @@ export class Threads {
   }
 
   /** The jobs in progress in a thread, in the order in which they were sent. */
-  inside(thread: number): { readonly id: number; readonly index: number }[] {
+  jobsIn(thread: number): { readonly id: number; readonly index: number }[] {
     return [...(this.all[thread]?.jobs ?? [])].map(([id, { index }]) => ({ id, index }));
   }
 

@@ -4,7 +4,7 @@ import type { Powers } from '../powers.ts';
 
 export type Usage = Readonly<Record<number, { readonly memory: number; readonly ctime: number }>>;
 
-const MOMENT_MS = 100;
+const REUSED_FOR_MS = 100;
 
 export class UsageLooks {
   readonly #powers: Powers;
@@ -18,7 +18,7 @@ export class UsageLooks {
   of(pids: readonly number[]): Promise<Usage> {
     const atMs = this.#powers.monotonicMs();
     const names = pids.join();
-    if (this.#last?.pids === names && atMs - this.#last.atMs < MOMENT_MS) return this.#last.usage;
+    if (this.#last?.pids === names && atMs - this.#last.atMs < REUSED_FOR_MS) return this.#last.usage;
     const usage: Promise<Usage> = pids.length === 0 ? Promise.resolve({}) : pidusage([...pids]).catch(() => ({}));
     this.#last = { atMs, pids: names, usage };
     return usage;

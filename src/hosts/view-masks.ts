@@ -10,26 +10,26 @@ import { countOf, type Directory, type Listing } from './directory.ts';
 import type { PathView } from './job.ts';
 import { Branch, type Holder } from './mask-branch.ts';
 
-interface Mark {
+interface PathMark {
   readonly hide: Holder;
   readonly write: Holder;
   /** The path may be written, but neither removed nor moved. */
   readonly remove: Holder;
 }
 
-interface DirectoryMark extends Mark {
+interface DirectoryMark extends PathMark {
   /** Whether the directory is hidden with everything that will ever be in it. */
   readonly hidesAll: boolean;
   readonly keepsAll: boolean;
 }
 
-interface FileMark extends Mark {
+interface FileMark extends PathMark {
   readonly name: string;
   readonly odd: boolean;
 }
 
 /** A path that a person approved for this call, and the rules that asked about it. */
-interface Lifted {
+interface LiftedTarget {
   readonly target: string;
   readonly rules: ReadonlySet<Rule>;
 }
@@ -49,7 +49,7 @@ const CROWD = 100;
 const STEP = 500;
 /** Names that no rule about single names is likely to match, with and without dots, at two depths. */
 const PROBES = ['0probe0', '.0probe0', '0probe0/0probe0', '0probe0/.0probe0.0'];
-const OWN: Holder = { id: 'protected' };
+const PROTECTED: Holder = { id: 'protected' };
 
 export class ViewMasks {
   readonly #workspace: string;
@@ -72,13 +72,13 @@ export class ViewMasks {
    */
   *collect(root: Directory, { lifted = [], ...bounds }: CollectOptions): Generator<void, Masks> {
     const pass = new Pass(bounds, this.#relevant(lifted));
-    const whole = this.#judgeDirectory(root, pass);
-    if (whole.hidesAll && !this.#excepts) throw hidesWorkspace(whole.hide);
-    const keeps = whole.keepsAll && !this.#excepts;
+    const rootMark = this.#judgeDirectory(root, pass);
+    if (rootMark.hidesAll && !this.#excepts) throw hidesWorkspace(rootMark.hide);
+    const keeps = rootMark.keepsAll && !this.#excepts;
     if (root.deep || (yield* this.#unmaskable(root, { pass, readOnly: keeps }))?.why === 'too-deep')
       throw tooDeep(this.#workspace, bounds.maskPathBytesMax);
     const branch = new Branch('', { isPinned: false, names: countOf(root.listing) });
-    if (keeps) branch.hold('readOnly', '', whole.write);
+    if (keeps) branch.hold('readOnly', '', rootMark.write);
     yield* this.#visit(root, branch, { pass, readOnly: keeps });
     const listed = branch.shrink(bounds.masksMax) ? {} : branch.showOnly(this.#shown(root, pass), bounds.masksMax);
     return { ...branch.masks(), ...listed };
@@ -93,7 +93,7 @@ export class ViewMasks {
     return [...directories.sort(), ...files.sort()];
   }
 
-  *#visit(directory: Directory, branch: Branch, { pass, readOnly }: Visit): Generator<void> {
+  *#visit(directory: Directory, branch: Branch, { pass, readOnly }: VisitOptions): Generator<void> {
     const at = (name: string) => (directory.path === '' ? name : `${directory.path}/${name}`);
     for (const { name, odd, hide, write, remove } of yield* this.#filesOf(directory, pass)) {
       const path = at(name);
@@ -108,7 +108,7 @@ export class ViewMasks {
     yield;
   }
 
-  *#visitChild(child: Directory, { pass, readOnly }: Visit): Generator<void, Branch> {
+  *#visitChild(child: Directory, { pass, readOnly }: VisitOptions): Generator<void, Branch> {
     const mark = this.#judgeDirectory(child, pass);
     const by = mark.hide ?? mark.write ?? mark.remove;
     const bytes = bytesOfFolder(child);
@@ -116,7 +116,7 @@ export class ViewMasks {
       child.unreadable || (mark.hidesAll && !pass.liftsBelow(child.path) && (yield* this.#all(child, pass, 'hide')));
     // A trusted directory is held with all its content, without a rule for each name.
     const isKept = mark.keepsAll && !pass.liftsBelow(child.path);
-    const keeps = isKept && (mark.write === OWN || (yield* this.#all(child, pass, 'write')));
+    const keeps = isKept && (mark.write === PROTECTED || (yield* this.#all(child, pass, 'write')));
     const branch = new Branch(child.path, { isPinned: !readOnly && !keeps && !hides, names: countOf(child.listing) });
     const held = !hides && !readOnly && (keeps || mark.write || mark.remove);
     if (hides) branch.hide({ path: child.path, type: 'directory', ...(bytes && { bytes }) }, mark.hide);
@@ -134,7 +134,7 @@ export class ViewMasks {
   }
 
   /** Why the files of a directory can't be masked one by one, so that the directory is hidden whole. */
-  *#unmaskable(directory: Directory, { pass, readOnly }: Visit): Generator<void, Unmaskable | undefined> {
+  *#unmaskable(directory: Directory, { pass, readOnly }: VisitOptions): Generator<void, Unmaskable | undefined> {
     const marks = yield* this.#filesOf(directory, pass);
     const masked = readOnly ? marks.filter((it) => it.hide) : marks;
     const atBytes = Buffer.byteLength(directory.at) + 1;
@@ -191,23 +191,23 @@ export class ViewMasks {
     const mark = {
       ...own,
       hidesAll: own.hide !== undefined && inner.every((it) => it?.hide),
-      keepsAll: own.write === OWN || (own.write !== undefined && inner.every((it) => it?.write)),
+      keepsAll: own.write === PROTECTED || (own.write !== undefined && inner.every((it) => it?.write)),
     };
     if (usual) this.#directories.set(directory, mark);
     return mark;
   }
 
-  #probe(path: string, pass: Pass): (Mark | undefined)[] {
+  #probe(path: string, pass: Pass): (PathMark | undefined)[] {
     return PROBES.map((it) => this.#judge(path === '' ? it : `${path}/${it}`, 'file', pass));
   }
 
-  #judge(path: string, type: HiddenPath['type'], pass: Pass, isOrdinary = false): Mark | undefined {
+  #judge(path: string, type: HiddenPath['type'], pass: Pass, isOrdinary = false): PathMark | undefined {
     const rules = pass.rulesFor(path, this.#view.rules);
     const named = this.#named(path);
     const ask = (kind: 'read' | 'write' | 'delete') =>
       rules.length === 0 ? undefined : this.#ask(rules, kind, named, isOrdinary);
     const hide = ask('read');
-    const write = isTrusted(named, type) ? OWN : ask('write');
+    const write = isTrusted(named, type) ? PROTECTED : ask('write');
     const remove = ask('delete');
     return hide || write || remove ? { hide, write, remove } : undefined;
   }
@@ -225,7 +225,7 @@ export class ViewMasks {
     return this.#view.root ?? this.#workspace;
   }
 
-  #relevant(lifted: readonly string[]): Lifted[] {
+  #relevant(lifted: readonly string[]): LiftedTarget[] {
     const asking = this.#view.rules.filter((it) => it.decision === 'ask');
     if (asking.length === 0) return [];
     return lifted.slice(0, LIFTED_MAX).flatMap((it) => {
@@ -240,15 +240,15 @@ export class ViewMasks {
 
 const KINDS = ['read', 'write', 'delete'] as const;
 const ORDINARY = () => true;
-const NO_MARK: Mark = { hide: undefined, write: undefined, remove: undefined };
+const NO_MARK: PathMark = { hide: undefined, write: undefined, remove: undefined };
 /** One computation of masks: its bounds and its lifted targets. */
 class Pass {
   readonly masksMax: number;
   readonly maskPathBytesMax: number;
-  readonly #lifted: readonly Lifted[];
+  readonly #lifted: readonly LiftedTarget[];
   readonly #left = new Map<string, readonly Rule[]>();
 
-  constructor({ masksMax, maskPathBytesMax }: Omit<CollectOptions, 'lifted'>, lifted: readonly Lifted[]) {
+  constructor({ masksMax, maskPathBytesMax }: Omit<CollectOptions, 'lifted'>, lifted: readonly LiftedTarget[]) {
     this.masksMax = masksMax;
     this.maskPathBytesMax = maskPathBytesMax;
     this.#lifted = lifted;
@@ -285,7 +285,7 @@ interface Unmaskable {
 const DEEP: Unmaskable = { why: 'too-deep' };
 
 /** Settings for a whole traversed directory. */
-interface Visit {
+interface VisitOptions {
   readonly pass: Pass;
   readonly readOnly: boolean;
 }

@@ -17,7 +17,7 @@ const SLICE_MS = 8;
 /** The most views of one workspace that are kept; for any other, each name is judged again. */
 const VIEWS_MAX = 32;
 
-interface Known {
+interface KnownView {
   readonly judge: ViewMasks;
   /** The newest masks, maybe still being computed, and the version of the tree that they are from. */
   masks?: { readonly version: number; readonly found: Promise<Masks> };
@@ -31,7 +31,7 @@ export class WorkspaceIndex implements AsyncDisposable {
   readonly #workspace: string;
   readonly #limits: Limits;
   readonly #powers: Powers;
-  readonly #views = new Map<string, Known>();
+  readonly #views = new Map<string, KnownView>();
   #newestView: string | undefined;
   #coarse: readonly CoarseMask[] = [];
   /** Monotonic time in ms of the last question, for reaping. */
@@ -68,9 +68,9 @@ export class WorkspaceIndex implements AsyncDisposable {
   async masks(view: PathView, lifted: readonly string[] = []): Promise<Masks> {
     this.usedAt = this.#powers.monotonicMs();
     await this.#tree.current();
-    const known = this.#known(view);
-    if (lifted.length === 0) return this.#newest(known);
-    return this.#inSlices(known.judge.collect(this.#tree.root, { lifted, ...this.#bounds }));
+    const knownView = this.#known(view);
+    if (lifted.length === 0) return this.#newest(knownView);
+    return this.#inSlices(knownView.judge.collect(this.#tree.root, { lifted, ...this.#bounds }));
   }
 
   /**
@@ -122,7 +122,7 @@ export class WorkspaceIndex implements AsyncDisposable {
     return { masksMax, maskPathBytesMax };
   }
 
-  #known(view: PathView): Known {
+  #known(view: PathView): KnownView {
     const known = this.#views.get(view.key) ?? { judge: new ViewMasks(this.#workspace, view) };
     if (view.key === this.#newestView) return known;
     // Keeps views in order of use, so that the first is the one to drop.
@@ -134,7 +134,7 @@ export class WorkspaceIndex implements AsyncDisposable {
     return known;
   }
 
-  #newest(known: Known): Promise<Masks> {
+  #newest(known: KnownView): Promise<Masks> {
     const { version, root } = this.#tree;
     if (known.masks?.version === version) return known.masks.found;
     const found = this.#inSlices(known.judge.collect(root, this.#bounds));

@@ -218,8 +218,8 @@ export class WorkspaceTree implements AsyncDisposable {
     try {
       const stat = await lstat(it.at, { bigint: true });
       if (!stat.isDirectory()) return this.#drop(it);
-      const kept = stat.ino === it.inode || it.inode === 0n;
-      if (!kept) for (const child of [...it.directories.values()]) this.#drop(child);
+      const isSameDirectory = stat.ino === it.inode || it.inode === 0n;
+      if (!isSameDirectory) for (const child of [...it.directories.values()]) this.#drop(child);
       it.inode = stat.ino;
       // The ctime from before the read: a change during the read shows at the next look.
       it.changedNs = stat.ctimeNs;

@@ -43,11 +43,11 @@ export async function listenMcp(parts: ListenParts, add: (listener: Listener) =>
   };
   const listener = await listenSocket(parts.socket, accept, { allowHalfOpen: true, fd: parts.socketFd });
   const changed = () => void loading?.then((face) => face.toolsChanged());
-  const told = [catalogue.onChange(changed), events.listen(({ topic }) => topic === 'policy' && changed())];
+  const subscriptions = [catalogue.onChange(changed), events.listen(({ topic }) => topic === 'policy' && changed())];
   add({
     address: listener.address,
     async [Symbol.asyncDispose]() {
-      for (const it of told) it[Symbol.dispose]();
+      for (const it of subscriptions) it[Symbol.dispose]();
       const closed = listener[Symbol.asyncDispose]();
       await (await loading)?.close('the daemon is shutting down');
       await closed;

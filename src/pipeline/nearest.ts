@@ -19,12 +19,12 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
 
 /** The edit distance, or Infinity if the two names mean different things. */
 function distanceTo(wanted: string, candidate: string): number {
-  const whole = editDistance(wanted, candidate);
-  if (whole <= 1) return whole;
+  const wholeDistance = editDistance(wanted, candidate);
+  if (wholeDistance <= 1) return wholeDistance;
   const [a, b] = [wanted.split('_'), candidate.split('_')];
   if (a.length !== b.length) return Infinity;
   if (a.toSorted().join() === b.toSorted().join()) return 1;
-  return a.every((word, at) => isNear(word, b[at] as string)) ? whole : Infinity;
+  return a.every((word, at) => isNear(word, b[at] as string)) ? wholeDistance : Infinity;
 }
 
 /** Whether a word is a prefix of the other, or has at most a third of its characters wrong. */

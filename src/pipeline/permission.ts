@@ -10,7 +10,7 @@ import { toTarget } from '../policy/target.ts';
 import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
 import type { JudgingTurns } from './queue/judging-turns.ts';
 import { refusalOf } from './refusal.ts';
-import { type Judged, separate, withoutDenied } from './separate-effects.ts';
+import { type JudgedEffects, separate, withoutDenied } from './separate-effects.ts';
 import type { CheckedCall, JudgedCall, Stage } from './stage.ts';
 
 /** What a decision needs to know of the machine. */
@@ -48,16 +48,16 @@ export const permission =
     const question = questionOf(call, parts);
     call.reached({ ...call, checked: { ...call.checked, effects: question.effects } });
     if (line) assertEnvironment(call.policy, line.env);
-    const whole = { input, question, decided: decide(call.policy, question) };
-    const separated = separate(call.policy, tool, whole);
-    const judged = toJudged(call, separated?.rest ?? whole);
+    const wholeCall = { input, question, decided: decide(call.policy, question) };
+    const separated = separate(call.policy, tool, wholeCall);
+    const judged = toJudged(call, separated?.rest ?? wholeCall);
     call.reached(judged);
-    if (judged.decision === 'deny') throw refusalOf(call.policy, whole.decided, question);
+    if (judged.decision === 'deny') throw refusalOf(call.policy, wholeCall.decided, question);
     return separated ? withoutDenied(judged, separated.denied, { next, redact }) : next(judged);
   };
 
 /** The call as later stages see it. */
-function toJudged(call: CheckedCall, { input, question, decided }: Judged): JudgedCall {
+function toJudged(call: CheckedCall, { input, question, decided }: JudgedEffects): JudgedCall {
   const decision = decided.decision === 'allow' && call.cost?.asks ? 'ask' : decided.decision;
   const checked = { ...call.checked, input, effects: question.effects };
   return { ...call, checked, question, decided, decision, rule: decided.by.id };
@@ -107,7 +107,7 @@ export function toQuestion(
     session: asker.session,
     home: parts.home,
     workspace: root,
-    isOrdinary: looksIn(root, parts.limits),
+    isOrdinary: ordinaryFilesIn(root, parts.limits),
   };
 }
 
@@ -115,7 +115,7 @@ export function toQuestion(
  * Tells whether a target inside the root is an ordinary file; one outside never is. Looks at each target once, so
  * that a repeated decision is the same.
  */
-function looksIn(root: string, bounds: SettingsBounds): (target: string) => boolean {
+function ordinaryFilesIn(root: string, bounds: SettingsBounds): (target: string) => boolean {
   const found = new Map<string, boolean>();
   return (target) => {
     const known = found.get(target) ?? (!target.startsWith('/') && isOrdinary(join(root, target), bounds));
@@ -160,7 +160,7 @@ function assertEnvironment(policy: Policy, env: Readonly<Record<string, string>>
 }
 
 /** Decides like `decide` and also denies variables that no caller may set; for questions without a call. */
-export function decideWhole(
+export function decideWithEnvironment(
   policy: Policy,
   question: PolicyQuestion,
   env: Readonly<Record<string, string>> = {},

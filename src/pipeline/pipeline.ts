@@ -30,7 +30,7 @@ import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
 import { CallMetrics } from '../telemetry/call-metrics.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
-import { surroundingsOf } from './approve/approval-context.ts';
+import { approvalContextOf } from './approve/approval-context.ts';
 import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
 import type { Upstreams } from './execute/upstream.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
@@ -117,6 +117,6 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
     questionNow: (call) => questionOf(call, parts.permission),
     preview: async (call) => (call.checked.tool.preview ? previewOf(call, parts) : { preImages: [] }),
     // `writes` comes last, so that a call that begins while the files are looked at counts.
-    surroundings: async (call) => ({ ...(await surroundingsOf(call, limits)), writes: writes.stateFor(call) }),
+    context: async (call) => ({ ...(await approvalContextOf(call, limits)), writes: writes.stateFor(call) }),
   };
 }

@@ -68,9 +68,9 @@ export function redactOutput(output: Output, powers: Pick<Powers, 'after'>): { o
     output(name, data) {
       if (ended) return undefined;
       const stream = streamOf(name);
-      const given = give(name, stream.push(data));
+      const text = give(name, stream.push(data));
       if (stream.pending > 0) showing ??= powers.after(HELD_MS, show);
-      return given;
+      return text;
     },
     end() {
       ended = true;

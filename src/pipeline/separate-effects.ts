@@ -17,7 +17,7 @@ import { refusalOf } from './refusal.ts';
 import type { Handler, JudgedCall } from './stage.ts';
 
 /** A call as the policy judged it. */
-export interface Judged {
+export interface JudgedEffects {
   readonly input: unknown;
   readonly question: PolicyQuestion;
   readonly decided: PolicyDecision;
@@ -30,35 +30,39 @@ interface DeniedEffect {
   readonly denial: Denial;
 }
 
-export interface Separated {
+export interface SeparatedEffects {
   /** The rest of the call, which the policy allows or asks about. */
-  readonly rest: Judged;
+  readonly rest: JudgedEffects;
   /** The denied effects, one for each path. */
   readonly denied: readonly DeniedEffect[];
 }
 
 /** Undefined if the call must be judged whole: none or all of it is denied, or its tool has no separable effects. */
-export function separate(policy: Policy, tool: Tool, { input, question, decided }: Judged): Separated | undefined {
+export function separate(
+  policy: Policy,
+  tool: Tool,
+  { input, question, decided }: JudgedEffects,
+): SeparatedEffects | undefined {
   if (decided.decision !== 'deny' || !tool.separable || question.command) return undefined;
   // Without a command line, the question's effects are the tool's, in the same order.
   const declared = tool.effects(input as never);
   const denied = new Map<string, DeniedEffect>();
   const effects = question.effects.filter((effect, at) => {
-    const alone = { ...question, effects: [effect] };
-    const said = decide(policy, alone);
+    const questionOfOne = { ...question, effects: [effect] };
+    const decidedOne = decide(policy, questionOfOne);
     const path = declared[at]?.target;
-    if (said.decision !== 'deny' || path === undefined) return true;
-    const error = refusalOf(policy, said, alone);
-    denied.set(path, { path, error, denial: denialOf(effect, said, error) });
+    if (decidedOne.decision !== 'deny' || path === undefined) return true;
+    const error = refusalOf(policy, decidedOne, questionOfOne);
+    denied.set(path, { path, error, denial: denialOf(effect, decidedOne, error) });
     return false;
   });
   if (effects.length === 0) return undefined;
-  const left = tool.separable.without(input as never, new Set(denied.keys()));
-  if (left === undefined) return undefined;
+  const remainingInput = tool.separable.without(input as never, new Set(denied.keys()));
+  if (remainingInput === undefined) return undefined;
   const rest = { ...question, effects };
   const decidedRest = decide(policy, rest);
   if (decidedRest.decision === 'deny') return undefined;
-  return { rest: { input: left, question: rest, decided: decidedRest }, denied: [...denied.values()] };
+  return { rest: { input: remainingInput, question: rest, decided: decidedRest }, denied: [...denied.values()] };
 }
 
 /** Runs the rest of a call, and adds the denied effects to its result and its record. */

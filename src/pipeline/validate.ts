@@ -52,9 +52,9 @@ function invalid(named: NamedTool, problems: readonly z.core.$ZodIssue[]): ToolE
       return { path: path === '' ? key : `${path}.${key}`, message: `no such parameter; ${hint}` };
     });
   });
-  const told = issues.map(({ path, message }) => `${path || 'input'}: ${message}`).join('; ');
+  const problemText = issues.map(({ path, message }) => `${path || 'input'}: ${message}`).join('; ');
   const suggestion = shapesOf(named, problems);
-  return new ToolError('INPUT_INVALID', `the input of \`${tool.name}\` is not valid: ${told}`, {
+  return new ToolError('INPUT_INVALID', `the input of \`${tool.name}\` is not valid: ${problemText}`, {
     ...(suggestion !== '' && { suggestion }),
     details: { issues },
   });

@@ -111,8 +111,8 @@ export const objectSchema = z
 export function toZod({ properties, required = [] }: ObjectSchema): z.ZodObject {
   const members = Object.entries(properties).map(([name, schema]) => {
     const member = z.fromJSONSchema(withoutPatterns(schema) as z.core.JSONSchema.JSONSchema);
-    const told = schema.description === undefined ? member : member.describe(schema.description);
-    return [name, required.includes(name) ? told : told.optional()] as const;
+    const described = schema.description === undefined ? member : member.describe(schema.description);
+    return [name, required.includes(name) ? described : described.optional()] as const;
   });
   return z.strictObject(Object.fromEntries(members));
 }

@@ -63,12 +63,12 @@ function importStatement(node: SgNode, importOf: ImportOf): string {
   const clause = node.children().find((it) => it.kind() === 'import_clause');
   const names: string[] = [];
   const bound: string[] = [];
-  let whole: string | undefined;
+  let defaultName: string | undefined;
   for (const part of clause?.children() ?? []) {
     if (part.kind() === 'identifier') {
       names.push('default');
       bound.push(`default: ${part.text()}`);
-    } else if (part.kind() === 'namespace_import') whole = textOf(part.children().at(-1));
+    } else if (part.kind() === 'namespace_import') defaultName = textOf(part.children().at(-1));
     else if (part.kind() === 'named_imports')
       for (const [name, local] of specifiersOf(part)) {
         names.push(name);
@@ -78,7 +78,7 @@ function importStatement(node: SgNode, importOf: ImportOf): string {
   const from = importOf(node, names);
   const declared = [
     ...(bound.length > 0 ? [`{ ${bound.join(', ')} } = ${from}`] : []),
-    ...(whole ? [`${whole} = ${from}`] : []),
+    ...(defaultName ? [`${defaultName} = ${from}`] : []),
   ];
   return declared.length === 0 ? ';' : `const ${declared.join(', ')};`;
 }

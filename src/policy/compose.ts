@@ -189,10 +189,10 @@ function refuseDuplicates({ file, complain }: CompositionContext): void {
 function composeRules(it: CompositionContext): Rule[] {
   const { parent, file } = it;
   const replaced = new Set(file.rules.filter((own) => replaces(it, own)).map(({ rule }) => rule.id));
-  const kept = parent.rules.filter(({ id }) => !replaced.has(id)).map((rule) => showing(it, rule));
-  if (file.data.secrets?.show && !kept.some((rule) => rule.code === 'SENSITIVE_FILE'))
+  const keptRules = parent.rules.filter(({ id }) => !replaced.has(id)).map((rule) => showing(it, rule));
+  if (file.data.secrets?.show && !keptRules.some((rule) => rule.code === 'SENSITIVE_FILE'))
     it.complain(file.positions.at(['secrets', 'show']), 'secrets.show: no rule on secrets comes from the parent');
-  return [...withoutAllowedTools(it, kept), ...file.rules.map(({ rule }) => rule)];
+  return [...withoutAllowedTools(it, keptRules), ...file.rules.map(({ rule }) => rule)];
 }
 
 /** The parent's rule without the files that `secrets.show` names, if it is a rule on secrets. */
@@ -366,6 +366,6 @@ function rebaseMatch(match: MatchSpec, prefix: string): MatchSpec {
     any: any?.map((it) => rebaseMatch(it, prefix)),
     not: not && rebaseMatch(not, prefix),
   };
-  const given = Object.entries({ ...paths, ...inner }).filter(([, it]) => it !== undefined);
-  return { ...rest, ...Object.fromEntries(given) };
+  const present = Object.entries({ ...paths, ...inner }).filter(([, it]) => it !== undefined);
+  return { ...rest, ...Object.fromEntries(present) };
 }

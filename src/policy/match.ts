@@ -144,13 +144,13 @@ function toTargetPaths(target: string, { home, workspace }: Pick<PolicyQuestion,
 function resolved(path: string): string[] {
   const segments = toSegments(path);
   if (!segments.includes('..')) return segments;
-  const kept: string[] = [];
+  const resolved: string[] = [];
   for (const it of segments) {
-    if (it !== '..') kept.push(it);
-    else if (kept.length > 0 && kept.at(-1) !== '..') kept.pop();
-    else if (!path.startsWith('/')) kept.push(it);
+    if (it !== '..') resolved.push(it);
+    else if (resolved.length > 0 && resolved.at(-1) !== '..') resolved.pop();
+    else if (!path.startsWith('/')) resolved.push(it);
   }
-  return kept;
+  return resolved;
 }
 
 const segmentsBelow = (folder: readonly string[], path: readonly string[]): readonly string[] | undefined =>
@@ -273,13 +273,13 @@ const hiddenIn = (kind: QuestionPart['kind']): Certainty =>
 /** Matches `host` or `host:port`, where `*` may stand for the port as well; IPv6 addresses stand in brackets. Ignores case. */
 function hostTest(globs: readonly string[]): PartTest {
   const lower = globs.map((it) => it.toLowerCase());
-  const whole = anyText(lower.filter((it) => withoutPort(it) !== it));
-  const bare = anyText(lower.filter((it) => withoutPort(it) === it));
+  const matchesWithPort = anyText(lower.filter((it) => withoutPort(it) !== it));
+  const matchesWithoutPort = anyText(lower.filter((it) => withoutPort(it) === it));
   return ({ kind, target }) => {
     if (kind !== 'connect') return hiddenIn(kind);
     const [host, port] = splitPort(target.toLowerCase());
     const name = host.endsWith('.') ? host.slice(0, -1) : host;
-    return certaintyOf(bare(name) || whole(name + port));
+    return certaintyOf(matchesWithoutPort(name) || matchesWithPort(name + port));
   };
 }
 

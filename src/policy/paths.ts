@@ -139,8 +139,8 @@ function insideWorkspace(glob: string, { home, workspace }: PathCaller): string[
   const folders = toSegments(workspace);
   return toPathPatterns(glob).flatMap(({ base, segments }) => {
     if (base === 'relative') return [];
-    const whole = base === 'home' ? [...toSegments(home).map(escapeGlob), ...segments] : segments;
-    return [...positionsAfter(whole, folders)].map((at) => ['.', ...whole.slice(at)].join('/'));
+    const wholePattern = base === 'home' ? [...toSegments(home).map(escapeGlob), ...segments] : segments;
+    return [...positionsAfter(wholePattern, folders)].map((at) => ['.', ...wholePattern.slice(at)].join('/'));
   });
 }
 

@@ -27,7 +27,7 @@ export function withoutAllowedTools(
   { parent, file, widens, complain }: CompositionContext,
   rules: readonly Rule[],
 ): Rule[] {
-  let kept = [...rules];
+  let keptRules = [...rules];
   for (const own of file.rules) {
     const name = allowedTool(own);
     if (name === undefined) continue;
@@ -43,7 +43,7 @@ export function withoutAllowedTools(
     }
     // If the parent does not allow the tool yet, `replaces` in compose.ts reports the widening.
     const isNoted = !parent.rules.some(({ id, decision }) => id === own.rule.id && decision === 'allow');
-    kept = kept.flatMap((rule) => {
+    keptRules = keptRules.flatMap((rule) => {
       if (!isObstacle(rule)) return rule;
       const how = `allow is less strict than ${rule.decision} (rule \`${rule.id}\`, ${rule.source})`;
       if (!isNoted) widens(path, how, `rules.${rule.id}`);
@@ -51,5 +51,5 @@ export function withoutAllowedTools(
       return isOnlyThis ? [] : { ...rule, match: { all: [rule.match, { not: { tool: name } }] } };
     });
   }
-  return kept;
+  return keptRules;
 }

@@ -9,6 +9,6 @@ export function backoffMs(
   { providerBackoffMs, providerBackoffMsMax }: BackoffLimits,
   random: number,
 ): number {
-  const whole = Math.min(providerBackoffMs * 2 ** (attempt - 1), providerBackoffMsMax);
-  return Math.round(whole * (1 - random / 2));
+  const fullMs = Math.min(providerBackoffMs * 2 ** (attempt - 1), providerBackoffMsMax);
+  return Math.round(fullMs * (1 - random / 2));
 }

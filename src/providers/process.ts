@@ -146,8 +146,8 @@ export function networkOf(settings: ProviderSettings): NetworkLayer {
 /** The setup of a provider host. Reads secrets at each start, so that replaced ones take effect. Throws PROVIDER_UNAVAILABLE. */
 function setupOf(settings: ProviderSettings, { environment, version, limits, sandbox }: ProcessParts): ProviderSetup {
   const { name, protocol, outputBytes } = settings;
-  const given = settings.kind === 'stdio' ? settings.env : settings.headers;
-  const values = Object.entries(given).map(([key, source]) => ({ key, ...textOf(source, name) }));
+  const sources = settings.kind === 'stdio' ? settings.env : settings.headers;
+  const values = Object.entries(sources).map(([key, source]) => ({ key, ...textOf(source, name) }));
   const own = Object.fromEntries(values.map(({ key, text }) => [key, text]));
   const server =
     settings.kind === 'http'

@@ -48,7 +48,7 @@ export class Provider {
   #retryAtMs = 0;
   #idle: Timer | undefined;
   /** Fingerprint of the masks that its sandbox was created with. */
-  #print = '';
+  #fingerprint = '';
   #viewKey = '';
   /** Whether a restart was requested, so that there is no delay before it. */
   #isAsked = false;
@@ -150,7 +150,7 @@ export class Provider {
   async #runOnce(signal: AbortSignal): Promise<string> {
     const { settings, onListed } = this.#options;
     const held = await this.#masks();
-    this.#print = held.print;
+    this.#fingerprint = held.fingerprint;
     const onTools = (listed: ListedTools, host: Host) => {
       if (signal.aborted || this.#isInState('stopped')) return;
       onListed(listed);
@@ -169,7 +169,7 @@ export class Provider {
     const view = this.#options.viewNow();
     this.#viewKey = view.key;
     return workspace === undefined
-      ? { masks: NO_MASKS, print: '' }
+      ? { masks: NO_MASKS, fingerprint: '' }
       : this.#options.masks.ofProgram({ workspace, view });
   }
 
@@ -213,8 +213,8 @@ export class Provider {
   async #isUpToDate(): Promise<boolean> {
     if (workspaceOf(this.settings) === undefined) return true;
     const key = this.#viewKey;
-    const { print } = await this.#masks();
-    return print === this.#print && this.#viewKey === key;
+    const { fingerprint } = await this.#masks();
+    return fingerprint === this.#fingerprint && this.#viewKey === key;
   }
 
   /** Refuses a provider of another workspace, or one that sees more than its caller may. */
@@ -258,8 +258,8 @@ export class Provider {
     const { result } = end;
     if (!result.ok) {
       const { code, message, details } = result.error;
-      const told = CODES.has(code) ? (code as 'UPSTREAM_FAILED') : 'UPSTREAM_FAILED';
-      const error = new ToolError(told, message.slice(0, MESSAGE_CHARS_MAX), {
+      const shownCode = CODES.has(code) ? (code as 'UPSTREAM_FAILED') : 'UPSTREAM_FAILED';
+      const error = new ToolError(shownCode, message.slice(0, MESSAGE_CHARS_MAX), {
         ...(code === 'OUTPUT_LIMIT' && details && { details }),
       });
       return { ...result, error: error.toWire() };

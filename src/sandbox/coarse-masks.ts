@@ -20,17 +20,18 @@ const PATH_CHARS_MAX = 200;
 export function describeCoarse({ path, why, rule, count }: CoarseMask): string {
   const shown = path.length > PATH_CHARS_MAX ? `${path.slice(0, PATH_CHARS_MAX)}…` : path;
   const by = rule === undefined ? 'files that other programs trust' : `names that \`${rule}\` keeps`;
-  const whole = `\`${shown}\` is hidden with all that is in it`;
+  const sentence = `\`${shown}\` is hidden with all that is in it`;
   switch (why) {
     case 'too-many':
-      if (path !== '') return `${whole}: it holds ${count ?? 'many'} ${by}; move or remove those outside of a command`;
+      if (path !== '')
+        return `${sentence}: it holds ${count ?? 'many'} ${by}; move or remove those outside of a command`;
       return `the workspace's own folder can't be changed, and its hidden files are not listed: it holds ${count} ${by}; move or remove those outside of a command`;
     case 'too-deep':
-      return `${whole}: paths in it are too long to hide one by one; move or remove them outside of a command`;
+      return `${sentence}: paths in it are too long to hide one by one; move or remove them outside of a command`;
     case 'not-utf8':
-      return `${whole}: it holds ${by}, under names that are not UTF-8; rename those outside of a command`;
+      return `${sentence}: it holds ${by}, under names that are not UTF-8; rename those outside of a command`;
     case 'unreadable':
-      return `${whole}: its permissions let nobody enter it; run chmod u+rx on it outside of a command`;
+      return `${sentence}: its permissions let nobody enter it; run chmod u+rx on it outside of a command`;
     default:
       return why satisfies never;
   }

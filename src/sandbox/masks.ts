@@ -75,13 +75,13 @@ export function onDisk(masks: Masks, workspace: string, owner?: MountOwner): Mas
   const { closed } = looks;
   if (closed.size === 0) return { ...masks, hidden, readOnly, pinned, ...shown };
   const isOpen = (path: string) => !closed.has(path) && !below(path, closed);
-  const whole = [...closed].filter((path) => !below(path, closed));
+  const outermost = [...closed].filter((path) => !below(path, closed));
   return {
     ...masks,
     ...shown,
     hidden: [
       ...hidden.filter((it) => isOpen(it.path)),
-      ...whole.map((path): HiddenPath => ({ path, type: 'directory' })),
+      ...outermost.map((path): HiddenPath => ({ path, type: 'directory' })),
     ],
     readOnly: readOnly.filter(isOpen),
     pinned: pinned.filter(isOpen),

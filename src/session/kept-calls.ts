@@ -138,16 +138,16 @@ export class KeptCalls {
   /** Moves a call that has its result to the ended ones; older calls are dropped to make room. */
   addEnded(done: KeptCall): void {
     const { call } = done;
-    const kept: RetainedCall = done;
+    const retained: RetainedCall = done;
     const { id, name, rawInput, options, toolset } = call;
     this.#open.delete(id);
     if (this.#forgets) return void this.#calls.delete(id);
     // Drops the controller, closures and findings of the stages, which take several times as much memory.
-    kept.call = { id, name, rawInput, options, toolset };
+    retained.call = { id, name, rawInput, options, toolset };
     delete done.reached;
     const bytes = heldBytes(call.rawInput) + (done.heldBytes ?? 0);
     const share = isChild(call) ? this.#programShare : this.#clientShare;
-    share.ended.set(kept, bytes);
+    share.ended.set(retained, bytes);
     share.bytes += bytes;
     // Results of child calls went to their program.
     if (this.#unheard && share === this.#clientShare) {

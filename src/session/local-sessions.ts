@@ -95,12 +95,12 @@ export function toLocalSession(link: ClientLink, parts: LocalParts): LocalSessio
 /** A filtered view of `all`, recomputed only when `all` returns another toolset. */
 export function partOfToolset(all: () => Toolset, has: ((tool: Tool) => boolean) | undefined): () => Toolset {
   if (!has) return all;
-  let whole: Toolset | undefined;
+  let wholeToolset: Toolset | undefined;
   let part: Toolset = new Map();
   return () => {
     const now = all();
-    if (now !== whole) {
-      whole = now;
+    if (now !== wholeToolset) {
+      wholeToolset = now;
       part = new Map([...now].filter(([, { tool }]) => has(tool)));
     }
     return part;

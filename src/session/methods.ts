@@ -160,9 +160,9 @@ function rotateTokens(session: Session, names: readonly string[], { credentials,
   const reason = 'its token was rotated';
   const ended = rotated.map(({ identity }) => (identity ? sessions.endOf(identity.principal, reason, session) : 0));
   const sessionsEnded = ended.reduce((sum, it) => sum + it, 0);
-  const told = rotated.map((it) => it.name);
-  records.tokensRotated(session, told, sessionsEnded);
-  return { rotated: told, sessionsEnded };
+  const rotatedNames = rotated.map((it) => it.name);
+  records.tokensRotated(session, rotatedNames, sessionsEnded);
+  return { rotated: rotatedNames, sessionsEnded };
 }
 
 /** Answers `calls.cancel`: for a session's own calls and batches, detached calls of its principal, and any call for an operator. */

@@ -46,9 +46,9 @@ export class Outbox {
   attach(peer: NoticeReceiver): BufferCounts {
     this.#peer = peer;
     this.#holding = true;
-    const kept = { notices: this.#buffered.length, dropped: this.#dropped };
+    const notices = { notices: this.#buffered.length, dropped: this.#dropped };
     this.#dropped = 0;
-    return kept;
+    return notices;
   }
 
   /** Sends buffered notices as long as the peer accepts them; called again when it reads on. */

@@ -3,7 +3,7 @@ import type { CallRecord } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { DENIALS_MAX } from '../pipeline/execute/denials.ts';
-import { decideWhole, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
+import { decideWithEnvironment, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
 import type { JudgingRequest, JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { separate } from '../pipeline/separate-effects.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
@@ -134,7 +134,7 @@ export class Oversight {
       parts: this.#parts.permission,
     });
     const policy = policyNow();
-    const decided = decideWhole(policy, question, line?.env);
+    const decided = decideWithEnvironment(policy, question, line?.env);
     const separated = separate(policy, named.tool, { input: parsed, question, decided });
     if (!separated) return toDecision(decided, policy, question);
     const { rest, denied } = separated;

@@ -15,8 +15,8 @@ export function parseParams(method: Method, raw: unknown): unknown {
   const issues = parsed.error.issues
     .slice(0, ISSUES_TOLD_MAX)
     .map(({ path, message }) => ({ path: path.join('.'), message }));
-  const told = issues.map(({ path, message }) => `${path || 'params'}: ${message}`).join('; ');
-  throw new RpcError('INVALID_PARAMS', `params of ${method} are not valid: ${told}`, { issues });
+  const problemText = issues.map(({ path, message }) => `${path || 'params'}: ${message}`).join('; ');
+  throw new RpcError('INVALID_PARAMS', `params of ${method} are not valid: ${problemText}`, { issues });
 }
 
 /** Checks the version before the other params, which depend on it. Throws RpcError VERSION_UNSUPPORTED. */

@@ -52,8 +52,8 @@ export class Policies {
   get status(): object {
     const { name, version, rules, and } = this.base;
     const narrowedBy = and.map((it) => it.name);
-    const told = { name, version, rules: rules.length, ...this.#options.origin };
-    return narrowedBy.length > 0 ? { ...told, narrowedBy } : told;
+    const description = { name, version, rules: rules.length, ...this.#options.origin };
+    return narrowedBy.length > 0 ? { ...description, narrowedBy } : description;
   }
 
   /** Makes every session read the files of principals and workspaces again when its policy is needed next. */

@@ -16,7 +16,7 @@ import type {
 } from '../call.ts';
 import { ToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import { askedBy } from '../pipeline/approve/approve.ts';
+import { askingRuleOf } from '../pipeline/approve/approve.ts';
 import { failed, type Outcome, outcomeOf } from '../pipeline/outcome.ts';
 import {
   type Call,
@@ -131,12 +131,12 @@ export class Session {
       onState?.(state);
     };
     const { promise, resolve } = Promise.withResolvers<ToolResult>();
-    const kept: KeptCall = { call, record, result: promise };
+    const keptCall: KeptCall = { call, record, result: promise };
     call.reached = (it) => {
-      kept.reached = it;
+      keptCall.reached = it;
     };
-    this.#calls.add(kept);
-    void this.#run(kept).then(resolve);
+    this.#calls.add(keptCall);
+    void this.#run(keptCall).then(resolve);
     return promise;
   }
 
@@ -160,14 +160,14 @@ export class Session {
     const { reached, record } = this.#calls.underWay(callId) ?? {};
     if (!reached || !isJudged(reached) || record?.state.status !== 'blocked-on-user') return false;
     const { approvalId } = record.state;
-    return this.abort(callId, required({ approvalId, tool: reached.name, ...askedBy(reached) }));
+    return this.abort(callId, required({ approvalId, tool: reached.name, ...askingRuleOf(reached) }));
   }
 
   /** Aborts a call with `reason`; false if it does not run. A time limit that passes while a person is asked says so. */
   abort(callId: string, reason: ToolError): boolean {
-    const kept = this.#calls.underWay(callId);
-    if (!kept || kept.record.result) return false;
-    kept.call.controller.abort(whileAsked(kept, reason));
+    const keptCall = this.#calls.underWay(callId);
+    if (!keptCall || keptCall.record.result) return false;
+    keptCall.call.controller.abort(whileAsked(keptCall, reason));
     return true;
   }
 
@@ -353,7 +353,7 @@ function whileAsked({ record, reached }: KeptCall, reason: ToolError): ToolError
   if (reason.code !== 'TIMEOUT' || record.state.status !== 'blocked-on-user') return reason;
   if (!reached || !isJudged(reached)) return reason;
   const { approvalId } = record.state;
-  return parked({ approvalId, tool: reached.name, ...askedBy(reached) }, Number(reason.extras.details?.limit));
+  return parked({ approvalId, tool: reached.name, ...askingRuleOf(reached) }, Number(reason.extras.details?.limit));
 }
 
 function late(call: Call, limit: number): ToolError {

@@ -70,14 +70,14 @@ export class ResultCache<Entry extends object> {
 
   /** A valid entry; an invalid one is removed. */
   get(key: string, holds: (entry: Entry) => boolean): Entry | undefined {
-    const kept = this.#entries.get(key);
-    if (kept && holds(kept.entry)) {
-      kept.uses += 1;
+    const stored = this.#entries.get(key);
+    if (stored && holds(stored.entry)) {
+      stored.uses += 1;
       this.#hits += 1;
-      return kept.entry;
+      return stored.entry;
     }
     this.#misses += 1;
-    if (kept) {
+    if (stored) {
       this.#stale += 1;
       this.#entries.delete(key);
     }
@@ -90,8 +90,8 @@ export class ResultCache<Entry extends object> {
     if (bytes > cacheBytesMax / 8) return;
     this.#entries.delete(key);
     this.#makeRoom(bytes);
-    const kept = { entry, bytes: Math.max(1, bytes), storedAt: this.#options.powers.monotonicMs(), uses: 0 };
-    this.#entries.set(key, kept, { ttl: Math.min(ttlMs ?? cacheTtlMs, cacheTtlMs) });
+    const stored = { entry, bytes: Math.max(1, bytes), storedAt: this.#options.powers.monotonicMs(), uses: 0 };
+    this.#entries.set(key, stored, { ttl: Math.min(ttlMs ?? cacheTtlMs, cacheTtlMs) });
   }
 
   /** Evicts entries for strategies that the library does not have. */
@@ -103,9 +103,9 @@ export class ResultCache<Entry extends object> {
     while (this.#entries.size > 0 && isFull()) {
       let first: { key: string; score: number } | undefined;
       for (const key of this.#entries.rkeys()) {
-        const kept = this.#entries.peek(key);
-        if (kept === undefined) continue;
-        const score = this.#score(key, kept);
+        const stored = this.#entries.peek(key);
+        if (stored === undefined) continue;
+        const score = this.#score(key, stored);
         if (first === undefined || score < first.score) first = { key, score };
       }
       // Expired entries are not listed, but the library still counts them.

@@ -35,8 +35,8 @@ export function toText(families: readonly Family[]): string {
 }
 
 function labelText(labels: Readonly<Record<string, string>>): string {
-  const told = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`);
-  return told.length === 0 ? '' : `{${told.join(',')}}`;
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`);
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }
 
 const escaped = (value: string): string =>

@@ -78,6 +78,6 @@ function toValue(value: string | number | boolean): object {
 
 /** Nanoseconds in decimal: more digits than a number holds. */
 function toNanos(ms: number): string {
-  const whole = Math.floor(ms);
-  return `${whole}${String(Math.floor((ms - whole) * 1e6)).padStart(6, '0')}`;
+  const wholeMs = Math.floor(ms);
+  return `${wholeMs}${String(Math.floor((ms - wholeMs) * 1e6)).padStart(6, '0')}`;
 }

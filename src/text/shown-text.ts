@@ -49,8 +49,8 @@ const PRIVATE = /\p{Co}/gu;
 /** Makes at most `linesMax` safe lines, with a prefix so that none looks like our own output. */
 export function showBlock(text: string, linesMax: number): string[] {
   const lines = text.split('\n');
-  const told = lines.slice(0, linesMax).map((it) => `   | ${showLine(it.replaceAll('\t', '  '))}`);
+  const shownLines = lines.slice(0, linesMax).map((it) => `   | ${showLine(it.replaceAll('\t', '  '))}`);
   return lines.length > linesMax
-    ? [...told, `   … ${lines.length - linesMax} lines more; see \`ringfence approvals list --json\``]
-    : told;
+    ? [...shownLines, `   … ${lines.length - linesMax} lines more; see \`ringfence approvals list --json\``]
+    : shownLines;
 }

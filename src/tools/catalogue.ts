@@ -25,11 +25,11 @@ export class Catalogue {
   set(source: string, tools: Toolset): void {
     const names = [...tools.keys()];
     const groups = new Set(names.flatMap((it) => groupOf(it) ?? []));
-    for (const [other, its] of [['', this.#builtin] as const, ...this.#added]) {
+    for (const [other, tools] of [['', this.#builtin] as const, ...this.#added]) {
       if (other === source) continue;
-      const taken = names.find((it) => its.has(it));
+      const taken = names.find((it) => tools.has(it));
       if (taken !== undefined) throw new Error(`the tool ${taken} of ${source} has the name of another tool`);
-      const group = [...its.keys()].map(groupOf).find((it) => it !== undefined && groups.has(it));
+      const group = [...tools.keys()].map(groupOf).find((it) => it !== undefined && groups.has(it));
       if (group !== undefined)
         throw new Error(`the tools of ${source} are called ${group}__…, as those of ${other} are`);
     }

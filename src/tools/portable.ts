@@ -72,10 +72,10 @@ function toStrictSchema(schema: unknown): unknown {
   const { default: byDefault, properties, ...rest } = schema;
   if (Object.keys(rest).length === 0 && properties === undefined) throw NOT_STRICT;
   const description = [rest.description, byDefault !== undefined && `Default: ${JSON.stringify(byDefault)}.`];
-  const told = { ...rest, ...(byDefault !== undefined && { description: description.filter(Boolean).join(' ') }) };
+  const described = { ...rest, ...(byDefault !== undefined && { description: description.filter(Boolean).join(' ') }) };
   if (rest.type !== 'object')
     return mapValues(
-      told,
+      described,
       (value) => (isRecord(value) || Array.isArray(value) ? toStrictSchema(value) : value),
       LITERALS,
     );
@@ -85,7 +85,7 @@ function toStrictSchema(schema: unknown): unknown {
     name,
     required.has(name) ? toStrictSchema(value) : nullable(toStrictSchema(value) as JsonSchema),
   ]);
-  return { ...told, properties: Object.fromEntries(all), required: all.map(([name]) => name) };
+  return { ...described, properties: Object.fromEntries(all), required: all.map(([name]) => name) };
 }
 
 const LITERALS = new Set(['enum', 'const', 'type', 'required']);

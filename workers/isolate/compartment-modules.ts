@@ -16,15 +16,15 @@ export async function linkInCompartment(plugin: PluginCode, compartment: Compart
       throw new SyntaxError(`modules of a compartment import each other in no circle; ${path} does`);
     linked.set(path, undefined);
     const { script, imports } = toScript(plugin.modules[path] as string, path);
-    const given: Exports[] = [];
+    const imported: Exports[] = [];
     for (const { specifier, names } of imports) {
       const exports = await link(resolveImport(plugin, path, specifier));
       const absent = names.find((it) => !Object.hasOwn(exports, it));
       if (absent !== undefined) throw new SyntaxError(`${specifier} does not export ${absent}`);
-      given.push(exports);
+      imported.push(exports);
     }
     const run = compartment.evaluate(script) as (...given: Exports[]) => Promise<Exports>;
-    const exports = harden(await run(...given));
+    const exports = harden(await run(...imported));
     linked.set(path, exports);
     return exports;
   };

@@ -89,9 +89,9 @@ function showLine({ text, start, cut }: LineRecord, charsMax: number): { column:
   // For a match beyond the part that was read, the column counts bytes.
   const columnOf = (bytes: number) => (bytes <= text.length ? lengthOf(text.subarray(0, bytes)) : bytes) + 1;
   const column = columnOf(start);
-  const whole = text.toString().replace(/\r?\n$/, '');
-  if (whole.length <= charsMax) return { column, text: cut ? `${whole}…` : whole };
-  const points = Array.from(whole);
+  const wholeLine = text.toString().replace(/\r?\n$/, '');
+  if (wholeLine.length <= charsMax) return { column, text: cut ? `${wholeLine}…` : wholeLine };
+  const points = Array.from(wholeLine);
   const from = column - 1 > charsMax - BEFORE_MATCH && start <= text.length ? column - 1 - BEFORE_MATCH : 0;
   const window = points.slice(from, from + charsMax).join('');
   const isEnd = from + charsMax >= points.length && !cut;

@@ -119,8 +119,8 @@ function numberAfter(window: Buffer, mark: Buffer): number | undefined {
 /** Decodes a cut JSON string, without an escape that was cut in half. */
 function beginningOf(part: string): Buffer {
   const end = part.indexOf(AFTER_LINES.toString());
-  const whole = (end < 0 ? part : part.slice(0, end)).replace(end < 0 ? /\\(u[0-9a-f]{0,3})?$/i : /$^/, '');
-  const even = /(?:^|[^\\])(?:\\\\)*\\$/.test(whole) ? whole.slice(0, -1) : whole;
+  const complete = (end < 0 ? part : part.slice(0, end)).replace(end < 0 ? /\\(u[0-9a-f]{0,3})?$/i : /$^/, '');
+  const even = /(?:^|[^\\])(?:\\\\)*\\$/.test(complete) ? complete.slice(0, -1) : complete;
   return Buffer.from(JSON.parse(`"${Buffer.from(even, 'latin1').toString()}"`) as string);
 }
 

@@ -140,12 +140,12 @@ export class WorkspaceSymbols implements Symbols {
     const candidates = files.filter((it) => servedLanguage(it) !== undefined);
     const where = { sources, firstFiles: [], candidates };
     if (candidates.length === 0 || named?.length === 0) return NOTHING;
-    const given = named ? [] : (await servers.typescript.symbols(symbol, where, signal)).symbols;
-    const same = given.filter((it) => it.name === symbol);
+    const found = named ? [] : (await servers.typescript.symbols(symbol, where, signal)).symbols;
+    const same = found.filter((it) => it.name === symbol);
     if (same.length > limits.symbolDefinitionsMax) this.#truncated = true;
     const symbols = await this.#typed(same);
     const positions = named ?? symbols.slice(0, limits.symbolDefinitionsMax);
-    const near = [...new Set(given.map((it) => it.name))].slice(0, NEAR_SHOWN);
+    const near = [...new Set(found.map((it) => it.name))].slice(0, NEAR_SHOWN);
     if (positions.length === 0) return { ...NOTHING, near };
     const { positions: all, complete } = await servers.typescript.references(positions, where, signal);
     if (!complete) this.#truncated = true;

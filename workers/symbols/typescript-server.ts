@@ -96,8 +96,8 @@ export class TypeScriptServer implements Disposable {
     return this.#turn(where.sources, signal, async (turn) => {
       const ask = () => turn.server.request<GivenSymbol[] | null>('workspace/symbol', { query }, signal);
       const { found, complete } = await this.#askAll(turn, where, async () => {
-        const given = (await ask()) ?? [];
-        return given.flatMap(({ name, kind, location }) => {
+        const symbols = (await ask()) ?? [];
+        return symbols.flatMap(({ name, kind, location }) => {
           const position = toPosition(location, where.sources);
           return position ? [{ name, kind, ...position }] : [];
         });

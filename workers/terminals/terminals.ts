@@ -102,8 +102,8 @@ export class TerminalSet {
   /** Ends all terminals of a session. */
   async endSession(session: string): Promise<void> {
     for (const it of this.#opening) if (it.session === session) it.over = true;
-    const its = [...this.#terminals.values()].filter((it) => it.session === session);
-    await Promise.all(its.map((it) => this.#end(it)));
+    const ofSession = [...this.#terminals.values()].filter((it) => it.session === session);
+    await Promise.all(ofSession.map((it) => this.#end(it)));
   }
 
   #listOf(session: string): ReturnType<Terminals['list']> {
@@ -163,8 +163,8 @@ export class TerminalSet {
       this.#opening.delete(opening);
     }
     const id = powers.uuid();
-    const end = () => void this.#end(kept);
-    const kept: TerminalRecord = {
+    const end = () => void this.#end(record);
+    const record: TerminalRecord = {
       id,
       session,
       command,
@@ -175,25 +175,25 @@ export class TerminalSet {
       beganAt,
       workspace,
       idle: powers.after(limits.terminalIdleMs, end),
-      look: powers.after(limits.terminalLookMs, () => this.#checkMasks(kept)),
+      look: powers.after(limits.terminalLookMs, () => this.#checkMasks(record)),
       life: powers.after(limits.terminalLifeMs, end),
     };
-    this.#terminals.set(id, kept);
+    this.#terminals.set(id, record);
     this.#options.onCount(this.#terminals.size);
     return id;
   }
 
   /** The terminal, unless it can see what is hidden now. Throws NOT_FOUND, POLICY_DENIED. */
   async #find(id: string, session: string, { masks }: Pick<TerminalStart, 'masks'>): Promise<TerminalRecord> {
-    const kept = this.#terminals.get(id);
+    const record = this.#terminals.get(id);
     // The same error for another session's terminal: nobody learns which exist.
-    if (kept?.session !== session)
+    if (record?.session !== session)
       throw new ToolError('NOT_FOUND', `this session has no terminal ${id.slice(0, 64)}`, {
         suggestion: 'It was closed, was idle too long, or ended when the policy changed; open another one.',
       });
-    const seen = replaced(kept) ?? revealed(masks, kept);
+    const seen = replaced(record) ?? revealed(masks, record);
     if (seen !== undefined) {
-      await this.#end(kept);
+      await this.#end(record);
       throw new ToolError(
         'POLICY_DENIED',
         `the policy hides \`${seen}\`, which did not exist when this terminal was opened`,
@@ -203,9 +203,9 @@ export class TerminalSet {
       );
     }
     const { powers, setup } = this.#options;
-    kept.idle.cancel();
-    kept.idle = powers.after(setup.limits.terminalIdleMs, () => void this.#end(kept));
-    return kept;
+    record.idle.cancel();
+    record.idle = powers.after(setup.limits.terminalIdleMs, () => void this.#end(record));
+    return record;
   }
 
   async #stateOf({ terminal, screen }: TerminalRecord, afterSeq: number): Promise<TerminalState> {

@@ -90,17 +90,17 @@ export class Changes {
   put(temporary: string, to: DirEntry, putting: PutOptions): { aside?: string } {
     const { type, overwrite, created, copyOf, keepsOld = false, assertSame } = putting;
     const kind = created ? 'create' : 'modify';
-    const kept = keepsOld && !created ? { aside: this.#temporaryName() } : {};
+    const asideName = keepsOld && !created ? { aside: this.#temporaryName() } : {};
     this.#recorder.recordBefore({
       type,
       at: to,
       temporary,
-      ...kept,
+      ...asideName,
       ...(copyOf ? { kind: 'copy', from: copyOf } : { kind }),
     });
     // Checked last, so that only the step itself is between the check and the replacement.
     assertSame?.();
-    const aside = kept.aside && below(to.fd, kept.aside);
+    const aside = asideName.aside && below(to.fd, asideName.aside);
     if (aside) attempt(to.path, () => fs.linkSync(below(to.fd, to.name), aside));
     try {
       settle(below(to.fd, temporary), to, { type, overwrite });
@@ -109,7 +109,7 @@ export class Changes {
       throw error;
     }
     this.#note(to, type, kind);
-    return kept;
+    return asideName;
   }
 
   /** Replaces several prepared files: all of them or none. Hard links keep the old ones meanwhile. */

@@ -116,12 +116,12 @@ class ImageReader {
       const base = { type: 'file', mode: mode & 0o777 } as const;
       if (size <= SMALL_BYTES) {
         const bytes = readAll({ fd, path: spot.name, size }, SMALL_BYTES * 2);
-        const kept = this.#keeper && { blob: this.#keeper.keepSmall(bytes) };
-        return { ...base, bytes: bytes.length, hash: sha256(bytes), ...kept };
+        const smallBlob = this.#keeper && { blob: this.#keeper.keepSmall(bytes) };
+        return { ...base, bytes: bytes.length, hash: sha256(bytes), ...smallBlob };
       }
-      const kept = this.#keeper?.large(fd, size);
-      const hash = kept ? hashOfFile(kept.path) : hashOfFd(fd);
-      return { ...base, bytes: size, hash, ...(kept && { blob: kept.blob }) };
+      const keptCopy = this.#keeper?.large(fd, size);
+      const hash = keptCopy ? hashOfFile(keptCopy.path) : hashOfFd(fd);
+      return { ...base, bytes: size, hash, ...(keptCopy && { blob: keptCopy.blob }) };
     } finally {
       fs.closeSync(fd);
     }

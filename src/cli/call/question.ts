@@ -22,12 +22,12 @@ export function toLine(approval: Approval, nowMs: number): string {
   const paths = effects.map(({ kind, target }) => `${kind} ${target}`).join(', ');
   const asked = typeof command === 'string' ? command : paths || JSON.stringify(input);
   const what = `${tool}: ${asked}`;
-  const told = what.length <= ASKED_CHARS_MAX ? what : `${what.slice(0, ASKED_CHARS_MAX)}…`;
+  const shownText = what.length <= ASKED_CHARS_MAX ? what : `${what.slice(0, ASKED_CHARS_MAX)}…`;
   const seconds = Math.max(0, Math.round((nowMs - Date.parse(requestedAt)) / 1000));
   const age = seconds < 120 ? `${seconds}s` : `${Math.round(seconds / 60)}m`;
   const folder = typeof cwd === 'string' ? join(workspace, cwd).replace(/(.)\/$/, '$1') : workspace;
   return showLine(
-    `${approvalId}  ${impact.level.padEnd(6)}  ${age.padStart(4)}  ${told}  in ${folder} by ${principal}`,
+    `${approvalId}  ${impact.level.padEnd(6)}  ${age.padStart(4)}  ${shownText}  in ${folder} by ${principal}`,
   );
 }
 

@@ -39,8 +39,8 @@ export async function install(flags: InstallFlags, caller: CliCaller): Promise<n
     return byClient(target.own, flags, caller);
   const path = target.files.find((it) => existsSync(it)) ?? (target.files[0] as string);
   const before = existsSync(path) ? textOf(path) : undefined;
-  const kept = readKept(dirs);
-  const after = flags.undo ? undone(path, before, { target, kept }) : edited(path, before, target);
+  const backups = readKept(dirs);
+  const after = flags.undo ? undone(path, before, { target, kept: backups }) : edited(path, before, target);
   const tell = (written: boolean) => {
     const { client, scope } = flags;
     printJson({ client, scope, file: path, before: before ?? null, after: after ?? null, written });
@@ -58,7 +58,7 @@ export async function install(flags: InstallFlags, caller: CliCaller): Promise<n
   if (!(await mayWrite(path, flags))) return EXIT.FAILED;
   if (after === undefined) rmSync(path);
   else writeWhole(path, after);
-  const { [path]: first, ...others } = kept;
+  const { [path]: first, ...others } = backups;
   // Undo restores the state before the first of several installs.
   const was = first && before !== undefined && first.after === digestOf(before) ? first.before : (before ?? null);
   const isKept = !flags.undo && after !== undefined && (was ?? '').length <= KEPT_CHARS_MAX;

@@ -181,9 +181,9 @@ export async function serviceStatus(flags: ServiceFlags, service: Service): Prom
   const onDisk = isInstalled
     ? versionOnDisk(join(folder, files.find((it) => it.endsWith('.service')) ?? ''))
     : undefined;
-  const told = { installed: isInstalled, systemd: systemd.isRunning, unit, state, onDisk, daemon };
-  if (flags.json) printJson(told);
-  else describe(told);
+  const facts = { installed: isInstalled, systemd: systemd.isRunning, unit, state, onDisk, daemon };
+  if (flags.json) printJson(facts);
+  else describe(facts);
   return daemon?.confinement.level === 'A' ? EXIT.OK : EXIT.FAILED;
 }
 

@@ -77,11 +77,11 @@ export async function restore(file: string, { json }: BackupFlags, { flags, env,
   try {
     await tar(['--extract', '--gzip', '--no-same-owner', '--file', path, '--directory', folder]);
     assertBackup(folder, path);
-    const kept = replaceState(stateDir, folder);
-    if (json) printJson({ stateDir, kept: kept ?? null });
+    const previousState = replaceState(stateDir, folder);
+    if (json) printJson({ stateDir, kept: previousState ?? null });
     else {
       print(`${harmless(stateDir)} is as it was when ${harmless(path)} was written`);
-      if (kept !== undefined) print(`What was there before is in ${harmless(kept)}.`);
+      if (previousState !== undefined) print(`What was there before is in ${harmless(previousState)}.`);
     }
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -139,10 +139,10 @@ function replaceState(stateDir: string, fresh: string): string | undefined {
   }
   using lock = acquireLock(lockFile(stateDir));
   if (!lock) throw new CliError(EXIT.USAGE, `a daemon uses ${harmless(stateDir)}; stop it first: ringfence stop`);
-  const kept = `${stateDir}.before-${systemPowers().now()}`;
-  renameSync(stateDir, kept);
+  const previousState = `${stateDir}.before-${systemPowers().now()}`;
+  renameSync(stateDir, previousState);
   renameSync(fresh, stateDir);
-  return kept;
+  return previousState;
 }
 
 /** A new folder that only its owner can enter. Throws CliError if there can be none. */

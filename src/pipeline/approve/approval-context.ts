@@ -7,7 +7,7 @@ import type { JudgedCall } from '../stage.ts';
 import { conventionalFiles } from './conventional-files.ts';
 import { type FileState, fileStates } from './file-states.ts';
 
-export interface Surroundings {
+export interface ApprovalContext {
   readonly states: readonly FileState[];
   /** False if some named paths were not looked at: their content may be swapped after an approval. */
   readonly complete: boolean;
@@ -18,7 +18,7 @@ export interface Surroundings {
 }
 
 /** Reads the surroundings of a call as they are now. */
-export async function surroundingsOf(call: JudgedCall, { approvalFilesMax }: Limits): Promise<Surroundings> {
+export async function approvalContextOf(call: JudgedCall, { approvalFilesMax }: Limits): Promise<ApprovalContext> {
   const { tool, input, effects } = call.checked;
   const line = tool.commandOf?.(input as never);
   const { workspace, root, question } = call;
@@ -32,10 +32,10 @@ export async function surroundingsOf(call: JudgedCall, { approvalFilesMax }: Lim
   // Relative to the root, like targets and mentions.
   const cwd = fromRoot(root, workspace, normalize(line.cwd));
   const paths = ['.', cwd, ...mentions, ...targets];
-  const written = join(workspace, line.cwd).replace(/\/$/, '');
-  const [found, real] = await Promise.all([
+  const writtenCwd = join(workspace, line.cwd).replace(/\/$/, '');
+  const [files, realCwd] = await Promise.all([
     fileStates(root, { paths, globs: mentionGlobs, conventional: conventionalFiles(commands) }, approvalFilesMax),
-    realpath(written).catch(() => written), // No such directory: the call will report it.
+    realpath(writtenCwd).catch(() => writtenCwd), // No such directory: the call will report it.
   ]);
-  return { ...found, ...(real !== written && { runsIn: real }) };
+  return { ...files, ...(realCwd !== writtenCwd && { runsIn: realCwd }) };
 }

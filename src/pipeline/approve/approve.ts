@@ -12,11 +12,11 @@ import { visible, visibleInLine } from '../../text/shown-text.ts';
 import type { Preview } from '../../tools/tool.ts';
 import { outcomeOf } from '../outcome.ts';
 import type { Approval, ClearedCall, JudgedCall, Stage } from '../stage.ts';
-import type { Surroundings } from './approval-context.ts';
+import type { ApprovalContext } from './approval-context.ts';
 import { type Binding, bindingHash, differencesOf, type ProgramFingerprint, subjectHash } from './binding.ts';
 import { hasInlineCode } from './command-impact.ts';
 import { coverageOf, impactOf, programsOf, reachOf, undoable, warned } from './impact.ts';
-import { cutText, shown } from './shown.ts';
+import { cutText, cutValue } from './shown.ts';
 
 export interface ApproveDeps {
   readonly limits: Limits;
@@ -27,7 +27,7 @@ export interface ApproveDeps {
   /** The hashes of the files that the call would change and, with `diff`, what it would change in them. */
   preview(call: JudgedCall, wants: { diff: boolean }): Promise<Preview>;
   /** The present state of the files and directories that decide what the call does. */
-  surroundings(call: JudgedCall): Promise<Surroundings>;
+  context(call: JudgedCall): Promise<ApprovalContext>;
   /** The call as the policy would judge it now: its programs are looked up again. */
   questionNow(call: JudgedCall): PolicyQuestion;
   /** Identifies the program at a real path; undefined when no file is there. */
@@ -43,23 +43,23 @@ export const approve =
   async (call) => {
     // A preview needs no approval: it changes nothing, and what it reads is judged by rules of its own.
     if (call.decision === 'allow' || call.options.preview) return next({ ...call, approval: undefined });
-    const view = viewOf(call, deps);
+    const view = approvalViewOf(call, deps);
     const grant = approvals.remembered(view.facts, call.id);
     if (grant?.decision === 'approve')
       return { ...(await outcomeOf(next, { ...call, approval: {} })), approvalGranted: true };
     const denial = grant ?? approvals.deniedLately(view.facts);
     if (denial) throw denied(call, denial, grant ? 'remembered' : 'repeated');
-    assertSomebodyIsThere(call, { approvals, deps, facts: view.facts });
+    assertApproverPresent(call, { approvals, deps, facts: view.facts });
 
     const { signal } = call.controller;
-    const [{ preImages, diff, undo }, around] = await Promise.all([
+    const [{ preImages, diff, undo }, context] = await Promise.all([
       deps.preview(call, { diff: true }),
-      deps.surroundings(call),
+      deps.context(call),
     ]);
     signal.throwIfAborted();
-    const binding = bindingOf(call, { preImages: [...preImages, ...around.states], writes: around.writes, deps });
-    const seen = withDiff(undo === 'full' ? kept(view) : view, diff, deps);
-    const draft = draftOf(call, { view: placed(seen, around, deps), diff, binding, deps });
+    const binding = bindingOf(call, { preImages: [...preImages, ...context.states], writes: context.writes, deps });
+    const viewWithDiff = withDiff(undo === 'full' ? withUndo(view) : view, diff, deps);
+    const draft = draftOf(call, { view: withContext(viewWithDiff, context, deps), diff, binding, deps });
     const answer = await approvals.request(draft, {
       signal,
       onRequested: ({ approvalId }) => call.announce({ status: 'blocked-on-user', approvalId }),
@@ -83,7 +83,7 @@ export const approve =
     }
   };
 
-interface Asked {
+interface AskingDecision {
   readonly question: PolicyQuestion;
   /** The rule that messages name. */
   readonly by: Pick<RuleFacts, 'id' | 'reason'>;
@@ -91,7 +91,7 @@ interface Asked {
   readonly askingRules: readonly string[];
 }
 
-function askedOf({ decision, decided, question, cost, checked }: JudgedCall): Asked {
+function askingDecisionOf({ decision, decided, question, cost, checked }: JudgedCall): AskingDecision {
   if (decision !== 'ask') throw new Error('this stage handles only calls for which the policy says ask');
   const rules = decided.rules.filter((it) => it.decision === 'ask').map((it) => it.id);
   const ofCost = { id: `tiers.${checked.tier}.costUsdAskAbove`, reason: 'Its cost exceeds the soft limit of the day.' };
@@ -100,13 +100,13 @@ function askedOf({ decision, decided, question, cost, checked }: JudgedCall): As
 }
 
 /** Which rule asks about a call that waits for a person, and why it does. */
-export function askedBy(call: JudgedCall): { rule: string; reason: string } {
-  const { by } = askedOf(call);
+export function askingRuleOf(call: JudgedCall): { rule: string; reason: string } {
+  const { by } = askingDecisionOf(call);
   return { rule: by.id, reason: by.reason };
 }
 
 /** What the person is shown of the call, and the facts that remembered answers are compared by. */
-interface View {
+interface ApprovalView {
   readonly hides: boolean;
   readonly facts: GrantFacts;
   readonly shown: Pick<ApprovalDraft, 'input' | 'effects' | 'impact'>;
@@ -115,9 +115,9 @@ interface View {
 /** The most effects of one call that a person is shown. */
 const EFFECTS_MAX = 64;
 
-function viewOf(call: JudgedCall, { redact, limits }: ApproveDeps): View {
+function approvalViewOf(call: JudgedCall, { redact, limits }: ApproveDeps): ApprovalView {
   const { tool, input, tier } = call.checked;
-  const { by, askingRules, question } = askedOf(call);
+  const { by, askingRules, question } = askingDecisionOf(call);
   const { command, destructive, effects: declared } = question;
   const effects = command ? [...declared, ...command.redirects] : declared;
   const impact = impactOf({
@@ -129,15 +129,16 @@ function viewOf(call: JudgedCall, { redact, limits }: ApproveDeps): View {
     unknown: [],
     costUsd: call.cost?.usd,
   });
-  const part = shown(redact(input), limits.approvalShownChars);
+  const part = cutValue(redact(input), limits.approvalShownChars);
   const cut = part.cut || effects.length > EFFECTS_MAX;
-  const whole = cut ? warned(impact, 'medium', 'Only part of it is shown here') : impact;
+  const impactOfShown = cut ? warned(impact, 'medium', 'Only part of it is shown here') : impact;
   const hidden = hiddenIn({ input, effects }, redact);
-  const seen = hidden > 0 ? warned(whole, 'high', `${hidden} parts are hidden as secrets`) : whole;
+  const finalImpact =
+    hidden > 0 ? warned(impactOfShown, 'high', `${hidden} parts are hidden as secrets`) : impactOfShown;
   const { sessionId, sessionName, principal, workspace } = call;
   // Commands come last, so that the cut takes them first: the input shows the whole line anyway.
   const runs = command?.commands.map(({ text }): Effect => ({ kind: 'exec', target: text })) ?? [];
-  const told = [...effects, ...runs].slice(0, EFFECTS_MAX);
+  const shownEffects = [...effects, ...runs].slice(0, EFFECTS_MAX);
   return {
     hides: hidden > 0,
     facts: {
@@ -149,29 +150,36 @@ function viewOf(call: JudgedCall, { redact, limits }: ApproveDeps): View {
       subjectHash: subjectHash(tool.name, input),
       rule: by.id,
       askingRules,
-      level: seen.level,
+      level: finalImpact.level,
       policyVersion: call.policy.version,
       ...(command && { reach: reachOf(command), programs: programsOf(command) }),
       ...(command && hasInlineCode(command.commands) && { hasInlineCode: true }),
       unknown: hidden > 0 || (command !== undefined && isUnknown(command)),
     },
-    shown: { input: part.value, effects: redact(told.map(cutEffect)), impact: redact(seen) },
+    shown: { input: part.value, effects: redact(shownEffects.map(cutEffect)), impact: redact(finalImpact) },
   };
 }
 
 /** Marks the impact as undoable: the undo journal will keep every change of the call. */
-const kept = (view: View): View => ({ ...view, shown: { ...view.shown, impact: undoable(view.shown.impact) } });
+const withUndo = (view: ApprovalView): ApprovalView => ({
+  ...view,
+  shown: { ...view.shown, impact: undoable(view.shown.impact) },
+});
 
 /** Adds a warning when redaction hides parts of the diff. */
-function withDiff(view: View, diff: string | undefined, { redact }: ApproveDeps): View {
+function withDiff(view: ApprovalView, diff: string | undefined, { redact }: ApproveDeps): ApprovalView {
   const hidden = diff === undefined ? 0 : hiddenIn(diff, redact);
   if (hidden === 0) return view;
   const impact = warned(view.shown.impact, 'high', `${hidden} parts of the diff are hidden as secrets`);
   return { hides: true, facts: { ...view.facts, level: 'high', unknown: true }, shown: { ...view.shown, impact } };
 }
 
-/** Adds what the call's surroundings say: the directory that it really runs in, and whether every named file was looked at. */
-function placed({ hides, facts, shown }: View, { complete, runsIn }: Surroundings, { redact }: ApproveDeps): View {
+/** Adds the context of the call: the directory that it really runs in, and whether every named file was looked at. */
+function withContext(
+  { hides, facts, shown }: ApprovalView,
+  { complete, runsIn }: ApprovalContext,
+  { redact }: ApproveDeps,
+): ApprovalView {
   let { impact } = shown;
   if (runsIn !== undefined) impact = warned(impact, 'low', redact(`Runs in ${cutText(runsIn, TARGET_CHARS_MAX)}`));
   if (complete) return { hides, facts, shown: { ...shown, impact } };
@@ -200,21 +208,21 @@ const cutEffect = ({ kind, target }: Effect): Effect => ({
   target: visibleInLine(cutText(target, TARGET_CHARS_MAX)),
 });
 
-interface Drafting {
-  readonly view: View;
+interface DraftParts {
+  readonly view: ApprovalView;
   readonly diff: string | undefined;
   readonly binding: Binding;
   readonly deps: ApproveDeps;
 }
 
-function draftOf(call: JudgedCall, { view, diff, binding, deps }: Drafting): ApprovalDraft {
-  const { by, question } = askedOf(call);
+function draftOf(call: JudgedCall, { view, diff, binding, deps }: DraftParts): ApprovalDraft {
+  const { by, question } = askingDecisionOf(call);
   const { timeoutMs, rememberMaxMs } = settingsOf(call.policy);
   const { level, ...facts } = view.facts;
   return {
     ...facts,
     ...view.shown,
-    impact: seenImpact(view.shown.impact),
+    impact: withVisibleText(view.shown.impact),
     ...(call.cost && { costUsd: call.cost.usd }),
     ...(diff !== undefined && { diff: visible(cutText(deps.redact(diff), deps.limits.approvalShownChars)) }),
     remember: coverageOf(question.command, level),
@@ -229,7 +237,7 @@ function draftOf(call: JudgedCall, { view, diff, binding, deps }: Drafting): App
 }
 
 /** Escapes invisible characters: paths and commands come from the agent. */
-const seenImpact = ({ level, description, warnings }: Impact): Impact => ({
+const withVisibleText = ({ level, description, warnings }: Impact): Impact => ({
   level,
   description: visibleInLine(description),
   warnings: warnings.map(visibleInLine),
@@ -257,7 +265,7 @@ function bindingOf(
   return {
     tool: { name: tool.name, version: tool.version },
     input,
-    programs: [...paths].map((path) => deps.fingerprint(path) ?? gone(path)),
+    programs: [...paths].map((path) => deps.fingerprint(path) ?? missingProgram(path)),
     cwd: line?.cwd ?? '.',
     environment: line?.env ?? {},
     policyVersion: call.policyNow().version,
@@ -266,19 +274,26 @@ function bindingOf(
   };
 }
 
-const gone = (path: string): ProgramFingerprint => ({ path, dev: 0, ino: 0, size: -1, mtimeNs: 0, ctimeNs: 0 });
+const missingProgram = (path: string): ProgramFingerprint => ({
+  path,
+  dev: 0,
+  ino: 0,
+  size: -1,
+  mtimeNs: 0,
+  ctimeNs: 0,
+});
 
-interface Confirming {
+interface ConfirmParts {
   readonly answer: PersonAnswer;
   readonly binding: Binding;
   readonly approvals: Approvals;
   readonly deps: ApproveDeps;
 }
 
-async function confirm(call: JudgedCall, { answer, binding, approvals, deps }: Confirming): Promise<void> {
+async function confirm(call: JudgedCall, { answer, binding, approvals, deps }: ConfirmParts): Promise<void> {
   const { preImages } = await deps.preview(call, { diff: false });
-  // The surroundings are read last, to keep the time between this look and the start short.
-  const { states, writes } = await deps.surroundings(call);
+  // The context is read last, to keep the time between this look and the start short.
+  const { states, writes } = await deps.context(call);
   call.controller.signal.throwIfAborted();
   const now = bindingOf(call, { preImages: [...preImages, ...states], writes, deps });
   const changed = differencesOf(binding, now);
@@ -296,13 +311,13 @@ async function confirm(call: JudgedCall, { answer, binding, approvals, deps }: C
   });
 }
 
-function assertSomebodyIsThere(
+function assertApproverPresent(
   call: JudgedCall,
   { approvals, deps, facts }: { approvals: Approvals; deps: ApproveDeps; facts: GrantFacts },
 ): void {
   if (settingsOf(call.policy).headless !== 'deny' || deps.approvers(call.sessionId) > 0 || approvals.isAnswered(facts))
     return;
-  const { by, question } = askedOf(call);
+  const { by, question } = askingDecisionOf(call);
   const otherTool = gitToolFor(question);
   const message = `rule \`${by.id}\` asks a person about \`${facts.tool}\` (${by.reason}), and nobody is there to ask`;
   throw new ToolError('APPROVAL_DENIED', message, {
@@ -314,19 +329,19 @@ function assertSomebodyIsThere(
 
 type Denial = Pick<PersonAnswer, 'approvalId' | 'by' | 'feedback'>;
 
-const WHY = {
+const DENIAL_TEXT = {
   asked: 'the person said no to',
   remembered: 'the person said no for good to calls such as',
   repeated: 'the person denied exactly this call a moment ago:',
 } as const;
 
-function denied(call: JudgedCall, denial: Denial, how: keyof typeof WHY): ToolError {
+function denied(call: JudgedCall, denial: Denial, how: keyof typeof DENIAL_TEXT): ToolError {
   const { approvalId, by, feedback } = denial;
   const { tool } = call.checked;
   call.announce({ status: 'rejected-by-user' });
-  const said = feedback === undefined ? '' : `: ${feedback}`;
-  return new ToolError('APPROVAL_DENIED', `${WHY[how]} \`${tool.name}\`${said}`, {
-    rule: askedOf(call).by.id,
+  const feedbackText = feedback === undefined ? '' : `: ${feedback}`;
+  return new ToolError('APPROVAL_DENIED', `${DENIAL_TEXT[how]} \`${tool.name}\`${feedbackText}`, {
+    rule: askingDecisionOf(call).by.id,
     suggestion: 'Do something else, or ask the person what they want; the same call would be denied again.',
     details: { approvalId, by, ...(feedback !== undefined && { feedback }) },
   });

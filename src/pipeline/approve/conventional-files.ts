@@ -55,6 +55,6 @@ function modulesOf(words: readonly (string | undefined)[]): string[] {
 function filesOfModule(name: string): string[] {
   const parts = name.split('.').filter((it) => it !== '');
   const folders = parts.map((_, at) => parts.slice(0, at + 1).join('/'));
-  const whole = parts.join('/');
-  return [...folders.map((it) => `${it}/__init__.py`), `${whole}.py`, `${whole}/__main__.py`];
+  const modulePath = parts.join('/');
+  return [...folders.map((it) => `${it}/__init__.py`), `${modulePath}.py`, `${modulePath}/__main__.py`];
 }

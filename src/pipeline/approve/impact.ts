@@ -214,7 +214,7 @@ function ofCost(costUsd: number): ImpactFinding {
 /** `Will modify: a, b and 12 more`. */
 function named(label: string, names: readonly string[]): string {
   const distinct = [...new Set(names)];
-  const told = distinct.slice(0, NAMED_MAX).map((it) => cutText(it, NAME_CHARS_MAX));
+  const shownNames = distinct.slice(0, NAMED_MAX).map((it) => cutText(it, NAME_CHARS_MAX));
   const more = distinct.length > NAMED_MAX ? ` and ${distinct.length - NAMED_MAX} more` : '';
-  return `${label}: ${told.join(', ')}${more}`;
+  return `${label}: ${shownNames.join(', ')}${more}`;
 }

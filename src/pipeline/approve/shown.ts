@@ -9,13 +9,13 @@ const SHARE = 4;
 /** Escaping invisible characters may make a text longer, at most by this factor. */
 const GROWTH = 2;
 
-export interface Shown {
+export interface CutValue {
   readonly value: unknown;
   readonly cut: boolean;
 }
 
 /** Cuts a value to plain JSON data of about `charsMax` characters. */
-export function shown(value: unknown, charsMax: number): Shown {
+export function cutValue(value: unknown, charsMax: number): CutValue {
   const room = { chars: charsMax, values: VALUES_MAX, perText: Math.ceil(charsMax / SHARE), cut: false };
   const result = show(value, room);
   return { value: result, cut: room.cut };
@@ -58,10 +58,10 @@ function show(value: unknown, room: RemainingRoom): unknown {
 
 function showText(text: string, room: RemainingRoom): string {
   const max = Math.min(room.perText, room.chars);
-  const told = visible(text.length <= max ? text : cutText(text, max));
-  room.chars -= Math.min(told.length, max) + 2;
-  if (text.length > max || told.length > GROWTH * max) room.cut = true;
-  return told.length <= GROWTH * max ? told : cutText(told, GROWTH * max);
+  const visibleText = visible(text.length <= max ? text : cutText(text, max));
+  room.chars -= Math.min(visibleText.length, max) + 2;
+  if (text.length > max || visibleText.length > GROWTH * max) room.cut = true;
+  return visibleText.length <= GROWTH * max ? visibleText : cutText(visibleText, GROWTH * max);
 }
 
 function showItems(items: readonly unknown[], room: RemainingRoom): unknown[] {

@@ -125,8 +125,8 @@ function levelsOf(
 ): string[][] {
   const waits = new Map(calls.map(({ id }) => [id, new Set([...(needs.get(id) ?? []), ...(follows.get(id) ?? [])])]));
   const dependants = new Map<string, string[]>();
-  for (const [id, its] of waits) {
-    for (const need of its) {
+  for (const [id, neededIds] of waits) {
+    for (const need of neededIds) {
       const those = dependants.get(need);
       if (those) those.push(id);
       else dependants.set(need, [id]);

@@ -24,7 +24,7 @@ export interface ReferenceBounds {
 export function referencedIds(input: unknown): Set<string> {
   const ids = new Set<string>();
   replaceStrings(input, (text) => {
-    for (const [whole, id] of text.matchAll(REFERENCE)) if (!whole.startsWith('$$')) ids.add(id as string);
+    for (const [reference, id] of text.matchAll(REFERENCE)) if (!reference.startsWith('$$')) ids.add(id as string);
     return text;
   });
   return ids;

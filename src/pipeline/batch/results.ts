@@ -29,12 +29,12 @@ export class BatchAnswer {
     const { batchResultBytesMax, messageElementsMax } = this.#limits;
     const fits =
       this.#bytes + size.bytes <= batchResultBytesMax && this.#elements + size.elements <= messageElementsMax * SHARE;
-    const kept = fits || !result.success ? result : withoutData(result, size.bytes);
-    const { bytes, elements } = kept === result ? size : measure(kept);
+    const resultToKeep = fits || !result.success ? result : withoutData(result, size.bytes);
+    const { bytes, elements } = resultToKeep === result ? size : measure(resultToKeep);
     this.#bytes += bytes;
     this.#elements += elements;
-    this.#results.set(id, kept);
-    return kept;
+    this.#results.set(id, resultToKeep);
+    return resultToKeep;
   }
 }
 
@@ -67,7 +67,8 @@ export class HeldResults {
   constructor(needs: ReadonlyMap<string, ReadonlySet<string>>, limits: Limits) {
     this.#needs = needs;
     this.#limits = limits;
-    for (const its of needs.values()) for (const id of its) this.#wanted.set(id, (this.#wanted.get(id) ?? 0) + 1);
+    for (const neededIds of needs.values())
+      for (const id of neededIds) this.#wanted.set(id, (this.#wanted.get(id) ?? 0) + 1);
   }
 
   get(id: string): ToolResult | undefined {

@@ -8,7 +8,7 @@ import type { Policy, TierBound, ToolBounds } from '../../policy/schema.ts';
 import type { Tool } from '../../tools/tool.ts';
 import type { CheckedCall } from '../stage.ts';
 
-interface Asked {
+interface BoundQuery {
   readonly tier: Tier;
   readonly key: TierBound;
   readonly most: number;
@@ -17,7 +17,7 @@ interface Asked {
 }
 
 /** The least of the daemon's own bound `most` and what the policy layers allow for the tier and for the tool. */
-export function leastOf(policy: Policy, { tier, key, most, tool }: Asked): number {
+export function leastOf(policy: Policy, { tier, key, most, tool }: BoundQuery): number {
   let least = most;
   for (const { tiers, toolBounds } of layersOf(policy)) {
     least = Math.min(least, tiers[tier][key] ?? Infinity);
@@ -42,14 +42,15 @@ export function commandBoundsOf(
   { commandMax, commandOutputBytes }: Limits,
   tier: Tier = 'execute',
 ): CommandBounds {
-  const own = (key: 'cpuMs' | 'memoryMb', most: number) => leastOf(policy, { tier, key, most: of(key, most) });
-  const of = (key: TierBound, most: number) => leastOf(policy, { tier: 'execute', key, most });
+  const ofTier = (key: 'cpuMs' | 'memoryMb', most: number) =>
+    leastOf(policy, { tier, key, most: ofExecute(key, most) });
+  const ofExecute = (key: TierBound, most: number) => leastOf(policy, { tier: 'execute', key, most });
   return {
-    cpuMs: own('cpuMs', commandMax.cpuMs),
-    memoryMb: own('memoryMb', commandMax.memoryMb),
-    processes: of('processes', commandMax.processes),
-    fileMb: of('fileMb', commandMax.fileMb),
-    outputBytes: of('outputBytes', 2 * commandOutputBytes),
+    cpuMs: ofTier('cpuMs', commandMax.cpuMs),
+    memoryMb: ofTier('memoryMb', commandMax.memoryMb),
+    processes: ofExecute('processes', commandMax.processes),
+    fileMb: ofExecute('fileMb', commandMax.fileMb),
+    outputBytes: ofExecute('outputBytes', 2 * commandOutputBytes),
   };
 }
 
@@ -74,8 +75,8 @@ export function heapOf(policy: Policy, tier: Tier): { heapMb?: number } {
 
 /** The connections that every policy layer allows to a command or an HTTP request; undefined if a layer allows none. */
 export function networkOf(policy: Policy, tier: 'execute' | 'external_api' = 'execute'): NetworkLayer[] | undefined {
-  const said = layersOf(policy).map((it) => it.tiers[tier].network);
-  if (said.includes(undefined)) return undefined;
-  const lists = said.filter((it): it is NetworkLayer => it !== 'any');
+  const networks = layersOf(policy).map((it) => it.tiers[tier].network);
+  if (networks.includes(undefined)) return undefined;
+  const lists = networks.filter((it): it is NetworkLayer => it !== 'any');
   return lists.length === 0 ? undefined : lists;
 }

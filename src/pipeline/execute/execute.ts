@@ -19,7 +19,7 @@ import type { WritesByPrincipal } from '../principal-writes.ts';
 import type { Call, Checked, ClearedCall, Handler, JudgedCall } from '../stage.ts';
 import type { ToolHealth } from '../tool-health.ts';
 import { commandBoundsOf, heapOf, homeOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
-import { Beside } from './concurrent-changes.ts';
+import { ConcurrentCalls } from './concurrent-changes.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
@@ -48,12 +48,12 @@ export interface ExecuteParts {
 
 /** Runs the call in its tier host, under its time limit. The innermost stage: there is no next. */
 export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
-  const beside = new Beside();
+  const concurrentCalls = new ConcurrentCalls();
   return async (call) => {
     if (call.options.preview) return shownPreviewOf(call, parts);
     const attempt: Attempt = {};
     try {
-      return await runBeside(call, { attempt, parts, beside });
+      return await runInTier(call, { attempt, parts, concurrentCalls });
     } catch (error) {
       return failed(error, attempt);
     } finally {
@@ -63,9 +63,9 @@ export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
 };
 
 /** Runs the call, and warns if the changes that were seen may be those of another call. */
-async function runBeside(
+async function runInTier(
   call: ClearedCall,
-  { attempt, parts, beside }: { attempt: Attempt; parts: ExecuteParts; beside: Beside },
+  { attempt, parts, concurrentCalls }: { attempt: Attempt; parts: ExecuteParts; concurrentCalls: ConcurrentCalls },
 ): Promise<Outcome> {
   const { tool, tier } = call.checked;
   if (tool.isolated) return isolated(call, attempt, parts);
@@ -74,10 +74,10 @@ async function runBeside(
   const to = tool.upstream;
   if (to) return inTime(call, parts, () => upstream(to, call, { attempt, parts }));
   if (tier === 'read_only') return inTime(call, parts, () => run(call, attempt, parts));
-  using stay = beside.enter(call.root);
+  using entry = concurrentCalls.enter(call.root);
   const outcome = await inTime(call, parts, () => run(call, attempt, parts));
   const isSeen = hostTierOf(tool, tier) === 'execute' && outcome.usage?.filesChanged?.length;
-  return isSeen && !stay.isAlone ? { ...outcome, warnings: [...outcome.warnings, NOT_ALONE] } : outcome;
+  return isSeen && !entry.isAlone ? { ...outcome, warnings: [...outcome.warnings, NOT_ALONE] } : outcome;
 }
 
 const NOT_ALONE = 'other calls ran beside it; filesChanged may hold their changes, too';

@@ -1,6 +1,6 @@
 /** Runs a call that is one HTTP request: the egress process makes the request, and reaches only hosts that every policy layer lists. */
 import { isUtf8 } from 'node:buffer';
-import type { HttpAnswer, HttpAsked } from '../../egress/messages.ts';
+import type { HttpAnswer, HttpRequest } from '../../egress/messages.ts';
 import { ToolError } from '../../errors.ts';
 import type { Egress } from '../../hosts/egress.ts';
 import type { Limits } from '../../limits.ts';
@@ -23,34 +23,34 @@ export async function runFetch(
   { egress, limits, powers }: FetchParts,
   { attempt, beforeStart }: { attempt: Attempt; beforeStart: () => Promise<void> },
 ): Promise<Outcome> {
-  const asked = call.checked.input as HttpAsked;
+  const request = call.checked.input as HttpRequest;
   const { effects } = call.checked;
   const layers = networkOf(call.policy, 'external_api');
-  const target = effects[0]?.target ?? asked.url;
+  const target = effects[0]?.target ?? request.url;
   if (!layers) throw denied(target, 'the policy lists no host that may be connected to');
   const { signal } = call.controller;
   const { answer, egress: report } = await egress.lend(layers, signal, async ({ fetch }) => {
     await beforeStart();
     attempt.started = true;
     call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
-    return { answer: await fetch(asked, limits.callTimeoutMs.external_api) };
+    return { answer: await fetch(request, limits.callTimeoutMs.external_api) };
   });
   const connected = report === 'lost' ? [] : report.connected;
-  const brought = { ...attempt, ...(connected.length > 0 && { connected }) };
-  if (!('status' in answer)) return failed(refusalOf(answer, target), brought);
+  const attemptWithHosts = { ...attempt, ...(connected.length > 0 && { connected }) };
+  if (!('status' in answer)) return failed(refusalOf(answer, target), attemptWithHosts);
   const body = Buffer.from(answer.body);
   const usage = { cpuMs: 0, outputBytes: body.length, verdict: 'ok', enforcedBy: 'egress proxy' } as const;
-  return succeeded(toData(answer, body), { ...brought, usage });
+  return succeeded(toData(answer, body), { ...attemptWithHosts, usage });
 }
 
-type Answered = Extract<HttpAnswer, { status: number }>;
+type ReceivedAnswer = Extract<HttpAnswer, { status: number }>;
 
-function refusalOf(answer: Exclude<HttpAnswer, Answered>, target: string): ToolError {
+function refusalOf(answer: Exclude<HttpAnswer, ReceivedAnswer>, target: string): ToolError {
   if ('refused' in answer) return denied(target, answer.refused);
   return new ToolError('UPSTREAM_FAILED', `${target} gave no answer: ${answer.failed}`.slice(0, 500).toWellFormed());
 }
 
-function toData({ status, headers, truncated }: Answered, body: Buffer) {
+function toData({ status, headers, truncated }: ReceivedAnswer, body: Buffer) {
   const encoding = isUtf8(body) ? 'utf-8' : 'base64';
   return { status, headers, body: body.toString(encoding), encoding, truncated };
 }

@@ -27,10 +27,10 @@ const TOLD_MAX = 16;
 export function gitConfigWarnings(usage: Pick<JobUsage, 'gitConfigs'>): string[] {
   return gitConfigsOf(usage).flatMap(({ path, refused }) => {
     if (refused.length === 0) return [];
-    const told = refused.slice(0, TOLD_MAX).map(({ key, why }) => `${showLine(key)} (${showLine(why)})`);
+    const shownRefusals = refused.slice(0, TOLD_MAX).map(({ key, why }) => `${showLine(key)} (${showLine(why)})`);
     const more = refused.length > TOLD_MAX ? [`${refused.length - TOLD_MAX} more`] : [];
     return [
-      `${showLine(path)} was not given: ${[...told, ...more].join(', ')}. It had this for the command only; ` +
+      `${showLine(path)} was not given: ${[...shownRefusals, ...more].join(', ')}. It had this for the command only; ` +
         "a config can name programs that the person's git would run, so to keep it, the person runs the command outside",
     ];
   });

@@ -177,8 +177,9 @@ const PATTERNS_TOLD_MAX = 3;
 function limited({ name, toolset }: Call, { limit }: LimitRule, retryAfterMs: number): ToolError {
   const { calls, perMs, per, tool: patterns, source } = limit;
   const tool = toolset.get(name)?.tool.name ?? name;
-  const told = patterns.slice(0, PATTERNS_TOLD_MAX).map((it) => `\`${it}\``);
-  const together = patterns.length === 1 && patterns[0] === tool ? '' : `, together with all of ${told.join(', ')},`;
+  const shownPatterns = patterns.slice(0, PATTERNS_TOLD_MAX).map((it) => `\`${it}\``);
+  const together =
+    patterns.length === 1 && patterns[0] === tool ? '' : `, together with all of ${shownPatterns.join(', ')},`;
   const message = `\`${tool}\`${together} is limited to ${calls} calls in ${perMs / 1000} s ${WHOSE[per]} (${source})`;
   return new ToolError('RATE_LIMITED', message, {
     rule: 'rateLimits',

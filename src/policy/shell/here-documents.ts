@@ -17,7 +17,7 @@ const OPENING = /<<(-?)[ \t]*(?:'([^'\n]+)'|"([^"\n$`\\]+)"|\\(\w+))/g;
  */
 export function withoutBodies(text: string): WithoutHereDocuments {
   const offsets = new Set<number>();
-  const kept: string[] = [];
+  const keptTexts: string[] = [];
   let keptLength = 0;
   let from = 0;
   for (const match of [...text.matchAll(OPENING)].slice(0, BODIES_MAX)) {
@@ -33,13 +33,13 @@ export function withoutBodies(text: string): WithoutHereDocuments {
     });
     if (end === undefined) continue;
     const part = text.slice(from, lineEnd + 1);
-    kept.push(part);
+    keptTexts.push(part);
     keptLength += part.length;
     offsets.add(keptLength);
     from = end;
   }
-  kept.push(text.slice(from));
-  return { text: kept.join(''), offsets };
+  keptTexts.push(text.slice(from));
+  return { text: keptTexts.join(''), offsets };
 }
 
 interface HereDocumentEnd {

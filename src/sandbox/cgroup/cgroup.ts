@@ -198,32 +198,32 @@ export class Cgroups implements AsyncDisposable {
     const { hostMemoryMb, hostCommandsMax, hostCommandsMemoryMb, commandMax, commandThreadsMax } = this.#limits;
     const memoryBytes = (bounds?.memoryMb ?? hostMemoryMb) * MiB;
     for (const it of foldersOf(this.#root)) mkdirSync(it, { recursive: true });
-    const whole = groupBelow(this.#root, `host-${this.#nextHost++}`);
-    const own = groupBelow(whole, 'own');
-    makeGroup(whole);
-    passOn(whole);
-    makeGroup(own);
+    const hostGroup = groupBelow(this.#root, `host-${this.#nextHost++}`);
+    const ownGroup = groupBelow(hostGroup, 'own');
+    makeGroup(hostGroup);
+    passOn(hostGroup);
+    makeGroup(ownGroup);
     // Another user may need to reach their groups below, whatever our umask is.
-    for (const it of [this.#root, whole, own].flatMap(foldersOf)) chmodSync(it, 0o711);
-    limitGroup(own, { memoryBytes, ...(bounds && { tasks: bounds.tasks }) });
-    let host: HostGroup = { join: joinFilesOf(own) };
+    for (const it of [this.#root, hostGroup, ownGroup].flatMap(foldersOf)) chmodSync(it, 0o711);
+    limitGroup(ownGroup, { memoryBytes, ...(bounds && { tasks: bounds.tasks }) });
+    let host: HostGroup = { join: joinFilesOf(ownGroup) };
     if (runsCommands) {
       // A compromised host could lift the limits of its commands, but not this one.
-      limitGroup(whole, {
+      limitGroup(hostGroup, {
         memoryBytes: memoryBytes + Math.min(hostCommandsMax * commandMax.memoryMb, hostCommandsMemoryMb) * MiB,
         tasks: TASKS_OF_HOST + hostCommandsMax * (commandMax.processes * commandThreadsMax + TASKS_OF_SANDBOX),
       });
-      const group = groupBelow(whole, 'commands');
+      const group = groupBelow(hostGroup, 'commands');
       makeGroup(group);
       passOn(group);
-      const home = this.version === 'v1' ? joinFilesOf(own) : [];
+      const home = this.version === 'v1' ? joinFilesOf(ownGroup) : [];
       // In version 2, moving a process takes write access to the common ancestor of both groups.
-      const above = this.version === 'v2' ? [join(whole.memory, 'cgroup.procs')] : [];
+      const above = this.version === 'v2' ? [join(hostGroup.memory, 'cgroup.procs')] : [];
       if (uid !== undefined && gid !== undefined)
         for (const it of [...foldersOf(group), ...home, ...above]) chownSync(it, uid, gid);
       host = { ...host, commands: { group, home } };
     }
-    this.#hosts.set(host, whole);
+    this.#hosts.set(host, hostGroup);
     return host;
   }
 

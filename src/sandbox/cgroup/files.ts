@@ -56,8 +56,8 @@ export const joinFilesOf = (group: CgroupFolders): string[] =>
  * milliseconds in version 2, since the daemon has to change its group.
  */
 export function isGiven({ version, memory }: CgroupFolders): boolean {
-  const given = version === 'v2' ? textOf(join(memory, 'cgroup.controllers'))?.split(/\s+/) : undefined;
-  return given === undefined || ['memory', 'pids'].every((it) => given.includes(it));
+  const controllers = version === 'v2' ? textOf(join(memory, 'cgroup.controllers'))?.split(/\s+/) : undefined;
+  return controllers === undefined || ['memory', 'pids'].every((it) => controllers.includes(it));
 }
 
 /** Creates the group's folders. Throws if that is not allowed. */

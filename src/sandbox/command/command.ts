@@ -286,14 +286,14 @@ function collect(
   const pieces = onOutput && new OutputPieces({ onPiece: onOutput, onFull: pauseUntil }, powers);
   const total = () => output.stdout.bytesTotal + output.stderr.bytesTotal;
   for (const stream of ['stdout', 'stderr'] as const) {
-    const kept = output[stream];
+    const collected = output[stream];
     const take = (chunk: Buffer) => {
       const isShown = stream === 'stderr' || captureBytes === undefined;
       if (isShown && total() < limits.resultLogBytesMax && (ahead === undefined || ahead > 0)) {
         if (ahead !== undefined) ahead -= chunk.length;
         pieces?.push(stream, chunk);
       }
-      kept.push(chunk);
+      collected.push(chunk);
       if (output.overflowed || total() <= bytesMax) return;
       output.overflowed = true;
       output.onOverflow();

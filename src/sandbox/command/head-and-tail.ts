@@ -48,9 +48,9 @@ export class HeadAndTail {
     const tail = this.#last();
     if (!this.truncated) return Buffer.concat([...this.#head, tail]).toString('utf8');
     const head = withoutHalfEnd(Buffer.concat(this.#head));
-    const kept = withoutHalfStart(tail);
-    const left = this.bytesTotal - head.length - kept.length;
-    return `${head.toString('utf8')}\n… ${left} bytes left out …\n${kept.toString('utf8')}`;
+    const wholeTail = withoutHalfStart(tail);
+    const omittedBytes = this.bytesTotal - head.length - wholeTail.length;
+    return `${head.toString('utf8')}\n… ${omittedBytes} bytes left out …\n${wholeTail.toString('utf8')}`;
   }
 
   #last(): Buffer {

@@ -59,15 +59,15 @@ function run(
 ): Promise<{ stdout: string; stderr: string }> {
   const env = { PATH: '/usr/bin:/bin', LC_ALL: 'C' };
   const child = powers.spawn(program, [...args], { stdio: ['ignore', 'pipe', 'pipe'], env });
-  const told = { stdout: '', stderr: '' };
-  child.stdout?.setEncoding('utf8').on('data', (text: string) => (told.stdout += text));
+  const output = { stdout: '', stderr: '' };
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     // Error messages contain names that a command chose, as many as it likes.
-    if (told.stderr.length < limits.hostStderrCharsMax) told.stderr += text;
+    if (output.stderr.length < limits.hostStderrCharsMax) output.stderr += text;
   });
   return new Promise((resolve) => {
-    child.once('error', () => resolve(told));
-    child.once('close', () => resolve(told));
+    child.once('error', () => resolve(output));
+    child.once('close', () => resolve(output));
   });
 }
 

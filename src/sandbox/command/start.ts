@@ -67,7 +67,7 @@ export function shapeOf(request: Parts, setup: Omit<CommandSetup, 'watchdog' | '
   const masks = maskMounts(found, workspace, !readOnly).map((it) => covers.get(it.path) ?? it);
   const ofGit = [...covers.values()].filter((it) => !masks.includes(it));
   const mounts = [...masks, ...ofGit, ...socketMounts(sockets ?? [], workspace, found)];
-  const kept = request.home === undefined ? undefined : homes?.pathOf(request.home);
+  const homeFolder = request.home === undefined ? undefined : homes?.pathOf(request.home);
   return {
     bounds,
     cwd,
@@ -75,7 +75,7 @@ export function shapeOf(request: Parts, setup: Omit<CommandSetup, 'watchdog' | '
     asOwner,
     filterFile: sockets ? setup.ownSocketsFilterFile : setup.filterFile,
     // A read-only command has no home: an empty folder on a read-only root.
-    home: readOnly ? [] : homeMount(kept, limits.commandTmpBytes),
+    home: readOnly ? [] : homeMount(homeFolder, limits.commandTmpBytes),
     // Mounted over the writable workspace: a remount would leave the mounts below unchanged.
     masks: [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts],
     withheld: found,
@@ -247,11 +247,11 @@ function piped(stdin: 'pipe' | 'ignore', startWith: (streams: Attachment['stream
   using parts = new DisposableStack();
   const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
   const started = parts.use(startWith([stdin, stdout.writer, stderr.writer]));
-  const kept = parts.move();
-  return { ...started, stdout, stderr, [Symbol.dispose]: () => kept.dispose() };
+  const ownedParts = parts.move();
+  return { ...started, stdout, stderr, [Symbol.dispose]: () => ownedParts.dispose() };
 }
 
-interface Own {
+interface StartRequest {
   readonly shape: Shape;
   /** Arguments of bash. */
   readonly bash: readonly string[];
@@ -262,14 +262,14 @@ interface Own {
   readonly stdio: readonly (number | 'pipe')[];
 }
 
-function start(own: Own, setup: CommandSetup, powers: Powers): Started {
+function start(own: StartRequest, setup: CommandSetup, powers: Powers): Started {
   const { shape, egress, attachment, stdio } = own;
   using parts = new DisposableStack();
   const group = parts.use(setup.groups?.open(shape.bounds));
   const nameless = toArgBytes(shape.masks);
   const masksFd = LINE_FD + stdio.length;
-  const told = nameless.length > 0 ? (['pipe'] as const) : [];
-  const copiesFd = masksFd + told.length;
+  const masksStdio = nameless.length > 0 ? (['pipe'] as const) : [];
+  const copiesFd = masksFd + masksStdio.length;
   const copies = parts.use(new GitCopies(shape.gitConfigs, { workspace: shape.workspace, firstFd: copiesFd }, powers));
   const { pipes } = copies;
   const args = toSandboxArgs(own, setup, {
@@ -278,7 +278,7 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Started {
     copies: copies.args,
     hold: group?.holdArgs(copiesFd + pipes.length) ?? [],
   });
-  const more = [...stdio, ...told, ...pipes, ...(group?.holds ? (['pipe'] as const) : [])];
+  const more = [...stdio, ...masksStdio, ...pipes, ...(group?.holds ? (['pipe'] as const) : [])];
   const outer = attachment.outer?.(COMMAND_STATUS_FD + more.length) ?? [];
   const [program = setup.bwrap, ...words] = withoutNul([...outer, setup.bwrap, ...args]);
   const filter = openSync(shape.filterFile, 'r');
@@ -303,7 +303,7 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Started {
   });
   // Avoids an unhandled rejection when nobody awaits it.
   admitted.catch(() => {});
-  const kept = parts.move();
+  const ownedParts = parts.move();
   return {
     shape,
     child,
@@ -311,7 +311,7 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Started {
     group,
     admitted,
     copies,
-    [Symbol.dispose]: () => kept.dispose(),
+    [Symbol.dispose]: () => ownedParts.dispose(),
   };
 }
 
@@ -323,7 +323,7 @@ function withoutNul<Words extends readonly string[]>(words: Words): Words {
 }
 
 /** What surrounds a command in its sandbox. */
-interface Around {
+interface SandboxAdditions {
   readonly egress?: CommandEgress;
   /** bubblewrap arguments for copies of configs. */
   readonly copies: readonly string[];
@@ -339,9 +339,9 @@ interface Around {
  * not get by assignment.
  */
 function toSandboxArgs(
-  { shape, env, bash, attachment: { launcher = [] } }: Own,
+  { shape, env, bash, attachment: { launcher = [] } }: StartRequest,
   setup: CommandSetup,
-  { egress = NO_EGRESS, copies, hold, masksFd }: Around,
+  { egress = NO_EGRESS, copies, hold, masksFd }: SandboxAdditions,
 ): string[] {
   const early = Object.entries(env).filter(([name]) => COMPUTED.some((it) => it === name));
   const { gitIdentity } = setup;

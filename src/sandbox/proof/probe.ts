@@ -76,11 +76,11 @@ function toResult(report: ProbeReport, aims: ProbeTargets, outside: OutsideObser
   const probes = Object.fromEntries(outcomes) as ProbeOutcomes;
   const open = notHeld(probes);
   if (open.length === 0) return { ok: true, probes, reason: '' };
-  const told = open.map((id) => `${id} ${probes[id]}`).join(', ');
+  const openProbes = open.map((id) => `${id} ${probes[id]}`).join(', ');
   return {
     ok: false,
     probes,
-    reason: `The sandbox of this machine does not hold: ${told}. ${PROBES[open[0] as ProbeId].fix}`,
+    reason: `The sandbox of this machine does not hold: ${openProbes}. ${PROBES[open[0] as ProbeId].fix}`,
   };
 }
 
@@ -94,19 +94,19 @@ async function listen(
   child: ChildProcess,
   bytes: number,
 ): Promise<{ told: ProbeOutput; memoryLimited: boolean | undefined }> {
-  const told: ProbeOutput = { out: Buffer.alloc(0), err: '' };
-  child.stderr?.on('data', (chunk) => (told.err += chunk));
+  const output: ProbeOutput = { out: Buffer.alloc(0), err: '' };
+  child.stderr?.on('data', (chunk) => (output.err += chunk));
   let memoryLimited: boolean | undefined;
   await new Promise<void>((resolve) => {
     child.stdout?.on('data', (chunk: Buffer) => {
-      told.out = Buffer.concat([told.out, chunk]);
-      if (told.out.length < bytes) return;
+      output.out = Buffer.concat([output.out, chunk]);
+      if (output.out.length < bytes) return;
       memoryLimited = hasMemoryLimit(innermost(child.pid as number));
       resolve();
     });
     child.stdout?.once('close', resolve);
   });
-  return { told, memoryLimited };
+  return { told: output, memoryLimited };
 }
 
 /** Why the program failed; empty if it did not. */

@@ -23,11 +23,11 @@ export class TerminalLog {
 
   push(chunk: Buffer): void {
     const size = this.#ring.length;
-    const kept = chunk.length > size ? chunk.subarray(chunk.length - size) : chunk;
-    const at = (this.#end + chunk.length - kept.length) % size;
-    const before = Math.min(kept.length, size - at);
-    kept.copy(this.#ring, at, 0, before);
-    kept.copy(this.#ring, 0, before);
+    const tail = chunk.length > size ? chunk.subarray(chunk.length - size) : chunk;
+    const at = (this.#end + chunk.length - tail.length) % size;
+    const before = Math.min(tail.length, size - at);
+    tail.copy(this.#ring, at, 0, before);
+    tail.copy(this.#ring, 0, before);
     this.#end += chunk.length;
   }
 

@@ -38,8 +38,8 @@ const lineOf = ({ seq, hash, at, signature }: Checkpoint): string =>
 /** Parses a line of the file; undefined unless it is exactly what `Checkpoints.add` writes. */
 export function parseCheckpoint(line: string): Checkpoint | undefined {
   try {
-    const given = JSON.parse(line) as Checkpoint;
-    return Number.isSafeInteger(given.seq) && lineOf(given) === `${line}\n` ? given : undefined;
+    const checkpoint = JSON.parse(line) as Checkpoint;
+    return Number.isSafeInteger(checkpoint.seq) && lineOf(checkpoint) === `${line}\n` ? checkpoint : undefined;
   } catch {
     return undefined; // Not JSON, or null.
   }

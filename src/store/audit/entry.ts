@@ -159,10 +159,10 @@ function parsed(json: string): unknown {
 
 /** Restores the row of a record returned by `audit.query`. */
 export function fromRecord(record: AuditRecord): AuditRow {
-  const given = record as unknown as Record<string, unknown>;
+  const fields = record as unknown as Record<string, unknown>;
   const row = { hash: record.hash } as AuditRow;
   for (const { field, isJson } of PREFIXES) {
-    const value = given[field];
+    const value = fields[field];
     if (value === undefined) row[field] = null;
     else row[field] = isJson ? escapeUnseenInLine(JSON.stringify(value)) : (value as string | number);
   }

@@ -300,8 +300,8 @@ export class AuditLog implements Disposable {
     };
     const { auditFieldCharsMax, auditRefusalCharsMax } = this.#limits;
     const isShort = entry.kind === 'refusal' || this.#overSize;
-    const whole = { ...others, ...(redacted as Partial<AuditEntry>) };
-    return toRow(whole, at, this.#limits, isShort ? auditRefusalCharsMax : auditFieldCharsMax);
+    const wholeEntry = { ...others, ...(redacted as Partial<AuditEntry>) };
+    return toRow(wholeEntry, at, this.#limits, isShort ? auditRefusalCharsMax : auditFieldCharsMax);
   }
 
   #redacted(value: unknown): unknown {

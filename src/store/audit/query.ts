@@ -164,11 +164,11 @@ export class AuditQueries {
   }
 
   #prepare(filter: AuditFilter, isNewestFirst: boolean): { statement: StatementSync; values: string[] } {
-    const given = { ...filter };
+    const resolved = { ...filter };
     const nowMs = this.#powers.now();
-    if (filter.since !== undefined) given.since = toInstant(filter.since, nowMs);
-    if (filter.until !== undefined) given.until = toInstant(filter.until, nowMs);
-    const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter((it) => given[it] !== undefined);
+    if (filter.since !== undefined) resolved.since = toInstant(filter.since, nowMs);
+    if (filter.until !== undefined) resolved.until = toInstant(filter.until, nowMs);
+    const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter((it) => resolved[it] !== undefined);
     const conditions: string[] = names.map((it) => CONDITIONS[it]);
     if (filter.calls) conditions.push(CALLS);
     if (filter.success !== undefined) conditions.push(filter.success ? SUCCESS : FAILURE);
@@ -179,7 +179,7 @@ export class AuditQueries {
       statement = this.#database.prepare(sql);
       this.#prepared.set(sql, statement);
     }
-    return { statement, values: names.map((it) => given[it] as string) };
+    return { statement, values: names.map((it) => resolved[it] as string) };
   }
 }
 

@@ -10,8 +10,8 @@ export interface TextBounds {
 
 /** A name or an id cut at `charsMax`, with invisible characters as `\uXXXX`; texts that differ within the bound stay different. */
 export function toVisible(text: string, charsMax: number): string {
-  const kept = text.length > charsMax ? cutText(text, charsMax) : text;
-  return escapeUnseenInLine(kept.toWellFormed().replaceAll('\\', '\\\\'));
+  const shortened = text.length > charsMax ? cutText(text, charsMax) : text;
+  return escapeUnseenInLine(shortened.toWellFormed().replaceAll('\\', '\\\\'));
 }
 
 /** `value` as JSON within `bounds`, with a marker `[cut: …]` wherever something is missing; undefined for undefined. */
@@ -54,9 +54,9 @@ interface TextBudget {
 /** A copy of what fits. One string gets at most half of what is left, so that values after a long one still have room. */
 function cut(value: unknown, budget: TextBudget, depth: number): unknown {
   if (typeof value === 'string') {
-    const kept = cutText(value, Math.max(0, budget.left >> 1));
-    budget.left -= kept.length + 2;
-    return kept;
+    const shortened = cutText(value, Math.max(0, budget.left >> 1));
+    budget.left -= shortened.length + 2;
+    return shortened;
   }
   budget.left -= 8;
   if (typeof value === 'bigint') return String(value).slice(0, 64);
@@ -67,37 +67,37 @@ function cut(value: unknown, budget: TextBudget, depth: number): unknown {
 }
 
 function cutArray(items: readonly unknown[], budget: TextBudget, depth: number): unknown[] {
-  const kept: unknown[] = [];
+  const keptItems: unknown[] = [];
   for (const item of items) {
     if (budget.left <= 0) {
-      kept.push(`[cut: ${items.length - kept.length} of ${items.length} items]`);
+      keptItems.push(`[cut: ${items.length - keptItems.length} of ${items.length} items]`);
       break;
     }
-    kept.push(cut(item, budget, depth - 1));
+    keptItems.push(cut(item, budget, depth - 1));
   }
-  return kept;
+  return keptItems;
 }
 
 function cutObject(value: object, budget: TextBudget, depth: number): object {
-  const kept: Record<string, unknown> = Object.create(null);
+  const keptEntries: Record<string, unknown> = Object.create(null);
   const keys = Object.keys(value);
   for (const [at, key] of keys.entries()) {
     if (budget.left <= 0) {
-      kept['[cut]'] = `${keys.length - at} of ${keys.length} keys`;
+      keptEntries['[cut]'] = `${keys.length - at} of ${keys.length} keys`;
       break;
     }
     const name = cutText(key, Math.max(0, budget.left >> 1));
     budget.left -= name.length + 4;
-    kept[name] = cut((value as Record<string, unknown>)[key], budget, depth - 1);
+    keptEntries[name] = cut((value as Record<string, unknown>)[key], budget, depth - 1);
   }
-  return kept;
+  return keptEntries;
 }
 
 /** Cuts a text, never between the two halves of a surrogate pair. */
 function cutText(text: string, chars: number): string {
   if (text.length <= chars) return text;
-  const kept = text.slice(0, isHalfway(text, chars) ? chars - 1 : chars);
-  return `${kept}[cut: ${text.length - kept.length} of ${text.length} characters]`;
+  const head = text.slice(0, isHalfway(text, chars) ? chars - 1 : chars);
+  return `${head}[cut: ${text.length - head.length} of ${text.length} characters]`;
 }
 
 const isHalfway = (text: string, at: number): boolean => at > 0 && (text.codePointAt(at - 1) as number) > 0xffff;

@@ -96,8 +96,8 @@ function check(
     throw new ToolError('INPUT_INVALID', 'give one of path, files and project');
   const { typescript } = ctx;
   const maxProblems = PROBLEMS_MAX;
-  const whole = project ?? (files ? undefined : typescript.projectOf(path ?? '.'));
-  if (whole !== undefined) return typescript.checkProject({ project: whole, strict, maxProblems });
+  const wholeProject = project ?? (files ? undefined : typescript.projectOf(path ?? '.'));
+  if (wholeProject !== undefined) return typescript.checkProject({ project: wholeProject, strict, maxProblems });
   if (strict)
     throw new ToolError('INPUT_INVALID', 'strict is only for a project', {
       suggestion: 'Give the tsconfig file as project.',

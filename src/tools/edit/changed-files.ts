@@ -38,21 +38,21 @@ export class ChangedFiles {
   }
 
   async withDiffs(ctx: ToolContext): Promise<{ path: string; replacements: number; diff?: string }[]> {
-    const told = [];
+    const withDiff = [];
     let left = DIFF_CHARS_MAX;
     for (const { path, before, content, replacements } of this.all) {
       await ctx.breathe();
       const diff = left > 0 ? await unifiedDiff(path, { before, after: content }, ctx.limits) : undefined;
       left -= diff?.length ?? 0;
-      told.push({ path, replacements, ...(diff !== undefined && { diff }) });
+      withDiff.push({ path, replacements, ...(diff !== undefined && { diff }) });
     }
-    return told;
+    return withDiff;
   }
 
   async preview(ctx: ToolContext): Promise<Preview> {
-    const told = await this.withDiffs(ctx);
+    const changedFiles = await this.withDiffs(ctx);
     return {
-      diff: told.map((it) => it.diff ?? `… ${it.path}: ${it.replacements} replacements\n`).join(''),
+      diff: changedFiles.map((it) => it.diff ?? `… ${it.path}: ${it.replacements} replacements\n`).join(''),
       preImages: this.all.map(({ path, ifHash }) => ({ path, hash: ifHash })),
     };
   }

@@ -93,16 +93,16 @@ function linesFrom(text: string, first: number, count: number): string[] {
 }
 
 function hintOf(wanted: readonly string[], found: readonly string[]): string {
-  const told: string[] = [];
-  for (let at = 0; at < Math.max(wanted.length, found.length) && told.length < HINT_LINES; at++) {
+  const hints: string[] = [];
+  for (let at = 0; at < Math.max(wanted.length, found.length) && hints.length < HINT_LINES; at++) {
     const [old, now] = [wanted[at], found[at]];
-    if (old === now) told.push(` ${cut(old as string)}`);
+    if (old === now) hints.push(` ${cut(old as string)}`);
     else {
-      if (old !== undefined) told.push(`-${cut(old)}`);
-      if (now !== undefined) told.push(`+${cut(now)}`);
+      if (old !== undefined) hints.push(`-${cut(old)}`);
+      if (now !== undefined) hints.push(`+${cut(now)}`);
     }
   }
-  return told.join('\n');
+  return hints.join('\n');
 }
 
 const cut = (line: string): string => (line.length > HINT_CHARS ? `${line.slice(0, HINT_CHARS)}…` : line);

@@ -39,12 +39,12 @@ export function compileReplacing({
 }: Replacement): (text: string) => Range[] {
   const plain = find.replaceAll('\r\n', '\n');
   const source = regex ? find : plain.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&');
-  const whole = wholeWord ? `(?<!${WORD})(?:${source})(?!${WORD})` : source;
+  const pattern = wholeWord ? `(?<!${WORD})(?:${source})(?!${WORD})` : source;
   let expression: RegExp;
   try {
     // Compiled alone first: a surplus `)` is then an error, and does not close our group.
     expression = new RegExp(source, 'u');
-    expression = new RegExp(whole, caseSensitive ? 'gmu' : 'gimu');
+    expression = new RegExp(pattern, caseSensitive ? 'gmu' : 'gimu');
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new ToolError('INPUT_INVALID', `find is not a regular expression: ${error.message}`, {

@@ -235,10 +235,10 @@ function notThere(document: Document, search: string, { path, number }: EditPosi
 }
 
 function severalTimes({ matches, lines }: SearchError, { path, number }: EditPosition): ToolError {
-  const told = `${lines.join(', ')}${matches > lines.length ? ' …' : ''}`;
+  const lineList = `${lines.join(', ')}${matches > lines.length ? ' …' : ''}`;
   return new ToolError(
     'CONFLICT',
-    `search of operation ${number} matches ${matches} times in \`${path}\`, at lines ${told}`,
+    `search of operation ${number} matches ${matches} times in \`${path}\`, at lines ${lineList}`,
     {
       suggestion: 'Include more of the surrounding text in search, or set all: true.',
       details: { operation: number, matches, lines: [...lines] },

@@ -92,9 +92,9 @@ export default defineTool({
 
   async run(wanted, ctx) {
     const { files, filesSearched, skipped } = await findAll(wanted, ctx);
-    const told = await files.withDiffs(ctx);
+    const changedFiles = await files.withDiffs(ctx);
     if (!wanted.preview && files.all.length > 0) await ctx.changes.replaceAll(files.all, wanted.path);
-    return { files: told, totalReplacements: files.totalReplacements, filesSearched, skipped };
+    return { files: changedFiles, totalReplacements: files.totalReplacements, filesSearched, skipped };
   },
 });
 

@@ -85,11 +85,11 @@ const HEADERS = ['diff --git ', 'diff --cc ', 'diff --combined ', '* Unmerged pa
 
 /** The sections of a patch that name no refused path; drops a section whose names can't be parsed. */
 export function shownSections(patch: Buffer, isRefused: (path: string) => boolean): Buffer {
-  const kept = sectionsOf(patch).filter((section) => {
+  const keptSections = sectionsOf(patch).filter((section) => {
     const names = namesOf(section);
     return names.length > 0 && !names.some(isRefused);
   });
-  return Buffer.concat(kept);
+  return Buffer.concat(keptSections);
 }
 
 function sectionsOf(patch: Buffer): Buffer[] {

@@ -9,7 +9,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ConnectionGuard } from '../../../src/egress/connection-guard.ts';
 import { fetchOnce } from '../../../src/egress/fetch.ts';
-import type { HttpAsked } from '../../../src/egress/messages.ts';
+import type { HttpRequest } from '../../../src/egress/messages.ts';
 import { defaultLimits } from '../../../src/limits.ts';
 import { parseNetworkEntry } from '../../../src/policy/network.ts';
 import { systemPowers } from '../../../src/powers.ts';
@@ -42,7 +42,7 @@ afterAll(() => {
   for (const it of servers) it.close();
 });
 
-async function fetched(asked: Partial<HttpAsked> & { url: string }, allow?: string[]) {
+async function fetched(asked: Partial<HttpRequest> & { url: string }, allow?: string[]) {
   const layers = [(allow ?? [`127.0.0.1:${port}`]).map(parseNetworkEntry)];
   const names = { lookup: async (name: string) => (name === 'inwards.example' ? ['127.0.0.1'] : []) };
   const guard = new ConnectionGuard({ layers, limits, powers: systemPowers(), names });

@@ -38,7 +38,7 @@ function make(limits: Partial<Limits> = {}): Slots<PlainHost> {
       return { cancel() {} };
     },
   };
-  const held = (): HeldMasks => ({ masks: NO_MASKS, print, root: 'root' });
+  const held = (): HeldMasks => ({ masks: NO_MASKS, fingerprint: print, root: 'root' });
   const masks = {
     of: async () => held(),
     isAsOf: (_: HostKey, of: { root: string }) => of.root === 'root',

@@ -89,7 +89,7 @@ test('a job that is not wanted any more before a thread has room for it goes to 
   threads.finish(2);
   open(1);
   expect(threads.of(2)).toBeUndefined();
-  expect(threads.inside(1)).toEqual([]);
+  expect(threads.jobsIn(1)).toEqual([]);
 });
 
 describe('a thread that ended', () => {
@@ -100,7 +100,7 @@ describe('a thread that ended', () => {
     expect(threads.ended(0, 2)).toEqual({ begun: [2], stranded: [] });
     expect([asked, threads.of(3)]).toEqual([[1], undefined]);
     open(1);
-    expect(threads.inside(1)).toEqual([
+    expect(threads.jobsIn(1)).toEqual([
       { id: 3, index: 0 },
       { id: 4, index: 1 },
     ]);

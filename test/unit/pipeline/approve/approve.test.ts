@@ -65,7 +65,7 @@ const deps: ApproveDeps = {
     world.previewed?.();
     return { preImages: [{ path: 'a.txt', hash: world.hash }], diff: '+hunter2' };
   },
-  surroundings: async () => ({ states: [], complete: world.complete }),
+  context: async () => ({ states: [], complete: world.complete }),
   questionNow: () => question({ commands: [{ ...git.commands[0], programPath: world.programPath } as never] }),
   fingerprint: (path) =>
     world.ino === undefined ? undefined : { path, dev: '1', ino: world.ino, size: '1', mtimeNs: '1', ctimeNs: '1' },

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Effect } from '../../../../src/call.ts';
 import { impactOfCommand } from '../../../../src/pipeline/approve/command-impact.ts';
 import { type ImpactFacts, impactOf, undoable, warned } from '../../../../src/pipeline/approve/impact.ts';
-import { cutText, shown } from '../../../../src/pipeline/approve/shown.ts';
+import { cutText, cutValue } from '../../../../src/pipeline/approve/shown.ts';
 import type { ParsedCommand, SimpleCommand } from '../../../../src/policy/question.ts';
 
 const facts = (part: Partial<ImpactFacts>): ImpactFacts => ({
@@ -225,29 +225,29 @@ test('a further warning stands first and never lowers the level', () => {
 describe('what is shown of an input', () => {
   test('is all of it where it is short', () => {
     const input = { path: 'a', list: [1, null, true], nested: { x: 'y' } };
-    expect(shown(input, 1000)).toEqual({ value: input, cut: false });
+    expect(cutValue(input, 1000)).toEqual({ value: input, cut: false });
   });
 
   test('says what is left out of a long text, and still shows what stands behind it', () => {
-    const { value, cut } = shown({ content: `begin${'x'.repeat(100_000)}end`, path: 'a.txt' }, 1000);
+    const { value, cut } = cutValue({ content: `begin${'x'.repeat(100_000)}end`, path: 'a.txt' }, 1000);
     expect(cut).toBe(true);
     expect((value as { content: string }).content).toMatch(/^begin.* … 99758 characters are not shown … x*end$/);
     expect((value as { path: string }).path).toBe('a.txt');
   });
 
   test('tells bytes by their number', () => {
-    expect(shown({ body: Buffer.alloc(9) }, 1000)).toEqual({ value: { body: '9 bytes' }, cut: true });
+    expect(cutValue({ body: Buffer.alloc(9) }, 1000)).toEqual({ value: { body: '9 bytes' }, cut: true });
   });
 
   test('has a bound, whatever it is, and says so when something is missing', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), fc.integer({ min: 50, max: 500 }), (input, max) => {
-        const { value, cut } = shown(input, max);
+        const { value, cut } = cutValue(input, max);
         const size = JSON.stringify(value).length;
         return cut || JSON.stringify(value) === JSON.stringify(input) ? size <= 256 * 200 : false;
       }),
     );
-    const wide = shown(
+    const wide = cutValue(
       Array.from({ length: 100_000 }, (_, at) => at),
       16_384,
     );
