@@ -1,6 +1,7 @@
 /**
  * Messages as JSON text, for the WebSocket subprotocol `ringfence.v1.json`. Bytes become base64 strings. Parsed by our own single-pass
- * parser: JSON.parse bounds neither depth nor count, and hides duplicate keys.
+ * parser: JSON.parse bounds neither depth nor count, and hides duplicate keys. text/json.ts tells why it is another one than the
+ * reader there.
  */
 import { RpcError } from '../errors.ts';
 import { endOfString } from '../text/json.ts';

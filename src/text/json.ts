@@ -4,6 +4,11 @@
  * "\\": 0}`, the text `{"a": 1, "\n": 2}` gets a key `\` (Node 24 to 26.10;
  * https://github.com/nodejs/node/issues/63785). Only keys written with escapes are affected, so texts with such keys
  * are assembled here.
+ *
+ * protocol/json.ts has the other reader of JSON. The two stay apart, since they differ in all but where a string ends:
+ * that one parses each character of a peer's message by itself, refuses what exceeds its bounds, and gives objects
+ * without a prototype; this one leaves syntax and speed to JSON.parse, takes any depth without recursion, and gives
+ * plain objects, of which the last of equal keys counts. A common reader would have an option for each difference.
  */
 
 const BACKSLASH = 0x5c;
