@@ -150,7 +150,7 @@ const MAY_IMPORT: Record<string, string> = {
   'workers/isolate': 'errors hosts limits plugin-code plugins powers protocol text/json workers',
   'workers/provider': 'errors limits powers providers sandbox text/json',
   'workers/search': 'errors limits powers sandbox text/glob tools/tool workers/context',
-  'workers/symbols': 'workers/code errors limits powers sandbox tools/source tools/tool workers',
+  'workers/symbols': 'errors limits powers sandbox tools/edit tools/source tools/tool workers workers/code',
   'workers/terminals':
     'errors hosts powers sandbox sandbox/command sandbox/terminal tools/terminals tools/tool workers',
   'workers/undo': 'call daemon/disk errors hosts limits paths powers tools/file-changes tools/tool workers/context',

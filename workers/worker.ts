@@ -127,6 +127,7 @@ function toUsage(changed: FilesChanged): Partial<JobUsage> {
 function dataOf(tool: Tool, job: Job, context: WorkerContext): Promise<unknown> {
   if (job.preview) return preview(tool, job, context);
   if (job.resolve) return tool.resolve?.(job.input as never, context) ?? Promise.resolve([]);
+  if (job.plan && tool.plan) return tool.plan(job.input as never, context);
   return tool.run(job.input as never, context);
 }
 
@@ -179,6 +180,7 @@ function contextOf(job: Job, { signal, onOutput, sockets }: Around): WorkerConte
     ...(job.home !== undefined && { home: job.home }),
     ...(sockets && { sockets }),
     ...(job.state !== undefined && { state: job.state }),
+    ...(job.planned !== undefined && { planned: job.planned }),
     ...(job.readOnly && { readOnly: true }),
     ...(job.journal && { journal: job.journal }),
     ...(setup.identity && { identity: setup.identity }),

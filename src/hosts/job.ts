@@ -20,6 +20,9 @@ export interface Job {
   readonly preview?: boolean;
   /** Whether only other forms of the input are wanted. */
   readonly resolve?: boolean;
+  /** Whether only the tool's plan is wanted; and the plan that the read_only host made for this call. */
+  readonly plan?: boolean;
+  readonly planned?: unknown;
   /** Hashes of the files as a person saw them, which the call may replace; absent if nobody was asked. Null: no such file. */
   readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
   /** Whether the job is read-only: its programs see the workspace read-only. */

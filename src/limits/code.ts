@@ -24,6 +24,10 @@ export const codeLimits = {
   sourceErrorsMax: count().default(50),
   /** Data memory of a compiler that checks a whole project; 700 files take 0.7 to 1.1 GB. */
   typeCheckMemoryBytes: bytes().default(2048 * MiB),
+  /** Files that one refactoring changes. */
+  refactorFilesMax: count().default(500),
+  /** Files whose errors are compared before and after a refactoring; each takes 2 to 100 ms. */
+  refactorCheckedMax: count().default(200),
   /** Files that one call checks one by one; each takes 2 to 50 ms. */
   typeCheckFilesMax: count().default(500),
   /** Files that one call lints or formats. */

@@ -3,6 +3,7 @@ import codeFormat from './code/format.ts';
 import codeGraph from './code/graph.ts';
 import codeLint from './code/lint.ts';
 import codeParse from './code/parse.ts';
+import codeRefactor from './code/refactor.ts';
 import codeRewrite from './code/rewrite.ts';
 import codeRun from './code/run.ts';
 import codeTypeCheck from './code/type-check.ts';
@@ -41,6 +42,7 @@ export const builtinTools = {
   code_graph: codeGraph,
   code_lint: codeLint,
   code_parse: codeParse,
+  code_refactor: codeRefactor,
   code_rewrite: codeRewrite,
   code_run: codeRun,
   code_type_check: codeTypeCheck,

@@ -193,6 +193,8 @@ export interface ToolContext {
   refusedBelow(path: string, kind?: 'read' | 'write'): (path: string) => boolean;
   /** Absolute path without links. */
   readonly workspace: string;
+  /** The result of the tool's `plan`. */
+  readonly planned: unknown;
   /** What a tool with `state` keeps for this workspace; undefined at first. A new value is kept if the call succeeds. */
   state: unknown;
   /** The person's git identity; empty if unknown. */
@@ -318,6 +320,11 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
    * decides, and is not asked about calls that the policy denies.
    */
   resolve?(input: z.output<I>, context: ToolContext): Promise<z.output<I>[]>;
+  /**
+   * Work before `run` in the read_only host, which has the language servers and can change nothing; `run` gets the
+   * result as `ctx.planned`, and checks it. Not called for read_only calls.
+   */
+  plan?(input: z.output<I>, context: ToolContext): Promise<unknown>;
   /** Computes what a run would do to files without doing it. Runs in the read_only host, before a person is asked. */
   preview?(input: z.output<I>, context: ToolContext): Promise<Preview>;
   readonly input: I;

@@ -48,8 +48,8 @@ test('each tool that changes files is taken back, byte for byte, with modes and 
   writeFileSync(at('src/a.txt'), 'one\r\ntwo\r\n');
   writeFileSync(at('src/b.txt'), 'two');
   writeFileSync(at('src/deep/run.sh'), '#!/bin/sh\n');
-  writeFileSync(at('src/a.ts'), 'f(1);\n');
-  writeFileSync(at('src/deep/b.tsx'), 'f(2);\r\n');
+  writeFileSync(at('src/a.ts'), 'export const one = f(1);\n');
+  writeFileSync(at('src/deep/b.tsx'), "import { one } from '../a';\r\nf(one);\r\n");
   chmodSync(at('src/deep/run.sh'), 0o750);
   symlinkSync('../a.txt', at('src/deep/link'));
   symlinkSync('/nonexistent', at('dangling'));
@@ -57,6 +57,8 @@ test('each tool that changes files is taken back, byte for byte, with modes and 
     ['file_write', { path: 'src/a.txt', content: 'new', mode: '0600' }],
     ['file_write', { path: 'made/on/the/way.txt', content: 'x' }],
     ['file_edit', { path: 'src/b.txt', operations: [{ type: 'replace', search: 'two', replace: '2' }] }],
+    ['code_refactor', { operation: 'rename', path: 'src/deep/b.tsx', symbol: 'one', newName: 'uno' }],
+    ['code_refactor', { operation: 'move_file', path: 'src/a.ts', to: 'src/moved/on/c.ts' }],
     ['file_multi_edit', { pattern: '*', find: 'n', replace: 'N', path: 'src' }],
     ['code_rewrite', { pattern: 'f($A)', rewrite: 'g($A)', language: 'typescript', path: 'src' }],
     ['file_rename', { oldPath: 'src/a.txt', newPath: 'src/b.txt', overwrite: true }],

@@ -4,7 +4,7 @@ import type { Rule } from '../../src/policy/schema.ts';
 import { systemPowers } from '../../src/powers.ts';
 import { NO_MASKS } from '../../src/sandbox/masks.ts';
 import { builtinTools } from '../../src/tools/builtin.ts';
-import type { Tool } from '../../src/tools/tool.ts';
+import { type Tool, tierOfCall } from '../../src/tools/tool.ts';
 import { Anchor } from '../../workers/context/anchor.ts';
 import { WorkerContext } from '../../workers/context/context.ts';
 import { Ripgrep } from '../../workers/search/ripgrep.ts';
@@ -31,8 +31,19 @@ export function toolRunner({
   const view = { key: rules.length === 0 ? '' : 'rules', rules, home: '/nonexistent' };
   const ripgrep = new Ripgrep(limits, powers);
   const servers = new LanguageServers(limits, powers);
-  const contextOf = (own: AbortSignal) =>
-    new WorkerContext({ workspace, anchor, view, masks: NO_MASKS, limits, powers, signal: own, ripgrep, servers });
+  const contextOf = (own: AbortSignal, planned?: unknown) =>
+    new WorkerContext({
+      planned,
+      workspace,
+      anchor,
+      view,
+      masks: NO_MASKS,
+      limits,
+      powers,
+      signal: own,
+      ripgrep,
+      servers,
+    });
   return {
     servers,
     /** Runs a tool; gives its data, parsed by its output schema. */
@@ -42,7 +53,10 @@ export function toolRunner({
       own = signal,
     ): Promise<D> {
       const tool = builtinTools[name] as unknown as Tool;
-      const data = await tool.run(tool.input.parse(input) as never, contextOf(own));
+      const parsed = tool.input.parse(input) as never;
+      const needsPlan = tool.plan && tierOfCall(tool, parsed) !== 'read_only';
+      const planned = needsPlan ? await tool.plan?.(parsed, contextOf(own)) : undefined;
+      const data = await tool.run(parsed, contextOf(own, planned));
       return tool.output.parse(data) as D;
     },
   };

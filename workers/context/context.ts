@@ -68,6 +68,8 @@ export interface ContextOptions {
   /** The undo journal for what each change replaces; absent for none. */
   readonly journal?: JournalLocation;
   readonly state?: unknown;
+  /** The plan of this call. */
+  readonly planned?: unknown;
   /** Whether the job is read-only. */
   readonly readOnly?: boolean;
   /** The person's git identity; absent if unknown. */
@@ -98,6 +100,7 @@ export class WorkerContext implements ToolContext {
   readonly limits: Limits;
   readonly workspace: string;
   state: unknown;
+  readonly planned: unknown;
   readonly identity: Identity;
   readonly hashOf = hashOf;
   readonly changes: FileChanges;
@@ -135,6 +138,7 @@ export class WorkerContext implements ToolContext {
     this.changes = this.#trees;
     this.workspace = options.workspace;
     this.state = options.state;
+    this.planned = options.planned;
     this.identity = options.identity ?? {};
     this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
     this.#commands = new Commands({
@@ -273,6 +277,7 @@ export class WorkerContext implements ToolContext {
       search: (path) => this.search(path),
       open: (...of) => this.open(...of),
       isRefused: this.refusedBelow('.'),
+      isWriteRefused: this.refusedBelow('.', 'write'),
     });
   }
 

@@ -4,6 +4,7 @@ export const toolLoaders = {
   code_graph: () => import('../../src/tools/code/graph.ts').then((it) => it.default),
   code_lint: () => import('../../src/tools/code/lint.ts').then((it) => it.default),
   code_parse: () => import('../../src/tools/code/parse.ts').then((it) => it.default),
+  code_refactor: () => import('../../src/tools/code/refactor.ts').then((it) => it.default),
   code_rewrite: () => import('../../src/tools/code/rewrite.ts').then((it) => it.default),
   code_run: () => import('../../src/tools/code/run.ts').then((it) => it.default),
   code_type_check: () => import('../../src/tools/code/type-check.ts').then((it) => it.default),

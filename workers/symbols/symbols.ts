@@ -18,7 +18,14 @@ import type { LanguageServers } from './language-servers.ts';
 import { type ParsedLanguage, parsedInstead, parsedLanguage, servedLanguage } from './source-languages.ts';
 import { SourceLines, showAround, wordsAt } from './source-lines.ts';
 import type { ProjectSelection, ServedSymbol } from './typescript-server.ts';
-import { type FilePosition, listStamps, onePerProject, plain, type WorkspaceSources } from './workspace-sources.ts';
+import {
+  type FilePosition,
+  filesWith,
+  listStamps,
+  onePerProject,
+  plain,
+  type WorkspaceSources,
+} from './workspace-sources.ts';
 
 export interface WorkspaceSymbolsOptions {
   /** Absolute path. */
@@ -175,14 +182,8 @@ export class WorkspaceSymbols implements Symbols {
   }
 
   /** The sources that match a text query, sorted. */
-  async #filesWith(query: ContentQuery, { stamps }: WorkspaceSources): Promise<string[]> {
-    using search = this.#options.search();
-    const found: string[] = [];
-    await search.counts(query, (path) => {
-      if (stamps.has(path) && !path.endsWith('.json')) found.push(path);
-      return true;
-    });
-    return found.sort();
+  #filesWith(query: ContentQuery, sources: WorkspaceSources): Promise<string[]> {
+    return filesWith(this.#options.search(), query, sources);
   }
 
   /** Parses those of `files` that have a parser; gives all symbols, or only those called `name`. */

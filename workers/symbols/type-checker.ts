@@ -3,19 +3,27 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
+import { textOf } from '../../src/tools/edit/text.ts';
 import type {
   ProjectCheckQuery,
+  RefactorPlan,
+  RefactorQuery,
   TypeCheck,
   TypeCheckQuery,
   TypeProblem,
   TypeScript,
 } from '../../src/tools/source/typescript.ts';
-import type { CheckedFile, CheckedSearch } from '../../src/tools/tool.ts';
+import type { CheckedFile, CheckedSearch, ContentQuery } from '../../src/tools/tool.ts';
+import { hashOf } from '../context/files.ts';
+import { addImports, tidyImports } from './imports.ts';
 import type { LanguageServers } from './language-servers.ts';
+import { moveFile } from './move-file.ts';
+import { Refactoring } from './refactoring.ts';
+import { renameSymbol } from './rename-symbol.ts';
 import { servedLanguage } from './source-languages.ts';
 import { SourceLines } from './source-lines.ts';
 import { type Diagnostic, type FileDiagnostic, TypeProblems } from './type-problems.ts';
-import { listStamps, plain, uriOf, type WorkspaceSources } from './workspace-sources.ts';
+import { filesWith, listStamps, plain, uriOf, type WorkspaceSources } from './workspace-sources.ts';
 
 export interface TypeCheckerOptions {
   /** Absolute path. */
@@ -27,6 +35,7 @@ export interface TypeCheckerOptions {
   /** Opens a file that the caller named, or one that was found if `declared` is given. */
   open(path: string, declared?: string): CheckedFile;
   isRefused(path: string): boolean;
+  isWriteRefused(path: string): boolean;
 }
 
 export class TypeChecker implements TypeScript {
@@ -76,6 +85,36 @@ export class TypeChecker implements TypeScript {
       isCut: false,
       maxProblems,
     });
+  }
+
+  async refactor(query: RefactorQuery): Promise<RefactorPlan> {
+    const { servers, limits, signal, isRefused } = this.#options;
+    const { sources } = await this.#sources();
+    const [path] = this.#sourcesAt(query.path, sources) as [string, ...string[]];
+    if (path !== plain(query.path))
+      throw new ToolError('UNSUPPORTED', `\`${query.path}\` is a directory; name one source file`);
+    const plan = await servers.typescript.use(sources, signal, (turn) => {
+      const take = (it: string) => this.#take(it);
+      const find = (it: ContentQuery) => filesWith(this.#options.search('.'), it, sources);
+      const work = new Refactoring({ turn, sources, limits, signal, take, filesWith: find, isRefused });
+      if (query.operation === 'rename') return renameSymbol({ ...query, path }, work);
+      if (query.operation === 'move_file') return moveFile(path, query.to, work);
+      return query.operation === 'add_missing_imports'
+        ? addImports(path, work)
+        : tidyImports(query.operation, path, work);
+    });
+    return plan;
+  }
+
+  /** Content that will be changed. Throws POLICY_DENIED and what refuses to read it. */
+  #take(path: string): { text: string; hash: string } {
+    using file = this.#options.open(path, '.');
+    if (this.#options.isWriteRefused(path))
+      throw new ToolError('POLICY_DENIED', `this would change \`${path}\`, which a rule protects`, {
+        suggestion: 'Ask the person to change that file.',
+      });
+    const bytes = file.bytes();
+    return { text: textOf(path, bytes).replace(/^\uFEFF/, ''), hash: hashOf(bytes) };
   }
 
   projectOf(directory: string): string | undefined {

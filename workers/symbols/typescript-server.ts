@@ -61,6 +61,14 @@ export interface ServerTurn {
   ask<T>(method: string, params: object): Promise<T | null>;
   /** Opens a file as it is on disk, so that its project is loaded. */
   open(path: string): Promise<void>;
+  /**
+   * Runs `ask` with the projects of all files concerned loaded, and again with files that a project may leave out. Not
+   * complete if there are too many.
+   */
+  everywhere<T extends FilePosition>(
+    where: ProjectSelection,
+    ask: () => Promise<T[]>,
+  ): Promise<{ found: T[]; complete: boolean }>;
   /** Makes the server read `text` for a file, whatever is on disk. */
   lay(path: string, text: string): Promise<void>;
 }
@@ -143,6 +151,7 @@ export class TypeScriptServer implements Disposable {
           open: async (path) => {
             if (!laid.has(path)) await this.#openAll(call, [path]);
           },
+          everywhere: (where, ask) => this.#askAll(call, where, ask),
           lay: (path, text) => this.#lay(call, { path, text, laid }),
         });
       } finally {

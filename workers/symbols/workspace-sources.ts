@@ -2,7 +2,7 @@
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Limits } from '../../src/limits.ts';
-import type { CheckedSearch } from '../../src/tools/tool.ts';
+import type { CheckedSearch, ContentQuery } from '../../src/tools/tool.ts';
 import { isProject, isServed, parsedLanguage } from './source-languages.ts';
 
 /** The files of a workspace that one call may see. */
@@ -105,6 +105,21 @@ export function oneEach(paths: readonly string[]): { files: string[]; directorie
 
 export const uriOf = (path: string, { workspace }: WorkspaceSources): string =>
   pathToFileURL(join(workspace, path)).href;
+
+/** The sources that match a text query, sorted; `search` is disposed. */
+export async function filesWith(
+  search: CheckedSearch,
+  query: ContentQuery,
+  { stamps }: WorkspaceSources,
+): Promise<string[]> {
+  using used = search;
+  const found: string[] = [];
+  await used.counts(query, (path) => {
+    if (stamps.has(path) && !path.endsWith('.json')) found.push(path);
+    return true;
+  });
+  return found.sort();
+}
 
 /** A path as sources are named: without empty parts and `.`. */
 export const plain = (path: string): string =>

@@ -183,7 +183,7 @@ async function runUnder(
       : threadCpuOf(policy, tier)),
     ...(network && { network }),
     ...(tier === 'read_only' && { readOnly: true }),
-    ...(tool.readsUnchecked && { isSealed: true }),
+    ...(tool.readsUnchecked && tier === 'read_only' && { isSealed: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(tool.keeps && { keeper: { session: sessionId, isStale } }),
   };
@@ -202,7 +202,10 @@ async function runUnder(
       call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
     },
   };
-  const ran = await runJournalled(call, { place, request: job, options, attempt }, parts).catch((error: unknown) => {
+  const planned = tool.plan && tier !== 'read_only' && (await planOf(call, policy, parts));
+  if (planned && 'error' in planned) return planned;
+  const request = { ...job, ...(planned && { planned: planned.data }) };
+  const ran = await runJournalled(call, { place, request, options, attempt }, parts).catch((error: unknown) => {
     // Killing the host of an aborted call looks like a crash: report the reason of the abort instead.
     throw signal.aborted ? signal.reason : error;
   });
@@ -281,6 +284,19 @@ export async function previewOf(call: JudgedCall, parts: ExecuteParts): Promise<
   const { data, error } = await previewed(call, parts);
   if (error) throw error;
   return data as Preview;
+}
+
+/** The plan for a call that may run, by a host that can change nothing. */
+async function planOf(call: ClearedCall, policy: Policy, { hosts, viewOf }: ExecuteParts): Promise<Outcome> {
+  const { tool, tier, input } = call.checked;
+  const { workspace, controller } = call;
+  const view = viewOf({ ...call, policy });
+  const place = { tier: 'read_only', workspace, view, ...heapOf(policy, tier) } as const;
+  const sealed = tool.readsUnchecked && { isSealed: true };
+  const job = { tool: tool.name, input, plan: true, ...sealed, ...threadCpuOf(policy, tier) };
+  const { result } = await hosts.run(place, job, { signal: controller.signal });
+  const { usage } = result;
+  return result.ok ? succeeded(result.data, { usage }) : failed(errorOf(result, call), { usage });
 }
 
 async function previewed(call: JudgedCall, { hosts, viewOf, limits, powers }: ExecuteParts): Promise<Outcome> {

@@ -1,0 +1,309 @@
+/**
+ * Refactors TypeScript and JavaScript. Which files a rename changes is known only after the language server answered,
+ * and the policy decides before anything runs: so a rename and a move ask to write anywhere in the workspace, and rules
+ * about single files are kept when they are written. The server answers in the read_only host (`plan`); this host gets
+ * edits, and writes them if the files are still the same.
+ */
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { type ChangedFile, ChangedFiles, readText } from '../edit/changed-files.ts';
+import { bytesOf } from '../edit/text.ts';
+import { assertSearch, searchHealth } from '../search-program.ts';
+import type { RefactorPlan, RefactorQuery } from '../source/typescript.ts';
+import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
+
+const OPERATIONS = ['rename', 'move_file', 'organize_imports', 'remove_unused_imports', 'add_missing_imports'] as const;
+/** TypeScript 7 has none of these. */
+const UNSUPPORTED = ['extract_function', 'extract_variable', 'inline'] as const;
+const FILES_MAX = 500;
+
+const spot = z.int().min(1).max(10_000_000);
+const name = z.string().min(1).max(256);
+
+const input = z.strictObject({
+  operation: z.enum([...OPERATIONS, ...UNSUPPORTED]).describe('The last three are not supported yet.'),
+  path: workspacePath('The source file.'),
+  symbol: name.optional().describe('rename: the name; with line or alone if the file has only one such symbol.'),
+  line: spot.optional().describe('rename: line of the name.'),
+  column: spot.optional().describe('rename: column of the name, from 1 in characters.'),
+  newName: name.optional().describe('rename: the new name.'),
+  to: workspacePath('move_file: the new path.').optional(),
+  range: z
+    .strictObject({ startLine: spot, startColumn: spot, endLine: spot, endColumn: spot })
+    .optional()
+    .describe('extract_*: what to extract.'),
+  preview: z.boolean().default(false).describe('Only return the diffs and new errors; write nothing.'),
+});
+type Input = z.output<typeof input>;
+
+const problem = z.strictObject({
+  file: z.string(),
+  line: z.int().positive().describe('In the file as it would be.'),
+  column: z.int().positive(),
+  code: z.string(),
+  message: z.string(),
+  isConfig: z.boolean().optional(),
+  hint: z.string().optional(),
+});
+
+const path = z.string().min(1).max(4096);
+const hash = z.string().max(256);
+/** The plan as it comes back from the read_only host. */
+const planShape = z.strictObject({
+  files: z
+    .array(
+      z.strictObject({
+        path,
+        ifHash: hash,
+        edits: z.array(z.strictObject({ start: z.int().min(0), end: z.int().min(0), text: z.string() })).max(100_000),
+      }),
+    )
+    .max(FILES_MAX),
+  move: z.strictObject({ from: path, to: path, ifHash: hash }).optional(),
+  newErrors: z.array(problem).max(100),
+  checkedFiles: z.int().min(0),
+  truncated: z.boolean(),
+  unresolved: z.array(z.strictObject({ name: z.string(), choices: z.array(z.string()).max(10) })).max(100),
+});
+
+const byTransformation = z.strictObject({
+  path: workspacePath('The source file.'),
+  transformation: z
+    .union([z.enum(OPERATIONS), z.looseObject({ operation: z.enum(OPERATIONS) })])
+    .describe('An operation of code_refactor, or { operation, … } with its parameters.'),
+});
+
+export default defineTool({
+  name: 'code_refactor',
+  title: 'Refactor code',
+  summary:
+    'Rename a symbol with all its uses, move a file with all imports of it, or organize, clean and complete imports, in TypeScript ' +
+    'and JavaScript. All files are changed or none. Refused if the files would have errors that they do not have now, or if a name ' +
+    'would mean something else.',
+  notes:
+    'A rename begins at the definition, wherever the name was given. One undo takes all files back. `extract_function`, ' +
+    '`extract_variable` and `inline` are refused: TypeScript 7 has none of them.',
+  version: '1.0.0',
+  isExtra: true,
+  capabilities: [
+    { action: 'rename', description: 'Renames a symbol and all its uses.' },
+    { action: 'move', description: 'Moves a source file and changes the imports of it.' },
+    { action: 'imports', description: 'Organizes, removes and adds imports of a file.' },
+  ],
+  category: 'code_analysis',
+  tier: 'write',
+  tierOf: ({ preview }) => (preview ? 'read_only' : 'write'),
+  readsUnchecked: true,
+  destructive: true,
+  initialize: assertSearch,
+  healthCheck: searchHealth,
+  effects: ({ operation, path, to, preview }) => [
+    { kind: 'read', target: '.' },
+    { kind: 'read', target: path },
+    ...(preview ? [] : writesOf({ operation, path, to })),
+  ],
+  input,
+  output: z.strictObject({
+    files: z.array(
+      z.strictObject({
+        path: z.string(),
+        replacements: z.int().nonnegative(),
+        diff: z.string().optional().describe('Unified; absent if too large.'),
+      }),
+    ),
+    moved: z.strictObject({ from: z.string(), to: z.string() }).optional(),
+    newErrors: z.array(problem).describe('With preview: what would refuse the change.'),
+    checkedFiles: z.int().nonnegative().describe('Files whose errors were compared.'),
+    truncated: z.boolean().describe('Whether some projects or files were not looked at.'),
+    unresolved: z
+      .array(z.strictObject({ name: z.string(), choices: z.array(z.string()) }))
+      .optional()
+      .describe('add_missing_imports: names without an import, or with several to choose from.'),
+  }),
+  examples: [
+    {
+      input: { operation: 'rename', path: 'lib/main.ts', symbol: 'greet', newName: 'welcome' },
+      output: { newErrors: [], checkedFiles: 2, truncated: false },
+    },
+    {
+      input: { operation: 'move_file', path: 'lib/hello.ts', to: 'lib/hi.ts' },
+      output: { moved: { from: 'lib/hello.ts', to: 'lib/hi.ts' }, newErrors: [] },
+    },
+    { input: { operation: 'rename', path: 'lib/main.ts', symbol: 'greet', newName: 'class' }, error: 'INPUT_INVALID' },
+    { input: { operation: 'rename', path: 'lib/main.ts', symbol: 'nobody', newName: 'x' }, error: 'NOT_FOUND' },
+    { input: { operation: 'move_file', path: 'lib/hello.ts', to: 'lib/main.ts' }, error: 'ALREADY_EXISTS' },
+    { input: { operation: 'extract_function', path: 'lib/main.ts' }, error: 'UNSUPPORTED' },
+    { input: { operation: 'organize_imports', path: 'notes.txt' }, error: 'UNSUPPORTED' },
+    { input: { operation: 'move_file', path: 'lib/hello.ts', to: '../hello.ts' }, error: 'ACCESS_DENIED' },
+  ],
+  aliases: [
+    {
+      name: 'refactor_code',
+      input: byTransformation,
+      toInput: (it) => {
+        const { path, transformation } = byTransformation.parse(it);
+        return input.parse(
+          typeof transformation === 'string' ? { path, operation: transformation } : { ...transformation, path },
+        );
+      },
+    },
+  ],
+
+  async preview(wanted, ctx) {
+    const plan = await planOf(wanted, ctx);
+    const { move } = plan;
+    const files = changedBy(plan, ctx);
+    const { diff, preImages } = await files.preview(ctx);
+    if (!move) return { ...(diff !== undefined && { diff }), preImages };
+    // The moved file is written under its new name, and moved back if that fails.
+    const ofMove = [
+      { path: move.from, hash: await ctx.changes.state(move.from) },
+      { path: move.from, hash: null },
+      { path: move.to, hash: null },
+      { path: move.to, hash: move.ifHash },
+    ];
+    return { diff: `rename ${move.from} => ${move.to}\n${diff ?? ''}`, preImages: [...preImages, ...ofMove] };
+  },
+
+  plan: (wanted, ctx) => planOf(wanted, ctx),
+
+  async run(wanted, ctx) {
+    const plan = wanted.preview ? await planned(wanted, ctx) : planShape.parse(ctx.planned);
+    const { move, newErrors, checkedFiles, truncated, unresolved } = plan;
+    const files = changedBy(plan, ctx);
+    const told = await files.withDiffs(ctx);
+    if (!wanted.preview) await write(plan, wanted, ctx);
+    return {
+      files: told,
+      ...(move && { moved: { from: move.from, to: move.to } }),
+      newErrors: [...newErrors],
+      checkedFiles,
+      truncated,
+      ...(unresolved.length > 0 && { unresolved: unresolved.map((it) => ({ ...it, choices: [...it.choices] })) }),
+    };
+  },
+});
+
+/** What a call may write: imports only in its file, names and moves wherever they are used. */
+function writesOf({ operation, path, to }: Pick<Input, 'operation' | 'path' | 'to'>) {
+  if (operation === 'move_file' && to !== undefined)
+    return [
+      { kind: 'delete' as const, target: path },
+      { kind: 'write' as const, target: to },
+      { kind: 'write' as const, target: '.' },
+    ];
+  return [{ kind: 'write' as const, target: operation === 'rename' ? '.' : path }];
+}
+
+/** The plan of a change that may be made. Throws CONFLICT with the errors that it would bring. */
+async function planOf(wanted: Input, ctx: ToolContext): Promise<RefactorPlan> {
+  const plan = await planned(wanted, ctx);
+  const { newErrors } = plan;
+  const [first] = newErrors;
+  if (!first) return plan;
+  const more = newErrors.length > 1 ? `, and ${newErrors.length - 1} more` : '';
+  throw new ToolError(
+    'CONFLICT',
+    `this would bring new errors: ${first.file}:${first.line}:${first.column} ${first.code} ${first.message}${more}`
+      .slice(0, 1000)
+      .toWellFormed(),
+    { suggestion: 'Nothing was changed. See the diffs with preview: true.', details: { newErrors } },
+  );
+}
+
+async function planned(wanted: Input, ctx: ToolContext): Promise<RefactorPlan> {
+  const plan = await ctx.typescript.refactor(queryOf(wanted));
+  if (plan.move && (await ctx.changes.state(plan.move.to)) !== null)
+    throw new ToolError('ALREADY_EXISTS', `\`${plan.move.to}\` exists`);
+  return plan;
+}
+
+function queryOf({ operation, path, newName, to, ...where }: Input): RefactorQuery {
+  switch (operation) {
+    case 'rename':
+      if (newName === undefined) throw missing('newName', operation);
+      return { operation, path, newName, ...where };
+    case 'move_file':
+      if (to === undefined) throw missing('to', operation);
+      return { operation, path, to };
+    case 'organize_imports':
+    case 'remove_unused_imports':
+    case 'add_missing_imports':
+      return { operation, path };
+    default:
+      throw new ToolError('UNSUPPORTED', `${operation} is not supported: TypeScript 7 has no such refactoring`, {
+        suggestion: 'Edit the file with file_edit, then check it with code_type_check.',
+      });
+  }
+}
+
+const missing = (parameter: string, operation: string) =>
+  new ToolError('INPUT_INVALID', `${operation} needs ${parameter}`);
+
+/** The changed files, from their present contents. Throws CONFLICT if one is not what the plan was made from. */
+function changedBy({ files }: RefactorPlan, ctx: ToolContext, at = (path: string) => path): ChangedFiles {
+  const changed = new ChangedFiles(FILES_MAX, ctx);
+  for (const { path, ifHash, edits } of files) changed.add(changedFile({ path: at(path), ifHash, edits }, ctx));
+  return changed;
+}
+
+function changedFile({ path, ifHash, edits }: RefactorPlan['files'][number], ctx: ToolContext): ChangedFile {
+  const found = readText(path, '.', ctx);
+  if ('code' in found) throw new ToolError(found.code, `\`${path}\` can't be read any more`);
+  const { before, text } = found;
+  if (ctx.hashOf(before) !== ifHash)
+    throw new ToolError('CONFLICT', `\`${path}\` changed meanwhile; nothing was changed`, {
+      suggestion: 'Call again.',
+    });
+  const mark = text.startsWith('\uFEFF') ? '\uFEFF' : '';
+  const parts: string[] = [mark];
+  let from = mark.length;
+  for (const { start, end, text: fresh } of edits) {
+    if (start + mark.length < from || end < start)
+      throw new ToolError('INTERNAL', `edits of \`${path}\` are out of order`);
+    parts.push(text.slice(from, start + mark.length), fresh);
+    from = end + mark.length;
+  }
+  const content = bytesOf(path, parts.join('') + text.slice(from), ctx.limits.fileBytesMax);
+  return { path, before, content, replacements: edits.length, ifHash };
+}
+
+async function write(plan: RefactorPlan, wanted: Input, ctx: ToolContext): Promise<void> {
+  const { move, files } = plan;
+  assertAsked(plan, wanted);
+  if (!move) {
+    const declared = wanted.operation === 'rename' ? '.' : wanted.path;
+    if (files.length > 0) await ctx.changes.replaceAll(changedBy(plan, ctx).all, declared);
+    return;
+  }
+  await ctx.changes.rename(move.from, move.to, { overwrite: false });
+  if (files.length === 0) return;
+  try {
+    await ctx.changes.replaceAll(changedBy(plan, ctx, (it) => (it === move.from ? move.to : it)).all, '.');
+  } catch (error) {
+    await ctx.changes.rename(move.to, move.from, { overwrite: false });
+    throw error;
+  }
+}
+
+/** Keeps a plan, which another host made, to what the call declared. */
+function assertAsked({ move, files }: RefactorPlan, { operation, path, to = '' }: Input): void {
+  const isMove = operation === 'move_file';
+  const moves = move ? move.from === normal(path) && move.to === normal(to) : true;
+  const isAnywhere = isMove || operation === 'rename';
+  const isAllowed = (it: string) => (isAnywhere ? SOURCE.test(it) : it === normal(path));
+  if (moves && isMove === (move !== undefined) && files.every((it) => isAllowed(it.path))) return;
+  throw new ToolError('INTERNAL', 'the plan of this refactoring changes other files than the call says');
+}
+
+const SOURCE = /\.([cm]?[jt]s|[jt]sx|json)$/;
+
+/** A path without empty parts, `.` and `..`. */
+function normal(path: string): string {
+  const parts: string[] = [];
+  for (const it of path.split('/')) {
+    if (it === '..') parts.pop();
+    else if (it !== '' && it !== '.') parts.push(it);
+  }
+  return parts.join('/');
+}

@@ -1,0 +1,44 @@
+/** How modules name other modules: with an ending or without. */
+import { dirname, join, normalize } from 'node:path';
+import type { WorkspaceSources } from './workspace-sources.ts';
+
+const ENDING = /(\.d)?\.([cm]?[jt]s|[jt]sx)$/;
+/** The endings that are written for compiled files. */
+const COMPILED: Readonly<Record<string, string>> = { ts: 'js', tsx: 'js', mts: 'mjs', cts: 'cjs' };
+
+export const endingOf = (name: string): string | undefined => ENDING.exec(name)?.[0];
+export const isRelative = (name: string): boolean => /^\.{1,2}(\/|$)/.test(name);
+
+/** `fresh` with an ending as `old` has one: the language server leaves it out. `moved` is the new name of the file that both mean, if that is it. */
+export function withEnding(old: string, fresh: string, moved: string | undefined): string {
+  const ending = endingOf(old);
+  if (ending === undefined || endingOf(fresh) !== undefined || !isRelative(fresh)) return fresh;
+  const now = moved === undefined ? undefined : endingOf(moved)?.slice(1);
+  if (now === undefined) return fresh + ending;
+  const isSource = /^\.[cm]?tsx?$/.test(ending);
+  return `${fresh}.${isSource ? now : (COMPILED[now] ?? now)}`;
+}
+
+/** `name` with the ending that the other imports of a file have. */
+export function likeOthers(
+  name: string,
+  others: readonly string[],
+  from: string,
+  { stamps }: WorkspaceSources,
+): string {
+  if (!isRelative(name) || endingOf(name) !== undefined) return name;
+  const relative = others.filter(isRelative);
+  const ended = relative.filter((it) => endingOf(it) !== undefined);
+  if (ended.length === 0 || ended.length * 2 < relative.length) return name;
+  const base = normalize(join(dirname(from), name));
+  const target = [base, `${base}/index`]
+    .flatMap((it) => SOURCES.map((ending) => it + ending))
+    .find((it) => stamps.has(it));
+  const real = target === undefined ? undefined : endingOf(target)?.slice(1);
+  if (target === undefined || real === undefined) return name;
+  const isSource = ended.some((it) => /\.[cm]?tsx?$/.test(it));
+  const inner = target.startsWith(`${base}/`) ? '/index' : '';
+  return `${name}${inner}.${isSource ? real : (COMPILED[real] ?? real)}`;
+}
+
+const SOURCES = ['.ts', '.tsx', '.mts', '.cts', '.js', '.jsx', '.mjs', '.cjs'];

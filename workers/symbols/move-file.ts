@@ -1,0 +1,61 @@
+/** Moves a source: its own imports and those of it are changed with it. */
+import { dirname, join, normalize } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { ToolError } from '../../src/errors.ts';
+import type { RefactorPlan } from '../../src/tools/source/typescript.ts';
+import { withEnding } from './module-specifiers.ts';
+import type { Refactoring, WorkspaceEdit } from './refactoring.ts';
+import { servedLanguage } from './source-languages.ts';
+import { onePerProject, plain, uriOf } from './workspace-sources.ts';
+
+export async function moveFile(from: string, wanted: string, work: Refactoring): Promise<RefactorPlan> {
+  const { turn, sources, limits, take } = work.options;
+  const to = normalize(plain(wanted));
+  if (servedLanguage(to) === undefined)
+    throw new ToolError('UNSUPPORTED', `\`${wanted}\` is no name of a TypeScript or JavaScript file`, {
+      suggestion: 'Move other files with file_rename.',
+    });
+  if (to === from) throw new ToolError('INPUT_INVALID', `\`${wanted}\` is its path already`);
+  const { text, hash } = take(from);
+  const importers = (await importersOf(from, work)).filter((it) => servedLanguage(it) !== undefined);
+  const first = onePerProject(importers, sources.stamps);
+  if (first.length > limits.symbolFilesOpenMax) work.truncated = true;
+  for (const it of [from, ...first.slice(0, limits.symbolFilesOpenMax)]) await turn.open(it);
+  const newUri = pathToFileURL(join(sources.workspace, to)).href;
+  const files = [{ oldUri: uriOf(from, sources), newUri }];
+  const edit = (await turn.ask<WorkspaceEdit>('workspace/willRenameFiles', { files })) ?? {};
+  work.add(edit, (old, it) => ({ ...it, newText: withEnding(old, it.newText, isIt(it.newText, to) ? to : undefined) }));
+  const own = work.changed.get(from);
+  // Also a file whose own text stays the same is checked, and is there again while the errors of now are counted.
+  work.keep(from);
+  await work.layAll();
+  // The server does not see files of ours in a directory that is not on disk yet.
+  const isChecked = [...sources.stamps.keys()].some((it) => dirname(it) === dirname(to));
+  if (isChecked) {
+    await turn.lay(from, '');
+    await turn.lay(to, own?.after ?? text);
+  } else work.truncated = true;
+  const plan = await work.plan({
+    ...(isChecked ? { takeBack: () => turn.lay(to, '') } : { unchecked: new Set(work.changed.keys()) }),
+    nowAt: (path) => (path === from ? to : path),
+    keyOf: (message) => message.replaceAll(/(['"])[^'"]*\/[^'"]*\1/g, '·'),
+  });
+  return { ...plan, move: { from, to, ifHash: hash } };
+}
+
+/** Whether a module name ends like the new path does. */
+const isIt = (name: string, to: string): boolean => {
+  const last = (it: string) =>
+    it
+      .replace(/\.[^./]+$/, '')
+      .split('/')
+      .at(-1);
+  return last(name) === last(to);
+};
+
+/** Files that seem to name this one as a module. */
+async function importersOf(path: string, { options: { filesWith } }: Refactoring): Promise<string[]> {
+  const parts = path.replace(/\.[^./]+$/, '').split('/');
+  const stem = (parts.at(-1) === 'index' ? parts.at(-2) : parts.at(-1)) ?? '';
+  return filesWith({ pattern: stem, literal: true, caseSensitive: true });
+}
