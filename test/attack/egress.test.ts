@@ -91,7 +91,7 @@ test.each(CLIENTS)('%s reaches what is listed', async (_, command) => {
   expect(result.metadata).not.toHaveProperty('denied');
 });
 
-test('what is not listed is told to the command, in the result and in the record', async () => {
+test('an attempt to reach an unlisted host is reported to the command, in the result and in the record', async () => {
   const result = await run('curl -sS http://evil.test/; curl -sS --proxy $ALL_PROXY http://evil.test:81/');
   const said = await dataOf(Promise.resolve(result));
   expect(said).toMatchObject({
@@ -154,7 +154,7 @@ test.each([
   expect(seen).toHaveLength(before);
 });
 
-test('nothing of the proxy is left in the sandbox, and no other command is reached', async () => {
+test('the proxy leaves nothing in the sandbox, and the command reaches no other command', async () => {
   // Without a pipeline: bash holds the pipe of one for a moment.
   const look = `(for fd in /proc/$$/fd/* /proc/1/fd/*; do [ \${fd##*/} -gt 2 ] && readlink $fd; done) > /tmp/fds; grep -cE "socket|pipe|listen" /tmp/fds; ls -A /dev/shm; env | grep -c TOKEN`;
   expect(await dataOf(run(look))).toMatchObject({ stdout: '0\n0\n' });
@@ -167,7 +167,7 @@ test('nothing of the proxy is left in the sandbox, and no other command is reach
   expect(connecting).toMatchObject({ stdout: '' });
 });
 
-test('what `ps` shows of a command that may connect, and of its launchers, holds no token', async () => {
+test('`ps` shows no token of a command that may connect, nor of its launchers', async () => {
   const running = run('sleep 1');
   let shown: string[] = [];
   await until(() => {

@@ -73,7 +73,7 @@ function arm({ folder, git, write }: TestRepository): string {
   return mark;
 }
 
-test('nothing that a repository names is run, by no tool', async () => {
+test('no tool runs a program that a repository names', async () => {
   const repository = repositoryAt('armed');
   for (const it of ['a.txt', 'b.bin', 'c.md']) repository.write(it, `${it}\n`);
   repository.commit('first');

@@ -145,7 +145,7 @@ eachIdentity({ policy: POLICY, limits: { commandOutputBytesMax: 16 * MiB } }, (a
   });
 
   // Its times depend on the machine, too.
-  test('all at once leave the daemon as it was', { retry: 2 }, async () => {
+  test('the daemon is unchanged after all of these at once', { retry: 2 }, async () => {
     const { callMs, stallMs } = await beside(arena, () =>
       Promise.all(FAULTS.map(([, { attack }]) => arena.run(attack))),
     );

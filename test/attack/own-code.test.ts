@@ -7,7 +7,7 @@ import { dataOf, startDaemon } from '../support/daemon.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
 
-test('its code is read-only to the write host and to commands, and can not be moved away', async () => {
+test('the code of Ringfence is read-only to the write host and to commands, and cannot be moved away', async () => {
   await using daemon = await startDaemon({ workspace: root });
   await using client = await daemon.connect();
   for (const folder of ['src', 'dist', 'native', 'workers', 'bin', 'node_modules']) {

@@ -50,7 +50,7 @@ eachIdentity({}, (arena) => {
     },
   );
 
-  test('what survives does survive where there is no sandbox', async () => {
+  test('each survivor survives without a sandbox', async () => {
     const name = mark('control');
     try {
       await arena.control({ program: 'setsid-survivor.sh', args: [name] });

@@ -143,7 +143,7 @@ describe('through a daemon', () => {
   const put = (name: string, text: string) => writeFileSync(join(parent, name), text);
   const find = (query: string) => dataOf(client.call('workspace_search_symbol', { query }));
 
-  test('nothing of outside, of links or of secrets is found, whatever a project says', async () => {
+  test('a search finds no symbol outside the workspace, behind links or in secrets, whatever a project says', async () => {
     put('ws-evil/evil.ts', 'export const theSecret = 1;\n');
     put('evil.json', '{ "compilerOptions": { "paths": { "theSecret": ["."] } } }');
     put('ws/src/.env.ts', 'export const theSecret = 2;\n');

@@ -21,7 +21,7 @@ eachIdentity({ policy: POLICY }, (arena) => {
     return metadata.withheld;
   }
 
-  test('one that fails is told the hidden paths, the read-only ones and its hosts', async () => {
+  test('a failed command is told the hidden paths, the read-only paths and its hosts', async () => {
     const withheld = await withheldOf('exit 3');
     expect(withheld).toMatchObject({ count: 2, network: ['127.0.0.1:1', '*.example.org'] });
     expect(withheld?.hidden).toEqual(
@@ -33,7 +33,7 @@ eachIdentity({ policy: POLICY }, (arena) => {
     expect(withheld?.readOnly).toEqual(expect.arrayContaining(['locked', '.git/config', '.git/hooks']));
   });
 
-  test('one that succeeds is told nothing', async () => {
+  test('a successful command is told nothing', async () => {
     expect(await withheldOf('cat plain')).toBeUndefined();
     // The shell succeeded, whatever its programs met.
     expect(await withheldOf('cat vault/a; true')).toBeUndefined();
@@ -42,7 +42,7 @@ eachIdentity({ policy: POLICY }, (arena) => {
   test.each([
     ['at its time limit', 'sleep 60', { timeout: 300 }],
     ['by a signal', 'kill -9 $$', {}],
-  ])('one that is ended %s is told, too', async (_, command, input) => {
+  ])('a command that is ended %s is told, too', async (_, command, input) => {
     expect(await withheldOf(command, input)).toMatchObject({ count: 2 });
   });
 
@@ -51,7 +51,7 @@ eachIdentity({ policy: POLICY }, (arena) => {
     expect(metadata.withheld).toMatchObject({ count: 2 });
   });
 
-  test('nothing of what lies in a hidden folder is told', async () => {
+  test('the report names no entry of a hidden folder', async () => {
     const told = JSON.stringify(await withheldOf('exit 1'));
     expect(told).not.toMatch(/vault\//);
   });
@@ -79,7 +79,7 @@ eachIdentity({ policy: POLICY }, (arena) => {
 });
 
 eachIdentity({ policy: 'tiers: { execute: { decision: allow } }\n' }, (arena) => {
-  test('one without a network is told so, also where nothing is hidden', async () => {
+  test('a command without a network is told so, even if nothing is hidden', async () => {
     const result = await arena.client.call('terminal_execute', { command: 'exit 1' } as never);
     expect(await dataOf(Promise.resolve(result))).toMatchObject({ exitCode: 1 });
     expect(result.metadata.withheld).toEqual({

@@ -29,7 +29,7 @@ test('an operator drops old entries, `audit verify` names who and what, and an a
   );
 }, 60_000);
 
-test('what is asked for wrongly is refused with how it is said', async () => {
+test('a wrong request is refused with the right form of it', async () => {
   await using daemon = await startDaemon();
   const cli = (...args: string[]) => runCli(daemon, ['audit', 'prune', ...args]);
   for (const [args, message] of [

@@ -32,12 +32,12 @@ test.each(names)('the bench %s finds figures, all of them numbers', (name) => {
     expect([figure, Number.isFinite(value), Number.isFinite(over?.ratio.median ?? 0)]).toEqual([figure, true, true]);
 });
 
-test('nothing takes more than twice as many floors as in bench/baseline.json, even when it is measured again', () => {
+test('no figure takes more than twice as many floors as in bench/baseline.json, even when measured again', () => {
   expect(said).toMatch(/^\d+ ratios moved beyond their noise/m);
   expect(said.match(/^WORSE.*$/gm) ?? []).toEqual([]);
 });
 
-test('the soak tells what grew, and of calls that went on', async () => {
+test('the soak reports what grew, and calls that went on', async () => {
   const file = join(folder, 'soak.json');
   const args = [here('soak.ts'), '--minutes', '0.1', '--json', file];
   // Such a short run sees the warm-up, which is no leak, but may be reported as one.

@@ -25,7 +25,7 @@ test('registry, bundle and package tell the same name and version', () => {
   expect(JSON.parse(readFileSync(join(unpacked, 'manifest.json'), 'utf8'))).toMatchObject({ name, version });
 });
 
-test('where Ringfence is not installed the bundle answers each request with how to install it, and ends with its client', async () => {
+test('without an installed Ringfence the bundle answers each request with how to install it, and ends with its client', async () => {
   const bridge = spawn(process.execPath, [join(unpacked, 'server/bridge.js'), '--workspace', folder], {
     env: { PATH: '/nowhere', HOME: folder },
     stdio: ['pipe', 'pipe', 'ignore'],

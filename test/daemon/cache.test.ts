@@ -123,7 +123,7 @@ test('a list is given again until something in its folders changes', async () =>
   expect((await list())[1]).toContain('src/a.txt:4');
 });
 
-test('is told in the status', async () => {
+test('the status shows the hits of the cache', async () => {
   await settled('a.txt', 'one');
   await read('a.txt');
   await read('a.txt');

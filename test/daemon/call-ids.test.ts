@@ -44,7 +44,7 @@ describe('a call of an earlier command line', () => {
     await expect(agent.request('calls.list', { everywhere: true })).rejects.toThrow(/only operators/);
   });
 
-  test('whose id begins as others do is asked for again with all of them', async () => {
+  test('with an ambiguous beginning of an id, the error lists all ids that it could mean', async () => {
     const ids = [idIn(await cli('call', 'file_list')), idIn(await cli('call', 'file_list'))];
     const common = (ids[0] as string).slice(0, 4);
     const { code, stderr } = await cli('result', common);
@@ -150,7 +150,7 @@ test('approvals are answered by a short id', async () => {
   expect(await dataOf(deleting)).toMatchObject({ deletedItems: 1 });
 });
 
-test('what ended sessions did is forgotten by number and bytes, the oldest first', async () => {
+test('calls of ended sessions are forgotten by number and bytes, the oldest first', async () => {
   await using small = await startDaemon({ limits: { endedCallsKept: 2 } });
   const ids: string[] = [];
   for (let at = 0; at < 3; at++) ids.push(idIn(await runCli(small, ['call', 'file_list'])));

@@ -113,7 +113,7 @@ describe('without a daemon', () => {
     rmSync(began);
   });
 
-  test('where the person allows few open files, hosts run with those', async () => {
+  test('hosts run with the few open files that the person allows', async () => {
     const call = `ulimit -n 256; exec ${process.execPath} ${ringfence} call file_read path=a.txt`;
     const { status, stdout } = spawnSync('bash', ['-c', call], { cwd: workspace, env, encoding: 'utf8' });
     expect([status, stdout]).toEqual([0, 'one\ntwo\n']);
@@ -163,7 +163,7 @@ describe('without a daemon', () => {
     });
   });
 
-  test('what is wrong in the config file is told by its key, in a provider too', async () => {
+  test('an error in the config file is reported by its key, in a provider too', async () => {
     const file = configFile('providers: { clock: { comand: [node] } }');
     expect(await cli(['serve'])).toMatchObject({ code: 2, stderr: expect.stringMatching(/comand.*providers\.clock/) });
     rmSync(file);

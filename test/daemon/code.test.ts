@@ -108,7 +108,7 @@ describe('a program', () => {
     expect(await ended).toMatchObject({ error: { code, details: { logs } } });
   });
 
-  test('whose host is killed tells what it logged', async () => {
+  test('a program whose host is killed reports what it logged', async () => {
     const running = run('console.warn("so far"); await tools.file_read({ path: "asked.txt" })');
     // Its log lines came before its call.
     await until(async () => (await pendingNow()).length === 1);
@@ -233,7 +233,7 @@ describe('calls of a program', () => {
   });
 });
 
-test('whoever asks for all tools is told what a program may call, with its types', async () => {
+test('a client that asks for all tools gets the tools that a program may call, with their types', async () => {
   const { tools } = (await client.request('tools.list', { format: 'anthropic', tools: 'all' })) as {
     tools: { name: string; description: string }[];
   };

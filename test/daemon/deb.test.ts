@@ -34,7 +34,7 @@ test.runIf(canBuild)('the package says what it needs', () => {
   expect(info).toContain('bubblewrap');
 });
 
-test.runIf(canBuild)('all of it belongs to root, only root may write it, and nothing is setuid', () => {
+test.runIf(canBuild)('each file of the package belongs to root, only root may write it, and none is setuid', () => {
   const lines = execFileSync('dpkg-deb', ['--contents', deb], { encoding: 'utf8', maxBuffer: 2 ** 26 }).trim();
   const wrong = lines.split('\n').filter((it) => !/^(l|[-d]rwxr-xr-x|-rw-r--r--)\S* root\/root /.test(it));
   expect(wrong).toEqual([]);

@@ -81,7 +81,7 @@ test('a call that is not detached ends with its connection, beside one that is',
   await until(() => processesWith('marker-b1').length === 0);
 });
 
-test('it runs to its own time limit', async () => {
+test('a detached call runs to its own time limit', async () => {
   const other = await daemon.connect();
   other
     .call(
@@ -149,7 +149,7 @@ test('calls.list pages over detached calls of others and own ones, each once', a
   expect(pages).toEqual(expect.arrayContaining(['a', 'b1', 'c', 'e']));
 });
 
-test('what ended is there after a restart; what was cut off says that nobody knows, or that nothing was done, and never runs again', async () => {
+test('an ended call is kept over a restart; an interrupted call says that its effect is unknown, or that it did nothing, and never runs again', async () => {
   const [stateDir, workspace] = [temporaryDir('state'), temporaryDir('ws')];
   try {
     const first = await startDaemon({ stateDir, workspace });
@@ -188,7 +188,7 @@ test('what ended is there after a restart; what was cut off says that nobody kno
   }
 });
 
-test('one that waits for a person waits on without its connection, and runs when the person says yes', async () => {
+test('a detached call that waits for a person goes on waiting without its connection, and runs when the person says yes', async () => {
   await using asking = await startDaemon({ policy: WAIT });
   await using person = await asking.connect({ role: 'operator' });
   await using by = await asking.connect();

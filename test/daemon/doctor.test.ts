@@ -135,7 +135,7 @@ describe('where bubblewrap fails as on other systems', () => {
   }
   const fail = `{ echo '${COMPLAINT}' >&2; exit 1; }`;
 
-  test('it says that no sandbox could be built, and what bubblewrap said', async () => {
+  test('doctor says that no sandbox could be built, and what bubblewrap said', async () => {
     const { code, report } = await doctorWith(fail);
     expect({ code, level: report.level }).toEqual({ code: 1, level: 'none' });
     const told = finding(report, 'confinement');

@@ -50,7 +50,7 @@ test('a commit is by the person where the repository says nobody, and by the rep
   expect(repository.git('status', '--porcelain')).toBe('');
 });
 
-test('what is written of files in the index is what a git outside sees of them, so that neither reads them all again', async () => {
+test('the index records files as a git outside sees them, so that neither git reads them all again', async () => {
   const repository = repositoryAt('stat');
   repository.write('a.txt', 'one\n');
   repository.write('b.txt', 'one\n');
@@ -134,7 +134,7 @@ test('a file that is staged as new and gone is not committed, and what is staged
   expect(repository.git('show', ':new.txt')).toBe('only in the index\n');
 });
 
-test('nothing to commit, conflicts, a detached head and no repository are told apart', async () => {
+test('a commit without changes, conflicts, a detached head and a missing repository give different errors', async () => {
   const repository = repositoryAt('states');
   const path = 'states';
   const files = ['states/a.txt'];
@@ -234,7 +234,7 @@ test('files that were moved and removed by git are committed by their old names 
   expect(await commit('kept', 'no\nsuch')).toMatchObject(refusal('no-such-file', 'NOT_FOUND'));
 });
 
-test('all of a repository that is named beside a part of it is still without what is hidden', async () => {
+test('a repository that is named beside a part of it is shown without its hidden files', async () => {
   const repository = repositoryAt('named-twice');
   for (const it of ['a', '.env']) repository.write(it, 'one\n');
   repository.commit('first');

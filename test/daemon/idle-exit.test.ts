@@ -115,6 +115,6 @@ test('no client starts a daemon in the home directory or in $TMPDIR', () => {
   expect(existsSync(join(state, 'audit.db'))).toBe(false);
 });
 
-test('who names the folder of temporary files is given it', () => {
+test('a caller that names the folder of temporary files gets it', () => {
   expect(run(['call', 'file_list', '--workspace', project], { env: { TMPDIR: project } }).status).toBe(0);
 });

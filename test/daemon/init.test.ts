@@ -39,7 +39,7 @@ afterAll(() => {
   rmSync(home, { recursive: true });
 });
 
-test('it shows, writes only when it may, and then the project works unasked', () => {
+test('init shows its proposal, writes only when allowed, and then the project works without questions', () => {
   const shown = run('init', '--print');
   expect(shown.status).toBe(0);
   expect(shown.stdout).toMatch(/project-make[\s\S]*/);
@@ -57,7 +57,7 @@ test('it shows, writes only when it may, and then the project works unasked', ()
   expect(run('call', 'terminal_execute', 'command=make deploy').status).toBe(4);
 }, 60_000);
 
-test('it refuses folders that are never a workspace', () => {
+test('init refuses folders that are never a workspace', () => {
   const { status, stderr } = spawnSync(process.execPath, [ringfence, 'init', '--yes'], {
     cwd: home,
     env,

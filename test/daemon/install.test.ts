@@ -91,7 +91,7 @@ test('a file that is not UTF-8 is left as it is, since no undo could bring its b
   rmSync(path);
 });
 
-test('what was kept for undo and is not that any more is told by its name', () => {
+test('a backup for undo that was changed is reported by its name', () => {
   const path = join(home, 'state/installs.json');
   mkdirSync(join(home, 'state'), { recursive: true });
   writeFileSync(path, 'bad');
@@ -99,7 +99,7 @@ test('what was kept for undo and is not that any more is told by its name', () =
   rmSync(path);
 });
 
-test('where this program is on the path it is called by its name, and the state directory goes along', () => {
+test('a program on PATH is configured by its name, with the state directory', () => {
   symlinkSync(ringfence, join(bin, 'ringfence'));
   const { stdout } = install('--client', 'gemini', '--state', join(home, 'other'), '--print');
   expect(stdout).toMatch(/"command": "ringfence",/);

@@ -92,7 +92,7 @@ describe.each(ERAS)('a client of the %s era that can ask its person', (era: Era)
     if (reply.content?.note) expect(textOf(result)).toContain('not today');
   });
 
-  test('who said yes is on record, as who the client is', async () => {
+  test('the record names the person who said yes, as the client identifies them', async () => {
     await using client = await asking(era, () => allow('allow_once'));
     await run(client, freshCommand());
     const { entries } = (await operator.request('audit.query', { kind: 'approval', limit: 5 })) as {
@@ -143,7 +143,7 @@ describe.each(ERAS)('a client of the %s era that can not ask', (era: Era) => {
 });
 
 describe('while the dialog is open', () => {
-  test('whoever answers first counts, and the dialog is closed', async () => {
+  test('the first answer counts, and the dialog is closed', async () => {
     let closed = false;
     await using client = await asking('legacy', (_, signal) => {
       return new Promise((resolve) =>

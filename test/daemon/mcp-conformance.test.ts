@@ -185,7 +185,7 @@ function requiredBy(revision: string): string[] {
 
 const failuresOf = (checks: readonly Check[] = []): Check[] => checks.filter(({ status }) => status === 'FAILURE');
 
-test.each(REVISIONS)('all that revision %s requires of a server with tools holds', async (revision) => {
+test.each(REVISIONS)('the server meets each requirement of revision %s for servers with tools', async (revision) => {
   const checks = await run(revision);
   const required = requiredBy(revision).filter((it) => !Object.hasOwn(NOT_OFFERED[revision] as object, it));
   expect(required.length).toBeGreaterThan(13);

@@ -89,7 +89,7 @@ describe.each(ERAS)('a client of the %s era with a token', (era: Era) => {
   });
 });
 
-test('who asks for a call can not say that a person approved it, unless it bears the operator’s token', async () => {
+test('a client cannot claim that a person approved its call, unless it bears the operator’s token', async () => {
   const call = { name: 'terminal_execute', arguments: { command: 'touch made' } };
   const capabilities = { elicitation: { form: {} } };
   await using agent = await connect('modern', { capabilities });

@@ -116,7 +116,7 @@ test('`ringfence/client` has the same names by import, by require and in the sou
   }
 });
 
-test('what the README and the documents of the package point to is in the package', async () => {
+test('the package contains each file that its README and documents point to', async () => {
   const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
     cwd: repository,
     maxBuffer: 64 * 1024 * 1024,

@@ -121,7 +121,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   );
 }, 60_000);
 
-test('what the daemon would not take the schema does not take either', () => {
+test('the schema refuses each message that the daemon refuses', () => {
   expect(problems('Request', { id: 1, method: 'calls.get', params: { callId: '' } })).not.toEqual([]);
   expect(problems('Request', { id: 1, method: 'calls.gte', params: { callId: 'c' } })).not.toEqual([]);
   expect(problems('Request', { id: 1, method: 'calls.get', params: { callId: 'c', more: 1 } })).not.toEqual([]);

@@ -118,7 +118,7 @@ describe('requests', () => {
     peer.socket.destroy();
   });
 
-  test('whose method is no string are answered under their id', async () => {
+  test('requests whose method is no string are answered under their id', async () => {
     const peer = new RawPeer(daemon.socket);
     await peer.hello();
     for (const message of [{ id: 'a', method: 5 }, { id: 7 }]) {
@@ -270,7 +270,7 @@ test('a subscriber is told of its own calls, numbered, and catches up on those b
   peer.socket.destroy();
 });
 
-test('who subscribed and asks for progress is told of each update once', async () => {
+test('a subscriber that asks for progress gets each update once', async () => {
   const peer = new RawPeer(daemon.socket);
   await peer.hello();
   await peer.request('events.subscribe', { topics: ['calls'] });
@@ -313,7 +313,7 @@ test('status tells of hosts, calls and listeners', async () => {
   });
 });
 
-test('who has just subscribed hears of a call before its result', async () => {
+test('a new subscriber gets the notice of a call before its result', async () => {
   for (let i = 0; i < 30; i++) {
     await using fresh = await daemon.connect();
     const heard: string[] = [];

@@ -16,7 +16,7 @@ const shellBlocks = [...readme.matchAll(/^```sh\n([\s\S]*?)^```/gm)]
   .map((it) => it[1] as string)
   .filter((it) => /^ringfence /m.test(it));
 
-test('its shell commands work as they stand', async () => {
+test('the shell commands of the README work as they stand', async () => {
   expect(shellBlocks.length).toBe(4);
   const env = { PATH: `${root}/bin:${root}/node_modules/.bin:/usr/bin:/bin`, HOME: home };
   for (const block of shellBlocks) {
@@ -26,7 +26,7 @@ test('its shell commands work as they stand', async () => {
   }
 }, 60_000);
 
-test('its TypeScript example works against a daemon of this repository', async () => {
+test('the TypeScript example of the README works against a daemon of this repository', async () => {
   await using daemon = await startDaemon({ workspace: root });
   const { stdout } = await run(process.execPath, [`${root}/examples/first-call.ts`, daemon.socket, root]);
   expect(stdout).toMatch(/^# Ringfence \(\d+ lines\)\nhello from a sandbox\nok execute\n$/);
@@ -56,7 +56,7 @@ test('script/demo shows its four calls and leaves nothing behind', async () => {
   expect(processesWith('ringfence-demo')).toEqual([]);
 }, 60_000);
 
-test('it is read in a minute: 120 lines of 120 characters, tables aside', () => {
+test('the README has at most 120 lines of 120 characters, tables aside', () => {
   const lines = readme.trimEnd().split('\n');
   expect(lines.length).toBeLessThanOrEqual(120);
   expect(lines.filter((it) => it.length > 120 && !it.startsWith('|'))).toEqual([]);

@@ -153,7 +153,7 @@ describe('whose output it is', () => {
   });
 });
 
-test('what a command wrote before it ran out of time is in its log', async () => {
+test('the log of a command that ran out of time holds what the command wrote', async () => {
   const result = await client.call(
     'terminal_execute',
     { command: 'seq 1 20000; sleep 60', timeout: 1000 },

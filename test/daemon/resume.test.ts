@@ -119,7 +119,7 @@ test('more output than is kept leaves out the oldest pieces, says so, and is rea
   raw.socket.destroy();
 });
 
-test('who comes second takes the session over; the first is told and hung up on', async () => {
+test('a second client takes the session over; the first one is told and disconnected', async () => {
   const first = new RawPeer(daemon.socket);
   const session = sessionOf(await first.hello(hello({ resumeMs: 20_000 })));
   first.send({
@@ -156,7 +156,7 @@ describe('a session is nobody else’s', () => {
         return resumeOf(session);
       },
     ],
-  ])('where %s, all the same is said', async (_, claimOf) => {
+  ])('a resume is refused in the same words if %s', async (_, claimOf) => {
     const session = await dropped('echo one; sleep 60', { callId: 'd' });
     const raw = new RawPeer(daemon.socket);
     const { error } = await raw.hello(hello(await claimOf(session)));
@@ -171,7 +171,7 @@ describe('a session is nobody else’s', () => {
     for (const it of [raw, right]) it.socket.destroy();
   });
 
-  test('it is resumed with its own workspace, policy and role, or not', async () => {
+  test('a session is resumed only with its own workspace, policy and role', async () => {
     const session = await dropped('echo one; sleep 60', { callId: 'e' });
     const raw = new RawPeer(daemon.socket);
     expect((await raw.hello(hello({ ...resumeOf(session), policy: 'read-only' }))).error).toMatchObject({
@@ -186,7 +186,7 @@ describe('a session is nobody else’s', () => {
   });
 });
 
-test('whoever does not come back in time loses session and calls', async () => {
+test('a client that does not come back in time loses its session and calls', async () => {
   // Named from the start: anything after the `echo` may not have run yet.
   const command = `exec -a marker-unresumed bash -c 'echo one; sleep 60; :'`;
   const session = await dropped(command, { callId: 'f' }, { resumeMs: 2000 });

@@ -163,7 +163,7 @@ describe('one terminal', () => {
     await close(client, id);
   });
 
-  test('its program can not put input into it, nor see our end of it or of another one', async () => {
+  test('the program of a terminal cannot put input into it, nor see our end of this or another terminal', async () => {
     const other = await open(client);
     const id = await open(client);
     const injecting =
@@ -211,7 +211,7 @@ describe('whose they are, and when they end', () => {
     expect((await ask(one, { action: 'list' })).terminals).toHaveLength(2);
   });
 
-  test('it ends with close, with its session, when idle, and at its age, with all that runs in it', async () => {
+  test('a terminal ends with close, with its session, when idle, and at its age, with all that runs in it', async () => {
     await using _ = await start();
     await using client = await daemon.connect();
     const gone = (mark: string) => until(() => processesWith(mark).length === 0);
@@ -242,7 +242,7 @@ describe('whose they are, and when they end', () => {
     }
   });
 
-  test('it keeps its host from being reaped, and dies with it', async () => {
+  test('a terminal keeps its host from being reaped, and dies with it', async () => {
     await using _ = await start({ limits: { hostIdleMs: 1 } });
     await using client = await daemon.connect();
     const { sessionId } = await ask(client, idle('marker-pinned'));
@@ -257,21 +257,24 @@ describe('whose they are, and when they end', () => {
     });
   });
 
-  test.each(['SIGTERM', 'SIGKILL'] as const)('nothing of it is left when the daemon ends by %s', async (signal) => {
-    await using _ = await start();
-    const client = await daemon.connect();
-    const mark = `marker-daemon-${signal}`;
-    await ask(client, {
-      action: 'open',
-      command: `setsid bash -c "trap '' HUP TERM; exec -a ${mark} sleep 300" & exec -a ${mark} sleep 300`,
-      waitMs: 0,
-    });
-    await until(() => processesWith(mark).length > 1);
-    daemon.process.kill(signal);
-    await daemon.ended;
-    await until(() => processesWith(mark).length === 0);
-    await client[Symbol.asyncDispose]();
-  });
+  test.each(['SIGTERM', 'SIGKILL'] as const)(
+    'no process of a terminal is left when the daemon ends by %s',
+    async (signal) => {
+      await using _ = await start();
+      const client = await daemon.connect();
+      const mark = `marker-daemon-${signal}`;
+      await ask(client, {
+        action: 'open',
+        command: `setsid bash -c "trap '' HUP TERM; exec -a ${mark} sleep 300" & exec -a ${mark} sleep 300`,
+        waitMs: 0,
+      });
+      await until(() => processesWith(mark).length > 1);
+      daemon.process.kill(signal);
+      await daemon.ended;
+      await until(() => processesWith(mark).length === 0);
+      await client[Symbol.asyncDispose]();
+    },
+  );
 
   test('a change of the policy ends it', async () => {
     await using _ = await start();
@@ -337,7 +340,7 @@ rules:
     expect(await client.call('terminal_execute', { command: 'git log --oneline' })).toMatchObject({ success: true });
   });
 
-  test('what a rule denies is denied when it is typed', async () => {
+  test('a denied command is denied when it is typed', async () => {
     const deny = `${ALLOW_COMMANDS}rules:\n  - { id: no-rm, match: { command: [rm] }, decision: deny, reason: r }\n`;
     await using daemon = await startDaemon({ policy: deny });
     await using client = await daemon.connect();
@@ -363,7 +366,7 @@ test('descriptors of terminals reach no other program of the host', async () => 
   await close(client, second);
 });
 
-test('one that is opened by a call that is late, or cancelled, goes with it: nobody was told its name', async () => {
+test('a terminal that a late or cancelled call opened ends with that call: nobody was told its name', async () => {
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
   const input = { action: 'open', command: 'sleep 4321', waitMs: 10_000 } as const;

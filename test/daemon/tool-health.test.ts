@@ -116,7 +116,7 @@ test.runIf(isRoot)('git tools say that git does not run, wherever somebody looks
   expect((await listed('git_log')).health).toBeUndefined();
 });
 
-test.runIf(isRoot)('what worked in a thread once is not checked before each call', async () => {
+test.runIf(isRoot)('a tool that worked in a thread once is not checked before each call', async () => {
   setGit(WORKING);
   await dataOf(gitStatus());
   setGit(`#!/bin/sh\ncase "$*" in *--version) exit 1;; esac\n${WORKING}`);

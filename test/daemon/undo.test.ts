@@ -102,7 +102,7 @@ test('an undo of an undo of an undo is one, too, where the call had made directo
   }
 });
 
-test('what somebody put into a directory that an undo had put back stays', async () => {
+test('files that somebody put into a restored directory stay', async () => {
   const first = await undo(await done('file_write', { path: 'fresh/a.txt', content: 'x' }));
   const second = await undo(first.callId);
   writeFileSync(at('fresh/mine.txt'), 'mine');
@@ -143,7 +143,7 @@ test('calls that changed no file, and commands, say why they can not be undone',
   expect(await undo(failed.callId)).toMatchObject({ error: { code: 'UNSUPPORTED' } });
 });
 
-test('what was changed since is refused with its paths, merged where it is clean, and lost when forced', async () => {
+test('undo of files that changed since is refused with their paths, merged where it is clean, and overwrites them when forced', async () => {
   const text = 'a\nb\nc\nd\ne\nf\n';
   writeFileSync(at('text'), text);
   const id = await done('file_edit', { path: 'text', operations: [{ type: 'replace', search: 'b', replace: 'B' }] });

@@ -70,7 +70,7 @@ test('the state directory, and what holds it, is never one, not by a file that s
   rmSync(join(daemon.stateDir, 'workspaces.json'));
 });
 
-test('one that became a link elsewhere is none any more', async () => {
+test('a workspace that became a link elsewhere is no workspace any more', async () => {
   const gone = join(other, 'gone');
   mkdirSync(gone);
   workspace('add', gone);

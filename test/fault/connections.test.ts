@@ -42,7 +42,7 @@ test('of connections that say nothing at most 32 stay, the oldest go first, and 
   expect(await operator.request('status', {})).toMatchObject({ pid: daemon.pid });
 }, 60_000);
 
-test('whoever says hello at once is not shut out by those that come and say nothing', async () => {
+test('silent connections do not shut out a client that says hello at once', async () => {
   await using daemon = await startDaemon({ limits: { helloTimeoutMs: 60_000 } });
   let isOver = false;
   const flood = (async () => {
@@ -63,7 +63,7 @@ test('whoever says hello at once is not shut out by those that come and say noth
   }
 }, 60_000);
 
-test('one principal has its share, is refused in words beyond it, and operators find a place', async () => {
+test('a principal gets its share of connections and a clear refusal beyond it, and operators still connect', async () => {
   await using daemon = await startDaemon({ limits: { connectionsMax: 8, operatorConnectionsMax: 2 } });
   const peers = peersOf(daemon, 12);
   const answers = await Promise.all(peers.map((it) => it.hello()));

@@ -63,7 +63,7 @@ test.runIf(process.getuid?.() === 0)(
   60_000,
 );
 
-test.runIf(process.getuid?.() === 0)('what can not be made room for is told with what to delete', async () => {
+test.runIf(process.getuid?.() === 0)('a refusal for lack of disk space says what to delete', async () => {
   const stateDir = join(disk, 'state');
   mkdirSync(stateDir, { mode: 0o700 });
   expect(() => writeFileSync(join(stateDir, 'daemon.log'), Buffer.alloc(46 * MiB))).not.toThrow();

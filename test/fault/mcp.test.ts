@@ -114,7 +114,7 @@ test('methods that there are not, in either era, and answers that nobody waits f
   expect((await read(raw)).error).toBeDefined();
 });
 
-test('what is asked for in the first line is checked, and told where it is wrong', async () => {
+test('the first line is checked, and an error says what is wrong in it', async () => {
   for (const params of [{ workspace: 7 }, { root: '/' }, { tools: Array(1000).fill('a') }, { policy: 'no-such' }]) {
     using raw = await RawMcp.open(daemon);
     raw.send({ method: 'notifications/ringfence/open', params });
@@ -177,7 +177,7 @@ test('a client that is gone takes its calls with it', async () => {
   rmSync(join(daemon.workspace, 'begun'));
 });
 
-test('one that never reads stops being served, and holds little', async () => {
+test('a client that never reads is no longer served, and holds little memory', async () => {
   const raw = await opened();
   raw.socket.pause();
   const before = await rss();

@@ -57,7 +57,7 @@ test('half a frame and no more is dropped after frameIdleMs', async () => {
   await peer.closed;
 });
 
-test('one who drips a byte at a time does not get longer than that', async () => {
+test('a peer that sends a byte at a time does not get more time', async () => {
   peer = new RawPeer(daemon.socket);
   await peer.hello();
   peer.bytes(header(1_000_000));
@@ -66,7 +66,7 @@ test('one who drips a byte at a time does not get longer than that', async () =>
   clearInterval(drip);
 });
 
-test('one who never says hello is dropped', async () => {
+test('a peer that never says hello is dropped', async () => {
   peer = new RawPeer(daemon.socket);
   await peer.closed;
 });
@@ -92,7 +92,7 @@ test('an input with 40 000 unknown parameters is refused without holding up othe
   expect((await peer.answer((it) => it.id === 100)).result).toMatchObject({ error: { code: 'INPUT_INVALID' } });
 });
 
-test('one who never reads is not read from, and grows nothing', async () => {
+test('a peer that never reads is no longer read from, and takes no more memory', async () => {
   peer = new RawPeer(daemon.socket);
   await peer.hello();
   peer.socket.pause();

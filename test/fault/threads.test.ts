@@ -50,7 +50,7 @@ const readers = async () => {
   const { hosts } = (await client.request('status', {})) as { hosts: { tier: string; pid: number }[] };
   return hosts.filter(({ tier }) => tier === 'read_only').map(({ pid }) => pid);
 };
-test('one that fills its heap alone is MEMORY_LIMIT', async () => {
+test('a job that fills its heap alone gets MEMORY_LIMIT', async () => {
   expect(await fill()).toMatchObject({
     error: { code: 'MEMORY_LIMIT', details: { limit: 64 * 1024 * 1024, enforcedBy: 'worker thread' } },
     metadata: { resources: { verdict: 'memory' } },
@@ -58,7 +58,7 @@ test('one that fills its heap alone is MEMORY_LIMIT', async () => {
   await Promise.all(readings(20));
 });
 
-test('one that fills its heap beside others is found, and the others are answered', async () => {
+test('a job that fills its heap beside others is found, and the others are answered', async () => {
   const [filled] = await Promise.all([fill(), ...readings(12)]);
   expect(filled).toMatchObject({ error: { code: 'MEMORY_LIMIT' } });
 });
@@ -86,7 +86,7 @@ test('readers beside one that is stuck wait for another thread, not for its end'
   await Promise.all(held);
 });
 
-test('one that does not hear of its end is ended with its thread, and its host goes on with another thread', async () => {
+test('a job that does not react to its end is ended with its thread, and its host goes on with another thread', async () => {
   const before = await readers();
   expect(await spin({ timeoutMs: 300 })).toMatchObject({ error: { code: 'TIMEOUT' } });
   await Promise.all(readings(20));

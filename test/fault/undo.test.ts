@@ -102,7 +102,7 @@ test('an undo whose host is killed is as if it never was', async () => {
   expect(crashed).toBeGreaterThan(0);
 }, 120_000);
 
-test('what a daemon that was killed left half is taken back before the next change, and what it finished stays', async () => {
+test('half a change of a killed daemon is taken back before the next change, and finished changes stay', async () => {
   const workspace = temporaryDir('ws');
   const stateDir = temporaryDir('state');
   try {

@@ -55,7 +55,7 @@ test('any error comes back from the wire as it went, also through the codec', ()
   );
 });
 
-test('neither cause nor stack goes over the wire', () => {
+test('an error goes over the wire without its cause and stack', () => {
   const wire = new ToolError('INTERNAL', 'hidden', { cause: new Error('/home/alice/secret') }).toWire();
   expect(Object.keys(wire)).toEqual(['code', 'category', 'message', 'recoverable', 'layer']);
 });

@@ -46,7 +46,7 @@ test.skipIf(availableParallelism() < 2).each([
   expect(Math.abs(looked - most)).toBeLessThanOrEqual(2);
 });
 
-test('nothing is polled once it came, and what came unasked changes nothing', async () => {
+test('polling ends with the answer, and an unasked message changes nothing', async () => {
   wait(0.3);
   polling.begin();
   polling.end();

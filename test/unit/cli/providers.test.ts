@@ -16,7 +16,7 @@ test('parameters that change places are shown, although the words stay the same'
   ]);
 });
 
-test('what stays is not shown, and all of what is new is', () => {
+test('an unchanged value is not shown, and a new one is shown whole', () => {
   const long = 'x'.repeat(1200);
   expect(changesOf({ a: [1], b: {} }, { a: [1], b: {} })).toEqual([]);
   expect(changesOf(undefined, { a: long }).map((it) => it.length)).toEqual([502, 502, 207]);

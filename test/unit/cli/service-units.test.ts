@@ -119,7 +119,7 @@ test('install --print prints the units and writes nothing', () => {
   expect(readdirSync(home)).toEqual([]);
 });
 
-test.skipIf(existsSync('/run/systemd/system'))('where systemd does not run, install says so and writes nothing', () => {
+test.skipIf(existsSync('/run/systemd/system'))('without systemd, install says so and writes nothing', () => {
   const home = folder();
   const { status, stderr } = run(home, 'install', '--now');
   expect(status).toBe(3);

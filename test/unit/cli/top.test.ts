@@ -41,7 +41,7 @@ test('names of callers neither control the terminal nor turn its text around', (
   for (const line of topLines(snapshot, 200)) expect(line).not.toMatch(/\p{Cc}|\p{Cf}/u);
 });
 
-test('it tells rates, sessions, calls and hosts', () => {
+test('top shows rates, sessions, calls and hosts', () => {
   const text = topLines(snapshot, 120).join('\n');
   expect(text).toContain('up 2 h');
   expect(text).toContain('2 running, 1 queued, 3 waiting for a person  12.3 calls/s, 0.5 failed/s, mean 1.3 ms');

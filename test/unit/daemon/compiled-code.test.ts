@@ -22,7 +22,7 @@ function takenFrom(workspaces: string[]): string {
   return execFileSync(process.execPath, args, { encoding: 'utf8', env: {} }).trim();
 }
 
-test('it is taken from the state directory, from a folder that is the owner’s alone', () => {
+test('compiled code is taken from a folder of the state directory that only its owner can write', () => {
   expect(takenFrom(['/nonexistent'])).toContain(join(stateDir, 'code/'));
 });
 

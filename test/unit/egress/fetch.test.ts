@@ -89,7 +89,7 @@ describe('a request', () => {
     expect(text.toLowerCase()).not.toContain('transfer-encoding');
   });
 
-  test('whose answer has a status that there is not fails', async () => {
+  test('a request fails if its answer has an invalid status', async () => {
     const own = await listening(
       createTcp((socket) => socket.end('HTTP/1.1 000 Odd\r\ncontent-length: 0\r\n\r\n')) as never,
     );

@@ -247,7 +247,7 @@ describe('what is bounded', () => {
       { target: 'connections', layer: 'limit', reason: 'more than 4 connections at once', count: 496 },
     ]);
   });
-  test('one that has many leaves room for another', async () => {
+  test('a command with many connections leaves room for another command', async () => {
     const { at, proxy, close } = await proxyFor(local(), { egressConnectionsMax: 6 });
     const sockets = Array.from({ length: 6 }, () => connect(at, '127.0.0.1').on('error', () => {}));
     cleanUp.push(() => void sockets.map((it) => it.destroy()));

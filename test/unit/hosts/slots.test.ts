@@ -155,7 +155,7 @@ test('a host for one call is no host of its slot, and counts against hostsMax', 
   expect(await slots.ready(slotOf())).not.toBe(apart);
 });
 
-test('all hosts end with the slots, after which no call gets one', async () => {
+test('each host ends with the slots, after which no call gets a host', async () => {
   const [first, apart] = [await slots.ready(slotOf()), await slots.startApart(slotOf())];
   await slots[Symbol.asyncDispose]();
   expect([first.alive, apart.alive]).toEqual([false, false]);

@@ -260,7 +260,7 @@ describe('after changes', () => {
   });
 });
 
-describe('what can not be held is refused, and says why', () => {
+describe('a path that cannot be masked is refused with the reason', () => {
   const SANDBOX_UNAVAILABLE = { code: 'SANDBOX_UNAVAILABLE' };
 
   test('a workspace of more names than are kept', async () => {

@@ -27,7 +27,7 @@ test('a peer that the kernel does not name may not answer for a person', async (
   expect(caller).toMatchObject({ uid: undefined, mayAnswer: false });
 });
 
-test('one of our own user may, where the kernel says that it is one', async () => {
+test('a client of our own user may answer, if the kernel confirms its user', async () => {
   const folder = temporaryDir('listen');
   try {
     const path = join(folder, 's');

@@ -48,14 +48,14 @@ test('the same principal, client and wishes share a session, and nobody else doe
   expect(opened).toEqual(['ann mcp a', 'ann mcp b', 'bob mcp a', 'ann mcp a']);
 });
 
-test("one principal's sessions take the places of its own only", async () => {
+test('sessions of one principal displace only sessions of the same principal', async () => {
   const { use, ended } = shared({ mcpSessionsPerPrincipalMax: 2 });
   await use(of('bob'));
   for (const client of ['a', 'b', 'c', 'd']) await use(of('ann', client));
   expect(ended).toEqual(['ann mcp a', 'ann mcp b']);
 });
 
-test('where all are in use, the next one is refused', async () => {
+test('the next session is refused if all are in use', async () => {
   const { use } = shared({ mcpSessionsPerPrincipalMax: 1 });
   const held = Promise.withResolvers<void>();
   const first = use(of('ann'), () => held.promise);
@@ -65,7 +65,7 @@ test('where all are in use, the next one is refused', async () => {
   await use(of('ann', 'b'));
 });
 
-test('one that nobody used for a while ends, and one that is used does not', async () => {
+test('an idle session ends, and a used one does not', async () => {
   const { use, powers, ended } = shared();
   const held = Promise.withResolvers<void>();
   const work = use(of('bob'), () => held.promise);

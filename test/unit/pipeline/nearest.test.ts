@@ -33,7 +33,7 @@ test.each([
   expect(nearest(name, ['grep', 'bash'])).toBe(expected);
 });
 
-test('nothing is near when there are no candidates', () => {
+test('no name is near without candidates', () => {
   expect(nearest('file_read', [])).toBeUndefined();
 });
 

@@ -72,7 +72,7 @@ test.each([
   expect((await attempt(situation)).attempts).toBe(1);
 });
 
-test('one that began is tried again where it can not do anything twice', async () => {
+test('a call that began is retried if it cannot have an effect twice', async () => {
   expect((await attempt({ started: true, idempotent: true })).end).toBe('done');
 });
 
@@ -102,7 +102,7 @@ test('a tool says itself how often it is tried again, how long is waited, and af
   expect((await attempt({ retry: own, code: 'QUEUE_FULL' })).attempts).toBe(1);
 });
 
-test('nothing that a failed attempt brought is told of the one that succeeds', async () => {
+test('the outcome of a successful attempt holds nothing of the failed one before', async () => {
   const denied = [{ kind: 'read', target: 'secret', layer: 'policy', count: 1 }] as const;
   const brought = { denied: [...denied], connected: [], warnings: ['of the first'], hostPid: 7 } as Partial<Brought>;
   const { outcome } = await attempt({ brought });

@@ -27,7 +27,7 @@ const said = (text: string, parent?: Policy) => problem(() => parse(text, parent
 const rule = (id: string, decision: string, match = '{ tool: x }') =>
   `rules: [{ id: ${id}, match: ${match}, decision: ${decision}, reason: r }]`;
 
-describe('what widens is refused at its place, and taken where the parent opens it:', () => {
+describe('a widening rule is refused at its position, and accepted if the parent opens it:', () => {
   const parent = (open: string) =>
     parse(
       `open: [${open}]
@@ -97,7 +97,7 @@ environment: [PATH, "LC_*"]
     expect(said(text, parent(''))).toBe('');
   });
 
-  test('what is opened says nothing about the children of the child', () => {
+  test('opening a rule for a child does not open it for children of that child', () => {
     expect(said('tiers: { execute: { decision: allow } }', parse('version: 1', defaultPolicy))).toMatch(
       /does not open/,
     );
@@ -282,7 +282,7 @@ describe('limits of calls', () => {
     ]);
   });
 
-  test('what differs in one of two is told', () => {
+  test('a difference in one of two policies is reported', () => {
     const [old, by] = [parse(`rateLimits: [${short}, ${long}]`), parse(`rateLimits: [${long}]`)];
     expect(differences(old, by)).toMatchObject([{ what: 'rateLimits.a per principal' }]);
   });

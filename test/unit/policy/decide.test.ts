@@ -445,7 +445,7 @@ describe('laws', () => {
     );
   });
 
-  test('what is decided is the strictest of what is told, and each rule is told once', () => {
+  test('the decision is the strictest of the matching rules, and each rule is listed once', () => {
     fc.assert(
       fc.property(policy, question, (it, asked) => {
         const { decision, by, rules } = decide(it, asked);

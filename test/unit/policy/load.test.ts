@@ -111,7 +111,7 @@ describe('is refused whole, with the place of each problem:', () => {
     expect(problem(`version: 1\n${line}\n`)).toMatch(said);
   });
 
-  test('all problems are told at once, each on its own line', () => {
+  test('the error lists all problems at once, each on its own line', () => {
     const text = 'network: {}\ntiers:\n  write: { decision: never, undo: true }\nrulez: []\nrateLimits: 1\n';
     expect(problems(text).map((it) => it.split(': ')[0])).toEqual(
       expect.arrayContaining(['p.yaml:1:1', 'p.yaml:3:22', 'p.yaml:3:29', 'p.yaml:4:1', 'p.yaml:5:13']),
@@ -162,7 +162,7 @@ describe('is refused whole, with the place of each problem:', () => {
   });
 });
 
-test('what is wrong inside of an aliased value is placed where it is written, an alias that does not fit where it is used', () => {
+test('an error inside an aliased value is placed where the value is written, an alias that does not fit where it is used', () => {
   const text = 'tiers:\n  write: &t { decision: never }\n  execute: *t\n';
   expect(problems(text).map((it) => it.split(': ').slice(0, 2))).toEqual([
     ['p.yaml:2:25', 'tiers.write.decision'],
@@ -388,7 +388,7 @@ describe('a file', () => {
       `${child}:2:10: extends: others may write ${join(folder, 'base.yaml')}; run: chmod go-w ${join(folder, 'base.yaml')}`,
     );
   });
-  test('whose parent is bad is refused with the problems of the parent, and both files are known', () => {
+  test('a policy with a bad parent is refused with the problems of the parent, and both files are known', () => {
     file('base.yaml', 'network: {}\n');
     const child = file('child.yaml', 'extends: base.yaml\n');
     expect(said(child)).toBe(`${join(folder, 'base.yaml')}:1:1: network is not supported yet`);

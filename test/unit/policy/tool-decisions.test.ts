@@ -106,7 +106,7 @@ describe('`tools: {NAME: {decision: allow}}` is refused', () => {
   });
 });
 
-describe('who is asked or denied hears', () => {
+describe('an asked or denied caller is told', () => {
   const told = (policy: Policy, example: string) => {
     const question = toQuestion(example);
     return suggest(decide(policy, question), policy, question);

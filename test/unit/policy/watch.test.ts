@@ -139,7 +139,7 @@ test('mending the file that a bad one extends is noticed', async () => {
   expect(execute(source.current)).toBe('deny');
 });
 
-test('what decides the same is taken without an announcement', () => {
+test('a change that decides the same is loaded without an announcement', () => {
   write(ALLOW);
   const { source, changes } = start();
   using _source = source;

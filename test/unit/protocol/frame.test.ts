@@ -197,7 +197,7 @@ describe('what a hostile peer costs', () => {
     expect(bufferBytes() - before).toBeLessThan(2 * MiB);
   });
 
-  test('one frame in 131 072 chunks takes about as long as a frame in each of them', () => {
+  test('a frame in 131 072 chunks takes about as long as a frame in each chunk', () => {
     const timeOf = (stream: Buffer): number => {
       const chunks = [...pieces(stream, 16)];
       const runs = Array.from({ length: 5 }, () => {

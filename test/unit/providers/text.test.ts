@@ -56,7 +56,7 @@ test('a secret of several lines is found, however its lines end', () => {
   expect(toHarmless(['\u200b\u200b'], 'text')).toBe('text');
 });
 
-test('what joins the parts of an emoji stays in an answer', () => {
+test('an answer keeps the joiners between the parts of an emoji', () => {
   expect(toHarmless([], '\u{1f469}\u200d\u{1f4bb} \u2764\ufe0f a\u200db')).toBe(
     '\u{1f469}\u200d\u{1f4bb} \u2764\ufe0f ab',
   );

@@ -42,7 +42,7 @@ describe('a schema that a server made up', () => {
   });
 });
 
-test('what a host that was taken over tells is shown as any other, and no tool twice', () => {
+test('messages of a compromised host are shown as any others, and no tool twice', () => {
   const [settings] = toProviderSettings(providersSchema.parse({ fix: { command: ['a'] } }) as never, context);
   const schema = (description: string) => ({ type: 'object', properties: { a: { description } } });
   const told = {

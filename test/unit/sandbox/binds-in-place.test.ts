@@ -18,7 +18,7 @@ test('a folder that shows itself is in place', () => {
   expect(areInPlace(['/ws/conf', '/ws/conf/in'], [...workspace, ...inner])).toBe(true);
 });
 
-test('one that shows another place, another file system or nothing is not', () => {
+test('a bind that shows another folder, another file system or nothing is not in place', () => {
   expect(isInPlace(mount('/ws/conf', '/home/person/ws/vault'))).toBe(false);
   expect(isInPlace(mount('/ws/conf', '/home/person/ws'))).toBe(false);
   expect(isInPlace(mount('/ws/conf', '/home/person/ws/conf', '0:7'))).toBe(false);

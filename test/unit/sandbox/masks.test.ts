@@ -44,7 +44,7 @@ test('the workspace itself can be read-only, and then nothing in it is pinned', 
   ]);
 });
 
-test('what is guarded is read-only with all above it pinned; what lies elsewhere is left out', () => {
+test('a guarded path is read-only with each folder above it pinned; a path elsewhere is left out', () => {
   expect(guard(NO_MASKS, '/ws', ['/ws/a/b/c', '/elsewhere', '/ws-evil/x'])).toEqual(
     masks({ readOnly: ['a/b/c'], pinned: ['a/b', 'a'] }),
   );
@@ -56,7 +56,7 @@ test('the ancestors of a path are the directories between it and the workspace',
   expect([ancestorsOf('a'), ancestorsOf('')]).toEqual([[], []]);
 });
 
-test('what is missing, and every link, has no mount; a file that became a directory is masked as one', () => {
+test('a missing path and a link have no mount; a file that became a directory is masked as a directory', () => {
   const workspace = temporaryDir('masks');
   try {
     mkdirSync(join(workspace, 'folder'));

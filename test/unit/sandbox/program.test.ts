@@ -71,7 +71,7 @@ test('every word reaches the program as it is, whatever a shell would make of it
   expect(existsSync(join(workspace, 'x'))).toBe(false);
 }, 30_000);
 
-test('one that only reads changes nothing in the workspace, not even below what is held for others', async () => {
+test('a read-only program changes nothing in the workspace, not even below a pinned folder', async () => {
   const masks = { hidden: [], readOnly: [], pinned: ['held'] };
   for (const script of [
     'echo new > a',
@@ -97,7 +97,7 @@ test('output is taken from its start, and the program ended when there is more',
   expect((await run(['/bin/cat'], { stdin: 'é\n' })).captured?.toString()).toBe('é\n');
 });
 
-test('its limits are set before it starts', async () => {
+test('the limits of a program are set before it starts', async () => {
   const { captured } = await run(['/bin/sh', '-c', 'ulimit -f']);
   // In blocks of 512 bytes.
   expect(captured?.toString().trim()).toBe(`${limits.commandMax.fileMb * 2048}`);

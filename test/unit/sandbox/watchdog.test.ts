@@ -47,7 +47,7 @@ test('a process that names itself like a line of numbers changes none of them', 
   }
 });
 
-test('what a kernel does is told from its release', () => {
+test('the release of a kernel tells how it counts tasks', () => {
   expect(['5.17.9', '5.18.0', '6.18.44-fc-v66', '4.19'].map(countsTasksByNamespace)).toEqual([
     false,
     true,

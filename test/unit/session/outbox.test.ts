@@ -22,7 +22,7 @@ function listener(takes = Number.POSITIVE_INFINITY): { peer: Peer; heard: string
 const opened = (resumeBufferBytes = 100_000): Outbox => new Outbox({ resumeBufferBytes });
 const data = () => new Uint8Array(1000);
 
-test('what is told while nobody is there comes in order, behind the answer to hello and before what is new', () => {
+test('notices that no client was there for come in order, after the answer to hello and before new ones', () => {
   const outbox = opened();
   for (const seq of [1, 2, 3]) outbox.notify('call.update', { seq });
   const { peer, heard } = listener();

@@ -50,7 +50,7 @@ test('a result comes back as it was, bytes included, from another process too', 
   expect(statSync(join(folder, 'calls.db')).mode & 0o777).toBe(0o600);
 });
 
-test('what went on when its process ended is cut off, with what it may have done', () => {
+test('a call that ran when the daemon ended is marked as interrupted, with what it may have done', () => {
   using first = open();
   first.begin(call('waited'));
   first.begin(call('ran'));
@@ -73,7 +73,7 @@ test('ids of a session are its own, and gone with it but for detached ones', () 
   expect(store.detached('b', 'p')).toBeDefined();
 });
 
-test('nothing is kept beyond its time', () => {
+test('no call is kept beyond its time', () => {
   using store = open({ callsKeptMs: 1000 });
   ended(store, 'old');
   store.begin(call('open'));

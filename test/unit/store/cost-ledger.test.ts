@@ -35,7 +35,7 @@ const request = (max: CostLimits['max'] = {}, dayAskAbove?: number) => ({
   limits: { max, ...(dayAskAbove !== undefined && { dayAskAbove }) },
 });
 
-test('what is reserved counts as spent; settling books what it cost, releasing gives it back', () => {
+test('a reserved cost counts as spent; settling books the actual cost, releasing gives the reservation back', () => {
   using ledger = ledgerAt().open();
   const first = ledger.reserve(0.5, request());
   const second = ledger.reserve(0.25, request());
@@ -125,7 +125,7 @@ test('a day ends at midnight UTC, a session does not, and what was reserved befo
   expect(ledger.spentUsd(payer).day).toBe(0.4);
 });
 
-test('what a daemon had reserved when it ended counts as spent after a restart, is marked, and is told once', () => {
+test('a reservation of an ended daemon counts as spent after a restart, is marked, and is reported once', () => {
   const { open, warned } = ledgerAt();
   const before = open();
   before.reserve(0.5, request()).settle(0.4);
@@ -141,7 +141,7 @@ test('what a daemon had reserved when it ended counts as spent after a restart, 
   expect(() => after.reserve(0.2, request({ day: 1 }))).toThrow('0.9 are spent');
 });
 
-test('what is older than 400 days is forgotten, what is younger is not', () => {
+test('costs older than 400 days are forgotten, and younger ones are not', () => {
   const { clock, open, path } = ledgerAt();
   const old = open();
   old.reserve(1, request());

@@ -40,7 +40,7 @@ test('outputs make room first, then what can be undone, until the reserve is the
   expect([room.has(0), room.has(1), room.makeRoom()]).toEqual([true, false, false]);
 });
 
-test('where nothing is left to be dropped, what to delete is told, the largest first and no record among it', () => {
+test('if nothing is left to drop, the error says what to delete, the largest first and no records', () => {
   using room = roomOn(() => 47 * MiB);
   for (const [name, bytes] of Object.entries({ 'daemon.log': 5000, 'audit.db': 9000, 'audit-2026.db': 7000 }))
     writeFileSync(join(stateDir, name), Buffer.alloc(bytes));

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { systemPowers } from '../../../src/powers.ts';
 import { ProviderPins } from '../../../src/store/provider-pins.ts';
 
-test('what was accepted is there after a restart, all of an answer or nothing', () => {
+test('an accepted answer is kept over a restart, whole or not at all', () => {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-pins-'));
   try {
     const path = join(folder, 'providers.db');

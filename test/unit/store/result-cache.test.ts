@@ -62,13 +62,13 @@ test.each(['lru', 'lfu', 'ttl', 'size'] as const)('%s: bytes, number and age sta
   expect(Array.from({ length: 100 }, (_, at) => `k${at}`).filter(has)).toEqual([]);
 });
 
-test('one that would take more than an eighth of all is not kept', () => {
+test('a result that would take more than an eighth of the cache is not kept', () => {
   const { put, has } = create('lru');
   put('large', 1001);
   expect(has('large')).toBe(false);
 });
 
-test('what does not hold any more is dropped and counted', () => {
+test('an outdated result is dropped and counted', () => {
   const { cache, put } = create('lru');
   put('a');
   expect(cache.get('a', () => false)).toBeUndefined();

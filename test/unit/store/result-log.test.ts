@@ -146,7 +146,7 @@ describe('bounds', () => {
     await until(() => readdirSync(folder).length === 2);
   });
 
-  test('what is older than it may be is gone, whether or not anybody asks', async () => {
+  test('a log that is too old is removed, whether or not anybody asks for it', async () => {
     await using log = open({ resultLogKeptMs: 20 });
     log.append(owner('c'), 'stdout', Buffer.from('x'));
     log.end(owner('c'), DONE);
@@ -224,7 +224,7 @@ describe('after a restart', () => {
     }
   });
 
-  test('what is none of its files, or damaged, does no harm', async () => {
+  test('foreign and damaged files do no harm', async () => {
     mkdirSync(folder);
     writeFileSync(join(folder, 'notes.txt'), 'mine');
     const name = `${powers.uuid()}.log`;
@@ -241,7 +241,7 @@ describe('after a restart', () => {
     expect(await text((await log.byRef(ref)) as CallLog)).toBe('good');
   });
 
-  test('what is over the bounds of the new daemon goes, the oldest first', async () => {
+  test('logs beyond the bounds of the new daemon are removed, the oldest first', async () => {
     {
       await using log = open();
       for (const id of ['1', '2', '3']) {

@@ -6,7 +6,7 @@ import { systemPowers } from '../../../src/powers.ts';
 import { ToolStates } from '../../../src/store/tool-states.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
-test('what is written takes the place of what was there, and what was written longest ago goes first', () => {
+test('a new state replaces the old one, and the state written longest ago is removed first', () => {
   const folder = temporaryDir('states');
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const limits = { ...defaultLimits, toolStatesMax: 2 };

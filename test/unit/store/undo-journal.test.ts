@@ -59,7 +59,7 @@ test('a call that is not over is not found, and is known to the next daemon as c
   expect(next.cutOff(workspace)).toEqual([]);
 });
 
-test('what is too old, and what nobody knows of, is gone when a daemon starts', () => {
+test('old and unknown journals are removed when a daemon starts', () => {
   const first = open({}, 1_000);
   const old = keep(first, caller('old'));
   const unknown = join(first.spoolOf(workspace) as string, 'f'.repeat(64));
@@ -71,7 +71,7 @@ test('what is too old, and what nobody knows of, is gone when a daemon starts', 
   expect(next.status).toEqual({ calls: 0, bytes: 0 });
 });
 
-test('what a host planted in its folder is removed without being followed, or left', () => {
+test('files that a host planted in its folder are removed without being followed, or left', () => {
   using journal = open({ journalCallsMax: 1 });
   const outside = temporaryDir('outside');
   fs.writeFileSync(join(outside, 'precious'), '');
@@ -97,7 +97,7 @@ test('what a host planted in its folder is removed without being followed, or le
   fs.rmSync(outside, { recursive: true });
 });
 
-test('one that works alone gives its answer to whoever comes meanwhile', async () => {
+test('exclusive work gives its answer to each caller that comes meanwhile', async () => {
   using journal = open();
   let works = 0;
   const work = async () => [`${++works}`];

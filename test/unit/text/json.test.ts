@@ -17,7 +17,7 @@ const value = fc.letrec((tie) => ({
 })).any;
 
 /** Written by JSON.stringify, which has no known bugs, so that order and escapes are compared, too. */
-test('what was written comes back the same, whatever was parsed before it', () => {
+test('a written value is parsed back unchanged, whatever was parsed before', () => {
   fc.assert(
     fc.property(value, fc.constantFrom(undefined, ' ', '\t\n'), (it, space) => {
       const back = parseJson(JSON.stringify(it, undefined, space));

@@ -29,7 +29,7 @@ test('nobody takes the name of another one', () => {
   expect(catalogue.toolset.has('b__x')).toBe(false);
 });
 
-test('what stands before `__` is one source, whose own tools may change', () => {
+test('the text before `__` names one source, whose own tools may change', () => {
   const catalogue = new Catalogue(builtin);
   catalogue.set('provider:gh', named('gh__x'));
   expect(() => catalogue.set('plugin gh', named('gh__y'))).toThrow(/called gh__…, as those of provider:gh are/);

@@ -72,7 +72,7 @@ test('an object with keys of the caller has no strict form', () => {
   ).toBeUndefined();
 });
 
-test('what may be left out becomes nullable, and its default is told', () => {
+test('an optional field becomes nullable, and its description names its default', () => {
   const schema = z.strictObject({
     a: z.enum(['x', 'y']).default('x').describe('One of two.'),
     b: z.string().optional(),
@@ -122,7 +122,7 @@ describe('nulls', () => {
   });
 });
 
-test('what a model is told of by default stays within 25 tools and 24 KB in every format', () => {
+test('the default toolset stays within 25 tools and 24 KB in every format', () => {
   const listed = tools.filter((it) => !it.isExtra);
   expect(listed.length).toBeLessThanOrEqual(25);
   for (const format of ['mcp', 'openai', 'anthropic'] as const)

@@ -251,7 +251,7 @@ const WRITER = `
   }
 `;
 
-test('what is read of a file that changes meanwhile is one answer, and an edit of it is of what was there or refused', async () => {
+test('a read of a changing file gives one version of it, and an edit applies to that version or is refused', async () => {
   fs.writeFileSync(at('a'), 'a');
   const stop = new SharedArrayBuffer(8);
   const flag = new Int32Array(stop);

@@ -69,12 +69,15 @@ test.each([
   ['json', '{"a": [1,\n "x"]}', { line: 2, column: 2 }],
   ['yaml', 'a:\n  - 1\n  - x\n', { line: 3, column: 5 }],
   ['toml', 'a = [1, "x"]\n', {}],
-])('what does not fit a schema is told by its path, in %s by its place too', async (format, data, spot) => {
-  const schema = { properties: { a: { items: { type: 'integer' } } } };
-  expect((await validate({ format, data, schema })).errors).toEqual([
-    { path: '/a/1', message: 'must be integer', ...spot },
-  ]);
-});
+])(
+  'a value that does not fit a schema is reported by its path, in %s by its position too',
+  async (format, data, spot) => {
+    const schema = { properties: { a: { items: { type: 'integer' } } } };
+    expect((await validate({ format, data, schema })).errors).toEqual([
+      { path: '/a/1', message: 'must be integer', ...spot },
+    ]);
+  },
+);
 
 test('a schema of 2020-12 holds by its own words', async () => {
   const schema = { prefixItems: [{ const: 1 }], items: false, $defs: { x: {} }, unevaluatedItems: false };

@@ -69,7 +69,7 @@ test.each([
   ['with FFI'],
   ['without it', '--no-experimental-ffi'],
   ['where it is forbidden', '--permission', '--allow-fs-read=*', '--allow-net'],
-])('nothing is thrown and no warning printed, %s', (_, ...flags) => {
+])('the lookup throws nothing and prints no warning, %s', (_, ...flags) => {
   const module = new URL('../../../src/transport/peer-credentials.ts', import.meta.url).href;
   const script = `const { peerCredentials } = await import(${JSON.stringify(module)});
       const socket = (await import('node:net')).connect(${JSON.stringify(path)});

@@ -50,7 +50,7 @@ describe('a project', () => {
   });
 });
 
-test('what stands in a policy stays, with its comments, and a second time changes nothing', () => {
+test('init keeps the rules and comments of a policy, and changes nothing the second time', () => {
   const before = `# mine
 version: 1
 extends: default

@@ -117,11 +117,11 @@ test.each([
   expect(find(homeWith(files), [folder])).toEqual([`${manager} ${found}`]);
 });
 
-test('what PATH does not name is not found', () => {
+test('a program outside PATH is not found', () => {
   expect(find(homeWith({ '.nvm/versions/node/v24.1.0/bin/node': '' }), ['bin'])).toEqual([]);
 });
 
-test('neither a version that lies elsewhere nor one in a workspace is shown', () => {
+test('a version elsewhere or in a workspace is not shown', () => {
   const home = homeWith({
     '.pyenv/shims/python': '',
     '.pyenv/version': '../../.ssh\n',

@@ -42,7 +42,7 @@ test.each([
   ['ringfence', `ringfence@${version}`],
   ['ringfence@latest', `ringfence@${version}`],
   ['/somewhere/ringfence-0.1.0.tgz', '/somewhere/ringfence-0.1.0.tgz'],
-])('where npx runs %s, clients are told to ask npx for it, and not of a copy in its cache', (asked, spec) => {
+])('if npx runs %s, clients are configured to ask npx for it, and not for a copy in its cache', (asked, spec) => {
   const cache = join(folder, '.npm/_npx/0123456789abcdef');
   rmSync(join(cache, 'node_modules/.bin'), { recursive: true, force: true });
   const PATH = linkIn(join(cache, 'node_modules/.bin'), cached);

@@ -170,12 +170,12 @@ async function asked(): Promise<string> {
 
 const yes = async () => machine.approvals.resolve(await asked(), { decision: 'approve', by: 'ann' });
 
-test('what the policy allows runs without a question', async () => {
+test('an allowed call runs without a question', async () => {
   expect(await start({ decision: 'allow' }).result).toBe('ran');
   expect(machine.told()).toEqual([]);
 });
 
-test('what it asks about waits, and runs after a yes', async () => {
+test('an asked call waits, and runs after a yes', async () => {
   const { result, states, outcome } = start();
   const id = await asked();
   expect(runs).toEqual([]);
@@ -204,7 +204,7 @@ test('the person sees impact, rule, reason and diff, and no secret', async () =>
   expect(JSON.stringify(approval)).not.toContain('hunter2');
 });
 
-test('what hides a secret is of high impact, says so, and comes with no rule that would hold it', async () => {
+test('a call with a secret has high impact, says so, and proposes no rule that would hold the secret', async () => {
   start({ input: { command: 'git status hunter2' } });
   const id = await asked();
   expect(machine.approvals.get(id)?.impact).toMatchObject({
@@ -215,7 +215,7 @@ test('what hides a secret is of high impact, says so, and comes with no rule tha
   expect(machine.approvals.resolve(id, { decision: 'approve', by: 'ann', remember }).proposedRule).toBeUndefined();
 });
 
-test('what is too long to be shown whole is said to be, and is no longer of low impact', async () => {
+test('a call that is too long to be shown says so, and no longer has low impact', async () => {
   start({ input: { command: 'x'.repeat(100_000) } });
   await asked();
   const [approval] = machine.approvals.list();
@@ -291,7 +291,7 @@ describe('with nobody there', () => {
   });
 });
 
-describe('what changes between the yes and the start is refused', () => {
+describe('a change between the yes and the start is refused', () => {
   test.each<[string, () => void, string]>([
     ['the file', () => (world.hash = 'h2'), 'the file a.txt'],
     ['that there is a file', () => (world.hash = null), 'the file a.txt'],

@@ -113,6 +113,6 @@ test('the subject of another tool is another one', () => {
   expect(subjectHash('t', {})).not.toBe(subjectHash('u', {}));
 });
 
-test.each([[() => {}], [Symbol('x')], [new Map()]])('what can not be compared is refused: %s', (value) => {
+test.each([[() => {}], [Symbol('x')], [new Map()]])('a value that cannot be compared is refused: %s', (value) => {
   expect(() => subjectHash('t', { value })).toThrow('no canonical form');
 });

@@ -204,7 +204,7 @@ describe('commands', () => {
   });
 });
 
-test('one more command never lowers the impact', () => {
+test('a further command never lowers the impact', () => {
   const lines = fc.constantFrom('ls', 'rm a', 'mv a b', 'curl x', 'git status', 'sudo x', 'echo');
   const rank = (line: string) => ['low', 'medium', 'high'].indexOf(ofCommand(line).level);
   fc.assert(
@@ -222,7 +222,7 @@ test('a further warning stands first and never lowers the level', () => {
   expect(warned(impactOf(facts({ tier: 'read_only' })), 'medium', 'x').level).toBe('medium');
 });
 
-describe('what is shown of an input', () => {
+describe('the shown part of an input', () => {
   test('is all of it where it is short', () => {
     const input = { path: 'a', list: [1, null, true], nested: { x: 'y' } };
     expect(cutValue(input, 1000)).toEqual({ value: input, cut: false });

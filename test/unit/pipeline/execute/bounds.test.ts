@@ -44,7 +44,7 @@ test('programs of a tool are held to what is said of commands and of its own tie
   expect(commandBoundsOf(layers, defaultLimits)).toMatchObject({ cpuMs: 60, memoryMb: 32 });
 });
 
-test('what a policy says of one tool lowers the bounds of its tier for that tool alone, under any of its names', () => {
+test('bounds of one tool in a policy lower those of its tier for that tool alone, under any of its names', () => {
   const tool = { name: 'file_grep', aliases: [{ name: 'grep' }] } as never;
   const other = { name: 'file_glob', aliases: [] } as never;
   const of = (text: string) => parsePolicy(`tools: { ${text} }`, 'p.yaml');

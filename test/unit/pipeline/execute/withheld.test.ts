@@ -19,11 +19,11 @@ test.each([
   ['no list', 'x'],
   ['more than a host may list', { ...PATHS, hidden: Array.from({ length: 21 }, () => ({ path: 'x' })) }],
   ['something else beside it', { ...PATHS, more: 1 }],
-])('what a host says is not believed where it is %s', (_, withheld) => {
+])('a report of a host is not believed if it is %s', (_, withheld) => {
   expect(withheldOf(ran(withheld), undefined)).toBeUndefined();
 });
 
-test('it is one line for people and models', () => {
+test('the report is one line for people and models', () => {
   const shown = (unixSockets: 'own' | 'none') =>
     describeWithheld(withheldOf({ ...ran(PATHS), unixSockets }, undefined) as Withheld);
   const own = 'hidden: .env and 2 more; read-only: .git/config; network: none';

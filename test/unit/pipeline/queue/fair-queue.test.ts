@@ -57,7 +57,7 @@ test('a session with as many slots as one may have leaves the others to others, 
   expect(queue.running).toBe(2);
 });
 
-test('one that is aborted while it waits leaves the line', async () => {
+test('an aborted call leaves the queue', async () => {
   const queue = new FairQueue(defaultLimits);
   const leave = await queue.enter(slot('a'));
   const controller = new AbortController();
@@ -70,7 +70,7 @@ test('one that is aborted while it waits leaves the line', async () => {
   expect(queue.queued).toBe(0);
 });
 
-test('one whose caller does not read waits until it does, and holds up nobody', async () => {
+test('a call whose caller does not read waits until it reads, and delays no other call', async () => {
   const queue = new FairQueue(defaultLimits);
   let congested = true;
   let begun = 0;

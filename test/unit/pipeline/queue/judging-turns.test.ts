@@ -85,7 +85,7 @@ test('a call without a command line, and of few targets, waits for nobody', asyn
   await turns.take(heavy('a', { line: undefined, targets: defaultLimits.judgedAtOnceTargets }));
 });
 
-test('one of many targets waits like a command line', async () => {
+test('a call of many targets waits like a command line', async () => {
   const { judge, judged, pass } = judging();
   await judge('a', 20);
   void judge('b', 1, { line: undefined, targets: 1_000 });

@@ -42,7 +42,7 @@ test.each([
   expect(await waits(first, second)).toBe(false);
 });
 
-test('who comes later does not overtake who waits for the same', async () => {
+test('a later call does not overtake one that waits for the same lock', async () => {
   const table = new LockTable();
   const order: string[] = [];
   const take = async (name: string, it: Wanted) => {
@@ -64,7 +64,7 @@ test('who comes later does not overtake who waits for the same', async () => {
   expect(order).toEqual(['beside', 'write', 'read']);
 });
 
-test('who gives up makes way for those behind', async () => {
+test('a call that gives up lets the calls behind it go on', async () => {
   const table = new LockTable();
   const stop = new AbortController();
   const release = await table.acquire(wanted('a', ['x'], []), endless);

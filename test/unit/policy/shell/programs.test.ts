@@ -60,7 +60,7 @@ describe('a name', () => {
   });
 });
 
-describe('what rules call a program', () => {
+describe('the name of a program in rules', () => {
   test('is the name it was called by, where the system has it by that name', () => {
     expect(programOf('sh -c true')).toBe('sh');
     expect(programOf('/bin/sh -c true')).toBe('sh');

@@ -272,7 +272,7 @@ describe('a command', () => {
   });
 });
 
-test('what is in a group that is cleared is asked to die at once, where the kernel can', () => {
+test('processes of a cleared group are killed at once if the kernel can', () => {
   mkdirSync(join(root, 'g/inner'), { recursive: true });
   writeFileSync(join(root, 'g/cgroup.kill'), '');
   expect(clearGroup(v2(join(root, 'g')))).toBe(false);

@@ -12,7 +12,7 @@ test('packets without a route and lookups are two refusals with their counts', (
   ]);
 });
 
-test('nothing is refused where nothing was counted, or nothing can be read', () => {
+test('no refusal is reported if nothing was counted or the counters cannot be read', () => {
   expect(toDenials(SNMP.replaceAll(/[123]/g, '0'))).toEqual([]);
   expect(toDenials('')).toEqual([]);
   using gone = openNetworkEvidence(0);

@@ -12,7 +12,7 @@ function pieces() {
   return { given, push, it };
 }
 
-test('what comes in one turn is one piece, given in that turn', async () => {
+test('output of one turn is one piece, passed on in that turn', async () => {
   const { given, push } = pieces();
   for (const text of ['a', 'bc', 'd']) push('stdout', text);
   expect(given).toEqual([]);
@@ -22,7 +22,7 @@ test('what comes in one turn is one piece, given in that turn', async () => {
   expect(given).toHaveLength(1);
 });
 
-test('what comes after a first piece is put together over turns, and given soon', async () => {
+test('output after a first piece is joined over turns, and passed on soon', async () => {
   const { given, push } = pieces();
   push('stdout', 'a');
   await setImmediate();

@@ -42,7 +42,7 @@ test.skipIf(!hasFfi)('a real pipe is read into one memory, and can be opened by 
   expect((await outputOf('echo by name > /dev/stdout', { real: true })).text).toBe('by name\n');
 });
 
-test.each([true, false])('who writes waits while nobody reads (a real pipe: %s)', async (real) => {
+test.each([true, false])('a writer waits while nobody reads (a real pipe: %s)', async (real) => {
   if (real && !hasFfi) return;
   using pipe = real ? openOutputPipe() : NODES_PIPE;
   const child = spawn('/bin/bash', ['-c', 'head -c 3000000 /dev/zero; echo done >&2'], {
@@ -67,7 +67,7 @@ test.each([true, false])('who writes waits while nobody reads (a real pipe: %s)'
   expect(bytes).toBe(3_000_000);
 });
 
-test.skipIf(!hasFfi)('nothing is left of a pipe that was disposed of, read to its end or destroyed', async () => {
+test.skipIf(!hasFfi)('a pipe that was disposed of, read to its end or destroyed leaves no descriptor', async () => {
   const count = () => readdirSync('/proc/self/fd').length;
   await outputOf('true', { real: true });
   const before = count();

@@ -81,7 +81,7 @@ async function runLate(command: string, rest: Partial<CommandRequest> = {}) {
   return run(command, { ...rest, isLate: true });
 }
 
-test('what a command does in it is what it does in one of its own', async () => {
+test('a command does the same in a waiting sandbox as in a new one', async () => {
   const commands = [
     'echo $LINENO $# $0 $-\nnosuch\nf() { caller; }\nf',
     'echo a\nfi',
@@ -100,7 +100,7 @@ test('what a command does in it is what it does in one of its own', async () => 
   }
 }, 30_000);
 
-test('one waits: of two commands at once, one takes it and the other begins one of its own', async () => {
+test('of two commands at once, one takes the waiting sandbox and the other gets a new one', async () => {
   await runLate('true');
   const before = started.length;
   const first = runCommand(requestOf('echo 1'), { ...base, waiting }, powers);
@@ -110,7 +110,7 @@ test('one waits: of two commands at once, one takes it and the other begins one 
   expect([(await first).stdout, (await second).stdout]).toEqual(['1\n', '2\n']);
 });
 
-test('one for commands of another kind gives way to one for the last command', async () => {
+test('a sandbox for commands of another kind is replaced by one for the last command', async () => {
   await run('true', { isLate: false });
   const [, other] = started as [number, number];
   await run('true', { readOnly: true, isLate: false });
@@ -118,7 +118,7 @@ test('one for commands of another kind gives way to one for the last command', a
   expect(await run('echo here', { readOnly: true, isLate: true })).toMatchObject({ stdout: 'here\n' });
 });
 
-test('the time that it waited is no time of its command', async () => {
+test('the time that a sandbox waited does not count for its command', async () => {
   await run('true', { isLate: false });
   await new Promise((resolve) => setTimeout(resolve, 1100));
   const { stdout, durationMs } = await run('echo $SECONDS', { isLate: true });
@@ -126,7 +126,7 @@ test('the time that it waited is no time of its command', async () => {
   expect(durationMs).toBeLessThan(1000);
 });
 
-test('its variables and arguments reach it as they are, and none of ours does', async () => {
+test('the variables and arguments of a command reach it unchanged, and none of ours does', async () => {
   const word = fc.string({ unit: 'grapheme', maxLength: 20 }).filter((it) => !it.includes('\0'));
   await fc.assert(
     fc.asyncProperty(fc.array(word, { maxLength: 4 }), word, async (words, value) => {
@@ -138,7 +138,7 @@ test('its variables and arguments reach it as they are, and none of ours does', 
   );
 }, 30_000);
 
-test('what came to be hidden while it waited is hidden', async () => {
+test('a file that was hidden while a sandbox waited is hidden from the command', async () => {
   await run('true', { isLate: false });
   writeFileSync(join(workspace, 'late-secret'), 'secret');
   const masks = hiding('late-secret');
@@ -152,7 +152,7 @@ const REFUSED = { stderr: expect.stringMatching(/Read-only file system/), exitCo
 /** Long enough to build one. */
 const built = () => new Promise((resolve) => setTimeout(resolve, 150));
 
-describe('where a mask of it is over nothing any more', () => {
+describe('a sandbox that lost a mask', () => {
   const at = (name: string) => join(workspace, name);
   const write = (name: string) => writeFileSync(at(name), 'secret');
   const remade = (make: () => void) => () => {
@@ -165,7 +165,7 @@ describe('where a mask of it is over nothing any more', () => {
     // Its inode is the masked one.
     ['the file came back by another name', remade(() => linkSync(at('link'), at('kept')))],
   ];
-  test.each(cases)('%s: it is held all the same', async (_, change) => {
+  test.each(cases)('%s: the file is protected all the same', async (_, change) => {
     for (const name of ['kept', 'link']) rmSync(at(name), { force: true });
     for (const name of ['kept', 'other']) write(name);
     linkSync(at('kept'), at('link'));
@@ -195,7 +195,7 @@ describe('where a mask of it is over nothing any more', () => {
     expect(await run('echo x >folder/secret', { masks, isLate: false })).toMatchObject(REFUSED);
   });
 
-  test.each(['vault', 'above/vault'])('%s was away while its mask was put, and is the same now', async (path) => {
+  test.each(['vault', 'above/vault'])('%s was away while its mask was mounted, and is back now', async (path) => {
     const [top = ''] = path.split('/');
     mkdirSync(at(path), { recursive: true });
     write(`${path}/secret`);
@@ -213,7 +213,7 @@ describe('where a mask of it is over nothing any more', () => {
     expect(await runCommand(command, { ...base, waiting }, powers)).toMatchObject(REFUSED);
   });
 
-  test('one that hides something is not built ahead: what is removed meanwhile would be made again', async () => {
+  test('a sandbox that hides a file is not built ahead: a file that is removed meanwhile would be created again', async () => {
     write('fresh');
     await built();
     await run('true', { masks: hiding('fresh'), isLate: false });
@@ -304,7 +304,7 @@ test('a NUL in a word of it is no end of an argument of bubblewrap: such a comma
   await until(() => !started.some(isThere));
 });
 
-test('one that is ended while it waits is not missed, and no second one waits', async () => {
+test('a sandbox that is killed while it waits is replaced, and no second one waits', async () => {
   await run('true', { isLate: false });
   waiting.prepare();
   expect(started.length).toBe(2);
@@ -363,7 +363,7 @@ async function endAfter(words: string) {
   return { code: child.exitCode, said: said.join('') };
 }
 
-test('it runs nothing where whoever began it dies before, or in the middle of, telling it its command', async () => {
+test('a waiting sandbox runs nothing if its host dies before it has sent the whole command', async () => {
   const ran = { code: 0, said: 'ran\n' };
   const nothing = { code: 1, said: '' };
   const words = '4\0:\0echo ran\0.\0';

@@ -114,7 +114,7 @@ const mounted = (kind: 'ro' | 'rw') => ({
   profile: (it: Profile): Profile => ({ ...it, mounts: [...it.mounts, { kind, path: stateDir }] }),
 });
 
-test('nothing gets through the whole profile, and that memory is not limited is said', async () => {
+test('no probe but that of memory gets through the whole profile, and the missing limit is reported', async () => {
   const { ok, probes, reason } = await probe();
   expect({ ok, reason }).toEqual({ ok: true, reason: '' });
   expect(probes).toEqual(Object.fromEntries(PROBE_IDS.map((id) => [id, id === 'memory' ? 'leaks' : 'ok'])));

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { TerminalLog } from '../../../../src/sandbox/terminal/log.ts';
 
-test('what was pushed comes back from any place, and what was overwritten is told by its number of bytes', () => {
+test('the log gives back what was pushed from any position, and the number of overwritten bytes', () => {
   fc.assert(
     fc.property(
       fc.array(fc.string({ maxLength: 40 })),

@@ -151,7 +151,7 @@ describe('a question', () => {
     expect(() => yes(id)).toThrow(expect.objectContaining({ code: 'INVALID_PARAMS' }));
   });
 
-  test('whose listener throws is asked all the same', () => {
+  test('a question whose listener throws is asked all the same', () => {
     machine.events.push = () => {
       throw new Error('listener');
     };
@@ -209,7 +209,7 @@ describe('after kill -9', () => {
     expect(stateOf(late.id)).toBe('expired');
   });
 
-  test('what was used is not used again', () => {
+  test('a used answer is not used again', () => {
     const { id } = ask();
     yes(id);
     machine.approvals.use(id, 'b1');

@@ -69,7 +69,7 @@ test('reading beyond its part is recorded in sums, and none of it is left out of
   expect(whole + merged.reduce((sum, it) => sum + it.merged, 0)).toBe(5_000);
 });
 
-test('what would change something is refused to whoever has filled its share, recorded whole until then, and possible again later', async () => {
+test('a principal that has filled its share may change nothing until later, and its calls are recorded whole until then', async () => {
   const it = opened();
   using folder = it.folder;
   const done = deeds(it, 5_000);

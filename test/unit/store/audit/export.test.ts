@@ -72,7 +72,7 @@ describe('OCSF', () => {
     });
   });
 
-  test('what an entry did names its activity', () => {
+  test('the activity of an entry says what the entry did', () => {
     const activityOf = (...kinds: string[]) =>
       (toOcsf({ ...record, effects: kinds.map((kind) => ({ kind, target: 'x' })) as never }) as { activity_id: number })
         .activity_id;

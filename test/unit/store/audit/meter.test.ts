@@ -37,7 +37,7 @@ test('other sessions of the same principal do not get around it, other principal
   expect(merged.reduce((a, b) => a + b)).toBe(992);
 });
 
-test('what was let through is never merged', async () => {
+test('entries of permitted calls are never merged', async () => {
   using folder = new LogFolder();
   const log = folder.open(limits);
   for (let i = 0; i < 50; i++) {

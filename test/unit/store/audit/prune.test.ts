@@ -25,7 +25,7 @@ function grown(folder: LogFolder): AuditLog {
   return log;
 }
 
-test('what is older than an age goes, who did it is an entry, and the rest verifies and says so', async () => {
+test('entries older than an age are removed, an entry names who did it, and the rest verifies and says so', async () => {
   using folder = new LogFolder();
   const log = grown(folder);
   expect(await log.dropOldest({ by: 'operator', olderThanMs: 30 * DAY })).toBe(46);

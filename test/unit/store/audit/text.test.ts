@@ -52,13 +52,13 @@ test('whatever is stored is JSON within six times its bound and a marker for eac
   );
 });
 
-test('what fits is whole', () => {
+test('a text that fits is stored whole', () => {
   const value = { path: 'docs/a.md', lines: [1, 2.5, null, true], nested: { __proto__: null, a: {} } };
   expect(JSON.parse(toBoundedJson(value, bounds) as string)).toEqual({ ...value, nested: { a: {} } });
   expect(toBoundedJson(undefined, bounds)).toBeUndefined();
 });
 
-test('what is cut says how much of it, and leaves room for what stands after it', () => {
+test('a cut text says how much is missing, and leaves room for the texts after it', () => {
   const value = { content: 'x'.repeat(1000), path: 'docs/a.md' };
   const kept = JSON.parse(toBoundedJson(value, bounds) as string);
   expect(kept.path).toBe('docs/a.md');
@@ -72,7 +72,7 @@ test('what is cut says how much of it, and leaves room for what stands after it'
   expect(toBoundedJson({ a: Buffer.alloc(7) }, bounds)).toBe('{"a":"[7 bytes]"}');
 });
 
-test('what is stored holds no half of a character, wherever it was cut', () => {
+test('a cut text holds no half of a character, wherever it was cut', () => {
   for (const before of ['', 'a', '\\', '\\ud83d']) {
     const text = `${before}${'😀'.repeat(500)}`;
     for (const value of [text, { [text]: 1 }, { content: text, path: 'a' }, `${before}\ud83d`]) {

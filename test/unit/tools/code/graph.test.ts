@@ -156,7 +156,7 @@ test('imports and importers are followed for so many steps', async () => {
   await expect(graph({ show: 'imports', file: 'none.ts' })).rejects.toMatchObject({ code: 'INPUT_INVALID' });
 });
 
-test('what may be unused is told with a reason, and what tests, package.json and configuration use is not', async () => {
+test('possibly unused files are reported with a reason, and files that tests, package.json and configuration use are not', async () => {
   put({
     'package.json': '{ "main": "dist/entry.js", "scripts": { "gen": "node tool/gen.ts" } }',
     'src/entry.ts': "import { a } from './a.ts';\nexport * from './passed.ts';\na();",

@@ -70,7 +70,7 @@ describe('sections of a patch', () => {
     return `${both}--- ${quoted('a/', path)}\n+++ ${quoted('b/', path)}\n@@ -1 +1 @@\n+${content}\n`;
   };
 
-  test('those of a refused name are gone, and all others whole, whatever the names and the content', () => {
+  test('sections of a refused name are removed, and all others stay whole, whatever the names and the content', () => {
     const line = fc.oneof(
       fc.constantFrom('diff --git a/ok b/ok', '--- a/x', 'rename from x', '* Unmerged path y'),
       name,
@@ -96,11 +96,11 @@ describe('sections of a patch', () => {
     for (const refused of ['.env', 'x y']) expect(shownSections(patch, (it) => it === refused)).toHaveLength(0);
     expect(shownSections(patch, () => false)).toEqual(patch);
   });
-  test('what is in conflict is gone by its name', () => {
+  test('a hidden file in conflict is removed by its name', () => {
     const patch = Buffer.from('diff --cc .env\nindex 1,2..3\n--- a/.env\n@@@ -1 @@@\n++K\n* Unmerged path .env\n');
     expect(shownSections(patch, (it) => it === '.env')).toHaveLength(0);
   });
-  test('one whose names can not be told is gone', () => {
+  test('a section with unreadable names is removed', () => {
     for (const text of ['diff --git a/x b/y\n+K\n', 'diff --git a/x b/', 'diff --git \n+K\n'])
       expect(
         shownSections(Buffer.from(text), () => false),

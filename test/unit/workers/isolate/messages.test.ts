@@ -25,7 +25,7 @@ function guest(limits: object = {}) {
   return { messages, send, asked, logs, answers, abuses };
 }
 
-test('what is none of its operations, or no text, is not heard', () => {
+test('a message that is no operation, or no text, is ignored', () => {
   const { send, asked, logs, answers } = guest();
   const strange = [undefined, null, 1, {}, [], () => 1, Symbol('x'), { toString: () => 'call' }];
   for (const it of strange) {

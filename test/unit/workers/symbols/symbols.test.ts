@@ -181,7 +181,7 @@ describe('of TypeScript', () => {
     await expect(refer({ symbol: 'total', file: 'dist/shape.ts' })).rejects.toMatchObject({ code: 'UNSUPPORTED' });
   });
 
-  test('what is not found is answered with what is near', async () => {
+  test('an unknown symbol is answered with similar names', async () => {
     write(SHAPES);
     await expect(refer({ symbol: 'Circl' })).rejects.toMatchObject({
       code: 'NOT_FOUND',

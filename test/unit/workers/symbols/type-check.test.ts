@@ -55,7 +55,7 @@ describe('of files', () => {
     });
   });
 
-  test('what changed on disk since the last check counts, in the file and in what it imports', async () => {
+  test('a check sees changes on disk since the last check, in the file and in its imports', async () => {
     write({ ...PROJECT, 'src/a.ts': 'export const a = 1;\n', 'src/b.ts': "import { a } from './a';\na.toFixed();\n" });
     expect(await check({ files: ['src/b.ts'] })).toMatchObject({ success: true, errors: [] });
     write({ 'src/a.ts': 'export const a = "one";\n' });

@@ -182,7 +182,7 @@ describe('what is refused', () => {
     expect(held.tree()).toEqual(before);
   });
 
-  test('what a rule asks about inside of a tree is not done by asking about the tree', async () => {
+  test('a question about a tree does not cover a path in it that a rule asks about', async () => {
     using held = makeWorkspace({ rules: [ruleOf('ask', { write: ['**/HEAD'] })] });
     put({ 't/HEAD': 'x' }, held.path);
     for (const call of [
@@ -250,7 +250,7 @@ test('each change is told to the recorder while the old state is still there, an
   ]);
 });
 
-test('what the recorder can not keep is not changed', async () => {
+test('a file that the recorder cannot keep is not changed', async () => {
   put({ a: '1', 'd/x': '2' });
   const before = ws.tree();
   const recorder = {

@@ -114,7 +114,7 @@ describe('is refused as a whole, and changes nothing:', () => {
   });
 });
 
-test('what fails, or is ended, when some of it was seen already is taken back', async () => {
+test('a merge that fails or is ended after a part of it was visible is taken back', async () => {
   put({ 's/a': 'new', 's/in/b': 'new', 's/in/c/d': 'new', 's/z': 'new', 'd/a': 'old', 'd/in/b': 'old', 'd/z': 'old' });
   const before = ws.tree();
   const copy = (at: number, fail: (controller: AbortController) => void) => {

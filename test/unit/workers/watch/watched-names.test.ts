@@ -120,7 +120,7 @@ test('changes of before a run are not told of it', async () => {
   expect(await changesOf(names, () => writeFileSync(join(workspace, 'mine'), 'x'))).toEqual(['create mine']);
 });
 
-test('what is made and taken away again did not change', async () => {
+test('a file that is created and removed again does not count as changed', async () => {
   using names = new WatchedNames(workspace, BOUNDS);
   const told = await changesOf(names, () => {
     mkdirSync(join(workspace, 'a/b'), { recursive: true });
@@ -151,7 +151,7 @@ test('a changed directory is not taken for the file in it that has its name', as
   expect(await changesOf(names, () => appendFileSync(join(workspace, 'd/d'), 'y'))).toEqual(['modify d/d']);
 });
 
-test('what .git holds is not told', async () => {
+test('changes in .git are not reported', async () => {
   mkdirSync(join(workspace, '.git'));
   using names = new WatchedNames(workspace, BOUNDS);
   const told = await changesOf(names, () => {

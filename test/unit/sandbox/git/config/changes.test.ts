@@ -5,7 +5,7 @@ import { whyRefused } from '../../../../../src/sandbox/git/config/keys.ts';
 
 const GIVEN = '[core]\n\tbare = false\n[remote "o"]\n\turl = https://example.org/x\n[branch "main"]\n\tremote = o\n';
 
-test('what the person changed meanwhile stays', () => {
+test('a setting that the person changed meanwhile stays', () => {
   const now = `${GIVEN}[alias]\n\tst = status\n`;
   const merged = merge(GIVEN, `${GIVEN}[user]\n\tname = Ada\n`, now);
   expect(merged).toEqual({ text: `${now}[user]\n\tname = Ada\n`, taken: ['user.name'], refused: [] });
@@ -18,7 +18,7 @@ test('of several keys each is judged by itself', () => {
   expect(refused.map((it) => it.key)).toEqual(['alias.x', 'core.fsmonitor']);
 });
 
-test('what a branch follows is a remote with an address, or its name would be a path', () => {
+test('a branch may follow only a remote with an address, since another name would be a path', () => {
   const evil = `${GIVEN}[branch "side"]\n\tremote = sub/evil\n`;
   expect(merge(GIVEN, evil, GIVEN)).toMatchObject({ taken: [], refused: [{ key: 'branch.side.remote' }] });
   const half = `${GIVEN}[remote "e"]\n\turl = ../evil\n\tfetch = +a:b\n`;
@@ -27,7 +27,7 @@ test('what a branch follows is a remote with an address, or its name would be a 
   expect(merge(GIVEN, added, GIVEN)).toMatchObject({ text: added, refused: [] });
 });
 
-test('where the person pushes to stays as it is', () => {
+test('the push target of the person stays as it is', () => {
   const other = 'https://evil.example/x';
   for (const after of [
     GIVEN.replace('https://example.org/x', other),
