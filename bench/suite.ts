@@ -37,7 +37,7 @@ const BENCHES = [
     'audit',
     'redaction',
   ],
-  ...['orchestration', 'output', 'search', 'symbols', 'git', 'edits', 'undo', 'programs'],
+  ...['orchestration', 'output', 'search', 'symbols', 'graph', 'git', 'edits', 'undo', 'programs'],
 ];
 
 const HELP = `npm run bench -- [options]

@@ -6,8 +6,8 @@
 import type { SgNode } from '@ast-grep/napi';
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import type { SymbolType } from '../src/tools/source/symbols.ts';
+import type { Candidates } from './code/graph/resolve.ts';
 import type { Inspections, InspectRequest } from './code/inspections.ts';
-import type { Candidates } from './code/resolve.ts';
 import { type RewriteQuestion, rewriteIn } from './code/rewriting.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { findKinds, LANGUAGES, namesOf, registerGrammars, treeOf, typeOf } from './symbols/grammars.ts';
@@ -73,7 +73,7 @@ async function inspect(request: InspectRequest): Promise<Inspections[keyof Inspe
 }
 
 async function resolve({ modules }: { readonly modules: readonly Candidates[] }): Promise<(string | null)[]> {
-  const { resolveAll } = await import('./code/resolve.ts');
+  const { resolveAll } = await import('./code/graph/resolve.ts');
   return resolveAll(modules);
 }
 

@@ -1,6 +1,7 @@
 /** Answers questions about the code of a workspace, with the thread's parser child. */
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
+import type { Analysis, AnalysisQuery } from '../../src/tools/source/analysis.ts';
 import type {
   GraphQuery,
   ImportGraphAnswer,
@@ -10,9 +11,10 @@ import type {
 } from '../../src/tools/source/source-code.ts';
 import type { CheckedFile, CheckedSearch } from '../../src/tools/tool.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
+import { complexityIn, dependenciesOf, duplicatesAmong, securityIn } from './code-analysis.ts';
 import { fileNameOf, grammarOf, languageOf } from './code-languages.ts';
-import { viewOf } from './graph-view.ts';
-import { importGraph } from './import-graph.ts';
+import { viewOf } from './graph/graph-view.ts';
+import { importGraph, plainPath } from './graph/import-graph.ts';
 import { SourceFiles, toText } from './source-files.ts';
 
 export interface WorkspaceCodeOptions {
@@ -66,6 +68,44 @@ export class WorkspaceCode implements SourceCode {
     const graph = await importGraph({ ...this.#options, files, cache, parser });
     const { truncated, ...view } = viewOf(graph, query, limits);
     return { ...view, truncated: truncated || files.truncated, skipped: [...files.skipped].sort() };
+  }
+
+  async analyze(query: AnalysisQuery): Promise<Analysis> {
+    const { servers, limits } = this.#options;
+    const { parser, graphs: cache } = servers;
+    const { path, checks, top } = query;
+    const files = new SourceFiles({ ...this.#options, parser }, path);
+    const paths = this.#isFile(path)
+      ? [plainPath(path)]
+      : [...(await files.list((it) => grammarOf(it) !== undefined)).keys()];
+    const security = checks.includes('security') ? await securityIn(files, paths, limits) : undefined;
+    const everything = new SourceFiles({ ...this.#options, parser }, '.');
+    const graph = checks.includes('dependencies')
+      ? await importGraph({ ...this.#options, files: everything, cache, parser })
+      : undefined;
+    const breathe = () => this.#options.breathe();
+    return {
+      files: paths.length,
+      ...(checks.includes('complexity') && { complexity: await complexityIn(files, paths, query) }),
+      ...(checks.includes('duplicates') && { duplicates: await duplicatesAmong(files, paths, { top, breathe }) }),
+      ...(graph && { dependencies: dependenciesOf(graph, paths, limits) }),
+      ...(security && { security: security.findings }),
+      truncated: files.truncated || everything.truncated || security?.truncated === true,
+      skipped: [...new Set([...files.skipped, ...everything.skipped])].sort(),
+    };
+  }
+
+  /** Whether a path is a file, with a parser for it; throws UNSUPPORTED for one without. */
+  #isFile(path: string): boolean {
+    try {
+      this.#options.open(path)[Symbol.dispose]();
+    } catch (error) {
+      // A directory, which a search opens, or something that a search refuses, too.
+      if (error instanceof ToolError && error.code === 'UNSUPPORTED') return false;
+      throw error;
+    }
+    if (grammarOf(path) === undefined) throw unsupported(path);
+    return true;
   }
 
   /** The text of a file that the caller named. Throws as `open`, and FILE_LIMIT for one that is too large. */

@@ -1,7 +1,7 @@
 /** The language servers that a thread keeps between jobs. */
 import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
-import { GraphCache } from '../code/import-graph.ts';
+import { GraphCache } from '../code/graph/import-graph.ts';
 import { SyntaxParser } from '../syntax-parser.ts';
 import { TypeScriptCompiler } from './typescript-compiler.ts';
 import { TypeScriptServer } from './typescript-server.ts';

@@ -1,4 +1,5 @@
 /** Questions about source code that parsers answer; workers/code/workspace-code.ts answers them. */
+import type { Analysis, AnalysisQuery } from './analysis.ts';
 import type { SymbolType } from './symbols.ts';
 
 /** The languages that parsers read. */
@@ -117,4 +118,6 @@ export interface SourceCode {
   parse(query: ParseQuery): Promise<ParsedCode>;
   /** Throws INPUT_INVALID for a file that is not in the graph, CPU_LIMIT if parsers crash on several files. */
   graph(query: GraphQuery): Promise<ImportGraphAnswer>;
+  /** Throws UNSUPPORTED for a file without a parser, CPU_LIMIT if parsers crash on several files. */
+  analyze(query: AnalysisQuery): Promise<Analysis>;
 }

@@ -15,7 +15,7 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ImportGraphAnswer } from '../../../../src/tools/source/source-code.ts';
-import { circlesOf, componentsOf } from '../../../../workers/code/circles.ts';
+import { circlesOf, componentsOf } from '../../../../workers/code/graph/circles.ts';
 import { toolRunner } from '../../../support/search.ts';
 
 let outside: string;

@@ -1,14 +1,14 @@
 /** The imports between the files of a directory, and the cache by which an unchanged file is not parsed again. */
 import { dirname, join } from 'node:path';
-import type { Limits } from '../../src/limits.ts';
-import type { CodeExport, CodeImport, GraphEdge } from '../../src/tools/source/source-code.ts';
-import type { SyntaxParser } from '../syntax-parser.ts';
-import { grammarOf } from './code-languages.ts';
+import type { Limits } from '../../../src/limits.ts';
+import type { CodeExport, CodeImport, GraphEdge } from '../../../src/tools/source/source-code.ts';
+import type { SyntaxParser } from '../../syntax-parser.ts';
+import { grammarOf } from '../code-languages.ts';
+import type { SourceFiles } from '../source-files.ts';
 import { foreignTargets, type KnownFiles } from './foreign-modules.ts';
 import { ModuleCandidates, packageOf, plainTarget, relativeTo } from './module-candidates.ts';
 import type { ProjectConfig } from './project-config.ts';
 import type { Candidates } from './resolve.ts';
-import type { SourceFiles } from './source-files.ts';
 
 export interface ModuleImports {
   readonly imports: readonly CodeImport[];

@@ -1,6 +1,6 @@
 /** What may be unused: what no import reaches from entry points, tests and configuration. */
 import { basename, dirname, join } from 'node:path';
-import type { ImportGraphAnswer } from '../../src/tools/source/source-code.ts';
+import type { ImportGraphAnswer } from '../../../src/tools/source/source-code.ts';
 import type { ImportGraph } from './import-graph.ts';
 
 type Unused = Pick<ImportGraphAnswer, 'unusedFiles' | 'unusedExports'>;

@@ -1,6 +1,6 @@
 /** Files of modules of Python, Go and Rust, by the rules of the language, among the files that are known. */
 import { basename, dirname, join, normalize } from 'node:path';
-import type { CodeImport } from '../../src/tools/source/source-code.ts';
+import type { CodeImport } from '../../../src/tools/source/source-code.ts';
 import type { ProjectConfig } from './project-config.ts';
 
 export interface KnownFiles {

@@ -1,0 +1,231 @@
+/** Rules for Python, Go and Rust. */
+import { INPUT, KNOWN_SECRET, PYTHON_BUILT, SECRET_NAME, SECRET_VALUE, WEAK_HASH } from './patterns.ts';
+import { rules } from './rule.ts';
+
+export const PYTHON_RULES = rules('python', [
+  {
+    rule: 'eval',
+    severity: 'high',
+    message: 'Text is run as code; whoever can change the text runs code here.',
+    kinds: ['call'],
+    fields: { callee: /^(eval|exec)$/, arguments: /./ },
+    except: { arguments: /^\(\s*['"][^'"]*['"]\s*\)$/ },
+  },
+  {
+    rule: 'command-injection',
+    severity: 'critical',
+    message: 'A shell command is built of parts; use subprocess.run with a list.',
+    kinds: ['call'],
+    fields: { callee: /^(os\.(system|popen)|commands\.getoutput|subprocess\.getoutput)$/, arguments: PYTHON_BUILT },
+  },
+  {
+    rule: 'command-injection',
+    severity: 'critical',
+    message: 'A shell runs a command that is no fixed text; give a list and no shell.',
+    kinds: ['call'],
+    fields: { callee: /^subprocess\.\w+$/, arguments: /\bshell\s*=\s*True\b/ },
+    except: { arguments: /^\(\s*(['"])[^'"{]*\1\s*,/ },
+  },
+  {
+    rule: 'sql-injection',
+    severity: 'critical',
+    message: 'A query is built of parts; use parameters.',
+    kinds: ['call'],
+    fields: { callee: /\.(execute|executemany|executescript|raw)$/, arguments: PYTHON_BUILT },
+  },
+  {
+    rule: 'unsafe-load',
+    severity: 'high',
+    message: 'Loading this data can run code.',
+    kinds: ['call'],
+    fields: {
+      callee: /^(c?[pP]ickle|marshal|shelve|dill|jsonpickle)\.(loads?|open|decode)$|^yaml\.(unsafe_load|full_load)$/,
+    },
+  },
+  {
+    rule: 'unsafe-load',
+    severity: 'high',
+    message: 'yaml.load can run code; use yaml.safe_load.',
+    kinds: ['call'],
+    fields: { callee: /^yaml\.load$/ },
+    except: { arguments: /Safe|BaseLoader/ },
+  },
+  {
+    rule: 'weak-hash',
+    severity: 'medium',
+    message: 'MD5 and SHA-1 can be forged; use SHA-256.',
+    kinds: ['call'],
+    fields: { callee: /^hashlib\.(md5|sha1|md4)$/ },
+    except: { arguments: /usedforsecurity\s*=\s*False/ },
+  },
+  {
+    rule: 'weak-hash',
+    severity: 'medium',
+    message: 'MD5 and SHA-1 can be forged; use SHA-256.',
+    kinds: ['call'],
+    fields: { callee: /^hashlib\.new$/, arguments: WEAK_HASH },
+  },
+  {
+    rule: 'certificates-unchecked',
+    severity: 'high',
+    message: 'Certificates are not checked, so that anyone in between can read along.',
+    kinds: ['keyword_argument'],
+    fields: { key: /^verify$/, value: /^False$/ },
+  },
+  {
+    rule: 'path-traversal',
+    severity: 'high',
+    message: 'A path is built of what a request says; check that it stays in its directory.',
+    kinds: ['call'],
+    fields: { callee: /^(open|os\.path\.join|send_file|os\.(remove|unlink))$/, arguments: INPUT },
+  },
+  {
+    rule: 'weak-random',
+    severity: 'medium',
+    message: 'random can be guessed; use secrets.',
+    kinds: ['assignment'],
+    fields: {
+      key: /(token|secret|password|session_?id|nonce|salt|otp|api_?key)$/i,
+      value: /\brandom\.(random|randint|choice|choices|randrange|getrandbits|sample)\(/,
+    },
+    except: { value: /SystemRandom/ },
+  },
+  {
+    rule: 'temporary-name',
+    severity: 'medium',
+    message: 'mktemp gives a name that another process can take; use mkstemp.',
+    kinds: ['call'],
+    fields: { callee: /^tempfile\.mktemp$/ },
+  },
+  {
+    rule: 'debug-server',
+    severity: 'medium',
+    message: 'A server in debug mode runs code that a visitor sends.',
+    kinds: ['call'],
+    fields: { callee: /\.run$/, arguments: /\bdebug\s*=\s*True\b/ },
+  },
+  {
+    rule: 'secret-in-code',
+    severity: 'high',
+    message: 'A secret stands in the code; read it from the environment.',
+    kinds: ['assignment', 'keyword_argument', 'pair'],
+    fields: { key: SECRET_NAME, value: SECRET_VALUE },
+  },
+  {
+    rule: 'secret-in-code',
+    severity: 'critical',
+    message: 'A key of a known kind stands in the code; revoke it.',
+    kinds: ['string'],
+    fields: { text: KNOWN_SECRET },
+  },
+]);
+
+export const GO_RULES = rules('go', [
+  {
+    rule: 'command-injection',
+    severity: 'critical',
+    message: 'A shell command is built of parts; pass values as arguments of their own.',
+    kinds: ['call_expression'],
+    fields: {
+      callee: /^exec\.Command(Context)?$/,
+      arguments: /["`](ba|z|da)?sh["`],\s*["`]-\w*c["`],\s*(fmt\.Sprintf|["`][^"`]*["`]\s*\+|\w+\s*\+)/,
+    },
+  },
+  {
+    rule: 'sql-injection',
+    severity: 'critical',
+    message: 'A query is built of parts; use parameters.',
+    kinds: ['call_expression'],
+    fields: { callee: /\.(Query|QueryRow|Exec|Raw)(Context)?$/, arguments: /(fmt\.Sprintf\(|["`]\s*\+\s*\w)/ },
+  },
+  {
+    rule: 'weak-hash',
+    severity: 'medium',
+    message: 'MD5 and SHA-1 can be forged; use SHA-256.',
+    kinds: ['call_expression'],
+    fields: { callee: /^(md5|sha1)\.(New|Sum)$/ },
+  },
+  {
+    rule: 'certificates-unchecked',
+    severity: 'high',
+    message: 'Certificates are not checked, so that anyone in between can read along.',
+    kinds: ['keyed_element'],
+    fields: { text: /^InsecureSkipVerify:\s*true$/ },
+  },
+  {
+    rule: 'weak-cipher',
+    severity: 'high',
+    message: 'DES and RC4 are broken; use AES-GCM.',
+    kinds: ['call_expression'],
+    fields: { callee: /^(des|rc4)\.New\w*$/ },
+  },
+  {
+    rule: 'path-traversal',
+    severity: 'high',
+    message: 'A path is built of what a request says; check that it stays in its directory.',
+    kinds: ['call_expression'],
+    fields: {
+      callee: /^(filepath|path)\.Join$|^os\.(Open|ReadFile|Remove)$/,
+      arguments: /\br(eq|equest)?\.(URL\.Query\(\)|FormValue|URL\.Path|PathValue)/,
+    },
+  },
+  {
+    rule: 'secret-in-code',
+    severity: 'high',
+    message: 'A secret stands in the code; read it from the environment.',
+    kinds: ['short_var_declaration', 'var_spec', 'const_spec', 'keyed_element'],
+    fields: { key: SECRET_NAME, value: SECRET_VALUE },
+  },
+  {
+    rule: 'secret-in-code',
+    severity: 'critical',
+    message: 'A key of a known kind stands in the code; revoke it.',
+    kinds: ['interpreted_string_literal', 'raw_string_literal'],
+    fields: { text: KNOWN_SECRET },
+  },
+]);
+
+export const RUST_RULES = rules('rust', [
+  {
+    rule: 'command-injection',
+    severity: 'critical',
+    message: 'A shell command is built of parts; pass values as arguments of their own.',
+    kinds: ['call_expression'],
+    fields: { callee: /Command::new\(\s*"(ba|z|da)?sh"[\s\S]*"-c"[\s\S]*\.arg$/, arguments: /^\(\s*&?format!\(/ },
+  },
+  {
+    rule: 'sql-injection',
+    severity: 'critical',
+    message: 'A query is built of parts; use parameters.',
+    kinds: ['call_expression'],
+    fields: { callee: /(^|\.|::)(query|execute|query_as|prepare|raw_sql|sql_query)$/, arguments: /^\(\s*&?format!\(/ },
+  },
+  {
+    rule: 'certificates-unchecked',
+    severity: 'high',
+    message: 'Certificates are not checked, so that anyone in between can read along.',
+    kinds: ['call_expression'],
+    fields: { callee: /\.danger_accept_invalid_(certs|hostnames)$/, arguments: /true/ },
+  },
+  {
+    rule: 'weak-hash',
+    severity: 'medium',
+    message: 'MD5 and SHA-1 can be forged; use SHA-256.',
+    kinds: ['call_expression'],
+    fields: { callee: /^(md5::compute|(Md5|Sha1)::(new|digest))$/ },
+  },
+  {
+    rule: 'secret-in-code',
+    severity: 'high',
+    message: 'A secret stands in the code; read it from the environment.',
+    kinds: ['let_declaration', 'const_item', 'static_item'],
+    fields: { key: SECRET_NAME, value: SECRET_VALUE },
+  },
+  {
+    rule: 'secret-in-code',
+    severity: 'critical',
+    message: 'A key of a known kind stands in the code; revoke it.',
+    kinds: ['string_literal'],
+    fields: { text: KNOWN_SECRET },
+  },
+]);
