@@ -5,6 +5,7 @@
  * The watcher alone is not enough: it does not look into directories that appear with content (`mkdir -p`, a moved tree),
  * and does not report an overflow of the kernel's queue (2.6.0). So a directory that it may miss is checked on each
  * question, and all directories are checked every `indexSweepMs`: a directory's ctime changes with its names.
+ * docs/decisions/0021-two-watchers.md says why workers/watch has another watcher.
  */
 import type { BigIntStats } from 'node:fs';
 import { access, constants, lstat } from 'node:fs/promises';

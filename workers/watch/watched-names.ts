@@ -6,6 +6,7 @@
  *
  * Does not see: the content of `.git` directories, names that are not UTF-8, writes through shared mappings or by another
  * hard link of the file. A directory that is moved away and back counts as changed.
+ * docs/decisions/0021-two-watchers.md says why src/hosts/workspace-tree.ts is another watcher.
  */
 import { type FSWatcher, lstatSync, readdirSync, type Stats, watch } from 'node:fs';
 import { basename, join } from 'node:path';
