@@ -24,7 +24,10 @@ export async function moveFile(from: string, wanted: string, work: Refactoring):
   const newUri = pathToFileURL(join(sources.workspace, to)).href;
   const files = [{ oldUri: uriOf(from, sources), newUri }];
   const edit = (await turn.ask<WorkspaceEdit>('workspace/willRenameFiles', { files })) ?? {};
-  work.add(edit, (old, it) => ({ ...it, newText: withEnding(old, it.newText, isIt(it.newText, to) ? to : undefined) }));
+  work.add(withoutPackages(edit), (old, it) => {
+    const newText = withEnding(old, it.newText, isIt(it.newText, to) ? to : undefined);
+    return { ...it, newText: isSameModule(old, newText) ? old : newText };
+  });
   const own = work.changed.get(from);
   // Also a file whose own text stays the same is checked, and is there again while the errors of now are counted.
   work.keep(from);
@@ -42,6 +45,14 @@ export async function moveFile(from: string, wanted: string, work: Refactoring):
   });
   return { ...plan, move: { from, to, ifHash: hash } };
 }
+
+/** The edits without those in packages, which name no file of a workspace; the server writes `./` for `.` in them. */
+const withoutPackages = ({ documentChanges = [], changes = {} }: WorkspaceEdit): WorkspaceEdit => ({
+  changes: Object.fromEntries(Object.entries(changes).filter(([uri]) => !uri.includes('/node_modules/'))),
+  documentChanges: documentChanges.filter((it) => !it.textDocument?.uri.includes('/node_modules/')),
+});
+
+const isSameModule = (a: string, b: string): boolean => join('.', a, '.') === join('.', b, '.');
 
 /** Whether a module name ends like the new path does. */
 const isIt = (name: string, to: string): boolean => {

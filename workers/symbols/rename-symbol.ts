@@ -29,6 +29,8 @@ export async function renameSymbol(query: RenameQuery, work: Refactoring): Promi
   const candidates = (
     await work.options.filesWith({ pattern: symbol.name, literal: true, caseSensitive: true })
   ).filter((it) => servedLanguage(it) !== undefined);
+  const reExporters = reExportersOf(symbol.path, work);
+  reExporters.catch(() => {}); // Avoids an unhandled rejection if the server fails first.
   const uses = await turn.everywhere({ sources, firstFiles: [symbol.path], candidates }, () => usesOf(symbol, work));
   if (!uses.complete) work.truncated = true;
   const edit = await work.ask<WorkspaceEdit>('textDocument/rename', symbol.path, { ...at(symbol), newName });
@@ -39,7 +41,7 @@ export async function renameSymbol(query: RenameQuery, work: Refactoring): Promi
   await assertSameUses(symbol, { newName, before: uses.found, work });
   const names = new RegExp(`[${WORD}]+`, 'gu');
   const keyOf = (it: string) => it.replaceAll(names, (word) => (word === newName ? symbol.name : word));
-  return work.plan({ others: await reExportersOf(symbol.path, work), keyOf });
+  return work.plan({ others: await reExporters, keyOf });
 }
 
 const at = ({ line, character }: FilePosition) => ({ position: { line, character } });

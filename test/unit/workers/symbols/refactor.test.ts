@@ -215,6 +215,28 @@ describe('a move', () => {
     expect(await check({ project: '.' })).toMatchObject({ success: true });
   });
 
+  test('leaves packages alone, and names of directories as they are', async () => {
+    write({
+      ...SHAPES,
+      'tsconfig.json':
+        '{ "compilerOptions": { "strict": true, "noEmit": true, "moduleResolution": "bundler", "module": "esnext" } }',
+      '.gitignore': 'node_modules\n',
+      '.git/HEAD': '',
+      'node_modules/pkg/package.json': '{ "name": "pkg", "types": "index.d.ts" }',
+      'node_modules/pkg/index.d.ts': 'export declare const there: number;\n',
+      'node_modules/pkg/sub.d.ts': "export { there } from '.';\n",
+      'src/shape.ts': 'export const area = (r: number) => r;\n',
+      'src/use.ts':
+        "import { there } from 'pkg/sub';\nimport { area } from './shape';\nexport const o = area(there);\n",
+      'src/index.ts': "export * from './use';\n",
+      'src/deep/all.ts': "import { o } from '..';\nexport const all = [o];\n",
+    });
+    const done = await move('src/use.ts', 'src/useful.ts');
+    expect(done).toMatchObject({ newErrors: [], truncated: false });
+    expect(pathsOf(done)).toEqual(['src/index.ts']);
+    expect(await check({ project: '.' })).toMatchObject({ success: true });
+  });
+
   test('to a path that is taken, or no source, is refused', async () => {
     write(SHAPES);
     const before = contentsOf(workspace);
