@@ -177,6 +177,8 @@ async function wrongAtTheEnd({ daemon, workspace }: SoakArena): Promise<string[]
 
 await measureBuilt();
 const arena = await SoakArena.open();
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void arena[Symbol.asyncDispose]().finally(() => process.exit(1)));
 for (const it of FAULTS) {
   const reason = it.missing?.(arena);
   if (reason !== undefined) console.log(`not tried: ${it.name}, since ${reason}`);

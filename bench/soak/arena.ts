@@ -22,6 +22,7 @@ export class SoakArena implements AsyncDisposable {
   readonly hasDisk: boolean;
   #daemon: TestDaemon | undefined;
   #isRestarting = false;
+  #disposed: Promise<void> | undefined;
 
   private constructor() {
     for (const it of [this.workspace, this.stateDir]) mkdirSync(it, { mode: 0o700 });
@@ -84,9 +85,16 @@ export class SoakArena implements AsyncDisposable {
     return processesWith(this.#folder).length;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  /** Removes everything, once however often it is called. */
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#disposed ??= this.#dispose();
+    return this.#disposed;
+  }
+
+  async #dispose(): Promise<void> {
     await this.close();
-    if (this.hasDisk) execFileSync('umount', [this.stateDir]);
+    // Lazily: a daemon that was being started has the disk open until it ends.
+    if (this.hasDisk) execFileSync('umount', ['--lazy', this.stateDir]);
     removeTree(this.#folder);
   }
 }
