@@ -15,7 +15,8 @@ interface Status {
   hosts: HostStatus[];
   coarseMasks: (CoarseMask & { workspace: string })[];
   plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
-  audit: { entries: number };
+  audit: { entries: number; writable: boolean };
+  disk: { freeBytes: number; advice?: string };
   undo: { calls: number; bytes: number };
   listeners: string[];
   providers: { name: string; state: string; pending: number }[];
@@ -45,6 +46,9 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   print(
     `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
   );
+  if (!it.audit.writable) print('the audit log can not be written: calls that may change something are refused');
+  if (it.disk.advice !== undefined)
+    print(harmless(`the disk has ${Math.floor(it.disk.freeBytes / MiB)} MiB left: ${it.disk.advice}`));
   print(`${it.undo.calls} calls can be undone (using ${Math.ceil(it.undo.bytes / MiB)} MiB)`);
   for (const { name, version, tools, problem } of it.plugins) {
     const state = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;

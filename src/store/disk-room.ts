@@ -86,12 +86,25 @@ export class DiskRoom implements Disposable {
     let hasDropped = false;
     this.#currentDisk();
     while (!this.has(0)) {
-      if (!ORDER.some((kind) => this.#tenants.get(kind)?.())) break;
+      if (!ORDER.some((kind) => this.#dropOne(kind))) break;
       hasDropped = true;
       this.#currentDisk();
     }
     this.#tellWhenLow();
     return hasDropped;
+  }
+
+  /** Drops the oldest item of a kind; false if there is none, or if the disk is too full even to note that it is gone. */
+  #dropOne(kind: (typeof ORDER)[number]): boolean {
+    try {
+      return this.#tenants.get(kind)?.() === true;
+    } catch (error) {
+      // Whoever asks for room can't handle it: a timer, and the audit log, whose own failure counts.
+      // Told once while the disk is low.
+      if (!this.#isLow)
+        this.#options.powers.log.warn({ error, kind }, 'nothing could be dropped to make room on the disk');
+      return false;
+    }
   }
 
   [Symbol.dispose](): void {

@@ -168,12 +168,12 @@ export class UndoJournal implements Disposable {
   drop(key: string): void {
     const row = this.#row(key);
     if (!row) return;
+    const spool = this.spoolOf(row.workspace);
+    // Before the row, for which a full disk has no room yet. A row without a file is forgotten at the next start.
+    if (spool !== undefined) for (const name of Object.values(inSpool(key))) this.#remove(join(spool, name));
     attempt(() => this.#statements.drop.run(key));
     this.#cutOff.get(row.workspace)?.delete(key);
     this.#count(row.principal, { calls: -1, bytes: -row.bytes });
-    const spool = this.spoolOf(row.workspace);
-    if (spool === undefined) return;
-    for (const name of Object.values(inSpool(key))) this.#remove(join(spool, name));
   }
 
   /**

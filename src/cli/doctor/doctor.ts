@@ -102,10 +102,10 @@ async function probe(
   }
 }
 
-/** A temporary folder in `parent`, or in the system's folder if `parent` is not writable, which another finding reports. */
+/** A temporary folder in `parent`, or in the system's folder if `parent` is not writable or full, which another finding reports. */
 function ownFolder(parent: string): string {
   try {
-    return mkdtempSync(join(parent, 'ringfence-doctor-'));
+    return mkdtempSync(join(freeBytesAt(parent) < DISK_NEEDED_BYTES ? tmpdir() : parent, 'ringfence-doctor-'));
   } catch {
     return mkdtempSync(join(tmpdir(), 'ringfence-doctor-')); // ENOENT, EACCES, ENOSPC
   }
@@ -158,12 +158,17 @@ function judgePolicy({ policy, limits }: Config): DoctorFinding {
 function judgeState({ stateDir, socket }: UserDirs, { auditBytesMax }: Limits): DoctorFinding[] {
   const findings = [unwritable(stateDir) ?? judgeOwner('state', stateDir), judgeOwner('socket', socket)];
   if (!existsSync(stateDir)) return findings;
-  const { bavail, bsize } = statfsSync(stateDir);
-  const free = bavail * bsize;
+  const free = freeBytesAt(stateDir);
   const found = `${Math.round(free / 2 ** 20)} MiB free at ${stateDir}`;
   const fix = `Free disk space: the audit log alone may use ${Math.round(auditBytesMax / 2 ** 20)} MiB. Kept outputs and undo data shrink on their own.`;
   const status = free < DISK_NEEDED_BYTES ? 'problem' : 'warning';
   return [...findings, free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found }];
+}
+
+/** Throws the system's error. */
+function freeBytesAt(path: string): number {
+  const { bavail, bsize } = statfsSync(path);
+  return bavail * bsize;
 }
 
 /** Bytes that a daemon's databases take before the first call. */

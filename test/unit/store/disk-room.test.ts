@@ -40,6 +40,21 @@ test('outputs make room first, then what can be undone, until the reserve is the
   expect([room.has(0), room.has(1), room.makeRoom()]).toEqual([true, false, false]);
 });
 
+test('an error of dropping data on a full disk ends nothing: the next kind makes room', () => {
+  let used = 44 * MiB;
+  using room = roomOn(() => used);
+  room.register('results', () => {
+    throw new Error('database or disk is full');
+  });
+  expect(room.makeRoom()).toBe(false);
+  room.register('undo', () => {
+    used -= 2 * MiB;
+    return true;
+  });
+  expect(room.makeRoom()).toBe(true);
+  expect(room.has(0)).toBe(true);
+});
+
 test('if nothing is left to drop, the error says what to delete, the largest first and no records', () => {
   using room = roomOn(() => 47 * MiB);
   for (const [name, bytes] of Object.entries({ 'daemon.log': 5000, 'audit.db': 9000, 'audit-2026.db': 7000 }))
