@@ -4,7 +4,7 @@ import type { NetworkLayer } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
 import type { Egress } from './egress.ts';
 import { type CoarseIn, type HostKey, HostMasks } from './host-masks.ts';
-import { type Ran, type RunOptions, type RunRequest, Runs } from './runs.ts';
+import { type RunOptions, type RunRequest, type RunResult, Runs } from './runs.ts';
 import { Slots } from './slots.ts';
 import { type StartHostOptions, startHost } from './start-host.ts';
 
@@ -54,7 +54,7 @@ export class Hosts implements AsyncDisposable {
   }
 
   /** Runs a job in the host of its key; see `Runs`. */
-  run(key: HostKey, request: RunRequest, options: RunOptions): Promise<Ran> {
+  run(key: HostKey, request: RunRequest, options: RunOptions): Promise<RunResult> {
     return this.#runs.run(key, request, options);
   }
 

@@ -9,7 +9,7 @@ import type { Powers, Timer } from '../powers.ts';
 import { statmOf } from '../sandbox/proc.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { Host, type JobEnd, type JobRequest } from './host.ts';
-import type { Ran, RunOptions } from './runs.ts';
+import type { RunOptions, RunResult } from './runs.ts';
 import { end, unlessAborted } from './shutdown.ts';
 
 export interface IsolatesOptions {
@@ -29,7 +29,7 @@ export interface ProgramRequest extends JobRequest {
   readonly isolate: NonNullable<JobRequest['isolate']>;
 }
 
-interface Room {
+interface IsolateSlot {
   readonly host: Host;
   readonly workspace: string;
   /** The session that owns the host, once a program ran in it. */
@@ -44,7 +44,7 @@ const REAP_EVERY_MS = 10_000;
 const NO_VIEW = { key: '', rules: [], home: '' };
 
 export class Isolates implements AsyncDisposable {
-  readonly #rooms = new Set<Room>();
+  readonly #slots = new Set<IsolateSlot>();
   readonly #ending = new Set<Promise<void>>();
   readonly #options: IsolatesOptions;
   readonly #powers: Powers;
@@ -61,9 +61,9 @@ export class Isolates implements AsyncDisposable {
    * host ended during the program, QUEUE_FULL if all hosts are busy, and the signal's reason if an abort comes before
    * the start.
    */
-  async run(owner: Owner, request: ProgramRequest, options: RunOptions): Promise<Ran> {
-    const room = this.#take(owner);
-    const { host } = room;
+  async run(owner: Owner, request: ProgramRequest, options: RunOptions): Promise<RunResult> {
+    const slot = this.#take(owner);
+    const { host } = slot;
     let isClean = false;
     try {
       await unlessAborted(host.ready, options.signal);
@@ -75,21 +75,21 @@ export class Isolates implements AsyncDisposable {
       isClean = result.usage.verdict === 'ok' && !options.signal.aborted;
       return { pid: host.pid, result: { ...result, usage: { ...result.usage, peakBytes } } };
     } finally {
-      room.runs += 1;
-      room.isHeld = false;
-      if (!isClean || room.runs >= this.#options.limits.isolateRunsMax) this.#drop(room);
+      slot.runs += 1;
+      slot.isHeld = false;
+      if (!isClean || slot.runs >= this.#options.limits.isolateRunsMax) this.#drop(slot);
       this.#spare(owner.workspace);
     }
   }
 
   /** Ends the idle hosts of a session that is over; its programs were cancelled before. */
   endSession(session: string): void {
-    for (const room of this.#rooms) if (room.session === session && room.host.jobs === 0) this.#drop(room);
+    for (const slot of this.#slots) if (slot.session === session && slot.host.jobs === 0) this.#drop(slot);
   }
 
   /** Status entries, like those of tier hosts. */
   status(): HostStatus[] {
-    return [...this.#rooms].map(({ host, workspace }) => {
+    return [...this.#slots].map(({ host, workspace }) => {
       const { privateBytes, sharedBytes } = statmOf(host.pid);
       const rssBytes = privateBytes + sharedBytes;
       return {
@@ -107,7 +107,7 @@ export class Isolates implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    for (const room of this.#rooms) this.#drop(room);
+    for (const slot of this.#slots) this.#drop(slot);
     await Promise.all(this.#ending);
   }
 
@@ -142,19 +142,19 @@ export class Isolates implements AsyncDisposable {
   }
 
   /** A free host of this session, else the spare, else a new one; taken synchronously. */
-  #take({ session, workspace }: Owner): Room {
-    const free = [...this.#rooms].filter((it) => it.host.alive && !it.isHeld && it.workspace === workspace);
+  #take({ session, workspace }: Owner): IsolateSlot {
+    const free = [...this.#slots].filter((it) => it.host.alive && !it.isHeld && it.workspace === workspace);
     const own = free.find((it) => it.session === session) ?? free.find((it) => it.session === undefined);
-    const room = own ?? this.#start(workspace);
-    room.session = session;
-    room.isHeld = true;
-    return room;
+    const slot = own ?? this.#start(workspace);
+    slot.session = session;
+    slot.isHeld = true;
+    return slot;
   }
 
   /** Starts a spare host, so that the next session, or the next program after a killed host, need not wait. */
   #spare(workspace: string): void {
-    if (this.#closed || this.#rooms.size >= this.#options.limits.isolateHostsMax) return;
-    const has = [...this.#rooms].some((it) => it.host.alive && it.session === undefined && it.workspace === workspace);
+    if (this.#closed || this.#slots.size >= this.#options.limits.isolateHostsMax) return;
+    const has = [...this.#slots].some((it) => it.host.alive && it.session === undefined && it.workspace === workspace);
     if (has) return;
     try {
       this.#start(workspace);
@@ -163,7 +163,7 @@ export class Isolates implements AsyncDisposable {
     }
   }
 
-  #start(workspace: string): Room {
+  #start(workspace: string): IsolateSlot {
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
     const { sandbox, program, limits } = this.#options;
     this.#makeRoom();
@@ -175,26 +175,26 @@ export class Isolates implements AsyncDisposable {
       start: (stdio) => sandbox.startHost('isolate', workspace, program, stdio),
       setup: { tier: 'isolate', view: NO_VIEW, limits },
     });
-    const room: Room = { host, workspace, runs: 0, isHeld: false };
-    this.#rooms.add(room);
-    void host.gone.then(() => this.#rooms.delete(room));
-    return room;
+    const slot: IsolateSlot = { host, workspace, runs: 0, isHeld: false };
+    this.#slots.add(slot);
+    void host.gone.then(() => this.#slots.delete(slot));
+    return slot;
   }
 
   /** Ends the longest idle host if the number of hosts is at its bound. */
   #makeRoom(): void {
-    if (this.#rooms.size < this.#options.limits.isolateHostsMax) return;
-    const [idlest] = [...this.#rooms].filter((it) => !it.isHeld).sort((a, b) => a.host.idleSince - b.host.idleSince);
+    if (this.#slots.size < this.#options.limits.isolateHostsMax) return;
+    const [idlest] = [...this.#slots].filter((it) => !it.isHeld).sort((a, b) => a.host.idleSince - b.host.idleSince);
     if (!idlest)
-      throw new ToolError('QUEUE_FULL', `all ${this.#rooms.size} isolate hosts are busy`, {
+      throw new ToolError('QUEUE_FULL', `all ${this.#slots.size} isolate hosts are busy`, {
         details: { retryAfterMs: 100 },
       });
     this.#drop(idlest);
   }
 
-  #drop(room: Room): void {
-    this.#rooms.delete(room);
-    const ended = end(room.host).finally(() => this.#ending.delete(ended));
+  #drop(slot: IsolateSlot): void {
+    this.#slots.delete(slot);
+    const ended = end(slot.host).finally(() => this.#ending.delete(ended));
     this.#ending.add(ended);
   }
 
@@ -202,7 +202,7 @@ export class Isolates implements AsyncDisposable {
     this.#powers.after(REAP_EVERY_MS, () => {
       if (this.#closed) return;
       const before = this.#powers.monotonicMs() - this.#options.limits.hostIdleMs;
-      for (const room of this.#rooms) if (!room.isHeld && room.host.idleSince < before) this.#drop(room);
+      for (const slot of this.#slots) if (!slot.isHeld && slot.host.idleSince < before) this.#drop(slot);
       this.#reapLater();
     });
   }

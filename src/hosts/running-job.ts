@@ -66,8 +66,8 @@ export class RunningJob {
     if (this.#untaken > WINDOWS_AHEAD_MAX * this.#limits.outputWindowBytes + PIPES_BYTES_MAX)
       throw new Error('more output than it may send ahead');
     const { length } = data;
-    const taken = this.options.onOutput?.(stream, data);
-    if (taken) void taken.then(() => this.#taken(length, acknowledge));
+    const consumed = this.options.onOutput?.(stream, data);
+    if (consumed) void consumed.then(() => this.#taken(length, acknowledge));
     else this.#taken(length, acknowledge);
   }
 

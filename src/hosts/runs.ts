@@ -12,7 +12,7 @@ import { crashed, end, unlessAborted } from './shutdown.ts';
 import type { Slot, Slots } from './slots.ts';
 
 /** The result of a job with facts about its run. */
-export interface Ran {
+export interface RunResult {
   readonly result: JobResult;
   readonly pid: number;
   /** Directories that were hidden from the command more coarsely than its policy says. */
@@ -37,7 +37,7 @@ export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egres
 }
 
 /** A request whose network is replaced by the proxy's token. */
-type Leased = Omit<RunRequest, 'network'> & Pick<JobRequest, 'egressToken'>;
+type LeasedRequest = Omit<RunRequest, 'network'> & Pick<JobRequest, 'egressToken'>;
 
 export interface RunOptions extends HostRunOptions {
   /**
@@ -69,7 +69,7 @@ export class Runs {
    * during the job. A read_only job is first retried alone, so that a call that kills hosts is found and calls beside
    * it never notice. Throws the signal's reason if an abort comes before the job starts.
    */
-  async run(key: HostKey, request: RunRequest, options: RunOptions): Promise<Ran> {
+  async run(key: HostKey, request: RunRequest, options: RunOptions): Promise<RunResult> {
     const { network, ...job } = request;
     const { egress } = this.#options;
     if (!network || !egress) return this.#run(key, job, options);
@@ -78,7 +78,7 @@ export class Runs {
     );
   }
 
-  async #run(key: HostKey, request: Leased, options: RunOptions): Promise<Ran> {
+  async #run(key: HostKey, request: LeasedRequest, options: RunOptions): Promise<RunResult> {
     const slot = this.#options.slots.of(key);
     slot.runs += 1;
     try {
@@ -90,9 +90,9 @@ export class Runs {
 
   async #runTool(
     slot: Slot,
-    { lifted: _, keeper: __, unixSockets: ___, isSealed = false, ...request }: Leased,
+    { lifted: _, keeper: __, unixSockets: ___, isSealed = false, ...request }: LeasedRequest,
     options: RunOptions,
-  ): Promise<Ran> {
+  ): Promise<RunResult> {
     if (isSealed) await unlessAborted(this.#options.slots.seal(slot), options.signal);
     const { end, pid } = await this.#runIn(slot, request, options);
     if ('result' in end) return { result: end.result, pid };
@@ -101,7 +101,7 @@ export class Runs {
     return this.#runAlone(slot, request, options);
   }
 
-  async #runCommand(slot: Slot, leased: Leased, options: RunOptions): Promise<Ran> {
+  async #runCommand(slot: Slot, leased: LeasedRequest, options: RunOptions): Promise<RunResult> {
     const { slots, masks: known } = this.#options;
     const { lifted = [], keeper, unixSockets = 'none', isSealed: _, ...request } = leased;
     if (!slots.atHand(slot)) await unlessAborted(slots.ready(slot), options.signal);
@@ -141,7 +141,7 @@ export class Runs {
   }
 
   /** Runs calls whose host died, one at a time, each on a host of its own. */
-  async #runAlone(slot: Slot, request: JobRequest, options: RunOptions): Promise<Ran> {
+  async #runAlone(slot: Slot, request: JobRequest, options: RunOptions): Promise<RunResult> {
     const before = slot.alone;
     const { promise, resolve } = Promise.withResolvers<void>();
     slot.alone = promise;
@@ -154,7 +154,7 @@ export class Runs {
   }
 
   /** Runs a job on a host for this call only. */
-  async #runApart(slot: Slot, request: JobRequest, options: RunOptions): Promise<Ran> {
+  async #runApart(slot: Slot, request: JobRequest, options: RunOptions): Promise<RunResult> {
     const host = await this.#options.slots.startApart(slot);
     try {
       await host.ready;

@@ -71,7 +71,7 @@ export class ViewMasks {
    * masked alone. Throws SANDBOX_UNAVAILABLE if a rule hides the whole workspace.
    */
   *collect(root: Directory, { lifted = [], ...bounds }: CollectOptions): Generator<void, Masks> {
-    const pass = new Pass(bounds, this.#relevant(lifted));
+    const pass = new MaskComputation(bounds, this.#relevant(lifted));
     const rootMark = this.#judgeDirectory(root, pass);
     if (rootMark.hidesAll && !this.#excepts) throw hidesWorkspace(rootMark.hide);
     const keeps = rootMark.keepsAll && !this.#excepts;
@@ -85,7 +85,7 @@ export class ViewMasks {
   }
 
   /** The readable entries of the workspace, directories first. */
-  #shown(root: Directory, pass: Pass): string[] {
+  #shown(root: Directory, pass: MaskComputation): string[] {
     const directories = [...root.directories.values()].filter((it) => typeof it.at === 'string').map((it) => it.path);
     const files = root.listing.files.filter(
       (name) => !this.#judge(name, 'file', pass, root.listing.ordinary?.includes(name))?.hide,
@@ -148,7 +148,7 @@ export class ViewMasks {
   }
 
   /** Whether no exception of a rule applies to anything in the directory, as far as known. */
-  *#all(directory: Directory, pass: Pass, what: 'hide' | 'write'): Generator<void, boolean> {
+  *#all(directory: Directory, pass: MaskComputation, what: 'hide' | 'write'): Generator<void, boolean> {
     if (!this.#excepts) return true;
     const marks = yield* this.#filesOf(directory, pass);
     const { files, odd } = directory.listing;
@@ -159,7 +159,7 @@ export class ViewMasks {
     return true;
   }
 
-  *#filesOf(directory: Directory, pass: Pass): Generator<void, readonly FileMark[]> {
+  *#filesOf(directory: Directory, pass: MaskComputation): Generator<void, readonly FileMark[]> {
     const { listing } = directory;
     const usual = !pass.lifts(directory.path);
     const known = usual && this.#files.get(listing);
@@ -181,7 +181,7 @@ export class ViewMasks {
     return marks;
   }
 
-  #judgeDirectory(directory: Directory, pass: Pass): DirectoryMark {
+  #judgeDirectory(directory: Directory, pass: MaskComputation): DirectoryMark {
     const usual = !pass.lifts(directory.path);
     const known = usual && this.#directories.get(directory);
     if (known) return known;
@@ -197,11 +197,11 @@ export class ViewMasks {
     return mark;
   }
 
-  #probe(path: string, pass: Pass): (PathMark | undefined)[] {
+  #probe(path: string, pass: MaskComputation): (PathMark | undefined)[] {
     return PROBES.map((it) => this.#judge(path === '' ? it : `${path}/${it}`, 'file', pass));
   }
 
-  #judge(path: string, type: HiddenPath['type'], pass: Pass, isOrdinary = false): PathMark | undefined {
+  #judge(path: string, type: HiddenPath['type'], pass: MaskComputation, isOrdinary = false): PathMark | undefined {
     const rules = pass.rulesFor(path, this.#view.rules);
     const named = this.#named(path);
     const ask = (kind: 'read' | 'write' | 'delete') =>
@@ -242,7 +242,7 @@ const KINDS = ['read', 'write', 'delete'] as const;
 const ORDINARY = () => true;
 const NO_MARK: PathMark = { hide: undefined, write: undefined, remove: undefined };
 /** One computation of masks: its bounds and its lifted targets. */
-class Pass {
+class MaskComputation {
   readonly masksMax: number;
   readonly maskPathBytesMax: number;
   readonly #lifted: readonly LiftedTarget[];
@@ -286,7 +286,7 @@ const DEEP: Unmaskable = { why: 'too-deep' };
 
 /** Settings for a whole traversed directory. */
 interface VisitOptions {
-  readonly pass: Pass;
+  readonly pass: MaskComputation;
   readonly readOnly: boolean;
 }
 

@@ -260,8 +260,8 @@ export class WorkspaceTree implements AsyncDisposable {
       this.withSockets[listing.sockets.length > 0 ? 'add' : 'delete'](it);
       this.#version += 1;
     }
-    const there = new Set(directories.map(keyOf));
-    for (const [key, child] of [...it.directories]) if (!there.has(key)) this.#drop(child);
+    const presentKeys = new Set(directories.map(keyOf));
+    for (const [key, child] of [...it.directories]) if (!presentKeys.has(key)) this.#drop(child);
     const wasDeep = it.deep;
     it.deep = false;
     const fresh = directories.flatMap((name) => {

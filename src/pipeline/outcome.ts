@@ -9,7 +9,7 @@ import type { JobUsage } from '../hosts/job.ts';
 import type { Call, Handler } from './stage.ts';
 
 /** What an attempt brought beside its data or error. The comments name the stage that knows it. */
-export interface Brought {
+export interface RunFacts {
   /** Execute: whether a job was handed to a host. From then on the call may have cost something. Retry: in any attempt. */
   readonly started: boolean;
   /** Execute. */
@@ -44,12 +44,12 @@ export interface Brought {
 }
 
 /** The facts of an attempt that hold however it ends; set while it runs. */
-export type Attempt = { -readonly [Key in 'started' | 'settling']?: Brought[Key] };
+export type Attempt = { -readonly [Key in 'started' | 'settling']?: RunFacts[Key] };
 
-export type Outcome = Brought &
+export type Outcome = RunFacts &
   ({ readonly data: unknown; readonly error?: never } | { readonly error: ToolError; readonly data?: never });
 
-const NOTHING: Brought = {
+const NOTHING: RunFacts = {
   started: false,
   approvalGranted: false,
   intended: false,
@@ -61,14 +61,14 @@ const NOTHING: Brought = {
   heldBytes: 0,
 };
 
-export const succeeded = (data: unknown, brought: Partial<Brought> = {}): Outcome => ({
+export const succeeded = (data: unknown, brought: Partial<RunFacts> = {}): Outcome => ({
   ...NOTHING,
   ...brought,
   data,
 });
 
 /** The outcome of a call that failed after `brought`, which may be the outcome of a call that had succeeded. */
-export function failed(thrown: unknown, brought: Partial<Brought> = {}): Outcome {
+export function failed(thrown: unknown, brought: Partial<RunFacts> = {}): Outcome {
   const { data: _, ...rest } = brought as Partial<Outcome>;
   return { ...NOTHING, ...rest, error: toToolError(thrown) };
 }

@@ -32,9 +32,9 @@ export const resolve =
 async function formsOf(call: CheckedCall, { hosts, viewOf }: ResolveParts): Promise<CheckedCall[]> {
   const { checked, workspace, controller } = call;
   const { signal } = controller;
-  const place = { tier: 'read_only', workspace, view: viewOf(call) } as const;
+  const hostKey = { tier: 'read_only', workspace, view: viewOf(call) } as const;
   const job = { tool: checked.tool.name, input: checked.input, resolve: true };
-  const { result } = await hosts.run(place, job, { signal }).catch((error: unknown) => {
+  const { result } = await hosts.run(hostKey, job, { signal }).catch((error: unknown) => {
     throw signal.aborted ? signal.reason : error;
   });
   if (!result.ok) throw ToolError.fromWire(result.error);

@@ -94,12 +94,12 @@ export class ToolHealth {
       ...(isCommand && { bounds: commandBoundsOf(policy, limits) }),
       ...(network && { network }),
     };
-    const place = { tier, workspace, view: viewOf(asker), ...heapOf(policy, tier) };
+    const hostKey = { tier, workspace, view: viewOf(asker), ...heapOf(policy, tier) };
     const controller = new AbortController();
     const late = new ToolError('TIMEOUT', `its health check did not finish within ${limits.healthCheckMs} ms`);
     const timer = powers.after(limits.healthCheckMs, () => controller.abort(late));
     try {
-      const { result } = await hosts.run(place, request, { signal: controller.signal });
+      const { result } = await hosts.run(hostKey, request, { signal: controller.signal });
       if (!result.ok) throw controller.signal.aborted ? late : ToolError.fromWire(result.error);
       return names.map((it) => [it, healthIn(result.data, it)]);
     } catch (error) {

@@ -57,14 +57,14 @@ export const traceRun =
     return next(call).finally(() => span.enter(AFTERWARDS));
   };
 
-interface Ended {
+interface EndedCall {
   readonly call: Call;
   readonly last: CheckedCall | undefined;
   readonly outcome: Outcome;
 }
 
 /** Attributes hold no argument, no path and no part of a result. */
-function end(span: OpenSpan, { call, last, outcome }: Ended): void {
+function end(span: OpenSpan, { call, last, outcome }: EndedCall): void {
   const tool = call.toolset.get(call.name)?.tool;
   const name = tool?.name ?? UNKNOWN;
   const attributes: Attributes = {

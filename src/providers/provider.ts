@@ -7,7 +7,7 @@ import type { Host, JobEnd } from '../hosts/host.ts';
 import type { HostMasks } from '../hosts/host-masks.ts';
 import type { PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
-import type { Ran, RunOptions } from '../hosts/runs.ts';
+import type { RunOptions, RunResult } from '../hosts/runs.ts';
 import { unlessAborted } from '../hosts/shutdown.ts';
 import type { UpstreamCaller } from '../pipeline/execute/upstream.ts';
 import type { Powers, Timer } from '../powers.ts';
@@ -79,7 +79,7 @@ export class Provider {
   }
 
   /** Runs a call. Throws what `Upstreams.run` throws. */
-  async run(upstream: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<Ran> {
+  async run(upstream: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<RunResult> {
     this.#assertSees(caller);
     const host = await this.#ready(options.signal);
     await options.beforeStart?.();

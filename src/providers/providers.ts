@@ -3,7 +3,7 @@ import type { HostStatus } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
 import type { PathView } from '../hosts/hosts.ts';
-import type { Ran, RunOptions } from '../hosts/runs.ts';
+import type { RunOptions, RunResult } from '../hosts/runs.ts';
 import { subjectHash } from '../pipeline/approve/binding.ts';
 import type { UpstreamCaller, Upstreams } from '../pipeline/execute/upstream.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
@@ -89,7 +89,7 @@ export class Providers implements Upstreams, AsyncDisposable {
     for (const settings of options.settings) this.#add(settings);
   }
 
-  async run(to: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<Ran> {
+  async run(to: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<RunResult> {
     return this.#entry(to.provider).provider.run(to, input, caller, options);
   }
 

@@ -4,7 +4,7 @@ import { type Denial, denial } from '../../call.ts';
 import { ToolError } from '../../errors.ts';
 import { coarseWarnings } from '../../hosts/host-masks.ts';
 import type { FilesUnknown } from '../../hosts/job.ts';
-import type { Ran } from '../../hosts/runs.ts';
+import type { RunResult } from '../../hosts/runs.ts';
 import { showLine } from '../../text/shown-text.ts';
 import { gitConfigWarnings } from './git-configs.ts';
 import { reported } from './reported.ts';
@@ -16,7 +16,7 @@ const RULE = 'tiers.execute.network';
 const told = z.array(z.unknown());
 
 /** Denials that the host and the egress proxy report, the most telling first. The host's are checked against the schema only. */
-export function denialsOf({ result, egress }: Ran): Denial[] {
+export function denialsOf({ result, egress }: RunResult): Denial[] {
   // Fast path for most calls: zod would take longer than everything below.
   if (result.usage.denied === undefined && egress === undefined) return [];
   // Each denial is parsed alone, so that an invalid one does not drop the others.
@@ -61,7 +61,7 @@ function entryFor(target: string, reason: string): string {
 }
 
 /** Warnings about the command's network, memory, disk and file changes, for a command that ended by itself. */
-export function warningsOf({ egress, coarse = [], result: { usage } }: Ran): string[] {
+export function warningsOf({ egress, coarse = [], result: { usage } }: RunResult): string[] {
   const warnings: string[] = [];
   if (egress === 'lost') warnings.push('the egress proxy ended under this command, which had no network from then on');
   else if (egress && !egress.listened) warnings.push('the egress proxy was not reached; this command had no network');

@@ -3,7 +3,7 @@ import type { Egress } from '../../hosts/egress.ts';
 import type { Hosts, PathView } from '../../hosts/hosts.ts';
 import type { Isolates } from '../../hosts/isolates.ts';
 import type { JobResult } from '../../hosts/job.ts';
-import type { Ran, RunOptions } from '../../hosts/runs.ts';
+import type { RunOptions, RunResult } from '../../hosts/runs.ts';
 import type { Limits } from '../../limits.ts';
 import { decide } from '../../policy/decide.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
@@ -165,7 +165,7 @@ async function runUnder(
   const view = parts.viewOf({ policy, principal, sessionId, workspace, root });
   const isCommand = hostTier === 'execute';
   const heap = isCommand ? {} : heapOf(policy, tier);
-  const place = { tier: hostTier, workspace, view, ...heap, ...(tool.keeps && { keeps: true }) };
+  const hostKey = { tier: hostTier, workspace, view, ...heap, ...(tool.keeps && { keeps: true }) };
   const isStale = () => call.policyNow().version !== policy.version;
   // No network: a terminal outlives the call whose policy listed its hosts.
   const network = tier === 'execute' && !tool.keeps ? networkOf(policy) : undefined;
@@ -205,10 +205,12 @@ async function runUnder(
   const planned = tool.plan && tier !== 'read_only' && (await planOf(call, policy, parts));
   if (planned && 'error' in planned) return planned;
   const request = { ...job, ...(planned && { planned: planned.data }) };
-  const ran = await runJournalled(call, { place, request, options, attempt }, parts).catch((error: unknown) => {
-    // Killing the host of an aborted call looks like a crash: report the reason of the abort instead.
-    throw signal.aborted ? signal.reason : error;
-  });
+  const ran = await runJournalled(call, { place: hostKey, request, options, attempt }, parts).catch(
+    (error: unknown) => {
+      // Killing the host of an aborted call looks like a crash: report the reason of the abort instead.
+      throw signal.aborted ? signal.reason : error;
+    },
+  );
   parts.health.note(tool, workspace, ran.result);
   const outcome = toOutcome(ran, call, attempt, network);
   const { result } = ran;
@@ -222,7 +224,7 @@ async function runUnder(
 }
 
 /** The outcome of a run that gave a result. */
-function toOutcome(ran: Ran, call: ClearedCall, attempt: Attempt, network?: readonly NetworkLayer[]): Outcome {
+function toOutcome(ran: RunResult, call: ClearedCall, attempt: Attempt, network?: readonly NetworkLayer[]): Outcome {
   const { result, pid, egress } = ran;
   const denied = denialsOf(ran);
   const connected = egress && egress !== 'lost' ? egress.connected : [];
@@ -291,10 +293,10 @@ async function planOf(call: ClearedCall, policy: Policy, { hosts, viewOf }: Exec
   const { tool, tier, input } = call.checked;
   const { workspace, controller } = call;
   const view = viewOf({ ...call, policy });
-  const place = { tier: 'read_only', workspace, view, ...heapOf(policy, tier) } as const;
+  const hostKey = { tier: 'read_only', workspace, view, ...heapOf(policy, tier) } as const;
   const sealed = tool.readsUnchecked && { isSealed: true };
   const job = { tool: tool.name, input, plan: true, ...sealed, ...threadCpuOf(policy, tier) };
-  const { result } = await hosts.run(place, job, { signal: controller.signal });
+  const { result } = await hosts.run(hostKey, job, { signal: controller.signal });
   const { usage } = result;
   return result.ok ? succeeded(result.data, { usage }) : failed(errorOf(result, call), { usage });
 }
@@ -303,11 +305,11 @@ async function previewed(call: JudgedCall, { hosts, viewOf, limits, powers }: Ex
   const { tool, tier, input } = call.checked;
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `\`${tool.name}\` has no preview; call it without preview`);
   const { policy, workspace, controller } = call;
-  const place = { tier: 'read_only', workspace, view: viewOf(call), ...heapOf(policy, tier) } as const;
+  const hostKey = { tier: 'read_only', workspace, view: viewOf(call), ...heapOf(policy, tier) } as const;
   const sealed = tool.readsUnchecked && { isSealed: true };
   const job = { tool: tool.name, input, preview: true, ...sealed, ...threadCpuOf(policy, tier) };
   const { signal } = controller;
-  const { result } = await inTime(call, { limits, powers }, () => hosts.run(place, job, { signal })).catch(
+  const { result } = await inTime(call, { limits, powers }, () => hosts.run(hostKey, job, { signal })).catch(
     (error: unknown) => {
       throw signal.aborted ? signal.reason : error;
     },

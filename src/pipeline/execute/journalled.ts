@@ -2,7 +2,7 @@
 import { ToolError } from '../../errors.ts';
 import type { HostKey, Hosts } from '../../hosts/hosts.ts';
 import { isJournalReport } from '../../hosts/job.ts';
-import type { Ran, RunOptions, RunRequest } from '../../hosts/runs.ts';
+import type { RunOptions, RunRequest, RunResult } from '../../hosts/runs.ts';
 import { unlessAborted } from '../../hosts/shutdown.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
@@ -32,7 +32,7 @@ export async function runJournalled(
   call: ClearedCall,
   { place, request, options, attempt }: Job,
   parts: JournalParts,
-): Promise<Ran> {
+): Promise<RunResult> {
   const { hosts, undoJournal, limits } = parts;
   const folder = isJournalled(call, place) ? undoJournal.spoolOf(place.workspace) : undefined;
   if (folder === undefined) return hosts.run(place, request, options);

@@ -3,7 +3,7 @@ import type { CallState, ToolResult } from '../../call.ts';
 import { ToolError, type WireError } from '../../errors.ts';
 import type { Isolates, ProgramRequest } from '../../hosts/isolates.ts';
 import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '../../hosts/job.ts';
-import type { Ran } from '../../hosts/runs.ts';
+import type { RunResult } from '../../hosts/runs.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers, Timer } from '../../powers.ts';
 import type { Attempt } from '../outcome.ts';
@@ -38,7 +38,7 @@ export async function runProgram(
   call: ClearedCall,
   { isolates, compartments, limits, powers }: ProgramParts,
   { attempt, beforeStart, timeout }: ProgramStart,
-): Promise<Ran> {
+): Promise<RunResult> {
   const { plugin } = call.checked.tool;
   const { signal } = call.controller;
   const limitMs = timeLimitOf(call, limits);

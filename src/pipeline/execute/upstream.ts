@@ -1,6 +1,6 @@
 /** Runs calls of tools that external providers offer, and announces them like any other call. */
 import type { PathView } from '../../hosts/hosts.ts';
-import type { Ran, RunOptions } from '../../hosts/runs.ts';
+import type { RunOptions, RunResult } from '../../hosts/runs.ts';
 import type { Powers } from '../../powers.ts';
 import type { Upstream } from '../../tools/upstream.ts';
 import type { Attempt } from '../outcome.ts';
@@ -20,7 +20,7 @@ export interface Upstreams {
    * Throws TOOL_DISABLED if the tool's definition is not the accepted one, PROVIDER_UNAVAILABLE if the provider is
    * down or ends during the call, ACCESS_DENIED if the provider sees what the caller may not, or the signal's reason.
    */
-  run(to: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<Ran>;
+  run(to: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<RunResult>;
 }
 
 export interface UpstreamParts {
@@ -33,7 +33,7 @@ export interface UpstreamParts {
 }
 
 /** Runs a provider call; throws what `Upstreams.run` and `beforeStart` throw. */
-export async function runUpstream(to: Upstream, call: ClearedCall, parts: UpstreamParts): Promise<Ran> {
+export async function runUpstream(to: Upstream, call: ClearedCall, parts: UpstreamParts): Promise<RunResult> {
   const { input } = call.checked;
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;

@@ -1,6 +1,6 @@
 /** Reports what the sandbox kept from a failed command: that may be why the command failed. */
 import { type Withheld, withheldPaths } from '../../call.ts';
-import type { Ran } from '../../hosts/runs.ts';
+import type { RunResult } from '../../hosts/runs.ts';
 import { covers, type NetworkLayer, type NetworkRule, showNetworkRule } from '../../policy/network.ts';
 import { reported } from './reported.ts';
 
@@ -9,7 +9,7 @@ const HOSTS_LISTED_MAX = 20;
 
 /** Undefined if no command failed. The host's list of paths is checked against the schema only. */
 export function withheldOf(
-  { result, unixSockets = 'none' }: Ran,
+  { result, unixSockets = 'none' }: RunResult,
   network: readonly NetworkLayer[] | undefined,
 ): Withheld | undefined {
   const paths = reported(withheldPaths, result.usage.withheld);

@@ -4,14 +4,14 @@
  */
 
 /** Paths are normalized: no links, no dots, `/` between names; '' is the whole workspace. */
-export interface Wanted {
+export interface LockRequest {
   readonly reads: readonly string[];
   readonly writes: readonly string[];
   /** Reads wait only for writes of the same owner: others see a file whole anyway, since a write replaces it. */
   readonly owner: string;
 }
 
-interface LockWaiter extends Wanted {
+interface LockWaiter extends LockRequest {
   readonly go: () => void;
 }
 
@@ -34,7 +34,7 @@ export class LockTable {
   }
 
   /** Resolves with a function that releases the locks. Rejects with the signal's reason. */
-  async acquire(wanted: Wanted, signal: AbortSignal): Promise<() => void> {
+  async acquire(wanted: LockRequest, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     const isFree = !this.#held.conflicts(wanted) && !this.#wished.conflicts(wanted);
     if (isFree) this.#held.add(wanted, 1);
@@ -45,7 +45,7 @@ export class LockTable {
     };
   }
 
-  #wait(wanted: Wanted, signal: AbortSignal): Promise<void> {
+  #wait(wanted: LockRequest, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const waiter: LockWaiter = {
         ...wanted,
@@ -107,7 +107,7 @@ class HeldLocks {
   readonly #writes = new PathCounts();
   readonly #byOwner = new Map<string, { readonly reads: PathCounts; readonly writes: PathCounts; count: number }>();
 
-  conflicts({ reads, writes, owner }: Wanted): boolean {
+  conflicts({ reads, writes, owner }: LockRequest): boolean {
     const own = this.#byOwner.get(owner);
     return (
       writes.some((path) => this.#writes.meets(path) || own?.reads.meets(path)) ||
@@ -115,7 +115,7 @@ class HeldLocks {
     );
   }
 
-  add({ reads, writes, owner }: Wanted, change: 1 | -1): void {
+  add({ reads, writes, owner }: LockRequest, change: 1 | -1): void {
     const own = this.#byOwner.get(owner) ?? { reads: new PathCounts(), writes: new PathCounts(), count: 0 };
     this.#byOwner.set(owner, own);
     for (const path of reads) own.reads.add(path, change);

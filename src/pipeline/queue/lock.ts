@@ -4,7 +4,7 @@ import type { Limits } from '../../limits.ts';
 import { locksOf } from '../../policy/schema.ts';
 import { outcomeOf } from '../outcome.ts';
 import type { ClearedCall, Stage } from '../stage.ts';
-import { LockTable, type Wanted } from './lock-table.ts';
+import { type LockRequest, LockTable } from './lock-table.ts';
 
 /**
  * Holds the call's locks while it runs and, if it was cut off, until its changes are rolled back. A write waits for
@@ -41,7 +41,7 @@ function assertRoom(table: LockTable, session: string, limits: Limits): void {
   if (waiting >= allMax) throw full(waiting, 'calls', allMax);
 }
 
-function wantedBy(call: ClearedCall): Wanted {
+function wantedBy(call: ClearedCall): LockRequest {
   const { effects, tool } = call.checked;
   const owner = call.sessionId;
   // A program takes no locks: the calls that it makes take theirs, and would wait for the program's for ever.

@@ -20,7 +20,7 @@ import { type OnPiece, OutputPieces } from './output-pieces.ts';
 import { FLOOD_PIPE_BYTES } from './output-pipe.ts';
 import type { Rlimits } from './prologue.ts';
 import { ScratchWatch } from './scratch.ts';
-import { type Begun, begin, shapeOf } from './start.ts';
+import { begin, type PipedSandbox, shapeOf } from './start.ts';
 import type { WaitingSandbox } from './waiting-sandbox.ts';
 
 /** Why a command must end; it may get SIGTERM first. */
@@ -212,14 +212,22 @@ class Evidence implements Disposable {
 const SHORT_MS = 15;
 
 /** Returns synchronously if git's index needs no settling. */
-function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun | Promise<Begun> {
+function takeOrBegin(
+  request: CommandRequest,
+  setup: CommandSetup,
+  powers: Powers,
+): PipedSandbox | Promise<PipedSandbox> {
   const settling = setup.git?.settle(request.masks);
   return settling
     ? settling.then(() => takeOrBeginNow(request, setup, powers))
     : takeOrBeginNow(request, setup, powers);
 }
 
-function takeOrBeginNow(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun | Promise<Begun> {
+function takeOrBeginNow(
+  request: CommandRequest,
+  setup: CommandSetup,
+  powers: Powers,
+): PipedSandbox | Promise<PipedSandbox> {
   const shape = shapeOf(request, setup);
   const taken = setup.waiting?.take(request, shape);
   if (!(taken instanceof Promise)) return taken ?? begin(shape, request, setup, powers);
@@ -250,7 +258,7 @@ interface Output {
 }
 
 function collect(
-  begun: Begun,
+  begun: PipedSandbox,
   request: CommandRequest,
   { limits, powers }: { limits: Limits; powers: Powers },
 ): Output {

@@ -13,7 +13,7 @@ import type { GitCopies } from '../git/config/copies.ts';
 import type { CommandWatch, ExceededLimit, MeasuredUse } from '../watchdog.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { HomeStay } from './homes.ts';
-import type { Started } from './start.ts';
+import type { StartedSandbox } from './start.ts';
 
 /** How a program ended, and what it used. */
 export interface Settled {
@@ -33,7 +33,7 @@ export class ConfinedRun implements Disposable {
   readonly ended: Promise<void>;
   /** Parts of its home that were removed before it began. */
   readonly homeRemoved: readonly string[];
-  readonly #started: Started;
+  readonly #started: StartedSandbox;
   readonly #bounds: CommandBounds;
   readonly #powers: Powers;
   readonly #home: HomeStay | undefined;
@@ -49,7 +49,7 @@ export class ConfinedRun implements Disposable {
   #refusal: Error | undefined;
 
   /** Takes over a sandbox that has just been started. */
-  constructor(started: Started, request: CommandRequest, { homes, watchdog }: CommandSetup, powers: Powers) {
+  constructor(started: StartedSandbox, request: CommandRequest, { homes, watchdog }: CommandSetup, powers: Powers) {
     const { child, group, status, admitted } = started;
     const { bounds, home, readOnly = false } = request;
     using parts = new DisposableStack();

@@ -46,7 +46,7 @@ export interface HomeStay extends Disposable {
   readonly removed: readonly string[];
 }
 
-interface Stay extends HomeStay {
+interface HomeUse extends HomeStay {
   readonly name: string;
   readonly bytesBefore: number;
   exceeded: ExceededLimit | undefined;
@@ -57,7 +57,7 @@ export class Homes {
   readonly #options: HomesOptions;
   readonly #mark: string;
   readonly #made = new Set<string>();
-  readonly #stays = new Set<Stay>();
+  readonly #stays = new Set<HomeUse>();
   #sizes: ReadonlyMap<string, Size> = new Map();
   readonly #removed = new Map<string, string[]>();
   #look: Timer | undefined;
@@ -86,7 +86,7 @@ export class Homes {
     const removed = this.#removed.get(name) ?? [];
     this.#removed.delete(name);
     const bytesBefore = this.#sizes.get(name)?.bytes ?? 0;
-    const stay: Stay = {
+    const stay: HomeUse = {
       name,
       bytesBefore,
       removed,

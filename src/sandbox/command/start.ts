@@ -31,7 +31,7 @@ import { COMPUTED, type Gate, toBashArgs, toWaitingBashArgs, toWords } from './p
 import { Status } from './status.ts';
 
 /** The fields of a request that its sandbox depends on. */
-export type Parts = Pick<
+export type SandboxRequest = Pick<
   CommandRequest,
   'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds' | 'home' | 'sockets'
 >;
@@ -59,7 +59,7 @@ export interface Shape {
 }
 
 /** Computes masks from the files that exist now; the gateway's list may be some milliseconds old. Throws SANDBOX_UNAVAILABLE. */
-export function shapeOf(request: Parts, setup: Omit<CommandSetup, 'watchdog' | 'groups' | 'waiting'>): Shape {
+export function shapeOf(request: SandboxRequest, setup: Omit<CommandSetup, 'watchdog' | 'groups' | 'waiting'>): Shape {
   const { guarded, homes, limits, git } = setup;
   const { workspace, readOnly = false, asOwner = false, bounds, cwd, sockets } = request;
   const found = onDisk(guard(request.masks, workspace, guarded), workspace);
@@ -116,7 +116,7 @@ export interface Attachment {
 }
 
 /** A sandbox that is being built, or has been. Disposing of it releases its group. */
-export interface Started extends Disposable {
+export interface StartedSandbox extends Disposable {
   readonly shape: Shape;
   readonly child: ChildProcess;
   readonly status: Status;
@@ -128,13 +128,13 @@ export interface Started extends Disposable {
 }
 
 /** A sandbox whose program writes to pipes. Disposing of it releases the pipes that nobody reads, too. */
-export interface Begun extends Started {
+export interface PipedSandbox extends StartedSandbox {
   readonly stdout: OutputPipe;
   readonly stderr: OutputPipe;
 }
 
 /** A sandbox that waits for its command. */
-export interface Waiting extends Begun {
+export interface ReadySandbox extends PipedSandbox {
   /** Pipe that brings the command's words. */
   readonly line: Writable;
   /** Settles when the sandbox is complete, or will never be. */
@@ -149,7 +149,7 @@ const LINE_FD = COMMAND_STATUS_FD + 1;
 const BUILT_FD = LINE_FD + 1;
 
 /** Builds a sandbox that waits for its command. Throws SANDBOX_UNAVAILABLE. */
-export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): Waiting {
+export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): ReadySandbox {
   const bash = toWaitingBashArgs({ fd: LINE_FD, builtFd: BUILT_FD }, { bounds: shape.bounds, rlimits: setup.rlimits });
   const begun = piped('ignore', (streams) =>
     start({ shape, bash, env: {}, attachment: { streams }, stdio: ['pipe', 'pipe'] }, setup, powers),
@@ -180,7 +180,7 @@ export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers):
  * mount point is removed or replaced in another namespace, and moves the mount along when the mount point is renamed. False for a
  * sandbox that has ended, even if nobody was told of its end yet.
  */
-export function isMasked({ status, shape }: Pick<Started, 'status' | 'shape'>): boolean {
+export function isMasked({ status, shape }: Pick<StartedSandbox, 'status' | 'shape'>): boolean {
   const mounts = status.init === undefined ? undefined : mountsOf(status.init);
   return mounts !== undefined && areCovered(shape.masks, withoutLinks(mounts));
 }
@@ -192,7 +192,7 @@ const needsGate = ({ masks }: Shape): boolean => boundPaths(masks).length > 0;
  * Lets a bash that waits at its gate go on. Rejects with SANDBOX_UNAVAILABLE if it must not; never settles if bash
  * does not get there.
  */
-function letThrough({ child, status, shape, copies }: Started, gate: Gate): Promise<void> {
+function letThrough({ child, status, shape, copies }: StartedSandbox, gate: Gate): Promise<void> {
   const stdio = child.stdio as readonly unknown[];
   const [line, said] = [stdio[gate.fd] as Writable, stdio[gate.builtFd] as Readable];
   // EPIPE, ECONNRESET: bubblewrap has ended; its status tells why.
@@ -217,7 +217,7 @@ export const hides = ({ masks }: Shape): boolean =>
   masks.some(({ kind }) => kind === 'hidden' || kind === 'replaced' || kind === 'listed');
 
 /** Builds a sandbox for a command, which begins at once. Throws SANDBOX_UNAVAILABLE, INPUT_INVALID. */
-export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
+export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup, powers: Powers): PipedSandbox {
   const stdin = request.stdin === undefined ? 'ignore' : 'pipe';
   return piped(stdin, (streams) => beginAt({ streams }, { shape, request, setup, powers }));
 }
@@ -226,7 +226,7 @@ export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup
 export function beginAt(
   attachment: Attachment,
   of: { shape: Shape; request: CommandRequest; setup: CommandSetup; powers: Powers },
-): Started {
+): StartedSandbox {
   const { shape, request, setup, powers } = of;
   const egress = egressOf(request.egressToken);
   const first = LINE_FD + egress.stdio.length;
@@ -243,7 +243,7 @@ export function beginAt(
 }
 
 /** Starts a sandbox with pipes for its output. */
-function piped(stdin: 'pipe' | 'ignore', startWith: (streams: Attachment['streams']) => Started): Begun {
+function piped(stdin: 'pipe' | 'ignore', startWith: (streams: Attachment['streams']) => StartedSandbox): PipedSandbox {
   using parts = new DisposableStack();
   const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
   const started = parts.use(startWith([stdin, stdout.writer, stderr.writer]));
@@ -262,7 +262,7 @@ interface StartRequest {
   readonly stdio: readonly (number | 'pipe')[];
 }
 
-function start(own: StartRequest, setup: CommandSetup, powers: Powers): Started {
+function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedSandbox {
   const { shape, egress, attachment, stdio } = own;
   using parts = new DisposableStack();
   const group = parts.use(setup.groups?.open(shape.bounds));

@@ -6,23 +6,23 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Powers, Timer } from '../../powers.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import {
-  type Begun,
   beginWaiting,
   hides,
   isMasked,
   lateWordsOf,
-  type Parts,
+  type PipedSandbox,
+  type ReadySandbox,
+  type SandboxRequest,
   type Shape,
   shapeOf,
-  type Waiting,
 } from './start.ts';
 
 export class WaitingSandbox {
   readonly #setup: CommandSetup;
   readonly #powers: Powers;
   /** What the last command was like: the next one is likely to be like it. */
-  #parts: Parts | undefined;
-  #ready: Waiting | undefined;
+  #parts: SandboxRequest | undefined;
+  #ready: ReadySandbox | undefined;
   #timer: Timer | undefined;
 
   constructor(setup: CommandSetup, powers: Powers) {
@@ -34,7 +34,7 @@ export class WaitingSandbox {
    * Sends the command to the waiting sandbox if it fits; the caller then owns that sandbox. Gives a promise if it is still being built;
    * if aborted meanwhile, the sandbox gets no command. Throws INPUT_INVALID.
    */
-  take(request: CommandRequest, shape: Shape): Begun | Promise<Begun | undefined> | undefined {
+  take(request: CommandRequest, shape: Shape): PipedSandbox | Promise<PipedSandbox | undefined> | undefined {
     const words = lateWordsOf(request, this.#setup);
     // Such commands are few; preparing for them would displace the sandbox for the usual ones.
     if (!words) return undefined;
@@ -86,7 +86,7 @@ export class WaitingSandbox {
   }
 
   /** Ends a sandbox if it still waits. */
-  #drop(waiting: Waiting | undefined): void {
+  #drop(waiting: ReadySandbox | undefined): void {
     if (!waiting || this.#ready !== waiting) return;
     this.#ready = undefined;
     end(waiting);
@@ -94,13 +94,17 @@ export class WaitingSandbox {
 }
 
 /** Sends the words; if one of the masks is gone, ends the sandbox and gives undefined. */
-function tell(begun: Waiting, words: Buffer): Begun | undefined {
+function tell(begun: ReadySandbox, words: Buffer): PipedSandbox | undefined {
   if (!isMasked(begun)) return end(begun);
   begun.line.end(words);
   return begun;
 }
 
-async function tellOnceBuilt(begun: Waiting, words: Buffer, signal: AbortSignal): Promise<Begun | undefined> {
+async function tellOnceBuilt(
+  begun: ReadySandbox,
+  words: Buffer,
+  signal: AbortSignal,
+): Promise<PipedSandbox | undefined> {
   const aborted = Promise.withResolvers<void>();
   const onAbort = () => aborted.resolve();
   signal.addEventListener('abort', onAbort);
@@ -113,7 +117,7 @@ async function tellOnceBuilt(begun: Waiting, words: Buffer, signal: AbortSignal)
   return signal.aborted ? begun : end(begun);
 }
 
-function end(begun: Waiting): undefined {
+function end(begun: ReadySandbox): undefined {
   // Without its pipe it ends by itself, in case bubblewrap has not reported yet which process to kill.
   begun.line.destroy();
   begun.status.kill(begun.child);

@@ -81,7 +81,7 @@ function toProgram(): { readonly nsenter: string; readonly mount: string } | und
 let programs: { readonly nsenter: string | undefined; readonly mount: string | undefined } | undefined;
 
 /** A copy that a command has. */
-interface Laid {
+interface MountedCopy {
   readonly path: string;
   /** Text that the next changes are compared with. */
   given: string;
@@ -99,7 +99,7 @@ export class GitCopies implements Disposable {
   /** The user namespace that owns the sandbox's mounts: its processes leave it once the sandbox is built. */
   #user: number | undefined;
   #folder: number | undefined;
-  #laid: readonly Laid[] = [];
+  #laid: readonly MountedCopy[] = [];
   /** What an ended command left in its copies. */
   #left: readonly (string | undefined)[] | undefined;
 
@@ -171,7 +171,7 @@ export class GitCopies implements Disposable {
     return all;
   }
 
-  async #takeOne(laid: Laid, time: TakeOverTime): Promise<TakenOver | undefined> {
+  async #takeOne(laid: MountedCopy, time: TakeOverTime): Promise<TakenOver | undefined> {
     // Checked each time: the copies may be disposed of while others are taken over.
     if ((this.#folder === undefined && !this.#left) || laid.isFolded) return undefined;
     const [workspace, { path, given }] = [this.#workspace, laid];
