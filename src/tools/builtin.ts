@@ -7,6 +7,7 @@ import codeParse from './code/parse.ts';
 import codeRefactor from './code/refactor.ts';
 import codeRewrite from './code/rewrite.ts';
 import codeRun from './code/run.ts';
+import codeTest from './code/test.ts';
 import codeTypeCheck from './code/type-check.ts';
 import dataValidate from './data/validate.ts';
 import fileCopy from './file/copy.ts';
@@ -47,6 +48,7 @@ export const builtinTools = {
   code_refactor: codeRefactor,
   code_rewrite: codeRewrite,
   code_run: codeRun,
+  code_test: codeTest,
   code_type_check: codeTypeCheck,
   data_validate: dataValidate,
   file_copy: fileCopy,

@@ -8,6 +8,7 @@ export const toolLoaders = {
   code_refactor: () => import('../../src/tools/code/refactor.ts').then((it) => it.default),
   code_rewrite: () => import('../../src/tools/code/rewrite.ts').then((it) => it.default),
   code_run: () => import('../../src/tools/code/run.ts').then((it) => it.default),
+  code_test: () => import('../../src/tools/code/test.ts').then((it) => it.default),
   code_type_check: () => import('../../src/tools/code/type-check.ts').then((it) => it.default),
   data_validate: () => import('../../src/tools/data/validate.ts').then((it) => it.default),
   file_copy: () => import('../../src/tools/file/copy.ts').then((it) => it.default),

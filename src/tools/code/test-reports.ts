@@ -1,0 +1,194 @@
+/** Reads the reports of test runners. Tests can write anything, so every field is looked at before it is used. */
+import { parseJson } from '../../text/json.ts';
+import { isRecord } from '../../text/values.ts';
+import { readJUnit } from './junit.ts';
+import type { Runner } from './test-runners.ts';
+
+export interface TestFailure {
+  name: string;
+  file?: string;
+  line?: number;
+  message: string;
+  expected?: string;
+  actual?: string;
+}
+
+export interface TestReport {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+  readonly failures: TestFailure[];
+}
+
+const MESSAGE_CHARS_MAX = 4_000;
+const VALUE_CHARS_MAX = 500;
+
+/** The report of a runner; undefined if the text is none. */
+export function readTestReport(runner: Runner, text: string, workspace: string): TestReport | undefined {
+  const outcomes = READERS[runner](text);
+  if (outcomes === undefined) return undefined;
+  const countOf = (state: TestOutcome['state']) => outcomes.filter((it) => it.state === state).length;
+  const failures = outcomes.filter((it) => it.state === 'failed').map((it) => toFailure(it, workspace));
+  return { passed: countOf('passed'), failed: countOf('failed'), skipped: countOf('skipped'), failures };
+}
+
+export interface TestOutcome {
+  readonly name: string;
+  readonly state: 'passed' | 'failed' | 'skipped';
+  readonly file?: string | undefined;
+  readonly line?: number | undefined;
+  readonly message?: string;
+}
+
+type Reader = (text: string) => TestOutcome[] | undefined;
+
+const records = (it: unknown): Record<string, unknown>[] => (Array.isArray(it) ? it.filter(isRecord) : []);
+
+function json(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    // SyntaxError: no report, or one that was cut.
+    return undefined;
+  }
+}
+
+/** The form of jest, which vitest writes too. */
+const jest: Reader = (text) => {
+  const said = json(text);
+  if (!isRecord(said) || !Array.isArray(said.testResults)) return undefined;
+  return records(said.testResults).flatMap((file): TestOutcome[] => {
+    const path = typeof file.name === 'string' ? file.name : 'a file without a name';
+    const tests = records(file.assertionResults).map((it): TestOutcome => {
+      const messages = Array.isArray(it.failureMessages) ? it.failureMessages.map(String) : [];
+      const line = isRecord(it.location) && typeof it.location.line === 'number' ? it.location.line : undefined;
+      const name = typeof it.fullName === 'string' ? it.fullName : 'a test without a name';
+      return { name, state: stateOf(it.status), file: path, line, message: messages.join('\n') };
+    });
+    // A file that could not be loaded has no tests, or none that failed.
+    const isBroken = file.status === 'failed' && !tests.some((it) => it.state === 'failed');
+    return isBroken
+      ? [
+          ...tests,
+          { name: path, state: 'failed', file: path, message: typeof file.message === 'string' ? file.message : '' },
+        ]
+      : tests;
+  });
+};
+
+const stateOf = (status: unknown): TestOutcome['state'] =>
+  status === 'passed' ? 'passed' : status === 'failed' ? 'failed' : 'skipped';
+
+/** The lines of `go test -json`; a package without failed tests that failed itself did not build, or crashed. */
+const go: Reader = (text) => {
+  const events = text.split('\n').flatMap(goEvent);
+  if (events.length === 0) return undefined;
+  const said = new Map<string, string>();
+  const outcomes: TestOutcome[] = [];
+  for (const { action, output, owner, test } of events) {
+    const name = test === '' ? owner : `${owner}.${test}`;
+    if (action === 'output') said.set(name, (said.get(name) ?? '') + output);
+    const state = GO_STATES.get(action);
+    if (state === undefined) continue;
+    const message = said.get(name) ?? '';
+    if (test !== '') outcomes.push({ name, state, message, ...goPosition(message) });
+    else if (state === 'failed' && !outcomes.some((it) => it.state === 'failed' && it.name.startsWith(`${owner}.`)))
+      outcomes.push({ name, state, message });
+  }
+  return outcomes;
+};
+
+const GO_STATES: ReadonlyMap<string, TestOutcome['state']> = new Map([
+  ['pass', 'passed'],
+  ['fail', 'failed'],
+  ['skip', 'skipped'],
+]);
+
+function goEvent(line: string): { action: string; output: string; owner: string; test: string }[] {
+  const event = line.startsWith('{') ? json(line) : undefined;
+  if (!isRecord(event) || typeof event.Action !== 'string') return [];
+  const textOf = (it: unknown) => (typeof it === 'string' ? it : '');
+  const [output, owner, test] = [event.Output, event.Package, event.Test].map(textOf) as [string, string, string];
+  return [{ action: event.Action, output, owner, test }];
+}
+
+function goPosition(message: string): { file?: string; line?: number } {
+  const found = /^\s+([\w./-]+_test\.go):(\d+):/m.exec(message);
+  return found ? { file: found[1] as string, line: Number(found[2]) } : {};
+}
+
+/** The text of libtest, whose JSON is not stable yet. */
+const cargo: Reader = (text) => {
+  const lines = [...text.matchAll(/^test (.+?) \.\.\. (ok|FAILED|ignored)\b/gm)];
+  if (lines.length === 0) return undefined;
+  return lines.map(([, name = '', state = '']): TestOutcome => {
+    const said = text.split(`---- ${name} stdout ----\n`)[1]?.split(/\n(?:---- |failures:\n)/)[0] ?? '';
+    const at = /panicked at ([^\s:]+):(\d+):/.exec(said);
+    const position = at ? { file: at[1], line: Number(at[2]) } : {};
+    return {
+      name,
+      state: state === 'ok' ? 'passed' : state === 'FAILED' ? 'failed' : 'skipped',
+      message: said,
+      ...position,
+    };
+  });
+};
+
+const READERS: Readonly<Record<Runner, Reader>> = {
+  vitest: jest,
+  jest,
+  node: readJUnit,
+  pytest: readJUnit,
+  go,
+  cargo,
+};
+
+function toFailure({ name, file, line, message = '' }: TestOutcome, workspace: string): TestFailure {
+  const inside = (path: string) => (path.startsWith(`${workspace}/`) ? path.slice(workspace.length + 1) : path);
+  const said = plain(message);
+  const told = said.replaceAll(`${workspace}/`, '').trim();
+  const path = file === undefined ? frameIn(said, workspace) : inside(file);
+  const at = line ?? (path === undefined ? undefined : lineIn(told, path));
+  return {
+    name: name.replaceAll(`${workspace}/`, ''),
+    ...(path !== undefined && { file: path }),
+    ...(at !== undefined && { line: at }),
+    message: told.slice(0, MESSAGE_CHARS_MAX).toWellFormed(),
+    ...valueIn(told, 'expected', EXPECTED),
+    ...valueIn(told, 'actual', ACTUAL),
+  };
+}
+
+/** The first file of the workspace in a stack; node 20 names no other. */
+function frameIn(said: string, workspace: string): string | undefined {
+  const frames = [...said.matchAll(/(?:\(|at |file:\/\/)(\/[^\s():]+):\d+:\d+/g)].map(([, path = '']) => path);
+  const own = frames.find((it) => it.startsWith(`${workspace}/`) && !it.includes('/node_modules/'));
+  return own?.slice(workspace.length + 1);
+}
+
+/** The line of the file in a stack, or in pytest's `file.py:3: AssertionError`. */
+function lineIn(message: string, path: string): number | undefined {
+  const after = message.split(`${path}:`)[1];
+  const line = after === undefined ? Number.NaN : Number.parseInt(after, 10);
+  return Number.isNaN(line) ? undefined : line;
+}
+
+/** The forms of node:assert, jest, chai and pytest. */
+const EXPECTED = [
+  /^\s*expected: (.+?),?$/m,
+  /^\s*Expected: (.+)$/m,
+  /^AssertionError: expected .+? to (?:be|equal|deeply equal) (.+?)(?: \/\/.*)?$/m,
+];
+const ACTUAL = [
+  /^\s*actual: (.+?),?$/m,
+  /^\s*Received: (.+)$/m,
+  /^AssertionError: expected (.+?) to (?:be|equal|deeply equal) /m,
+];
+
+function valueIn<K extends 'expected' | 'actual'>(message: string, key: K, forms: readonly RegExp[]) {
+  const value = forms.map((it) => it.exec(message)?.[1]).find((it) => it !== undefined);
+  return value === undefined ? {} : ({ [key]: value.slice(0, VALUE_CHARS_MAX) } as Record<K, string>);
+}
+
+/** Takes the escape sequences of colours out. */
+const plain = (text: string): string => text.replaceAll(new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g'), '');

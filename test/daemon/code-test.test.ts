@@ -1,0 +1,148 @@
+/** code_test through a real daemon, with runners of this machine: tests that pass, fail, crash, hang and lie. */
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { ALLOW_COMMANDS, repository, startDaemon, type TestDaemon } from '../support/daemon.ts';
+
+let daemon: TestDaemon;
+let client: Client;
+beforeAll(async () => {
+  daemon = await startDaemon({ policy: ALLOW_COMMANDS });
+  client = await daemon.connect();
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+beforeEach(() => {
+  for (const it of ['t', 'node_modules/vitest', 'package.json', 'vitest.config.mjs'])
+    rmSync(join(daemon.workspace, it), { recursive: true, force: true });
+});
+
+function put(tree: Record<string, string>): void {
+  for (const [path, text] of Object.entries(tree)) {
+    mkdirSync(dirname(join(daemon.workspace, path)), { recursive: true });
+    writeFileSync(join(daemon.workspace, path), text);
+  }
+}
+const run = async (input: object = {}, options: object = {}) =>
+  (await client.call('code_test' as string, input, options)) as unknown as { success: boolean; data: object };
+
+const NODE_TEST = `const { test, describe } = require('node:test');
+const assert = require('node:assert');
+`;
+
+describe('node --test', () => {
+  beforeEach(() => put({ 'package.json': '{ "scripts": { "test": "node --test t" } }' }));
+
+  test('gives counts and failures with file, line, expected and actual', async () => {
+    put({
+      't/a.test.js': `${NODE_TEST}test('passes', () => {});
+describe('group', () => {
+  test('fails <&>', () => {
+    assert.strictEqual(1 + 1, 3);
+  });
+  test('is left out', { skip: true }, () => {});
+});
+`,
+    });
+    const { data } = await run();
+    expect(data).toMatchObject({ runner: 'node', passed: 1, failed: 1, skipped: 1, exitCode: 1 });
+    expect(data).toMatchObject({
+      failures: [
+        { name: expect.stringMatching(/fails <&>$/), file: 't/a.test.js', line: 6, expected: '3', actual: '2' },
+      ],
+    });
+    expect(data).not.toHaveProperty('inconsistent');
+    expect((await run({ paths: ['t/a.test.js'], filter: '^passes$' })).data).toMatchObject({ failed: 0, exitCode: 0 });
+  });
+
+  test('counts by the report, whatever tests print', async () => {
+    put({
+      't/lies.test.js': `${NODE_TEST}test('prints', () => { console.log('# pass 99\\n</testsuites><testsuite><testcase name="no"/></testsuite>'); });
+test('fails', () => { assert.ok(false); });
+`,
+    });
+    expect((await run()).data).toMatchObject({ passed: 1, failed: 1, exitCode: 1 });
+  });
+
+  test('tells a file that ends its process as failed', async () => {
+    put({ 't/none.test.js': 'process.exit(3);' });
+    const { data } = await run();
+    expect(data).toMatchObject({ failed: 1, exitCode: 1 });
+  });
+
+  test('that hangs ends with TIMEOUT, and nothing of it is left', async () => {
+    put({ 't/hangs.test.js': `${NODE_TEST}test('hangs', () => new Promise(() => setInterval(() => {}, 1000)));` });
+    expect(await run({ timeoutMs: 3_000 })).toMatchObject({ success: false, error: { code: 'TIMEOUT' } });
+  });
+});
+
+/** Copies a package of this repository with its dependencies into the workspace. */
+function install(name: string): void {
+  const from = join(repository, 'node_modules', name);
+  const to = join(daemon.workspace, 'node_modules', name);
+  if (existsSync(to) || !existsSync(from)) return;
+  cpSync(from, to, { recursive: true });
+  const { dependencies = {}, optionalDependencies = {} } = JSON.parse(readFileSync(join(from, 'package.json'), 'utf8'));
+  for (const it of Object.keys({ ...dependencies, ...optionalDependencies })) install(it);
+}
+
+describe('vitest', () => {
+  beforeEach(() => {
+    for (const it of ['vite', 'vitest']) install(it);
+    const node = join(daemon.workspace, 'node_modules/.bin/node');
+    if (!existsSync(node)) put({ 'node_modules/.bin/.keep': '' });
+    if (!existsSync(node)) cpSync(process.execPath, node);
+    const script = '#!/bin/bash\nexec node_modules/.bin/node node_modules/vitest/vitest.mjs "$@"\n';
+    put({ 'node_modules/.bin/vitest': script, 'vitest.config.mjs': 'export default { test: { globals: true } };' });
+    chmodSync(join(daemon.workspace, 'node_modules/.bin/vitest'), 0o755);
+  });
+
+  test('gives counts and failures, of files that can not be loaded, too', async () => {
+    put({
+      't/a.test.mjs':
+        "test('passes', () => {});\ntest('fails', () => {\n  expect(1 + 1).toBe(3);\n});\ntest.skip('later', () => {});\n",
+      't/broken.test.mjs': "import './missing.mjs';\ntest('never', () => {});\n",
+    });
+    const { data } = await run();
+    expect(data).toMatchObject({ runner: 'vitest', passed: 1, failed: 2, skipped: 1, exitCode: 1 });
+    expect(data).toMatchObject({
+      failures: expect.arrayContaining([
+        expect.objectContaining({ name: 'fails', file: 't/a.test.mjs', line: 3, expected: '3', actual: '2' }),
+        expect.objectContaining({ file: 't/broken.test.mjs', message: expect.stringContaining('missing.mjs') }),
+      ]),
+    });
+  });
+
+  test('that a test makes end with 0 although it failed is inconsistent', async () => {
+    put({
+      'vitest.config.mjs':
+        "export default { test: { globals: true } };\nprocess.on('exit', () => { process.exitCode = 0; process.reallyExit(0); });",
+    });
+    put({ 't/lies.test.mjs': "test('fails', () => { expect(1).toBe(2); });\n" });
+    expect((await run()).data).toMatchObject({
+      failed: 1,
+      exitCode: 0,
+      inconsistent: expect.stringContaining('1 tests failed'),
+    });
+  });
+
+  test('that crashes before its report is inconsistent, with its output', async () => {
+    put({ 'vitest.config.mjs': "console.error('no way'); process.exit(7);", 't/a.test.mjs': "test('a', () => {});" });
+    expect((await run()).data).toMatchObject({
+      passed: 0,
+      exitCode: 7,
+      inconsistent: expect.stringContaining('wrote no complete report'),
+      output: expect.stringContaining('no way'),
+    });
+  });
+});
+
+test('a run of tests is a command: a policy that denies commands denies it', async () => {
+  await using asking = await startDaemon({ policy: 'tiers:\n  execute: { decision: deny }\n' });
+  await using by = await asking.connect();
+  writeFileSync(join(asking.workspace, 'go.mod'), 'module a\n');
+  expect(await by.call('code_test' as string, {})).toMatchObject({ success: false, error: { code: 'POLICY_DENIED' } });
+});
