@@ -32,6 +32,10 @@ test.each(names)('the bench %s finds figures, all of them numbers', (name) => {
     expect([figure, Number.isFinite(value), Number.isFinite(over?.ratio.median ?? 0)]).toEqual([figure, true, true]);
 });
 
+test('the suite says that it measures the built code', () => {
+  expect(said).toMatch(/^measures the built code, dist\/ of \d{4}-/m);
+});
+
 test('no figure takes more than twice as many floors as in bench/baseline.json, even when measured again', () => {
   expect(said).toMatch(/^\d+ ratios moved beyond their noise/m);
   expect(said.match(/^WORSE.*$/gm) ?? []).toEqual([]);

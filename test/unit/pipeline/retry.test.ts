@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { type Code, ToolError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
-import { type Brought, failed, succeeded } from '../../../src/pipeline/outcome.ts';
+import { failed, type RunFacts, succeeded } from '../../../src/pipeline/outcome.ts';
 import { retry } from '../../../src/pipeline/retry.ts';
 import type { ClearedCall } from '../../../src/pipeline/stage.ts';
 import { silentLog, systemPowers } from '../../../src/powers.ts';
@@ -19,7 +19,7 @@ interface Situation {
   /** The tool's own retry plan. */
   retry?: Retry;
   /** What each failed attempt leaves in its outcome. */
-  brought?: Partial<Brought>;
+  brought?: Partial<RunFacts>;
 }
 
 /** The attempts made, the waits between them, and the end. */
@@ -104,7 +104,7 @@ test('a tool says itself how often it is tried again, how long is waited, and af
 
 test('the outcome of a successful attempt holds nothing of the failed one before', async () => {
   const denied = [{ kind: 'read', target: 'secret', layer: 'policy', count: 1 }] as const;
-  const brought = { denied: [...denied], connected: [], warnings: ['of the first'], hostPid: 7 } as Partial<Brought>;
+  const brought = { denied: [...denied], connected: [], warnings: ['of the first'], hostPid: 7 } as Partial<RunFacts>;
   const { outcome } = await attempt({ brought });
   expect(outcome).toEqual(succeeded('done', { retriesAttempted: 2 }));
 });

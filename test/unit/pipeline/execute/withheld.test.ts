@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { describeWithheld, type Withheld } from '../../../../src/call.ts';
-import type { Ran } from '../../../../src/hosts/runs.ts';
+import type { RunResult } from '../../../../src/hosts/runs.ts';
 import { withheldOf } from '../../../../src/pipeline/execute/withheld.ts';
 import { parseNetworkEntry } from '../../../../src/policy/network.ts';
 
-const ran = (withheld: unknown) => ({ result: { usage: { withheld } } }) as Ran;
+const ran = (withheld: unknown) => ({ result: { usage: { withheld } } }) as RunResult;
 const PATHS = { hidden: [{ path: '.env', rule: 'no-secrets' }], count: 3, readOnly: ['.git/config'] };
 
 test('only hosts that every layer of the policy allows are told', () => {

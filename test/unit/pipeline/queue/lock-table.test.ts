@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { LockTable, type Wanted } from '../../../../src/pipeline/queue/lock-table.ts';
+import { type LockRequest, LockTable } from '../../../../src/pipeline/queue/lock-table.ts';
 
 const endless = new AbortController().signal;
-const wanted = (owner: string, reads: string[], writes: string[]): Wanted => ({ owner, reads, writes });
+const wanted = (owner: string, reads: string[], writes: string[]): LockRequest => ({ owner, reads, writes });
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** Whether the second must wait while the first holds its locks. */
-async function waits(first: Wanted, second: Wanted): Promise<boolean> {
+async function waits(first: LockRequest, second: LockRequest): Promise<boolean> {
   const table = new LockTable();
   const release = await table.acquire(first, endless);
   let hasBegun = false;
@@ -45,7 +45,7 @@ test.each([
 test('a later call does not overtake one that waits for the same lock', async () => {
   const table = new LockTable();
   const order: string[] = [];
-  const take = async (name: string, it: Wanted) => {
+  const take = async (name: string, it: LockRequest) => {
     const release = await table.acquire(it, endless);
     order.push(name);
     await turn();
@@ -93,7 +93,7 @@ test('any calls, whenever they end, all get their turn, and leave the files as o
         // The order of writes at each path: the order of arrival wherever two writes meet.
         const tree = new Map<string, number[]>();
         const under = (one: string, other: string) => other === '' || one === other || one.startsWith(`${other}/`);
-        const working = new Set<Wanted>();
+        const working = new Set<LockRequest>();
         await Promise.all(
           jobs.map(async (it, at) => {
             const release = await table.acquire(it, endless);
