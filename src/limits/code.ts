@@ -16,6 +16,8 @@ export const codeLimits = {
   sourceNamesMax: count().default(2_000),
   /** Files, edges, circles and other entries of a graph in an answer, each counted for itself. */
   graphEntriesMax: count().default(2_000),
+  /** Bytes of a lockfile that is read; one of 3 000 packages has 1 MB, which takes 10 ms. */
+  lockfileBytesMax: bytes().default(8 * MiB),
   /** Places to look for one imported module: a tsconfig may map a name to any number of paths. */
   moduleCandidatesMax: count().default(16),
   /** tsconfig files that one extends, one after another; more are ignored, as is a circle of them. */
