@@ -42,3 +42,11 @@ export function likeOthers(
 }
 
 const SOURCES = ['.ts', '.tsx', '.mts', '.cts', '.js', '.jsx', '.mjs', '.cjs'];
+
+/** The declarations of a JavaScript file, or the file that declarations are of: TypeScript sees only one of the two. */
+export function twinOf(path: string, { stamps }: Pick<WorkspaceSources, 'stamps'>): string | undefined {
+  const twin = /\.d\.[cm]?ts$/.test(path)
+    ? path.replace(/\.d\.([cm]?)ts$/, '.$1js')
+    : path.replace(/\.([cm]?)jsx?$/, '.d.$1ts');
+  return twin !== path && stamps.has(twin) ? twin : undefined;
+}

@@ -3,7 +3,7 @@ import { dirname, join, normalize } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ToolError } from '../../src/errors.ts';
 import type { RefactorPlan } from '../../src/tools/source/typescript.ts';
-import { withEnding } from './module-specifiers.ts';
+import { twinOf, withEnding } from './module-specifiers.ts';
 import type { Refactoring, WorkspaceEdit } from './refactoring.ts';
 import { servedLanguage } from './source-languages.ts';
 import { onePerProject, plain, uriOf } from './workspace-sources.ts';
@@ -14,6 +14,11 @@ export async function moveFile(from: string, wanted: string, work: Refactoring):
   if (servedLanguage(to) === undefined)
     throw new ToolError('UNSUPPORTED', `\`${wanted}\` is no name of a TypeScript or JavaScript file`, {
       suggestion: 'Move other files with file_rename.',
+    });
+  const twin = twinOf(from, sources);
+  if (twin !== undefined)
+    throw new ToolError('UNSUPPORTED', `imports of \`${from}\` can mean \`${twin}\`, which stands beside it`, {
+      suggestion: 'Move both with file_rename, and change their imports with file_multi_edit.',
     });
   if (to === from) throw new ToolError('INPUT_INVALID', `\`${wanted}\` is its path already`);
   const { text, hash } = take(from);

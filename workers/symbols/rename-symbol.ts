@@ -1,6 +1,7 @@
 /** Renames a symbol: from its definition, and only if every use still means the same afterwards. */
 import { ToolError } from '../../src/errors.ts';
 import type { NamePosition, RefactorPlan } from '../../src/tools/source/typescript.ts';
+import { twinOf } from './module-specifiers.ts';
 import type { Refactoring, WorkspaceEdit } from './refactoring.ts';
 import { servedLanguage } from './source-languages.ts';
 import { wordsAt } from './source-lines.ts';
@@ -23,6 +24,15 @@ export async function renameSymbol(query: RenameQuery, work: Refactoring): Promi
   assertIdentifier(newName);
   await turn.open(path);
   const symbol = await definitionOf(await nameAt(query, work), work);
+  const twin = twinOf(symbol.path, sources);
+  if (twin !== undefined && wordsAt(sources.read(twin) ?? '', symbol.name).length > 0)
+    throw new ToolError(
+      'UNSUPPORTED',
+      `\`${symbol.name}\` is in \`${symbol.path}\` and in \`${twin}\`, of which TypeScript sees one`,
+      {
+        suggestion: 'Rename it in both with file_multi_edit, with wholeWord: true.',
+      },
+    );
   if (symbol.name === newName) throw new ToolError('INPUT_INVALID', `\`${newName}\` is its name already`);
   if (symbol.name.startsWith('#') !== newName.startsWith('#'))
     throw new ToolError('INPUT_INVALID', `\`${symbol.name}\` can't become \`${newName}\`: a name with # is private`);

@@ -248,6 +248,21 @@ describe('a move', () => {
   });
 });
 
+test('what JavaScript and its declarations both hold is refused, since TypeScript would change one of them', async () => {
+  write({
+    'lib/a.js': 'const own = 1;\nexport const both = own;\n',
+    'lib/a.d.ts': 'export declare const both: number;\n',
+    'lib/b.js': "import { both } from './a.js';\nconsole.log(both);\n",
+  });
+  const before = contentsOf(workspace);
+  for (const path of ['lib/a.js', 'lib/a.d.ts', 'lib/b.js'])
+    await expect(rename({ path, symbol: 'both', newName: 'all' })).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+  await expect(move('lib/a.js', 'lib/c.js')).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+  expect(contentsOf(workspace)).toEqual(before);
+  await rename({ path: 'lib/a.js', symbol: 'own', newName: 'mine' });
+  expect(read('lib/a.js')).toContain('both = mine');
+});
+
 describe('imports', () => {
   const IMPORTS =
     "import { o } from './use.ts';\nimport { Box, area } from './shape.ts';\nexport const b = new Box();\n";
