@@ -1,4 +1,5 @@
 /** Refactorings of real sources by the real language server, written as a host writes them. */
+import { execFileSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
@@ -295,6 +296,21 @@ describe('imports', () => {
       ['nowhere', 0],
     ]);
   });
+});
+
+test('a server that is killed meanwhile fails the call, nothing is written, and the next call has another one', async () => {
+  execFileSync('mkfifo', [join(workspace, 'pipe.ts')]);
+  write({ 'tsconfig.json': '{}', 'a.ts': 'export const one = 1;\n' });
+  const failed = expect(rename({ path: 'a.ts', symbol: 'one', newName: 'two' })).rejects.toMatchObject({
+    code: 'HOST_CRASHED',
+  });
+  await expect.poll(() => tools.servers.typescript.pid).toBeDefined();
+  process.kill(tools.servers.typescript.pid as number, 'SIGKILL');
+  await failed;
+  expect(read('a.ts')).toBe('export const one = 1;\n');
+  rmSync(join(workspace, 'pipe.ts'));
+  await rename({ path: 'a.ts', symbol: 'one', newName: 'two' });
+  expect(read('a.ts')).toBe('export const two = 1;\n');
 });
 
 test('what TypeScript 7 can not do is refused with the reason', async () => {
