@@ -73,6 +73,8 @@ export interface Daemon {
   readonly reload: () => ReloadResult;
   /** Resolves when the audit log and one of the hosts have answered; rejects if the log fails. */
   readonly answers: () => Promise<void>;
+  /** Resolves when the daemon begins to end, for whatever reason. */
+  readonly closing: Promise<void>;
   /** Resolves when the daemon has ended, by `shutdown` or `close`. */
   readonly ended: Promise<void>;
   /** Lets calls go on for `graceMs` milliseconds, then ends everything that the daemon started. */
@@ -132,20 +134,31 @@ export async function createDaemon(config: Config, powers: Powers, sockets: Inhe
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
 
   const daemonParts = parts.move();
-  let closing: Promise<void> | undefined;
+  const closing = Promise.withResolvers<void>();
+  let closed: Promise<void> | undefined;
   function close(graceMs: number, reason: string): Promise<void> {
     powers.log.info({ graceMs }, `shutting down: ${reason}`);
-    closing ??= gateway
+    closing.resolve();
+    closed ??= gateway
       .close(graceMs, reason)
       .then(() => daemonParts.disposeAsync())
       .then(ended.resolve, ended.reject);
-    return closing;
+    return closed;
   }
   const { confinement } = sandbox;
   const addresses = listeners.map((it) => it.address);
   const reload = reloadOf(source, policies);
   const answers = () => records.auditLog.answers().then(() => ran.hosts.answers());
-  return { listeners: addresses, confinement, isIdle, reload, answers, ended: ended.promise, close };
+  return {
+    listeners: addresses,
+    confinement,
+    isIdle,
+    reload,
+    answers,
+    closing: closing.promise,
+    ended: ended.promise,
+    close,
+  };
 }
 
 interface Services {

@@ -90,11 +90,12 @@ export function keepAlive(
     let ok = false;
     const asked = answers().then(
       () => (ok = true),
-      (error: unknown) => powers.log.error({ error }, 'the daemon does not tell the watchdog that it works'),
+      (error: unknown) => powers.log.error({ error }, 'the audit log or the hosts could not be asked'),
     );
     void settlesWithin(asked, everyMs, powers).then(() => {
       isAsking = false;
       if (ok) notify('WATCHDOG=1');
+      else powers.log.warn({ withinMs: everyMs }, 'the watchdog is told nothing: the audit log or every host hangs');
     });
   });
   return { [Symbol.dispose]: () => timer.cancel() };

@@ -53,8 +53,8 @@ export async function serve(
     const sockets = flags['tell-ready'] ? {} : inheritedSockets(environment, process.pid);
     const daemon = await createDaemon(config, powers, sockets);
     // A second signal ends it at once.
+    void daemon.closing.then(() => notify?.('STOPPING=1'));
     end = (isAgain) => {
-      notify?.('STOPPING=1');
       void daemon.close(isAgain ? 0 : config.limits.shutdownGraceMs, asked ?? 'SIGTERM');
     };
     if (asked) end(false);

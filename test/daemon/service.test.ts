@@ -160,6 +160,33 @@ describe('a daemon under a service manager', () => {
     await until(() => messages.filter((it) => it.startsWith('WATCHDOG=1')).length >= 2);
   });
 
+  test('tells that it stops when `ringfence stop` ends it', async () => {
+    const { daemon, messages } = await notified({});
+    await using _ = daemon;
+    expect((await runCli(daemon, ['stop'])).code).toBe(0);
+    await until(() => messages.length === 2);
+    expect(messages.map(keysOf)).toEqual(['READY STATUS', 'STOPPING']);
+  });
+
+  test('tells the watchdog nothing while its hosts hang', async () => {
+    const { daemon, messages } = await notified({ WATCHDOG_USEC: '400000' });
+    await using _ = daemon;
+    const told = () => messages.filter((it) => it.startsWith('WATCHDOG=1')).length;
+    const silences = () => daemon.log().split('the watchdog is told nothing').length - 1;
+    await using client = await daemon.connect();
+    const hosts = async () => ((await client.request('status', {})) as { hosts: { pid: number }[] }).hosts;
+    // A session warms a host of each tier.
+    await until(async () => (await hosts()).length === 3);
+    const pids = (await hosts()).map((it) => it.pid);
+    for (const it of pids) process.kill(it, 'SIGSTOP');
+    await until(() => silences() >= 1);
+    const before = told();
+    await until(() => silences() >= 4);
+    expect(told()).toBe(before);
+    for (const it of pids) process.kill(it, 'SIGCONT');
+    await until(() => told() > before);
+  });
+
   test('tells the watchdog nothing that is meant for another process', async () => {
     const { daemon, messages } = await notified({ WATCHDOG_USEC: '2000', WATCHDOG_PID: '1' });
     {
