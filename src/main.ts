@@ -7,7 +7,7 @@ import { knownWorkspaces, useKeptCode } from './daemon/compiled-code.ts';
 import { findUserDirs } from './daemon/user-dirs.ts';
 import { lastInheritedFd } from './transport/inherited-sockets.ts';
 
-/** Descriptor on which the starting process reads that the daemon is ready, or why not. */
+/** Descriptor on which the starting process reads that the daemon is ready, or why not; with `take-over` both sides talk there. */
 const READY_FD = 3;
 
 const { values: flags } = parseArgs({
@@ -21,6 +21,8 @@ const { values: flags } = parseArgs({
     'tell-ready': { type: 'boolean' },
     'end-with-parent': { type: 'boolean' },
     'end-when-idle': { type: 'boolean' },
+    'take-over': { type: 'string', multiple: true },
+    'keep-socket': { type: 'string', multiple: true },
   },
 });
 // Otherwise V8's young generation grows during the start, and an idle gateway keeps 20 MiB more.
@@ -31,7 +33,11 @@ if (flags['end-with-parent']) {
   process.channel?.unref();
 }
 // The perimeter also deletes systemd's `LISTEN_*` and `NOTIFY_SOCKET`, so that no child process inherits them.
-const environment = establishPerimeter((env) => (flags['tell-ready'] ? READY_FD : lastInheritedFd(env, process.pid)));
+const environment = establishPerimeter((env) => {
+  // The sockets that another daemon hands over follow the channel to it.
+  if (flags['take-over']) return READY_FD + flags['take-over'].length;
+  return flags['tell-ready'] ? READY_FD : lastInheritedFd(env, process.pid);
+});
 
 function tellReady(notice: object): void {
   if (!flags['tell-ready']) return;

@@ -1,8 +1,9 @@
 /** A client's connection to the daemon: one at a time, reopened when it ends, with its session resumed if the session waits. */
-import type { CallOptions } from '../call.ts';
+import type { CallOptions, ToolResult } from '../call.ts';
 import { RPC_CODES } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
 import { type Powers, pause } from '../powers.ts';
+import { BEGINNING_METHODS } from '../protocol/messages.ts';
 import { Peer, RemoteError } from '../protocol/peer.ts';
 import type { Channel } from '../transport/transport.ts';
 import { connectUnix } from '../transport/unix-socket.ts';
@@ -63,6 +64,20 @@ const ONCE: ReadonlySet<string> = new Set([
   ...['tools.batch', 'approvals.resolve', 'events.subscribe', 'policy.reload', 'shutdown'],
 ]);
 
+/** The reason of a daemon that hands over to a new one at the same socket. */
+const UPGRADE = 'upgrade';
+
+/** Whether the request was refused by a daemon that hands over, which has done nothing of it. */
+const isMovedOn = (error: unknown): boolean =>
+  error instanceof RemoteError && (error.data as { reason?: unknown } | undefined)?.reason === UPGRADE;
+
+/** Whether a call was ended before it began, since its daemon hands over. A detached call keeps this result. */
+function isNotBegun(method: string, params: unknown, result: unknown): boolean {
+  if (method !== 'tools.call' || isDetached(params)) return false;
+  const { error } = result as Partial<ToolResult & { success: false }>;
+  return error?.code === 'SHUTTING_DOWN' && error.details?.reason === UPGRADE && error.details.begun === false;
+}
+
 const isDetached = (params: unknown): boolean => (params as { options?: CallOptions }).options?.detached === true;
 
 export class ClientConnection implements AsyncDisposable {
@@ -72,6 +87,8 @@ export class ClientConnection implements AsyncDisposable {
   #connection: Promise<ConnectedPeer>;
   #connected: ConnectedPeer | undefined;
   #reconnecting: Promise<ConnectedPeer> | undefined;
+  /** The connection to a daemon that hands over, while it still answers. */
+  #leaving: ConnectedPeer | undefined;
   #closed = false;
   #connectionEnd = Promise.withResolvers<void>();
 
@@ -96,17 +113,28 @@ export class ClientConnection implements AsyncDisposable {
   async request(method: string, params: unknown): Promise<unknown> {
     if (this.#closed) throw new Error('this client is closed');
     // Uses a live connection without waiting, so that requests keep their order.
-    const connection = this.#live ?? (await this.#connection.catch(() => this.#reconnect()));
-    const { peer, hello } = connection.peer.closed ? await this.#reconnect() : connection;
+    const connection = this.#openFor(method) ?? (await this.#connection.catch(() => this.#reconnect()));
+    const isOver = connection.peer.closed || (connection === this.#leaving && BEGINNING_METHODS.has(method));
+    const used = isOver ? await this.#reconnect() : connection;
+    const { peer, hello } = used;
     try {
-      return await peer.request(method, params);
+      const result = await peer.request(method, params);
+      if (!isNotBegun(method, params, result)) return result;
+      this.#moveOn(peer);
+      return await this.request(method, params);
     } catch (error) {
+      if (isMovedOn(error)) {
+        this.#moveOn(peer);
+        return await this.request(method, params);
+      }
       if (error instanceof RemoteError || !peer.closed || this.#closed || !this.#resumeMs || ONCE.has(method))
         throw error;
       const again = await this.#reconnect();
       // In another session the call id is unused, so the call would run twice; a detached call keeps its id.
       if (again.hello.session.id !== hello.session.id && !isDetached(params)) throw error;
       return await this.request(method, params);
+    } finally {
+      this.#closeIfLeft();
     }
   }
 
@@ -123,7 +151,24 @@ export class ClientConnection implements AsyncDisposable {
   }
 
   get #live(): ConnectedPeer | undefined {
-    return this.#connected?.peer.closed === false ? this.#connected : undefined;
+    const it = this.#connected;
+    return it && !it.peer.closed && it !== this.#leaving ? it : undefined;
+  }
+
+  /** An open connection for a request; what still runs at a daemon that hands over is known there only. */
+  #openFor(method: string): ConnectedPeer | undefined {
+    const isThere = this.#leaving?.peer.closed === false && !BEGINNING_METHODS.has(method);
+    return isThere ? this.#leaving : this.#live;
+  }
+
+  /** Leaves a daemon that hands over: what begins from now on goes to the new one, which answers when this one has ended. */
+  #moveOn(peer: Peer): void {
+    if (this.#connected?.peer === peer) this.#leaving = this.#connected;
+    this.#closeIfLeft();
+  }
+
+  #closeIfLeft(): void {
+    if (this.#leaving && !this.#leaving.peer.awaits) this.#leaving.peer.close();
   }
 
   get #resumeMs(): number {
@@ -164,8 +209,9 @@ export class ClientConnection implements AsyncDisposable {
 
   /** Handles the end of a connection: reconnects if its session waits, otherwise settles `ended`. */
   #onConnectionEnd(over: PromiseWithResolvers<void>): void {
-    if (this.#closed || this.#resumeMs === 0 || !this.#connected) return over.resolve();
-    const { id } = this.#connected.hello.session;
+    const before = this.#connected ?? this.#leaving;
+    if (this.#closed || this.#resumeMs === 0 || !before) return over.resolve();
+    const { id } = before.hello.session;
     this.#reconnect().then(
       ({ hello }) => {
         // Subscriptions belong to the session, so with another session they are over.
@@ -188,7 +234,18 @@ export class ClientConnection implements AsyncDisposable {
     }
   }
 
+  /** Connects; again where a daemon says that it hands over, since the next connection is to the new one. */
   async #connect(resume?: { sessionId: string; secret: string }): Promise<ConnectedPeer> {
+    for (;;) {
+      try {
+        return await this.#connectOnce(resume);
+      } catch (error) {
+        if (!isMovedOn(error) || this.#closed) throw error;
+      }
+    }
+  }
+
+  async #connectOnce(resume?: { sessionId: string; secret: string }): Promise<ConnectedPeer> {
     const {
       socket,
       workspace,
@@ -203,6 +260,7 @@ export class ClientConnection implements AsyncDisposable {
     const over = resume ? this.#connectionEnd : Promise.withResolvers<void>();
     this.#connectionEnd = over;
     let isRefused = false;
+    let isLeft = false;
     const peer = new Peer(channel, {
       onClose: () => {
         if (!isRefused) this.#onConnectionEnd(over);
@@ -210,7 +268,12 @@ export class ClientConnection implements AsyncDisposable {
       codec: messageCodec,
       limits: defaultLimits,
       powers: this.#powers,
-      onNotification: (method, params) => this.#onNotification(method, params as Record<string, unknown>),
+      onNotification: (method, params) => {
+        const told = params as Record<string, unknown>;
+        isLeft ||= method === 'session.closing' && told.reason === UPGRADE;
+        if (isLeft) this.#moveOn(peer);
+        this.#onNotification(method, told);
+      },
     });
     const asked = peer.request('hello', {
       protocol: 1,
@@ -230,6 +293,7 @@ export class ClientConnection implements AsyncDisposable {
       throw error;
     })) as Hello;
     this.#connected = { peer, hello };
+    if (isLeft) this.#moveOn(peer);
     return this.#connected;
   }
 }

@@ -42,6 +42,10 @@ export function policySource(
   };
 }
 
+/** Throws PolicyError if the policy of the config can't be loaded. */
+export const assertPolicy = ({ policy, limits }: Config, workspaces: Workspaces): void =>
+  void loadOutside(policy, workspaces, limits);
+
 export function createPolicies(
   { limits, dirs, policyOrigin }: Config,
   { base, workspaces, powers }: { base: () => Policy; workspaces: Workspaces; powers: Powers },

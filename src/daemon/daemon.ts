@@ -1,12 +1,11 @@
 /** The composition root: the only file that knows every part. */
+import type { Server } from 'node:net';
 import { join } from 'node:path';
-import { RpcError } from '../errors.ts';
 import { Egress } from '../hosts/egress.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
 import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
 import { Isolates } from '../hosts/isolates.ts';
 import type { Limits } from '../limits.ts';
-import { type ListenParts, listenMcp } from '../mcp/listen.ts';
 import type { CachedResult } from '../pipeline/cache.ts';
 import { createPipeline } from '../pipeline/pipeline.ts';
 import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
@@ -14,7 +13,6 @@ import { PluginSource, type PluginStatus } from '../plugins/plugin-source.ts';
 import { createProgramResolver } from '../policy/shell/programs.ts';
 import { createPolicySource, type PolicySource, type ReloadResult } from '../policy/watch.ts';
 import type { Powers } from '../powers.ts';
-import { toBytes } from '../protocol/peer.ts';
 import { ServingTurns } from '../protocol/serving-turns.ts';
 import { Providers } from '../providers/providers.ts';
 import {
@@ -27,41 +25,38 @@ import {
   version,
 } from '../runtime.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown } from '../sandbox/sandbox.ts';
-import type { Identify } from '../session/authenticate.ts';
 import { Batches } from '../session/batches.ts';
 import { Credentials } from '../session/credentials.ts';
 import { DurableCalls } from '../session/durable-calls.ts';
 import { Events } from '../session/events.ts';
 import { Gateway } from '../session/gateway.ts';
+import type { Successor } from '../session/methods.ts';
 import { Oversight } from '../session/oversight.ts';
 import type { Policies } from '../session/policies.ts';
 import { Results } from '../session/results.ts';
 import type { Session } from '../session/session.ts';
 import { sessionEntry } from '../session/session-records.ts';
 import type { AuditEntry } from '../store/audit/log.ts';
-import { acquireLock } from '../store/database.ts';
-import { makeRoomAtStart } from '../store/disk-room.ts';
+import { CommandHomes } from '../store/command-homes.ts';
 import { pastDurationMs } from '../store/past-durations.ts';
 import { ResultCache } from '../store/result-cache.ts';
 import { ResultLog } from '../store/result-log.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import { Catalogue } from '../tools/catalogue.ts';
 import { builtinToolset, internalUndo } from '../tools/registry.ts';
-import type { InheritedSockets } from '../transport/inherited-sockets.ts';
-import type { Channel, Listener } from '../transport/transport.ts';
-import { listenUnix } from '../transport/unix-socket.ts';
+import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
 import type { Config } from './config.ts';
-import { createPolicies, policySource, reloadOf } from './daemon-policies.ts';
+import { assertPolicy, createPolicies, policySource, reloadOf } from './daemon-policies.ts';
+import { Ending } from './ending.ts';
 import { readIdentity } from './git-author.ts';
 import { hostsToTell } from './host-status.ts';
+import { Listeners } from './listeners.ts';
 import { createRecords, type Records } from './records.ts';
+import { StateLock } from './state-lock.ts';
 import { createTracer } from './trace-export.ts';
-import { lockFile, publishEndpoint } from './user-dirs.ts';
+import { publishEndpoint } from './user-dirs.ts';
 import { warmAhead, warmFor } from './warm-hosts.ts';
 import { Workspaces } from './workspaces.ts';
-
-/** A daemon that can't start, in words for the person who started it. */
-export class DaemonError extends Error {}
 
 export interface Daemon {
   /** The addresses that the daemon listens at. */
@@ -77,29 +72,54 @@ export interface Daemon {
   readonly closing: Promise<void>;
   /** Resolves when the daemon has ended, by `shutdown` or `close`. */
   readonly ended: Promise<void>;
+  /**
+   * Accepts no further connections, tells clients to connect again, lets calls go on for up to `drainMs` milliseconds,
+   * then ends everything that the daemon started.
+   */
+  handOver(drainMs: number): void;
   /** Lets calls go on for `graceMs` milliseconds, then ends everything that the daemon started. */
   close(graceMs: number, reason: string): Promise<void>;
 }
 
+export interface DaemonStart {
+  readonly sockets: InheritedSockets;
+  /**
+   * Present if another daemon hands over: called when nothing but the state is needed any more; resolves when the other
+   * daemon has closed the state.
+   */
+  readonly turn?: (() => Promise<void>) | undefined;
+  /** Starts another daemon, to which `handOver` is done soon. Throws RpcError. */
+  upgrade(drainMs: number, servers: ReadonlyMap<SocketName, Server>): Promise<Successor>;
+}
+
 /** Starts all parts of the daemon. Throws DaemonError, PolicyError, SocketError. */
-export async function createDaemon(config: Config, powers: Powers, sockets: InheritedSockets = {}): Promise<Daemon> {
+export async function createDaemon(
+  config: Config,
+  powers: Powers,
+  { sockets, turn, upgrade }: DaemonStart,
+): Promise<Daemon> {
   const { dirs, limits, environment } = config;
   const { stateDir } = dirs;
   await using parts = new AsyncDisposableStack();
-  parts.use(takeState(stateDir, { limits, powers }));
+  const state = parts.use(new StateLock(stateDir, { limits, powers }));
+  if (!turn) state.take();
   const workspaces = new Workspaces(config, powers);
   const masks = parts.use(new HostMasks(limits, powers));
   // The first host waits for the walk of its workspace, which goes on while the sandbox is tried.
   masks.prepare(workspaces.forOperator().workspace);
   const events = new Events(limits.eventsKept);
+  const commandHomes = new CommandHomes({ stateDir, limits, powers });
+  const reading = readIdentity(dirs, limits, powers);
+  const spoolOf = (workspace: string) => records.undoJournal.spoolOf(workspace);
+  const sandbox = parts.use(await createSandbox(sandboxOptions(config, { commandHomes, spoolOf }), powers));
+  if (turn) await takeTurn(turn, { config, workspaces, state });
+  commandHomes.prune();
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   let endStaleHosts = () => {};
   const source = parts.use(
     createPolicySource(policySource(config, { powers, events, records, workspaces, onChange: () => endStaleHosts() })),
   );
   const policies = createPolicies(config, { base: () => source.current, workspaces, powers });
-  const reading = readIdentity(dirs, limits, powers);
-  const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const identity = await reading;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers, room: records.diskRoom }));
   const ran = createHosts(parts, { ...records, sandbox, masks, limits, identity, environment }, powers);
@@ -111,11 +131,10 @@ export async function createDaemon(config: Config, powers: Powers, sockets: Inhe
     for (const it of [ran.hosts, providers]) it.endStale();
   };
   const credentials = new Credentials({ stateDir, principals: config.principals }, powers);
-  const listeners: Listener[] = [];
+  const listeners = new Listeners();
   const plugins = parts.use(
     new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
   );
-  const ended = Promise.withResolvers<void>();
   const serving = new ServingTurns(limits, powers);
   const stores = { events, records, log };
   const services = { ...stores, powers, workspaces, source, policies, sandbox, ran, catalogue, providers, tracer };
@@ -124,41 +143,32 @@ export async function createDaemon(config: Config, powers: Powers, sockets: Inhe
     credentials,
     plugins,
     serving,
-    addresses: () => listeners.map((it) => it.address),
-    shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
+    addresses: () => listeners.addresses,
+    shutdown: (graceMs) => void ending.close(graceMs, 'an operator asked for it'),
+    upgrade: (drainMs) => upgrade(drainMs, listeners.servers),
   });
-  parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
+  parts.use(listeners);
   await warming;
   const served = { powers, catalogue, events, turns: serving, tracer };
-  await listen(listeners, { config, sockets, gateway, credentials, workspaces, ...served });
+  await listeners.start({ config, sockets, gateway, credentials, workspaces, ...served });
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
 
-  const daemonParts = parts.move();
-  const closing = Promise.withResolvers<void>();
-  let closed: Promise<void> | undefined;
-  function close(graceMs: number, reason: string): Promise<void> {
-    powers.log.info({ graceMs }, `shutting down: ${reason}`);
-    closing.resolve();
-    closed ??= gateway
-      .close(graceMs, reason)
-      .then(() => daemonParts.disposeAsync())
-      .then(ended.resolve, ended.reject);
-    return closed;
-  }
+  const ending = new Ending({ gateway, listeners, daemonParts: parts.move(), powers });
   const { confinement } = sandbox;
-  const addresses = listeners.map((it) => it.address);
   const reload = reloadOf(source, policies);
   const answers = () => records.auditLog.answers().then(() => ran.hosts.answers());
-  return {
-    listeners: addresses,
-    confinement,
-    isIdle,
-    reload,
-    answers,
-    closing: closing.promise,
-    ended: ended.promise,
-    close,
-  };
+  const { closing, ended, handOver, close } = ending;
+  return { listeners: listeners.addresses, confinement, isIdle, reload, answers, closing, ended, handOver, close };
+}
+
+/** Takes over from another daemon, as late as possible. Throws PolicyError before that. */
+async function takeTurn(
+  turn: () => Promise<void>,
+  { config, workspaces, state }: { config: Config; workspaces: Workspaces; state: StateLock },
+): Promise<void> {
+  assertPolicy(config, workspaces);
+  await turn();
+  state.take();
 }
 
 interface Services {
@@ -180,6 +190,7 @@ interface Services {
   /** The addresses that the daemon listens at. */
   addresses(): string[];
   shutdown(graceMs: number): void;
+  upgrade(drainMs: number): Promise<Successor>;
 }
 
 /** Creates the pipeline that runs calls, and the gateway through which clients reach it. */
@@ -236,6 +247,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     listeners: services.addresses,
     sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
     shutdown: services.shutdown,
+    upgrade: services.upgrade,
   });
   const used = () => [
     gateway.metrics.sessions,
@@ -245,57 +257,6 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
   ];
   const isIdle = () => used().every((it) => it === 0);
   return { gateway, isIdle };
-}
-
-interface ListenContext extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'turns' | 'tracer'> {
-  readonly config: Config;
-  readonly sockets: InheritedSockets;
-  readonly credentials: Credentials;
-  readonly gateway: Gateway;
-  readonly workspaces: Workspaces;
-}
-
-/** Starts the listeners of the config, and adds each to `listeners` at once, so that it is ended if a later step fails. */
-async function listen(
-  listeners: Listener[],
-  { config, sockets, gateway, workspaces, credentials: { identify, mayReadMetrics }, ...parts }: ListenContext,
-): Promise<void> {
-  const { dirs, limits, listenHttp: http } = config;
-  const accept = (channel: Channel) => gateway.accept(channel);
-  listeners.push(await listenUnix(dirs.socket, accept, { fd: sockets.control }));
-  const face = {
-    ...parts,
-    identify,
-    monitor: { mayRead: mayReadMetrics, metrics: () => gateway.metrics.text(), unready: () => gateway.unready },
-    version,
-    limits,
-    http,
-    socket: dirs.mcpSocket,
-    socketFd: sockets.mcp,
-    openSession: gateway.openSession.bind(gateway),
-    resolveWorkspace: (path: string) => workspaces.resolve(path),
-  };
-  await listenMcp(face, (it) => listeners.push(it));
-  if (!config.listen) return;
-  // Loaded only on demand: with node:http it takes 17 MiB and 50 ms.
-  const { listenWebSocket } = await import('../transport/websocket.ts');
-  listeners.push(
-    await listenWebSocket(webSocketOptions(config.listen, identify, { limits, powers: parts.powers }), accept),
-  );
-}
-
-/** Locks the state directory against other daemons. Throws DaemonError if another one holds it. */
-function takeState(stateDir: string, { limits, powers }: { limits: Limits; powers: Powers }): Disposable {
-  const makeRoom = () => makeRoomAtStart(stateDir, limits, powers);
-  const lock = acquireLock(lockFile(stateDir), makeRoom);
-  if (!lock)
-    throw new DaemonError(
-      `another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or choose another state directory with --state`,
-    );
-  const advice = makeRoom();
-  if (advice === undefined) return lock;
-  lock[Symbol.dispose]();
-  throw new DaemonError(`the disk has too little space for the audit log: ${advice}`);
 }
 
 /** Creates the hosts for the code of tools, callers and plugins; ended with `parts`. */
@@ -345,10 +306,10 @@ function createProviders(
 
 function sandboxOptions(
   { dirs, workspaces, toolchains, limits, cgroup }: Config,
-  { undoJournal, commandHomes }: Records,
+  { commandHomes, spoolOf }: { commandHomes: CommandHomes } & Required<Pick<SandboxOptions, 'spoolOf'>>,
 ): SandboxOptions {
   const { arch, platform } = process;
-  const of = { spoolOf: (it: string) => undoJournal.spoolOf(it), homesOf: (it: string) => commandHomes.folderOf(it) };
+  const of = { spoolOf, homesOf: (it: string) => commandHomes.folderOf(it) };
   const own = { ...of, runtime, version, arch, platform, stateDir: dirs.stateDir };
   return { ...own, workspaces, toolchains, limits, ...(cgroup && { cgroup }) };
 }
@@ -386,22 +347,3 @@ const recording = (
   recordSession: (session: Session) => auditLog.append(sessionEntry(session)),
   record: (entry: AuditEntry) => auditLog.append(entry),
 });
-
-function webSocketOptions(
-  listen: { host: string; port: number },
-  identify: Identify,
-  { limits, powers }: { limits: Limits; powers: Powers },
-) {
-  const { frameBytesMax } = limits;
-  const message = `the message is longer than ${frameBytesMax} bytes, which is the maximum`;
-  const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();
-  return {
-    ...listen,
-    limits,
-    powers,
-    frameBytesMax,
-    isToken: (it: string) => identify(it) !== undefined,
-    tooLarge: (encoding: 'msgpack' | 'json') =>
-      toBytes({ id: null, error }, { framing: 'message', encoding }, frameBytesMax),
-  };
-}

@@ -9,7 +9,6 @@ import type { ApprovalEvent } from '../store/approvals/approval.ts';
 import { Approvals } from '../store/approvals/approvals.ts';
 import { type AuditEntry, AuditLog } from '../store/audit/log.ts';
 import { CallStore } from '../store/call-store.ts';
-import { CommandHomes } from '../store/command-homes.ts';
 import { CostLedger } from '../store/cost-ledger.ts';
 import { DiskRoom } from '../store/disk-room.ts';
 import { ProviderPins } from '../store/provider-pins.ts';
@@ -32,7 +31,6 @@ export interface Records extends Disposable {
   readonly providerPins: ProviderPins;
   readonly undoJournal: UndoJournal;
   readonly diskRoom: DiskRoom;
-  readonly commandHomes: CommandHomes;
   /** Hides secrets in plain data, found by their form and by the names of their keys: for the log, and for people who decide. */
   redact<T>(value: T): T;
 }
@@ -64,11 +62,9 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const toolStates = parts.use(new ToolStates(at('tools.db'), limits, powers));
   const providerPins = parts.use(new ProviderPins(at('providers.db'), powers));
   const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers, room: diskRoom }));
-  const commandHomes = new CommandHomes({ stateDir, limits, powers });
   const openStores = parts.move();
   const stores = { auditLog, approvals, ledger, callStore, toolStates, providerPins, undoJournal };
-  const all = { ...stores, commandHomes, diskRoom };
-  return { ...all, redact, [Symbol.dispose]: () => openStores.dispose() };
+  return { ...stores, diskRoom, redact, [Symbol.dispose]: () => openStores.dispose() };
 }
 
 /** Whether the event is written to the audit log before it takes effect. */

@@ -4,14 +4,18 @@ import { isDeepStrictEqual } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { PolicyError } from '../policy/load.ts';
 import { monotonicUsec, type Powers, systemPowers } from '../powers.ts';
-import { inheritedSockets } from '../transport/inherited-sockets.ts';
+import { version } from '../runtime.ts';
+import { handedSockets, type InheritedSockets, inheritedSockets, NO_SOCKETS } from '../transport/inherited-sockets.ts';
 import { SocketError } from '../transport/unix-socket.ts';
 import { keepCode } from './compiled-code.ts';
 import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.ts';
-import { createDaemon, type Daemon, DaemonError } from './daemon.ts';
+import { createDaemon, type Daemon, type DaemonStart } from './daemon.ts';
+import { CHANNEL_FD, Predecessor, SuccessorError } from './hand-over.ts';
 import { endWhenIdle } from './idle-exit.ts';
 import { createLog, type DaemonLog, LOG_LEVELS } from './log.ts';
 import { createNotify, keepAlive, type Notify, watchdogMs } from './notify.ts';
+import { DaemonError } from './state-lock.ts';
+import { type Rest, Upgrade, type UpgradeOptions } from './upgrade.ts';
 import { type Environment, StateDirError } from './user-dirs.ts';
 
 /** Milliseconds after which the code of the start and of a first call has been compiled. */
@@ -20,6 +24,11 @@ const STARTED_MS = 3000;
 export interface DaemonFlags extends ServeFlags {
   readonly 'tell-ready'?: boolean | undefined;
   readonly 'end-when-idle'?: boolean | undefined;
+  readonly 'end-with-parent'?: boolean | undefined;
+  /** Names of the sockets that the daemon before hands over, in the order of their descriptors. */
+  readonly 'take-over'?: readonly string[] | undefined;
+  /** Names of the handed sockets that a service manager keeps. */
+  readonly 'keep-socket'?: readonly string[] | undefined;
 }
 
 /** Serves until it is told to end, and sets the exit code. Calls `tellReady` once. */
@@ -31,6 +40,12 @@ export async function serve(
   const { RINGFENCE_LOG: level = 'info', JOURNAL_STREAM } = environment;
   const isLevel = LOG_LEVELS.includes(level);
   const log = createLog(isLevel ? level : 'info', JOURNAL_STREAM);
+  const predecessor = flags['take-over'] && new Predecessor();
+  let isTold = false;
+  const tell = (notice: object) => {
+    if (!isTold) (predecessor ? (it: object) => predecessor.tell(it) : tellReady)(notice);
+    isTold = true;
+  };
   let end: ((isAgain: boolean) => void) | undefined;
   let asked: NodeJS.Signals | undefined;
   // Handled from the beginning: the daemon accepts connections before it is complete, and a client may end it.
@@ -50,41 +65,105 @@ export async function serve(
     process.chdir('/');
     const powers = systemPowers(log);
     const notify = createNotify(environment, powers);
-    const sockets = flags['tell-ready'] ? {} : inheritedSockets(environment, process.pid);
-    const daemon = await createDaemon(config, powers, sockets);
-    // A second signal ends it at once.
-    void daemon.closing.then(() => notify?.('STOPPING=1'));
-    end = (isAgain) => {
-      void daemon.close(isAgain ? 0 : config.limits.shutdownGraceMs, asked ?? 'SIGTERM');
-    };
-    if (asked) end(false);
-    const { listeners, confinement } = daemon;
-    const { level: confinementLevel, missing, advice } = confinement;
-    log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
+    const sockets = socketsOf(flags, environment);
+    const launch = { ...launchOf(flags, environment), cwd, kept: sockets.kept };
+    const start = { sockets, turn: predecessor && (() => predecessor.turn(version)) };
+    const parts = { config, powers, flags, environment, notify, log, launch };
     const read = () => loadConfig(flags, environment, cwd);
-    // Before anybody is told that it is ready: an unhandled SIGHUP ends a process.
-    const tended = tend({ daemon, config, read, flags, environment, notify, log }, powers);
-    tellReady({ pid: process.pid, listeners, confinement });
-    notify?.('READY=1', `STATUS=confinement level ${confinementLevel}`);
-    // Not done at the end, since the daemon may be killed.
-    powers.after(STARTED_MS, () => {
-      keepCode(config.dirs.stateDir, config.limits);
-      letYoungGenerationGrow();
-    });
-    const alive = setInterval(() => {}, 2 ** 30);
-    await daemon.ended;
-    tended[Symbol.dispose]();
-    clearInterval(alive);
+    for (let isFirst = true; ; isFirst = false) {
+      const onReady = (daemon: Daemon) => {
+        // A second signal ends it at once.
+        end = (isAgain) => void daemon.close(isAgain ? 0 : config.limits.shutdownGraceMs, asked ?? 'SIGTERM');
+        if (asked) end(false);
+        if (isFirst) tell({ pid: process.pid, listeners: daemon.listeners, confinement: daemon.confinement });
+      };
+      const rest = await serveOnce({ ...parts, start: isFirst ? start : { sockets: NO_SOCKETS }, read, onReady });
+      if (rest === 'fail') process.exitCode = 1;
+      if (rest !== 'serve' || asked) return;
+    }
   } catch (error) {
-    const expected = [ConfigError, DaemonError, PolicyError, SocketError, StateDirError].some(
+    const expected = [ConfigError, DaemonError, PolicyError, SocketError, StateDirError, SuccessorError].some(
       (it) => error instanceof it,
     );
     const message = (error as Error).message;
     if (expected) log.fatal(message);
     else log.fatal({ error }, message);
-    tellReady({ error: message });
+    tell({ error: message });
     process.exitCode = expected ? 2 : 1;
   }
+}
+
+interface Serving extends Omit<Tended, 'daemon'> {
+  readonly powers: Powers;
+  readonly launch: UpgradeOptions['launch'];
+  readonly start: Omit<DaemonStart, 'upgrade'>;
+  /** Called when clients are served. */
+  onReady(daemon: Daemon): void;
+}
+
+/** Runs a daemon to its end, or until a new one has taken over. */
+async function serveOnce({ powers, start, onReady, launch, ...parts }: Serving): Promise<Rest> {
+  const { config, flags, notify, log } = parts;
+  const { limits } = config;
+  const upgrade = new Upgrade({ launch, limits, powers, notify, obstacle: obstacleOf(flags) });
+  const daemon: Daemon = await createDaemon(config, powers, {
+    ...start,
+    upgrade: (drainMs, servers) => upgrade.start(servers, () => daemon.handOver(drainMs)),
+  });
+  void daemon.closing.then(() => {
+    upgrade.cancel();
+    notify?.('STOPPING=1');
+  });
+  const { listeners, confinement } = daemon;
+  const { level: confinementLevel, missing, advice } = confinement;
+  log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
+  // Before anybody is told that it is ready: an unhandled SIGHUP ends a process.
+  const tended = tend({ daemon, ...parts }, powers);
+  onReady(daemon);
+  notify?.('READY=1', `STATUS=confinement level ${confinementLevel}`);
+  // Not done at the end, since the daemon may be killed.
+  powers.after(STARTED_MS, () => {
+    keepCode(config.dirs.stateDir, limits);
+    letYoungGenerationGrow();
+  });
+  const alive = setInterval(() => {}, 2 ** 30);
+  try {
+    await daemon.ended;
+    return await upgrade.finish();
+  } finally {
+    tended[Symbol.dispose]();
+    clearInterval(alive);
+  }
+}
+
+/** The sockets that were passed on to this process. Throws SocketError. */
+function socketsOf(flags: DaemonFlags, environment: Environment): InheritedSockets {
+  const { 'take-over': names, 'keep-socket': kept = [] } = flags;
+  if (names) return handedSockets(names, CHANNEL_FD + 1, kept);
+  return flags['tell-ready'] ? NO_SOCKETS : inheritedSockets(environment, process.pid);
+}
+
+/** Variables of a service manager that are meant for this process alone. */
+const OWN_VARIABLES: ReadonlySet<string> = new Set(['LISTEN_PID', 'LISTEN_FDS', 'LISTEN_FDNAMES', 'WATCHDOG_PID']);
+/** Flags for the start of this process alone. */
+const OWN_FLAGS: ReadonlySet<string> = new Set(['tell-ready', 'take-over', 'keep-socket']);
+
+/** How a new daemon is started as this one was: with the program at the same path, which may be another version by now. */
+function launchOf(flags: DaemonFlags, environment: Environment) {
+  const given = Object.entries(flags).filter(([name]) => !OWN_FLAGS.has(name));
+  const words = given.flatMap(([name, value]) =>
+    [value].flat().map((it) => (it === true ? `--${name}` : `--${name}=${it}`)),
+  );
+  const env = Object.fromEntries(Object.entries(environment).filter(([name]) => !OWN_VARIABLES.has(name)));
+  return { program: process.execPath, args: [...process.execArgv, process.argv[1] as string, ...words], env };
+}
+
+/** Why a daemon can't hand over: its end would end more than itself. */
+function obstacleOf(flags: DaemonFlags): string | undefined {
+  if (flags['end-with-parent'] || process.channel)
+    return 'this daemon runs in the foreground and ends with the program that started it; end that, and start it again';
+  if (process.pid === 1) return 'this daemon is the first process of its container; start the container again';
+  return undefined;
 }
 
 interface Tended {

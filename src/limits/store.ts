@@ -135,6 +135,12 @@ export const storeLimits = {
   stateReserveBytes: bytes().default(64 * MiB),
   /** Time for which running calls may continue after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
+  /** Time for which running calls may continue when a daemon hands over to a new one; in the second half of it new calls wait. */
+  upgradeDrainMs: z.int().min(0).default(600_000),
+  /** Time for a new daemon to get ready before the old one hands over to it, and once more to open the state; a hanging one is ended. */
+  upgradeStartMs: ms().default(60_000),
+  /** Time for clients to leave a daemon that hands over before it closes their connections. */
+  upgradeLeaveMs: ms().default(250),
   /** Files of our own compiled code kept for the next start, about 100 for each version; beyond it all are dropped. */
   codeFilesMax: count().default(2_000),
 };

@@ -5,6 +5,7 @@ import type { RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
 import type { Identify } from '../session/authenticate.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
+import type { TcpAddress } from '../transport/tcp.ts';
 import type { Listener } from '../transport/transport.ts';
 import { WaitingRoom } from '../transport/waiting-room.ts';
 import { McpConnection } from './connection.ts';
@@ -70,7 +71,7 @@ export class McpFace {
 
   /** Also serves HTTP. Throws if the address is not available. */
   async listenHttp(
-    address: { host: string; port: number },
+    address: TcpAddress,
     given: { readonly identify: Identify; readonly monitor: Monitor },
   ): Promise<Listener> {
     const { listenHttp } = await import('./http.ts');

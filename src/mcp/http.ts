@@ -3,7 +3,7 @@
  * without a token are refused after their headers.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import {
   type AuthInfo,
@@ -19,6 +19,7 @@ import type { RequestBudget } from '../protocol/peer.ts';
 import type { Identify, Identity } from '../session/authenticate.ts';
 import { ConnectionShares } from '../session/connections/shares.ts';
 import { bearerOf, isLoopback, isOwnHost, isOwnOrigin, pathOf } from '../transport/loopback.ts';
+import { listenTcp, type TcpAddress } from '../transport/tcp.ts';
 import type { Listener } from '../transport/transport.ts';
 import { WaitingRoom } from '../transport/waiting-room.ts';
 import { answerMonitor, isMonitorPath, type Monitor, type MonitorPath } from './monitor.ts';
@@ -41,11 +42,9 @@ export interface HttpListener extends Listener {
 const PATH = '/mcp';
 
 /** Listens for MCP over HTTP. Throws if the address is not on loopback or the port is taken. */
-export async function listenHttp(
-  { host, port }: { host: string; port: number },
-  parts: HttpParts,
-): Promise<HttpListener> {
+export async function listenHttp(address: TcpAddress, parts: HttpParts): Promise<HttpListener> {
   const { limits, powers } = parts;
+  const { host } = address;
   if (!isLoopback(host))
     throw new Error(`--listen-http must be a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
   const handler = createMcpHandler((context) => serve(context, parts), {
@@ -70,11 +69,7 @@ export async function listenHttp(
     if (!held.has(socket) && !socket.destroyed) held.set(socket, shares.take(identity));
     room.leave(socket);
   };
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, resolve);
-  });
-  const bound = server.address() as AddressInfo;
+  const bound = await listenTcp(server, address);
   const answer = toNodeHandler(handler);
   const underWay = new Map<Socket, number>();
   server.on('request', (request, response) => {
@@ -92,6 +87,7 @@ export async function listenHttp(
   const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
   return {
     address: `http://${shown}:${bound.port}${PATH}`,
+    server,
     toolsChanged: () => handler.notify.toolsChanged(),
     [Symbol.asyncDispose]: () => close(server, handler),
   };

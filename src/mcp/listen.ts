@@ -3,7 +3,9 @@ import type { Socket } from 'node:net';
 import { type Identify, principalOf } from '../session/authenticate.ts';
 import type { Events } from '../session/events.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
+import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
 import { peerCredentials } from '../transport/peer-credentials.ts';
+import type { TcpAddress } from '../transport/tcp.ts';
 import type { Listener } from '../transport/transport.ts';
 import { listenSocket } from '../transport/unix-socket.ts';
 import type { FaceParts, McpFace } from './face.ts';
@@ -12,19 +14,22 @@ import type { HttpCaller } from './shared-sessions.ts';
 
 export interface ListenParts extends FaceParts {
   readonly socket: string;
-  /** The socket's descriptor, if a service manager opened it. */
-  readonly socketFd: number | undefined;
+  /** The socket's descriptor, if it was passed on. */
+  readonly sockets: Pick<InheritedSockets, 'mcp' | 'kept'>;
   /** Loopback address; HTTP is served only if present. */
-  readonly http: { readonly host: string; readonly port: number } | undefined;
+  readonly http: TcpAddress | undefined;
   readonly identify: Identify;
   readonly monitor: Monitor;
   readonly catalogue: Catalogue;
   readonly events: Events;
 }
 
-/** Passes each listener to `add` as soon as it listens. Throws SocketError; Error for an address that is not available. */
-export async function listenMcp(parts: ListenParts, add: (listener: Listener) => void): Promise<void> {
-  const { powers, catalogue, events, http } = parts;
+/** Passes each listener with its name to `add` as soon as it listens. Throws SocketError; Error for an address that is not available. */
+export async function listenMcp(
+  parts: ListenParts,
+  add: (name: SocketName, listener: Listener) => void,
+): Promise<void> {
+  const { powers, catalogue, events, http, sockets } = parts;
   let loading: Promise<McpFace> | undefined;
   const load = (): Promise<McpFace> => {
     loading ??= import('./face.ts').then(({ McpFace: Face }) => new Face(parts));
@@ -41,11 +46,13 @@ export async function listenMcp(parts: ListenParts, add: (listener: Listener) =>
       },
     );
   };
-  const listener = await listenSocket(parts.socket, accept, { allowHalfOpen: true, fd: parts.socketFd });
+  const options = { allowHalfOpen: true, fd: sockets.mcp, isKept: sockets.kept.includes('mcp') };
+  const listener = await listenSocket(parts.socket, accept, options);
   const changed = () => void loading?.then((face) => face.toolsChanged());
   const subscriptions = [catalogue.onChange(changed), events.listen(({ topic }) => topic === 'policy' && changed())];
-  add({
+  add('mcp', {
     address: listener.address,
+    server: listener.server,
     async [Symbol.asyncDispose]() {
       for (const it of subscriptions) it[Symbol.dispose]();
       const closed = listener[Symbol.asyncDispose]();
@@ -53,7 +60,7 @@ export async function listenMcp(parts: ListenParts, add: (listener: Listener) =>
       await closed;
     },
   });
-  if (http) add(await (await load()).listenHttp(http, parts));
+  if (http) add('http', await (await load()).listenHttp(http, parts));
 }
 
 /**

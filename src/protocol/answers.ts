@@ -124,6 +124,10 @@ export const answers = {
     health: z.array(shapes.health.extend({ name: z.string() })).optional(),
   }),
   shutdown: z.strictObject({}),
+  upgrade: z.strictObject({
+    pid: z.int().describe('Process of the new daemon, which waits for this one to end.'),
+    version: z.string().describe('Version of the new daemon.'),
+  }),
 } as const satisfies Record<Method, z.ZodType>;
 
 /** Number of an event, counted over all events of a daemon. */

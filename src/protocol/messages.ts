@@ -162,15 +162,19 @@ export const params = {
   'metrics.read': z.strictObject({ format: z.enum(['text', 'json']).default('text') }).prefault({}),
   status: z.strictObject({ health: z.boolean().optional() }).prefault({}),
   shutdown: z.strictObject({ graceMs: z.int().min(0).max(600_000).optional() }).prefault({}),
+  upgrade: z.strictObject({ drainMs: z.int().min(0).max(86_400_000).optional() }).prefault({}),
 } as const;
 
 export type Method = keyof typeof params;
 export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
+/** Methods that begin something. A daemon that hands over refuses them, and serves the others for what still runs. */
+export const BEGINNING_METHODS: ReadonlySet<string> = new Set(['tools.call', 'tools.batch', 'calls.undo', 'upgrade']);
+
 /** Methods that only an operator may use. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
   ...['approvals.list', 'approvals.resolve', 'approvals.grants', 'approvals.revoke', 'audit.query', 'audit.verify'],
   'audit.prune',
-  ...['policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'calls.find'],
+  ...['policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'upgrade', 'calls.find'],
   ...['tools.stats', 'cache.clear', 'metrics.read'],
 ]);

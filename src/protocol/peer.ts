@@ -111,6 +111,11 @@ export class Peer {
     return this.#closed;
   }
 
+  /** Whether a request waits for its answer. */
+  get awaits(): boolean {
+    return this.#pendingRequests.size > 0;
+  }
+
   /** Whether a received request has not been started yet. */
   get isUnheard(): boolean {
     return this.#inbox.length > 0;

@@ -28,6 +28,11 @@ export class Batches {
     this.#options = options;
   }
 
+  /** Number of batches that run. */
+  get count(): number {
+    return this.#count;
+  }
+
   /** Answers `tools.batch`; with `progress`, sends a `batch.update` for each result. Throws RpcError INVALID_PARAMS, OVERLOADED. */
   async run(
     session: Session,

@@ -4,7 +4,13 @@ import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Pipeline } from '../pipeline/pipeline.ts';
 import { type Powers, pause } from '../powers.ts';
-import { type Method, OPERATOR_METHODS, type Params, params as schemas } from '../protocol/messages.ts';
+import {
+  BEGINNING_METHODS,
+  type Method,
+  OPERATOR_METHODS,
+  type Params,
+  params as schemas,
+} from '../protocol/messages.ts';
 import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
 import { redactText, redactValue } from '../redact.ts';
@@ -17,25 +23,26 @@ import type { Batches } from './batches.ts';
 import { withChildCalls } from './child-calls.ts';
 import type { ClientLink, Connection, NoticeReceiver } from './client-link.ts';
 import { Connections, type PeerConnection } from './connections/connections.ts';
+import { greeting } from './connections/greeting.ts';
+import { handOver, movedOn, UPGRADE } from './connections/hand-over.ts';
 import type { Credentials } from './credentials.ts';
 import { DaemonMetrics } from './daemon-metrics.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { type LocalOpening, type LocalSession, partOfToolset, toLocalSession } from './local-sessions.ts';
-import { createMethods, type Methods, type StatusParts } from './methods.ts';
+import { createMethods, type MethodParts, type Methods, type StatusParts } from './methods.ts';
 import { Outbox } from './outbox.ts';
 import type { Oversight } from './oversight.ts';
-import { assertVersion, PROTOCOL, parseParams } from './parse-params.ts';
+import { assertVersion, parseParams } from './parse-params.ts';
 import type { Policies } from './policies.ts';
 import { RecentCalls } from './recent-calls.ts';
 import type { Results } from './results.ts';
 import { Session } from './session.ts';
 import { SessionRecords } from './session-records.ts';
 import { openedWith, type ResumeRequest, Sessions } from './sessions.ts';
-import { toolNames } from './tool-list.ts';
 import type { UndoParts } from './undo.ts';
 
-export interface GatewayOptions extends StatusParts, UndoParts {
+export interface GatewayOptions extends StatusParts, UndoParts, Pick<MethodParts, 'shutdown' | 'upgrade'> {
   readonly pipeline: Pipeline;
   readonly catalogue: Catalogue;
   readonly policies: Policies;
@@ -61,8 +68,6 @@ export interface GatewayOptions extends StatusParts, UndoParts {
   recordSession(session: Session): void;
   record(entry: AuditEntry): void;
   sessionEnded(session: Session): void;
-  /** Starts the daemon's shutdown after the answer was sent. */
-  shutdown(graceMs: number): void;
 }
 
 export class Gateway {
@@ -75,6 +80,8 @@ export class Gateway {
   readonly #methods: Methods;
   readonly metrics: DaemonMetrics;
   #closing = false;
+  /** Whether the daemon hands over to a new one. */
+  #moving = false;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
@@ -166,7 +173,26 @@ export class Gateway {
 
   /** Why no calls should be sent to the daemon now; empty if they may. */
   get unready(): string[] {
-    return [...(this.#closing ? ['the daemon is shutting down'] : []), ...this.metrics.problems];
+    const isEnding = this.#closing || this.#moving;
+    return [...(isEnding ? ['the daemon is shutting down'] : []), ...this.metrics.problems];
+  }
+
+  /**
+   * Lets running calls continue for up to `drainMs` while clients go to a new daemon, then ends everything.
+   * `stopListening` is called when the first calls have ended; `hurry` ends it early.
+   */
+  async handOver(
+    drainMs: number,
+    { stopListening, hurry }: { stopListening: () => void; hurry: AbortSignal },
+  ): Promise<void> {
+    const refuseNew = () => {
+      stopListening();
+      this.#moving = true;
+    };
+    const connections = () => this.#connections.size;
+    const parts = { ...this.#options, sessions: this.#sessions, hurry, connections, refuseNew };
+    await handOver(parts, drainMs);
+    await this.close(0, UPGRADE);
   }
 
   /** Refuses new calls, lets running ones continue for `graceMs`, then ends the remaining calls and all connections. */
@@ -210,6 +236,7 @@ export class Gateway {
     if (method === 'hello') assertVersion(raw);
     const parsed = parseParams(method as Method, raw);
     if (method === 'hello') return this.#hello(connection, parsed as Params<'hello'>);
+    if (this.#moving && BEGINNING_METHODS.has(method)) throw movedOn();
     // Each method accepts the output of its own schema.
     const answer = this.#methods[method as keyof Methods] as (caller: ClientLink, params: unknown) => unknown;
     return answer(link as ClientLink, parsed);
@@ -217,6 +244,7 @@ export class Gateway {
 
   #hello(connection: PeerConnection, params: Params<'hello'>): object {
     if (connection.link) throw new RpcError('INVALID_REQUEST', 'this connection has already sent hello');
+    if (this.#moving) throw movedOn();
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
     const { channel } = connection;
     const identity = authenticate(channel, params, this.#options.credentials.identify);
@@ -226,7 +254,7 @@ export class Gateway {
     const uid = channel.credentials?.uid;
     const isAnywhere = params.role === 'operator' && params.workspace === undefined;
     const opened = isAnywhere ? this.#options.workspaces.forOperator() : this.#workspaceOf(params.workspace);
-    return this.#greeting(this.#open(connection, { ...params, ...opened, identity, uid }));
+    return greeting(this.#open(connection, { ...params, ...opened, identity, uid }), this.#options);
   }
 
   #open(connection: Connection, asked: NewSession): ClientLink {
@@ -266,7 +294,7 @@ export class Gateway {
       const resumed = this.#sessions.attach(link, connection);
       this.#options.pipeline.queue.wake();
       this.#records.resumed(link.session);
-      return this.#greeting(link, resumed);
+      return greeting(link, this.#options, resumed);
     }
     const { id, client, uid, resumeMs, asked: policy, role } = found.stored;
     const link = this.#newLink({
@@ -284,34 +312,7 @@ export class Gateway {
     });
     this.#sessions.add(link, connection);
     this.#records.resumed(link.session);
-    return this.#greeting(link, { notices: 0, dropped: 0 });
-  }
-
-  #greeting({ session, resumeMs }: ClientLink, resumed?: object): object {
-    const { version, confinement, limits } = this.#options;
-    const { id, secret, role, workspace } = session.options;
-    const { name: policy } = session.policy();
-    return {
-      protocol: PROTOCOL,
-      server: { name: 'ringfence', version },
-      session: {
-        id,
-        secret,
-        role,
-        workspace,
-        policy,
-        toolset: toolNames(session),
-        resumeMs,
-        ...(resumed && { resumed }),
-      },
-      confinement,
-      limits: {
-        frameBytesMax: limits.frameBytesMax,
-        fileBytesMax: limits.fileBytesMax,
-        callTimeoutMs: limits.callTimeoutMs,
-        sessionQueueMax: limits.sessionQueueMax,
-      },
-    };
+    return greeting(link, this.#options, { notices: 0, dropped: 0 });
   }
 
   #workspaceOf(workspace: string | undefined): { workspace: string; root: string } {

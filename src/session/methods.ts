@@ -78,6 +78,14 @@ export interface MethodParts extends StatusParts, UndoParts {
   readonly credentials: Pick<Credentials, 'rotate'>;
   /** Starts the daemon's shutdown after the answer was sent. */
   shutdown(graceMs: number): void;
+  /** Starts a new daemon, and hands over to it after the answer was sent. Throws RpcError if it does not start. */
+  upgrade(drainMs: number): Promise<Successor>;
+}
+
+/** A new daemon that is about to take over. */
+export interface Successor {
+  readonly pid: number;
+  readonly version: string;
 }
 
 /** One handler for every method except hello. */
@@ -151,7 +159,16 @@ export function createMethods(parts: MethodParts): Methods {
       parts.shutdown(graceMs);
       return {};
     },
+    upgrade: ({ session }, params) => upgrade(session, params, parts),
   };
+}
+
+/** Answers `upgrade`. Throws RpcError if there is no new daemon to hand over to. */
+async function upgrade(session: Session, { drainMs }: Params<'upgrade'>, parts: MethodParts): Promise<Successor> {
+  const givenMs = drainMs ?? parts.limits.upgradeDrainMs;
+  parts.records.upgradeAsked(session, givenMs);
+  const { pid, version } = await parts.upgrade(givenMs);
+  return { pid, version };
 }
 
 /** Answers `tokens.rotate`. Ends the sessions that the old tokens opened; detached calls continue up to their limits. */

@@ -57,6 +57,10 @@ export class SessionRecords {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'shutdown-asked', graceMs } });
   }
 
+  upgradeAsked(session: Session, drainMs: number): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'upgrade-asked', drainMs } });
+  }
+
   /** Records that an operator cancelled another session's call. */
   cancelled(session: Session, callId: string): void {
     this.#append({ kind: 'session', ...whoOf(session), callId, detail: { event: 'cancelled' } });

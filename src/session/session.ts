@@ -81,6 +81,7 @@ export class Session {
   policy: () => Policy;
   readonly #calls: KeptCalls;
   #closing: ToolError | undefined;
+  #moving: ToolError | undefined;
 
   constructor(options: SessionOptions) {
     this.options = options;
@@ -207,6 +208,17 @@ export class Session {
     return this.#calls.list(filter, others);
   }
 
+  /** Answers all further calls with `reason`, except those of programs that run. */
+  refuseOuter(reason: ToolError): void {
+    this.#moving = reason;
+  }
+
+  /** Ends the calls that wait for a person; their questions stay open if `reason` leaves them so. */
+  endBlocked(reason: ToolError): void {
+    for (const { call, record } of this.#calls.open)
+      if (record.state.status === 'blocked-on-user') call.controller.abort(reason);
+  }
+
   /** Answers all further calls with `reason`. */
   refuse(reason: ToolError): void {
     this.#closing ??= reason;
@@ -267,6 +279,7 @@ export class Session {
         : powers.after(timeoutMs, () => call.controller.abort(whileAsked(kept, late(call, timeoutMs))));
     const outcome = await outcomeOf(async () => {
       if (this.#closing) throw this.#closing;
+      if (this.#moving && call.options.parentCallId === undefined) throw this.#moving;
       const onStart = keeping.recordStart(kept);
       call.announce({ status: 'queued', position: 0 });
       return run(onStart ? { ...call, onStart } : call);

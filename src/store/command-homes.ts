@@ -17,13 +17,11 @@ export class CommandHomes {
   readonly #root: string;
   readonly #made = new Set<string>();
 
-  /** Removes homes that were unused for long, and the oldest ones beyond the limit. No host may be running. */
   constructor(options: CommandHomesOptions) {
     this.#options = options;
     this.#root = join(options.stateDir, 'homes');
     if (fs.lstatSync(this.#root, { throwIfNoEntry: false })?.isDirectory() === false) fs.unlinkSync(this.#root);
     fs.mkdirSync(this.#root, { recursive: true, mode: 0o700 });
-    this.#prune();
   }
 
   /**
@@ -41,7 +39,8 @@ export class CommandHomes {
     return folder;
   }
 
-  #prune(): void {
+  /** Removes homes that were unused for long, and the oldest ones beyond the limit. No host may be running. */
+  prune(): void {
     const { homesMax, homeKeptMs } = this.#options.limits;
     const oldest = this.#options.powers.now() - homeKeptMs;
     const all = fs

@@ -1,18 +1,25 @@
-/** Sockets that a service manager opened and passed on (systemd's socket activation). */
+/** Sockets that were passed on: by a service manager that opened them (systemd's socket activation), or by the daemon before. */
 import { fstatSync, lstatSync, readFileSync } from 'node:fs';
 import { SocketError } from './socket-error.ts';
 
-/** The descriptors of the sockets by the names that the socket unit gives them. */
-export interface InheritedSockets {
-  readonly control?: number;
-  readonly mcp?: number;
+/** What a listening socket is for. */
+export type SocketName = 'control' | 'mcp' | 'http' | 'websocket';
+
+/** The descriptors of the sockets by their names. */
+export interface InheritedSockets extends Partial<Readonly<Record<SocketName, number>>> {
+  /** Names of the sockets that a service manager keeps when the daemon ends. */
+  readonly kept: readonly SocketName[];
 }
+
+/** Nothing was passed on. */
+export const NO_SOCKETS: InheritedSockets = { kept: [] };
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The protocol's first descriptor. */
 const FIRST_FD = 3;
 const NAMES = ['control', 'mcp'] as const;
+const ALL_NAMES = [...NAMES, 'http', 'websocket'] as const satisfies readonly SocketName[];
 
 /** How many sockets were passed to this process; variables with another pid were meant for a parent. */
 function countOf({ LISTEN_PID, LISTEN_FDS }: Environment, pid: number): number {
@@ -35,7 +42,19 @@ export function inheritedSockets(env: Environment, pid: number): InheritedSocket
       );
     found[name] = FIRST_FD + at;
   }
-  return found;
+  return { ...found, kept: NAMES.filter((it) => found[it] !== undefined) };
+}
+
+/** The sockets that the daemon before passed on from descriptor `first`, in the order of their names. Throws SocketError. */
+export function handedSockets(names: readonly string[], first: number, kept: readonly string[]): InheritedSockets {
+  const found = names.map(toName);
+  return { ...Object.fromEntries(found.map((it, at) => [it, first + at])), kept: kept.map(toName) };
+}
+
+function toName(text: string): SocketName {
+  const name = ALL_NAMES.find((it) => it === text);
+  if (name) return name;
+  throw new SocketError(`a socket named ${text} was handed over; its name must be one of ${ALL_NAMES.join(', ')}`);
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Interfaces of transports, which carry bytes and know nothing about messages. */
 
+import type { Server } from 'node:net';
 import type { PeerCredentials } from './peer-credentials.ts';
 
 export interface ChannelEvents {
@@ -40,4 +41,6 @@ export interface Channel {
 export interface Listener extends AsyncDisposable {
   /** Address for clients: a path or a URL. */
   readonly address: string;
+  /** Closing it leaves the open connections alone; the socket can be handed over to another process before. */
+  readonly server: Server;
 }

@@ -36,8 +36,10 @@ function assertUsable(path: string): void {
 export interface ListenOptions {
   /** Allows answering a client that has finished sending. */
   readonly allowHalfOpen?: boolean;
-  /** The socket at `path`, opened by a service manager, which keeps it open when the daemon ends. */
+  /** The socket at `path`, if a service manager or the daemon before passed it on. */
   readonly fd?: number | undefined;
+  /** Whether a service manager keeps that socket when the daemon ends. */
+  readonly isKept?: boolean;
 }
 
 /** Listens at `path` for peers of our own protocol. Throws SocketError. */
@@ -53,10 +55,15 @@ export function listenUnix(
 export async function listenSocket(
   path: string,
   accept: (socket: Socket) => void,
-  { allowHalfOpen = false, fd }: ListenOptions = {},
+  { allowHalfOpen = false, fd, isKept = false }: ListenOptions = {},
 ): Promise<Listener> {
-  if (fd !== undefined) return await listenInherited(path, createServer({ allowHalfOpen }, accept), fd);
+  if (fd !== undefined && isKept) return await listenInherited(path, createServer({ allowHalfOpen }, accept), fd);
   assertUsable(path);
+  if (fd !== undefined) {
+    const server = createServer({ allowHalfOpen }, accept);
+    await listening(server, { fd });
+    return removing(path, server);
+  }
   if (lstatSync(path, { throwIfNoEntry: false })) {
     if (await answers(path))
       throw new SocketError(`a daemon already listens at ${path}; stop it with \`ringfence stop\``);
@@ -73,13 +80,21 @@ export async function listenSocket(
   }
   chmodSync(fresh, 0o600);
   renameSync(fresh, path);
-  const { ino } = lstatSync(path);
+  return removing(path, server);
+}
+
+/** A listener that removes its socket at its end, unless its server was closed before: then another daemon has the socket. */
+function removing(path: string, server: Server): Listener {
+  const ino = lstatSync(path, { throwIfNoEntry: false })?.ino;
   return {
     address: path,
+    server,
     async [Symbol.asyncDispose]() {
+      const isOurs = server.listening;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       // Removes only our own socket: another daemon may have taken the name.
-      if (lstatSync(path, { throwIfNoEntry: false })?.ino === ino) rmSync(path, { force: true });
+      if (isOurs && ino !== undefined && lstatSync(path, { throwIfNoEntry: false })?.ino === ino)
+        rmSync(path, { force: true });
       await closed;
     },
   };
@@ -91,6 +106,7 @@ async function listenInherited(path: string, server: Server, fd: number): Promis
   await listening(server, { fd });
   return {
     address: path,
+    server,
     [Symbol.asyncDispose]: () => new Promise((resolve) => server.close(() => resolve())),
   };
 }

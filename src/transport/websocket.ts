@@ -1,11 +1,11 @@
 /** WebSocket on loopback, for clients that can't open a Unix socket. Off by default. */
 import { createServer, type IncomingMessage, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { bearerOf, isLoopback, isOwnHost, isOwnOrigin, pathOf } from './loopback.ts';
+import { listenTcp, type TcpAddress } from './tcp.ts';
 import type { Channel, ChannelEvents, Listener } from './transport.ts';
 import { WaitingRoom } from './waiting-room.ts';
 
@@ -15,13 +15,10 @@ const PROTOCOLS = { 'ringfence.v1.msgpack': 'msgpack', 'ringfence.v1.json': 'jso
 const TOO_LARGE = 1009;
 const WRONG_KIND = 1003;
 
-export interface WebSocketOptions {
-  /** A loopback name or address; others are refused. */
-  readonly host: string;
+/** The host must be a loopback name or address. */
+export interface WebSocketOptions extends TcpAddress {
   readonly limits: Limits;
   readonly powers: Powers;
-  /** 0 lets the system choose. */
-  readonly port: number;
   readonly frameBytesMax: number;
   /** The message sent before an oversized payload ends the connection, by encoding. */
   readonly tooLarge: (encoding: 'msgpack' | 'json') => Buffer;
@@ -34,7 +31,7 @@ export async function listenWebSocket(
   options: WebSocketOptions,
   accept: (channel: Channel) => void,
 ): Promise<Listener> {
-  const { host, port } = options;
+  const { host } = options;
   if (!isLoopback(host))
     throw new Error(`--listen must be a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
   const { helloTimeoutMs } = options.limits;
@@ -46,11 +43,7 @@ export async function listenWebSocket(
     if (!room.enter(socket)) socket.destroy();
     socket.once('close', () => room.leave(socket));
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, resolve);
-  });
-  const bound = server.address() as AddressInfo;
+  const bound = await listenTcp(server, options);
   const sockets = webSockets(options);
   server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy());
@@ -65,6 +58,7 @@ export async function listenWebSocket(
   const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
   return {
     address: `ws://${shown}:${bound.port}${PATH}`,
+    server,
     [Symbol.asyncDispose]: () => close(server, sockets),
   };
 }

@@ -1,5 +1,5 @@
 /** docs/protocol.schema.json is valid for all messages that a real daemon sends and accepts. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -104,6 +104,9 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(operator, 'audit.prune', { keep: 1000 });
   await ask(operator, 'providers.accept', { provider: 'none', tools: {} });
   await ask(operator, 'tokens.rotate', { names: ['ci'] });
+  // Its error shows the schema; test/daemon/upgrade.test.ts has the answer of an upgrade.
+  writeFileSync(join(daemon.stateDir, 'config.yaml'), '{"limit": 1}');
+  await ask(operator, 'upgrade');
   await ask(operator, 'shutdown', { graceMs: 0 });
   await agent.closed;
 

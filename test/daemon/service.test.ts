@@ -90,6 +90,24 @@ describe('a daemon whose sockets a service manager opened', () => {
     expect([socket, mcpSocket].map((it) => lstatSync(it).isSocket())).toEqual([true, true]);
   });
 
+  test('hands them over to a new daemon, and leaves them all the same', { timeout: 60_000 }, async () => {
+    const { child, socket, mcpSocket, state, workspace } = await activated();
+    await using client = await createClient({ socket, workspace });
+    await dataOf(client.call('file_list', {}));
+    const place = { stateDir: state, socket, workspace };
+    const before = [socket, mcpSocket].flatMap(listenersAt);
+    const { code, stdout, stderr } = await runCli(place, ['upgrade', '--json']);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('is ready to take over')]);
+    expect(await endOf(child)).toBe(0);
+    const { pid } = JSON.parse(stdout) as { pid: number };
+    await dataOf(client.call('terminal_execute', { command: 'true' }));
+    expect(socketsOf(pid)).toEqual(expect.arrayContaining(before));
+    const { hosts } = JSON.parse((await runCli(place, ['status', '--json'])).stdout) as { hosts: { pid: number }[] };
+    for (const it of hosts) expect(socketsOf(it.pid).filter((inode) => before.includes(inode))).toEqual([]);
+    expect((await runCli(place, ['stop'])).code).toBe(0);
+    expect([socket, mcpSocket].map((it) => lstatSync(it).isSocket())).toEqual([true, true]);
+  });
+
   test('gives the sockets to none of its children, which could accept clients of the daemon', async () => {
     const { child, socket, mcpSocket, state, workspace } = await activated();
     await using client = await createClient({ socket, workspace });
@@ -154,6 +172,17 @@ describe('a daemon under a service manager', () => {
     expect(messages.map(keysOf)).toEqual(['READY STATUS', 'RELOADING MONOTONIC_USEC', 'READY', 'STOPPING']);
   });
 
+  test('tells which process goes on before the new one says that it is ready', { timeout: 60_000 }, async () => {
+    const { daemon, messages } = await notified({});
+    await using _ = daemon;
+    const { stdout } = await runCli(daemon, ['upgrade', '--json']);
+    const { pid } = JSON.parse(stdout) as { pid: number };
+    expect((await runCli(daemon, ['stop'])).code).toBe(0);
+    await until(() => messages.length === 4);
+    expect(messages.map(keysOf)).toEqual(['READY STATUS', 'MAINPID', 'READY STATUS', 'STOPPING']);
+    expect(messages[1]?.trim()).toBe(`MAINPID=${pid}`);
+  });
+
   test('tells the watchdog that it works', async () => {
     const { daemon, messages } = await notified({ WATCHDOG_USEC: '400000' });
     await using _ = daemon;
@@ -168,7 +197,7 @@ describe('a daemon under a service manager', () => {
     expect(messages.map(keysOf)).toEqual(['READY STATUS', 'STOPPING']);
   });
 
-  test('tells the watchdog nothing while its hosts hang', async () => {
+  test('tells the watchdog nothing while its hosts hang', { timeout: 60_000 }, async () => {
     const { daemon, messages } = await notified({ WATCHDOG_USEC: '400000' });
     await using _ = daemon;
     const told = () => messages.filter((it) => it.startsWith('WATCHDOG=1')).length;
@@ -176,7 +205,7 @@ describe('a daemon under a service manager', () => {
     await using client = await daemon.connect();
     const hosts = async () => ((await client.request('status', {})) as { hosts: { pid: number }[] }).hosts;
     // A session warms a host of each tier.
-    await until(async () => (await hosts()).length === 3);
+    await until(async () => (await hosts()).length === 3, 30_000);
     const pids = (await hosts()).map((it) => it.pid);
     for (const it of pids) process.kill(it, 'SIGSTOP');
     await until(() => silences() >= 1);

@@ -18,6 +18,7 @@ import { top } from '../monitor/top.ts';
 import { EXIT, printJson } from '../output.ts';
 import { status } from '../status.ts';
 import { stop } from '../stop.ts';
+import { upgrade } from '../upgrade.ts';
 import type { Verbs } from './verbs.ts';
 
 export function addDaemonVerbs(verbs: Verbs): void {
@@ -36,6 +37,10 @@ export function addDaemonVerbs(verbs: Verbs): void {
         verbs.asOperator(flags, (client) => top(flags, client, { input: process.stdin, output: process.stdout })),
       ),
     );
+  verbs
+    .add('upgrade', 'replace the daemon by a new one of the version on disk; no call is lost')
+    .option('--drain <time>', 'how long calls that run may continue: 30s, 10m (the default), 1h')
+    .action(verbs.ending((flags) => upgrade(flags, verbs.caller(flags))));
   verbs.add('stop', 'stop the daemon').action(
     verbs.ending(async (flags) => {
       const code = await stop(verbs.caller(flags));

@@ -42,6 +42,10 @@ export class Connections {
     return this.#connections;
   }
 
+  get size(): number {
+    return this.#connections.size;
+  }
+
   /** Adds a connection that has not said hello; false if too many arrived at once and it must be closed. */
   enter(connection: PeerConnection): boolean {
     const isTaken = this.#roomOf(connection).enter(connection);

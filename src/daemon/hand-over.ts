@@ -1,0 +1,174 @@
+/**
+ * One daemon hands over to another: the old one starts the new one with its listening sockets and a channel between
+ * both. The new one gets everything ready but the state and says so; the old one lets its calls end, closes the state
+ * and gives the turn; the new one opens the state and serves. docs/decisions/0022-upgrade.md
+ */
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { type Server, Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import type { Duplex } from 'node:stream';
+import * as z from 'zod';
+import type { Limits } from '../limits.ts';
+import { type Powers, settlesWithin } from '../powers.ts';
+import { parseJson } from '../text/json.ts';
+import type { SocketName } from '../transport/inherited-sockets.ts';
+
+/** Descriptor of the channel in the new daemon; the sockets follow it. */
+export const CHANNEL_FD = 3;
+
+/** What each side says, as one line of JSON. */
+const notice = z.discriminatedUnion('is', [
+  z.object({ is: z.literal('prepared'), version: z.string() }),
+  z.object({ is: z.literal('ready') }),
+  z.object({ is: z.literal('error'), message: z.string() }),
+  z.object({ is: z.literal('turn') }),
+  z.object({ is: z.literal('stop') }),
+]);
+type Notice = z.output<typeof notice>;
+
+/** The notices of the other side, in order; ends with the other side. */
+class Notices {
+  readonly #stream: Duplex;
+  readonly #lines: AsyncIterator<string>;
+
+  constructor(stream: Duplex) {
+    this.#stream = stream;
+    // The other side may end at any time, which `next` tells.
+    stream.on('error', () => {});
+    this.#lines = createInterface({ input: stream })[Symbol.asyncIterator]();
+  }
+
+  tell(it: Notice): void {
+    if (this.#stream.writable) this.#stream.write(`${JSON.stringify(it)}\n`);
+  }
+
+  /** The next notice; undefined when the other side has ended. */
+  async next(): Promise<Notice | undefined> {
+    const { value, done } = await this.#lines.next().catch(() => ({ value: undefined, done: true }));
+    if (done) return undefined;
+    return notice.safeParse(parseJson(value as string)).data;
+  }
+
+  /** Closes after what was told is written. */
+  close(): void {
+    this.#stream.end(() => this.#stream.destroy());
+  }
+}
+
+export interface Launch {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** The listening sockets, and the names of those that a service manager keeps. */
+  readonly servers: ReadonlyMap<SocketName, Server>;
+  readonly kept: readonly SocketName[];
+}
+
+interface Parts {
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+/** A new daemon that did not start, in words for the person who asked for it. */
+export class SuccessorError extends Error {}
+
+/** The new daemon, as the old one sees it. */
+export class Successor {
+  readonly pid: number;
+  readonly version: string;
+  readonly #child: ChildProcess;
+  readonly #notices: Notices;
+  readonly #parts: Parts;
+
+  private constructor(child: ChildProcess, version: string, notices: Notices, parts: Parts) {
+    this.pid = child.pid as number;
+    this.version = version;
+    this.#child = child;
+    this.#notices = notices;
+    this.#parts = parts;
+  }
+
+  /** Starts it; resolves when it needs nothing but the state. Throws SuccessorError, and then nothing of it is left. */
+  static async start({ program, args, env, cwd, servers, kept }: Launch, parts: Parts): Promise<Successor> {
+    const flags = [...servers.keys()].flatMap((it) => ['--take-over', it]);
+    const keeping = kept.flatMap((it) => ['--keep-socket', it]);
+    const child = parts.powers.spawn(program, [...args, ...flags, ...keeping], {
+      stdio: ['ignore', 'inherit', 'inherit', 'pipe', ...[...servers.values()].map(fdOf)],
+      env,
+      cwd,
+      detached: true,
+    });
+    const failed = once(child, 'error').then(([error]) => ({ is: 'error', message: String(error) }) as const);
+    const notices = new Notices(child.stdio[CHANNEL_FD] as Duplex);
+    const told = await withinTime(Promise.race([notices.next(), failed]), parts);
+    if (told?.is === 'prepared') return new Successor(child, told.version, notices, parts);
+    await end(child, notices, parts);
+    throw new SuccessorError(problemOf(told));
+  }
+
+  /** Lets it open the state; resolves when it serves. Throws SuccessorError, and then nothing of it is left. */
+  async giveTurn(): Promise<void> {
+    this.#notices.tell({ is: 'turn' });
+    const told = await withinTime(this.#notices.next(), this.#parts);
+    if (told?.is !== 'ready') {
+      await end(this.#child, this.#notices, this.#parts);
+      throw new SuccessorError(problemOf(told));
+    }
+    this.#notices.close();
+    this.#child.unref();
+  }
+
+  /** Ends it before its turn. */
+  async stop(): Promise<void> {
+    this.#notices.tell({ is: 'stop' });
+    await end(this.#child, this.#notices, this.#parts);
+  }
+}
+
+/** The descriptor of a listening server, for which Node has no API. Throws SuccessorError if it does not listen. */
+function fdOf(server: Server): number {
+  const fd = (server as { _handle?: { fd?: number } | null })._handle?.fd;
+  if (fd === undefined || fd < 0) throw new SuccessorError('a socket of this daemon does not listen any more');
+  return fd;
+}
+
+const HANGS = { is: 'error', message: 'it did not get ready in time' } as const;
+
+async function withinTime(told: Promise<Notice | undefined>, { limits, powers }: Parts): Promise<Notice | undefined> {
+  return (await settlesWithin(told, limits.upgradeStartMs, powers)) ? await told : HANGS;
+}
+
+const problemOf = (told: Notice | undefined): string =>
+  told?.is === 'error' ? told.message : 'it ended at once; the log of the daemon has its last words';
+
+/** Waits for the process to end by itself, which it was told or has begun, and kills it if it does not. */
+async function end(child: ChildProcess, notices: Notices, { limits, powers }: Parts): Promise<void> {
+  if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
+    const exited = once(child, 'exit');
+    if (!(await settlesWithin(exited, limits.shutdownGraceMs, powers))) child.kill('SIGKILL');
+    await exited;
+  }
+  notices.close();
+}
+
+/** The old daemon, as the new one sees it. */
+export class Predecessor {
+  readonly #notices = new Notices(new Socket({ fd: CHANNEL_FD, readable: true, writable: true }));
+
+  /** Says that everything but the state is ready; resolves when the state is free. Throws SuccessorError if it stays where it is. */
+  async turn(version: string): Promise<void> {
+    this.#notices.tell({ is: 'prepared', version });
+    const told = await this.#notices.next();
+    // An old daemon that was killed has left the state, too.
+    if (told === undefined || told.is === 'turn') return;
+    throw new SuccessorError('the old daemon does not hand over');
+  }
+
+  /** Says that it serves, or why it does not; nothing follows. */
+  tell(last: object): void {
+    this.#notices.tell('error' in last ? { is: 'error', message: String(last.error) } : { is: 'ready' });
+    this.#notices.close();
+  }
+}

@@ -1,0 +1,107 @@
+/** The listeners of a daemon: its own protocol, MCP and WebSocket. */
+import { closeSync } from 'node:fs';
+import type { Server } from 'node:net';
+import { RpcError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import { type ListenParts, listenMcp } from '../mcp/listen.ts';
+import type { Powers } from '../powers.ts';
+import { toBytes } from '../protocol/peer.ts';
+import { version } from '../runtime.ts';
+import type { Identify } from '../session/authenticate.ts';
+import type { Credentials } from '../session/credentials.ts';
+import type { Gateway } from '../session/gateway.ts';
+import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
+import type { TcpAddress } from '../transport/tcp.ts';
+import type { Channel, Listener } from '../transport/transport.ts';
+import { listenUnix } from '../transport/unix-socket.ts';
+import type { Config } from './config.ts';
+import type { Workspaces } from './workspaces.ts';
+
+interface ListenContext extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'turns' | 'tracer'> {
+  readonly config: Config;
+  readonly sockets: InheritedSockets;
+  readonly credentials: Credentials;
+  readonly gateway: Gateway;
+  readonly workspaces: Workspaces;
+}
+
+export class Listeners implements AsyncDisposable {
+  readonly #all = new Map<SocketName, Listener>();
+
+  get addresses(): string[] {
+    return [...this.#all.values()].map((it) => it.address);
+  }
+
+  get servers(): ReadonlyMap<SocketName, Server> {
+    return new Map([...this.#all].map(([name, { server }]) => [name, server]));
+  }
+
+  /** Starts the listeners of the config. Each is kept at once, so that it is ended if a later one fails. */
+  async start({
+    config,
+    sockets,
+    gateway,
+    workspaces,
+    credentials: { identify, mayReadMetrics },
+    ...parts
+  }: ListenContext): Promise<void> {
+    const { dirs, limits, listen, listenHttp } = config;
+    const accept = (channel: Channel) => gateway.accept(channel);
+    const add = (name: SocketName, listener: Listener) => void this.#all.set(name, listener);
+    add(
+      'control',
+      await listenUnix(dirs.socket, accept, { fd: sockets.control, isKept: sockets.kept.includes('control') }),
+    );
+    const face = {
+      ...parts,
+      identify,
+      monitor: { mayRead: mayReadMetrics, metrics: () => gateway.metrics.text(), unready: () => gateway.unready },
+      version,
+      limits,
+      http: listenHttp && { ...listenHttp, fd: sockets.http },
+      socket: dirs.mcpSocket,
+      sockets,
+      openSession: gateway.openSession.bind(gateway),
+      resolveWorkspace: (path: string) => workspaces.resolve(path),
+    };
+    await listenMcp(face, add);
+    if (listen) {
+      // Loaded only on demand: with node:http it takes 17 MiB and 50 ms.
+      const { listenWebSocket } = await import('../transport/websocket.ts');
+      const address = { ...listen, fd: sockets.websocket };
+      const options = webSocketOptions(address, identify, { limits, powers: parts.powers });
+      add('websocket', await listenWebSocket(options, accept));
+    }
+    // The daemon before listened there, and config.yaml says so no more.
+    for (const name of ['http', 'websocket'] as const)
+      if (sockets[name] !== undefined && !this.#all.has(name)) closeSync(sockets[name]);
+  }
+
+  /** Accepts no further connections, and leaves the open ones alone. */
+  stop(): void {
+    for (const { server } of this.#all.values()) server.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#all.values()].map((it) => it[Symbol.asyncDispose]()));
+  }
+}
+
+function webSocketOptions(
+  address: TcpAddress,
+  identify: Identify,
+  { limits, powers }: { limits: Limits; powers: Powers },
+) {
+  const { frameBytesMax } = limits;
+  const message = `the message is longer than ${frameBytesMax} bytes, which is the maximum`;
+  const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();
+  return {
+    ...address,
+    limits,
+    powers,
+    frameBytesMax,
+    isToken: (it: string) => identify(it) !== undefined,
+    tooLarge: (encoding: 'msgpack' | 'json') =>
+      toBytes({ id: null, error }, { framing: 'message', encoding }, frameBytesMax),
+  };
+}

@@ -1,0 +1,39 @@
+/** The answer to hello. */
+import type { Limits } from '../../limits.ts';
+import type { ClientLink } from '../client-link.ts';
+import type { StatusParts } from '../methods.ts';
+import { PROTOCOL } from '../parse-params.ts';
+import { toolNames } from '../tool-list.ts';
+
+type GreetingParts = Pick<StatusParts, 'version' | 'confinement'> & { readonly limits: Limits };
+
+/** `resumed`: what waited for the client of a resumed session. */
+export function greeting(
+  { session, resumeMs }: ClientLink,
+  { version, confinement, limits }: GreetingParts,
+  resumed?: object,
+): object {
+  const { id, secret, role, workspace } = session.options;
+  const { name: policy } = session.policy();
+  return {
+    protocol: PROTOCOL,
+    server: { name: 'ringfence', version },
+    session: {
+      id,
+      secret,
+      role,
+      workspace,
+      policy,
+      toolset: toolNames(session),
+      resumeMs,
+      ...(resumed && { resumed }),
+    },
+    confinement,
+    limits: {
+      frameBytesMax: limits.frameBytesMax,
+      fileBytesMax: limits.fileBytesMax,
+      callTimeoutMs: limits.callTimeoutMs,
+      sessionQueueMax: limits.sessionQueueMax,
+    },
+  };
+}

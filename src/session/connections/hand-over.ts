@@ -1,0 +1,79 @@
+/** The end of a daemon that hands over to a new one: what runs may end, and clients go to the new one with the rest. */
+import type { CallRecord } from '../../call.ts';
+import { RpcError, ToolError } from '../../errors.ts';
+import type { Limits } from '../../limits.ts';
+import { type Powers, pause } from '../../powers.ts';
+import type { Batches } from '../batches.ts';
+import type { DurableCalls } from '../durable-calls.ts';
+import type { Sessions } from '../sessions.ts';
+
+/** The reason in `session.closing` and in `movedOn`. */
+export const UPGRADE = 'upgrade';
+
+/** Refuses a request of which nothing was done. The new daemon serves it: its socket is the same. */
+export const movedOn = (): RpcError =>
+  new RpcError('OVERLOADED', 'the daemon hands over to a new one; connect again and repeat the request', {
+    reason: UPGRADE,
+  });
+
+/** Refuses a call that has not begun. */
+export const movedOnCall = (): ToolError =>
+  new ToolError('SHUTTING_DOWN', 'the daemon hands over to a new one before this call has begun', {
+    suggestion: 'Make the same call again.',
+    details: { reason: UPGRADE, begun: false },
+  });
+
+export interface HandOverParts {
+  readonly sessions: Sessions;
+  readonly durable: DurableCalls;
+  readonly batches: Batches;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Aborted to end at once. */
+  readonly hurry: AbortSignal;
+  /** Number of open connections. */
+  connections(): number;
+  /** Accepts no further connections, and refuses what is new with `movedOn` from then on. */
+  refuseNew(): void;
+}
+
+const LOOK_MS = 10;
+
+/**
+ * Resolves when no call runs that has begun, or after `drainMs`. The calls that run at the beginning may be long ones:
+ * for up to half of that time the daemon goes on as usual until they have ended. Only then do new calls wait for the
+ * new daemon.
+ */
+export async function handOver(parts: HandOverParts, drainMs: number): Promise<void> {
+  const { powers, limits, hurry, sessions } = parts;
+  const start = powers.monotonicMs();
+  const waitUntil = async (isSo: () => boolean, withinMs: number) => {
+    const end = powers.monotonicMs() + withinMs;
+    while (!isSo() && !hurry.aborted && powers.monotonicMs() < end) await pause(LOOK_MS, powers);
+  };
+  const first = new Set(running(parts));
+  await waitUntil(() => !running(parts).some((it) => first.has(it)), drainMs / 2);
+  // The daemon is stopped instead: nobody else gets its sockets.
+  if (hurry.aborted) return;
+  parts.refuseNew();
+  sessions.moveOn(UPGRADE, movedOnCall());
+  await waitUntil(() => isDone(parts), start + drainMs - powers.monotonicMs());
+  for (const { session } of sessions.all) session.endBlocked(movedOnCall());
+  await waitUntil(() => parts.connections() === 0, limits.upgradeLeaveMs);
+}
+
+function open({ sessions, durable }: HandOverParts): CallRecord[] {
+  const calls = [...sessions.all.flatMap(({ session }) => session.underWay), ...durable.underWay];
+  return calls.map(({ record }) => record);
+}
+
+/** Calls that wait for a person are not waited for: they have not begun, and their questions stay open. */
+const isBlocked = ({ state }: CallRecord): boolean => state.status === 'blocked-on-user';
+
+const running = (parts: HandOverParts): CallRecord[] => open(parts).filter((it) => !isBlocked(it));
+
+/** Between two of its calls a batch has none that runs. */
+function isDone(parts: HandOverParts): boolean {
+  const calls = open(parts);
+  return calls.every(isBlocked) && (parts.batches.count === 0 || calls.length > 0);
+}

@@ -1,0 +1,151 @@
+/** One daemon hands over to the next: nothing is lost, nothing happens twice, and a new one that fails changes nothing. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { createClient } from '../../src/client.ts';
+import { beginCli, endOf, runCli } from '../support/cli.ts';
+import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { loadDuringUpgrades } from '../support/upgrade-load.ts';
+
+const ASK = 'tiers:\n  execute: { decision: ask }\n';
+
+/** A daemon that is stopped by its state directory, since another process may serve by then. */
+async function upgradable(options: Parameters<typeof startDaemon>[0] = {}): Promise<TestDaemon> {
+  const daemon = await startDaemon({ policy: ALLOW_ALL, ...options });
+  return {
+    ...daemon,
+    async [Symbol.asyncDispose]() {
+      await runCli(daemon, ['stop', '--no-autostart']);
+      await daemon[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function pidOf(daemon: TestDaemon): Promise<number> {
+  await using client = await daemon.connect();
+  return ((await client.request('status', {})) as { pid: number }).pid;
+}
+
+/** Asks for an upgrade over a connection; gives the pid of the new daemon, which waits for its turn. */
+async function askForUpgrade(daemon: TestDaemon): Promise<number> {
+  await using operator = await daemon.connect({ role: 'operator' });
+  return ((await operator.request('upgrade', {})) as { pid: number }).pid;
+}
+
+const resuming = ({ socket, workspace }: TestDaemon) => createClient({ socket, workspace, resumeMs: 60_000 });
+
+/** A command that runs until the file `go` is there. */
+const UNTIL_GO = 'touch begun; until [ -e go ]; do sleep 0.02; done; echo done';
+const begun = ({ workspace }: TestDaemon) => until(() => existsSync(join(workspace, 'begun')));
+const go = ({ workspace }: TestDaemon) => writeFileSync(join(workspace, 'go'), '');
+const isLeft = (daemon: TestDaemon) => daemon.log().includes('handing over to the new daemon');
+
+describe('ringfence upgrade', () => {
+  test('replaces the process, keeps the socket, and tells clients why', { timeout: 60_000 }, async () => {
+    await using daemon = await upgradable();
+    await using client = await daemon.connect();
+    const told: unknown[] = [];
+    void (async () => {
+      for await (const it of client.notifications(['calls'])) told.push(it);
+    })();
+    const { code, stdout, stderr } = await runCli(daemon, ['upgrade', '--json']);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('is ready to take over')]);
+    const { pid } = JSON.parse(stdout) as { pid: number };
+    expect(pid).not.toBe(daemon.pid);
+    expect(await pidOf(daemon)).toBe(pid);
+    expect(await daemon.ended).toBe(0);
+    expect(told).toContainEqual({ method: 'session.closing', params: { reason: 'upgrade' } });
+    await dataOf(client.call('file_list', {}));
+  });
+
+  test('lets a running call end, and keeps the result of a detached one', { timeout: 60_000 }, async () => {
+    await using daemon = await upgradable();
+    await using client = await daemon.connect();
+    await using other = await resuming(daemon);
+    const { callId } = await other.call('terminal_execute', { command: 'echo kept' }, { detached: true });
+    const running = client.call('terminal_execute', { command: UNTIL_GO });
+    await begun(daemon);
+    const upgrade = beginCli(daemon, ['upgrade']);
+    await until(() => isLeft(daemon));
+    // The daemon serves as usual while the first calls end.
+    await dataOf(other.call('file_write', { path: 'meanwhile', content: '' }));
+    go(daemon);
+    expect((await dataOf(running)).stdout).toBe('done\n');
+    expect(await endOf(upgrade)).toBe(0);
+    expect(await pidOf(daemon)).not.toBe(daemon.pid);
+    const { result } = await other.record(callId);
+    expect(result).toMatchObject({ success: true, data: { stdout: 'kept\n' } });
+  });
+
+  test('keeps the question of a call that waits for a person', { timeout: 60_000 }, async () => {
+    await using daemon = await upgradable({ policy: ASK });
+    await using client = await daemon.connect();
+    const call = client.call('terminal_execute', { command: 'echo once >> effects' });
+    type Question = { approvalId: string };
+    const questions = async () => {
+      await using operator = await daemon.connect({ role: 'operator' });
+      return ((await operator.request('approvals.list', {})) as { approvals: Question[] }).approvals;
+    };
+    await until(async () => (await questions()).length === 1);
+    const before = await questions();
+    expect((await runCli(daemon, ['upgrade'])).code).toBe(0);
+    expect((await questions()).map((it) => it.approvalId)).toEqual(before.map((it) => it.approvalId));
+    expect((await runCli(daemon, ['approvals', 'approve', before[0]?.approvalId as string])).code).toBe(0);
+    await dataOf(call);
+    expect(readFileSync(join(daemon.workspace, 'effects'), 'utf8')).toBe('once\n');
+  });
+
+  test('changes nothing if the new daemon does not start', { timeout: 60_000 }, async () => {
+    await using daemon = await upgradable();
+    await using client = await daemon.connect();
+    writeFileSync(join(daemon.stateDir, 'config.yaml'), '{"limit": 1}');
+    const { code, stderr } = await runCli(daemon, ['upgrade']);
+    expect(code).toBe(1);
+    expect(stderr).toContain('the new daemon did not start, and this one goes on');
+    expect(stderr).toContain('Unrecognized key: "limit"');
+    await dataOf(client.call('file_list', {}));
+    expect(await pidOf(daemon)).toBe(daemon.pid);
+  });
+
+  test('leaves the old daemon serving if the new one dies before its turn', { timeout: 60_000 }, async () => {
+    await using daemon = await upgradable();
+    await using client = await resuming(daemon);
+    const running = client.call('terminal_execute', { command: UNTIL_GO });
+    await begun(daemon);
+    process.kill(await askForUpgrade(daemon), 'SIGKILL');
+    go(daemon);
+    expect((await dataOf(running)).stdout).toBe('done\n');
+    await until(() => daemon.log().includes('the new daemon failed'));
+    await dataOf(client.call('file_list', {}));
+    expect(await pidOf(daemon)).toBe(daemon.pid);
+  });
+
+  test('ends with `ringfence stop`, and the new daemon with it', { timeout: 60_000 }, async () => {
+    await using daemon = await upgradable();
+    await using client = await daemon.connect();
+    const running = client.call('terminal_execute', { command: UNTIL_GO });
+    await begun(daemon);
+    const pid = await askForUpgrade(daemon);
+    await until(() => isLeft(daemon));
+    expect((await runCli(daemon, ['stop'])).code).toBe(0);
+    expect((await running).success).toBe(false);
+    expect(existsSync(`/proc/${pid}`)).toBe(false);
+    expect(existsSync(daemon.socket)).toBe(false);
+  });
+
+  test('loses and doubles no call of clients that go on calling', { timeout: 120_000 }, async () => {
+    await using daemon = await upgradable();
+    const load = { callsPerSecond: 20, clients: 3, upgrades: 2, betweenMs: 300, resumeMs: 60_000 };
+    const { calls, failed, lost, doubled } = await loadDuringUpgrades(daemon, load);
+    expect({ failed, lost, doubled }).toEqual({ failed: [], lost: 0, doubled: 0 });
+    expect(calls).toBeGreaterThan(10);
+  });
+
+  test('is for operators, and takes a time of at most a day', { timeout: 60_000 }, async () => {
+    await using daemon = await upgradable();
+    await using client = await daemon.connect();
+    await expect(client.request('upgrade', {})).rejects.toThrow('only operators may use upgrade');
+    const { code, stderr } = await runCli(daemon, ['upgrade', '--drain', '25h']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--drain is 25h')]);
+  });
+});
