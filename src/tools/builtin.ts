@@ -2,6 +2,7 @@
 import codeAnalyze from './code/analyze.ts';
 import codeDependencies from './code/dependencies.ts';
 import codeFormat from './code/format.ts';
+import codeGenerate from './code/generate.ts';
 import codeGraph from './code/graph.ts';
 import codeLint from './code/lint.ts';
 import codeParse from './code/parse.ts';
@@ -44,6 +45,7 @@ export const builtinTools = {
   code_analyze: codeAnalyze,
   code_dependencies: codeDependencies,
   code_format: codeFormat,
+  code_generate: codeGenerate,
   code_graph: codeGraph,
   code_lint: codeLint,
   code_parse: codeParse,

@@ -61,6 +61,7 @@ test('each tool that changes files is taken back, byte for byte, with modes and 
     ['code_refactor', { operation: 'move_file', path: 'src/a.ts', to: 'src/moved/on/c.ts' }],
     ['file_multi_edit', { pattern: '*', find: 'n', replace: 'N', path: 'src' }],
     ['code_rewrite', { pattern: 'f($A)', rewrite: 'g($A)', language: 'typescript', path: 'src' }],
+    ['code_generate', { template: 'python-module', parameters: { name: 'Own part' }, to: 'made/parts' }],
     ['file_rename', { oldPath: 'src/a.txt', newPath: 'src/b.txt', overwrite: true }],
     ['file_rename', { oldPath: 'src', newPath: 'there/lib' }],
     ['file_copy', { sourcePath: 'there', destPath: 'copy' }],

@@ -3,6 +3,7 @@ export const toolLoaders = {
   code_analyze: () => import('../../src/tools/code/analyze.ts').then((it) => it.default),
   code_dependencies: () => import('../../src/tools/code/dependencies.ts').then((it) => it.default),
   code_format: () => import('../../src/tools/code/format.ts').then((it) => it.default),
+  code_generate: () => import('../../src/tools/code/generate.ts').then((it) => it.default),
   code_graph: () => import('../../src/tools/code/graph.ts').then((it) => it.default),
   code_lint: () => import('../../src/tools/code/lint.ts').then((it) => it.default),
   code_parse: () => import('../../src/tools/code/parse.ts').then((it) => it.default),
