@@ -32,7 +32,7 @@ const WARM_UP = 0.3;
 const KILLED_AT = [0.08, 0.18, 0.97];
 const MEASURED_UNTIL = 0.95;
 /** A shorter run is all warm-up, so that its growth says nothing. */
-const JUDGED_MINUTES_MIN = 5;
+const JUDGED_MINUTES_MIN = 10;
 
 /**
  * Resources that must not grow, with their units and the growth allowed after the warm-up: memory of calls is
@@ -201,10 +201,12 @@ try {
     if (!arena.isUp) continue;
     const calls = ((load.done - before) * SAMPLES) / (minutes * 60);
     before = load.done;
-    seen.push({
-      minute: ((at + 1) * minutes) / SAMPLES,
-      sample: { ...look(arena.daemon), calls, faults: faultCount() },
-    });
+    try {
+      const sample = { ...look(arena.daemon), calls, faults: faultCount() };
+      seen.push({ minute: ((at + 1) * minutes) / SAMPLES, sample });
+    } catch {
+      // ENOENT: killed while it was looked at.
+    }
   }
   await running;
   load.wrong.push(...(await wrongAtTheEnd(arena)));
