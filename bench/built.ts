@@ -20,7 +20,7 @@ export async function measureBuilt(): Promise<void> {
   console.log(`measures the built code, dist/ of ${statSync(at('dist/src/main.js')).mtime.toISOString()}`);
 }
 
-/** What the daemon and the command line run, as the programs of bin/ decide it. */
+/** Which code bin/ringfence and bin/ringfenced would run now. */
 async function entries(): Promise<readonly string[]> {
   const { findEntry } = (await import(at('bin/start.js'))) as { findEntry(name: string): string };
   return ['main', 'cli'].map((it) => fileURLToPath(findEntry(it)));

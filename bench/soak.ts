@@ -1,4 +1,4 @@
-// Checks whether the daemon stands what goes wrong, and whether it grows: mixed calls with failures, cancels and
+// Checks that the daemon survives faults and does not grow: mixed calls with failures, cancels and
 // reconnects under one fault after another (soak/faults.ts), while its resources are sampled: npm run soak -- --minutes
 // 10, or --hours 2. Exit code 1 if a call is never answered or meets a fault of ours, if a file or the audit log is torn,
 // if processes are left, or if something grows beyond noise and bound.
@@ -31,7 +31,7 @@ const WARM_UP = 0.3;
 /** Shares of the time after which the daemon is killed: before its growth is measured, and once full of state. */
 const KILLED_AT = [0.08, 0.18, 0.97];
 const MEASURED_UNTIL = 0.95;
-/** A shorter run is all warm-up, so that its growth says nothing. */
+/** Growth is not judged in a shorter run, which is all warm-up. */
 const JUDGED_MINUTES_MIN = 10;
 
 /**
@@ -47,7 +47,7 @@ const BOUNDS = {
 /** Files that grow with each call by design, up to limits of their own; drawn, not judged. */
 const SIZES = ['audit', 'journal', 'results'] as const;
 
-/** What the load and the faults did; drawn, not judged. */
+/** Calls and faults over time; drawn in the picture, not judged. */
 const RATES = ['calls', 'faults'] as const;
 
 type Watched = Record<keyof typeof BOUNDS | (typeof SIZES)[number], number>;
@@ -101,13 +101,13 @@ const CALLS: ((client: Client, n: number) => Promise<unknown>)[] = [
 
 interface Load {
   done: number;
-  /** How often each outcome was: `success`, an error's code, or that the connection ended. */
+  /** Number of calls by outcome: `success`, an error code, or `ended` connections. */
   readonly outcomes: Map<string, number>;
-  /** What must never be. */
+  /** Findings that fail the soak. */
   readonly wrong: string[];
 }
 
-/** A call that is not answered by then never is: faults last some seconds, and the calls here less. */
+/** Time after which a call counts as never answered; faults and calls take seconds. */
 const ANSWER_MS = 60_000;
 
 async function outcomeOf(call: Promise<unknown>): Promise<string> {
@@ -150,7 +150,7 @@ async function disturb(arena: SoakArena, seen: Map<string, number>, isOver: () =
       seen.set(fault.name, (seen.get(fault.name) ?? 0) + 1);
     } catch (error) {
       if (isKill) throw error;
-      // A fault of before still lasts: its own connection was refused or cut.
+      // The connection was refused or cut because the previous fault still lasts.
       const name = `${fault.name}, refused`;
       seen.set(name, (seen.get(name) ?? 0) + 1);
     }
@@ -160,7 +160,7 @@ async function disturb(arena: SoakArena, seen: Map<string, number>, isOver: () =
 
 const KILL_DAEMON: Fault = { name: 'kill -9 of the daemon', run: (arena) => arena.killDaemon() };
 
-/** What must hold when the faults are over: the audit log is whole, and so is each file. */
+/** Checks that the audit log and each file are whole after the faults. */
 async function wrongAtTheEnd({ daemon, workspace }: SoakArena): Promise<string[]> {
   await using operator = await daemon.connect({ role: 'operator' });
   const { ok, ...more } = (await operator.request('audit.verify', {})) as { ok: boolean };

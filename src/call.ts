@@ -148,11 +148,11 @@ export interface CallOptions {
   retries?: number;
   /** Call id of the program that makes the call; set only by the daemon. */
   parentCallId?: string;
-  /** The span that the call is a part of; set only by the daemon. */
+  /** The parent span of the call; set only by the daemon. */
   span?: SpanContext;
 }
 
-/** A span of a distributed trace, as those who make parts of it know it. Ids are hexadecimal. */
+/** A span of a distributed trace that may get children. Ids are hexadecimal. */
 export interface SpanContext {
   readonly traceId: string;
   readonly spanId: string;

@@ -85,7 +85,7 @@ export class SoakArena implements AsyncDisposable {
     return processesWith(this.#folder).length;
   }
 
-  /** Removes everything, once however often it is called. */
+  /** Removes everything; later calls do nothing. */
   [Symbol.asyncDispose](): Promise<void> {
     this.#disposed ??= this.#dispose();
     return this.#disposed;
@@ -106,6 +106,6 @@ function childrenOf(pid: number): number[] {
       .filter(Boolean)
       .map(Number);
   } catch {
-    return []; // ENOENT: it ended meanwhile.
+    return []; // ENOENT: the process has ended.
   }
 }

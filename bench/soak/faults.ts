@@ -1,4 +1,4 @@
-/** What goes wrong during a soak, one after another. */
+/** The faults of a soak, made one after another. */
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import type { SoakArena } from './arena.ts';
 
 export interface Fault {
   readonly name: string;
-  /** Why it can not be tried here. */
+  /** Why this machine can't make the fault. */
   readonly missing?: (arena: SoakArena) => string | undefined;
   readonly run: (arena: SoakArena, turn: number) => Promise<void>;
 }
@@ -20,7 +20,7 @@ function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // ESRCH: it ended meanwhile.
+    // ESRCH: the process has ended.
   }
 }
 
@@ -48,7 +48,7 @@ async function readNothing(arena: SoakArena): Promise<void> {
   await peer.closed;
 }
 
-/** Fills the disk of the state with a file of its own, which goes again. */
+/** Fills the disk of the state directory with one file, and removes that file. */
 async function fillDisk({ stateDir }: SoakArena): Promise<void> {
   const ballast = join(stateDir, 'ballast');
   try {

@@ -67,7 +67,7 @@ const ONCE: ReadonlySet<string> = new Set([
 /** The reason of a daemon that hands over to a new one at the same socket. */
 const UPGRADE = 'upgrade';
 
-/** Whether the request was refused by a daemon that hands over, which has done nothing of it. */
+/** Whether a daemon that hands over refused the request before doing anything. */
 const isMovedOn = (error: unknown): boolean =>
   error instanceof RemoteError && (error.data as { reason?: unknown } | undefined)?.reason === UPGRADE;
 

@@ -17,7 +17,7 @@ import type { SocketName } from '../transport/inherited-sockets.ts';
 /** Descriptor of the channel in the new daemon; the sockets follow it. */
 export const CHANNEL_FD = 3;
 
-/** What each side says, as one line of JSON. */
+/** Messages between the two daemons, each one line of JSON. */
 const notice = z.discriminatedUnion('is', [
   z.object({ is: z.literal('prepared'), version: z.string() }),
   z.object({ is: z.literal('ready') }),
@@ -27,14 +27,14 @@ const notice = z.discriminatedUnion('is', [
 ]);
 type Notice = z.output<typeof notice>;
 
-/** The notices of the other side, in order; ends with the other side. */
+/** The messages of the other daemon, in order; ends when that daemon ends. */
 class Notices {
   readonly #stream: Duplex;
   readonly #lines: AsyncIterator<string>;
 
   constructor(stream: Duplex) {
     this.#stream = stream;
-    // The other side may end at any time, which `next` tells.
+    // A write fails when the other daemon has ended; `next` reports that.
     stream.on('error', () => {});
     this.#lines = createInterface({ input: stream })[Symbol.asyncIterator]();
   }
@@ -43,14 +43,14 @@ class Notices {
     if (this.#stream.writable) this.#stream.write(`${JSON.stringify(it)}\n`);
   }
 
-  /** The next notice; undefined when the other side has ended. */
+  /** The next message; undefined when the other daemon has ended. */
   async next(): Promise<Notice | undefined> {
     const { value, done } = await this.#lines.next().catch(() => ({ value: undefined, done: true }));
     if (done) return undefined;
     return notice.safeParse(parseJson(value as string)).data;
   }
 
-  /** Closes after what was told is written. */
+  /** Closes the channel after the messages sent so far are written. */
   close(): void {
     this.#stream.end(() => this.#stream.destroy());
   }
@@ -71,7 +71,7 @@ interface Parts {
   readonly powers: Powers;
 }
 
-/** A new daemon that did not start, in words for the person who asked for it. */
+/** Explains to the person who asked for an upgrade why the new daemon did not start. */
 export class SuccessorError extends Error {}
 
 /** The new daemon, as the old one sees it. */
@@ -90,7 +90,7 @@ export class Successor {
     this.#parts = parts;
   }
 
-  /** Starts it; resolves when it needs nothing but the state. Throws SuccessorError, and then nothing of it is left. */
+  /** Starts the new daemon; resolves when it lacks only the state directory. Throws SuccessorError after ending it. */
   static async start({ program, args, env, cwd, servers, kept }: Launch, parts: Parts): Promise<Successor> {
     const flags = [...servers.keys()].flatMap((it) => ['--take-over', it]);
     const keeping = kept.flatMap((it) => ['--keep-socket', it]);
@@ -108,7 +108,7 @@ export class Successor {
     throw new SuccessorError(problemOf(told));
   }
 
-  /** Lets it open the state; resolves when it serves. Throws SuccessorError, and then nothing of it is left. */
+  /** Lets the new daemon open the state; resolves when it serves. Throws SuccessorError after ending it. */
   async giveTurn(): Promise<void> {
     this.#notices.tell({ is: 'turn' });
     const told = await withinTime(this.#notices.next(), this.#parts);
@@ -120,7 +120,7 @@ export class Successor {
     this.#child.unref();
   }
 
-  /** Ends it before its turn. */
+  /** Ends the new daemon before it has opened the state. */
   async stop(): Promise<void> {
     this.#notices.tell({ is: 'stop' });
     await end(this.#child, this.#notices, this.#parts);
@@ -143,7 +143,7 @@ async function withinTime(told: Promise<Notice | undefined>, { limits, powers }:
 const problemOf = (told: Notice | undefined): string =>
   told?.is === 'error' ? told.message : 'it ended at once; the log of the daemon has its last words';
 
-/** Waits for the process to end by itself, which it was told or has begun, and kills it if it does not. */
+/** Waits for a process that is ending, and kills it if it takes too long. */
 async function end(child: ChildProcess, notices: Notices, { limits, powers }: Parts): Promise<void> {
   if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
     const exited = once(child, 'exit');
@@ -157,16 +157,16 @@ async function end(child: ChildProcess, notices: Notices, { limits, powers }: Pa
 export class Predecessor {
   readonly #notices = new Notices(new Socket({ fd: CHANNEL_FD, readable: true, writable: true }));
 
-  /** Says that everything but the state is ready; resolves when the state is free. Throws SuccessorError if it stays where it is. */
+  /** Reports that all but the state is ready; resolves when the old daemon has closed it. Throws SuccessorError if it does not. */
   async turn(version: string): Promise<void> {
     this.#notices.tell({ is: 'prepared', version });
     const told = await this.#notices.next();
-    // An old daemon that was killed has left the state, too.
+    // A killed daemon holds the state no more, either.
     if (told === undefined || told.is === 'turn') return;
     throw new SuccessorError('the old daemon does not hand over');
   }
 
-  /** Says that it serves, or why it does not; nothing follows. */
+  /** Reports that the new daemon serves, or why not; the last message. */
   tell(last: object): void {
     this.#notices.tell('error' in last ? { is: 'error', message: String(last.error) } : { is: 'ready' });
     this.#notices.close();

@@ -1,4 +1,4 @@
-/** What `status` tells about hosts: those of tiers, isolates, plugins and providers. */
+/** The hosts as `status` shows them: those of tiers, isolates, plugins and providers. */
 import type { HostStatus } from '../call.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';

@@ -36,7 +36,7 @@ export class Listeners implements AsyncDisposable {
     return new Map([...this.#all].map(([name, { server }]) => [name, server]));
   }
 
-  /** Starts the listeners of the config. Each is kept at once, so that it is ended if a later one fails. */
+  /** Starts the listeners of the config. If one fails, those before it are closed. */
   async start({
     config,
     sockets,
@@ -72,7 +72,7 @@ export class Listeners implements AsyncDisposable {
       const options = webSocketOptions(address, identify, { limits, powers: parts.powers });
       add('websocket', await listenWebSocket(options, accept));
     }
-    // The daemon before listened there, and config.yaml says so no more.
+    // The previous daemon listened there, but config.yaml no longer names it.
     for (const name of ['http', 'websocket'] as const)
       if (sockets[name] !== undefined && !this.#all.has(name)) closeSync(sockets[name]);
   }

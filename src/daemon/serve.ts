@@ -72,7 +72,7 @@ export async function serve(
     const read = () => loadConfig(flags, environment, cwd);
     for (let isFirst = true; ; isFirst = false) {
       const onReady = (daemon: Daemon) => {
-        // A second signal ends it at once.
+        // A second signal ends the daemon at once.
         end = (isAgain) => void daemon.close(isAgain ? 0 : config.limits.shutdownGraceMs, asked ?? 'SIGTERM');
         if (asked) end(false);
         if (isFirst) tell({ pid: process.pid, listeners: daemon.listeners, confinement: daemon.confinement });
@@ -148,7 +148,7 @@ const OWN_VARIABLES: ReadonlySet<string> = new Set(['LISTEN_PID', 'LISTEN_FDS', 
 /** Flags for the start of this process alone. */
 const OWN_FLAGS: ReadonlySet<string> = new Set(['tell-ready', 'take-over', 'keep-socket']);
 
-/** How a new daemon is started as this one was: with the program at the same path, which may be another version by now. */
+/** Command line of the new daemon: the same program path and flags; a new version may have been installed at that path. */
 function launchOf(flags: DaemonFlags, environment: Environment) {
   const given = Object.entries(flags).filter(([name]) => !OWN_FLAGS.has(name));
   const words = given.flatMap(([name, value]) =>
@@ -158,7 +158,7 @@ function launchOf(flags: DaemonFlags, environment: Environment) {
   return { program: process.execPath, args: [...process.execArgv, process.argv[1] as string, ...words], env };
 }
 
-/** Why a daemon can't hand over: its end would end more than itself. */
+/** Why a daemon can't hand over: other processes would end with it. */
 function obstacleOf(flags: DaemonFlags): string | undefined {
   if (flags['end-with-parent'] || process.channel)
     return 'this daemon runs in the foreground and ends with the program that started it; end that, and start it again';

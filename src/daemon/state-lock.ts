@@ -8,7 +8,7 @@ import { lockFile } from './user-dirs.ts';
 /** A daemon that can't start, in words for the person who started it. */
 export class DaemonError extends Error {}
 
-/** Released when it is disposed, if it was taken. */
+/** Disposing it releases the lock, if it was taken. */
 export class StateLock implements Disposable {
   readonly #stateDir: string;
   readonly #parts: { readonly limits: Limits; readonly powers: Powers };

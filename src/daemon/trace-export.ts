@@ -59,7 +59,7 @@ class TraceExporter {
     });
   }
 
-  /** Makes one request; never rejects. Says in the log when the collector fails and when it works again, and nothing in between. */
+  /** Makes one request; never rejects. Logs the first failure of the collector and its recovery. */
   async send(body: string): Promise<Sent> {
     const { answer, reason } = await this.#post(body).then(
       (it) => ({ answer: it, reason: reasonOf(it) }),

@@ -16,7 +16,7 @@ export interface UpgradeOptions {
   readonly obstacle: string | undefined;
 }
 
-/** The rest of this process: nothing, serving again, or an end as failed, so that its service manager starts it again. */
+/** What this process does after the hand-over: end, serve again, or fail so that its service manager restarts it. */
 export type Rest = 'nothing' | 'serve' | 'fail';
 
 export class Upgrade {
@@ -47,7 +47,7 @@ export class Upgrade {
     return successor;
   }
 
-  /** The daemon ends for another reason. */
+  /** The daemon ends for a reason other than the upgrade. */
   cancel(): void {
     this.#state = 'cancelled';
   }
@@ -61,7 +61,7 @@ export class Upgrade {
       await successor.stop();
       return 'nothing';
     }
-    // Before the new daemon says that it is ready, which the service manager believes its main process only.
+    // Named before the new daemon reports READY: a service manager accepts that only from the main process.
     notify?.(`MAINPID=${successor.pid}`);
     try {
       await successor.giveTurn();

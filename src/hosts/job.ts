@@ -18,7 +18,7 @@ export interface Job {
   readonly input: unknown;
   /** Whether only the preview is wanted. */
   readonly preview?: boolean;
-  /** Whether only other forms of the input are wanted. */
+  /** Whether the host only resolves the input. */
   readonly resolve?: boolean;
   /** Whether only the tool's plan is wanted; and the plan that the read_only host made for this call. */
   readonly plan?: boolean;

@@ -99,8 +99,8 @@ export class DiskRoom implements Disposable {
     try {
       return this.#tenants.get(kind)?.() === true;
     } catch (error) {
-      // Whoever asks for room can't handle it: a timer, and the audit log, whose own failure counts.
-      // Told once while the disk is low.
+      // Not thrown: the callers are a timer and the audit log, which reports its own failure.
+      // Logged once while the disk is low.
       if (!this.#isLow)
         this.#options.powers.log.warn({ error, kind }, 'nothing could be dropped to make room on the disk');
       return false;

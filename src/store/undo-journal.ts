@@ -73,7 +73,7 @@ export class UndoJournal implements Disposable {
   readonly #working = new Map<string, Promise<string[]>>();
   #calls = 0;
   #bytes = 0;
-  /** What each principal keeps here. */
+  /** Number of calls and bytes that each principal keeps here. */
   readonly #shares = new Map<string, JournalShare>();
 
   /** Opens the journal and drops what is too old. No host may be running. */

@@ -27,11 +27,11 @@ export interface Span {
   readonly error: string | undefined;
 }
 
-/** What sends the spans. */
+/** The process that sends the spans. */
 export interface Resource {
   readonly serviceName: string;
   readonly version: string;
-  /** Tells daemons of one service apart. */
+  /** Distinguishes the daemons of one service. */
   readonly instance: string;
 }
 

@@ -8,7 +8,7 @@ import { type Powers, settlesWithin, type Timer } from '../powers.ts';
 import type { Family } from './families.ts';
 import { type Attributes, type Resource, type Span, toOtlp } from './otlp.ts';
 
-/** What came of a request: `again` if the same spans may be taken later. */
+/** Result of a request: `again` if the collector may take the same spans later. */
 export type Sent = 'sent' | 'again' | 'refused';
 
 export interface TracerOptions extends Pick<Resource, 'serviceName' | 'version'> {
@@ -55,7 +55,7 @@ export class OpenSpan {
     if (!sampled) return;
     const endMs = this.#tracer.nowMs();
     const { error, ...what } = given;
-    // A call fails in the stage that it came to, and not in the work that follows.
+    // The last stage that a call reached failed; the work after it did not.
     const last = this.#stages.findLastIndex(({ name }) => name !== AFTERWARDS);
     const stages = this.#stages.map(({ name, startMs }, at): Span => {
       const until = this.#stages[at + 1]?.startMs ?? endMs;
@@ -68,14 +68,14 @@ export class OpenSpan {
   }
 }
 
-/** The stage that follows a run, whether or not the run failed. */
+/** The stage after a run, failed or not. */
 export const AFTERWARDS = 'settle';
 
 const SPAN_ID_CHARS = 16;
 const TRACE_ID_CHARS = 32;
 /** The part of a trace id by which it is sampled. */
 const SAMPLE_CHARS = 13;
-/** A clock that was set by more than this is followed. */
+/** Change of the wall clock above which span times follow it. */
 const CLOCK_STEP_MS = 100;
 const BACKOFF_MS = 1000;
 
@@ -86,7 +86,7 @@ export class Tracer implements AsyncDisposable {
   readonly #counts = { sent: 0, dropped: 0, failed: 0 };
   #sending: Promise<void> | undefined;
   #timer: Timer | undefined;
-  /** Failed requests with the spans at the head of the queue. */
+  /** Number of failed requests with the spans at the head of the queue. */
   #attempts = 0;
   #closed = false;
   #offsetMs: number | undefined;
@@ -157,7 +157,7 @@ export class Tracer implements AsyncDisposable {
     this.#timer?.cancel();
     const rest = async () => {
       await this.#sending;
-      // A request that failed is not repeated.
+      // A failed request is not repeated at the end.
       while (this.#queue.length > 0 && this.#attempts === 0) await this.#send();
     };
     await settlesWithin(rest(), limits.traceFlushMs, powers);
@@ -178,7 +178,7 @@ export class Tracer implements AsyncDisposable {
     });
   }
 
-  /** Sends the oldest spans; they stay in the queue until their fate is known, so that they count against its bound. */
+  /** Sends the oldest spans. They count against the queue's bound until the collector has answered. */
   async #send(): Promise<void> {
     const { limits, send } = this.#options;
     const batch = this.#queue.slice(0, limits.traceBatchMax);

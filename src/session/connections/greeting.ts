@@ -1,4 +1,4 @@
-/** The answer to hello. */
+/** The answer to `hello`. */
 import type { Limits } from '../../limits.ts';
 import type { ClientLink } from '../client-link.ts';
 import type { StatusParts } from '../methods.ts';
@@ -7,7 +7,7 @@ import { toolNames } from '../tool-list.ts';
 
 type GreetingParts = Pick<StatusParts, 'version' | 'confinement'> & { readonly limits: Limits };
 
-/** `resumed`: what waited for the client of a resumed session. */
+/** `resumed` holds the messages that waited for the client of a resumed session. */
 export function greeting(
   { session, resumeMs }: ClientLink,
   { version, confinement, limits }: GreetingParts,

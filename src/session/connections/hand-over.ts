@@ -1,4 +1,4 @@
-/** The end of a daemon that hands over to a new one: what runs may end, and clients go to the new one with the rest. */
+/** Drains a daemon that hands over: running calls finish, and clients take everything else to the new daemon. */
 import type { CallRecord } from '../../call.ts';
 import { RpcError, ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
@@ -10,7 +10,7 @@ import type { Sessions } from '../sessions.ts';
 /** The reason in `session.closing` and in `movedOn`. */
 export const UPGRADE = 'upgrade';
 
-/** Refuses a request of which nothing was done. The new daemon serves it: its socket is the same. */
+/** Refuses a request before anything was done; the client repeats it at the new daemon, on the same socket. */
 export const movedOn = (): RpcError =>
   new RpcError('OVERLOADED', 'the daemon hands over to a new one; connect again and repeat the request', {
     reason: UPGRADE,
@@ -29,7 +29,7 @@ export interface HandOverParts {
   readonly batches: Batches;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Aborted to end at once. */
+  /** Aborting the signal ends the drain at once. */
   readonly hurry: AbortSignal;
   /** Number of open connections. */
   connections(): number;
@@ -53,7 +53,7 @@ export async function handOver(parts: HandOverParts, drainMs: number): Promise<v
   };
   const first = new Set(running(parts));
   await waitUntil(() => !running(parts).some((it) => first.has(it)), drainMs / 2);
-  // The daemon is stopped instead: nobody else gets its sockets.
+  // The daemon is stopped, not replaced: no other process gets its sockets.
   if (hurry.aborted) return;
   parts.refuseNew();
   sessions.moveOn(UPGRADE, movedOnCall());
@@ -67,12 +67,12 @@ function open({ sessions, durable }: HandOverParts): CallRecord[] {
   return calls.map(({ record }) => record);
 }
 
-/** Calls that wait for a person are not waited for: they have not begun, and their questions stay open. */
+/** Ignores calls that wait for a person: they have not begun, and their questions stay open. */
 const isBlocked = ({ state }: CallRecord): boolean => state.status === 'blocked-on-user';
 
 const running = (parts: HandOverParts): CallRecord[] => open(parts).filter((it) => !isBlocked(it));
 
-/** Between two of its calls a batch has none that runs. */
+/** Counts batches too, since a batch has no running call between two of its calls. */
 function isDone(parts: HandOverParts): boolean {
   const calls = open(parts);
   return calls.every(isBlocked) && (parts.batches.count === 0 || calls.length > 0);

@@ -13,7 +13,7 @@ export interface AuditCut {
   readonly upTo: number;
   readonly hash: string;
   readonly because: 'age' | 'size' | 'operator';
-  /** The principal who asked for it. */
+  /** The principal who asked for the removal. */
   readonly by?: string;
 }
 

@@ -10,7 +10,7 @@ const { graphEntriesMax, lockfileBytesMax } = defaultLimits;
 const NOT_CHECKED = 'not checked';
 const count = z.int().nonnegative();
 
-/** Lockfiles of other managers, which are told by name instead of being taken for none. */
+/** Lockfiles of managers that are not supported; the error names them. */
 const OTHERS = ['pnpm-lock.yaml', 'yarn.lock', 'bun.lock', 'Cargo.lock', 'uv.lock', 'poetry.lock', 'go.sum'];
 
 const input = z.strictObject({

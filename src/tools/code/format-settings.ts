@@ -8,7 +8,7 @@ import { holds } from './workspace-programs.ts';
 
 /** Files of options that are JSON, the first one found holds. */
 const DATA = ['.oxfmtrc.json', '.prettierrc', '.prettierrc.json'];
-/** Files that say that another program formats the workspace, or by options that only that program can read. */
+/** Files that show that another program formats the workspace, or that hold options only that program can read. */
 const OTHERS = [
   ...['js', 'mjs', 'cjs', 'ts', 'mts', 'cts'].flatMap((it) => [`prettier.config.${it}`, `.prettierrc.${it}`]),
   ...['.prettierrc.yaml', '.prettierrc.yml', '.prettierrc.toml', '.prettierrc.json5', '.oxfmtrc.jsonc'],

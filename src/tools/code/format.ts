@@ -93,7 +93,7 @@ async function formatted({ paths, engine }: Input, ctx: ToolContext) {
   return { changes, engine: { ...checkers.formatter, config: settings.from }, refused };
 }
 
-/** Throws UNSUPPORTED for a file that the formatter would leave as it is without a word. */
+/** Throws UNSUPPORTED for a file that the formatter would silently leave unchanged. */
 function assertKnown(path: string): void {
   const ending = path.slice(path.lastIndexOf('.') + 1).toLowerCase();
   if ([...ENDINGS.split(','), ...NAMED_ENDINGS.split(',')].includes(ending)) return;

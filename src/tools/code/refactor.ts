@@ -13,7 +13,7 @@ import type { RefactorPlan, RefactorQuery } from '../source/typescript.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const OPERATIONS = ['rename', 'move_file', 'organize_imports', 'remove_unused_imports', 'add_missing_imports'] as const;
-/** TypeScript 7 has none of these. */
+/** Operations that TypeScript 7 does not have. */
 const UNSUPPORTED = ['extract_function', 'extract_variable', 'inline'] as const;
 const FILES_MAX = 500;
 
@@ -48,7 +48,7 @@ const problem = z.strictObject({
 
 const path = z.string().min(1).max(4096);
 const hash = z.string().max(256);
-/** The plan as it comes back from the read_only host. */
+/** The plan that the read_only host made. */
 const planShape = z.strictObject({
   files: z
     .array(
@@ -286,7 +286,7 @@ async function write(plan: RefactorPlan, wanted: Input, ctx: ToolContext): Promi
   }
 }
 
-/** Keeps a plan, which another host made, to what the call declared. */
+/** Refuses a plan of another host that goes beyond what the call declared. */
 function assertAsked({ move, files }: RefactorPlan, { operation, path, to = '' }: Input): void {
   const isMove = operation === 'move_file';
   const moves = move ? move.from === normal(path) && move.to === normal(to) : true;

@@ -37,7 +37,7 @@ export interface TemplateFile {
   readonly text: string;
 }
 
-/** Templates that every workspace has; one of the workspace with the same name holds instead. */
+/** Built-in templates; a template of the workspace with the same name replaces one. */
 export const BUILT_IN: ReadonlyMap<string, readonly TemplateFile[]> = new Map([
   [
     'typescript-module',

@@ -23,7 +23,7 @@ export interface TestReport {
 const MESSAGE_CHARS_MAX = 4_000;
 const VALUE_CHARS_MAX = 500;
 
-/** The report of a runner; undefined if the text is none. */
+/** The report of a runner; undefined if the text is not a report. */
 export function readTestReport(runner: Runner, text: string, workspace: string): TestReport | undefined {
   const outcomes = READERS[runner](text);
   if (outcomes === undefined) return undefined;
@@ -190,5 +190,5 @@ function valueIn<K extends 'expected' | 'actual'>(message: string, key: K, forms
   return value === undefined ? {} : ({ [key]: value.slice(0, VALUE_CHARS_MAX) } as Record<K, string>);
 }
 
-/** Takes the escape sequences of colours out. */
+/** Removes the escape sequences of colours. */
 const plain = (text: string): string => text.replaceAll(new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g'), '');

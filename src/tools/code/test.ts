@@ -125,7 +125,7 @@ async function runTests(runner: Runner, wanted: Input, ctx: ToolContext) {
   };
 }
 
-/** How a report contradicts the exit code; undefined if it does not. */
+/** In what way a report contradicts the exit code; undefined if they agree. */
 function contradiction(report: TestReport | undefined, exitCode: number): string | undefined {
   if (report === undefined) return `the runner ended with ${exitCode} and wrote no complete report`;
   if (exitCode === 0 && report.failed > 0) return `the runner ended with 0 although ${report.failed} tests failed`;

@@ -1,4 +1,4 @@
-/** Commands and programs that tools run, and what comes of them. */
+/** Commands and programs that tools run, and their results. */
 
 export interface CommandResult {
   /** Start and end of the stream; the text itself says what is left out between them. */

@@ -5,9 +5,9 @@ export interface FunctionComplexity {
   name: string;
   line: number;
   column: number;
-  /** Ways through the function. */
+  /** Cyclomatic complexity: the number of independent paths through the function. */
   cyclomatic: number;
-  /** How hard it is to read: what is nested counts more. */
+  /** Cognitive complexity: nested branches count more. */
   cognitive: number;
   lines: number;
   parameters: number;
@@ -21,7 +21,7 @@ export interface Complexity {
   functions: (FunctionComplexity & { file: string })[];
 }
 
-/** Two stretches of code that say the same, apart from layout, comments and some names. */
+/** Two stretches of code that are equal apart from layout, comments and some names. */
 export interface Duplicate {
   file1: string;
   line1: number;
