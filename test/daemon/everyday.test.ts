@@ -7,6 +7,9 @@ import { type Client, createClient } from '../../src/client.ts';
 import { builtinToolset, toolsOf } from '../../src/tools/registry.ts';
 import { ALLOW_ALL, dataOf, startDaemon } from '../support/daemon.ts';
 
+/** The tool of each alias. */
+const OWNERS = new Map(toolsOf(builtinToolset()).flatMap((it) => it.aliases.map((alias) => [alias.name, it.name])));
+
 /** For each alias, an input with its own parameters, and the expected answer. */
 const BY_ALIAS: Record<string, [input: object, data: object]> = {
   read_file: [{ path: 'a.txt', startLine: 2 }, { content: 'two\n' }],
@@ -54,18 +57,55 @@ const BY_ALIAS: Record<string, [input: object, data: object]> = {
   search: [{ pattern: '*.txt' }, { files: [{ path: 'a.txt' }] }],
 };
 
+/** The same for the tools that read source code, in a workspace with the files of PROJECT. */
+const BY_CODE_ALIAS: typeof BY_ALIAS = {
+  parse_typescript: [{ code: 'export const a = 1;\n', filePath: 'a.ts' }, { exports: [{ name: 'a', line: 1 }] }],
+  analyze_ast: [{ code: 'let a = 1;\n' }, { symbols: [{ name: 'a' }], ast: expect.any(Array) }],
+  calculate_metrics: [{ path: 'area.ts' }, { complexity: { functions: [{ name: 'area', cyclomatic: 2 }] } }],
+  type_check: [
+    { projectPath: '.', strict: true },
+    { success: true, errors: [] },
+  ],
+  refactor_code: [
+    { path: 'area.ts', transformation: { operation: 'rename', symbol: 'area', newName: 'surface' } },
+    { files: [{ path: 'area.ts' }, { path: 'use.ts' }] },
+  ],
+  analyze_dependencies: [
+    { packageJsonPath: 'package.json' },
+    { dependencies: [{ name: 'b', installed: '1.2.3' }], vulnerabilities: 'not checked', outdated: 'not checked' },
+  ],
+};
+
+const PROJECT = {
+  'area.ts': 'export function area(a: number): number {\n  return a > 0 ? a : 0;\n}\n',
+  'use.ts': "import { area } from './area.ts';\nexport const two = area(2);\n",
+  'tsconfig.json': JSON.stringify({
+    compilerOptions: { noEmit: true, module: 'nodenext', allowImportingTsExtensions: true },
+  }),
+  'package.json': JSON.stringify({ dependencies: { b: '^1.0.0' } }),
+  'package-lock.json': JSON.stringify({
+    lockfileVersion: 3,
+    packages: { '': { dependencies: { b: '^1.0.0' } }, 'node_modules/b': { version: '1.2.3' } },
+  }),
+};
+
 const call = (client: Client, tool: string, input: object) =>
   client.call(tool, input) as PromiseLike<ToolResult<Record<string, unknown>>>;
 
-test('every alias works with its own parameters, and reports the name of the tool', async () => {
+test('the aliases tested here are all that there are', () => {
+  expect([...Object.keys(BY_ALIAS), ...Object.keys(BY_CODE_ALIAS)].sort()).toEqual([...OWNERS.keys()].sort());
+});
+
+test.each([
+  ['file, command and list tool', BY_ALIAS, { 'a.txt': 'one\ntwo\n', '.hidden': 'one\ntwo\n' }],
+  ['code tool', BY_CODE_ALIAS, PROJECT],
+])('every alias of a %s works with its own parameters, and reports the name of the tool', async (_, aliases, files) => {
   await using daemon = await startDaemon({ policy: ALLOW_ALL });
   await using client = await daemon.connect();
-  for (const it of ['a.txt', '.hidden']) writeFileSync(join(daemon.workspace, it), 'one\ntwo\n');
-  const owners = new Map(toolsOf(builtinToolset()).flatMap((it) => it.aliases.map((alias) => [alias.name, it.name])));
-  expect(Object.keys(BY_ALIAS).sort()).toEqual([...owners.keys()].sort());
-  for (const [alias, [input, expected]] of Object.entries(BY_ALIAS)) {
+  for (const [path, text] of Object.entries(files)) writeFileSync(join(daemon.workspace, path), text);
+  for (const [alias, [input, expected]] of Object.entries(aliases)) {
     const result = await call(client, alias, input);
-    expect(result.tool, alias).toBe(owners.get(alias));
+    expect(result.tool, alias).toBe(OWNERS.get(alias));
     expect(result.success ? result.data : result.error, alias).toMatchObject(expected);
   }
 });
