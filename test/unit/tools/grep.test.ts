@@ -48,8 +48,8 @@ describe('a line', () => {
   });
 
   test('has all that stands after it, also where it is the last one that is wanted', async () => {
+    // One file: ripgrep searches several at once, so the first matches may be of any.
     plant('a', 'one\nneedle 1\nthree\nneedle 2\nfive\nsix\nneedle 3\n');
-    plant('b', 'needle 4\n');
     for (const [maxResults, after] of [
       [1, ['three', 'needle 2', 'five']],
       [2, ['five', 'six', 'needle 3']],
