@@ -123,7 +123,7 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/audit': 'cli client errors limits powers store/audit',
   'cli/call': 'call cli client limits store/approvals text/json text/shown-text',
   'cli/doctor':
-    'cli client daemon/config daemon/user-dirs limits policy powers runtime sandbox sandbox/git sandbox/proof text/shown-text tools/registry',
+    'cli client daemon/config daemon/user-dirs limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
   'cli/init':
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',

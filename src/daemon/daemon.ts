@@ -101,8 +101,8 @@ export async function createDaemon(
   const { dirs, limits, environment } = config;
   const { stateDir } = dirs;
   await using parts = new AsyncDisposableStack();
-  const state = parts.use(new StateLock(stateDir, { limits, powers }));
-  if (!turn) state.take();
+  const state = parts.use(new StateLock(stateDir, { version, limits, powers }));
+  if (!turn) await state.take();
   const workspaces = new Workspaces(config, powers);
   const masks = parts.use(new HostMasks(limits, powers));
   // The first host waits for the walk of its workspace, which goes on while the sandbox is tried.
@@ -161,14 +161,15 @@ export async function createDaemon(
   return { listeners: listeners.addresses, confinement, isIdle, reload, answers, closing, ended, handOver, close };
 }
 
-/** Takes over from another daemon, as late as possible. Throws PolicyError before that. */
+/** Takes over from another daemon, as late as possible. Throws PolicyError and DaemonError before that. */
 async function takeTurn(
   turn: () => Promise<void>,
   { config, workspaces, state }: { config: Config; workspaces: Workspaces; state: StateLock },
 ): Promise<void> {
   assertPolicy(config, workspaces);
+  state.check();
   await turn();
-  state.take();
+  await state.take();
 }
 
 interface Services {

@@ -133,6 +133,8 @@ export const storeLimits = {
    * leave them free, or calls could stop those of everybody else.
    */
   stateReserveBytes: bytes().default(64 * MiB),
+  /** Backups of the state, one for each schema version, that are kept of those made before upgrades; each may hold the whole record. */
+  schemaBackupsMax: count().default(2),
   /** Time for which running calls may continue after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
   /** Time for which running calls may continue when a daemon hands over to a new one; in the second half of it new calls wait. */

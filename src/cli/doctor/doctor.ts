@@ -14,6 +14,7 @@ import { type CoarseMask, describeCoarse } from '../../sandbox/coarse-masks.ts';
 import { whyNoGitCopies } from '../../sandbox/git/config/probe.ts';
 import { type Outcome, PROBE_IDS, PROBES, type ProbeId } from '../../sandbox/proof/probes.ts';
 import { type Confinement, createSandbox } from '../../sandbox/sandbox.ts';
+import { SchemaError, schemaVersion } from '../../store/state-schema.ts';
 import { showLine } from '../../text/shown-text.ts';
 import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
 import { type CliCaller, type ConnectFlags, connect } from '../connect.ts';
@@ -162,7 +163,30 @@ function judgeState({ stateDir, socket }: UserDirs, { auditBytesMax }: Limits): 
   const found = `${Math.round(free / 2 ** 20)} MiB free at ${stateDir}`;
   const fix = `Free disk space: the audit log alone may use ${Math.round(auditBytesMax / 2 ** 20)} MiB. Kept outputs and undo data shrink on their own.`;
   const status = free < DISK_NEEDED_BYTES ? 'problem' : 'warning';
-  return [...findings, free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found }];
+  const disk: DoctorFinding =
+    free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found };
+  return [...findings, judgeSchema(stateDir), disk];
+}
+
+/** Whether this version can use the state, which a newer one may have written. */
+function judgeSchema(stateDir: string): DoctorFinding {
+  const id = 'schema';
+  try {
+    const found = schemaVersion(stateDir);
+    return {
+      id,
+      status: 'ok',
+      found: found === undefined ? 'the state has no schema version yet' : `version ${found}`,
+    };
+  } catch (error) {
+    if (!(error instanceof SchemaError)) throw error;
+    return {
+      id,
+      status: 'problem',
+      found: error.message,
+      fix: 'Do one of what the message names; the state is whole.',
+    };
+  }
 }
 
 /** Throws the system's error. */

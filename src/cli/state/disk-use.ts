@@ -15,6 +15,7 @@ const PARTS: readonly { readonly part: string; readonly names: RegExp }[] = [
   { part: 'plugins', names: /^plugins$/ },
   { part: 'log of the daemon', names: /^daemon\.log/ },
   { part: 'compiled code', names: /^code$/ },
+  { part: 'backups of upgrades', names: /^backups$/ },
 ];
 
 interface Room {

@@ -1,0 +1,91 @@
+/** The state directory as one file: written by `ringfence backup` and before a migration. */
+import { cpSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { Powers } from '../powers.ts';
+
+/** Form of the archives that this version writes, and the newest that it reads. */
+export const FORMAT = 1;
+/** A file in each archive: `{format, version, createdAt}`. */
+export const ABOUT = 'backup.json';
+/** Archives and unfinished files of migrations, in the state directory. */
+export const BACKUPS = 'backups';
+export const MIGRATING = 'migrating';
+/** What a daemon makes anew, what is kept for an hour only, and what belongs to a daemon that runs. */
+const LEFT_OUT =
+  /^(homes|code|results|backups|migrating|daemon\.log.*|daemon\.lock.*|endpoint\.json|.*\.sock(\.json)?|.*\.db-(wal|shm|journal))$/;
+
+/** The program tar failed; the message is what tar says. */
+export class ArchiveError extends Error {}
+
+interface PackOptions {
+  /** The archive; only its owner can read it. A file of that name is replaced. */
+  readonly file: string;
+  /** An empty folder on the disk of `file`, which the caller removes. */
+  readonly folder: string;
+  /** The version of this program. */
+  readonly version: string;
+}
+
+/** Writes a state directory to a file. A daemon may run meanwhile. Throws ArchiveError. */
+export async function packState(
+  stateDir: string,
+  { file, folder, version }: PackOptions,
+  { now }: Pick<Powers, 'now'>,
+): Promise<void> {
+  const copy = join(folder, 'state');
+  mkdirSync(copy, { mode: 0o700 });
+  copyState(stateDir, copy);
+  const about = { format: FORMAT, version, createdAt: new Date(now()).toISOString() };
+  writeFileSync(join(copy, ABOUT), JSON.stringify(about), { mode: 0o600 });
+  const packed = join(folder, 'packed');
+  writeFileSync(packed, '', { mode: 0o600 });
+  await tar(['--create', '--gzip', '--file', packed, '--directory', copy, '.']);
+  renameSync(packed, file);
+}
+
+/** Unpacks an archive into a folder. Throws ArchiveError. */
+export const unpackState = (file: string, folder: string): Promise<void> =>
+  tar(['--extract', '--gzip', '--no-same-owner', '--file', file, '--directory', folder]);
+
+/** Names in a state directory that an archive holds. */
+export const archivedNames = (stateDir: string): string[] => readdirSync(stateDir).filter((it) => !LEFT_OUT.test(it));
+
+const isDatabase = (name: string): boolean => name.endsWith('.db');
+
+/**
+ * Copies plain files before databases: what a file tells of a database, such as the checkpoints of the audit log, is
+ * then never newer than the copy of the database.
+ */
+function copyState(from: string, to: string): void {
+  const names = archivedNames(from);
+  const inOrder = [...names.filter((it) => !isDatabase(it)), ...names.filter(isDatabase)];
+  for (const name of inOrder) copyEntry(join(from, name), join(to, name));
+}
+
+/** Copies a file, a folder or a database with what its write-ahead log holds. */
+export function copyEntry(from: string, to: string): void {
+  if (!isDatabase(from)) return copyFiles(from, to);
+  using database = new DatabaseSync(from, { timeout: 5000 });
+  database.prepare('VACUUM INTO ?').run(to);
+}
+
+/** A running daemon may remove files while they are copied. */
+const COPIES_MAX = 5;
+
+function copyFiles(from: string, to: string): void {
+  for (let copies = 1; ; copies++) {
+    try {
+      return cpSync(from, to, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || copies === COPIES_MAX) throw error;
+      rmSync(to, { recursive: true, force: true });
+    }
+  }
+}
+
+async function tar(args: readonly string[]): Promise<void> {
+  const { execa } = await import('execa');
+  const { exitCode, stderr, originalMessage } = await execa('tar', args, { reject: false });
+  if (exitCode !== 0) throw new ArchiveError(`tar failed: ${stderr || (originalMessage ?? '')}`);
+}
