@@ -17,18 +17,29 @@ afterAll(async () => {
   await daemon[Symbol.asyncDispose]();
 });
 
-/** What the descriptors of a process are, as far as they are sockets. */
+/** The sockets among the descriptors of a process; none if the process has ended. */
 function socketsOf(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
-  return readdirSync(folder).flatMap((fd) => {
-    try {
-      const target = readlinkSync(join(folder, fd));
-      return target.startsWith('socket:') ? [target] : [];
-    } catch {
-      return []; // ENOENT: closed meanwhile.
-    }
-  });
+  try {
+    return readdirSync(folder)
+      .map((fd) => readlink(join(folder, fd)))
+      .filter((target) => target.startsWith('socket:'));
+  } catch {
+    return []; // ENOENT: the process has ended.
+  }
 }
+
+function readlink(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return ''; // ENOENT: the descriptor is closed.
+  }
+}
+
+/** Waits until no process below the host holds one of its sockets: a forked process holds all of them until its exec. */
+const untilNoneHolds = (host: number, own: ReadonlySet<string>): Promise<void> =>
+  until(() => processesBelow(host).every((pid) => !socketsOf(pid).some((it) => own.has(it))));
 
 const isBelow = (pid: number, host: number): boolean => {
   const parent = statOf(pid)?.parent ?? 0;
@@ -58,7 +69,7 @@ test('no process that runs below the host of commands holds one', async () => {
   await until(() => processesBelow(host).length > 2);
   const own = new Set(socketsOf(host));
   expect(own.size).toBeGreaterThan(1);
-  for (const pid of processesBelow(host)) expect(socketsOf(pid).filter((it) => own.has(it))).toEqual([]);
+  await untilNoneHolds(host, own);
   await client.request('calls.cancel', { callId: 's' });
   await running;
 });
@@ -70,7 +81,6 @@ test('no language server holds one', async () => {
   const host = found.metadata.hostPid as number;
   const own = new Set(socketsOf(host));
   expect(own.size).toBeGreaterThan(1);
-  const below = processesBelow(host);
-  expect(below.length).toBeGreaterThan(0);
-  for (const pid of below) expect(socketsOf(pid).filter((it) => own.has(it))).toEqual([]);
+  expect(processesBelow(host).length).toBeGreaterThan(0);
+  await untilNoneHolds(host, own);
 });
