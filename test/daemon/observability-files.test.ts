@@ -14,7 +14,9 @@ const page = readFileSync(join(repository, 'docs/how-to/observability.md'), 'utf
 let daemon: TestDaemon;
 let families: Family[];
 beforeAll(async () => {
-  daemon = await startDaemon();
+  // Its metrics of traces are there only with a collector; none listens at this port.
+  const telemetry = { traces: { endpoint: 'http://127.0.0.1:9/v1/traces' } };
+  daemon = await startDaemon({ config: { telemetry } });
   await using operator = await daemon.connect({ role: 'operator' });
   ({ families } = (await operator.request('metrics.read', { format: 'json' })) as { families: Family[] });
 });
