@@ -66,9 +66,9 @@ export default defineTool({
 
   async run(wanted, ctx) {
     const { changes, engine, refused } = await formatted(wanted, ctx);
-    const told = await changes.withDiffs(ctx);
+    const changedFiles = await changes.withDiffs(ctx);
     if (!wanted.check && changes.all.length > 0) await ctx.changes.replaceAll(changes.all, '.');
-    return { files: told.map(({ replacements: _, ...it }) => it), engine, refused };
+    return { files: changedFiles.map(({ replacements: _, ...it }) => it), engine, refused };
   },
 });
 

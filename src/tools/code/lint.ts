@@ -92,8 +92,8 @@ async function builtIn({ paths, fix }: Input, ctx: ToolContext) {
   const { checkers } = ctx;
   const { issues, texts, fixed } = await checkers.lint(sources, { fix });
   const changes = changesOf(sources, texts, ctx);
-  const told = await changes.withDiffs(ctx);
-  const diff = told.map((it) => it.diff ?? '').join('');
+  const changedFiles = await changes.withDiffs(ctx);
+  const diff = changedFiles.map((it) => it.diff ?? '').join('');
   if (changes.all.length > 0) await ctx.changes.replaceAll(changes.all, '.');
   return { ...shown(issues, ctx), fixed, ...(diff !== '' && { diff }), engine: checkers.linter, skipped };
 }

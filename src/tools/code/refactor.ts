@@ -171,10 +171,10 @@ export default defineTool({
     const plan = wanted.preview ? await planned(wanted, ctx) : planShape.parse(ctx.planned);
     const { move, newErrors, checkedFiles, truncated, unresolved } = plan;
     const files = changedBy(plan, ctx);
-    const told = await files.withDiffs(ctx);
+    const changedFiles = await files.withDiffs(ctx);
     if (!wanted.preview) await write(plan, wanted, ctx);
     return {
-      files: told,
+      files: changedFiles,
       ...(move && { moved: { from: move.from, to: move.to } }),
       newErrors: [...newErrors],
       checkedFiles,

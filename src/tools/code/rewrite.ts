@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Code } from '../../errors.ts';
-import { type ChangedFile, ChangedFiles, readText, type TextFile } from '../edit/changed-files.ts';
+import { type ChangedFile, ChangedFiles, changedFilesResult, readText, type TextFile } from '../edit/changed-files.ts';
 import { Document } from '../edit/document.ts';
 import { bytesOf } from '../edit/text.ts';
 import { selectFiles } from '../selection.ts';
@@ -8,7 +8,6 @@ import { REWRITE_LANGUAGES, type RewriteLanguage, type Syntax } from '../source/
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const FILES_MAX = 1000;
-const SKIPPED_TOLD = 100;
 /** Replacements in one file. */
 const REPLACEMENTS_MAX = 10_000;
 
@@ -59,20 +58,7 @@ export default defineTool({
     ...(preview ? [] : [{ kind: 'write' as const, target: path }]),
   ],
   input,
-  output: z.strictObject({
-    files: z.array(
-      z.strictObject({
-        path: z.string(),
-        replacements: z.int().positive(),
-        diff: z.string().optional().describe('Unified; absent if too large.'),
-      }),
-    ),
-    totalReplacements: z.int().nonnegative(),
-    filesSearched: z.int().nonnegative(),
-    skipped: z
-      .array(z.strictObject({ path: z.string(), code: z.string().describe('Why, as an error code.') }))
-      .describe('Files that may not be read, are too large, or that the parser could not take.'),
-  }),
+  output: changedFilesResult,
   examples: [
     {
       input: { pattern: 'greet()', rewrite: "greet('you')", language: 'typescript' },
@@ -89,44 +75,27 @@ export default defineTool({
   ],
   aliases: [],
 
-  async preview(wanted, ctx) {
-    const { files } = await findAll(wanted, ctx);
-    return files.preview(ctx);
-  },
-
-  async run(wanted, ctx) {
-    const { files, filesSearched, skipped } = await findAll(wanted, ctx);
-    const changedFiles = await files.withDiffs(ctx);
-    if (!wanted.preview && files.all.length > 0) await ctx.changes.replaceAll(files.all, wanted.path);
-    return { files: changedFiles, totalReplacements: files.totalReplacements, filesSearched, skipped };
-  },
+  preview: async (wanted, ctx) => (await findAll(wanted, ctx)).preview(ctx),
+  run: async (wanted, ctx) => (await findAll(wanted, ctx)).apply(wanted, ctx),
 });
 
-interface FoundAll {
-  readonly files: ChangedFiles;
-  readonly filesSearched: number;
-  readonly skipped: { path: string; code: Code }[];
-}
-
-async function findAll(wanted: Input, ctx: ToolContext): Promise<FoundAll> {
+async function findAll(wanted: Input, ctx: ToolContext): Promise<ChangedFiles> {
   const { language, include, exclude, path, maxFiles } = wanted;
   const { syntax } = ctx;
   const files = new ChangedFiles(maxFiles, ctx);
-  const skipped: FoundAll['skipped'] = [];
-  let filesSearched = 0;
   const globs = include.length > 0 ? include : [FILES[language]];
   for await (const file of selectFiles({ path, include: globs, exclude }, ctx)) {
     await ctx.breathe();
     const found = readText(file, path, ctx);
     const changed = 'code' in found ? found : await change(file, found, { wanted, syntax, ctx });
     if (changed && 'code' in changed) {
-      if (skipped.length < SKIPPED_TOLD) skipped.push({ path: file, code: changed.code });
+      files.skip(file, changed.code);
       continue;
     }
-    filesSearched += 1;
+    files.filesSearched += 1;
     if (changed) files.add(changed);
   }
-  return { files, filesSearched, skipped };
+  return files;
 }
 
 interface Rewriting {

@@ -1,4 +1,5 @@
 /** Changes of many files by one call: their texts, their bounds, their diffs. */
+import * as z from 'zod';
 import { type Code, ToolError } from '../../errors.ts';
 import type { FileUpdate } from '../file-changes.ts';
 import type { Preview, ToolContext } from '../tool.ts';
@@ -7,6 +8,25 @@ import { textOf } from './text.ts';
 
 /** The most characters of all diffs together; later files get no diff. */
 const DIFF_CHARS_MAX = 1024 * 1024;
+
+/** The most skipped files that a result names. */
+const SKIPPED_MAX = 100;
+
+/** The result of a tool that changes many files. */
+export const changedFilesResult = z.strictObject({
+  files: z.array(
+    z.strictObject({
+      path: z.string(),
+      replacements: z.int().positive(),
+      diff: z.string().optional().describe('Unified; absent if too large.'),
+    }),
+  ),
+  totalReplacements: z.int().nonnegative(),
+  filesSearched: z.int().nonnegative(),
+  skipped: z
+    .array(z.strictObject({ path: z.string(), code: z.string().describe('Why, as an error code.') }))
+    .describe('Files that may not be read, are too large, or that the tool could not take.'),
+});
 
 export interface ChangedFile extends FileUpdate {
   readonly before: Buffer;
@@ -17,6 +37,8 @@ export interface ChangedFile extends FileUpdate {
 /** The changed files of a call so far. */
 export class ChangedFiles {
   readonly all: ChangedFile[] = [];
+  readonly #skipped: { path: string; code: Code }[] = [];
+  filesSearched = 0;
   readonly #filesMax: number;
   readonly #bytesMax: number;
   #bytes = 0;
@@ -26,15 +48,27 @@ export class ChangedFiles {
     this.#bytesMax = changeBytesMax;
   }
 
-  get totalReplacements(): number {
-    return this.all.reduce((sum, it) => sum + it.replacements, 0);
-  }
-
   /** Throws FILE_LIMIT. */
   add(file: ChangedFile): void {
     this.#bytes += file.before.length + file.content.length;
     if (this.all.push(file) > this.#filesMax) throw tooMany('files hold what is to be found', this.#filesMax);
     if (this.#bytes > this.#bytesMax) throw tooMany('bytes would be read and written', this.#bytesMax);
+  }
+
+  /** Notes a file that was not searched; of many, the first ones. */
+  skip(path: string, code: Code): void {
+    if (this.#skipped.length < SKIPPED_MAX) this.#skipped.push({ path, code });
+  }
+
+  /** Writes all files, or none if `preview` is true. `path` is the target of the call's effect. */
+  async apply(
+    { preview, path }: { readonly preview: boolean; readonly path: string },
+    ctx: ToolContext,
+  ): Promise<z.infer<typeof changedFilesResult>> {
+    const files = await this.withDiffs(ctx);
+    if (!preview && this.all.length > 0) await ctx.changes.replaceAll(this.all, path);
+    const totalReplacements = this.all.reduce((sum, it) => sum + it.replacements, 0);
+    return { files, totalReplacements, filesSearched: this.filesSearched, skipped: this.#skipped };
   }
 
   async withDiffs(ctx: ToolContext): Promise<{ path: string; replacements: number; diff?: string }[]> {

@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { type Code, ToolError } from '../../errors.ts';
-import { type ChangedFile, ChangedFiles, readText, type TextFile } from '../edit/changed-files.ts';
+import { ToolError } from '../../errors.ts';
+import { type ChangedFile, ChangedFiles, changedFilesResult, readText, type TextFile } from '../edit/changed-files.ts';
 import { Document } from '../edit/document.ts';
 import { compileReplacing } from '../edit/replacing.ts';
 import { bytesOf } from '../edit/text.ts';
@@ -8,7 +8,6 @@ import { selectFiles } from '../selection.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const FILES_MAX = 1000;
-const SKIPPED_TOLD = 100;
 
 const glob = (description: string) => z.string().min(1).max(1024).describe(description);
 
@@ -57,18 +56,7 @@ export default defineTool({
     { kind: 'write', target: path },
   ],
   input,
-  output: z.strictObject({
-    files: z.array(
-      z.strictObject({
-        path: z.string(),
-        replacements: z.int().positive(),
-        diff: z.string().optional().describe('Unified; absent if too large.'),
-      }),
-    ),
-    totalReplacements: z.int().nonnegative(),
-    filesSearched: z.int().nonnegative(),
-    skipped: z.array(z.strictObject({ path: z.string(), code: z.string().describe('Why, as an error code.') })),
-  }),
+  output: changedFilesResult,
   examples: [
     {
       input: { pattern: '**/*.{txt,md}', find: 'line', replace: 'row' },
@@ -85,43 +73,26 @@ export default defineTool({
   ],
   aliases: [{ name: 'multiedit', input, toInput: (it) => input.parse(it) }],
 
-  async preview(wanted, ctx) {
-    const { files } = await findAll(wanted, ctx);
-    return files.preview(ctx);
-  },
-
-  async run(wanted, ctx) {
-    const { files, filesSearched, skipped } = await findAll(wanted, ctx);
-    const changedFiles = await files.withDiffs(ctx);
-    if (!wanted.preview && files.all.length > 0) await ctx.changes.replaceAll(files.all, wanted.path);
-    return { files: changedFiles, totalReplacements: files.totalReplacements, filesSearched, skipped };
-  },
+  preview: async (wanted, ctx) => (await findAll(wanted, ctx)).preview(ctx),
+  run: async (wanted, ctx) => (await findAll(wanted, ctx)).apply(wanted, ctx),
 });
 
-interface FoundAll {
-  readonly files: ChangedFiles;
-  readonly filesSearched: number;
-  readonly skipped: { path: string; code: Code }[];
-}
-
-async function findAll(wanted: Input, ctx: ToolContext): Promise<FoundAll> {
+async function findAll(wanted: Input, ctx: ToolContext): Promise<ChangedFiles> {
   const { pattern, include, exclude, path, maxFiles } = wanted;
   const find = compileReplacing(wanted);
   const files = new ChangedFiles(maxFiles, ctx);
-  const skipped: FoundAll['skipped'] = [];
-  let filesSearched = 0;
   for await (const file of selectFiles({ path, include: [pattern, ...include], exclude }, ctx)) {
     await ctx.breathe();
     const found = readText(file, path, ctx);
     if ('code' in found) {
-      if (skipped.length < SKIPPED_TOLD) skipped.push({ path: file, code: found.code });
+      files.skip(file, found.code);
       continue;
     }
-    filesSearched += 1;
+    files.filesSearched += 1;
     const changed = change(file, found, { find, isExpression: wanted.regex, ctx });
     if (changed) files.add(changed);
   }
-  return { files, filesSearched, skipped };
+  return files;
 }
 
 interface ReplaceContext {
