@@ -1,4 +1,4 @@
-/** Calls at a fixed rate during upgrades of the daemon: `node bench/upgrade.ts [--rate 500] [--upgrades 5] [--clients 10]`. */
+/** Calls at a fixed rate during upgrades of the daemon: `node bench/upgrade.ts [--rate 500] [--upgrades 5] [--clients 10] [--calls-per-edit 4]`. */
 import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { runCli } from '../test/support/cli.ts';
@@ -11,6 +11,7 @@ const { values } = parseArgs({
     rate: { type: 'string', default: '500' },
     upgrades: { type: 'string', default: '5' },
     clients: { type: 'string', default: '10' },
+    'calls-per-edit': { type: 'string', default: '4' },
     'resume-ms': { type: 'string', default: '60000' },
   },
 });
@@ -20,6 +21,7 @@ try {
     callsPerSecond: Number(values.rate),
     upgrades: Number(values.upgrades),
     clients: Number(values.clients),
+    callsPerEdit: Number(values['calls-per-edit']),
     resumeMs: Number(values['resume-ms']),
     betweenMs: 3000,
   });

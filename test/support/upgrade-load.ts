@@ -1,4 +1,4 @@
-/** Calls at a fixed rate while a daemon is upgraded; each call appends a line that no other call appends. */
+/** Calls at a fixed rate while a daemon is upgraded; each edit appends a line that no other appends. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -9,6 +9,8 @@ import type { TestDaemon } from './daemon.ts';
 export interface Load {
   readonly callsPerSecond: number;
   readonly clients: number;
+  /** One of so many calls edits a file; the others read. */
+  readonly callsPerEdit: number;
   readonly upgrades: number;
   /** Milliseconds from the end of one upgrade to the next. */
   readonly betweenMs: number;
@@ -32,9 +34,8 @@ export interface LoadResult {
 
 const END = 'end of file';
 
-/** Every other call is a read. */
 export async function loadDuringUpgrades(daemon: TestDaemon, load: Load): Promise<LoadResult> {
-  const { clients: count, resumeMs, callsPerSecond, upgrades, betweenMs } = load;
+  const { clients: count, callsPerEdit, resumeMs, callsPerSecond, upgrades, betweenMs } = load;
   await using clients = new AsyncDisposableStack();
   const appenders = await Promise.all(
     Array.from({ length: count }, async (_, at) => {
@@ -50,7 +51,7 @@ export async function loadDuringUpgrades(daemon: TestDaemon, load: Load): Promis
     for (let due = 0; !isOver; due++) {
       const dueMs = start + (due * 1000) / callsPerSecond;
       await pause(Math.max(0, dueMs - performance.now()));
-      appenders[due % count]?.call(dueMs, Math.floor(due / count) % 2 === 0);
+      appenders[due % count]?.call(dueMs, Math.floor(due / count) % callsPerEdit !== 0);
     }
   })();
   const took: number[] = [];
