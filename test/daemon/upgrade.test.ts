@@ -135,7 +135,7 @@ describe('ringfence upgrade', () => {
 
   test('loses and doubles no call of clients that go on calling', { timeout: 120_000 }, async () => {
     await using daemon = await upgradable();
-    const load = { callsPerSecond: 20, clients: 3, upgrades: 2, betweenMs: 300, resumeMs: 60_000 };
+    const load = { callsPerSecond: 20, clients: 3, callsPerEdit: 2, upgrades: 2, betweenMs: 300, resumeMs: 60_000 };
     const { calls, failed, lost, doubled } = await loadDuringUpgrades(daemon, load);
     expect({ failed, lost, doubled }).toEqual({ failed: [], lost: 0, doubled: 0 });
     expect(calls).toBeGreaterThan(10);
