@@ -3,14 +3,28 @@ import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';
 import type { Limits } from '../limits.ts';
+import { proposeRule } from '../policy/explain.ts';
+import { fingerprint } from '../policy/shell/programs.ts';
 import type { Powers } from '../powers.ts';
+import type { Approvals } from '../store/approvals/approvals.ts';
 import type { AuditLog } from '../store/audit/log.ts';
+import type { CostLedger } from '../store/cost-ledger.ts';
 import type { ResultCache } from '../store/result-cache.ts';
+import type { ToolStates } from '../store/tool-states.ts';
+import type { UndoJournal } from '../store/undo-journal.ts';
+import { CallMetrics } from '../telemetry/call-metrics.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
+import { approvalContextOf } from './approve/approval-context.ts';
 import { type ApproveDeps, approve } from './approve/approve.ts';
 import { audit, intent } from './audit.ts';
 import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
+import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
+import type { Upstreams } from './execute/upstream.ts';
+import { type PermissionParts, permission, questionOf } from './permission.ts';
+import { WritesByPrincipal } from './principal-writes.ts';
 import { FairQueue } from './queue/fair-queue.ts';
+import type { JudgingTurns } from './queue/judging-turns.ts';
 import { lock } from './queue/lock.ts';
 import { principalCalls } from './queue/principal-calls.ts';
 import { rateLimit } from './queue/rate-limit.ts';
@@ -19,26 +33,11 @@ import { resolve } from './resolve.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
 import { type ClearedCall, type Handler, inOrder } from './stage.ts';
-
-export type { Call, Toolset } from './stage.ts';
-
-import { proposeRule } from '../policy/explain.ts';
-import { fingerprint } from '../policy/shell/programs.ts';
-import type { Approvals } from '../store/approvals/approvals.ts';
-import type { CostLedger } from '../store/cost-ledger.ts';
-import type { ToolStates } from '../store/tool-states.ts';
-import type { UndoJournal } from '../store/undo-journal.ts';
-import { CallMetrics } from '../telemetry/call-metrics.ts';
-import type { Tracer } from '../telemetry/tracer.ts';
-import { approvalContextOf } from './approve/approval-context.ts';
-import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
-import type { Upstreams } from './execute/upstream.ts';
-import { type PermissionParts, permission, questionOf } from './permission.ts';
-import { WritesByPrincipal } from './principal-writes.ts';
-import type { JudgingTurns } from './queue/judging-turns.ts';
 import { ToolHealth } from './tool-health.ts';
 import { trace, traceRun, traceStage } from './trace.ts';
 import { validate } from './validate.ts';
+
+export type { Call, Toolset } from './stage.ts';
 
 export interface PipelineParts {
   readonly auditLog: AuditLog;

@@ -1,5 +1,6 @@
 /** Makes a span of each call: `execute_tool NAME`, with the stages that the call came through as children. */
 import type { Attributes } from '../telemetry/otlp.ts';
+import { isPlainId } from '../telemetry/trace-context.ts';
 import { AFTERWARDS, type OpenSpan, type Tracer } from '../telemetry/tracer.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';
 import { type Call, type CheckedCall, isJudged, type Stage } from './stage.ts';
@@ -80,6 +81,3 @@ function end(span: OpenSpan, { call, last, outcome }: EndedCall): void {
   const error = outcome.error?.code;
   span.end({ name: `execute_tool ${name}`, kind: 'internal', attributes, error });
 }
-
-/** Callers may choose ids; a text that is more than an id is left out. */
-const isPlainId = (id: string): boolean => /^[\w.:-]{1,64}$/.test(id);

@@ -34,3 +34,16 @@ test('a file that a rule protects refuses the whole rename, and nothing is writt
   const shown = await dataOf(client.call('code_type_check', { files: ['src/use.ts'] }));
   expect(shown.success).toBe(true);
 }, 60_000);
+
+test('a rename whose time is over while its types are checked ends as TIMEOUT', async () => {
+  await start(ALLOW_ALL);
+  put('src/slow.ts', `import { area } from './shape';\nexport const slow = area;\n${SLOW}`);
+  const result = await client.call('code_refactor', { ...RENAME, path: 'src/slow.ts' }, { timeoutMs: 1500 });
+  expect(result).toMatchObject({ success: false, error: { code: 'TIMEOUT' } });
+}, 60_000);
+
+const SLOW = `type Digit = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9;
+type Many = \`\${Digit}\${Digit}\${Digit}\${Digit}\`;
+type Pairs<T extends string, U extends string> = T extends string ? (U extends string ? [T, U] : never) : never;
+export const it: Pairs<Many, Many> = 0;
+`;

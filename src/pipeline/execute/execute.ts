@@ -1,14 +1,10 @@
 import { ToolError } from '../../errors.ts';
 import type { Egress } from '../../hosts/egress.ts';
-import type { Hosts, PathView } from '../../hosts/hosts.ts';
 import type { Isolates } from '../../hosts/isolates.ts';
-import type { JobResult } from '../../hosts/job.ts';
 import type { RunOptions, RunResult } from '../../hosts/runs.ts';
-import type { Limits } from '../../limits.ts';
 import { decide } from '../../policy/decide.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
-import type { Powers } from '../../powers.ts';
 import type { ToolStates } from '../../store/tool-states.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../../tools/tool.ts';
@@ -16,34 +12,30 @@ import type { Upstream } from '../../tools/upstream.ts';
 import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
 import { decideAgain, type PermissionParts } from '../permission.ts';
 import type { WritesByPrincipal } from '../principal-writes.ts';
-import type { Call, Checked, ClearedCall, Handler, JudgedCall } from '../stage.ts';
+import type { ClearedCall, Handler, JudgedCall } from '../stage.ts';
 import type { ToolHealth } from '../tool-health.ts';
-import { commandBoundsOf, heapOf, homeOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
+import { commandBoundsOf, heapOf, homeOf, networkOf, threadCpuOf } from './bounds.ts';
 import { ConcurrentCalls } from './concurrent-changes.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
 import { runProgram } from './program.ts';
+import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { runUpstream, type Upstreams } from './upstream.ts';
 import { withheldOf } from './withheld.ts';
 
-export interface ExecuteParts {
+export interface ExecuteParts extends ReadOnlyRunParts {
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;
   /** Hosts of plugins that share a JavaScript realm. */
   readonly compartments: Isolates;
-  readonly hosts: Hosts;
   readonly egress: Egress;
-  readonly limits: Limits;
-  readonly powers: Powers;
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
   /** Records the start and the end of each call. */
   readonly writes: WritesByPrincipal;
   readonly health: ToolHealth;
-  /** The path rules of a policy for the host and the commands of a call. */
-  viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
 }
 
 /** Runs the call in its tier host, under its time limit. The innermost stage: there is no next. */
@@ -108,21 +100,6 @@ async function lastWord(call: ClearedCall, parts: ExecuteParts): Promise<void> {
   call.onStart?.();
   await call.approval?.confirm?.();
   parts.writes.begin(call);
-}
-
-/** Aborts the call with TIMEOUT at its time limit. */
-async function inTime<T>(
-  call: JudgedCall,
-  { limits, powers }: Pick<ExecuteParts, 'limits' | 'powers'>,
-  work: () => Promise<T>,
-): Promise<T> {
-  const timeoutMs = timeLimitOf(call, limits);
-  const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(call.checked, timeoutMs)));
-  try {
-    return await work();
-  } finally {
-    timer.cancel();
-  }
 }
 
 /** Runs the call under the policy in force now; starts over if the policy changes while a host is made ready. */
@@ -202,15 +179,10 @@ async function runUnder(
       call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
     },
   };
-  const planned = tool.plan && tier !== 'read_only' && (await planOf(call, policy, parts));
+  const planned = tool.plan && tier !== 'read_only' && (await runReadOnly('plan', call, parts, policy));
   if (planned && 'error' in planned) return planned;
   const request = { ...job, ...(planned && { planned: planned.data }) };
-  const ran = await runJournalled(call, { place: hostKey, request, options, attempt }, parts).catch(
-    (error: unknown) => {
-      // Killing the host of an aborted call looks like a crash: report the reason of the abort instead.
-      throw signal.aborted ? signal.reason : error;
-    },
-  );
+  const ran = await runJournalled(call, { place: hostKey, request, options, attempt }, parts);
   parts.health.note(tool, workspace, ran.result);
   const outcome = toOutcome(ran, call, attempt, network);
   const { result } = ran;
@@ -288,47 +260,8 @@ export async function previewOf(call: JudgedCall, parts: ExecuteParts): Promise<
   return data as Preview;
 }
 
-/** The plan for a call that may run, by a host that can change nothing. */
-async function planOf(call: ClearedCall, policy: Policy, { hosts, viewOf }: ExecuteParts): Promise<Outcome> {
-  const { tool, tier, input } = call.checked;
-  const { workspace, controller } = call;
-  const view = viewOf({ ...call, policy });
-  const hostKey = { tier: 'read_only', workspace, view, ...heapOf(policy, tier) } as const;
-  const sealed = tool.readsUnchecked && { isSealed: true };
-  const job = { tool: tool.name, input, plan: true, ...sealed, ...threadCpuOf(policy, tier) };
-  const { result } = await hosts.run(hostKey, job, { signal: controller.signal });
-  const { usage } = result;
-  return result.ok ? succeeded(result.data, { usage }) : failed(errorOf(result, call), { usage });
-}
-
-async function previewed(call: JudgedCall, { hosts, viewOf, limits, powers }: ExecuteParts): Promise<Outcome> {
-  const { tool, tier, input } = call.checked;
+async function previewed(call: JudgedCall, parts: ExecuteParts): Promise<Outcome> {
+  const { tool } = call.checked;
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `\`${tool.name}\` has no preview; call it without preview`);
-  const { policy, workspace, controller } = call;
-  const hostKey = { tier: 'read_only', workspace, view: viewOf(call), ...heapOf(policy, tier) } as const;
-  const sealed = tool.readsUnchecked && { isSealed: true };
-  const job = { tool: tool.name, input, preview: true, ...sealed, ...threadCpuOf(policy, tier) };
-  const { signal } = controller;
-  const { result } = await inTime(call, { limits, powers }, () => hosts.run(hostKey, job, { signal })).catch(
-    (error: unknown) => {
-      throw signal.aborted ? signal.reason : error;
-    },
-  );
-  const { usage } = result;
-  return result.ok ? succeeded(result.data, { usage }) : failed(errorOf(result, call), { usage });
-}
-
-function timeout({ tool }: Pick<Checked, 'tool'>, limit: number): ToolError {
-  return new ToolError('TIMEOUT', `\`${tool.name}\` ran longer than ${limit} ms and was ended`, {
-    suggestion: 'Do less in one call, or set a longer timeout.',
-    details: { limit, used: limit, enforcedBy: 'timer' },
-  });
-}
-
-/** The error of a run; a result with data that arrived stands, even if an abort came at the same moment. */
-function errorOf(result: JobResult & { readonly ok: false }, { controller: { signal } }: JudgedCall): ToolError {
-  const error = ToolError.fromWire(result.error);
-  if (!signal.aborted) return error;
-  const { code, message, extras } = signal.reason as ToolError;
-  return new ToolError(code, message, { ...extras, details: { ...extras.details, ...error.extras.details } });
+  return runReadOnly('preview', call, parts);
 }

@@ -41,24 +41,19 @@ export async function runUpstream(to: Upstream, call: ClearedCall, parts: Upstre
   const announce = (progress?: object) =>
     call.announce({ status: 'in-progress', startedAt, ...(progress && { progress }) });
   const view = parts.viewOf({ policy: call.policyNow(), principal, sessionId, workspace, root });
-  try {
-    return await parts.upstreams.run(
-      to,
-      input,
-      { workspace, view },
-      {
-        signal,
-        beforeStart: () => parts.beforeStart(),
-        onStarted: () => {
-          startedAt = new Date(parts.powers.now()).toISOString();
-          parts.attempt.started = true;
-          announce();
-        },
-        onProgress: announce,
+  return parts.upstreams.run(
+    to,
+    input,
+    { workspace, view },
+    {
+      signal,
+      beforeStart: () => parts.beforeStart(),
+      onStarted: () => {
+        startedAt = new Date(parts.powers.now()).toISOString();
+        parts.attempt.started = true;
+        announce();
       },
-    );
-  } catch (error) {
-    // Ending an aborted call is no failure of the provider: report the reason of the abort.
-    throw signal.aborted ? signal.reason : error;
-  }
+      onProgress: announce,
+    },
+  );
 }
