@@ -1,7 +1,7 @@
 /** Makes a span of each `tools/call`, as a part of the client's trace; the spans of its calls are its children. */
 import type { CallToolResult, InputRequiredResult, ServerContext } from '@modelcontextprotocol/server';
 import type { SpanContext } from '../call.ts';
-import { spanContextOf } from '../telemetry/trace-context.ts';
+import { isPlainId, spanContextOf } from '../telemetry/trace-context.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 
 interface TracedRequest {
@@ -43,7 +43,3 @@ export async function inRequestSpan(
     throw error;
   }
 }
-
-/** Clients choose the ids of their requests; a text that is more than an id is left out. */
-const isPlainId = (id: unknown): boolean =>
-  typeof id === 'number' || (typeof id === 'string' && /^[\w.:-]{1,64}$/.test(id));

@@ -1,4 +1,4 @@
-/** Trace contexts as W3C Trace Context writes them (`traceparent`, `tracestate`), from `params._meta` of requests. */
+/** Trace contexts as W3C Trace Context writes them (`traceparent`, `tracestate`), from `params._meta` of requests; which ids a trace may hold. */
 import type { SpanContext } from '../call.ts';
 
 const PARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
@@ -20,3 +20,7 @@ export function spanContextOf(meta: Readonly<Record<string, unknown>> | undefine
 
 /** More than version 00 has; later versions may be longer. */
 const PARENT_CHARS_MAX = 256;
+
+/** Whether an id that a client chose may go to a collector: a text that is more than an id may not. */
+export const isPlainId = (id: unknown): boolean =>
+  typeof id === 'number' || (typeof id === 'string' && /^[\w.:-]{1,64}$/.test(id));
