@@ -2,6 +2,7 @@
  * Answers symbol queries. ripgrep finds the files, without those that .gitignore and path rules exclude, and only
  * these appear in answers; TypeScript's language server and parsers read their content.
  */
+
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
 import type {
@@ -14,6 +15,7 @@ import type {
   SymbolType,
 } from '../../src/tools/source/symbols.ts';
 import type { CheckedFile, CheckedSearch, ContentQuery } from '../../src/tools/tool.ts';
+import { toText } from '../code/source-files.ts';
 import type { LanguageServers } from './language-servers.ts';
 import { type ParsedLanguage, parsedInstead, parsedLanguage, servedLanguage } from './source-languages.ts';
 import { SourceLines, showAround, wordsAt } from './source-lines.ts';
@@ -263,10 +265,7 @@ export class WorkspaceSymbols implements Symbols {
         this.#skip(path, false);
         return undefined;
       }
-      return file
-        .bytes()
-        .toString()
-        .replace(/^\uFEFF/, '');
+      return toText(file);
     } catch (error) {
       if (error instanceof ToolError) return undefined;
       throw error;

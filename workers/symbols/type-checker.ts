@@ -1,4 +1,5 @@
 /** Checks types: of files by the language server, which is warm after its first use, of projects by the compiler. */
+
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { ToolError } from '../../src/errors.ts';
@@ -14,6 +15,7 @@ import type {
   TypeScript,
 } from '../../src/tools/source/typescript.ts';
 import type { CheckedFile, CheckedSearch, ContentQuery } from '../../src/tools/tool.ts';
+import { toText } from '../code/source-files.ts';
 import { hashOf } from '../context/files.ts';
 import { addImports, tidyImports } from './imports.ts';
 import type { LanguageServers } from './language-servers.ts';
@@ -179,10 +181,7 @@ export class TypeChecker implements TypeScript {
     try {
       using file = this.#options.open(path, '.');
       if (file.size > this.#options.limits.symbolSourceBytesMax) return undefined;
-      return file
-        .bytes()
-        .toString()
-        .replace(/^\uFEFF/, '');
+      return toText(file);
     } catch (error) {
       if (error instanceof ToolError) return undefined;
       throw error;
