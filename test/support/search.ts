@@ -1,4 +1,7 @@
 /** Runs tools of the read_only host in this process, on a workspace of their own. */
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { defaultLimits, type Limits } from '../../src/limits.ts';
 import type { Rule } from '../../src/policy/schema.ts';
 import { systemPowers } from '../../src/powers.ts';
@@ -71,3 +74,35 @@ export const SLOW_TEXT = Array.from(
   { length: 1000 },
   () => `${Array.from({ length: 2000 }, () => (Math.random() < 0.5 ? 'a' : 'b')).join('')}\n`,
 ).join('');
+
+export interface ToolFolder extends Disposable {
+  /** Holds the workspace, and room for what is outside of it. */
+  readonly parent: string;
+  readonly workspace: string;
+  readonly tools: ReturnType<typeof toolRunner>;
+}
+
+/** An empty workspace in a new temporary folder, with its tools. */
+export function toolFolder(): ToolFolder {
+  const parent = realpathSync(mkdtempSync(join(tmpdir(), 'ringfence-tools-')));
+  const workspace = join(parent, 'workspace');
+  mkdirSync(workspace);
+  const tools = toolRunner({ workspace });
+  return {
+    parent,
+    workspace,
+    tools,
+    [Symbol.dispose]() {
+      tools.servers[Symbol.dispose]();
+      rmSync(parent, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Writes files by their paths in a folder, with the folders that they need. */
+export function writeFiles(folder: string, files: Readonly<Record<string, string>>): void {
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  }
+}

@@ -1,42 +1,23 @@
 /** code_graph on real trees, with the real parser child and ripgrep. */
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ImportGraphAnswer } from '../../../../src/tools/source/source-code.ts';
 import { circlesOf, componentsOf } from '../../../../workers/code/graph/circles.ts';
-import { toolRunner } from '../../../support/search.ts';
+import { type ToolFolder, toolFolder, toolRunner, writeFiles } from '../../../support/search.ts';
 
 let outside: string;
+let folder: ToolFolder;
 let workspace: string;
-let tools: ReturnType<typeof toolRunner>;
+let tools: ToolFolder['tools'];
 beforeEach(() => {
-  outside = realpathSync(mkdtempSync(join(tmpdir(), 'ringfence-graph-')));
-  workspace = join(outside, 'workspace');
-  mkdirSync(workspace);
-  tools = toolRunner({ workspace });
+  folder = toolFolder();
+  ({ parent: outside, workspace, tools } = folder);
 });
-afterEach(() => {
-  tools.servers[Symbol.dispose]();
-  rmSync(outside, { recursive: true, force: true });
-});
-const put = (files: Record<string, string>) => {
-  for (const [path, text] of Object.entries(files)) {
-    mkdirSync(join(workspace, dirname(path)), { recursive: true });
-    writeFileSync(join(workspace, path), text);
-  }
-};
+afterEach(() => folder[Symbol.dispose]());
+
+const put = (files: Record<string, string>) => writeFiles(workspace, files);
 const graph = (input: Record<string, unknown> = {}) => tools.run<ImportGraphAnswer>('code_graph', input);
 const edgesOf = ({ edges }: ImportGraphAnswer) =>
   edges.map((it) => `${it.from} > ${it.to}${it.typeOnly ? ' (types)' : ''}`).sort();

@@ -1,22 +1,11 @@
 /** Refactorings of real sources by the real language server, written as a host writes them. */
 import { execFileSync } from 'node:child_process';
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { TypeCheck, TypeProblem } from '../../../../src/tools/source/typescript.ts';
-import { toolRunner } from '../../../support/search.ts';
+import { type ToolFolder, toolFolder, writeFiles } from '../../../support/search.ts';
 
 interface Refactored {
   files: { path: string; replacements: number; diff?: string }[];
@@ -28,28 +17,17 @@ interface Refactored {
 }
 
 const repository = fileURLToPath(new URL('../../../../', import.meta.url));
-let parent: string;
+let folder: ToolFolder;
 let workspace: string;
-let tools: ReturnType<typeof toolRunner>;
+let tools: ToolFolder['tools'];
 
 beforeEach(() => {
-  parent = realpathSync(mkdtempSync(join(tmpdir(), 'ringfence-refactor-')));
-  workspace = join(parent, 'ws');
-  mkdirSync(workspace);
-  tools = toolRunner({ workspace });
+  folder = toolFolder();
+  ({ workspace, tools } = folder);
 });
-afterEach(() => {
-  tools.servers[Symbol.dispose]();
-  rmSync(parent, { recursive: true, force: true });
-});
+afterEach(() => folder[Symbol.dispose]());
 
-function write(files: Record<string, string>): void {
-  for (const [path, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(workspace, path)), { recursive: true });
-    writeFileSync(join(workspace, path), text);
-  }
-}
-
+const write = (files: Record<string, string>) => writeFiles(workspace, files);
 const read = (path: string) => readFileSync(join(workspace, path), 'utf8');
 const refactor = (input: Record<string, unknown>) => tools.run<Refactored>('code_refactor', input);
 const rename = (input: Record<string, unknown>) => refactor({ operation: 'rename', ...input });

@@ -1,37 +1,26 @@
 /** Types of real sources, checked by the real language server and compiler. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Rule } from '../../../../src/policy/schema.ts';
 import type { TypeCheck } from '../../../../src/tools/source/typescript.ts';
-import { toolRunner } from '../../../support/search.ts';
+import { type ToolFolder, toolFolder, toolRunner, writeFiles } from '../../../support/search.ts';
 
 type Checked = TypeCheck & { success: boolean };
 
 let parent: string;
+let folder: ToolFolder;
 let workspace: string;
-let tools: ReturnType<typeof toolRunner>;
+let tools: ToolFolder['tools'];
 
 beforeEach(() => {
-  parent = realpathSync(mkdtempSync(join(tmpdir(), 'ringfence-types-')));
-  workspace = join(parent, 'ws');
-  mkdirSync(workspace);
-  tools = toolRunner({ workspace });
+  folder = toolFolder();
+  ({ parent, workspace, tools } = folder);
 });
-afterEach(() => {
-  tools.servers[Symbol.dispose]();
-  rmSync(parent, { recursive: true, force: true });
-});
+afterEach(() => folder[Symbol.dispose]());
 
-function write(files: Record<string, string>): void {
-  for (const [path, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(workspace, path)), { recursive: true });
-    writeFileSync(join(workspace, path), text);
-  }
-}
-
+const write = (files: Record<string, string>) => writeFiles(workspace, files);
 const check = (input: Record<string, unknown>, signal?: AbortSignal) =>
   tools.run<Checked>('code_type_check', input, signal);
 
