@@ -102,19 +102,19 @@ export class Successor {
     });
     const failed = once(child, 'error').then(([error]) => ({ is: 'error', message: String(error) }) as const);
     const notices = new Notices(child.stdio[CHANNEL_FD] as Duplex);
-    const told = await withinTime(Promise.race([notices.next(), failed]), parts);
-    if (told?.is === 'prepared') return new Successor(child, told.version, notices, parts);
+    const answer = await withinTime(Promise.race([notices.next(), failed]), parts);
+    if (answer?.is === 'prepared') return new Successor(child, answer.version, notices, parts);
     await end(child, notices, parts);
-    throw new SuccessorError(problemOf(told));
+    throw new SuccessorError(problemOf(answer));
   }
 
   /** Lets the new daemon open the state; resolves when it serves. Throws SuccessorError after ending it. */
   async giveTurn(): Promise<void> {
     this.#notices.tell({ is: 'turn' });
-    const told = await withinTime(this.#notices.next(), this.#parts);
-    if (told?.is !== 'ready') {
+    const answer = await withinTime(this.#notices.next(), this.#parts);
+    if (answer?.is !== 'ready') {
       await end(this.#child, this.#notices, this.#parts);
-      throw new SuccessorError(problemOf(told));
+      throw new SuccessorError(problemOf(answer));
     }
     this.#notices.close();
     this.#child.unref();
@@ -136,12 +136,12 @@ function fdOf(server: Server): number {
 
 const HANGS = { is: 'error', message: 'it did not get ready in time' } as const;
 
-async function withinTime(told: Promise<Notice | undefined>, { limits, powers }: Parts): Promise<Notice | undefined> {
-  return (await settlesWithin(told, limits.upgradeStartMs, powers)) ? await told : HANGS;
+async function withinTime(answer: Promise<Notice | undefined>, { limits, powers }: Parts): Promise<Notice | undefined> {
+  return (await settlesWithin(answer, limits.upgradeStartMs, powers)) ? await answer : HANGS;
 }
 
-const problemOf = (told: Notice | undefined): string =>
-  told?.is === 'error' ? told.message : 'it ended at once; the log of the daemon has its last words';
+const problemOf = (answer: Notice | undefined): string =>
+  answer?.is === 'error' ? answer.message : 'it ended at once; the log of the daemon has its last words';
 
 /** Waits for a process that is ending, and kills it if it takes too long. */
 async function end(child: ChildProcess, notices: Notices, { limits, powers }: Parts): Promise<void> {
@@ -160,9 +160,9 @@ export class Predecessor {
   /** Reports that all but the state is ready; resolves when the old daemon has closed it. Throws SuccessorError if it does not. */
   async turn(version: string): Promise<void> {
     this.#notices.tell({ is: 'prepared', version });
-    const told = await this.#notices.next();
+    const answer = await this.#notices.next();
     // A killed daemon holds the state no more, either.
-    if (told === undefined || told.is === 'turn') return;
+    if (answer === undefined || answer.is === 'turn') return;
     throw new SuccessorError('the old daemon does not hand over');
   }
 
