@@ -93,7 +93,7 @@ export default defineTool({
     {
       name: 'parse_typescript',
       input: input.pick({ code: true }).required().extend({ filePath: input.shape.fileName }),
-      toInput: ({ code, filePath }) => input.parse({ code, fileName: filePath }),
+      toInput: ({ code, filePath }) => input.parse({ code, fileName: filePath, ast: true }),
     },
     {
       name: 'analyze_ast',

@@ -69,7 +69,9 @@ const planShape = z.strictObject({
 const byTransformation = z.strictObject({
   path: workspacePath('The source file.'),
   transformation: z
-    .union([z.enum(OPERATIONS), z.looseObject({ operation: z.enum(OPERATIONS) })])
+    .union([z.enum(OPERATIONS), z.looseObject({ operation: z.enum(OPERATIONS) })], {
+      error: `must be one of ${OPERATIONS.join(', ')}, or { operation, … } with one of them and its parameters`,
+    })
     .describe('An operation of code_refactor, or { operation, … } with its parameters.'),
 });
 

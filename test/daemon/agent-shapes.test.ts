@@ -1,0 +1,98 @@
+/**
+ * The code tools under the names, parameters and results that agents' documentation gives them, through a real daemon.
+ * A result may hold more than these shapes.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import * as z from 'zod';
+import type { Client } from '../../src/client.ts';
+import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
+
+let daemon: TestDaemon;
+let client: Client;
+beforeAll(async () => {
+  daemon = await startDaemon({ policy: ALLOW_ALL });
+  client = await daemon.connect();
+  mkdirSync(join(daemon.workspace, 'lib'));
+  for (const [path, text] of Object.entries(FILES)) writeFileSync(join(daemon.workspace, path), text);
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+const FILES = {
+  'lib/area.ts': 'export function area(side) {\n  return side * side;\n}\n',
+  'lib/use.ts':
+    "import { area } from './area.ts';\nexport const text: string = area(2).toFixed();\nexport const n: string = 1;\n",
+  'lib/tsconfig.json': JSON.stringify({
+    compilerOptions: { noEmit: true, module: 'nodenext', allowImportingTsExtensions: true, strict: false },
+  }),
+};
+
+const answer = async (name: string, input: object) => {
+  const result = await client.call(name as string, input as never);
+  if (!result.success) throw new Error(`${name}: ${result.error.code}: ${result.error.message}`);
+  return result.data as unknown;
+};
+
+const PARSED = z.object({
+  ast: z.array(z.object({ kind: z.string() })).min(1),
+  errors: z.array(z.object({ line: z.number(), message: z.string() })),
+  imports: z.array(z.object({ module: z.string() })),
+  exports: z.array(z.object({ name: z.string() })),
+});
+const CODE = "import { a } from './a.ts';\nexport const b = <T,>(it: T) => a(it);\n";
+
+test.each([
+  ['parse_typescript', { code: CODE }],
+  ['parse_typescript', { code: CODE.replace('<T,>(it: T)', '(it) => <b>{it}</b>, c = (it)'), filePath: 'src/b.tsx' }],
+  ['analyze_ast', { code: CODE }],
+])('%s gives the tree, errors, imports and exports of %o', async (name, input) => {
+  const { errors, imports, exports } = PARSED.parse(await answer(name, input));
+  expect(errors).toEqual([]);
+  expect(imports.map((it) => it.module)).toEqual(['./a.ts']);
+  expect(exports.map((it) => it.name)).toContain('b');
+});
+
+test('parse_typescript tells the line of an error', async () => {
+  const { errors } = PARSED.parse(await answer('parse_typescript', { code: 'let a = 1;\nlet = ;\n' }));
+  expect(errors[0]?.line).toBe(2);
+});
+
+test('type_check is strict unless told otherwise, and gives success, errors and warnings', async () => {
+  const shape = z.object({
+    success: z.boolean(),
+    errors: z.array(z.object({ file: z.string(), line: z.number(), column: z.number(), message: z.string() })),
+    warnings: z.array(z.object({ file: z.string(), message: z.string() })),
+  });
+  const strict = shape.parse(await answer('type_check', { projectPath: 'lib' }));
+  expect(strict.success).toBe(false);
+  expect(strict.errors.map((it) => `${it.file}:${it.line}:${it.column}`)).toEqual([
+    'lib/area.ts:1:22',
+    'lib/use.ts:3:14',
+  ]);
+  const loose = shape.parse(await answer('type_check', { projectPath: 'lib/tsconfig.json', strict: false }));
+  expect(loose.errors.map((it) => it.file)).toEqual(['lib/use.ts']);
+});
+
+test('refactor_code takes a path, and a transformation by name or with its parameters', async () => {
+  expect(await answer('refactor_code', { path: 'lib/use.ts', transformation: 'organize_imports' })).toMatchObject({
+    files: [],
+  });
+  const rename = { operation: 'rename', symbol: 'area', newName: 'surface', preview: true };
+  expect(await answer('refactor_code', { path: 'lib/area.ts', transformation: rename })).toMatchObject({
+    files: [{ path: 'lib/area.ts' }, { path: 'lib/use.ts' }],
+    newErrors: [],
+  });
+});
+
+test('refactor_code names what is wrong with a transformation', async () => {
+  const wrong = await client.call(
+    'refactor_code' as string,
+    { path: 'lib/area.ts', transformation: 'shuffle' } as never,
+  );
+  expect(wrong).toMatchObject({ success: false, error: { code: 'INPUT_INVALID' } });
+  expect(wrong.success || wrong.error.message).toMatch(/transformation.*organize_imports/s);
+});
