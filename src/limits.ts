@@ -12,6 +12,7 @@ import { mcpLimits } from './limits/mcp.ts';
 import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
 import { providerLimits } from './limits/providers.ts';
+import { secretLimits } from './limits/secrets.ts';
 import { storeLimits } from './limits/store.ts';
 import { telemetryLimits } from './limits/telemetry.ts';
 import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
@@ -98,9 +99,7 @@ export const limitsSchema = z.strictObject({
   callRetriesMax: count().default(5),
   /** Calls of one batch; the gateway plans them at once, 2 ms for 1 000. */
   batchCallsMax: count().default(1000),
-  /**
-   * Dependencies of a batch in `dependsOn` and in references, in all, repetitions included; the gateway resolves them at once, 1 µs each.
-   */
+  /** Dependencies of a batch in `dependsOn` and in references, repetitions included; resolved at once, 1 µs each. */
   batchEdgesMax: count().default(20_000),
   /** Time for which one batch may start calls before other work gets its turn; a batch of 3 MB takes 10 ms. */
   batchTurnMs: ms().default(10),
@@ -384,6 +383,7 @@ export const limitsSchema = z.strictObject({
   ...isolateLimits,
   ...mcpLimits,
   ...pluginLimits,
+  ...secretLimits,
   ...storeLimits,
   ...telemetryLimits,
 });

@@ -32,9 +32,10 @@ const MAY_IMPORT: Record<string, string> = {
   'text/held-bytes': '',
   redact: '',
   'secret-source': '',
+  secrets: 'errors limits policy text/json',
   telemetry: 'call errors limits powers secret-source',
   call: 'errors',
-  'daemon/config': 'daemon/command-environment limits paths daemon/user-dirs providers telemetry',
+  'daemon/config': 'daemon/command-environment limits paths daemon/user-dirs providers secrets telemetry',
   'daemon/user-dirs': '',
   'text/json': '',
   'daemon/log': 'daemon/log-file powers text/shown-text',
@@ -122,6 +123,7 @@ const MAY_IMPORT: Record<string, string> = {
     'daemon/compiled-code daemon/config daemon/daemon daemon/hand-over daemon/idle-exit daemon/log daemon/notify daemon/state-lock daemon/upgrade daemon/user-dirs policy powers runtime transport',
   'cli/audit': 'cli client errors limits powers store/audit',
   'cli/call': 'call cli client limits store/approvals text/json text/shown-text',
+  'cli/connectors': 'cli daemon/config daemon/user-dirs limits secrets',
   'cli/doctor':
     'cli client daemon/config daemon/user-dirs limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
   'cli/init':
@@ -129,9 +131,9 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
   'cli/monitor': 'call cli client powers telemetry text/shown-text',
   'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
-  'cli/state': 'cli daemon/user-dirs powers runtime store text/json text/values',
+  'cli/state': 'cli daemon/user-dirs powers runtime secrets store text/json text/values',
   'cli/verbs':
-    'cli cli/audit cli/call cli/doctor cli/init cli/install cli/monitor cli/service client daemon/user-dirs powers runtime store/audit transport',
+    'cli cli/audit cli/call cli/connectors cli/doctor cli/init cli/install cli/monitor cli/service client daemon/user-dirs powers runtime store/audit transport',
   'pipeline/approve':
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',

@@ -10,6 +10,7 @@ import * as z from 'zod';
 import { type Limits, limitsSchema } from '../limits.ts';
 import { isInside } from '../paths.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from '../providers/settings.ts';
+import { type SecretSettings, secretsSchema, toSecretSettings } from '../secrets/settings.ts';
 import { type TraceSettings, telemetrySchema, toTraceSettings } from '../telemetry/settings.ts';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
@@ -89,6 +90,9 @@ export const configSchema = z.strictObject({
   providers: providersSchema
     .optional()
     .describe('MCP servers whose tools agents may use, by name: [providers](how-to/providers.md). Default: none.'),
+  secrets: secretsSchema
+    .optional()
+    .describe('Programs that give secrets, by the names of these: [secrets](how-to/secrets.md). Default: none.'),
   telemetry: telemetrySchema
     .optional()
     .describe('What is sent about calls: [observability](how-to/observability.md). Default: nothing.'),
@@ -135,6 +139,8 @@ export interface Config {
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
   /** External tool providers. Their environment holds secrets and is never logged. */
   readonly providers: readonly ProviderSettings[];
+  /** Places of secrets besides the state directory. */
+  readonly secrets: SecretSettings;
   /** The collector of traces; undefined if calls are not traced. */
   readonly traces?: TraceSettings;
 }
@@ -193,6 +199,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     cacheStrategy: file.cache?.strategy ?? 'lru',
     idleExitMinutes: file.idleExitMinutes ?? IDLE_EXIT_MINUTES,
     ...(traces && { traces }),
+    secrets: toSecretSettings(file.secrets ?? {}, env),
     providers: toProviders(file.providers ?? {}, { dirs, workspaces, env }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,

@@ -11,9 +11,9 @@ export const ABOUT = 'backup.json';
 /** Archives and unfinished files of migrations, in the state directory. */
 export const BACKUPS = 'backups';
 export const MIGRATING = 'migrating';
-/** What a daemon makes anew, what is kept for an hour only, and what belongs to a daemon that runs. */
+/** What a daemon makes anew, what is kept for an hour only, what belongs to a daemon that runs, and secrets: an archive gets copied. */
 const LEFT_OUT =
-  /^(homes|code|results|backups|migrating|daemon\.log.*|daemon\.lock.*|endpoint\.json|.*\.sock(\.json)?|.*\.db-(wal|shm|journal))$/;
+  /^(homes|code|results|secrets|backups|migrating|daemon\.log.*|daemon\.lock.*|endpoint\.json|.*\.sock(\.json)?|.*\.db-(wal|shm|journal))$/;
 
 /** The program tar failed; the message is what tar says. */
 export class ArchiveError extends Error {}

@@ -7,6 +7,7 @@ import { dirname, join, resolve } from 'node:path';
 import { findUserDirs, lockFile } from '../../daemon/user-dirs.ts';
 import { systemPowers } from '../../powers.ts';
 import { version } from '../../runtime.ts';
+import { secretsFolder } from '../../secrets/secret-files.ts';
 import { acquireLock } from '../../store/database.ts';
 import { ABOUT, ArchiveError, FORMAT, packState, unpackState } from '../../store/state-archive.ts';
 import { SchemaError, schemaVersion } from '../../store/state-schema.ts';
@@ -36,7 +37,7 @@ export async function backup(file: string, { json }: BackupFlags, { flags, env, 
   if (json) printJson({ file: path, bytes, stateDir });
   else {
     print(`${harmless(path)}: ${bytes} bytes`);
-    print('It holds tokens and the key of the record; keep it where no agent can read it.');
+    print('It holds tokens and the key of the record; keep it where no agent can read it. Secrets are left out.');
   }
   return EXIT.OK;
 }
@@ -94,6 +95,9 @@ function replaceState(stateDir: string, fresh: string): string | undefined {
   const previousState = `${stateDir}.before-${systemPowers().now()}`;
   renameSync(stateDir, previousState);
   renameSync(fresh, stateDir);
+  // Backups hold no secrets, so those of the old state stay in use.
+  const secrets = secretsFolder(previousState);
+  if (existsSync(secrets)) renameSync(secrets, secretsFolder(stateDir));
   return previousState;
 }
 

@@ -1,0 +1,122 @@
+/** `ringfence secret set|list|remove`: works on the state directory without a daemon, which reads each secret when a request needs it. */
+import { createInterface } from 'node:readline/promises';
+import { Writable } from 'node:stream';
+import { readConfigFile } from '../../daemon/config.ts';
+import { makeStateDir } from '../../daemon/user-dirs.ts';
+import { defaultLimits as limits } from '../../limits.ts';
+import {
+  bindSecret,
+  hostsOf,
+  removeSecret,
+  SecretError,
+  secretHost,
+  secretName,
+  storedSecrets,
+  storeSecret,
+  toSecret,
+} from '../../secrets/secret-files.ts';
+import { hostOf } from '../../secrets/secrets.ts';
+import { type CliCaller, userDirsOf } from '../connect.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+
+interface SecretFlags {
+  readonly json?: boolean;
+}
+
+/** Length below which a secret could not be told from other text in an answer. */
+const CHARS_MIN = 8;
+
+/** Stores what standard input holds, or what a person types without it being shown. Returns the exit code. */
+export async function secretSet(
+  name: string,
+  { json, host }: SecretFlags & { readonly host?: readonly string[] },
+  { flags, env }: CliCaller,
+): Promise<number> {
+  assertName(name);
+  const hosts = host?.map(toHost);
+  const { stateDir } = userDirsOf(flags, env);
+  try {
+    const value = toSecret(process.stdin.isTTY ? await askHidden(name) : await readInput());
+    makeStateDir(stateDir);
+    storeSecret(stateDir, { name, value }, limits);
+    if (hosts) bindSecret(stateDir, name, hosts);
+    if (value.length < CHARS_MIN)
+      say(`${name} has fewer than ${CHARS_MIN} characters: it is easy to guess, and can't be hidden in answers`);
+  } catch (error) {
+    throw error instanceof SecretError ? new CliError(EXIT.USAGE, harmless(error.message)) : error;
+  }
+  const bound = hostsOf(stateDir, name);
+  if (json) printJson({ name, place: 'state', hosts: bound ?? null });
+  else print(`stored ${name}; ${boundTo(bound)}`);
+  return EXIT.OK;
+}
+
+/** Lists names, places and hosts; never a value. Returns the exit code. */
+export function secretList({ json }: SecretFlags, { flags, env }: CliCaller): number {
+  const { stateDir, configFile } = userDirsOf(flags, env);
+  const commands = Object.keys(readConfigFile(configFile).secrets ?? {});
+  const stored = storedSecrets(stateDir).filter((it) => !commands.includes(it));
+  const rows = [
+    ...commands.map((name) => ({ name, place: 'command', hosts: hostsOf(stateDir, name) ?? null })),
+    ...stored.map((name) => ({ name, place: 'state', hosts: hostsOf(stateDir, name) ?? null })),
+  ].sort((a, b) => (a.name < b.name ? -1 : 1));
+  if (json) printJson(rows);
+  else if (rows.length === 0) say('no secrets are stored; store one with: ringfence secret set NAME');
+  else for (const { name, place, hosts } of rows) print(`${name}  ${place}  ${boundTo(hosts ?? undefined)}`);
+  return EXIT.OK;
+}
+
+/** Removes a secret from the state directory. Returns the exit code. */
+export function secretRemove(name: string, { json }: SecretFlags, { flags, env }: CliCaller): number {
+  assertName(name);
+  const { stateDir } = userDirsOf(flags, env);
+  if (!removeSecret(stateDir, name)) throw new CliError(EXIT.FAILED, `no secret named ${name} is stored`);
+  if (json) printJson({ removed: name });
+  return EXIT.OK;
+}
+
+const boundTo = (hosts: readonly string[] | undefined): string =>
+  hosts === undefined ? 'bound to no host yet' : `sent to ${hosts.join(', ')} only`;
+
+/** Does not repeat a wrong name: somebody may have typed the secret there. */
+function assertName(name: string): void {
+  if (!secretName.safeParse(name).success)
+    throw new CliError(
+      EXIT.USAGE,
+      'the name of a secret takes up to 64 lower-case letters, digits, - and _, a letter first',
+    );
+}
+
+/** `host:port` of a host, with the port of https if it has none. Throws CliError. */
+function toHost(text: string): string {
+  const url = URL.parse(`https://${text}`);
+  const host = url && url.pathname === '/' && url.search === '' ? hostOf(url) : '';
+  if (secretHost.safeParse(host).success) return host;
+  throw new CliError(EXIT.USAGE, `--host takes HOST or HOST:PORT, not ${harmless(text)}`);
+}
+
+async function readInput(): Promise<string> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of process.stdin as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > limits.secretBytesMax)
+      throw new SecretError(
+        `standard input has more than ${limits.secretBytesMax} bytes, the most that a secret may have`,
+      );
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}
+
+async function askHidden(name: string): Promise<string> {
+  const nowhere = new Writable({ write: (_piece, _encoding, done) => done() });
+  const reader = createInterface({ input: process.stdin, output: nowhere, terminal: true });
+  process.stderr.write(`${name} (not shown): `);
+  try {
+    return await reader.question('');
+  } finally {
+    reader.close();
+    process.stderr.write('\n');
+  }
+}
