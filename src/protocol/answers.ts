@@ -30,7 +30,7 @@ export const answers = {
       resumed: z.strictObject({ notices: count(), dropped: count() }).optional(),
     }),
     confinement: z.strictObject({
-      level: z.enum(['A', 'B', 'C']),
+      level: z.enum(['A', 'B', 'C', 'none']),
       backend: z.string(),
       cgroup: z.string(),
       missing: texts(),
@@ -120,7 +120,7 @@ export const answers = {
     undo: open({ calls: count(), bytes: count() }),
     audit: open({ entries: count(), writable: z.boolean() }),
     listeners: texts(),
-    confinement: open({ level: z.enum(['A', 'B', 'C']) }),
+    confinement: open({ level: z.enum(['A', 'B', 'C', 'none']) }),
     health: z.array(shapes.health.extend({ name: z.string() })).optional(),
   }),
   shutdown: z.strictObject({}),
