@@ -20,7 +20,7 @@ export interface Job {
   readonly preview?: boolean;
   /** Whether the host only resolves the input. */
   readonly resolve?: boolean;
-  /** Whether only the tool's plan is wanted; and the plan that the read_only host made for this call. */
+  /** Whether only the tool's plan or requests are wanted; and the plan for this call, or the answers to the requests. */
   readonly plan?: boolean;
   readonly planned?: unknown;
   /** Hashes of the files as a person saw them, which the call may replace; absent if nobody was asked. Null: no such file. */

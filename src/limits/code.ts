@@ -18,6 +18,22 @@ export const codeLimits = {
   graphEntriesMax: count().default(2_000),
   /** Bytes of a lockfile that is read; one of 3 000 packages has 1 MB, which takes 10 ms. */
   lockfileBytesMax: bytes().default(8 * MiB),
+  /** Requests that one call of a tool may send to servers; a hostile lockfile could name any number of packages. */
+  serverRequestsMax: count().default(256),
+  /** Requests of such a call at a time, each with a connection of its own. */
+  serverLanesMax: count().default(4),
+  /** Time for all requests of such a call, so that a registry that hangs costs its answers and not the call. */
+  serverAnswersMs: ms().default(30_000),
+  /** Bytes of all answers that go to the host in one message. */
+  serverAnswersBytesMax: bytes().default(12 * MiB),
+  /** Packages that a registry is asked about for newer versions; each takes one request. */
+  outdatedPackagesMax: count().default(200),
+  /** Packages that a registry is asked about for known vulnerabilities, in messages of auditBatchMax. */
+  auditPackagesMax: count().default(10_000),
+  /** Packages in one message about vulnerabilities; its answer must fit httpBodyBytesMax. */
+  auditBatchMax: count().default(500),
+  /** Bytes of what a registry says of one package that are read: its newest version stands at the beginning. */
+  packageMetadataBytes: bytes().default(32 * KiB),
   /** Places to look for one imported module: a tsconfig may map a name to any number of paths. */
   moduleCandidatesMax: count().default(16),
   /** tsconfig files that one extends, one after another; more are ignored, as is a circle of them. */

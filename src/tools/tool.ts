@@ -9,6 +9,7 @@ import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Capability } from './capability.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
+import type { ServerRequest } from './context/requests.ts';
 import type { FileChanges } from './file-changes.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Separable } from './separable.ts';
@@ -193,7 +194,7 @@ export interface ToolContext {
   refusedBelow(path: string, kind?: 'read' | 'write'): (path: string) => boolean;
   /** Absolute path without links. */
   readonly workspace: string;
-  /** The result of the tool's `plan`. */
+  /** The result of the tool's `plan`, or the answers to its `requests`. */
   readonly planned: unknown;
   /** What a tool with `state` keeps for this workspace; undefined at first. A new value is kept if the call succeeds. */
   state: unknown;
@@ -325,6 +326,11 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
    * result as `ctx.planned`, and checks it. Not called for read_only calls.
    */
   plan?(input: z.output<I>, context: ToolContext): Promise<unknown>;
+  /**
+   * HTTP requests whose answers `run` gets as `ctx.planned`, a list of AnsweredRequest. Called in the read_only host,
+   * where `run` is called, too, for external_api calls only; each destination is a `connect` effect of the call.
+   */
+  requests?(input: z.output<I>, context: ToolContext): Promise<ServerRequest[]>;
   /** Computes what a run would do to files without doing it. Runs in the read_only host, before a person is asked. */
   preview?(input: z.output<I>, context: ToolContext): Promise<Preview>;
   readonly input: I;

@@ -72,7 +72,7 @@ const BY_CODE_ALIAS: typeof BY_ALIAS = {
   ],
   analyze_dependencies: [
     { packageJsonPath: 'package.json' },
-    { dependencies: [{ name: 'b', installed: '1.2.3' }], vulnerabilities: 'not checked', outdated: 'not checked' },
+    { totalDeps: 1, vulnerabilities: 'not checked', outdated: 'not checked' },
   ],
 };
 

@@ -21,6 +21,7 @@ import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
 import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
+import { askServers } from './requests.ts';
 import { runUpstream, type Upstreams } from './upstream.ts';
 import { withheldOf } from './withheld.ts';
 
@@ -63,6 +64,7 @@ async function runInTier(
   if (tool.isolated) return isolated(call, attempt, parts);
   if (tool.connects)
     return inTime(call, parts, () => runFetch(call, parts, { attempt, beforeStart: () => lastWord(call, parts) }));
+  if (tool.requests && tier === 'external_api') return runAnswered(call, attempt, parts);
   const to = tool.upstream;
   if (to) return inTime(call, parts, () => upstream(to, call, { attempt, parts }));
   if (tier === 'read_only') return inTime(call, parts, () => run(call, attempt, parts));
@@ -92,6 +94,22 @@ async function upstream(
 ): Promise<Outcome> {
   const ran = await runUpstream(to, call, { ...parts, attempt, beforeStart: () => lastWord(call, parts) });
   return toOutcome(ran, call, attempt);
+}
+
+/** Runs a call that needs answers of servers: the read_only host says what to ask, and reads what they answered. */
+async function runAnswered(call: ClearedCall, attempt: Attempt, parts: ExecuteParts): Promise<Outcome> {
+  const policy = policyOfStart(call, parts);
+  const planned = await runReadOnly('plan', call, parts, policy);
+  if (planned.error) return planned;
+  const asked = await inTime(call, parts, async () => {
+    await lastWord(call, parts);
+    attempt.started = true;
+    call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
+    const layers = networkOf(policy, 'external_api');
+    return askServers(planned.data, { call, layers }, parts);
+  });
+  const outcome = await runReadOnly({ planned: asked.answered }, call, parts, policy);
+  return { ...outcome, ...attempt, ...(asked.connected.length > 0 && { connected: asked.connected }) };
 }
 
 /** The last checks before a call starts that needs no tier host. */

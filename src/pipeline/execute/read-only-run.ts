@@ -1,4 +1,4 @@
-/** Runs a function of a tool that changes nothing, `resolve`, `preview` or `plan`, in a read_only host. */
+/** Runs a function of a tool that changes nothing in a read_only host: `resolve`, `preview`, `plan`, or `run` with answers of servers. */
 import { ToolError } from '../../errors.ts';
 import type { Hosts, PathView } from '../../hosts/hosts.ts';
 import type { JobResult } from '../../hosts/job.ts';
@@ -19,7 +19,7 @@ export interface ReadOnlyRunParts {
 
 /** Gives what the function returned or threw, under the path rules of `policy` and within the call's time limit. */
 export async function runReadOnly(
-  what: 'resolve' | 'preview' | 'plan',
+  what: 'resolve' | 'preview' | 'plan' | { readonly planned: unknown },
   call: CheckedCall,
   { hosts, viewOf, ...timing }: ReadOnlyRunParts,
   policy: Policy = call.policy,
@@ -29,7 +29,8 @@ export async function runReadOnly(
   const { signal } = controller;
   const hostKey = { tier: 'read_only', workspace, view: viewOf({ ...call, policy }), ...heapOf(policy, tier) } as const;
   const sealed = tool.readsUnchecked && { isSealed: true };
-  const job = { tool: tool.name, input, [what]: true, ...sealed, ...threadCpuOf(policy, tier) };
+  const wanted = typeof what === 'string' ? { [what]: true } : what;
+  const job = { tool: tool.name, input, ...wanted, ...sealed, ...threadCpuOf(policy, tier) };
   const { result } = await inTime(call, timing, () => hosts.run(hostKey, job, { signal }));
   const { usage } = result;
   return result.ok ? succeeded(result.data, { usage }) : failed(errorOf(result, call), { usage });

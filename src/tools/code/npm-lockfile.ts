@@ -22,6 +22,15 @@ export interface TreeEntry {
   deduped: boolean;
 }
 
+/** A package that a registry may know. */
+export interface RegistryPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly direct: boolean;
+  /** URL that it was installed from; absent if the lockfile leaves it out. */
+  readonly from?: string;
+}
+
 /** A place of a package, as keys of `packages` in the lockfile name them: `node_modules/a/node_modules/b`. */
 type Place = string;
 
@@ -58,6 +67,17 @@ export class NpmLockfile {
       ];
     });
     return found.sort((a, b) => (a.name === b.name ? (a.installed < b.installed ? -1 : 1) : a.name < b.name ? -1 : 1));
+  }
+
+  /** The packages that did not come from a folder, an archive or a repository. */
+  registryPackages(): RegistryPackage[] {
+    const direct = new Set(this.#rangesOf('').map(([name]) => this.#placeOf('', name)));
+    return [...this.#packages].flatMap(([place, it]): RegistryPackage[] => {
+      const from = textOf(it.resolved);
+      if (!place.includes('node_modules/') || it.link === true || !/^(https?:\/\/|$)/.test(from)) return [];
+      const [name, version] = [nameOf(place, it), textOf(it.version)];
+      return [{ name, version, direct: direct.has(place), ...(from !== '' && { from }) }];
+    });
   }
 
   /** The packages below the project, each before what it depends on; no package is unfolded twice. */

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
+import { destinationOf } from '../context/requests.ts';
 import { defineTool } from '../tool.ts';
 
 const { httpBodyBytesMax } = defaultLimits;
@@ -74,9 +75,3 @@ export default defineTool({
     throw new ToolError('INTERNAL', 'requests are made by the egress process only');
   },
 });
-
-/** The `host:port` of a URL. */
-function destinationOf(text: string): string {
-  const { hostname, port, protocol } = new URL(text);
-  return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;
-}

@@ -1,0 +1,26 @@
+/** HTTP requests whose answers a tool needs. The egress process makes them. */
+
+export interface ServerRequest {
+  readonly url: string;
+  readonly method: 'GET' | 'POST';
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  /** Bytes of the answer's body that the tool gets. */
+  readonly keepBytes: number;
+}
+
+export type ServerAnswer =
+  | { readonly status: number; readonly body: Uint8Array; readonly truncated: boolean }
+  /** Why there is no answer. */
+  | { readonly missing: string };
+
+export interface AnsweredRequest {
+  readonly request: ServerRequest;
+  readonly answer: ServerAnswer;
+}
+
+/** The `host:port` of a URL with http:// or https://. */
+export function destinationOf(url: string): string {
+  const { hostname, port, protocol } = new URL(url);
+  return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;
+}
