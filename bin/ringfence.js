@@ -5,5 +5,10 @@ import { start } from './start.js';
 const [, , verb, ...words] = process.argv;
 const isBridge = verb === 'mcp' && !words.some((it) => it === '--help' || it === '-h');
 if (isBridge)
-  await start('mcp-bridge', import.meta.url, ['src/mcp-bridge.ts', 'src/daemon/user-dirs.ts', 'src/transport']);
+  await start('mcp-bridge', import.meta.url, [
+    'src/mcp-bridge.ts',
+    'src/daemon/user-dirs.ts',
+    'src/mcp',
+    'src/transport',
+  ]);
 else await start('cli', import.meta.url);

@@ -1,11 +1,13 @@
 /**
- * `ringfence mcp` pipes an MCP client to the daemon's socket. Clients start one per window, so it loads next to
- * nothing; standard output carries only the client's protocol.
+ * `ringfence mcp` connects an MCP client to the daemon's socket, and to the daemon that replaces it. Clients start one
+ * per window, so it loads next to nothing; standard output carries only the client's protocol.
  */
 import type { Socket } from 'node:net';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Environment, mcpSockets, withRuntimeDir } from './daemon/user-dirs.ts';
+import { Bridge } from './mcp/bridge.ts';
+import { OPEN_METHOD } from './mcp/bridge-messages.ts';
 import { connectUnix } from './transport/unix-socket.ts';
 
 /** Exit codes, the same as of the other verbs: usage, no daemon, a signal. */
@@ -100,28 +102,32 @@ function opening(flags: Flags, { CLAUDE_PROJECT_DIR: project }: Environment, res
     ...(flags['read-only'] && { readOnly: true }),
     ...(flags.policy !== undefined && { policy: flags.policy }),
   };
-  return `${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/ringfence/open', params })}\n`;
+  return `${JSON.stringify({ jsonrpc: '2.0', method: OPEN_METHOD, params })}\n`;
 }
 
-/** Pipes both ways until either side ends. */
-function pipe(socket: Socket): void {
-  let isOver = false;
-  process.stdin.on('end', () => {
-    isOver = true;
-    void wait(END_MS).then(() => leave(0));
-  });
+/** The daemon that has taken over; one that is known to come may take a while. */
+async function findNext(flags: Flags, isUpgrade: boolean): Promise<Socket | undefined> {
+  for (let tries = 0; tries < (isUpgrade ? START_TRIES : 1); tries++) {
+    const socket = await findDaemon(flags, process.env);
+    if (socket) return socket;
+    await wait(START_TRY_MS);
+  }
+  return undefined;
+}
+
+/** Serves the client until it ends, or until no daemon is left. */
+function serve(socket: Socket, first: string): void {
+  process.stdin.on('end', () => void wait(END_MS).then(() => leave(0)));
   process.stdout.on('error', () => leave(0)); // The client is gone.
-  socket.on('error', ({ message }) => leave(EXIT.UNREACHABLE, `the connection to the daemon broke: ${message}`));
-  socket.on('close', () =>
-    isOver
-      ? leave(0)
-      : leave(
-          EXIT.UNREACHABLE,
-          'the daemon has ended, or takes no more clients; start the MCP server again to start it anew',
-        ),
-  );
-  process.stdin.pipe(socket);
-  socket.pipe(process.stdout);
+  new Bridge(socket, {
+    input: process.stdin,
+    output: process.stdout,
+    opening: first,
+    reconnect: (isUpgrade) =>
+      findNext(flags, isUpgrade).catch((error: Error) => leave(EXIT.UNREACHABLE, error.message)),
+    end: (problem) => (problem === undefined ? leave(0) : leave(EXIT.UNREACHABLE, problem)),
+    wait,
+  });
 }
 
 process.on('SIGINT', () => leave(EXIT.INTERRUPTED));
@@ -137,8 +143,7 @@ try {
       `no daemon listens at ${mcpSockets(flags, env, uid).join(' or ')}; start one with: ringfence serve`,
     );
   socket ??= await startDaemon(flags, env, workspace ?? env.CLAUDE_PROJECT_DIR ?? process.cwd());
-  socket.write(opening(flags, env, workspace));
-  pipe(socket);
+  serve(socket, opening(flags, env, workspace));
 } catch (error) {
   leave(EXIT.UNREACHABLE, (error as Error).message);
 }

@@ -107,7 +107,7 @@ const MAY_IMPORT: Record<string, string> = {
   'daemon/warm-hosts': 'call daemon/workspaces hosts pipeline/execute policy powers session tools/registry',
   'daemon/daemon-policies': 'daemon/config daemon/records daemon/workspaces limits paths policy powers session tools',
   mcp: 'call telemetry errors limits text/json powers protocol policy providers session text/shown-text store transport tools',
-  'mcp-bridge': 'cli daemon/user-dirs transport',
+  'mcp-bridge': 'cli daemon/user-dirs mcp transport',
   'daemon/git-author': 'hosts sandbox limits powers',
   'daemon/records': 'errors store session redact limits powers',
   'daemon/compiled-code': 'paths daemon/user-dirs',

@@ -5,7 +5,7 @@ import type { Listeners } from './listeners.ts';
 
 export interface EndingParts {
   readonly gateway: Pick<Gateway, 'handOver' | 'close'>;
-  readonly listeners: Pick<Listeners, 'stop'>;
+  readonly listeners: Pick<Listeners, 'goOver' | 'stayers'>;
   /** Everything that the daemon has started. */
   readonly daemonParts: AsyncDisposable;
   readonly powers: Pick<Powers, 'log'>;
@@ -29,7 +29,10 @@ export class Ending {
     const { gateway, listeners, powers } = this.#parts;
     if (this.#begun) return;
     powers.log.info({ drainMs }, 'handing over to the new daemon');
-    this.#endAfter(gateway.handOver(drainMs, { stopListening: () => listeners.stop(), hurry: this.#hurry.signal }));
+    const { signal: hurry } = this.#hurry;
+    this.#endAfter(
+      gateway.handOver(drainMs, { goOver: () => listeners.goOver(), stayers: () => listeners.stayers, hurry }),
+    );
   };
 
   /** Called while the daemon hands over, it only makes that end sooner. */

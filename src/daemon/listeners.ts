@@ -77,9 +77,17 @@ export class Listeners implements AsyncDisposable {
       if (sockets[name] !== undefined && !this.#all.has(name)) closeSync(sockets[name]);
   }
 
-  /** Accepts no further connections, and leaves the open ones alone. */
-  stop(): void {
-    for (const { server } of this.#all.values()) server.close();
+  /** Accepts no further connections, and tells clients to go over to a new daemon. */
+  goOver(): void {
+    for (const it of this.#all.values()) {
+      it.server.close();
+      it.goOver?.();
+    }
+  }
+
+  /** Number of clients that go over by themselves, and have not yet. */
+  get stayers(): number {
+    return [...this.#all.values()].reduce((sum, { stayers = 0 }) => sum + stayers, 0);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -12,14 +12,8 @@ import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
-import {
-  choiceOf,
-  folderOf,
-  OPEN_METHOD,
-  type OpeningOptions,
-  PLAIN_OPENING,
-  parseOpening,
-} from './opening-options.ts';
+import { CLOSING_METHOD, OPEN_METHOD, UPGRADE } from './bridge-messages.ts';
+import { choiceOf, folderOf, type OpeningOptions, PLAIN_OPENING, parseOpening } from './opening-options.ts';
 import { toForm, toResolution } from './question.ts';
 import { asksByForm, createServer, type ServedClient, type ServerParts } from './server.ts';
 import { McpSession, type McpSessionParts } from './session.ts';
@@ -34,6 +28,8 @@ export interface ConnectionParts extends ServerParts, McpSessionParts {
   readonly turns: ServingTurns;
   /** The real path of a folder in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
   resolveWorkspace(path: string): { workspace: string };
+  /** Whether bridges are told to go over to a new daemon. */
+  isGoingOver(): boolean;
   /** Called when the first message has arrived. */
   onHeard(): void;
   onEnd(connection: McpConnection): void;
@@ -59,6 +55,7 @@ export class McpConnection {
   #session: Promise<McpSession> | undefined;
   /** Whether the client may receive notifications now. */
   #isReady = false;
+  #isBridge = false;
 
   constructor(socket: Socket, caller: HttpCaller, parts: ConnectionParts) {
     this.#parts = parts;
@@ -84,6 +81,17 @@ export class McpConnection {
   toolsChanged(): void {
     // The connection may end meanwhile.
     if (this.#isReady) void this.#server?.sendToolListChanged().catch(() => {});
+  }
+
+  /** Whether the client is a bridge, which goes over to a new daemon. */
+  get isBridge(): boolean {
+    return this.#isBridge;
+  }
+
+  /** Tells a bridge to go over to a new daemon when its requests are answered. */
+  goOver(): void {
+    const notice = { jsonrpc: '2.0', method: CLOSING_METHOD, params: { reason: UPGRADE } } as const;
+    if (this.#isBridge) void this.#wire.send(notice);
   }
 
   /** Closes after everything answered is written. */
@@ -198,6 +206,8 @@ export class McpConnection {
   #setOpening(params: unknown, isFirst: boolean): void {
     try {
       if (!isFirst) throw new RpcError('INVALID_REQUEST', `${OPEN_METHOD} must be the first request`);
+      this.#isBridge = true;
+      if (this.#parts.isGoingOver()) this.goOver();
       this.#opening = parseOpening(params);
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;

@@ -33,6 +33,7 @@ export class McpFace {
   readonly #stateKey: string;
   readonly #budget: RequestBudget = { bytes: 0 };
   readonly #silent: WaitingRoom;
+  #isGoingOver = false;
   #http: HttpListener | undefined;
 
   constructor(parts: FaceParts) {
@@ -59,6 +60,7 @@ export class McpFace {
       lists: this.#lists,
       stateKey: this.#stateKey,
       budget: this.#budget,
+      isGoingOver: () => this.#isGoingOver,
       onHeard: () => this.#silent.leave(socket),
       onEnd: (it) => {
         this.#silent.leave(socket);
@@ -90,6 +92,17 @@ export class McpFace {
   toolsChanged(): void {
     for (const it of this.#connections) it.toolsChanged();
     this.#http?.toolsChanged();
+  }
+
+  /** Number of clients that go over to a new daemon by themselves. */
+  get bridges(): number {
+    return [...this.#connections].filter((it) => it.isBridge).length;
+  }
+
+  /** Tells bridges to go over to a new daemon. */
+  goOver(): void {
+    this.#isGoingOver = true;
+    for (const it of this.#connections) it.goOver();
   }
 
   /** Ends all connections and sessions. */

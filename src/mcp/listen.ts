@@ -31,8 +31,12 @@ export async function listenMcp(
 ): Promise<void> {
   const { powers, catalogue, events, http, sockets } = parts;
   let loading: Promise<McpFace> | undefined;
+  let loaded: McpFace | undefined;
   const load = (): Promise<McpFace> => {
-    loading ??= import('./face.ts').then(({ McpFace: Face }) => new Face(parts));
+    loading ??= import('./face.ts').then(({ McpFace: Face }) => {
+      loaded = new Face(parts);
+      return loaded;
+    });
     return loading;
   };
   const accept = (socket: Socket) => {
@@ -53,6 +57,10 @@ export async function listenMcp(
   add('mcp', {
     address: listener.address,
     server: listener.server,
+    goOver: () => loaded?.goOver(),
+    get stayers() {
+      return loaded?.bridges ?? 0;
+    },
     async [Symbol.asyncDispose]() {
       for (const it of subscriptions) it[Symbol.dispose]();
       const closed = listener[Symbol.asyncDispose]();

@@ -63,8 +63,12 @@ export function toBatchResult(
   return { content: body.blocks, ...(!success && { isError: true }) };
 }
 
-/** An error that belongs to no call. */
-export const toErrorResult = (text: string): CallToolResult => ({ content: [{ type: 'text', text }], isError: true });
+/** An error that belongs to no call; `error` has its facts for programs. */
+export const toErrorResult = (text: string, error?: RpcError): CallToolResult => ({
+  content: [{ type: 'text', text }],
+  isError: true,
+  ...(error && { _meta: { 'ringfence/call': { error: { code: error.code, details: error.data } } } }),
+});
 
 /** A protocol error. */
 export function toProtocolError({ code, message, data }: RpcError): ProtocolError {

@@ -3,9 +3,6 @@ import * as z from 'zod';
 import { RpcError } from '../errors.ts';
 import type { ToolChoice } from './tools.ts';
 
-/** Notification that the bridge sends first; clients that use the socket directly may omit it. */
-export const OPEN_METHOD = 'notifications/ringfence/open';
-
 const path = () => z.string().min(1).max(4096);
 
 const openingSchema = z.strictObject({

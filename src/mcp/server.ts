@@ -188,7 +188,7 @@ async function callBatch(
       map,
     );
   } catch (error) {
-    if (error instanceof RpcError) return toErrorResult(`${error.code}: ${error.message}`);
+    if (error instanceof RpcError) return toErrorResult(`${error.code}: ${error.message}`, error);
     throw error;
   }
 }

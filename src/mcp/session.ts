@@ -83,7 +83,7 @@ export class McpSession implements NoticeReceiver {
     signal.addEventListener('abort', cancel, { once: true });
     try {
       const options = { callId, ...(progress && { progress: true }), ...(span && { span }) };
-      const result = this.session.call(tool, input, options);
+      const result = this.#local.call(tool, input, options);
       if (signal.aborted) cancel();
       return await result;
     } finally {

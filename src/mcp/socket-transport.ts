@@ -10,6 +10,7 @@ import type { Powers, Timer } from '../powers.ts';
 import { decodeJson } from '../protocol/json.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import { ServingTurns } from '../protocol/serving-turns.ts';
+import { LineReader, TOO_LONG } from './line-reader.ts';
 
 type Id = string | number;
 type JsonObject = Record<string, unknown>;
@@ -29,8 +30,6 @@ export interface SocketTransportOptions {
   onEnd?(): void;
 }
 
-const NEWLINE = 0x0a;
-
 /** A request of the other side, for as long as it holds memory. */
 interface Request {
   readonly bytes: number;
@@ -48,10 +47,7 @@ export class SocketTransport implements Transport {
   readonly #options: SocketTransportOptions;
   readonly #turns: ServingTurns;
   readonly #serve = (): boolean => this.#serveOne();
-  /** Pieces of an incomplete line, and whether the line is already too long. */
-  #line: Buffer[] = [];
-  #lineBytes = 0;
-  #isTooLong = false;
+  readonly #lines: LineReader;
   #inbox: Buffer[] = [];
   readonly #underWay = new Map<Id, Request>();
   /** Count and bytes of all requests that hold memory, including cancelled ones with running work. */
@@ -70,6 +66,7 @@ export class SocketTransport implements Transport {
   constructor(socket: Socket, options: SocketTransportOptions) {
     this.#socket = socket;
     this.#options = options;
+    this.#lines = new LineReader(options.limits.mcpMessageBytesMax);
     this.#turns = options.turns ?? new ServingTurns(options.limits, options.powers);
   }
 
@@ -153,44 +150,22 @@ export class SocketTransport implements Transport {
   }
 
   #receive(bytes: Buffer): void {
-    let from = 0;
-    for (;;) {
-      const end = bytes.indexOf(NEWLINE, from);
-      if (end < 0) break;
-      this.#takePiece(bytes.subarray(from, end));
-      this.#endLine();
-      from = end + 1;
+    const max = this.#options.limits.mcpMessageBytesMax;
+    for (const line of this.#lines.read(bytes)) {
+      if (line !== TOO_LONG) this.#inbox.push(line);
+      else
+        this.#refuse(
+          null,
+          new RpcError('FRAME_TOO_LARGE', `a message longer than ${max} bytes, which is the maximum, was not sent`),
+        );
     }
-    if (from < bytes.length) this.#takePiece(bytes.subarray(from));
     this.#watchHalfLine();
     this.#serveSoon();
   }
 
-  #takePiece(piece: Buffer): void {
-    this.#lineBytes += piece.length;
-    if (this.#lineBytes > this.#options.limits.mcpMessageBytesMax) {
-      this.#isTooLong = true;
-      this.#line = [];
-    } else if (piece.length > 0) this.#line.push(piece);
-  }
-
-  #endLine(): void {
-    const max = this.#options.limits.mcpMessageBytesMax;
-    if (this.#isTooLong)
-      this.#refuse(
-        null,
-        new RpcError('FRAME_TOO_LARGE', `a message longer than ${max} bytes, which is the maximum, was not sent`),
-      );
-    else if (this.#lineBytes > 0)
-      this.#inbox.push(this.#line.length === 1 ? (this.#line[0] as Buffer) : Buffer.concat(this.#line));
-    this.#line = [];
-    this.#lineBytes = 0;
-    this.#isTooLong = false;
-  }
-
   #watchHalfLine(): void {
     const { powers, limits } = this.#options;
-    if (this.#lineBytes === 0) {
+    if (!this.#lines.isInLine) {
       this.#halfLine?.cancel();
       this.#halfLine = undefined;
     } else this.#halfLine ??= powers.after(limits.frameIdleMs, () => this.destroy());

@@ -24,7 +24,7 @@ import { withChildCalls } from './child-calls.ts';
 import type { ClientLink, Connection, NoticeReceiver } from './client-link.ts';
 import { Connections, type PeerConnection } from './connections/connections.ts';
 import { greeting } from './connections/greeting.ts';
-import { handOver, movedOn, UPGRADE } from './connections/hand-over.ts';
+import { type HandOverOptions, handOver, movedOn, UPGRADE } from './connections/hand-over.ts';
 import type { Credentials } from './credentials.ts';
 import { DaemonMetrics } from './daemon-metrics.ts';
 import type { DurableCalls } from './durable-calls.ts';
@@ -148,6 +148,7 @@ export class Gateway {
    * itself. Throws RpcError.
    */
   openSession({ identity, ...asked }: LocalOpening, receiver: NoticeReceiver): LocalSession {
+    if (this.#moving) throw movedOn();
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
     const connection: Connection = { peer: receiver, destroy: () => receiver.close() };
     const opened = this.#workspaceOf(asked.workspace);
@@ -155,6 +156,7 @@ export class Gateway {
     return toLocalSession(link, {
       ...this.#options,
       drained: () => this.#options.pipeline.queue.wake(),
+      isMoving: () => this.#moving,
       end: (it, reason) => this.#sessions.end(it, reason),
     });
   }
@@ -179,17 +181,14 @@ export class Gateway {
 
   /**
    * Lets running calls continue for up to `drainMs` while clients go to a new daemon, then ends everything.
-   * `stopListening` is called when the first calls have ended; `hurry` ends it early.
+   * `goOver` is called when the first calls have ended; `stayers` counts other clients; `hurry` ends it early.
    */
-  async handOver(
-    drainMs: number,
-    { stopListening, hurry }: { stopListening: () => void; hurry: AbortSignal },
-  ): Promise<void> {
+  async handOver(drainMs: number, { goOver, stayers, hurry }: HandOverOptions): Promise<void> {
     const refuseNew = () => {
-      stopListening();
       this.#moving = true;
+      goOver();
     };
-    const connections = () => this.#connections.size;
+    const connections = () => this.#connections.size + stayers();
     const parts = { ...this.#options, sessions: this.#sessions, hurry, connections, refuseNew };
     await handOver(parts, drainMs);
     await this.close(0, UPGRADE);

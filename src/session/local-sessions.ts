@@ -1,5 +1,5 @@
 /** Sessions of front ends inside this process: the same as for a connection, without a wire. */
-import type { BatchEstimate, BatchResult, CallState, SpanContext } from '../call.ts';
+import type { BatchEstimate, BatchResult, CallOptions, CallState, SpanContext, ToolResult } from '../call.ts';
 import type { Call, Toolset } from '../pipeline/stage.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
@@ -7,6 +7,7 @@ import type { Tool } from '../tools/tool.ts';
 import type { Identity } from './authenticate.ts';
 import type { Batches } from './batches.ts';
 import type { ClientLink } from './client-link.ts';
+import { movedOn, movedOnCall } from './connections/hand-over.ts';
 import type { Event, Events } from './events.ts';
 import type { Oversight } from './oversight.ts';
 import { parseParams } from './parse-params.ts';
@@ -37,6 +38,8 @@ export interface ResultPage {
 
 export interface LocalSession {
   readonly session: Session;
+  /** Runs a call to its result; never rejects. */
+  call(tool: string, input: unknown, options: CallOptions): Promise<ToolResult>;
   /** Like `tools.batch`, with unchecked params; its calls are parts of `span`. Throws RpcError. */
   batch(params: unknown, span?: SpanContext): Promise<BatchResult | BatchEstimate>;
   /** Cancels a batch by its id. */
@@ -65,6 +68,8 @@ export interface LocalParts {
   readonly results: Results;
   readonly events: Events;
   drained(): void;
+  /** Whether the daemon hands over to a new one, and begins no more calls. */
+  isMoving(): boolean;
   end(link: ClientLink, reason: string): Promise<void>;
 }
 
@@ -74,8 +79,14 @@ export function toLocalSession(link: ClientLink, parts: LocalParts): LocalSessio
   const { batches, oversight, results, events } = parts;
   return {
     session,
-    batch: async (params, span) =>
-      batches.run(session, parseParams('tools.batch', params) as Params<'tools.batch'>, { outbox, span }),
+    call: async (tool, input, options) =>
+      parts.isMoving()
+        ? session.refusal(tool, input, { options, error: movedOnCall() })
+        : session.call(tool, input, options),
+    batch: async (params, span) => {
+      if (parts.isMoving()) throw movedOn();
+      return batches.run(session, parseParams('tools.batch', params) as Params<'tools.batch'>, { outbox, span });
+    },
     cancelBatch: (callId) => void batches.cancelAny(session, { callId }),
     read: async (params) => {
       const parsed = parseParams('results.read', params) as Params<'results.read'>;

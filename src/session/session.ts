@@ -81,7 +81,6 @@ export class Session {
   policy: () => Policy;
   readonly #calls: KeptCalls;
   #closing: ToolError | undefined;
-  #moving: ToolError | undefined;
 
   constructor(options: SessionOptions) {
     this.options = options;
@@ -208,11 +207,6 @@ export class Session {
     return this.#calls.list(filter, others);
   }
 
-  /** Answers all further calls with `reason`, except those of programs that run. */
-  refuseOuter(reason: ToolError): void {
-    this.#moving = reason;
-  }
-
   /** Ends the calls that wait for a person; their questions stay open if `reason` leaves them so. */
   endBlocked(reason: ToolError): void {
     for (const { call, record } of this.#calls.open)
@@ -279,7 +273,6 @@ export class Session {
         : powers.after(timeoutMs, () => call.controller.abort(whileAsked(kept, late(call, timeoutMs))));
     const outcome = await outcomeOf(async () => {
       if (this.#closing) throw this.#closing;
-      if (this.#moving && call.options.parentCallId === undefined) throw this.#moving;
       const onStart = keeping.recordStart(kept);
       call.announce({ status: 'queued', position: 0 });
       return run(onStart ? { ...call, onStart } : call);

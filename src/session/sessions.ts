@@ -140,13 +140,9 @@ export class Sessions {
   }
 
   /** Tells clients to go to a new daemon, for which their sessions stay in the store. */
-  moveOn(reason: string, error: ToolError): void {
+  moveOn(reason: string): void {
     this.#closing = true;
-    for (const { session, outbox } of this.all) {
-      outbox.notify('session.closing', { reason });
-      // The front end of such a session is in this process: the gateway refuses none of its requests.
-      if (session.options.forgets) session.refuseOuter(error);
-    }
+    for (const { outbox } of this.all) outbox.notify('session.closing', { reason });
   }
 
   /** Refuses all further calls and tells clients why. Sessions stay in the store for the next daemon. */

@@ -43,4 +43,8 @@ export interface Listener extends AsyncDisposable {
   readonly address: string;
   /** Closing it leaves the open connections alone; the socket can be handed over to another process before. */
   readonly server: Server;
+  /** Tells clients to go over to a new daemon. */
+  goOver?(): void;
+  /** Number of clients that go over by themselves, and have not yet. */
+  readonly stayers?: number;
 }

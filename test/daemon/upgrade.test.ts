@@ -4,22 +4,11 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { createClient } from '../../src/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
-import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type TestDaemon, until } from '../support/daemon.ts';
+import { begun, go, isHandingOver, UNTIL_GO, upgradable } from '../support/upgrade.ts';
 import { loadDuringUpgrades } from '../support/upgrade-load.ts';
 
 const ASK = 'tiers:\n  execute: { decision: ask }\n';
-
-/** A daemon that is stopped by its state directory, since another process may serve by then. */
-async function upgradable(options: Parameters<typeof startDaemon>[0] = {}): Promise<TestDaemon> {
-  const daemon = await startDaemon({ policy: ALLOW_ALL, ...options });
-  return {
-    ...daemon,
-    async [Symbol.asyncDispose]() {
-      await runCli(daemon, ['stop', '--no-autostart']);
-      await daemon[Symbol.asyncDispose]();
-    },
-  };
-}
 
 async function pidOf(daemon: TestDaemon): Promise<number> {
   await using client = await daemon.connect();
@@ -33,12 +22,6 @@ async function askForUpgrade(daemon: TestDaemon): Promise<number> {
 }
 
 const resuming = ({ socket, workspace }: TestDaemon) => createClient({ socket, workspace, resumeMs: 60_000 });
-
-/** A command that runs until the file `go` is there. */
-const UNTIL_GO = 'touch begun; until [ -e go ]; do sleep 0.02; done; echo done';
-const begun = ({ workspace }: TestDaemon) => until(() => existsSync(join(workspace, 'begun')));
-const go = ({ workspace }: TestDaemon) => writeFileSync(join(workspace, 'go'), '');
-const isLeft = (daemon: TestDaemon) => daemon.log().includes('handing over to the new daemon');
 
 describe('ringfence upgrade', () => {
   test('replaces the process, keeps the socket, and tells clients why', { timeout: 60_000 }, async () => {
@@ -66,7 +49,7 @@ describe('ringfence upgrade', () => {
     const running = client.call('terminal_execute', { command: UNTIL_GO });
     await begun(daemon);
     const upgrade = beginCli(daemon, ['upgrade']);
-    await until(() => isLeft(daemon));
+    await until(() => isHandingOver(daemon));
     // The daemon serves as usual while the first calls end.
     await dataOf(other.call('file_write', { path: 'meanwhile', content: '' }));
     go(daemon);
@@ -126,7 +109,7 @@ describe('ringfence upgrade', () => {
     const running = client.call('terminal_execute', { command: UNTIL_GO });
     await begun(daemon);
     const pid = await askForUpgrade(daemon);
-    await until(() => isLeft(daemon));
+    await until(() => isHandingOver(daemon));
     expect((await runCli(daemon, ['stop'])).code).toBe(0);
     expect((await running).success).toBe(false);
     expect(existsSync(`/proc/${pid}`)).toBe(false);

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Client, createClient } from '../../src/client.ts';
+import { createClient } from '../../src/client.ts';
 import { runCli } from './cli.ts';
 import type { TestDaemon } from './daemon.ts';
 
@@ -34,15 +34,34 @@ export interface LoadResult {
 
 const END = 'end of file';
 
-export async function loadDuringUpgrades(daemon: TestDaemon, load: Load): Promise<LoadResult> {
-  const { clients: count, callsPerEdit, resumeMs, callsPerSecond, upgrades, betweenMs } = load;
+/** A client that makes the calls; `call` resolves to the error of a call that does not succeed, and rejects if it is lost. */
+export interface Caller extends AsyncDisposable {
+  call(tool: 'file_read' | 'file_edit', input: object): Promise<string | undefined>;
+}
+
+async function connectOwn({ socket, workspace }: TestDaemon, resumeMs: number): Promise<Caller> {
+  const client = await createClient({ socket, workspace, resumeMs });
+  return {
+    async call(tool, input) {
+      const result = await client.call(tool as string, input, { cache: false });
+      return result.success ? undefined : `${result.error.code}: ${result.error.message}`;
+    },
+    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
+  };
+}
+
+export async function loadDuringUpgrades(
+  daemon: TestDaemon,
+  load: Load,
+  connect: () => Promise<Caller> = () => connectOwn(daemon, load.resumeMs),
+): Promise<LoadResult> {
+  const { clients: count, callsPerEdit, callsPerSecond, upgrades, betweenMs } = load;
   await using clients = new AsyncDisposableStack();
   const appenders = await Promise.all(
     Array.from({ length: count }, async (_, at) => {
       const name = `lines-${at}`;
       writeFileSync(join(daemon.workspace, name), `${END}\n`);
-      const { socket, workspace } = daemon;
-      return new Appender(clients.use(await createClient({ socket, workspace, resumeMs })), name);
+      return new Appender(clients.use(await connect()), name);
     }),
   );
   let isOver = false;
@@ -84,12 +103,12 @@ export async function loadDuringUpgrades(daemon: TestDaemon, load: Load): Promis
 class Appender {
   readonly latencies: number[] = [];
   readonly failed: string[] = [];
-  readonly #client: Client;
+  readonly #client: Caller;
   readonly #file: string;
   readonly #appended = new Set<string>();
   readonly #calls: Promise<void>[] = [];
 
-  constructor(client: Client, file: string) {
+  constructor(client: Caller, file: string) {
     this.#client = client;
     this.#file = file;
   }
@@ -98,13 +117,13 @@ class Appender {
     const line = `line ${this.#calls.length}`;
     const edit = { type: 'replace' as const, search: END, replace: `${line}\n${END}` };
     const result = isRead
-      ? this.#client.call('file_read', { path: this.#file, maxLines: 1 }, { cache: false })
+      ? this.#client.call('file_read', { path: this.#file, maxLines: 1 })
       : this.#client.call('file_edit', { path: this.#file, operations: [edit] });
     this.#calls.push(
       result.then(
         (it) => {
           this.latencies.push(performance.now() - dueMs);
-          if (!it.success) this.failed.push(`${it.error.code}: ${it.error.message}`);
+          if (it !== undefined) this.failed.push(it);
           else if (!isRead) this.#appended.add(line);
         },
         (error: Error) => void this.failed.push(error.message),

@@ -14,6 +14,7 @@ export const UPGRADE = 'upgrade';
 export const movedOn = (): RpcError =>
   new RpcError('OVERLOADED', 'the daemon hands over to a new one; connect again and repeat the request', {
     reason: UPGRADE,
+    begun: false,
   });
 
 /** Refuses a call that has not begun. */
@@ -22,6 +23,15 @@ export const movedOnCall = (): ToolError =>
     suggestion: 'Make the same call again.',
     details: { reason: UPGRADE, begun: false },
   });
+
+export interface HandOverOptions {
+  /** Aborting it ends the drain at once. */
+  readonly hurry: AbortSignal;
+  /** Accepts no further connections, and tells clients of other front ends to go over. */
+  goOver(): void;
+  /** Number of clients of other front ends that go over by themselves, and have not yet. */
+  stayers(): number;
+}
 
 export interface HandOverParts {
   readonly sessions: Sessions;
@@ -56,7 +66,8 @@ export async function handOver(parts: HandOverParts, drainMs: number): Promise<v
   // The daemon is stopped, not replaced: no other process gets its sockets.
   if (hurry.aborted) return;
   parts.refuseNew();
-  sessions.moveOn(UPGRADE, movedOnCall());
+  powers.log.info({}, 'clients go over to the new daemon');
+  sessions.moveOn(UPGRADE);
   await waitUntil(() => isDone(parts), start + drainMs - powers.monotonicMs());
   for (const { session } of sessions.all) session.endBlocked(movedOnCall());
   await waitUntil(() => parts.connections() === 0, limits.upgradeLeaveMs);
