@@ -66,6 +66,7 @@ export const CODES = {
   ALREADY_EXISTS: row('CONFLICT', 'tool'),
   CONFLICT: row('CONFLICT', 'tool'),
   UNSUPPORTED: row('VALIDATION', 'tool'),
+  PROGRAM_MISSING: row('NOT_FOUND', 'tool'),
   UPSTREAM_FAILED: row('NETWORK', 'tool', true),
   PROVIDER_UNAVAILABLE: row('NETWORK', 'provider', true),
   DEPENDENCY_CYCLE: row('VALIDATION', 'validate'),

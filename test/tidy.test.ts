@@ -33,9 +33,10 @@ const MAY_IMPORT: Record<string, string> = {
   redact: '',
   'secret-source': '',
   secrets: 'errors limits policy text/json',
+  toolchains: 'limits paths text/json',
   telemetry: 'call errors limits powers secret-source',
   call: 'errors',
-  'daemon/config': 'daemon/command-environment limits paths daemon/user-dirs providers secrets telemetry',
+  'daemon/config': 'daemon/command-environment limits paths daemon/user-dirs providers secrets telemetry toolchains',
   'daemon/user-dirs': '',
   'text/json': '',
   'daemon/log': 'daemon/log-file powers text/shown-text',
@@ -131,7 +132,7 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
   'cli/monitor': 'call cli client powers telemetry text/shown-text',
   'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
-  'cli/state': 'cli daemon/user-dirs powers runtime secrets store text/json text/values',
+  'cli/state': 'cli daemon/user-dirs limits powers runtime secrets store text/json text/values toolchains tools',
   'cli/verbs':
     'cli cli/audit cli/call cli/connectors cli/doctor cli/init cli/install cli/monitor cli/service client daemon/user-dirs powers runtime store/audit transport',
   'pipeline/approve':

@@ -35,7 +35,8 @@ export const harmless = visible;
  */
 export function exitCodeOf(result: ToolResult): number {
   if (result.success) return commandExitCode(result) ?? EXIT.OK;
-  const { category, code, layer } = result.error;
+  const { category, code, layer, details } = result.error;
+  if (code === 'PROGRAM_MISSING' && typeof details?.exitCode === 'number') return details.exitCode;
   if (code === 'APPROVAL_TIMEOUT') return EXIT.LIMITED;
   if (category === 'PERMISSION') return EXIT.DENIED;
   if (category === 'TIMEOUT' || layer === 'limit') return EXIT.LIMITED;

@@ -12,6 +12,7 @@ import { isInside } from '../paths.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from '../providers/settings.ts';
 import { type SecretSettings, secretsSchema, toSecretSettings } from '../secrets/settings.ts';
 import { type TraceSettings, telemetrySchema, toTraceSettings } from '../telemetry/settings.ts';
+import { installedToolchains } from '../toolchains/installed.ts';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
 
@@ -56,7 +57,7 @@ export const configSchema = z.strictObject({
     .max(16)
     .optional()
     .describe(
-      'Folders outside `/usr` that commands see read-only and whose programs they can run; `ringfence init` finds those of your PATH. Default: none.',
+      'Folders outside `/usr` that commands see read-only and whose programs they can run; `ringfence init` finds those of your PATH. Those of `ringfence toolchain add` come by themselves. Default: none.',
     ),
   cgroup: z
     .enum(['v2', 'v1', 'none'])
@@ -184,7 +185,10 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   );
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { dirs, policy: policyPath }));
   const traces = toTraces(file.telemetry, { dirs, env });
-  const toolchains = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', dirs, workspaces }));
+  const toolchains = [
+    ...(file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', dirs, workspaces })),
+    ...installedToolchains(dirs.stateDir).map((it) => it.folder),
+  ];
   return Object.freeze({
     toolchains,
     environment: toCommandEnvironment(env, toolchains),

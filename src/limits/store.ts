@@ -145,4 +145,11 @@ export const storeLimits = {
   upgradeLeaveMs: ms().default(250),
   /** Files of our own compiled code kept for the next start, about 100 for each version; beyond it all are dropped. */
   codeFilesMax: count().default(2_000),
+
+  /** Largest listing of a package's versions: that of typescript has 11 MB. A registry that sends for ever is cut off. */
+  toolchainListingBytesMax: bytes().default(64 * MiB),
+  /** Largest package of a toolchain: that of Node has 60 MB. */
+  toolchainPackageBytesMax: bytes().default(256 * MiB),
+  /** Time for one answer of a registry. */
+  toolchainFetchMs: ms().default(600_000),
 };

@@ -2,7 +2,8 @@
  * Checks whether processes in a sandbox may enter a directory. The daemon as root may enter all of them; bubblewrap, which mounts
  * as the workspace's owner and without capabilities, may not.
  */
-import type { Stats } from 'node:fs';
+import { type Stats, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { identity } from './launch.ts';
 
 /** User and group that make a sandbox's mounts. */
@@ -23,4 +24,15 @@ export function mayEnter({ mode, uid, gid }: Pick<Stats, 'mode' | 'uid' | 'gid'>
   if (uid === owner.uid) return (mode & 0o100) !== 0;
   if (gid === owner.gid) return (mode & 0o010) !== 0;
   return (mode & 0o001) !== 0;
+}
+
+/** The folders that the owner of a workspace may enter: bubblewrap builds no sandbox with a mount that it can't make. */
+export function reachable(folders: readonly string[], workspace: string): readonly string[] {
+  const owner = ownerOf(workspace);
+  if (!owner) return folders;
+  const isOpen = (path: string): boolean => {
+    const stat = statSync(path, { throwIfNoEntry: false });
+    return stat === undefined || (mayEnter(stat, owner) && (path === '/' || isOpen(dirname(path))));
+  };
+  return folders.filter(isOpen);
 }

@@ -18,7 +18,7 @@ import {
 } from './bubblewrap.ts';
 import type { HostGroup } from './cgroup/cgroup.ts';
 import { foldersOf } from './cgroup/files.ts';
-import { ownerOf } from './entry-rights.ts';
+import { ownerOf, reachable } from './entry-rights.ts';
 import { bindsOf } from './host-binds.ts';
 import {
   devicesTable,
@@ -166,7 +166,7 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
     return {
       runtime,
       workspace,
-      toolchains,
+      toolchains: reachable(toolchains, workspace),
       tmpBytes: limits.commandTmpBytes,
       ...(shownId !== undefined && { shownId }),
     };

@@ -3,6 +3,7 @@ import type { Limits } from '../limits.ts';
 import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
 import type { Cgroups } from './cgroup/cgroup.ts';
 import { inGroup } from './cgroup/host-group.ts';
+import { reachable } from './entry-rights.ts';
 import { bindsOf } from './host-binds.ts';
 import { identity, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
 import type { Stdio } from './launcher.ts';
@@ -35,13 +36,15 @@ export interface ProviderParts {
 export function startProvider(request: ProviderRequest, stdio: Stdio, parts: ProviderParts): ConfinedProcess {
   const { program, view, bounds, egressToken } = request;
   const { bwrap, runtime, limits, stateDir, toolchains = [], cgroups, devices, start } = parts;
-  const who = identity(view.workspace?.path ?? stateDir);
+  const owned = view.workspace?.path ?? stateDir;
+  const who = identity(owned);
   return inGroup(cgroups, { runsCommands: false, bounds, ...who }, (group) => {
     const { shownId, ...ids } = who;
     const egress = egressOf(egressToken, PROVIDER_FDS);
     const all: Stdio = egressToken === undefined ? stdio : [...stdio, 'pipe', 'pipe'];
     const masks = view.workspace ? onDisk(view.masks, view.workspace.path) : NO_MASKS;
-    const base = { runtime, toolchains, tmpBytes: limits.commandTmpBytes, ...(shownId !== undefined && { shownId }) };
+    const shown = { runtime, toolchains: reachable(toolchains, owned), tmpBytes: limits.commandTmpBytes };
+    const base = { ...shown, ...(shownId !== undefined && { shownId }) };
     const profile = providerProfile(base, { ...view, masks }, all.length);
     const inside = [bwrap, ...toBwrapArgs(profile), ...egress.args, '--', ...egress.first, ...program];
     const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];

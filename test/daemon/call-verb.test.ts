@@ -24,7 +24,7 @@ describe('the exit code', () => {
     ['exit 77', 77],
     ['kill -TERM $$', 143],
     ['kill -KILL $$', 137],
-    ['nonexistent-program', 127],
+    ['exit 127', 127],
   ])('of `%s` is the command’s own: %i, with --json too', async (command, code) => {
     expect((await call(command)).code).toBe(code);
     const json = await call(command, '--json');
@@ -32,6 +32,12 @@ describe('the exit code', () => {
       code,
       expect.objectContaining({ success: true, data: expect.objectContaining({ exitCode: code }) }),
     ]);
+  });
+
+  test('of a command whose program is not installed is 127, and the error names the program', async () => {
+    const { code, stderr, stdout } = await call('echo begun; nonexistent-program');
+    expect({ code, stdout }).toEqual({ code: 127, stdout: 'begun\n' });
+    expect(stderr).toContain('PROGRAM_MISSING: the command found no program `nonexistent-program`');
   });
 
   test('is that of a script, of a result asked for later, and of a batch whose command failed', async () => {

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { collect, type Verbs } from './verbs.ts';
 
-/** Adds `init`, `config path|check|show`, `state du`, `backup`, `restore`, `secret set|list|remove` and `token rotate`. */
+/** Adds `init`, `config path|check|show`, `state du`, `backup`, `restore`, `toolchain add|list|remove`, `secret set|list|remove` and `token rotate`. */
 export function addSettingsVerbs(verbs: Verbs): void {
   const add = (parent: Command, name: string, description: string) =>
     verbs
@@ -40,6 +40,8 @@ export function addSettingsVerbs(verbs: Verbs): void {
     verbs.ending(async (file, flags) => (await loadBackup()).restore(file, flags, verbs.callerIn(flags))),
   );
 
+  addToolchainVerbs(verbs, add);
+
   const secret = verbs.addGroup('secret', 'store, list and remove the secrets that requests of connectors need');
   const loadSecret = () => import('../connectors/secret.ts');
   add(secret, 'set <name>', 'store a secret from standard input, or typed without being shown')
@@ -61,5 +63,21 @@ export function addSettingsVerbs(verbs: Verbs): void {
     verbs.ending(async (names, flags) =>
       (await import('../token.ts')).tokenRotate(names, flags, verbs.caller({ ...flags, autostart: false })),
     ),
+  );
+}
+
+function addToolchainVerbs(verbs: Verbs, add: (parent: Command, name: string, description: string) => Command): void {
+  const toolchain = verbs.addGroup('toolchain', 'install, list and remove programs that only commands see');
+  const loadToolchain = () => import('../state/toolchain.ts');
+  add(toolchain, 'add <name[@version]>', 'install node, npm, pnpm, yarn, typescript or pyright from the npm registry')
+    .option('--registry <url>', 'another registry, by https')
+    .action(
+      verbs.ending(async (name, flags) => (await loadToolchain()).toolchainAdd(name, flags, verbs.caller(flags))),
+    );
+  add(toolchain, 'list', 'list the installed toolchains and their programs').action(
+    verbs.ending(async (flags) => (await loadToolchain()).toolchainList(flags, verbs.caller(flags))),
+  );
+  add(toolchain, 'remove <name>', 'remove a toolchain').action(
+    verbs.ending(async (name, flags) => (await loadToolchain()).toolchainRemove(name, flags, verbs.caller(flags))),
   );
 }

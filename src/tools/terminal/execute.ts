@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { rare } from '../rare-parameters.ts';
 import { defineTool, workspacePath } from '../tool.ts';
+import { assertFound } from './missing-program.ts';
 import { commandHealth } from './runs.ts';
 
 const COMMAND_CHARS_MAX = 128 * 1024 - 1;
@@ -33,7 +34,8 @@ export default defineTool({
   summary:
     'Run a command line in a sandbox: only the workspace is writable, only hosts that the policy lists are reached. ' +
     'Gives output and exit code; long output is cut in its middle. What it leaves running is ended.',
-  notes: 'An exit code that is not zero is no error of the call.',
+  notes:
+    'An exit code that is not zero is no error of the call, except 127 of a program that is not installed: PROGRAM_MISSING names it and what brings it.',
   version: '1.0.0',
   capabilities: [{ action: 'execute', description: 'Runs a bash command line to its end.' }],
   category: 'development',
@@ -60,6 +62,7 @@ export default defineTool({
   examples: [
     { input: { command: 'printf hi; exit 3' }, output: { stdout: 'hi', exitCode: 3, timedOut: false } },
     { input: { command: 'true', cwd: '../..' }, error: 'ACCESS_DENIED' },
+    { input: { command: 'no-such-program' }, error: 'PROGRAM_MISSING' },
     { input: { command: 'sleep 60', timeout: 200 }, error: 'TIMEOUT' },
   ],
   spellings: { values: { shell: { '/bin/bash': 'bash', '/bin/sh': 'sh', '/bin/zsh': 'zsh' } } },
@@ -82,6 +85,8 @@ export default defineTool({
       ...(shell !== 'bash' && { shell }),
       ...(stdin !== undefined && { stdin }),
     });
-    return { ...(await ctx.run(checked)), timedOut: false as const };
+    const result = await ctx.run(checked);
+    assertFound(result, cwd, ctx);
+    return { ...result, timedOut: false as const };
   },
 });

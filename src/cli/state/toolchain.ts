@@ -1,0 +1,84 @@
+/** `ringfence toolchain add|list|remove`: works on the state directory; a daemon shows a toolchain to commands from its next start. */
+import { makeStateDir } from '../../daemon/user-dirs.ts';
+import { defaultLimits as limits } from '../../limits.ts';
+import { installedToolchains, installToolchain, removeToolchain, ToolchainError } from '../../toolchains/installed.ts';
+import {
+  findPackage,
+  NPM_REGISTRY,
+  TOOLCHAIN_NAMES,
+  type ToolchainName,
+  unpackPackage,
+} from '../../toolchains/npm-packages.ts';
+import { sourcesOf } from '../../tools/terminal/program-packages.ts';
+import { type CliCaller, userDirsOf } from '../connect.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+
+interface ToolchainFlags {
+  readonly json?: boolean;
+}
+
+const NEXT = 'a running daemon uses it after: ringfence upgrade';
+
+/** Fetches a toolchain from an npm registry, checks its hash and installs it; runs none of its scripts. Returns the exit code. */
+export async function toolchainAdd(
+  wanted: string,
+  { json, registry = NPM_REGISTRY }: ToolchainFlags & { readonly registry?: string },
+  { flags, env }: CliCaller,
+): Promise<number> {
+  const { name, version } = parse(wanted);
+  const { stateDir } = userDirsOf(flags, env);
+  try {
+    makeStateDir(stateDir);
+    const found = await findPackage(name, version, { registry: toRegistry(registry), arch: process.arch, limits });
+    const asked = { name, version: found.version, program: name };
+    const installed = await installToolchain(stateDir, asked, (folder) => unpackPackage(found, folder, limits));
+    if (json) printJson({ ...installed, package: found.name, integrity: found.integrity });
+    else {
+      print(`${name}@${installed.version}: ${installed.programs.join(', ')}`);
+      print(`${found.name} ${found.integrity}`);
+      say(NEXT);
+    }
+    return EXIT.OK;
+  } catch (error) {
+    throw error instanceof ToolchainError ? new CliError(EXIT.FAILED, harmless(error.message)) : error;
+  }
+}
+
+/** Lists the installed toolchains. Returns the exit code. */
+export function toolchainList({ json }: ToolchainFlags, { flags, env }: CliCaller): number {
+  const all = installedToolchains(userDirsOf(flags, env).stateDir);
+  if (json) printJson(all);
+  else if (all.length === 0) say('no toolchains are installed; install one with: ringfence toolchain add node');
+  else for (const { name, version, programs } of all) print(`${name}@${version}  ${harmless(programs.join(', '))}`);
+  return EXIT.OK;
+}
+
+/** Removes a toolchain. Returns the exit code. */
+export function toolchainRemove(name: string, { json }: ToolchainFlags, { flags, env }: CliCaller): number {
+  if (!removeToolchain(userDirsOf(flags, env).stateDir, name))
+    throw new CliError(EXIT.FAILED, `no toolchain named ${harmless(name)} is installed`);
+  if (json) printJson({ removed: name });
+  else say('a running daemon shows it until: ringfence upgrade');
+  return EXIT.OK;
+}
+
+/** Throws CliError for what can't be installed so, with the line that installs it. */
+function parse(wanted: string): { name: ToolchainName; version: string | undefined } {
+  const [, name = '', version] = /^([\w.+-]+)(?:@(\d+(?:\.\d+){0,2}))?$/.exec(wanted) ?? [];
+  const known = TOOLCHAIN_NAMES.find((it) => it === name);
+  if (known !== undefined) return { name: known, version };
+  const lines = sourcesOf(name).map((it) => it.run);
+  const instead = lines.length > 0 ? `; run one of these instead: ${lines.join(' · ')}` : '';
+  throw new CliError(
+    EXIT.USAGE,
+    `${harmless(wanted)} is none of ${TOOLCHAIN_NAMES.join(', ')}, with a version such as node@24 or none${instead}`,
+  );
+}
+
+/** Without a slash at its end. Throws CliError. */
+function toRegistry(text: string): string {
+  const url = URL.parse(text);
+  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && url.hostname === '127.0.0.1');
+  if (!isSafe) throw new CliError(EXIT.USAGE, `--registry takes an https URL, not ${harmless(text)}`);
+  return text.replace(/\/+$/, '');
+}

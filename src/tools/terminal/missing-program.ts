@@ -1,0 +1,69 @@
+/** Tells which program a command lacked and what brings it, instead of a bare exit code 127. */
+import { ToolError } from '../../errors.ts';
+import type { CommandResult, ToolContext } from '../tool.ts';
+import { type ProgramSource, sourcesOf } from './program-packages.ts';
+
+/** The exit code by which shells and `env` say that a program was not found. */
+const NOT_FOUND = 127;
+
+const NAME = '([\\w.+@-]{1,64})';
+/** The words of bash, dash, zsh and `env`, in this order. */
+const WORDS = [
+  new RegExp(`: ${NAME}: command not found$`),
+  new RegExp(`^\\S+: \\d+: ${NAME}: not found$`),
+  new RegExp(`: command not found: ${NAME}$`),
+  new RegExp(`^(?:/usr/bin/)?env: [‘']${NAME}[’']: No such file or directory$`),
+];
+
+const LINES_READ = 20;
+
+/**
+ * Throws PROGRAM_MISSING if the command ended because it found no such program; the details hold its output. Programs
+ * can print the same words and end with 127: then the message names a program that is there.
+ */
+export function assertFound(result: CommandResult, cwd: string, ctx: ToolContext): void {
+  const program = missingIn(result);
+  if (program === undefined) return;
+  const suggestions = [...installedBy(program, cwd, ctx), ...sourcesOf(program)];
+  const { stdout, stderr, exitCode } = result;
+  throw new ToolError('PROGRAM_MISSING', `the command found no program \`${program}\``, {
+    suggestion: suggestionOf(program, suggestions),
+    details: { program, cwd, suggestions, exitCode, stdout, stderr },
+  });
+}
+
+function missingIn({ exitCode, stderr }: CommandResult): string | undefined {
+  if (exitCode !== NOT_FOUND) return undefined;
+  const lines = stderr.trimEnd().split('\n').slice(-LINES_READ).reverse();
+  for (const line of lines)
+    for (const words of WORDS) {
+      const [, program] = words.exec(line.trimEnd()) ?? [];
+      if (program !== undefined) return program;
+    }
+  return undefined;
+}
+
+/** The program of a package that the workspace has installed for itself. */
+function installedBy(program: string, cwd: string, ctx: ToolContext): ProgramSource[] {
+  const folders = [...new Set([cwd, '.'])];
+  const at = folders.find((it) => isThere(`${it}/node_modules/.bin/${program}`, ctx));
+  return at === undefined ? [] : [{ from: 'workspace', run: `npx --no-install ${program}` }];
+}
+
+/** Packages put links there, which lead to files in the workspace. */
+function isThere(path: string, ctx: ToolContext): boolean {
+  try {
+    ctx.open(path)[Symbol.dispose]();
+    return true;
+  } catch (error) {
+    if (error instanceof ToolError) return false;
+    throw error;
+  }
+}
+
+function suggestionOf(program: string, [best]: readonly ProgramSource[]): string {
+  if (best === undefined)
+    return `Use another program, or ask the person to install the package that has \`${program}\`.`;
+  if (best.from === 'workspace') return `The workspace has it installed; run \`${best.run}\`.`;
+  return `Use another program, or ask the person to run \`${best.run}\`.`;
+}
