@@ -7,6 +7,7 @@ import { codeLimits } from './limits/code.ts';
 import { commandLimits } from './limits/commands.ts';
 import { connectionLimits } from './limits/connections.ts';
 import { hostLimits } from './limits/hosts.ts';
+import { httpLimits } from './limits/http.ts';
 import { isolateLimits } from './limits/isolates.ts';
 import { mcpLimits } from './limits/mcp.ts';
 import { pluginLimits } from './limits/plugins.ts';
@@ -171,12 +172,7 @@ export const limitsSchema = z.strictObject({
   watchAnswerMs: ms().default(200),
   /** Changed files listed in the result of one command; their total is reported as well. */
   filesChangedMax: count().default(200),
-  /** Concurrent HTTP requests of calls over all sessions; each may hold its body and that of its answer. */
-  httpRequestsMax: count().default(32),
-  /** Concurrent HTTP requests of one session, so that a slow server delays only its own callers. */
-  sessionHttpRequestsMax: count().default(8),
-  /** Bytes of an HTTP answer's body that a caller gets; the rest is cut. */
-  httpBodyBytesMax: bytes().default(MiB),
+  ...httpLimits,
   /** Open files of a host. */
   openFilesMax: count().default(1024),
   /**

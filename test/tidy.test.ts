@@ -28,6 +28,7 @@ const MAY_IMPORT: Record<string, string> = {
   runtime: 'native-programs',
   native: '',
   'native-programs': '',
+  'text/charset': '',
   'text/glob': 'errors',
   'text/held-bytes': '',
   redact: '',
@@ -96,7 +97,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/todo': 'tools/tool errors',
   'tools/code':
     'tools/context tools/search-program tools/tool tools/edit tools/rare-parameters tools/selection tools/source errors limits text/json text/values',
-  'tools/http': 'tools/context tools/tool errors limits',
+  'tools/http': 'tools/context tools/rare-parameters tools/tool errors limits',
   workers:
     'call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers',
   client: 'call protocol store transport errors limits powers tools',
@@ -139,7 +140,7 @@ const MAY_IMPORT: Record<string, string> = {
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',
   'pipeline/execute':
-    'call egress errors hosts limits paths pipeline policy powers store text/shown-text tools/context tools/tool tools/upstream',
+    'call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text tools/context tools/tool tools/upstream',
   'pipeline/queue': 'call errors hosts limits pipeline policy powers tools/tool',
   'policy/schema': 'call policy text/glob',
   'policy/shell': 'call limits policy',

@@ -86,9 +86,16 @@ class TraceExporter {
     );
     try {
       const headers = Object.fromEntries(Object.entries(sources).map(([name, it]) => [name, readSecret(it).text]));
-      const asked = { url, method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body };
+      const asked = {
+        url,
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body,
+        bytesMax: limits.httpBodyBytesMax,
+        withinMs: limits.traceExportMs,
+      };
       const { answer } = await egress.lend([[this.#rule]], late.signal, async ({ fetch }) => ({
-        answer: await fetch(asked, limits.traceExportMs),
+        answer: await fetch(asked),
       }));
       return answer;
     } finally {
@@ -100,6 +107,7 @@ class TraceExporter {
 /** Why the collector did not take the spans; undefined if it did. */
 function reasonOf(answer: HttpAnswer): string | undefined {
   if ('refused' in answer) return answer.refused;
+  if ('late' in answer) return answer.late;
   if ('failed' in answer) return answer.failed;
   return answer.status >= 200 && answer.status < 300 ? undefined : `it answered with status ${answer.status}`;
 }

@@ -4,15 +4,44 @@ import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Limits } from '../limits.ts';
 import { toHostName } from '../policy/network.ts';
+import type { Powers } from '../powers.ts';
 import { type ConnectionGuard, ConnectionRefused } from './connection-guard.ts';
-import type { HttpAnswer, HttpRequest } from './messages.ts';
+import { decoded } from './content-encoding.ts';
+import type { HttpAnswer, HttpRequest, HttpResponse } from './messages.ts';
+
+export interface FetchParts {
+  readonly limits: Limits;
+  readonly powers: Pick<Powers, 'after'>;
+}
 
 /** The answer, or why there is none; never rejects. The connections end when the guard is closed. */
-export async function fetchOnce(asked: HttpRequest, guard: ConnectionGuard, limits: Limits): Promise<HttpAnswer> {
+export async function fetchOnce(
+  asked: HttpRequest,
+  guard: ConnectionGuard,
+  { limits, powers }: FetchParts,
+): Promise<HttpAnswer> {
+  const late = Promise.withResolvers<HttpAnswer>();
+  const ending = new AbortController();
+  const timer = powers.after(asked.withinMs, () => {
+    ending.abort();
+    late.resolve({ late: `it took longer than ${asked.withinMs} ms` });
+  });
+  try {
+    return await Promise.race([exchange(asked, guard, { limits, signal: ending.signal }), late.promise]);
+  } finally {
+    timer.cancel();
+  }
+}
+
+async function exchange(
+  asked: HttpRequest,
+  guard: ConnectionGuard,
+  { limits, signal }: { limits: Limits; signal: AbortSignal },
+): Promise<HttpAnswer> {
   try {
     const url = new URL(asked.url);
-    const incoming = await send(asked, await connectionTo(url, guard), { url, limits });
-    return await answerOf(incoming, limits.httpBodyBytesMax);
+    const incoming = await send(asked, await connectionTo(url, guard), { url, limits, signal });
+    return await responseOf(incoming, asked, limits);
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
     return error instanceof ConnectionRefused
@@ -37,11 +66,11 @@ async function connectionTo({ hostname, port, protocol }: URL, guard: Connection
   return secured;
 }
 
-/** Sends the request without reusing connections, following redirects or decoding the body. Rejects if no answer arrives. */
+/** Sends the request without reusing connections or following redirects. Rejects if no answer arrives. */
 function send(
   { method, headers, body }: HttpRequest,
   socket: Socket,
-  { url, limits }: { url: URL; limits: Limits },
+  { url, limits, signal }: { url: URL; limits: Limits; signal: AbortSignal },
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const outgoing = request({
@@ -51,14 +80,21 @@ function send(
       setHost: false,
       headers: {
         'user-agent': 'ringfence',
+        'accept-encoding': 'gzip, deflate, br, zstd',
         ...headers,
         host: url.host,
         connection: 'close',
-        'accept-encoding': 'identity',
         // Node sends it only for methods that usually have a body; without it a server would read the body as the next request.
         ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }),
       },
       maxHeaderSize: limits.egressHeaderBytesMax,
+      signal,
+    });
+    let interim = 0;
+    outgoing.on('information', () => {
+      interim += 1;
+      if (interim > INTERIM_MAX)
+        outgoing.destroy(new Error(`the server sent more than ${INTERIM_MAX} interim answers`));
     });
     outgoing.once('response', resolve);
     outgoing.on('error', reject);
@@ -67,22 +103,28 @@ function send(
   });
 }
 
+/** Most answers with a status below 200 before the real one: a server can send them forever. */
+const INTERIM_MAX = 16;
+
 /** Lowest valid status. Node accepts any three digits, but the gateway ends an egress process that reports less. */
 const STATUS_MIN = 100;
 
-async function answerOf(incoming: IncomingMessage, bytesMax: number): Promise<HttpAnswer> {
-  const pieces: Buffer[] = [];
+async function responseOf(incoming: IncomingMessage, { bytesMax }: HttpRequest, limits: Limits): Promise<HttpResponse> {
+  const { statusCode: status = 0 } = incoming;
+  if (status < STATUS_MIN) throw new Error(`the server answered with the status ${status}, which there is not`);
+  const { body: stream, removed } = decoded(incoming, bytesMax, limits);
+  const pieces: Uint8Array[] = [];
   let [bytes, truncated] = [0, false];
-  for await (const piece of incoming as AsyncIterable<Buffer>) {
+  for await (const piece of stream) {
     pieces.push(piece);
     bytes += piece.length;
     truncated = bytes > bytesMax;
     if (truncated) break;
   }
   incoming.destroy();
-  const { statusCode: status = 0 } = incoming;
-  if (status < STATUS_MIN) throw new Error(`the server answered with the status ${status}, which there is not`);
-  const headers = Object.entries(incoming.headersDistinct).map(([name, values]) => [name, values?.join(', ') ?? '']);
+  const headers = Object.entries(incoming.headersDistinct)
+    .filter(([name]) => !removed.includes(name))
+    .map(([name, values]) => [name, values?.join(', ') ?? '']);
   return {
     status,
     headers: Object.fromEntries(headers) as Record<string, string>,

@@ -6,29 +6,36 @@ export type ToProxy =
   | { readonly setup: { readonly limits: Limits } }
   /** A command that may connect; it passes its listener itself, together with the token. */
   | { readonly open: { readonly token: string; readonly layers: readonly NetworkLayer[] } }
-  /** One request of a call without a command; answered before the token is closed, or not at all. */
+  /** One request of a call without a command; answered before the token is closed, or not at all. Redirects are answers. */
   | { readonly fetch: { readonly token: string; readonly asked: HttpRequest } }
   | { readonly close: { readonly token: string } };
 
-/** An HTTP request. */
+/** One HTTP request to one server, and how much of the answer is wanted. Headers may hold secrets: they are neither logged nor reported. */
 export interface HttpRequest {
   readonly url: string;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string | undefined;
+  readonly body?: string | Uint8Array | undefined;
+  /** Bytes of the decompressed body that are wanted; the rest is cut. */
+  readonly bytesMax: number;
+  /** Time for the whole exchange, to the last byte of the body. */
+  readonly withinMs: number;
 }
 
-/** An answer with any status, or why there is none. */
+export interface HttpResponse {
+  readonly status: number;
+  /** Names in lower case; without the headers of the compression that was undone. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+  /** Whether the body was longer. */
+  readonly truncated: boolean;
+}
+
+/** An answer with any status, or why there is none: a rule, the time limit, or the server. */
 export type HttpAnswer =
-  | {
-      readonly status: number;
-      /** Names in lower case. */
-      readonly headers: Readonly<Record<string, string>>;
-      readonly body: Uint8Array;
-      /** Whether the body was longer. */
-      readonly truncated: boolean;
-    }
+  | HttpResponse
   | { readonly refused: string }
+  | { readonly late: string }
   | { readonly failed: string };
 
 export type FromProxy =

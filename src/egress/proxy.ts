@@ -67,7 +67,7 @@ export class EgressProxy {
   /** Makes one request on behalf of the command; undefined for an unknown token. */
   async fetch(token: string, asked: HttpRequest): Promise<HttpAnswer | undefined> {
     const command = this.#commands.get(token);
-    return command && fetchOnce(asked, command.guard, this.#options.limits);
+    return command && fetchOnce(asked, command.guard, this.#options);
   }
 
   /** Ends the command's connections and returns its report. */

@@ -29,8 +29,8 @@ interface Lease {
   /** Identifies the command to the proxy. */
   readonly token: string;
   readonly line: EgressLine;
-  /** Makes one HTTP request within a time limit. Rejects with SANDBOX_UNAVAILABLE, or the reason of the signal given to `lend`. */
-  fetch(asked: HttpRequest, withinMs: number): Promise<HttpAnswer>;
+  /** Makes one HTTP request. Rejects with SANDBOX_UNAVAILABLE, or the reason of the signal given to `lend`. */
+  fetch(asked: HttpRequest): Promise<HttpAnswer>;
 }
 
 export interface EgressOptions {
@@ -81,8 +81,8 @@ export class Egress implements AsyncDisposable {
       let egress: EgressReport | undefined;
       let ran: T;
       try {
-        const fetch = (asked: HttpRequest, withinMs: number) =>
-          unlessAborted(proxy.fetch(token, asked, withinMs + egressAnswerMs), signal);
+        const fetch = (asked: HttpRequest) =>
+          unlessAborted(proxy.fetch(token, asked, asked.withinMs + egressAnswerMs), signal);
         ran = await run({ token, line: proxy.line, fetch });
       } finally {
         egress = await close(proxy, token);
@@ -130,6 +130,7 @@ const answer = z.union([
     truncated: z.boolean(),
   }),
   z.strictObject({ refused: z.string() }),
+  z.strictObject({ late: z.string() }),
   z.strictObject({ failed: z.string() }),
 ]);
 const fromProxy = z.union([

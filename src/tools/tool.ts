@@ -9,7 +9,7 @@ import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Capability } from './capability.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
-import type { ServerRequest } from './context/requests.ts';
+import type { ServerRequest, WebRequest } from './context/requests.ts';
 import type { FileChanges } from './file-changes.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Separable } from './separable.ts';
@@ -303,8 +303,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   commandOf?(input: z.output<I>): CommandLine | undefined;
   /** Whether a call is a caller's program: it runs in an isolate host with no authority but tool calls. `run` is never called. */
   readonly isolated?: boolean;
-  /** Whether a call is one HTTP request that the egress process makes. `run` is never called. */
-  readonly connects?: boolean;
+  /** The HTTP request that a call is; the egress process makes it. `run` is never called. */
+  toRequest?(input: z.output<I>): WebRequest;
   /** The plugin that implements the tool, with no authority but tool calls. `run` is never called. */
   readonly plugin?: PluginSpec;
   /** Whether language servers read files for it that no tool checks: its host then masks all that is hidden at its start. */

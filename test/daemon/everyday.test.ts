@@ -10,8 +10,13 @@ import { ALLOW_ALL, dataOf, startDaemon } from '../support/daemon.ts';
 /** The tool of each alias. */
 const OWNERS = new Map(toolsOf(builtinToolset()).flatMap((it) => it.aliases.map((alias) => [alias.name, it.name])));
 
+/** The error of requests under a policy that lists no host. */
+const UNLISTED = { code: 'POLICY_DENIED', rule: 'tiers.external_api.network' };
+
 /** For each alias, an input with its own parameters, and the expected answer. */
 const BY_ALIAS: Record<string, [input: object, data: object]> = {
+  rest_api_call: [{ url: 'https://example.org/', method: 'POST', body: { a: 1 }, timeout: 1000 }, UNLISTED],
+  api_call: [{ url: 'https://example.org/' }, UNLISTED],
   read_file: [{ path: 'a.txt', startLine: 2 }, { content: 'two\n' }],
   read: [{ filePath: 'a.txt', endLine: 1 }, { content: 'one\n' }],
   batch_read: [{ files: ['a.txt', 'none'] }, { files: [{ content: 'one\ntwo\n' }], errors: [{ code: 'NOT_FOUND' }] }],
@@ -100,7 +105,7 @@ test.each([
   ['file, command and list tool', BY_ALIAS, { 'a.txt': 'one\ntwo\n', '.hidden': 'one\ntwo\n' }],
   ['code tool', BY_CODE_ALIAS, PROJECT],
 ])('every alias of a %s works with its own parameters, and reports the name of the tool', async (_, aliases, files) => {
-  await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  await using daemon = await startDaemon({ policy: `${ALLOW_ALL}  external_api: { decision: allow }\n` });
   await using client = await daemon.connect();
   for (const [path, text] of Object.entries(files)) writeFileSync(join(daemon.workspace, path), text);
   for (const [alias, [input, expected]] of Object.entries(aliases)) {

@@ -62,8 +62,11 @@ async function runInTier(
 ): Promise<Outcome> {
   const { tool, tier } = call.checked;
   if (tool.isolated) return isolated(call, attempt, parts);
-  if (tool.connects)
-    return inTime(call, parts, () => runFetch(call, parts, { attempt, beforeStart: () => lastWord(call, parts) }));
+  const request = tool.toRequest?.(call.checked.input as never);
+  if (request) {
+    const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
+    return inTime(call, parts, () => runFetch(request, call, { parts, hooks }));
+  }
   if (tool.requests && tier === 'external_api') return runAnswered(call, attempt, parts);
   const to = tool.upstream;
   if (to) return inTime(call, parts, () => upstream(to, call, { attempt, parts }));

@@ -1,13 +1,18 @@
-/** Runs a call that is one HTTP request: the egress process makes the request, and reaches only hosts that every policy layer lists. */
-import { isUtf8 } from 'node:buffer';
-import type { HttpAnswer, HttpRequest } from '../../egress/messages.ts';
+/** Runs a call that is HTTP requests: the egress process makes them, and reaches only hosts that every policy layer lists. */
+import type { EgressReport } from '../../egress/messages.ts';
 import { ToolError } from '../../errors.ts';
 import type { Egress } from '../../hosts/egress.ts';
 import type { Limits } from '../../limits.ts';
+import { decide } from '../../policy/decide.ts';
+import type { NetworkLayer } from '../../policy/network.ts';
 import type { Powers } from '../../powers.ts';
-import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
+import { destinationOf, type WebRequest } from '../../tools/context/requests.ts';
+import { type Attempt, failed, type Outcome, type RunFacts, succeeded } from '../outcome.ts';
+import { refusalOf } from '../refusal.ts';
 import type { ClearedCall } from '../stage.ts';
-import { networkOf } from './bounds.ts';
+import { networkOf, timeLimitOf } from './bounds.ts';
+import { toHttpData } from './http-data.ts';
+import { assertResponse, type Exchange, type ExchangeRequest, exchange, unlisted } from './http-exchange.ts';
 
 export interface FetchParts {
   readonly egress: Egress;
@@ -15,50 +20,98 @@ export interface FetchParts {
   readonly powers: Powers;
 }
 
-const RULE = 'tiers.external_api.network';
+export interface FetchHooks {
+  readonly attempt: Attempt;
+  /** Can still refuse the call before anything is sent. */
+  readonly beforeStart: () => Promise<void>;
+}
 
-/** Gives the data of the answer, POLICY_DENIED or UPSTREAM_FAILED; `beforeStart` can still refuse the call, and what it throws is thrown. */
-export async function runFetch(
+/** Makes one HTTP exchange for a call. Throws POLICY_DENIED, TIMEOUT, UPSTREAM_FAILED, and the reason of an abort. */
+export type Exchanger = (request: ExchangeRequest) => Promise<Exchange>;
+
+/** What `work` gave, or the error of an exchange that it let pass, with the hosts that were connected to. */
+export type Exchanged<T> = ({ readonly value: T } | { readonly error: ToolError }) & {
+  readonly facts: Partial<RunFacts>;
+};
+
+/**
+ * Lets a call make HTTP exchanges while `work` runs, each request of which the policy judges, redirects included. Throws
+ * what `beforeStart` throws, SANDBOX_UNAVAILABLE, and the reason of an abort.
+ */
+export async function withExchanges<T>(
   call: ClearedCall,
   { egress, limits, powers }: FetchParts,
-  { attempt, beforeStart }: { attempt: Attempt; beforeStart: () => Promise<void> },
-): Promise<Outcome> {
-  const request = call.checked.input as HttpRequest;
-  const { effects } = call.checked;
-  const layers = networkOf(call.policy, 'external_api');
-  const target = effects[0]?.target ?? request.url;
-  if (!layers) throw denied(target, 'the policy lists no host that may be connected to');
+  { attempt, beforeStart }: FetchHooks,
+  work: (exchanger: Exchanger) => Promise<T>,
+): Promise<Exchanged<T>> {
+  const layers = layersOf(call);
   const { signal } = call.controller;
-  const { answer, egress: report } = await egress.lend(layers, signal, async ({ fetch }) => {
+  const { egress: report, ...ended } = await egress.lend(layers, signal, async ({ fetch }) => {
     await beforeStart();
     attempt.started = true;
     call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
-    return { answer: await fetch(request, limits.callTimeoutMs.external_api) };
+    const endsAtMs = powers.monotonicMs() + timeLimitOf(call, limits);
+    const exchanger: Exchanger = (request) =>
+      exchange(request, {
+        redirectsMax: limits.httpRedirectsMax,
+        send: async (hop) => {
+          if (destinationOf(hop.url) !== destinationOf(request.url)) assertRedirect(call, hop.url);
+          const withinMs = Math.max(1, Math.ceil(endsAtMs - powers.monotonicMs()));
+          return assertResponse(await fetch({ ...hop, bytesMax: request.bytesMax, withinMs }), hop.url);
+        },
+      });
+    try {
+      return { value: await work(exchanger) };
+    } catch (error) {
+      if (signal.aborted || !(error instanceof ToolError)) throw error;
+      return { error };
+    }
   });
-  const connected = report === 'lost' ? [] : report.connected;
-  const attemptWithHosts = { ...attempt, ...(connected.length > 0 && { connected }) };
-  if (!('status' in answer)) return failed(refusalOf(answer, target), attemptWithHosts);
-  const body = Buffer.from(answer.body);
-  const usage = { cpuMs: 0, outputBytes: body.length, verdict: 'ok', enforcedBy: 'egress proxy' } as const;
-  return succeeded(toData(answer, body), { ...attemptWithHosts, usage });
+  return { ...ended, facts: { ...attempt, ...connectedOf(report) } };
 }
 
-type ReceivedAnswer = Extract<HttpAnswer, { status: number }>;
+const connectedOf = (report: EgressReport | 'lost'): Partial<RunFacts> =>
+  report === 'lost' || report.connected.length === 0 ? {} : { connected: report.connected };
 
-function refusalOf(answer: Exclude<HttpAnswer, ReceivedAnswer>, target: string): ToolError {
-  if ('refused' in answer) return denied(target, answer.refused);
-  return new ToolError('UPSTREAM_FAILED', `${target} gave no answer: ${answer.failed}`.slice(0, 500).toWellFormed());
+/** The lists that every connection of the call needs. Throws POLICY_DENIED. */
+function layersOf({ policy, checked }: ClearedCall): NetworkLayer[] {
+  const layers = networkOf(policy, 'external_api');
+  if (layers) return layers;
+  throw unlisted(checked.effects[0]?.target ?? checked.tool.name, 'the policy lists no host that may be connected to');
 }
 
-function toData({ status, headers, truncated }: ReceivedAnswer, body: Buffer) {
-  const encoding = isUtf8(body) ? 'utf-8' : 'base64';
-  return { status, headers, body: body.toString(encoding), encoding, truncated };
-}
-
-function denied(target: string, why: string): ToolError {
-  return new ToolError('POLICY_DENIED', `connecting to \`${target}\` is refused: ${why}`.slice(0, 500), {
-    rule: RULE,
-    suggestion: `Ask the person to add \`${target}\` to ${RULE}.allow in the policy.`,
-    details: { decision: 'deny' },
+/**
+ * Judges where a server sends the call by the rules in force now, beside the network lists, which the egress process
+ * applies. A person's yes covers it if the same rule asks about both: nobody could see the second host before. Throws
+ * POLICY_DENIED.
+ */
+function assertRedirect(call: ClearedCall, url: string): void {
+  const policy = call.policyNow();
+  const target = destinationOf(url);
+  const question = { ...call.question, effects: [{ kind: 'connect', target }] as const };
+  const decided = decide(policy, question);
+  if (decided.decision === 'deny') throw refusalOf(policy, decided, question);
+  if (decided.decision === 'allow' || (call.approval && decided.by.id === call.rule)) return;
+  throw new ToolError('POLICY_DENIED', `the server redirects to \`${target}\`, and a person must be asked about it`, {
+    rule: decided.by.id,
+    suggestion: 'Ask for that URL itself.',
+    details: { decision: 'ask' },
   });
+}
+
+/** Gives the data of the answer, POLICY_DENIED, TIMEOUT or UPSTREAM_FAILED. Throws as `withExchanges` does. */
+export async function runFetch(
+  request: WebRequest,
+  call: ClearedCall,
+  { parts, hooks }: { parts: FetchParts; hooks: FetchHooks },
+): Promise<Outcome> {
+  const { limits, powers } = parts;
+  const startedMs = powers.monotonicMs();
+  const asked = { ...request, bytesMax: limits.httpBodyBytesMax };
+  const { facts, ...ended } = await withExchanges(call, parts, hooks, (exchanger) => exchanger(asked));
+  if ('error' in ended) return failed(ended.error, facts);
+  const { value } = ended;
+  const usage = { cpuMs: 0, outputBytes: value.body.length, verdict: 'ok', enforcedBy: 'egress proxy' } as const;
+  const durationMs = Math.round(powers.monotonicMs() - startedMs);
+  return succeeded({ ...toHttpData(value, limits), durationMs }, { ...facts, usage });
 }

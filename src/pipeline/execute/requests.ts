@@ -71,7 +71,8 @@ export async function askServers(
       for (const [at, request] of queue) {
         if (outOfTime.signal.aborted) break;
         const { url, method, headers, body } = request;
-        const fetched = fetch({ url, method, headers, body }, limits.callTimeoutMs.external_api);
+        const bounds = { bytesMax: limits.httpBodyBytesMax, withinMs: limits.callTimeoutMs.external_api };
+        const fetched = fetch({ url, method, headers, body, ...bounds });
         const answer = await fetched.catch((error: unknown) => {
           if (outOfTime.signal.aborted) return undefined;
           throw error;
@@ -108,6 +109,7 @@ type Fetched = Awaited<ReturnType<Parameters<Parameters<Egress['lend']>[2]>[0]['
 
 function toAnswer(answer: Fetched, kept: number): ServerAnswer {
   if ('refused' in answer) return { missing: answer.refused };
+  if ('late' in answer) return { missing: answer.late };
   if ('failed' in answer) return { missing: answer.failed };
   const { status, body, truncated } = answer;
   return { status, body: body.subarray(0, kept), truncated: truncated || kept < body.length };

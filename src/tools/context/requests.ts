@@ -1,5 +1,16 @@
-/** HTTP requests whose answers a tool needs. The egress process makes them. */
+/** HTTP requests of tools. The egress process makes them. */
 
+/** A request that is all that a call does. */
+export interface WebRequest {
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  /** Whether redirects are followed; else a redirect is the answer. */
+  readonly followRedirects: boolean;
+}
+
+/** A request whose answer the tool reads. */
 export interface ServerRequest {
   readonly url: string;
   readonly method: 'GET' | 'POST';

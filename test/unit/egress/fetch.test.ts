@@ -15,7 +15,7 @@ import { parseNetworkEntry } from '../../../src/policy/network.ts';
 import { systemPowers } from '../../../src/powers.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
-const limits = { ...defaultLimits, httpBodyBytesMax: 1000, egressHeaderBytesMax: 2000 };
+const limits = { ...defaultLimits, egressHeaderBytesMax: 2000 };
 const servers: { close(): unknown }[] = [];
 let port: number;
 
@@ -42,12 +42,14 @@ afterAll(() => {
   for (const it of servers) it.close();
 });
 
-async function fetched(asked: Partial<HttpRequest> & { url: string }, allow?: string[]) {
+async function fetched({ url, ...rest }: Partial<HttpRequest> & { url: string }, allow?: string[]) {
   const layers = [(allow ?? [`127.0.0.1:${port}`]).map(parseNetworkEntry)];
   const names = { lookup: async (name: string) => (name === 'inwards.example' ? ['127.0.0.1'] : []) };
-  const guard = new ConnectionGuard({ layers, limits, powers: systemPowers(), names });
+  const powers = systemPowers();
+  const guard = new ConnectionGuard({ layers, limits, powers, names });
+  const request = { method: 'GET', headers: {}, bytesMax: 1000, withinMs: 20_000, url, ...rest };
   try {
-    return await fetchOnce({ method: 'GET', headers: {}, ...asked }, guard, limits);
+    return await fetchOnce(request, guard, { limits, powers });
   } finally {
     guard.close(true);
   }
