@@ -2,7 +2,7 @@
  * The code tools under the names, parameters and results that agents' documentation gives them, through a real daemon.
  * A result may hold more than these shapes.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import * as z from 'zod';
@@ -86,6 +86,39 @@ test('refactor_code takes a path, and a transformation by name or with its param
     files: [{ path: 'lib/area.ts' }, { path: 'lib/use.ts' }],
     newErrors: [],
   });
+});
+
+test('every code tool counts columns in UTF-16 units: what one gives, another takes', async () => {
+  const line =
+    '/* 😀𝒳 */ export const inner = eval(String(used)), wrong: string = 2; function used() { debugger; return inner; }';
+  const path = 'lib/wide.ts';
+  writeFileSync(join(daemon.workspace, path), `${line}\n`);
+  const column = (text: string) => line.indexOf(text) + 1;
+  expect(await answer('code_parse', { path })).toMatchObject({
+    symbols: [{ name: 'inner', column: column('inner') }, { name: 'wrong', column: column('wrong') }, { name: 'used' }],
+  });
+  const { functions } = ((await answer('code_analyze', { path })) as { complexity: { functions: object[] } })
+    .complexity;
+  expect(functions).toMatchObject([{ name: 'used', column: column('function used') }]);
+  expect(await answer('code_analyze', { path, checks: ['security'] })).toMatchObject({
+    security: [{ column: column('eval') }],
+  });
+  expect(await answer('code_lint', { paths: [path], engine: 'builtin' })).toMatchObject({
+    issues: expect.arrayContaining([
+      expect.objectContaining({ rule: 'eslint(no-debugger)', column: column('debugger') }),
+    ]),
+  });
+  for (const input of [{ files: [path] }, { project: 'lib' }])
+    expect(await answer('code_type_check', input)).toMatchObject({
+      errors: expect.arrayContaining([expect.objectContaining({ file: path, column: column('wrong') })]),
+    });
+  const found = (await answer('workspace_find_references', { symbol: 'inner', file: path })) as {
+    references: { line: number; column: number }[];
+  };
+  expect(found.references.map((it) => it.column)).toEqual([column('inner'), column('inner; }')]);
+  const { line: row, column: at } = found.references[1] as { line: number; column: number };
+  await answer('code_refactor', { operation: 'rename', path, line: row, column: at, newName: 'outer' });
+  expect(readFileSync(join(daemon.workspace, path), 'utf8')).toBe(`${line.replaceAll('inner', 'outer')}\n`);
 });
 
 test('refactor_code names what is wrong with a transformation', async () => {

@@ -1,10 +1,9 @@
 /** What all refactorings share: texts before and after, and whether the files would have errors that they do not have now. */
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
-import type { RefactorPlan, TextEdit, TypeProblem } from '../../src/tools/source/typescript.ts';
+import type { RefactorPlan, TextEdit } from '../../src/tools/source/typescript.ts';
 import type { ContentQuery } from '../../src/tools/tool.ts';
 import { servedLanguage } from './source-languages.ts';
-import { SourceLines } from './source-lines.ts';
 import { EditedText, type RangeEdit, withEdits } from './text-edits.ts';
 import { type Diagnostic, type FileDiagnostic, TypeProblems } from './type-problems.ts';
 import type { ServerTurn } from './typescript-server.ts';
@@ -139,13 +138,8 @@ export class Refactoring {
       known.set(keyIn(it), left - 1);
       return left <= 0;
     });
-    const lines = new SourceLines(
-      (path) => this.changed.get(path)?.after ?? sources.read(path) ?? '',
-      this.options.signal,
-    );
-    const problems = new TypeProblems({ workspace: sources.workspace, lines, isRefused: this.options.isRefused });
-    const newErrors: TypeProblem[] = [];
-    for (const it of fresh.slice(0, NEW_ERRORS_SHOWN)) newErrors.push(await problems.toProblem(it));
+    const problems = new TypeProblems({ workspace: sources.workspace, isRefused: this.options.isRefused });
+    const newErrors = fresh.slice(0, NEW_ERRORS_SHOWN).map((it) => problems.toProblem(it));
     return { newErrors, checkedFiles: checked.length };
   }
 

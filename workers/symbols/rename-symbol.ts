@@ -76,8 +76,7 @@ async function nameAt({ path, line, column, symbol }: RenameQuery, work: Refacto
   const text = work.options.sources.read(path) ?? '';
   const lines = text.split(/\r\n|\n|\r/);
   if (line !== undefined && column !== undefined) {
-    const characters = Array.from(lines[line - 1] ?? '').slice(0, column - 1);
-    const found = identifierAt(lines[line - 1] ?? '', characters.join('').length);
+    const found = identifierAt(lines[line - 1] ?? '', column - 1);
     if (!found || (symbol !== undefined && found.name !== symbol))
       throw new ToolError(
         'NOT_FOUND',

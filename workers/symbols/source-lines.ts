@@ -1,13 +1,10 @@
 /** Reads lines of sources for answers. */
 import { setImmediate } from 'node:timers/promises';
 
-const START = { character: 0, characters: 0 };
-
 /** Keeps one file at a time: files may be large, and answers come file by file. */
 export class SourceLines {
   readonly #read: (path: string) => string;
   readonly #signal: AbortSignal;
-  #counted = { line: '', ...START };
   #last: { readonly path: string; readonly lines: readonly string[] } | undefined;
 
   constructor(read: (path: string) => string, signal: AbortSignal) {
@@ -23,14 +20,6 @@ export class SourceLines {
     const lines = this.#read(path).split(/\r\n|\n|\r/);
     this.#last = { path, lines };
     return lines;
-  }
-
-  /** The column, from 1 in characters. Fast for ascending positions in one line; a long line may have many. */
-  columnOf(line: string, character: number): number {
-    const from = this.#counted.line === line && this.#counted.character <= character ? this.#counted : START;
-    const characters = from.characters + Array.from(line.slice(from.character, character)).length;
-    this.#counted = { line, character, characters };
-    return characters + 1;
   }
 }
 

@@ -296,11 +296,10 @@ export class WorkspaceSymbols implements Symbols {
 
   async #reference({ path, line, character }: FoundName): Promise<FoundReference> {
     const text = (await this.#lines.linesOf(path))[line] ?? '';
-    const column = this.#lines.columnOf(text, character);
     return {
       file: path,
       line: line + 1,
-      column,
+      column: character + 1,
       context: showAround(text, character, this.#options.limits.symbolLineChars),
     };
   }

@@ -23,7 +23,6 @@ import { moveFile } from './move-file.ts';
 import { Refactoring } from './refactoring.ts';
 import { renameSymbol } from './rename-symbol.ts';
 import { servedLanguage } from './source-languages.ts';
-import { SourceLines } from './source-lines.ts';
 import { type Diagnostic, type FileDiagnostic, TypeProblems } from './type-problems.ts';
 import { filesWith, listStamps, plain, uriOf, type WorkspaceSources } from './workspace-sources.ts';
 
@@ -42,13 +41,11 @@ export interface TypeCheckerOptions {
 
 export class TypeChecker implements TypeScript {
   readonly #options: TypeCheckerOptions;
-  readonly #lines: SourceLines;
   readonly #problems: TypeProblems;
 
   constructor(options: TypeCheckerOptions) {
     this.#options = options;
-    this.#lines = new SourceLines((path) => this.#read(path) ?? '', options.signal);
-    this.#problems = new TypeProblems({ ...options, lines: this.#lines });
+    this.#problems = new TypeProblems(options);
   }
 
   async checkFiles({ paths, severity, maxProblems }: TypeCheckQuery): Promise<TypeCheck> {
@@ -133,20 +130,18 @@ export class TypeChecker implements TypeScript {
     return undefined;
   }
 
-  async #answer(
+  #answer(
     found: readonly FileDiagnostic[],
     { checkedFiles, isCut, maxProblems }: { checkedFiles: number; isCut: boolean; maxProblems: number },
-  ): Promise<TypeCheck> {
+  ): TypeCheck {
+    this.#options.signal.throwIfAborted();
     const errors = found.filter((it) => (it.severity ?? 1) === 1);
     const warnings = found.filter((it) => (it.severity ?? 1) > 1);
-    const shown = async (some: readonly FileDiagnostic[]): Promise<TypeProblem[]> => {
-      const problems: TypeProblem[] = [];
-      for (const it of some.slice(0, maxProblems)) problems.push(await this.#problems.toProblem(it));
-      return problems;
-    };
+    const shown = (some: readonly FileDiagnostic[]): TypeProblem[] =>
+      some.slice(0, maxProblems).map((it) => this.#problems.toProblem(it));
     return {
-      errors: await shown(errors),
-      warnings: await shown(warnings),
+      errors: shown(errors),
+      warnings: shown(warnings),
       totalErrors: errors.length,
       checkedFiles,
       truncated: isCut || errors.length > maxProblems || warnings.length > maxProblems,

@@ -1,8 +1,7 @@
-/** Turns diagnostics of TypeScript into what an answer tells, with the paths and columns of the caller. */
+/** Turns diagnostics of TypeScript into what an answer tells, with the paths of the caller. */
 import { dirname, join, normalize } from 'node:path';
 import type { TypeProblem } from '../../src/tools/source/typescript.ts';
 import { isProject } from './source-languages.ts';
-import type { SourceLines } from './source-lines.ts';
 import type { TextRange } from './workspace-sources.ts';
 
 /** A diagnostic in the form of the language server's protocol. */
@@ -22,7 +21,6 @@ export interface FileDiagnostic extends Diagnostic {
 export interface ProblemsOptions {
   /** Absolute path. */
   readonly workspace: string;
-  readonly lines: SourceLines;
   /** Whether a path, existing or not, is hidden from this call. */
   isRefused(path: string): boolean;
 }
@@ -34,15 +32,14 @@ export class TypeProblems {
     this.#options = options;
   }
 
-  async toProblem({ path, range: { start }, code = 0, message }: FileDiagnostic): Promise<TypeProblem> {
-    const { lines, workspace } = this.#options;
-    const line = (await lines.linesOf(path))[start.line] ?? '';
+  toProblem({ path, range: { start }, code = 0, message }: FileDiagnostic): TypeProblem {
+    const { workspace } = this.#options;
     const text = message.replaceAll(`${workspace}/`, '').slice(0, MESSAGE_CHARS_MAX).toWellFormed();
     const hint = this.#hintOf(path, Number(code), message);
     return {
       file: path,
       line: start.line + 1,
-      column: lines.columnOf(line, start.character),
+      column: start.character + 1,
       code: `TS${code}`,
       message: text,
       ...((isProject(path) || NO_FILE_CODES.has(Number(code))) && { isConfig: true }),

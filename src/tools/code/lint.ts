@@ -54,7 +54,7 @@ export default defineTool({
         z.strictObject({
           file: z.string(),
           line: z.int(),
-          column: z.int(),
+          column: z.int().describe("From 1, in UTF-16 units; those of the workspace's own linter as it counts them."),
           rule: z.string(),
           severity: z.enum(['error', 'warning']),
           message: z.string(),

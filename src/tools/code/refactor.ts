@@ -25,7 +25,7 @@ const input = z.strictObject({
   path: workspacePath('The source file.'),
   symbol: name.optional().describe('rename: the name; with line or alone if the file has only one such symbol.'),
   line: spot.optional().describe('rename: line of the name.'),
-  column: spot.optional().describe('rename: column of the name, from 1 in characters.'),
+  column: spot.optional().describe('rename: column of the name, from 1 in UTF-16 units.'),
   newName: name.optional().describe('rename: the new name.'),
   to: workspacePath('move_file: the new path.').optional(),
   range: z
@@ -39,7 +39,7 @@ type Input = z.output<typeof input>;
 const problem = z.strictObject({
   file: z.string(),
   line: z.int().positive().describe('In the file as it would be.'),
-  column: z.int().positive(),
+  column: z.int().positive().describe('From 1, in UTF-16 units.'),
   code: z.string(),
   message: z.string(),
   isConfig: z.boolean().optional(),

@@ -24,7 +24,7 @@ const byProject = z.strictObject({
 const problem = z.strictObject({
   file: z.string().describe('Relative to the workspace root.'),
   line: z.int().positive(),
-  column: z.int().positive().describe('From 1, in characters.'),
+  column: z.int().positive().describe('From 1, in UTF-16 units.'),
   code: z.string(),
   message: z.string(),
   isConfig: z.boolean().optional().describe('Whether it is about settings of the project, which then checks little.'),

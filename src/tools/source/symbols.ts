@@ -23,7 +23,7 @@ export interface FoundSymbol {
 export interface FoundReference {
   file: string;
   line: number;
-  /** Counted from 1, in characters. */
+  /** Counted from 1, in UTF-16 units. */
   column: number;
   /** The line, without its indentation; a long one is cut around the name. */
   context: string;

@@ -5,7 +5,7 @@ export interface TypeProblem {
   /** Relative to the workspace root. */
   file: string;
   line: number;
-  /** Counted from 1, in characters. */
+  /** Counted from 1, in UTF-16 units. */
   column: number;
   /** The number that the compiler prints: TS2322. */
   code: string;
@@ -56,7 +56,7 @@ export interface TypeScript {
 /** The place of a name: a line and a column, a line and a name, or a name that is one symbol of the file. */
 export interface NamePosition {
   readonly line?: number | undefined;
-  /** Counted from 1, in characters. */
+  /** Counted from 1, in UTF-16 units. */
   readonly column?: number | undefined;
   readonly symbol?: string | undefined;
 }

@@ -43,7 +43,7 @@ export default defineTool({
       z.strictObject({
         file: z.string().describe('Relative to the workspace root.'),
         line: z.int().positive(),
-        column: z.int().positive().describe('From 1, in characters.'),
+        column: z.int().positive().describe('From 1, in UTF-16 units.'),
         context: z.string().describe('The line, cut around the name at 200 characters.'),
       }),
     ),

@@ -68,9 +68,9 @@ describe('a rename', () => {
     expect(await check({ project: '.' })).toMatchObject({ success: true });
   });
 
-  test('takes columns in characters, names with a line, and names alone; a byte order mark stays', async () => {
+  test('takes columns in UTF-16 units, names with a line, and names alone; a byte order mark stays', async () => {
     write({ ...SHAPES, 'src/bom.ts': '\uFEFFconst one = 1;\nexport const two = one;\n' });
-    await rename({ path: 'src/use.ts', line: 2, column: 22, newName: 'shapes' });
+    await rename({ path: 'src/use.ts', line: 2, column: 23, newName: 'shapes' });
     expect(read('src/use.ts')).toContain('/* é😀 */ export const shapes = { area };');
     expect(read('src/index.ts')).toContain("export { shapes as o } from './use.ts'");
     await rename({ path: 'src/bom.ts', symbol: 'one', newName: 'uno' });

@@ -85,13 +85,13 @@ describe('of TypeScript', () => {
     expect(await find({ query: 'nowhere' })).toMatchObject({ symbols: [], totalResults: 0, truncated: false });
   });
 
-  test('references are those of the symbol, not of its name, and columns count characters', async () => {
+  test('references are those of the symbol, not of its name, and columns count UTF-16 units', async () => {
     write(SHAPES);
     expect(await refer({ symbol: 'total' })).toMatchObject({
       references: [
         { file: 'src/shape.ts', line: 8, column: 17, context: 'export function total(shapes: Shape[]) {' },
         { file: 'src/use.ts', line: 1, column: 18 },
-        { file: 'src/use.ts', line: 2, column: 10, context: '/* é😀 */ total([new Circle(1)]);' },
+        { file: 'src/use.ts', line: 2, column: 11, context: '/* é😀 */ total([new Circle(1)]);' },
       ],
       definitions: [{ name: 'total', type: 'function', file: 'src/shape.ts', line: 8 }],
       totalReferences: 3,
@@ -126,7 +126,7 @@ describe('of TypeScript', () => {
       'other/deep/more.js': "import { total } from '../../src/shape.ts';\nexport class Elsewhere {}\n",
     });
     expect(placesOf(await refer({ symbol: 'total' }))).toEqual([
-      ...['other/deep/more.js:1:10', 'src/shape.ts:8:17', 'src/use.ts:1:18', 'src/use.ts:2:10'],
+      ...['other/deep/more.js:1:10', 'src/shape.ts:8:17', 'src/use.ts:1:18', 'src/use.ts:2:11'],
       ...['test/total.test.ts:1:10', 'test/total.test.ts:2:1'],
     ]);
     expect(namesOf(await find({ query: 'Elsewhere' }))).toEqual(['class Elsewhere other/deep/more.js:2']);
@@ -170,7 +170,7 @@ describe('of TypeScript', () => {
     expect(placesOf(await refer({ symbol: 'total' }))).toEqual([
       'src/shape.ts:8:17',
       'src/use.ts:1:18',
-      'src/use.ts:2:10',
+      'src/use.ts:2:11',
     ]);
     expect(await find({ query: 'privately' })).toMatchObject({ symbols: [], totalResults: 0 });
     await expect(refer({ symbol: 'privatel' })).rejects.toMatchObject({
@@ -228,7 +228,7 @@ describe('of Python, Rust and Go', () => {
     write(SOURCES);
     expect(await refer({ symbol: 'LIMIT' })).toMatchObject({ precision: 'syntactic', totalReferences: 4 });
     expect(placesOf(await refer({ symbol: 'LIMIT' }))).toEqual([
-      ...['app/model.py:1:1', 'app/model.py:5:17', 'app/use.py:1:31', 'app/use.py:2:11'],
+      ...['app/model.py:1:1', 'app/model.py:5:17', 'app/use.py:1:31', 'app/use.py:2:12'],
     ]);
     expect(placesOf(await refer({ symbol: 'Store' }))).toEqual(['src/lib.rs:1:12', 'src/lib.rs:4:15']);
     expect(placesOf(await refer({ symbol: 'Port', file: 'main.go', line: 3 }))).toEqual([

@@ -27,13 +27,13 @@ const check = (input: Record<string, unknown>, signal?: AbortSignal) =>
 const PROJECT = { 'tsconfig.json': '{ "compilerOptions": { "strict": true, "noEmit": true }, "include": ["src"] }' };
 
 describe('of files', () => {
-  test('errors are told with their line, their column in characters and their code', async () => {
+  test('errors are told with their line, their column in UTF-16 units and their code', async () => {
     write({ ...PROJECT, 'src/a.ts': '/* é😀 */ export const a: number = "x";\r\nexport const b: string = 1;\r\n' });
     const found = await check({ path: 'src/a.ts' });
     expect(found).toMatchObject({
       success: false,
       errors: [
-        { file: 'src/a.ts', line: 1, column: 23, code: 'TS2322' },
+        { file: 'src/a.ts', line: 1, column: 24, code: 'TS2322' },
         { file: 'src/a.ts', line: 2, column: 14, code: 'TS2322' },
       ],
       warnings: [],
