@@ -42,9 +42,8 @@ const clock = new JobClock();
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const ripgrep = new Ripgrep(setup.limits, powers);
-/** Language servers and parsers run in the host's own sandbox; hosts that run commands have other tools. */
-const servers =
-  setup.tier === 'read_only' || setup.tier === 'write' ? new LanguageServers(setup.limits, powers) : undefined;
+/** Language servers, parsers and linters read hostile sources: only where nothing can be written, in the host's own sandbox. */
+const servers = setup.tier === 'read_only' ? new LanguageServers(setup.limits, powers) : undefined;
 const command = setup.command && prepare(setup.command);
 const watch =
   setup.watches && setup.workspace !== undefined

@@ -56,6 +56,8 @@ export const codeLimits = {
   checkerMemoryBytes: bytes().default(2 * 1024 * MiB),
   /** Bytes that a linter or formatter may write, so that a file with a fault in each line can't fill the thread. */
   checkerOutputBytes: bytes().default(32 * MiB),
+  /** Bytes of all edits that a plan carries from the read_only host to the write host, in one message. */
+  plannedBytesMax: bytes().default(12 * MiB),
   /** Issues in an answer. */
   lintIssuesMax: count().default(500),
 };

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { ALLOW_COMMANDS, repository, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { makeWorkspace } from '../support/workspace.ts';
 
 /** Asks about commands, as the default policy does; allows what reads and writes. */
 const ASKS = 'tiers:\n  write: { decision: allow, approve: [] }\n  execute: { decision: ask }\n';
@@ -157,6 +158,13 @@ describe("the workspace's own linter", () => {
       error: { code: 'CODE_ERROR', message: expect.stringMatching(/oxlint ended with [1-9]/) },
     });
   });
+});
+
+test('no linter, formatter or parser runs where files can be written', async () => {
+  using workspace = makeWorkspace();
+  const context = workspace.context();
+  for (const reach of ['checkers', 'syntax', 'typescript', 'symbols', 'code'] as const)
+    expect(() => context[reach], reach).toThrow(expect.objectContaining({ code: 'SANDBOX_DENIED' }));
 });
 
 describe('code_format', () => {

@@ -50,7 +50,14 @@ export function makeWorkspace({ limits = {}, rules = [], at }: WorkspaceOptions 
   return {
     path,
     context,
-    run: async (tool, input, options) => tool.run(tool.input.parse(input), context(options)),
+    async run(tool, input, options = {}) {
+      const parsed = tool.input.parse(input);
+      if (!tool.plan || (tool.tierOf?.(parsed) ?? tool.tier) === 'read_only') return tool.run(parsed, context(options));
+      const planned = await tool.plan(parsed, context(options));
+      // What writes has no parsers.
+      const { servers: _, ...others } = options;
+      return tool.run(parsed, context({ ...others, planned }));
+    },
     tree: () => treeOf(path),
     [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }),
   };

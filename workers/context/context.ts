@@ -293,7 +293,8 @@ export class WorkerContext implements ToolContext {
   }
 
   get checkers(): Checkers {
-    const { limits, powers, signal } = this.#options;
+    const { limits, powers, signal, servers } = this.#options;
+    if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no linter and no formatter');
     return new WorkspaceCheckers({ limits, powers, signal });
   }
 

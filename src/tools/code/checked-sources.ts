@@ -1,10 +1,11 @@
-/** The sources that a call lints or formats, and the writing of their new texts. */
+/** The sources that a call lints or formats, the plan of their new texts, and the writing of them. */
 import { type Code, ToolError } from '../../errors.ts';
 import { ChangedFiles, readText } from '../edit/changed-files.ts';
 import { bytesOf } from '../edit/text.ts';
 import { selectFiles } from '../selection.ts';
 import type { SourceText } from '../source/checkers.ts';
 import type { ToolContext } from '../tool.ts';
+import { changedFile, editBetween, type PlannedFile, PlannedFiles } from './planned-changes.ts';
 
 export interface SkippedFile {
   path: string;
@@ -71,21 +72,37 @@ const tooMany = (what: string, limit: number) =>
     details: { limit, enforcedBy: 'tool' },
   });
 
-/** The files whose text changes. */
+/** The files whose text changes, and the plan by which the write host makes the same changes. */
 export function changesOf(
   sources: readonly CheckedSource[],
   texts: readonly SourceText[],
   ctx: ToolContext,
-): ChangedFiles {
+): { changes: ChangedFiles; planned: PlannedFile[] } {
   const byPath = new Map(sources.map((it) => [it.path, it]));
-  const files = new ChangedFiles(ctx.limits.checkedFilesMax, ctx);
+  const changes = new ChangedFiles(ctx.limits.checkedFilesMax, ctx);
+  const planned = new PlannedFiles(ctx);
   for (const { path, text } of texts) {
     const source = byPath.get(path);
     if (!source) continue;
-    const { before, declared } = source;
+    const { before, declared, text: old } = source;
     const content = bytesOf(path, text, ctx.limits.fileBytesMax);
-    const ifHash = ctx.hashOf(before);
-    if (!content.equals(before)) files.add({ path, before, content, replacements: 1, ifHash, declared });
+    if (content.equals(before)) continue;
+    const file = { path, before, content, replacements: 1, ifHash: ctx.hashOf(before), declared };
+    changes.add(file);
+    planned.add(file, declared, [editBetween(old, text)]);
   }
-  return files;
+  return { changes, planned: planned.all };
+}
+
+/** Writes what the read_only host planned, and gives the files with their diffs. */
+export async function writePlanned(
+  planned: readonly PlannedFile[],
+  isAsked: (path: string, declared: string) => boolean,
+  ctx: ToolContext,
+) {
+  const changes = new ChangedFiles(ctx.limits.checkedFilesMax, ctx);
+  for (const it of planned) changes.add(changedFile(it, isAsked, ctx));
+  const changedFiles = await changes.withDiffs(ctx);
+  if (changes.all.length > 0) await ctx.changes.replaceAll(changes.all, '.');
+  return changedFiles;
 }

@@ -1,9 +1,11 @@
+/** Formats sources. The formatter reads them in the read_only host (`plan`); the write host only writes. */
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import type { SourceText } from '../source/checkers.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
-import { changesOf, readSources } from './checked-sources.ts';
+import { changesOf, readSources, writePlanned } from './checked-sources.ts';
 import { formatSettings } from './format-settings.ts';
+import { namedBy, plannedFile } from './planned-changes.ts';
 
 const ENDINGS = 'ts,mts,cts,tsx,js,mjs,cjs,jsx,json,jsonc,css,scss,less,html,vue,graphql';
 /** Formatted only if they are named: people lay out prose and settings by hand. */
@@ -19,6 +21,9 @@ const input = z.strictObject({
     .describe("auto: the built-in formatter with the workspace's options; builtin: with its own."),
 });
 type Input = z.output<typeof input>;
+
+const engineShape = z.strictObject({ name: z.string(), version: z.string(), config: z.string() });
+const refusedShape = z.array(z.strictObject({ path: z.string(), reason: z.string() }));
 
 export default defineTool({
   name: 'code_format',
@@ -46,10 +51,10 @@ export default defineTool({
     files: z
       .array(z.strictObject({ path: z.string(), diff: z.string().optional().describe('Absent if too large.') }))
       .describe('The files that formatting changes.'),
-    engine: z.strictObject({ name: z.string(), version: z.string(), config: z.string() }),
-    refused: z
-      .array(z.strictObject({ path: z.string(), reason: z.string() }))
-      .describe('Files left as they are: a syntax error, or an error code of why they may not be read.'),
+    engine: engineShape,
+    refused: refusedShape.describe(
+      'Files left as they are: a syntax error, or an error code of why they may not be read.',
+    ),
   }),
   examples: [
     { input: { paths: ['lib/hello.ts'], check: true }, output: { files: [{ path: 'lib/hello.ts' }], refused: [] } },
@@ -64,12 +69,29 @@ export default defineTool({
     return (await formatted(wanted, ctx)).changes.preview(ctx);
   },
 
-  async run(wanted, ctx) {
-    const { changes, engine, refused } = await formatted(wanted, ctx);
-    const changedFiles = await changes.withDiffs(ctx);
-    if (!wanted.check && changes.all.length > 0) await ctx.changes.replaceAll(changes.all, '.');
-    return { files: changedFiles.map(({ replacements: _, ...it }) => it), engine, refused };
+  async plan(wanted, ctx) {
+    const { planned, engine, refused } = await formatted(wanted, ctx);
+    return { planned, engine, refused };
   },
+
+  async run(wanted, ctx) {
+    const told = (files: Awaited<ReturnType<typeof writePlanned>>) => files.map(({ replacements: _, ...it }) => it);
+    if (wanted.check) {
+      const { changes, engine, refused } = await formatted(wanted, ctx);
+      return { files: told(await changes.withDiffs(ctx)), engine, refused };
+    }
+    const { planned, engine, refused } = planShape.parse(ctx.planned);
+    const files = told(await writePlanned(planned, namedBy(wanted.paths, FORMATTED, ctx), ctx));
+    return { files, engine, refused };
+  },
+});
+
+const FORMATTED = new RegExp(`\\.(${`${ENDINGS},${NAMED_ENDINGS}`.replaceAll(',', '|')})$`, 'i');
+
+const planShape = z.strictObject({
+  planned: z.array(plannedFile),
+  engine: engineShape,
+  refused: refusedShape,
 });
 
 async function formatted({ paths, engine }: Input, ctx: ToolContext) {
@@ -89,8 +111,7 @@ async function formatted({ paths, engine }: Input, ctx: ToolContext) {
     if (outcome && 'text' in outcome) texts.push({ path, text: outcome.text });
     else refused.push({ path, reason: outcome?.refused ?? 'the formatter gave nothing' });
   }
-  const changes = changesOf(sources, texts, ctx);
-  return { changes, engine: { ...checkers.formatter, config: settings.from }, refused };
+  return { ...changesOf(sources, texts, ctx), engine: { ...checkers.formatter, config: settings.from }, refused };
 }
 
 /** Throws UNSUPPORTED for a file that the formatter would silently leave unchanged. */

@@ -1,9 +1,14 @@
+/**
+ * Lints sources. The built-in linter reads them in the read_only host, also for `fix` (`plan`): the write host only
+ * writes. The workspace's own linter is a command.
+ */
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { rare } from '../rare-parameters.ts';
 import type { Engine, LintIssue } from '../source/checkers.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
-import { changesOf, readSources } from './checked-sources.ts';
+import { changesOf, readSources, writePlanned } from './checked-sources.ts';
+import { namedBy, plannedFile } from './planned-changes.ts';
 import { engineOf, findLinter, LINTERS, lintCommand, readReport } from './workspace-programs.ts';
 
 const SOURCES = '*.{ts,mts,cts,tsx,js,mjs,cjs,jsx,vue,svelte,astro}';
@@ -21,6 +26,27 @@ const input = z.strictObject({
   ),
 });
 type Input = z.output<typeof input>;
+
+const output = z.strictObject({
+  issues: z
+    .array(
+      z.strictObject({
+        file: z.string(),
+        line: z.int(),
+        column: z.int().describe("From 1, in UTF-16 units; those of the workspace's own linter as it counts them."),
+        rule: z.string(),
+        severity: z.enum(['error', 'warning']),
+        message: z.string(),
+        fixable: z.boolean(),
+      }),
+    )
+    .describe('What is left to do; the first of them, by file and line.'),
+  totalIssues: z.int().nonnegative(),
+  fixed: z.int().nonnegative(),
+  diff: z.string().optional().describe('What fix changed; absent if nothing or too large.'),
+  engine: z.strictObject({ name: z.string(), version: z.string(), config: z.string() }),
+  skipped: z.array(z.strictObject({ path: z.string(), code: z.string() })),
+});
 
 const isCommand = ({ engine, linter }: Input): boolean => engine === 'workspace' && linter !== undefined;
 
@@ -48,26 +74,7 @@ export default defineTool({
   commandOf: (it) =>
     isCommand(it) ? { command: lintCommand(it.linter ?? 'eslint', it.paths), cwd: '.', env: {} } : undefined,
   input,
-  output: z.strictObject({
-    issues: z
-      .array(
-        z.strictObject({
-          file: z.string(),
-          line: z.int(),
-          column: z.int().describe("From 1, in UTF-16 units; those of the workspace's own linter as it counts them."),
-          rule: z.string(),
-          severity: z.enum(['error', 'warning']),
-          message: z.string(),
-          fixable: z.boolean(),
-        }),
-      )
-      .describe('What is left to do; the first of them, by file and line.'),
-    totalIssues: z.int().nonnegative(),
-    fixed: z.int().nonnegative(),
-    diff: z.string().optional().describe('What fix changed; absent if nothing or too large.'),
-    engine: z.strictObject({ name: z.string(), version: z.string(), config: z.string() }),
-    skipped: z.array(z.strictObject({ path: z.string(), code: z.string() })),
-  }),
+  output,
   examples: [
     { input: { paths: ['lib'] }, output: { issues: [], totalIssues: 0, fixed: 0 } },
     { input: { paths: ['lib/main.ts'], fix: true }, output: { fixed: 0 } },
@@ -84,18 +91,29 @@ export default defineTool({
     return Promise.resolve(engine === 'auto' && !fix ? [own, { ...wanted, engine: 'builtin' as const }] : [own]);
   },
 
-  run: (wanted, ctx) => (wanted.engine === 'workspace' ? byWorkspace(wanted, ctx) : builtIn(wanted, ctx)),
+  plan: async (wanted, ctx) => (isCommand(wanted) || wanted.engine === 'workspace' ? null : builtIn(wanted, ctx)),
+
+  async run(wanted, ctx) {
+    if (wanted.engine === 'workspace') return byWorkspace(wanted, ctx);
+    const { planned, ...result } = wanted.fix ? planShape.parse(ctx.planned) : await builtIn(wanted, ctx);
+    if (!wanted.fix) return result;
+    const changed = await writePlanned(planned, namedBy(wanted.paths, LINTED, ctx), ctx);
+    const diff = changed.map((it) => it.diff ?? '').join('');
+    return { ...result, ...(diff !== '' && { diff }) };
+  },
 });
+
+const LINTED = new RegExp(`\\.(${SOURCES.slice(3, -1).replaceAll(',', '|')})$`, 'i');
+
+/** The result of the read_only host, and the files that fixing changes. */
+const planShape = output.extend({ planned: z.array(plannedFile) });
 
 async function builtIn({ paths, fix }: Input, ctx: ToolContext) {
   const { sources, skipped } = await readSources(paths, SOURCES, ctx);
   const { checkers } = ctx;
   const { issues, texts, fixed } = await checkers.lint(sources, { fix });
-  const changes = changesOf(sources, texts, ctx);
-  const changedFiles = await changes.withDiffs(ctx);
-  const diff = changedFiles.map((it) => it.diff ?? '').join('');
-  if (changes.all.length > 0) await ctx.changes.replaceAll(changes.all, '.');
-  return { ...shown(issues, ctx), fixed, ...(diff !== '' && { diff }), engine: checkers.linter, skipped };
+  const { planned } = changesOf(sources, texts, ctx);
+  return { ...shown(issues, ctx), fixed, engine: checkers.linter, skipped, planned };
 }
 
 async function byWorkspace({ paths, fix, linter }: Input, ctx: ToolContext) {

@@ -6,11 +6,12 @@
  */
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
-import { type ChangedFile, ChangedFiles, readText } from '../edit/changed-files.ts';
+import { type ChangedFile, ChangedFiles } from '../edit/changed-files.ts';
 import { bytesOf } from '../edit/text.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import type { RefactorPlan, RefactorQuery } from '../source/typescript.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
+import { edited, plainPath, sameText } from './planned-changes.ts';
 
 const OPERATIONS = ['rename', 'move_file', 'organize_imports', 'remove_unused_imports', 'add_missing_imports'] as const;
 /** Operations that TypeScript 7 does not have. */
@@ -250,23 +251,8 @@ function changedBy({ files }: RefactorPlan, ctx: ToolContext, at = (path: string
 }
 
 function changedFile({ path, ifHash, edits }: RefactorPlan['files'][number], ctx: ToolContext): ChangedFile {
-  const found = readText(path, '.', ctx);
-  if ('code' in found) throw new ToolError(found.code, `\`${path}\` can't be read any more`);
-  const { before, text } = found;
-  if (ctx.hashOf(before) !== ifHash)
-    throw new ToolError('CONFLICT', `\`${path}\` changed meanwhile; nothing was changed`, {
-      suggestion: 'Call again.',
-    });
-  const mark = text.startsWith('\uFEFF') ? '\uFEFF' : '';
-  const parts: string[] = [mark];
-  let from = mark.length;
-  for (const { start, end, text: fresh } of edits) {
-    if (start + mark.length < from || end < start)
-      throw new ToolError('INTERNAL', `edits of \`${path}\` are out of order`);
-    parts.push(text.slice(from, start + mark.length), fresh);
-    from = end + mark.length;
-  }
-  const content = bytesOf(path, parts.join('') + text.slice(from), ctx.limits.fileBytesMax);
+  const { before, text } = sameText(path, { declared: '.', ifHash }, ctx);
+  const content = bytesOf(path, edited(path, text, edits, text.startsWith('\uFEFF') ? 1 : 0), ctx.limits.fileBytesMax);
   return { path, before, content, replacements: edits.length, ifHash };
 }
 
@@ -291,21 +277,11 @@ async function write(plan: RefactorPlan, wanted: Input, ctx: ToolContext): Promi
 /** Refuses a plan of another host that goes beyond what the call declared. */
 function assertAsked({ move, files }: RefactorPlan, { operation, path, to = '' }: Input): void {
   const isMove = operation === 'move_file';
-  const moves = move ? move.from === normal(path) && move.to === normal(to) : true;
+  const moves = move ? move.from === plainPath(path) && move.to === plainPath(to) : true;
   const isAnywhere = isMove || operation === 'rename';
-  const isAllowed = (it: string) => (isAnywhere ? SOURCE.test(it) : it === normal(path));
+  const isAllowed = (it: string) => (isAnywhere ? SOURCE.test(it) : it === plainPath(path));
   if (moves && isMove === (move !== undefined) && files.every((it) => isAllowed(it.path))) return;
   throw new ToolError('INTERNAL', 'the plan of this refactoring changes other files than the call says');
 }
 
 const SOURCE = /\.([cm]?[jt]s|[jt]sx|json)$/;
-
-/** A path without empty parts, `.` and `..`. */
-function normal(path: string): string {
-  const parts: string[] = [];
-  for (const it of path.split('/')) {
-    if (it === '..') parts.pop();
-    else if (it !== '' && it !== '.') parts.push(it);
-  }
-  return parts.join('/');
-}

@@ -1,3 +1,4 @@
+/** Rewrites code by its syntax. The read_only host parses and plans (`plan`); the write host only writes. */
 import * as z from 'zod';
 import type { Code } from '../../errors.ts';
 import { type ChangedFile, ChangedFiles, changedFilesResult, readText, type TextFile } from '../edit/changed-files.ts';
@@ -5,7 +6,9 @@ import { Document } from '../edit/document.ts';
 import { bytesOf } from '../edit/text.ts';
 import { selectFiles } from '../selection.ts';
 import { REWRITE_LANGUAGES, type RewriteLanguage, type Syntax } from '../source/syntax.ts';
+import type { TextEdit } from '../source/typescript.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
+import { changedFile, editBetween, namedBy, PlannedFiles, plannedFile } from './planned-changes.ts';
 
 const FILES_MAX = 1000;
 /** Replacements in one file. */
@@ -75,14 +78,46 @@ export default defineTool({
   ],
   aliases: [],
 
-  preview: async (wanted, ctx) => (await findAll(wanted, ctx)).preview(ctx),
-  run: async (wanted, ctx) => (await findAll(wanted, ctx)).apply(wanted, ctx),
+  preview: async (wanted, ctx) => (await findAll(wanted, ctx)).files.preview(ctx),
+
+  async plan(wanted, ctx) {
+    const { files, edits } = await findAll(wanted, ctx);
+    const planned = new PlannedFiles(ctx);
+    for (const it of files.all) planned.add(it, wanted.path, edits.get(it.path) ?? []);
+    return { files: planned.all, filesSearched: files.filesSearched, skipped: files.skipped };
+  },
+
+  async run(wanted, ctx) {
+    if (wanted.preview) return (await findAll(wanted, ctx)).files.apply(wanted, ctx);
+    const { files: planned, filesSearched, skipped } = planShape.parse(ctx.planned);
+    const files = new ChangedFiles(wanted.maxFiles, ctx);
+    const isAsked = namedBy([wanted.path], wanted.include.length > 0 ? /./ : ENDINGS, ctx);
+    for (const it of planned) files.add(changedFile(it, isAsked, ctx));
+    files.filesSearched = filesSearched;
+    for (const { path, code: why } of skipped) files.skip(path, why as Code);
+    return files.apply(wanted, ctx);
+  },
 });
 
-async function findAll(wanted: Input, ctx: ToolContext): Promise<ChangedFiles> {
+const ENDINGS = /\.([mc]?tsx?|[mc]?jsx?|pyi?|rs|go)$/;
+
+const planShape = z.strictObject({
+  files: z.array(plannedFile).max(FILES_MAX),
+  filesSearched: z.int().min(0),
+  skipped: z.array(z.strictObject({ path: z.string(), code: z.string() })),
+});
+
+interface Found {
+  readonly files: ChangedFiles;
+  /** The edits of each changed file, by its path. */
+  readonly edits: ReadonlyMap<string, readonly TextEdit[]>;
+}
+
+async function findAll(wanted: Input, ctx: ToolContext): Promise<Found> {
   const { language, include, exclude, path, maxFiles } = wanted;
   const { syntax } = ctx;
   const files = new ChangedFiles(maxFiles, ctx);
+  const edits = new Map<string, readonly TextEdit[]>();
   const globs = include.length > 0 ? include : [FILES[language]];
   for await (const file of selectFiles({ path, include: globs, exclude }, ctx)) {
     await ctx.breathe();
@@ -93,9 +128,11 @@ async function findAll(wanted: Input, ctx: ToolContext): Promise<ChangedFiles> {
       continue;
     }
     files.filesSearched += 1;
-    if (changed) files.add(changed);
+    if (!changed) continue;
+    files.add(changed);
+    edits.set(file, changed.edits);
   }
-  return files;
+  return { files, edits };
 }
 
 interface Rewriting {
@@ -109,14 +146,19 @@ async function change(
   path: string,
   { before, text }: TextFile,
   { wanted: { language, pattern, rewrite }, syntax, ctx: { limits, hashOf } }: Rewriting,
-): Promise<ChangedFile | { code: Code } | undefined> {
+): Promise<(ChangedFile & { edits: readonly TextEdit[] }) | { code: Code } | undefined> {
   if (before.length > limits.symbolSourceBytesMax) return { code: 'FILE_LIMIT' };
   const document = new Document(text, limits.fileBytesMax);
   const replacementsMax = REPLACEMENTS_MAX;
   const ranges = await syntax.rewrite({ language, path, text: document.flat, pattern, rewrite, replacementsMax });
   if (ranges === undefined) return { code: 'HOST_CRASHED' };
   if (ranges.length === 0) return undefined;
+  const isFlat = document.flat === text;
   document.splice(ranges);
   const content = bytesOf(path, document.text, limits.fileBytesMax);
-  return { path, before, content, replacements: ranges.length, ifHash: hashOf(before) };
+  // The ranges count in a text without \r and byte order mark.
+  const edits = isFlat
+    ? ranges.map((it) => ({ start: it.from, end: it.to, text: it.text }))
+    : [editBetween(text, document.text)];
+  return { path, before, content, replacements: ranges.length, ifHash: hashOf(before), edits };
 }

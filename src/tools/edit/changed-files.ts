@@ -37,7 +37,8 @@ export interface ChangedFile extends FileUpdate {
 /** The changed files of a call so far. */
 export class ChangedFiles {
   readonly all: ChangedFile[] = [];
-  readonly #skipped: { path: string; code: Code }[] = [];
+  /** Files that were not searched; of many, the first ones. */
+  readonly skipped: { path: string; code: Code }[] = [];
   filesSearched = 0;
   readonly #filesMax: number;
   readonly #bytesMax: number;
@@ -55,9 +56,8 @@ export class ChangedFiles {
     if (this.#bytes > this.#bytesMax) throw tooMany('bytes would be read and written', this.#bytesMax);
   }
 
-  /** Notes a file that was not searched; of many, the first ones. */
   skip(path: string, code: Code): void {
-    if (this.#skipped.length < SKIPPED_MAX) this.#skipped.push({ path, code });
+    if (this.skipped.length < SKIPPED_MAX) this.skipped.push({ path, code });
   }
 
   /** Writes all files, or none if `preview` is true. `path` is the target of the call's effect. */
@@ -68,7 +68,7 @@ export class ChangedFiles {
     const files = await this.withDiffs(ctx);
     if (!preview && this.all.length > 0) await ctx.changes.replaceAll(this.all, path);
     const totalReplacements = this.all.reduce((sum, it) => sum + it.replacements, 0);
-    return { files, totalReplacements, filesSearched: this.filesSearched, skipped: this.#skipped };
+    return { files, totalReplacements, filesSearched: this.filesSearched, skipped: this.skipped };
   }
 
   async withDiffs(ctx: ToolContext): Promise<{ path: string; replacements: number; diff?: string }[]> {

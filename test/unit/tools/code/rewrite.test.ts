@@ -1,5 +1,5 @@
 /** code_rewrite: what it matches, what it writes, and that a text that breaks the parser breaks nothing else. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../../src/limits.ts';
@@ -102,4 +102,40 @@ test('a text that ends the parser is skipped, and the other files are changed', 
   const { files, skipped } = await rewrite({ language: 'python' });
   expect(files.map((it) => it.path)).toEqual(['a.py', 'z.py']);
   expect(skipped).toEqual([{ path: 'deep.py', code: 'HOST_CRASHED' }]);
+});
+
+describe('a plan of the read_only host', () => {
+  const asked = () => codeRewrite.input.parse({ pattern: 'x()', rewrite: 'y()', language: 'typescript', path: 'src' });
+  interface Plan {
+    files: { path: string; declared: string; edits: string }[];
+  }
+  const planned = async (): Promise<Plan> => {
+    mkdirSync(join(ws.path, 'src'));
+    for (const it of ['src/a.ts', 'src/b.ts', 'c.ts']) put(it, 'x();\n');
+    return (await codeRewrite.plan?.(asked(), ws.context({ servers }))) as Plan;
+  };
+  const run = (plan: Plan) => codeRewrite.run(asked(), ws.context({ planned: plan }));
+
+  test('is not carried out if a file changed since, and no other file changes then', async () => {
+    const plan = await planned();
+    put('src/b.ts', 'x(); // newer\n');
+    await expect(run(plan)).rejects.toMatchObject({ code: 'CONFLICT' });
+    expect(textOf('src/a.ts')).toBe('x();\n');
+  });
+
+  test.each<[string, (plan: Plan) => void]>([
+    [
+      'a file that the call does not name',
+      ({ files: [it] }) => Object.assign(it as object, { path: 'c.ts', declared: '.' }),
+    ],
+    ['a file above', ({ files: [it] }) => Object.assign(it as object, { path: 'src/../c.ts' })],
+    ['a file of another kind', ({ files: [it] }) => Object.assign(it as object, { path: 'src/a.sh' })],
+    ['edits that overlap', ({ files: [it] }) => Object.assign(it as object, { edits: '[[2,3,"a"],[0,1,"b"]]' })],
+    ['edits of another form', ({ files: [it] }) => Object.assign(it as object, { edits: '[["0",3]]' })],
+  ])('that holds %s changes nothing', async (_, forge) => {
+    const plan = await planned();
+    forge(plan);
+    await expect(run(plan)).rejects.toThrow();
+    for (const it of ['src/a.ts', 'src/b.ts', 'c.ts']) expect(textOf(it)).toBe('x();\n');
+  });
 });
