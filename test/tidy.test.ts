@@ -140,7 +140,7 @@ const MAY_IMPORT: Record<string, string> = {
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',
   'pipeline/execute':
-    'call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text tools/context tools/tool tools/upstream',
+    'call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/context tools/tool tools/upstream',
   'pipeline/queue': 'call errors hosts limits pipeline policy powers tools/tool',
   'policy/schema': 'call policy text/glob',
   'policy/shell': 'call limits policy',

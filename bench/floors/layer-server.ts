@@ -123,6 +123,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     permission: facts,
     toolStates,
     undoJournal,
+    webCache: { get: async () => undefined, put: async () => {} },
     health: new ToolHealth({ hosts, limits, powers, viewOf }),
     writes: new WritesByPrincipal('bench'),
     viewOf,

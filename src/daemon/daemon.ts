@@ -41,6 +41,7 @@ import { CommandHomes } from '../store/command-homes.ts';
 import { pastDurationMs } from '../store/past-durations.ts';
 import { ResultCache } from '../store/result-cache.ts';
 import { ResultLog } from '../store/result-log.ts';
+import type { WebCache } from '../store/web-cache.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import { Catalogue } from '../tools/catalogue.ts';
 import { builtinToolset, internalUndo } from '../tools/registry.ts';
@@ -194,6 +195,17 @@ interface Services {
   upgrade(drainMs: number): Promise<Successor>;
 }
 
+/** What an operator sees of the caches, and clears with them. */
+const cachesOf = (results: ResultCache<CachedResult>, webCache: WebCache) => ({
+  get status() {
+    return results.status;
+  },
+  clear() {
+    const [ofReads, ofServers] = [results.clear(), webCache.clear()];
+    return { entries: ofReads.entries + ofServers.entries, bytes: ofReads.bytes + ofServers.bytes };
+  },
+});
+
 /** Creates the pipeline that runs calls, and the gateway through which clients reach it. */
 function createGateway({ dirs, limits, environment, cacheStrategy }: Config, services: Services) {
   const { powers, records, ran, policies, providers, sandbox } = services;
@@ -244,7 +256,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     warm: (session) => warmFor(session, { hosts, policies }),
     ...hostsToTell(ran, providers),
     pluginStatus: () => services.plugins.status,
-    cache,
+    cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,
     sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
     shutdown: services.shutdown,

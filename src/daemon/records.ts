@@ -14,6 +14,7 @@ import { DiskRoom } from '../store/disk-room.ts';
 import { ProviderPins } from '../store/provider-pins.ts';
 import { ToolStates } from '../store/tool-states.ts';
 import { UndoJournal } from '../store/undo-journal.ts';
+import { WebCache } from '../store/web-cache.ts';
 
 export interface RecordsOptions {
   readonly stateDir: string;
@@ -30,6 +31,7 @@ export interface Records extends Disposable {
   readonly toolStates: ToolStates;
   readonly providerPins: ProviderPins;
   readonly undoJournal: UndoJournal;
+  readonly webCache: WebCache;
   readonly diskRoom: DiskRoom;
   /** Hides secrets in plain data, found by their form and by the names of their keys: for the log, and for people who decide. */
   redact<T>(value: T): T;
@@ -62,8 +64,9 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const toolStates = parts.use(new ToolStates(at('tools.db'), limits, powers));
   const providerPins = parts.use(new ProviderPins(at('providers.db'), powers));
   const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers, room: diskRoom }));
+  const webCache = new WebCache({ folder: at('web-cache'), limits, powers, room: diskRoom });
   const openStores = parts.move();
-  const stores = { auditLog, approvals, ledger, callStore, toolStates, providerPins, undoJournal };
+  const stores = { auditLog, approvals, ledger, callStore, toolStates, providerPins, undoJournal, webCache };
   return { ...stores, diskRoom, redact, [Symbol.dispose]: () => openStores.dispose() };
 }
 

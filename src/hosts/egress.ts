@@ -25,7 +25,7 @@ export interface EgressLine {
 }
 
 /** One command's access to the proxy. */
-interface Lease {
+export interface EgressLease {
   /** Identifies the command to the proxy. */
   readonly token: string;
   readonly line: EgressLine;
@@ -61,7 +61,7 @@ export class Egress implements AsyncDisposable {
   async lend<T extends object>(
     layers: readonly NetworkLayer[],
     signal: AbortSignal,
-    run: (lease: Lease) => Promise<T>,
+    run: (lease: EgressLease) => Promise<T>,
   ): Promise<T & { egress: EgressReport | 'lost' }> {
     const { egressCommandsMax, egressAnswerMs } = this.#options.limits;
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');

@@ -1,5 +1,5 @@
 /** Bounds of HTTP requests that the egress process makes for calls, and of what is kept of their answers. */
-import { bytes, count, MiB } from './units.ts';
+import { bytes, count, MiB, ms } from './units.ts';
 
 export const httpLimits = {
   /** Concurrent HTTP requests of calls over all sessions; each may hold its body and that of its answer. */
@@ -14,4 +14,12 @@ export const httpLimits = {
   httpInflateRatioMax: count().default(200),
   /** Decompressed bytes up to which no factor is too high: ten lines of spaces grow a hundredfold. */
   httpInflateFreeBytes: bytes().default(MiB),
+  /** Bytes of web answers that are kept for one principal, so that fetching pages can't fill the disk; the least recently used are dropped. */
+  webCacheBytesMax: bytes().default(64 * MiB),
+  /** Web answers that are kept for one principal; each takes a file, which takes at least a block. */
+  webCacheEntriesMax: count().default(2_000),
+  /** Principals whose web answers are kept; beyond it those of the principal who had none for longest are dropped. */
+  webCachePrincipalsMax: count().default(16),
+  /** Longest time for which a web answer is kept, whatever its server says: 7 days. */
+  webCacheKeptMs: ms().default(7 * 86_400_000),
 };

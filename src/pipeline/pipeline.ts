@@ -45,6 +45,7 @@ export interface PipelineParts {
   readonly ledger: CostLedger;
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
+  readonly webCache: ExecuteParts['webCache'];
   readonly hosts: Hosts;
   readonly egress: Egress;
   readonly isolates: Isolates;

@@ -1,6 +1,6 @@
 /**
  * Keeps room for the audit log and other essential files on the disk of the state directory. Data kept for convenience is dropped for it,
- * oldest first: outputs of calls, then undo data.
+ * oldest first: answers of web servers, outputs of calls, then undo data.
  */
 import { readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ const LOOK_MS = 100;
 /** Milliseconds between measurements otherwise, since other programs fill disks as well. */
 const WATCH_MS = 5_000;
 /** Kinds of droppable data, in the order in which they are dropped. */
-const ORDER = ['results', 'undo'] as const;
+const ORDER = ['web', 'results', 'undo'] as const;
 
 export class DiskRoom implements Disposable {
   readonly #options: DiskRoomOptions;

@@ -11,6 +11,7 @@ const PARTS: readonly { readonly part: string; readonly names: RegExp }[] = [
   { part: 'undo data', names: /^(journal$|undo\.db)/ },
   { part: 'output of commands', names: /^results$/ },
   { part: 'results of calls', names: /^calls\.db/ },
+  { part: 'answers of web servers', names: /^web-cache$/ },
   { part: 'homes of commands', names: /^homes$/ },
   { part: 'plugins', names: /^plugins$/ },
   { part: 'log of the daemon', names: /^daemon\.log/ },

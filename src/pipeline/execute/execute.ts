@@ -17,6 +17,7 @@ import type { ToolHealth } from '../tool-health.ts';
 import { commandBoundsOf, heapOf, homeOf, networkOf, threadCpuOf } from './bounds.ts';
 import { ConcurrentCalls } from './concurrent-changes.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
+import type { FetchParts } from './exchanges.ts';
 import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
 import { runProgram } from './program.ts';
@@ -33,6 +34,7 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   readonly egress: Egress;
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;
+  readonly webCache: FetchParts['webCache'];
   readonly undoJournal: UndoJournal;
   /** Records the start and the end of each call. */
   readonly writes: WritesByPrincipal;

@@ -3,9 +3,20 @@ import type { HttpAnswer, HttpRequest, HttpResponse } from '../../egress/message
 import { ToolError } from '../../errors.ts';
 import { destinationOf, type WebRequest } from '../../tools/context/requests.ts';
 
-export type ExchangeRequest = WebRequest & Pick<HttpRequest, 'body' | 'bytesMax'>;
+export interface ExchangeRequest extends Omit<WebRequest, 'body'>, Pick<HttpRequest, 'body' | 'bytesMax'> {
+  /**
+   * Whether an answer that the principal's web cache keeps may be given, or replaced by a new one. Only for what a person
+   * could see in a browser of their own: requests without other headers than FOR_ANY_ORIGIN. Absent: the cache is not used.
+   */
+  readonly cache?: 'use' | 'renew';
+}
 
-export interface Exchange extends HttpResponse {
+export interface HopResponse extends HttpResponse {
+  /** Whether the body came from the cache: without asking the server, or after it said that nothing changed. */
+  readonly cached: 'no' | 'fresh' | 'revalidated';
+}
+
+export interface Exchange extends HopResponse {
   /** URL that gave the answer, without a fragment. */
   readonly finalUrl: string;
 }
@@ -19,7 +30,7 @@ export type Hop = Pick<HttpRequest, 'url' | 'method' | 'headers' | 'body'>;
  */
 export async function exchange(
   request: ExchangeRequest,
-  { redirectsMax, send }: { redirectsMax: number; send(hop: Hop): Promise<HttpResponse> },
+  { redirectsMax, send }: { redirectsMax: number; send(hop: Hop): Promise<HopResponse> },
 ): Promise<Exchange> {
   const { url, method, headers, body } = request;
   let hop: Hop = { url: withoutFragment(url), method, headers, body };
@@ -40,7 +51,7 @@ const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
  * Headers that another origin may get. A list of those that it must not get would miss the next service's name for an
  * API key.
  */
-const FOR_ANY_ORIGIN: readonly string[] = ['accept', 'accept-language', 'user-agent'];
+export const FOR_ANY_ORIGIN: readonly string[] = ['accept', 'accept-language', 'user-agent'];
 
 /** The request by which a redirect is followed, as fetch does it, but with no body for another origin. Throws UPSTREAM_FAILED. */
 function nextHop({ url, method, headers, body }: Hop, status: number, location: string): Hop {

@@ -11,7 +11,7 @@ async function follow(url: string, locations: Record<string, string>, hops: Hop[
     async send(hop) {
       hops.push(hop);
       const location = Object.hasOwn(locations, hop.url) ? locations[hop.url] : undefined;
-      const rest = { body: new Uint8Array(), truncated: false };
+      const rest = { body: new Uint8Array(), truncated: false, cached: 'no' } as const;
       return location === undefined
         ? { status: 200, headers: {}, ...rest }
         : { status: 302, headers: { location }, ...rest };
