@@ -4,7 +4,9 @@ import { chmodSync, existsSync, lstatSync, readdirSync, readFileSync, readlinkSy
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, test } from 'vitest';
+import { serviceRestart } from '../../src/cli/service/installed.ts';
 import { createClient } from '../../src/client.ts';
+import { findUserDirs } from '../../src/daemon/user-dirs.ts';
 import { endOf, runCli } from '../support/cli.ts';
 import {
   ALLOW_COMMANDS,
@@ -16,6 +18,7 @@ import {
   temporaryDir,
   until,
 } from '../support/daemon.ts';
+import { begun, go, isHandingOver, UNTIL_GO, upgradable } from '../support/upgrade.ts';
 
 const folders: string[] = [];
 const children: ChildProcess[] = [];
@@ -237,5 +240,55 @@ describe('a daemon under a service manager', () => {
     await until(() => daemon.log().includes('config.yaml is not valid'));
     await using client = await daemon.connect();
     await dataOf(client.call('file_list', {}));
+  });
+});
+
+describe('service restart', () => {
+  /** The service of a daemon that runs, and what systemd is told; `start` is the command line of its unit. */
+  function serviceOfDaemon(daemon: TestDaemon, start: readonly string[]) {
+    const told: string[] = [];
+    const units = folder('units');
+    writeFileSync(join(units, 'ringfence.service'), `[Service]\nExecStart=${start.join(' ')}\n`);
+    const control = (args: readonly string[]) => {
+      if (args[0] === 'show') return `ActiveState=active\nMainPID=${daemon.pid}\n`;
+      told.push(args.join(' '));
+      return '';
+    };
+    const systemd = { isRunning: true, control, journal: async () => 0 };
+    const env = { RINGFENCE_STATE: daemon.stateDir, RINGFENCE_SOCKET: daemon.socket };
+    const caller = { flags: {}, env, cwd: daemon.workspace };
+    const dirs = findUserDirs({}, env);
+    return { told, service: { scope: 'user' as const, user: 'me', folder: units, dirs, systemd, caller } };
+  }
+  const START = [process.execPath, join(repository, 'bin/ringfenced.js')];
+  const pidOf = async (daemon: TestDaemon) => {
+    await using client = await daemon.connect();
+    return ((await client.request('status', {})) as { pid: number }).pid;
+  };
+
+  test('hands over to a new daemon where one runs, and systemd restarts nothing', { timeout: 60_000 }, async () => {
+    await using daemon = await upgradable();
+    const { told, service } = serviceOfDaemon(daemon, START);
+    await using client = await daemon.connect();
+    const running = client.call('terminal_execute', { command: UNTIL_GO });
+    await begun(daemon);
+    const restarted = serviceRestart({}, service);
+    await until(() => isHandingOver(daemon));
+    go(daemon);
+    expect((await dataOf(running)).stdout).toBe('done\n');
+    expect([0, 1]).toContain(await restarted.catch(() => 1)); // Below level A it says so.
+    expect(told).toEqual([]);
+    expect(await pidOf(daemon)).not.toBe(daemon.pid);
+  });
+
+  test.each([
+    ['the unit starts another program', ['/usr/bin/other-node', '/opt/bin/ringfenced.js'], {}],
+    ['--stop is given', START, { stop: true }],
+  ])('lets systemd restart the service if %s', { timeout: 60_000 }, async (_, start, flags) => {
+    await using daemon = await upgradable();
+    const { told, service } = serviceOfDaemon(daemon, start);
+    await serviceRestart(flags, service).catch(() => {}); // Below level A it fails.
+    expect(told).toEqual(['restart ringfence.service']);
+    expect(await pidOf(daemon)).toBe(daemon.pid);
   });
 });

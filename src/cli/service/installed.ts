@@ -9,6 +9,7 @@ import { lockHolder } from '../../store/database.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { writeWhole } from '../own-files.ts';
+import { upgrade } from '../upgrade.ts';
 import { LABEL, plist } from './launchd.ts';
 import { movingProgram } from './stable-node.ts';
 import { createSystemd, type Systemd, show, unitState } from './systemd.ts';
@@ -18,6 +19,10 @@ export interface ServiceFlags {
   readonly system?: boolean;
   readonly print?: boolean;
   readonly now?: boolean;
+  /** End the daemon before the new one starts, also where it could hand over. */
+  readonly stop?: boolean;
+  /** For example `10m`. */
+  readonly drain?: string;
   readonly purge?: boolean;
   readonly follow?: boolean;
   readonly json?: boolean;
@@ -148,7 +153,7 @@ async function runningDaemon({ caller, dirs }: Service): Promise<Running | undef
 /** Reports the confinement that the daemon measured inside of its unit; anything below level A is a failure. */
 async function confirmLevel(service: Service): Promise<number> {
   const { scope, user } = service;
-  if (scope === 'system' && userInfo().username !== user) {
+  if (isOfAnother(service)) {
     const { StatusText: text = '' } = unitState(service.systemd, `${unitName(scope, user)}.service`);
     say(text === '' ? 'it has not reported its confinement yet' : text);
     return text === LEVEL_A ? EXIT.OK : EXIT.FAILED;
@@ -231,14 +236,53 @@ export async function serviceLogs({ follow = false }: ServiceFlags, service: Ser
   return await show('tail', ['-n', '200', ...(follow ? ['-F'] : []), '--', log]);
 }
 
-/** `service restart`. Returns the exit code. */
-export async function serviceRestart(_: ServiceFlags, service: Service): Promise<number> {
-  const { scope, user, systemd } = service;
-  assertRunning(service, 'to restart a daemon of your own: ringfence stop, then ringfence serve --detach');
-  // The sockets stay open meanwhile, so that clients wait instead of failing.
-  systemd.control(['restart', `${unitName(scope, user)}.service`]);
+/**
+ * `service restart`: the running daemon hands over to a new one where it can, and no call is lost; otherwise, and with
+ * `stop`, it ends first. Returns the exit code.
+ */
+export async function serviceRestart(flags: ServiceFlags, service: Service): Promise<number> {
+  const { scope, user, systemd, caller } = service;
+  assertRunning(service, 'to restart a daemon of your own: ringfence upgrade');
+  const obstacle = flags.stop ? '--stop says so' : await handOverObstacle(service);
+  if (obstacle === undefined) {
+    await handOver(flags, caller);
+  } else {
+    say(`calls that run are ended, since ${obstacle}`);
+    // The sockets stay open meanwhile, so that clients wait instead of failing.
+    systemd.control(['restart', `${unitName(scope, user)}.service`]);
+  }
   return await confirmLevel(service);
 }
+
+async function handOver({ drain }: ServiceFlags, caller: CliCaller): Promise<void> {
+  try {
+    await upgrade(drain === undefined ? {} : { drain }, caller);
+  } catch (error) {
+    if (!(error instanceof CliError) || error.exitCode !== EXIT.FAILED) throw error;
+    throw new CliError(EXIT.FAILED, `${error.message}; to end it before: ringfence service restart --stop`);
+  }
+}
+
+/** Why the service's daemon can't hand over to a new one that is like it; undefined if it can. */
+async function handOverObstacle(service: Service): Promise<string | undefined> {
+  const { scope, user, folder, systemd } = service;
+  if (isOfAnother(service)) return `only ${user} may ask that daemon to hand over: ringfence upgrade`;
+  const { ActiveState, MainPID } = unitState(systemd, `${unitName(scope, user)}.service`);
+  // Connecting would start a service whose socket waits.
+  const daemon = ActiveState === 'active' ? await runningDaemon(service) : undefined;
+  if (!daemon) return 'the service does not answer';
+  if (daemon.pid !== Number(MainPID)) return `another daemon (pid ${daemon.pid}) has the socket of the service`;
+  const unit = [...filesOf(scope).keys()].find((it) => it.endsWith('.service')) as string;
+  const start = /^ExecStart=.*$/m.exec(readFileSync(join(folder, unit), 'utf8'))?.[0] ?? '';
+  const words = readFileSync(`/proc/${daemon.pid}/cmdline`, 'utf8').split('\0');
+  const isSame = [words[0], words.find((it) => it.endsWith('/bin/ringfenced.js'))].every(
+    (it) => it !== undefined && start.includes(it),
+  );
+  return isSame ? undefined : 'the unit starts another Node or Ringfence than the one that runs';
+}
+
+/** Whether the service runs as a person who did not call this, and who alone has the token of its operator. */
+const isOfAnother = ({ scope, user }: Service): boolean => scope === 'system' && userInfo().username !== user;
 
 /** `service uninstall`: also removes the state with `purge`. Returns the exit code. */
 export async function serviceUninstall(flags: ServiceFlags, service: Service): Promise<number> {

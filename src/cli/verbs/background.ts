@@ -36,7 +36,9 @@ export function addServiceVerbs(verbs: Verbs): void {
     (it) => it.serviceStatus,
   );
   add('logs', 'show its newest log lines', (it) => it.serviceLogs).option('-f, --follow', 'keep printing');
-  add('restart', 'restart it; clients that connect meanwhile wait', (it) => it.serviceRestart);
+  add('restart', 'replace the running daemon by a new one; no call is lost', (it) => it.serviceRestart)
+    .option('--drain <time>', 'how long calls may take to end: 30s, 10m (the default), 1h')
+    .option('--stop', 'end the daemon and its calls before, for a changed unit or environment');
   add('uninstall', 'stop it and remove its units', (it) => it.serviceUninstall).option(
     '--purge',
     'also remove the state directory: the record, undo data and tokens',
