@@ -185,6 +185,8 @@ export async function startDaemon(
     reject: false,
   });
   child.nodeChildProcess.unref();
+  // The daemon has its own descriptor of the log, and this process may go on for days.
+  output.destroy();
   let text = '';
   for await (const chunk of child.stdio[3] as NodeJS.ReadableStream) text += chunk;
   const notice =

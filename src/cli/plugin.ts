@@ -6,6 +6,7 @@ import { type Plugin, PluginError, readPlugin } from '../plugins/package.ts';
 import { pin, pinnedNames, readPin, unpin } from '../plugins/pinned-plugins.ts';
 import { toolNameOf } from '../plugins/toolset.ts';
 import { builtinToolset } from '../tools/registry.ts';
+import { assertKnownState } from './known-state.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 interface PluginFlags {
@@ -38,6 +39,7 @@ export async function pluginAdd(
       .map((it) => toolNameOf(plugin.manifest, it))
       .find((it) => builtinToolset().has(it));
     if (taken !== undefined) throw new PluginError([`the tool name ${taken} is taken by a built-in tool`]);
+    assertKnownState(stateDir);
     pin(stateDir, plugin, { limits, nowMs });
     if (json) printJson(toShown(plugin));
     else {
@@ -50,6 +52,7 @@ export async function pluginAdd(
 
 /** Lists the pinned plugins. Returns the exit code: 1 if one of them is refused. */
 export async function pluginList({ json }: PluginFlags, stateDir: string): Promise<number> {
+  assertKnownState(stateDir);
   const rows = pinnedNames(stateDir).map((name) => {
     try {
       return toShown(readPin(stateDir, name, limits));
@@ -71,6 +74,7 @@ export async function pluginList({ json }: PluginFlags, stateDir: string): Promi
 }
 
 export async function pluginRemove(name: string, { json }: PluginFlags, stateDir: string): Promise<number> {
+  assertKnownState(stateDir);
   if (unpin(stateDir, name)) {
     if (json) printJson({ removed: name });
     return EXIT.OK;

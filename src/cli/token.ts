@@ -5,6 +5,7 @@ import { systemPowers } from '../powers.ts';
 import { acquireLock } from '../store/database.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
 import { type CliCaller, connect, userDirsOf } from './connect.ts';
+import { assertKnownState } from './known-state.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 interface RotationResult {
@@ -47,6 +48,7 @@ function offline(names: readonly string[], stateDir: string): RotationResult {
       EXIT.UNREACHABLE,
       `no daemon has run with state directory ${stateDir} yet, so it has no tokens; start one with: ringfence serve --detach`,
     );
+  assertKnownState(stateDir);
   using lock = acquireLock(lockFile(stateDir));
   if (!lock)
     throw new CliError(

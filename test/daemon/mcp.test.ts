@@ -1,6 +1,6 @@
 /** The MCP server through the SDK's own client, in both eras. */
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { processesWith, ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
@@ -355,6 +355,10 @@ describe('the bridge', () => {
     expect(bridges.map(({ told }) => JSON.parse(told.stdout).result.serverInfo.name)).toEqual(
       Array(3).fill('ringfence'),
     );
+    const open = bridges.flatMap(({ child }) =>
+      readdirSync(`/proc/${child.pid}/fd`).map((it) => readlinkSync(`/proc/${child.pid}/fd/${it}`)),
+    );
+    expect(open.filter((it) => it.endsWith('daemon.log'))).toEqual([]);
     for (const { child } of bridges) child.stdin.end();
     await Promise.all(bridges.map(({ ended }) => ended));
     execFileSync(process.execPath, [ringfence, 'stop', '--state', state]);

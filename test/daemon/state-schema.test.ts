@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
 import { dataOf, startDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { writePlugin } from '../support/plugin.ts';
 
 const NEWER = '{"version":99,"writtenBy":"9.9.9","inAFormOf":"that version"}';
 const folder = temporaryDir('state-schema');
@@ -42,6 +43,30 @@ test('a daemon writes the version into a new state, and into one from before the
   expect(schemaOf(stateDir)).toBe(first);
   await using operator = await daemon.connect({ role: 'operator' });
   expect(await operator.request('audit.verify', {})).toMatchObject({ ok: true });
+}, 60_000);
+
+test('verbs that work without a daemon refuse a state of a newer version, and touch nothing', async () => {
+  const stateDir = await usedState('newer-offline');
+  writeFileSync(join(stateDir, 'schema.json'), NEWER);
+  const before = filesOf(stateDir);
+  const plugin = writePlugin({ files: { 'main.js': 'export const run = () => ({ value: 1 });' } });
+  const place = { stateDir, workspace, socket: join(stateDir, 'd.sock') };
+  const verbs = [
+    ['token', 'rotate'],
+    ['plugin', 'add', plugin, '--state', stateDir],
+    ['plugin', 'list', '--state', stateDir],
+    ['plugin', 'remove', 'probe', '--state', stateDir],
+    ['audit', 'verify', '--no-autostart'],
+    ['secret', 'set', 'key'],
+    ['secret', 'remove', 'key'],
+  ];
+  for (const verb of verbs) {
+    const { code, stderr } = await runCli(place, verb, { stdin: 'a-secret-value' });
+    expect([verb, code, stderr]).toEqual([verb, 2, expect.stringContaining('install Ringfence 9.9.9 or later')]);
+  }
+  expect(filesOf(stateDir)).toEqual(before);
+  expect(existsSync(join(stateDir, 'secrets')) || readdirSync(join(stateDir, 'plugins')).length > 0).toBe(false);
+  rmSync(plugin, { recursive: true });
 }, 60_000);
 
 test.each([

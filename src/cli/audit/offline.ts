@@ -6,6 +6,7 @@ import { systemPowers } from '../../powers.ts';
 import type { AuditPageRequest } from '../../store/audit/query.ts';
 import { AuditReader } from '../../store/audit/reader.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
+import { assertKnownState } from '../known-state.ts';
 import { CliError, EXIT, harmless, say } from '../output.ts';
 import type { AuditClient } from './audit.ts';
 
@@ -16,7 +17,9 @@ export async function withAudit(caller: CliCaller, action: (client: AuditClient)
     return await action(client);
   } catch (error) {
     if (!(error instanceof CliError) || error.exitCode !== EXIT.UNREACHABLE) throw error;
-    return await readOffline(join(userDirsOf(caller.flags, caller.env).stateDir, 'audit.db'), action, error);
+    const { stateDir } = userDirsOf(caller.flags, caller.env);
+    assertKnownState(stateDir);
+    return await readOffline(join(stateDir, 'audit.db'), action, error);
   }
 }
 

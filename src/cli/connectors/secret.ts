@@ -17,6 +17,7 @@ import {
 } from '../../secrets/secret-files.ts';
 import { hostOf } from '../../secrets/secrets.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
+import { assertKnownState } from '../known-state.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 
 interface SecretFlags {
@@ -37,6 +38,7 @@ export async function secretSet(
   const { stateDir } = userDirsOf(flags, env);
   try {
     const value = toSecret(process.stdin.isTTY ? await askHidden(name) : await readInput());
+    assertKnownState(stateDir);
     makeStateDir(stateDir);
     storeSecret(stateDir, { name, value }, limits);
     if (hosts) bindSecret(stateDir, name, hosts);
@@ -70,6 +72,7 @@ export function secretList({ json }: SecretFlags, { flags, env }: CliCaller): nu
 export function secretRemove(name: string, { json }: SecretFlags, { flags, env }: CliCaller): number {
   assertName(name);
   const { stateDir } = userDirsOf(flags, env);
+  assertKnownState(stateDir);
   if (!removeSecret(stateDir, name)) throw new CliError(EXIT.FAILED, `no secret named ${name} is stored`);
   if (json) printJson({ removed: name });
   return EXIT.OK;
