@@ -65,7 +65,7 @@ export const storeLimits = {
   callBytesKept: bytes().default(256 * MiB),
   /** Bytes of one call's output kept on disk; the rest is dropped, and the call continues. */
   resultLogBytesMax: bytes().default(64 * MiB),
-  /** Bytes of all calls' output on disk, so that calls can't fill it; the oldest is dropped first. */
+  /** Bytes of all calls' output on disk, so that calls can't fill it; the principal with the most loses the oldest. */
   resultLogTotalBytesMax: bytes().default(1024 * MiB),
   /** Time for which the output of a call is kept after its end. */
   resultLogKeptMs: ms().default(3_600_000),
@@ -89,7 +89,7 @@ export const storeLimits = {
   endedCallsKept: count().default(1024),
   /** Bytes of the inputs and results of calls of ended sessions. */
   endedResultBytesKept: bytes().default(8 * MiB),
-  /** Calls whose output is kept; each takes a file and about 500 bytes of memory. */
+  /** Calls whose output is kept; each takes a file and about 500 bytes of memory. The principal with the most loses the oldest. */
   resultLogsMax: count().default(10_000),
   /** Bytes of output in memory on their way to the disk, over all calls; on a disk that hangs, the logs end, not the calls. */
   resultLogWaitingBytesMax: bytes().default(32 * MiB),

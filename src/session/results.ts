@@ -24,6 +24,7 @@ const PIECE_BYTES = 64 * 1024;
 const ownerOf = ({ sessionId, id: callId, principal, options }: Call): LogOwner => ({
   sessionId,
   callId,
+  storedFor: principal,
   ...(options.detached && { principal }),
 });
 const keyOf = ({ sessionId, callId }: LogOwner): string => `${sessionId}\0${callId}`;
@@ -54,7 +55,7 @@ export class Results {
   /** Stores a text as output for all sessions of its principal and returns its ref. The secrets in it must already be removed. */
   keep({ options: { id, principal, powers } }: Session, text: string): string {
     const { log } = this.#options;
-    const owner: LogOwner = { sessionId: id, callId: powers.uuid(), principal };
+    const owner: LogOwner = { sessionId: id, callId: powers.uuid(), principal, storedFor: principal };
     const bytes = Buffer.from(text);
     let ref = '';
     for (let at = 0; at < bytes.length; at += PIECE_BYTES)

@@ -15,6 +15,8 @@ export interface LogOwner {
   readonly callId: string;
   /** Principal of a detached call, which may read the output from another session. */
   readonly principal?: string;
+  /** Principal whose output it is, for its share of the disk; logs of earlier versions do not name it. */
+  readonly storedFor?: string;
 }
 
 /** Why a log ends before its call. `size`: the log is full. `disk`: the disk is full or too slow. `crash`: the daemon ended first. */

@@ -1,6 +1,6 @@
 /**
  * The complete output of calls without secrets, in files of the state directory, limited in size for each call, total size and age. The
- * oldest are dropped first. Nothing here blocks the event loop, and no file error ends a call.
+ * oldest of the principal who keeps most are dropped first. Nothing here blocks the event loop, and no file error ends a call.
  */
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
@@ -33,6 +33,13 @@ export interface AppendedChunk {
 const SWEEP_EVERY_MS = 60_000;
 const NAME = /^([0-9a-f-]{36})\.log$/;
 
+/** What a principal keeps. */
+interface ResultShare {
+  readonly logs: number;
+  readonly bytes: number;
+}
+
+const principalOf = ({ storedFor, principal = '' }: LogOwner): string => storedFor ?? principal;
 const keyOf = ({ sessionId, callId }: LogOwner): string => `${sessionId}\0${callId}`;
 
 export class ResultLog implements AsyncDisposable {
@@ -43,6 +50,7 @@ export class ResultLog implements AsyncDisposable {
   readonly #loaded: Promise<void>;
   /** Files being completed or removed. */
   readonly #under = new Set<Promise<void>>();
+  readonly #shares = new Map<string, ResultShare>();
   #bytes = 0;
   /** Bytes buffered in memory by all logs. */
   #bufferedBytes = 0;
@@ -58,7 +66,7 @@ export class ResultLog implements AsyncDisposable {
       options.powers.log.warn({ error }, 'could not scan the output of earlier calls'),
     );
     void this.#loaded.then(() => this.#sweepLater());
-    options.room?.register('results', () => this.#dropOldest({ atOnce: true }));
+    options.room?.register('results', () => this.#dropOldest('bytes', { atOnce: true }));
   }
 
   /** Appends output of a call. The secrets in it must already be removed. */
@@ -104,23 +112,23 @@ export class ResultLog implements AsyncDisposable {
   }
 
   #openLog(owner: LogOwner): CallLog {
-    const log = new CallLog({ ...this.#optionsOf(this.#options.powers.uuid()), owner });
+    const log = new CallLog({ ...this.#optionsOf(this.#options.powers.uuid(), () => principalOf(owner)), owner });
     this.#add(log);
     return log;
   }
 
-  #optionsOf(ref: string): Omit<CallLogOptions, 'owner'> {
+  #optionsOf(ref: string, principal: () => string): Omit<CallLogOptions, 'owner'> {
     const { folder, limits, powers } = this.#options;
     return {
       ref,
       powers,
       path: join(folder, `${ref}.log`),
       bytesMax: limits.resultLogBytesMax,
-      refusal: (bytes) => this.#refusal(bytes),
+      refusal: (bytes) => this.#refusal(bytes, principal()),
       onWritten: (bytes, lost) => {
         this.#bufferedBytes -= bytes;
         this.#options.room?.wrote(bytes - lost);
-        if (this.#logs.has(ref)) this.#bytes -= lost;
+        if (this.#logs.has(ref)) this.#count(principal(), { logs: 0, bytes: -lost });
       },
     };
   }
@@ -128,28 +136,45 @@ export class ResultLog implements AsyncDisposable {
   #add(log: CallLog): void {
     this.#logs.set(log.ref, log);
     this.#byCall.set(keyOf(log.owner), log);
-    if (this.#logs.size > this.#options.limits.resultLogsMax) this.#dropOldest();
+    this.#count(principalOf(log.owner), { logs: 1, bytes: 0 });
+    if (this.#logs.size > this.#options.limits.resultLogsMax) this.#dropOldest('logs');
   }
 
   /** Why no more output may be buffered: running logs fill the allowed size, or the disk is full or too slow. */
-  #refusal(bytes: number): CutReason | undefined {
+  #refusal(bytes: number, principal: string): CutReason | undefined {
     const { resultLogTotalBytesMax, resultLogWaitingBytesMax } = this.#options.limits;
     if (this.#bufferedBytes + bytes > resultLogWaitingBytesMax) return 'disk';
-    while (this.#bytes + bytes > resultLogTotalBytesMax) if (!this.#dropOldest()) return 'size';
+    while (this.#bytes + bytes > resultLogTotalBytesMax) if (!this.#dropOldest('bytes')) return 'size';
     const { room } = this.#options;
-    while (room && !room.has(bytes, this.#bufferedBytes)) if (!this.#dropOldest()) return 'disk';
+    while (room && !room.has(bytes, this.#bufferedBytes)) if (!this.#dropOldest('bytes')) return 'disk';
     this.#bufferedBytes += bytes;
-    this.#bytes += bytes;
+    this.#count(principal, { logs: 0, bytes });
     return undefined;
   }
 
-  #dropOldest(how: { readonly atOnce?: boolean } = {}): boolean {
+  /** Drops the oldest output of the principal who keeps most, so that nobody can make others lose theirs; false if all calls still run. */
+  #dropOldest(by: keyof ResultShare, how: { readonly atOnce?: boolean } = {}): boolean {
+    const oldest = new Map<string, CallLog>();
     for (const log of this.#logs.values()) {
-      if (log.endedAt === undefined) continue;
-      this.#drop(log, how);
-      return true;
+      const principal = principalOf(log.owner);
+      if (log.endedAt !== undefined && !oldest.has(principal)) oldest.set(principal, log);
+      if (oldest.size === this.#shares.size) break;
     }
-    return false;
+    const [largest] = [...oldest].sort(([a], [b]) => this.#shareOf(b)[by] - this.#shareOf(a)[by]);
+    if (largest) this.#drop(largest[1], how);
+    return largest !== undefined;
+  }
+
+  #shareOf(principal: string): ResultShare {
+    return this.#shares.get(principal) ?? { logs: 0, bytes: 0 };
+  }
+
+  #count(principal: string, { logs, bytes }: ResultShare): void {
+    this.#bytes += bytes;
+    const share = this.#shareOf(principal);
+    const after = { logs: share.logs + logs, bytes: share.bytes + bytes };
+    if (after.logs > 0) this.#shares.set(principal, after);
+    else this.#shares.delete(principal);
   }
 
   #dropOld(): void {
@@ -162,7 +187,7 @@ export class ResultLog implements AsyncDisposable {
   #drop(log: CallLog, { atOnce = false }: { readonly atOnce?: boolean } = {}): void {
     this.#logs.delete(log.ref);
     if (this.#byCall.get(keyOf(log.owner)) === log) this.#byCall.delete(keyOf(log.owner));
-    this.#bytes -= log.fileBytes;
+    this.#count(principalOf(log.owner), { logs: -1, bytes: -log.fileBytes });
     if (atOnce) rmSync(log.path, { force: true });
     // The log's last records may still be on their way to the file.
     const gone = log.flush().then(() => rm(log.path, { force: true }));
@@ -192,17 +217,18 @@ export class ResultLog implements AsyncDisposable {
     // Moves new logs behind the old ones, since the first ones are dropped first.
     for (const [ref, log] of [...this.#logs]) if (!old.has(ref) && this.#logs.delete(ref)) this.#logs.set(ref, log);
     this.#dropOld();
-    while (this.#bytes > limits.resultLogTotalBytesMax || this.#logs.size > limits.resultLogsMax)
-      if (!this.#dropOldest()) return;
+    while (this.#bytes > limits.resultLogTotalBytesMax && this.#dropOldest('bytes'));
+    while (this.#logs.size > limits.resultLogsMax && this.#dropOldest('logs'));
   }
 
   async #findOne(ref: string): Promise<void> {
-    const options = this.#optionsOf(ref);
+    // Nothing is appended to the log of an earlier daemon.
+    const options = this.#optionsOf(ref, () => '');
     const { size, mtimeMs } = await stat(options.path);
     const log = await CallLog.openExisting(options, size);
     if (!log) return rm(options.path, { force: true });
     log.endedAt = mtimeMs;
-    this.#bytes += size;
+    this.#count(principalOf(log.owner), { logs: 1, bytes: size });
     this.#logs.set(ref, log);
     this.#byCall.set(keyOf(log.owner), log);
   }

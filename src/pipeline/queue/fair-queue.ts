@@ -1,4 +1,7 @@
-/** Hands out slots for work to sessions in turn, so that a session with a thousand waiting calls does not hold up a session with one. */
+/**
+ * Hands out slots for work to principals in turn, and to the sessions of a principal in turn, so that neither a thousand
+ * waiting calls nor a hundred sessions of one hold up the single call of another.
+ */
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 
@@ -11,8 +14,8 @@ interface QueueWaiter {
 }
 
 interface TierQueue {
-  /** Waiters by session, in the order in which sessions take turns. */
-  readonly lanes: Map<string, QueueWaiter[]>;
+  /** Waiters by session by principal, in the order in which principals and their sessions take turns. */
+  readonly principals: Map<string, Map<string, QueueWaiter[]>>;
   readonly slots: number;
   /** Slots in use by session; a session without any has no entry. */
   readonly held: Map<string, number>;
@@ -25,6 +28,7 @@ export interface QueueSlot {
   readonly slots: number;
   /** The most of these slots that one session may use. */
   readonly slotsPerSession: number;
+  readonly principal: string;
   readonly session: string;
   readonly signal: AbortSignal;
   /** While this is true the work does not begin, and its slot goes to another session. */
@@ -76,14 +80,15 @@ export class FairQueue {
   }
 
   #line({ line: name, slots }: QueueSlot): TierQueue {
-    const line = this.#lines.get(name) ?? { lanes: new Map(), slots, held: new Map(), running: 0 };
+    const line = this.#lines.get(name) ?? { principals: new Map(), slots, held: new Map(), running: 0 };
     this.#lines.set(name, line);
     return line;
   }
 
-  #wait(line: TierQueue, { session, signal, congested, slotsPerSession }: QueueSlot): Promise<void> {
+  #wait(line: TierQueue, { principal, session, signal, congested, slotsPerSession }: QueueSlot): Promise<void> {
     const { sessionQueueMax, queueMax } = this.#limits;
-    const lane = line.lanes.get(session) ?? [];
+    const lanes = line.principals.get(principal) ?? new Map<string, QueueWaiter[]>();
+    const lane = lanes.get(session) ?? [];
     if (lane.length >= sessionQueueMax || this.#queued >= queueMax) {
       throw new ToolError(
         'QUEUE_FULL',
@@ -93,7 +98,7 @@ export class FairQueue {
         },
       );
     }
-    line.lanes.set(session, lane);
+    line.principals.set(principal, lanes.set(session, lane));
     this.#queued += 1;
     return new Promise((resolve, reject) => {
       const give = () => {
@@ -112,7 +117,9 @@ export class FairQueue {
         give();
         const at = lane.indexOf(waiter);
         if (at >= 0) lane.splice(at, 1);
-        if (lane.length === 0) line.lanes.delete(session);
+        // A lane that emptied before is no longer here, and another one may have its place.
+        if (lane.length === 0 && lanes.get(session) === lane) lanes.delete(session);
+        if (lanes.size === 0 && line.principals.get(principal) === lanes) line.principals.delete(principal);
         reject(signal.reason as Error);
       };
       lane.push(waiter);
@@ -120,19 +127,32 @@ export class FairQueue {
     });
   }
 
-  /** Gives free slots to the sessions of the line; a session that gets one goes to the end of the line. */
+  /** Gives free slots to the principals of the line; one that gets a slot goes to the end of the line, and so does its session. */
   #fill(name: string, line: TierQueue): void {
-    // The iteration reaches a lane that is put back again, so the loop ends when no slot is free or every waiter left is congested.
-    for (const [session, lane] of line.lanes) {
+    // The iteration reaches a principal that is put back again, so the loop ends when no slot is free or every waiter left is congested.
+    for (const [principal, lanes] of line.principals) {
       if (line.running >= line.slots) break;
-      const [first] = lane;
-      if (!first || first.congested() || (line.held.get(session) ?? 0) >= first.slotsPerSession) continue;
+      const next = nextOf(lanes, line.held);
+      if (!next) continue;
+      const { session, lane, waiter } = next;
       lane.shift();
-      line.lanes.delete(session);
-      if (lane.length > 0) line.lanes.set(session, lane);
+      lanes.delete(session);
+      if (lane.length > 0) lanes.set(session, lane);
+      line.principals.delete(principal);
+      if (lanes.size > 0) line.principals.set(principal, lanes);
       hold(line, session, 1);
-      first.go();
+      waiter.go();
     }
-    if (line.running === 0 && line.lanes.size === 0) this.#lines.delete(name);
+    if (line.running === 0 && line.principals.size === 0) this.#lines.delete(name);
   }
+}
+
+/** The first waiter of a principal's sessions that may begin. */
+function nextOf(lanes: ReadonlyMap<string, QueueWaiter[]>, held: ReadonlyMap<string, number>) {
+  for (const [session, lane] of lanes) {
+    const [waiter] = lane;
+    const mayBegin = waiter && !waiter.congested() && (held.get(session) ?? 0) < waiter.slotsPerSession;
+    if (mayBegin) return { session, lane, waiter };
+  }
+  return undefined;
 }

@@ -19,6 +19,7 @@ export const schedule =
     signal.throwIfAborted();
     const leave = await queue.enter({
       ...slotOf(tool, tier, { call, limits }),
+      principal: call.principal,
       session: call.sessionId,
       signal,
       congested: () => call.congested(),

@@ -135,6 +135,33 @@ describe('bounds', () => {
     await until(() => readdirSync(folder).length === 4);
   });
 
+  test.each([
+    ['bytes', { resultLogTotalBytesMax: 1000 }],
+    ['calls', { resultLogsMax: 8 }],
+  ])('the principal who keeps most loses the oldest, and nobody else loses any: %s', async (_, limits) => {
+    const put = (log: ResultLog, storedFor: string, count: number) => {
+      for (let at = 0; at < count; at += 1) {
+        const of = { ...owner(`${storedFor}${at}`), storedFor };
+        log.append(of, 'stdout', Buffer.alloc(20));
+        log.end(of, DONE);
+      }
+    };
+    const kept = async (log: ResultLog, whose: string) =>
+      (await log.owners()).filter((it) => it.storedFor === whose).length;
+    {
+      await using log = open(limits);
+      put(log, 'anna', 2);
+      put(log, 'bert', 30);
+      expect(await kept(log, 'anna')).toBe(2);
+      expect(await kept(log, 'bert')).toBeLessThan(30);
+      expect((await log.owners())[0]?.callId).toBe('bert29');
+    }
+    // The next daemon knows whose output each file is.
+    await using log = open(limits);
+    put(log, 'bert', 30);
+    expect(await kept(log, 'anna')).toBe(2);
+  });
+
   test('no more than so many calls are kept', async () => {
     await using log = open({ resultLogsMax: 2 });
     for (const id of ['1', '2', '3']) {

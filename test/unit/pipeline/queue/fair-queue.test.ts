@@ -8,6 +8,7 @@ const slot = (session: string, more: object = {}) => ({
     line: 'line',
     slots: 1,
     slotsPerSession: 99,
+    principal: session,
     session,
     signal: new AbortController().signal,
     congested: () => false,
@@ -27,6 +28,21 @@ test('sessions take turns, however many calls one of them has', async () => {
   leave();
   await Promise.all(all);
   expect(order).toEqual(['a', 'b', 'c', 'a', 'b', 'a']);
+  expect([queue.running, queue.queued]).toEqual([0, 0]);
+});
+
+test('principals take turns, however many sessions one of them has, and so do the sessions of each', async () => {
+  const queue = new FairQueue(defaultLimits);
+  const order: string[] = [];
+  const leave = await queue.enter(slot('first'));
+  const all = ['m1', 'm1', 'm2', 'm3', 'f1', 'f1'].map(async (session) => {
+    const done = await queue.enter(slot(session, { principal: session[0] }));
+    order.push(session);
+    done();
+  });
+  leave();
+  await Promise.all(all);
+  expect(order).toEqual(['m1', 'f1', 'm2', 'f1', 'm3', 'm1']);
   expect([queue.running, queue.queued]).toEqual([0, 0]);
 });
 
