@@ -21,6 +21,10 @@ export class SoakArena implements AsyncDisposable {
   /** Whether the state is on a disk of its own, which may be filled. */
   readonly hasDisk: boolean;
   #daemon: TestDaemon | undefined;
+  /** Milliseconds for which no daemon was up between two. */
+  downMs = 0;
+  /** Logs of the daemons that have ended. */
+  #log = '';
   #isRestarting = false;
   #disposed: Promise<void> | undefined;
 
@@ -51,6 +55,11 @@ export class SoakArena implements AsyncDisposable {
     return !this.#isRestarting;
   }
 
+  /** What all daemons have logged. */
+  get log(): string {
+    return this.#log + (this.#daemon?.log() ?? '');
+  }
+
   #start(): Promise<TestDaemon> {
     const clock = `--import=${here('soak/jumping-clock.ts')}`;
     const { stateDir, workspace } = this;
@@ -60,9 +69,12 @@ export class SoakArena implements AsyncDisposable {
   /** Kills the daemon and starts the next one on the same state. */
   async killDaemon(): Promise<void> {
     this.#isRestarting = true;
+    const since = performance.now();
     this.daemon.process.kill('SIGKILL');
     await this.daemon.ended;
+    this.#log += `${this.daemon.log()}--- killed; the next daemon starts\n`;
     this.#daemon = await this.#start();
+    this.downMs += performance.now() - since;
     this.#isRestarting = false;
   }
 
@@ -81,6 +93,7 @@ export class SoakArena implements AsyncDisposable {
   /** Ends the daemon and removes everything. Returns how many processes were left over. */
   async close(): Promise<number> {
     await this.#daemon?.[Symbol.asyncDispose]();
+    this.#log = this.log;
     this.#daemon = undefined;
     return processesWith(this.#folder).length;
   }

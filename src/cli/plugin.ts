@@ -6,8 +6,8 @@ import { type Plugin, PluginError, readPlugin } from '../plugins/package.ts';
 import { pin, pinnedNames, readPin, unpin } from '../plugins/pinned-plugins.ts';
 import { toolNameOf } from '../plugins/toolset.ts';
 import { builtinToolset } from '../tools/registry.ts';
-import { assertKnownState } from './known-state.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+import { assertKnownState } from './state/known-state.ts';
 
 interface PluginFlags {
   readonly json?: boolean;

@@ -5,8 +5,8 @@ import { systemPowers } from '../powers.ts';
 import { acquireLock } from '../store/database.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
 import { type CliCaller, connect, userDirsOf } from './connect.ts';
-import { assertKnownState } from './known-state.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+import { assertKnownState } from './state/known-state.ts';
 
 interface RotationResult {
   readonly rotated: readonly string[];

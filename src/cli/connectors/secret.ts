@@ -17,8 +17,8 @@ import {
 } from '../../secrets/secret-files.ts';
 import { hostOf } from '../../secrets/secrets.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
-import { assertKnownState } from '../known-state.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { assertKnownState } from '../state/known-state.ts';
 
 interface SecretFlags {
   readonly json?: boolean;

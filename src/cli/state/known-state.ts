@@ -1,6 +1,6 @@
 /** State directories that verbs use without a daemon, which would check them itself. */
-import { SchemaError, schemaVersion } from '../store/state-schema.ts';
-import { CliError, EXIT, harmless } from './output.ts';
+import { SchemaError, schemaVersion } from '../../store/state-schema.ts';
+import { CliError, EXIT, harmless } from '../output.ts';
 
 /** Refuses a state that a newer version of Ringfence has written. Throws CliError. */
 export function assertKnownState(stateDir: string): void {
