@@ -18,7 +18,7 @@ const ENTRIES = {
   src: ['main', 'cli', 'client', 'mcp-bridge'],
   workers: [
     ...['host', 'worker', 'egress', 'isolate', 'provider', 'compartment'],
-    ...['compartment-thread', 'screen-thread', 'syntax-process', 'watch-thread'],
+    ...['compartment-thread', 'screen-thread', 'ruff-process', 'syntax-process', 'watch-thread'],
   ],
 };
 

@@ -33,6 +33,7 @@ beforeEach(() => {
     'ran',
     '.prettierrc',
     'prettier.config.js',
+    'pyproject.toml',
   ])
     rmSync(join(careful.workspace, it), { recursive: true, force: true });
 });
@@ -157,6 +158,88 @@ describe("the workspace's own linter", () => {
       success: false,
       error: { code: 'CODE_ERROR', message: expect.stringMatching(/oxlint ended with [1-9]/) },
     });
+  });
+});
+
+describe('Python', () => {
+  const PYTHON = {
+    'src/a.py': 'import os, sys\nprint("é😀", missing, sys.path)\nname = f"plain"\n',
+    'src/__init__.py': 'import os\n',
+    'src/b.ts': 'debugger;\n',
+  };
+
+  test('is linted by ruff beside the rest, with columns in UTF-16 units, by path and in directories', async () => {
+    put(PYTHON);
+    const named = await lint({ paths: ['src/a.py'], engine: 'builtin' });
+    expect(named.engine).toMatchObject({
+      name: 'ruff',
+      config: 'built in',
+      version: expect.stringMatching(/^0\.17\./),
+    });
+    expect(named.issues).toMatchObject([
+      { file: 'src/a.py', line: 1, column: 8, rule: 'F401', severity: 'error', fixable: true },
+      { file: 'src/a.py', line: 2, column: 14, rule: 'F821', fixable: false },
+      { file: 'src/a.py', line: 3, column: 8, rule: 'F541', fixable: true },
+    ]);
+    const { issues, engine } = await lint({ engine: 'builtin' });
+    expect(engine.name).toBe('oxlint, ruff');
+    expect(issues.map((it) => `${it.file} ${it.rule}`)).toEqual([
+      'src/__init__.py F401',
+      'src/a.py F401',
+      'src/a.py F821',
+      'src/a.py F541',
+      'src/b.ts eslint(no-debugger)',
+    ]);
+  });
+
+  test('is mended where that can not change what the code does, with one undo', async () => {
+    put(PYTHON);
+    const result = await client.call('code_lint' as string, { paths: ['src'], fix: true, engine: 'builtin' });
+    expect(result).toMatchObject({ success: true, data: { fixed: 2 } });
+    expect(readFileSync(at('src/a.py'), 'utf8')).toBe('import sys\nprint("é😀", missing, sys.path)\nname = "plain"\n');
+    // What __init__.py imports may be meant for others.
+    expect(readFileSync(at('src/__init__.py'), 'utf8')).toBe('import os\n');
+    await client.request('calls.undo', { callId: result.callId });
+    expect(readFileSync(at('src/a.py'), 'utf8')).toBe(PYTHON['src/a.py']);
+  });
+
+  test('that nests too deep for ruff costs only its own file', async () => {
+    put({ ...PYTHON, 'src/deep.py': `x = ${'['.repeat(100_000)}${']'.repeat(100_000)}\n`, 'src/z.py': 'import os\n' });
+    const { issues } = await lint({ paths: ['src'], engine: 'builtin' });
+    expect(issues).toContainEqual(expect.objectContaining({ file: 'src/z.py', rule: 'F401' }));
+    expect(issues.filter((it) => it.file === 'src/deep.py').length).toBeGreaterThan(0);
+  });
+
+  test('is formatted, unless the workspace has settings of its own for that', async () => {
+    put({ 'src/a.py': "x = {  'a':1 }\n", 'src/bad.py': 'def f(:\n', 'src/b.ts': 'const a={b:1}\n' });
+    const format = (input: object) => client.call('code_format' as string, { paths: ['src'], ...input });
+    expect(await format({})).toMatchObject({
+      success: true,
+      data: {
+        files: [{ path: 'src/a.py' }, { path: 'src/b.ts' }],
+        refused: [{ path: 'src/bad.py' }],
+        engine: { name: 'oxfmt, ruff' },
+      },
+    });
+    expect(readFileSync(at('src/a.py'), 'utf8')).toBe('x = {"a": 1}\n');
+    put({ 'pyproject.toml': '[tool.black]\nline-length = 79\n', 'src/a.py': "x = {  'a':1 }\n" });
+    expect(await format({ paths: ['src/a.py'] })).toMatchObject({
+      error: { code: 'UNSUPPORTED', message: expect.stringContaining('pyproject.toml') },
+    });
+    expect(await format({ paths: ['src/a.py'], engine: 'builtin' })).toMatchObject({
+      success: true,
+      data: { files: [{ path: 'src/a.py' }] },
+    });
+  });
+});
+
+test('a named file that no linter reads is refused, since it would seem to have no faults', async () => {
+  put({ 'src/a.rb': 'puts 1\n' });
+  const refused = await client.call('code_lint' as string, { paths: ['src/a.rb'], engine: 'builtin' });
+  expect(refused).toMatchObject({ error: { code: 'UNSUPPORTED', message: expect.stringContaining('src/a.rb') } });
+  expect(await client.call('code_lint' as string, { paths: ['src'], engine: 'builtin' })).toMatchObject({
+    success: true,
+    data: { totalIssues: 0 },
   });
 });
 

@@ -71,6 +71,8 @@ export interface CheckerRun {
   readonly script: string;
   readonly args: readonly string[];
   readonly cwd: string;
+  /** Standard input; empty if absent. */
+  readonly input?: string;
 }
 
 export interface CheckerResult {
@@ -80,7 +82,7 @@ export interface CheckerResult {
 }
 
 /** Runs Node on a script to its end. Throws OUTPUT_LIMIT, HOST_CRASHED, and the signal's reason. */
-export function runChecker({ script, args, cwd }: CheckerRun, parts: CheckerParts): Promise<CheckerResult> {
+export function runChecker({ script, args, cwd, input = '' }: CheckerRun, parts: CheckerParts): Promise<CheckerResult> {
   const { limits, powers, signal } = parts;
   const { checkerMemoryBytes: memoryBytes, checkerOutputBytes: limit } = limits;
   signal.throwIfAborted();
@@ -102,7 +104,7 @@ export function runChecker({ script, args, cwd }: CheckerRun, parts: CheckerPart
       if (bytes <= limit) pieces[name].push(chunk);
       else end(tooMuch(limit));
     });
-  child.stdin?.on('error', () => {}).end();
+  child.stdin?.on('error', () => {}).end(input);
   child.once('error', (error) => end(crashed(error.message)));
   child.once('close', (exitCode, by) => {
     signal.removeEventListener('abort', abort);

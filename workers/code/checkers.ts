@@ -5,6 +5,7 @@ import { ToolError } from '../../src/errors.ts';
 import { parseJson } from '../../src/text/json.ts';
 import { isRecord } from '../../src/text/values.ts';
 import type { Checkers, Engine, LintAnswer, LintIssue, SourceText } from '../../src/tools/source/checkers.ts';
+import { formatPython, isPython, lintPython, ruffEngine } from '../python-checker.ts';
 import { type CheckerParts, type CheckerRun, packageOf, runChecker, SourceCopies } from './checker-process.ts';
 
 /** `correctness`: code that is wrong or useless; `suspicious`: code that probably is. */
@@ -23,15 +24,39 @@ export class WorkspaceCheckers implements Checkers {
     this.#parts = parts;
   }
 
-  get linter(): Engine {
-    return { name: 'oxlint', version: packageOf('oxlint').version, config: 'built in' };
+  linterOf(sources: readonly SourceText[]): Engine {
+    return engineOf('oxlint', sources);
   }
 
-  get formatter(): Engine {
-    return { name: 'oxfmt', version: packageOf('oxfmt').version, config: 'built in' };
+  formatterOf(sources: readonly SourceText[]): Engine {
+    return engineOf('oxfmt', sources);
   }
 
-  async lint(sources: readonly SourceText[], { fix }: { readonly fix: boolean }): Promise<LintAnswer> {
+  async lint(sources: readonly SourceText[], options: { readonly fix: boolean }): Promise<LintAnswer> {
+    const others = sources.filter((it) => !isPython(it));
+    const answers = [
+      await this.#lint(others, options),
+      await lintPython(sources.filter(isPython), options, this.#parts),
+    ];
+    return {
+      issues: answers.flatMap((it) => it.issues).sort(byPosition),
+      texts: answers.flatMap((it) => it.texts),
+      fixed: answers.reduce((sum, it) => sum + it.fixed, 0),
+    };
+  }
+
+  async format(sources: readonly SourceText[], config: object): ReturnType<Checkers['format']> {
+    const [python, others] = [sources.filter(isPython), sources.filter((it) => !isPython(it))];
+    const formatted = await formatPython(python, this.#parts);
+    const rest = await this.#format(others, config);
+    const byPath = new Map([
+      ...python.map((it, at) => [it.path, formatted[at]] as const),
+      ...others.map((it, at) => [it.path, rest[at]] as const),
+    ]);
+    return sources.map(({ path }) => byPath.get(path) ?? { refused: 'the formatter gave nothing' });
+  }
+
+  async #lint(sources: readonly SourceText[], { fix }: { readonly fix: boolean }): Promise<LintAnswer> {
     if (sources.length === 0) return { issues: [], texts: [], fixed: 0 };
     using copies = new SourceCopies(sources, LINT_CONFIG);
     const [found, fixable] = await Promise.all([this.#issues(copies, []), this.#fixableRules(copies)]);
@@ -44,7 +69,7 @@ export class WorkspaceCheckers implements Checkers {
     return { issues: told(left, now), texts, fixed: Math.max(found.length - left.length, 0) };
   }
 
-  async format(sources: readonly SourceText[], config: object): ReturnType<Checkers['format']> {
+  async #format(sources: readonly SourceText[], config: object): ReturnType<Checkers['format']> {
     if (sources.length === 0) return [];
     using copies = new SourceCopies(sources, config);
     const options = [
@@ -84,6 +109,18 @@ export class WorkspaceCheckers implements Checkers {
     return runChecker({ script: join(packageOf(name).folder, 'bin', name), args, cwd }, this.#parts);
   }
 }
+
+/** The programs that read these sources. */
+function engineOf(name: 'oxlint' | 'oxfmt', sources: readonly SourceText[]): Engine {
+  const own = { name, version: packageOf(name).version, config: 'built in' };
+  if (!sources.some(isPython)) return own;
+  const ruff = ruffEngine();
+  if (sources.every(isPython)) return ruff;
+  return { ...own, name: `${name}, ${ruff.name}`, version: `${own.version}, ${ruff.version}` };
+}
+
+const byPosition = (a: LintIssue, b: LintIssue): number =>
+  a.file === b.file ? a.line - b.line || a.column - b.column : a.file < b.file ? -1 : 1;
 
 /** An issue with its position in bytes of the file. */
 interface RawIssue {
@@ -138,7 +175,7 @@ function toIssues(
       const column = before.length - (before.lastIndexOf('\n') + 1) + 1;
       return { ...it, line, column, fixable: fixable.has(ruleNameOf(it.rule)) };
     })
-    .sort((a, b) => (a.file === b.file ? a.line - b.line || a.column - b.column : a.file < b.file ? -1 : 1));
+    .sort(byPosition);
 }
 
 /** What the formatter says of a file: a message, and below it `,-[path:line:column]`. */

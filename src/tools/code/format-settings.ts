@@ -48,6 +48,22 @@ export function formatSettings(ctx: ToolContext): FormatSettings {
   });
 }
 
+/** Throws UNSUPPORTED if the workspace has settings of its own for the layout of Python, which ruff does not get here. */
+export function assertNoPythonSettings(ctx: ToolContext): void {
+  const from =
+    ['ruff.toml', '.ruff.toml'].find((it) => holds(it, ctx)) ?? (hasPythonTable(ctx) ? 'pyproject.toml' : '');
+  if (from === '') return;
+  throw new ToolError('UNSUPPORTED', `this workspace formats Python by settings of its own: \`${from}\``, {
+    suggestion: 'Run its formatter by terminal_execute, or use engine: builtin for the built-in layout.',
+  });
+}
+
+function hasPythonTable(ctx: ToolContext): boolean {
+  if (!holds('pyproject.toml', ctx)) return false;
+  using file = ctx.open('pyproject.toml');
+  return /^\s*\[\s*tool\s*\.\s*(black|ruff|yapf|autopep8)\b/m.test(file.bytes().toString('utf8'));
+}
+
 function optionsIn(path: string, ctx: ToolContext): Record<string, unknown> {
   using file = ctx.open(path);
   let said: unknown;

@@ -4,10 +4,10 @@ import { ToolError } from '../../errors.ts';
 import type { SourceText } from '../source/checkers.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { changesOf, readSources, writePlanned } from './checked-sources.ts';
-import { formatSettings } from './format-settings.ts';
+import { assertNoPythonSettings, formatSettings } from './format-settings.ts';
 import { namedBy, plannedFile } from './planned-changes.ts';
 
-const ENDINGS = 'ts,mts,cts,tsx,js,mjs,cjs,jsx,json,jsonc,css,scss,less,html,vue,graphql';
+const ENDINGS = 'ts,mts,cts,tsx,js,mjs,cjs,jsx,json,jsonc,css,scss,less,html,vue,graphql,py,pyi';
 /** Formatted only if they are named: people lay out prose and settings by hand. */
 const NAMED_ENDINGS = 'md,yaml,yml,toml';
 const PATHS_MAX = 100;
@@ -29,11 +29,11 @@ export default defineTool({
   name: 'code_format',
   title: 'Format code',
   summary:
-    'Format TypeScript, JavaScript, JSON, CSS, HTML and other sources. With check: true it only shows what would change. ' +
+    'Format TypeScript, JavaScript, Python, JSON, CSS, HTML and other sources. With check: true it only shows what would change. ' +
     'All files are written or none; one undo takes them back.',
   notes:
-    'The formatter is oxfmt; options in .oxfmtrc.json or .prettierrc (JSON) hold. Where the workspace formats by a program ' +
-    'of its own (prettier with code for its configuration, biome), run that by terminal_execute. Python: ruff, likewise.',
+    'The formatters are oxfmt and, for Python, ruff; options in .oxfmtrc.json or .prettierrc (JSON) hold. Where the workspace formats by a program ' +
+    'of its own (prettier with code for its configuration, biome, ruff or black with settings), run that by terminal_execute.',
   isExtra: true,
   version: '1.0.0',
   capabilities: [{ action: 'format', description: 'Formats sources, or shows what formatting would change.' }],
@@ -99,10 +99,13 @@ async function formatted({ paths, engine }: Input, ctx: ToolContext) {
     throw new ToolError('UNSUPPORTED', "the workspace's own formatter is not run by this tool", {
       suggestion: 'Run it by terminal_execute.',
     });
-  const settings = engine === 'auto' ? formatSettings(ctx) : { options: {}, from: 'built in' };
   const { sources, skipped } = await readSources(paths, `*.{${ENDINGS}}`, ctx);
   for (const { path } of sources) assertKnown(path);
   const { checkers } = ctx;
+  const isPython = ({ path }: SourceText) => /\.pyi?$/i.test(path);
+  if (engine === 'auto' && sources.some(isPython)) assertNoPythonSettings(ctx);
+  const isOwn = engine !== 'auto' || (sources.length > 0 && sources.every(isPython));
+  const settings = isOwn ? { options: {}, from: 'built in' } : formatSettings(ctx);
   const outcomes = await checkers.format(sources, settings.options);
   const refused = skipped.map(({ path, code }) => ({ path, reason: code as string }));
   const texts: SourceText[] = [];
@@ -111,15 +114,18 @@ async function formatted({ paths, engine }: Input, ctx: ToolContext) {
     if (outcome && 'text' in outcome) texts.push({ path, text: outcome.text });
     else refused.push({ path, reason: outcome?.refused ?? 'the formatter gave nothing' });
   }
-  return { ...changesOf(sources, texts, ctx), engine: { ...checkers.formatter, config: settings.from }, refused };
+  return {
+    ...changesOf(sources, texts, ctx),
+    engine: { ...checkers.formatterOf(sources), config: settings.from },
+    refused,
+  };
 }
 
 /** Throws UNSUPPORTED for a file that the formatter would silently leave unchanged. */
 function assertKnown(path: string): void {
   const ending = path.slice(path.lastIndexOf('.') + 1).toLowerCase();
   if ([...ENDINGS.split(','), ...NAMED_ENDINGS.split(',')].includes(ending)) return;
-  const python = ending === 'py' || ending === 'pyi';
   throw new ToolError('UNSUPPORTED', `there is no built-in formatter for \`${path}\``, {
-    suggestion: python ? 'Run ruff or black by terminal_execute.' : `Formatted are: ${ENDINGS}, ${NAMED_ENDINGS}.`,
+    suggestion: `Formatted are: ${ENDINGS}, ${NAMED_ENDINGS}.`,
   });
 }

@@ -11,7 +11,7 @@ import { changesOf, readSources, writePlanned } from './checked-sources.ts';
 import { namedBy, plannedFile } from './planned-changes.ts';
 import { engineOf, findLinter, LINTERS, lintCommand, readReport } from './workspace-programs.ts';
 
-const SOURCES = '*.{ts,mts,cts,tsx,js,mjs,cjs,jsx,vue,svelte,astro}';
+const SOURCES = '*.{ts,mts,cts,tsx,js,mjs,cjs,jsx,vue,svelte,astro,py,pyi}';
 const PATHS_MAX = 100;
 
 const input = z.strictObject({
@@ -54,14 +54,14 @@ export default defineTool({
   name: 'code_lint',
   title: 'Lint code',
   summary:
-    "Find faults in TypeScript and JavaScript by a linter: a built-in one, or the workspace's own with its rules, which is " +
+    "Find faults in TypeScript, JavaScript and Python by a linter: a built-in one, or the workspace's own with its rules, which is " +
     'a command. With fix: true, all that can be mended is written at once; one undo takes it back.',
   notes:
-    "The built-in linter is oxlint with rules of ours; nothing of the workspace runs. The workspace's own eslint, biome or " +
+    "The built-in linters are oxlint and, for Python, ruff, with rules of ours; nothing of the workspace runs. The workspace's own eslint, biome or " +
     'oxlint runs as any command does: policy, approval, sandbox and log. It only reports; fix is for the built-in one.',
   isExtra: true,
   version: '1.0.0',
-  capabilities: [{ action: 'lint', description: 'Finds faults in TypeScript and JavaScript, and mends some.' }],
+  capabilities: [{ action: 'lint', description: 'Finds faults in TypeScript, JavaScript and Python, and mends some.' }],
   category: 'code_analysis',
   tier: 'execute',
   tierOf: (it) => (isCommand(it) ? 'execute' : it.fix ? 'write' : 'read_only'),
@@ -110,10 +110,19 @@ const planShape = output.extend({ planned: z.array(plannedFile) });
 
 async function builtIn({ paths, fix }: Input, ctx: ToolContext) {
   const { sources, skipped } = await readSources(paths, SOURCES, ctx);
+  for (const { path } of sources) assertLinted(path);
   const { checkers } = ctx;
   const { issues, texts, fixed } = await checkers.lint(sources, { fix });
   const { planned } = changesOf(sources, texts, ctx);
-  return { ...shown(issues, ctx), fixed, engine: checkers.linter, skipped, planned };
+  return { ...shown(issues, ctx), fixed, engine: checkers.linterOf(sources), skipped, planned };
+}
+
+/** Throws UNSUPPORTED for a file that no linter reads: it would seem to have no faults. */
+function assertLinted(path: string): void {
+  if (LINTED.test(path)) return;
+  throw new ToolError('UNSUPPORTED', `there is no built-in linter for \`${path}\``, {
+    suggestion: `Linted are: ${SOURCES}. Run the linter of another language by terminal_execute.`,
+  });
 }
 
 async function byWorkspace({ paths, fix, linter }: Input, ctx: ToolContext) {

@@ -34,8 +34,9 @@ export interface Engine {
 }
 
 export interface Checkers {
-  readonly linter: Engine;
-  readonly formatter: Engine;
+  /** The programs that lint or format these sources. */
+  linterOf(sources: readonly SourceText[]): Engine;
+  formatterOf(sources: readonly SourceText[]): Engine;
   /** Lints texts by our own configuration; runs nothing of the workspace. Throws TIMEOUT, OUTPUT_LIMIT, HOST_CRASHED. */
   lint(sources: readonly SourceText[], options: { readonly fix: boolean }): Promise<LintAnswer>;
   /** The formatted texts, in the order of `sources`; a text that is no valid code has the reason instead. */
