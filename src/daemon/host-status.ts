@@ -13,6 +13,7 @@ interface AllHosts {
 export const hostsToTell = (all: AllHosts, providers: Providers) => ({
   hostStatus: () => hostStatus(all, providers),
   coarseMasks: all.hosts.coarseMasks,
+  canStartHosts: () => all.hosts.canStart,
 });
 
 async function hostStatus({ hosts, isolates, compartments }: AllHosts, providers: Providers): Promise<HostStatus[]> {

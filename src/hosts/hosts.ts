@@ -60,6 +60,11 @@ export class Hosts implements AsyncDisposable {
 
   coarseMasks = (): CoarseIn[] => this.#masks.coarse();
 
+  /** False if no host is there and the last one could not be started. */
+  get canStart(): boolean {
+    return this.#slots.canStart;
+  }
+
   /** Resolves when one of the hosts answers, or at once if none takes jobs. */
   answers(): Promise<void> {
     return this.#slots.answers();

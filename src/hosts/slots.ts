@@ -48,6 +48,8 @@ export interface SlotsOptions<H extends SlotHost = Host> {
 }
 
 const REAP_EVERY_MS = 10_000;
+/** Milliseconds after which a start that failed is tried again, while somebody asks whether hosts can be started. */
+const RETRY_MS = 5_000;
 
 export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
   readonly #slots = new Map<string, Slot<H>>();
@@ -56,6 +58,8 @@ export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
   readonly #usage: UsageLooks;
   readonly #options: SlotsOptions<H>;
   readonly #powers: Powers;
+  /** The last start, if it failed. */
+  #failed: { readonly slot: Slot<H>; atMs: number } | undefined;
   #closed = false;
 
   constructor(options: SlotsOptions<H>, powers: Powers) {
@@ -120,9 +124,31 @@ export class Slots<H extends SlotHost = Host> implements AsyncDisposable {
 
   /** The slot's host, which is started if needed, once it takes jobs. Throws SANDBOX_UNAVAILABLE, NOT_FOUND, QUEUE_FULL. */
   async start(slot: Slot<H>): Promise<H> {
-    const host = await this.begin(slot);
-    await host.ready;
-    return host;
+    try {
+      const host = await this.begin(slot);
+      await host.ready;
+      this.#failed = undefined;
+      return host;
+    } catch (error) {
+      if (error instanceof ToolError && error.code === 'SANDBOX_UNAVAILABLE')
+        this.#failed = { slot, atMs: this.#powers.monotonicMs() };
+      throw error;
+    }
+  }
+
+  /**
+   * False if the last start failed and no host is there: one workspace whose host can't be started says nothing of the
+   * others. Tries again after a while, since nobody else may.
+   */
+  get canStart(): boolean {
+    const failed = this.#failed;
+    if (!failed || [...this.#slots.values()].some(({ host }) => host?.takesJobs)) return true;
+    const nowMs = this.#powers.monotonicMs();
+    if (nowMs - failed.atMs >= RETRY_MS) {
+      failed.atMs = nowMs;
+      void this.start(failed.slot).catch(() => {}); // The next answer says so.
+    }
+    return false;
   }
 
   /** The slot's host, which may not take jobs yet. Throws SANDBOX_UNAVAILABLE, NOT_FOUND, QUEUE_FULL. */

@@ -1,6 +1,7 @@
 /** Metrics of the whole daemon: what `status` shows as gauges, and the counts of calls and answers. */
 import { performance } from 'node:perf_hooks';
 import type { HostStatus } from '../call.ts';
+import type { CallStore } from '../store/call-store.ts';
 import { type Family, type Sample, single, toText } from '../telemetry/families.ts';
 import type { Events } from './events.ts';
 import type { StatusParts } from './methods.ts';
@@ -8,6 +9,7 @@ import type { UndoParts } from './undo.ts';
 
 export interface MetricParts extends StatusParts, Pick<UndoParts, 'undoJournal'> {
   readonly events: Events;
+  readonly callStore: Pick<CallStore, 'writable'>;
   readonly startedAt: number;
   readonly sessions: { readonly all: readonly unknown[] };
   /** Number of operators who listen for approvals now. */
@@ -29,7 +31,12 @@ export class DaemonMetrics {
 
   /** What keeps the daemon from working as it should. */
   get problems(): string[] {
-    return this.#parts.auditStatus().writable ? [] : ['the audit log can not be written'];
+    const { auditStatus, callStore, canStartHosts } = this.#parts;
+    return [
+      ...(auditStatus().writable ? [] : ['the audit log can not be written']),
+      ...(callStore.writable ? [] : ['the store of calls can not be written']),
+      ...(canStartHosts() ? [] : ['no sandbox can be started']),
+    ];
   }
 
   /** Number of sessions, also of those that wait for their client to come back. */

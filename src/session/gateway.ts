@@ -175,8 +175,8 @@ export class Gateway {
 
   /** Why no calls should be sent to the daemon now; empty if they may. */
   get unready(): string[] {
-    const isEnding = this.#closing || this.#moving;
-    return [...(isEnding ? ['the daemon is shutting down'] : []), ...this.metrics.problems];
+    if (this.#moving) return ['the daemon hands over to a new one'];
+    return [...(this.#closing ? ['the daemon is shutting down'] : []), ...this.metrics.problems];
   }
 
   /**

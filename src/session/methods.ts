@@ -43,6 +43,8 @@ export interface StatusParts {
   readonly powers: Powers;
   hostStatus(): Promise<HostStatus[]>;
   coarseMasks(): readonly CoarseIn[];
+  /** False if no host is there and the last one could not be started. */
+  canStartHosts(): boolean;
   pluginStatus(): readonly object[];
   /** Cached results of reading. */
   readonly cache: { readonly status: CacheStatus; clear(): { entries: number; bytes: number } };

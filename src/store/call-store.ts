@@ -59,6 +59,8 @@ const SCHEMA = `
     resume_ms INTEGER NOT NULL, expires_ms INTEGER) STRICT;`;
 
 const SWEEP_EVERY_MS = 60_000;
+/** Milliseconds after which a write that failed is tried again, while somebody asks; a locked file blocks the event loop for a second. */
+const RETRY_MS = 5_000;
 /** Share of a full table that is freed at once, since finding the largest user needs a full scan. */
 const ROOM_SHARE = 1 / 16;
 
@@ -73,6 +75,8 @@ export class CallStore implements Disposable {
   #rows: number;
   #bytes: number;
   #sweep: Timer | undefined;
+  /** When the last write failed; undefined if it succeeded. */
+  #failedAtMs: number | undefined;
 
   /**
    * Opens the file at `path`. Calls that an earlier daemon left unfinished are marked as cut off; its sessions wait for their clients from
@@ -93,6 +97,18 @@ export class CallStore implements Disposable {
     this.#bytes = bytes as number;
     this.#dropOld();
     this.#sweepLater();
+  }
+
+  /** Whether the last write succeeded. Tries another one after a while, since nobody else may. */
+  get writable(): boolean {
+    if (this.#failedAtMs === undefined) return true;
+    if (this.#powers.monotonicMs() - this.#failedAtMs < RETRY_MS) return false;
+    try {
+      this.#orFail(() => this.#run('PRAGMA user_version = 1'));
+      return true;
+    } catch {
+      return false; // STORE_FAILED
+    }
   }
 
   /** Stores a new call. Throws STORE_FAILED. */
@@ -131,6 +147,7 @@ export class CallStore implements Disposable {
       if (changes > 0) this.#bytes += bytes?.length ?? 0;
       this.#makeRoom();
     } catch (error) {
+      this.#failedAtMs = this.#powers.monotonicMs();
       this.#powers.log.error({ error }, 'the result of a call could not be stored');
     }
   }
@@ -218,7 +235,9 @@ export class CallStore implements Disposable {
   #orFail(work: () => unknown): void {
     try {
       work();
+      this.#failedAtMs = undefined;
     } catch (error) {
+      this.#failedAtMs = this.#powers.monotonicMs();
       throw new ToolError('STORE_FAILED', 'the store of calls can not be written at the moment', { cause: error });
     }
   }

@@ -6,6 +6,7 @@ import { type Slot, type SlotHost, Slots } from '../../../src/hosts/slots.ts';
 import { defaultLimits, type Limits } from '../../../src/limits.ts';
 import { systemPowers } from '../../../src/powers.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
+import { until } from '../../support/daemon.ts';
 
 interface PlainHost extends SlotHost {
   alive: boolean;
@@ -100,6 +101,27 @@ test('a host that dies while it starts is started once more, and not a third tim
   failures = [end];
   await expect(slots.ready(slotOf('/b'))).rejects.toBe(end);
   expect(started.length).toBe(3);
+});
+
+test('starts can fail for as long as they do, and are tried again when somebody asks', async () => {
+  expect(slots.canStart).toBe(true);
+  failures = [DEAD, DEAD, DEAD];
+  await expect(slots.ready(slotOf())).rejects.toBe(DEAD);
+  expect([slots.canStart, started.length]).toEqual([false, 2]);
+  nowMs += 6_000;
+  expect([slots.canStart, slots.canStart]).toEqual([false, false]);
+  await until(() => started.length === 3);
+  nowMs += 6_000;
+  expect(slots.canStart).toBe(false);
+  await until(() => slots.canStart);
+  expect(started.length).toBe(4);
+});
+
+test('one host that can not be started says nothing of those that are there', async () => {
+  await slots.ready(slotOf('/there'));
+  failures = [DEAD, DEAD];
+  await expect(slots.ready(slotOf())).rejects.toBe(DEAD);
+  expect(slots.canStart).toBe(true);
 });
 
 test('a worn host gets no more calls, and ends after its last job', async () => {

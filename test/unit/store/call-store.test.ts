@@ -1,5 +1,6 @@
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ToolResult } from '../../../src/call.ts';
 import { defaultLimits, type Limits } from '../../../src/limits.ts';
@@ -36,6 +37,22 @@ function ended(store: CallStore, callId: string, more: Partial<NewCall> = {}, by
   nowMs += 1;
   store.end({ sessionId: more.sessionId ?? 's', callId }, 'done', resultOf(callId, bytes));
 }
+
+test('the store says that it can not be written for as long as that is so', () => {
+  let monotonicMs = 0;
+  using store = new CallStore(join(folder, 'calls.db'), defaultLimits, { ...powers, monotonicMs: () => monotonicMs });
+  expect(store.writable).toBe(true);
+  const other = new DatabaseSync(join(folder, 'calls.db'));
+  other.exec('BEGIN EXCLUSIVE');
+  expect(() => store.begin(call('a'))).toThrow('the store of calls can not be written');
+  expect(store.writable).toBe(false);
+  monotonicMs += 10_000;
+  expect(store.writable).toBe(false);
+  other.close();
+  expect(store.writable).toBe(false); // Not tried again at once.
+  monotonicMs += 10_000;
+  expect(store.writable).toBe(true);
+});
 
 test('a result comes back as it was, bytes included, from another process too', () => {
   using first = open();
