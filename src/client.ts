@@ -196,7 +196,8 @@ export class Client implements AsyncDisposable {
 
   /**
    * Notifications of these topics from now on, until the iteration is left or the connection ends. If they are not read, the oldest ones
-   * beyond a bound are dropped. Rejects with RemoteError if the session may not subscribe to them.
+   * beyond a bound are dropped. `events.missed` comes where a resumed session subscribes again at a daemon that took over: what happened
+   * between the two is not told. Rejects with RemoteError if the session may not subscribe to them.
    */
   async *notifications(
     topics: readonly string[],
@@ -207,14 +208,17 @@ export class Client implements AsyncDisposable {
     this.#subscribers.add(listener);
     const end = () => queue.end();
     settings.signal?.addEventListener('abort', end);
+    const missed = () => queue.push({ method: 'events.missed', params: { topics } });
+    let subscribed: Disposable | undefined;
     try {
-      await this.request('events.subscribe', { topics });
+      subscribed = await this.#line.subscribe({ topics, missed, end });
       void this.ended.then(end);
       if (settings.signal?.aborted) end();
       yield* { [Symbol.asyncIterator]: () => queue };
     } finally {
       settings.signal?.removeEventListener('abort', end);
       this.#subscribers.delete(listener);
+      subscribed?.[Symbol.dispose]();
     }
   }
 

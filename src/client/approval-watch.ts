@@ -84,11 +84,22 @@ class RunningApprovalWatch implements ApprovalWatch {
   async #readNotifications(): Promise<void> {
     for await (const { method, params } of this.#client.notifications(['approvals'], { signal: this.#stop.signal })) {
       if (method === 'approval.requested') this.#ask(params.approval as Approval);
-      if (method !== 'approval.resolved') continue;
-      const approvalId = params.approvalId as string;
-      this.#openApprovals.get(approvalId)?.abort();
-      this.#openApprovals.delete(approvalId);
+      if (method === 'approval.resolved') this.#resolved(params.approvalId as string);
+      if (method === 'events.missed') await this.#catchUp();
     }
+  }
+
+  /** Finds out what was asked and answered while nothing was told. */
+  async #catchUp(): Promise<void> {
+    const open = await this.#listed();
+    for (const it of this.#openApprovals.keys())
+      if (!open.some(({ approvalId }) => approvalId === it)) this.#resolved(it);
+    for (const it of open) this.#ask(it);
+  }
+
+  #resolved(approvalId: string): void {
+    this.#openApprovals.get(approvalId)?.abort();
+    this.#openApprovals.delete(approvalId);
   }
 
   #ask(approval: Approval): void {

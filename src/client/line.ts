@@ -42,11 +42,23 @@ export interface Hello {
     toolset: string[];
     /** How long the session waits for its client, as granted, in milliseconds. */
     resumeMs: number;
-    /** For a resumed session: the numbers of notices that were buffered and dropped (`results.read` still has dropped output). */
-    resumed?: { notices: number; dropped: number };
+    /**
+     * For a resumed session: the numbers of notices that were buffered and dropped (`results.read` still has dropped output), and of
+     * subscriptions that go on; none if another daemon has taken over.
+     */
+    resumed?: { notices: number; dropped: number; subscriptions?: number };
   };
   confinement: { level: string; backend: string; cgroup: string; missing: string[] };
   limits: Record<string, unknown>;
+}
+
+/** A subscription of the client, which is made again at a daemon that does not know it. */
+export interface Subscription {
+  readonly topics: readonly string[];
+  /** Called when it was made again: what happened meanwhile was missed. */
+  missed(): void;
+  /** Called when it could not be made again. */
+  end(): void;
 }
 
 interface ConnectedPeer {
@@ -89,6 +101,7 @@ export class ClientConnection implements AsyncDisposable {
   #reconnecting: Promise<ConnectedPeer> | undefined;
   /** The connection to a daemon that hands over, while it still answers. */
   #leaving: ConnectedPeer | undefined;
+  readonly #subscriptions = new Set<Subscription>();
   #closed = false;
   #connectionEnd = Promise.withResolvers<void>();
 
@@ -136,6 +149,13 @@ export class ClientConnection implements AsyncDisposable {
     } finally {
       this.#closeIfLeft();
     }
+  }
+
+  /** Subscribes until disposed. Rejects as `request` does. */
+  async subscribe(subscription: Subscription): Promise<Disposable> {
+    await this.request('events.subscribe', { topics: subscription.topics });
+    this.#subscriptions.add(subscription);
+    return { [Symbol.dispose]: () => void this.#subscriptions.delete(subscription) };
   }
 
   /** Settles when the current connection is over and its session is not resumed. */
@@ -245,6 +265,20 @@ export class ClientConnection implements AsyncDisposable {
     }
   }
 
+  /** Makes the subscriptions at a daemon that has taken over. Rejects if the connection ends. */
+  async #subscribeAgain(peer: Peer): Promise<void> {
+    for (const it of [...this.#subscriptions]) {
+      try {
+        await peer.request('events.subscribe', { topics: it.topics });
+        it.missed();
+      } catch (error) {
+        if (!(error instanceof RemoteError)) throw error;
+        // Its session may not hear of this any more.
+        it.end();
+      }
+    }
+  }
+
   async #connectOnce(resume?: { sessionId: string; secret: string }): Promise<ConnectedPeer> {
     const {
       socket,
@@ -292,6 +326,7 @@ export class ClientConnection implements AsyncDisposable {
       peer.close();
       throw error;
     })) as Hello;
+    if (hello.session.resumed?.subscriptions === 0) await this.#subscribeAgain(peer);
     this.#connected = { peer, hello };
     if (isLeft) this.#moveOn(peer);
     return this.#connected;

@@ -27,7 +27,7 @@ export const answers = {
       policy: z.string(),
       toolset: texts(),
       resumeMs: count(),
-      resumed: z.strictObject({ notices: count(), dropped: count() }).optional(),
+      resumed: z.strictObject({ notices: count(), dropped: count(), subscriptions: count() }).optional(),
     }),
     confinement: z.strictObject({
       level: z.enum(['A', 'B', 'C', 'none']),

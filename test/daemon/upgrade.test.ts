@@ -78,6 +78,40 @@ describe('ringfence upgrade', () => {
     expect(readFileSync(join(daemon.workspace, 'effects'), 'utf8')).toBe('once\n');
   });
 
+  test('is followed by the subscriptions of resumed clients, which hear that they missed something', {
+    timeout: 60_000,
+  }, async () => {
+    await using daemon = await upgradable();
+    await using client = await resuming(daemon);
+    const told: { method: string; params: Record<string, unknown> }[] = [];
+    void (async () => {
+      for await (const it of client.notifications(['calls'])) told.push(it);
+    })();
+    const states = (callId: string) => told.filter(({ params }) => params.callId === callId).length;
+    await dataOf(client.call('file_list', {}, { callId: 'before' }));
+    await until(() => states('before') > 0);
+    expect((await runCli(daemon, ['upgrade'])).code).toBe(0);
+    await dataOf(client.call('file_list', {}, { callId: 'after' }));
+    await until(() => states('after') > 0);
+    expect(told.filter(({ method }) => method === 'events.missed')).toEqual([
+      { method: 'events.missed', params: { topics: ['calls'] } },
+    ]);
+    expect(new Set(told.filter(({ params }) => params.callId === 'after').map(({ params }) => params.seq)).size).toBe(
+      states('after'),
+    );
+  });
+
+  test('leaves an operator who answers questions answering them', { timeout: 60_000 }, async () => {
+    await using daemon = await upgradable({ policy: ASK });
+    const { socket } = daemon;
+    const token = daemon.token('operator');
+    await using operator = await createClient({ socket, role: 'operator', token, resumeMs: 60_000 });
+    using _ = await operator.onApproval(() => ({ decision: 'approve' }));
+    expect((await runCli(daemon, ['upgrade'])).code).toBe(0);
+    await using client = await daemon.connect();
+    expect((await dataOf(client.call('terminal_execute', { command: 'echo yes' }))).stdout).toBe('yes\n');
+  });
+
   test('changes nothing if the new daemon does not start', { timeout: 60_000 }, async () => {
     await using daemon = await upgradable();
     await using client = await daemon.connect();

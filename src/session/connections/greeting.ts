@@ -9,7 +9,7 @@ type GreetingParts = Pick<StatusParts, 'version' | 'confinement'> & { readonly l
 
 /** `resumed` holds the messages that waited for the client of a resumed session. */
 export function greeting(
-  { session, resumeMs }: ClientLink,
+  { session, resumeMs, subscriptions }: ClientLink,
   { version, confinement, limits }: GreetingParts,
   resumed?: object,
 ): object {
@@ -26,7 +26,7 @@ export function greeting(
       policy,
       toolset: toolNames(session),
       resumeMs,
-      ...(resumed && { resumed }),
+      ...(resumed && { resumed: { ...resumed, subscriptions: subscriptions.length } }),
     },
     confinement,
     limits: {
