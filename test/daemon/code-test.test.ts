@@ -1,4 +1,5 @@
 /** code_test through a real daemon, with runners of this machine: tests that pass, fail, crash, hang and lie. */
+import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -116,6 +117,26 @@ describe('vitest', () => {
     });
   });
 
+  test('with onlyChanged runs the tests of what git sees changed, and no others', async () => {
+    put({
+      '.gitignore': 'node_modules\n',
+      't/one.mjs': 'export const one = 1;\n',
+      't/one.test.mjs': "import { one } from './one.mjs';\ntest('one', () => expect(one).toBe(1));\n",
+      't/two.test.mjs': "test('two', () => {});\n",
+    });
+    const git = (...args: string[]) => execFileSync('git', args, { cwd: daemon.workspace });
+    git('init', '-q');
+    git('-c', 'user.name=Ada', '-c', 'user.email=ada@example.org', 'add', '-A');
+    git('-c', 'user.name=Ada', '-c', 'user.email=ada@example.org', 'commit', '-qm', 'first');
+    put({ 't/one.mjs': 'export const one = 2;\n' });
+    expect((await run({ onlyChanged: true })).data).toMatchObject({
+      ...{ runner: 'vitest', passed: 0, failed: 1, skipped: 0 },
+      failures: [{ name: 'one', file: 't/one.test.mjs', expected: '1', actual: '2' }],
+    });
+    expect((await run()).data).toMatchObject({ passed: 1, failed: 1 });
+    for (const it of ['.git', '.gitignore']) rmSync(join(daemon.workspace, it), { recursive: true });
+  });
+
   test('that a test makes end with 0 although it failed is inconsistent', async () => {
     put({
       'vitest.config.mjs':
@@ -136,6 +157,48 @@ describe('vitest', () => {
       exitCode: 7,
       inconsistent: expect.stringContaining('wrote no complete report'),
       output: expect.stringContaining('no way'),
+    });
+  });
+});
+
+/** Runners that are installed on some machines only; elsewhere their recorded reports are read (test-reports.test.ts). */
+describe('a runner of this machine', () => {
+  test.runIf(existsSync('/usr/bin/go'))(
+    'go gives its counts, failures and what does not build',
+    { timeout: 120_000 },
+    async () => {
+      put({
+        't/go.mod': 'module example.org/sums\n\ngo 1.19\n',
+        't/sums_test.go':
+          'package sums\n\nimport "testing"\n\nfunc TestGood(t *testing.T) {}\n\nfunc TestBad(t *testing.T) {\n\tt.Error("told")\n}\n',
+        't/broken/b_test.go': 'package broken\n\nimport "testing"\n\nfunc TestX(t *testing.T) { nothing() }\n',
+        'go.work': 'go 1.19\n\nuse ./t\n',
+      });
+      const { data } = await run({ runner: 'go', paths: ['t', 't/broken'] });
+      rmSync(join(daemon.workspace, 'go.work'));
+      expect(data).toMatchObject({ runner: 'go', passed: 1, failed: 2 });
+      expect(data).toMatchObject({
+        failures: [
+          { name: 'example.org/sums.TestBad', file: 'sums_test.go', line: 8 },
+          { name: 'example.org/sums/broken', message: expect.stringContaining('undefined: nothing') },
+        ],
+      });
+    },
+  );
+
+  test.runIf(existsSync('/usr/bin/cargo'))('cargo gives its counts and failures', { timeout: 120_000 }, async () => {
+    put({
+      'Cargo.toml':
+        '[package]\nname = "sums"\nversion = "0.1.0"\nedition = "2021"\n[lib]\npath = "t/lib.rs"\ndoctest = false\n',
+      't/lib.rs':
+        '#[cfg(test)]\nmod tests {\n    #[test]\n    fn good() {}\n    #[test]\n    fn bad() {\n        assert_eq!(1 + 1, 3);\n    }\n}\n',
+    });
+    const { data } = await run({ runner: 'cargo' });
+    for (const it of ['Cargo.toml', 'Cargo.lock', 'target'])
+      rmSync(join(daemon.workspace, it), { recursive: true, force: true });
+    expect(data).toMatchObject({
+      ...{ runner: 'cargo', passed: 1, failed: 1 },
+      failures: [{ name: 'tests::bad', file: 't/lib.rs', line: 7 }],
     });
   });
 });

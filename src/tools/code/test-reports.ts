@@ -24,8 +24,12 @@ const MESSAGE_CHARS_MAX = 4_000;
 const VALUE_CHARS_MAX = 500;
 
 /** The report of a runner; undefined if the text is not a report. */
-export function readTestReport(runner: Runner, text: string, workspace: string): TestReport | undefined {
-  const outcomes = READERS[runner](text);
+export function readTestReport(
+  runner: Runner,
+  text: string,
+  { workspace, stderr = '' }: { readonly workspace: string; readonly stderr?: string },
+): TestReport | undefined {
+  const outcomes = READERS[runner](text, stderr);
   if (outcomes === undefined) return undefined;
   const countOf = (state: TestOutcome['state']) => outcomes.filter((it) => it.state === state).length;
   const failures = outcomes.filter((it) => it.state === 'failed').map((it) => toFailure(it, workspace));
@@ -40,7 +44,8 @@ export interface TestOutcome {
   readonly message?: string;
 }
 
-type Reader = (text: string) => TestOutcome[] | undefined;
+/** `stderr` is what the runner printed beside its report. */
+type Reader = (text: string, stderr: string) => TestOutcome[] | undefined;
 
 const records = (it: unknown): Record<string, unknown>[] => (Array.isArray(it) ? it.filter(isRecord) : []);
 
@@ -61,7 +66,10 @@ const jest: Reader = (text) => {
     const path = typeof file.name === 'string' ? file.name : 'a file without a name';
     const tests = records(file.assertionResults).map((it): TestOutcome => {
       const messages = Array.isArray(it.failureMessages) ? it.failureMessages.map(String) : [];
-      const line = isRecord(it.location) && typeof it.location.line === 'number' ? it.location.line : undefined;
+      // The place where it failed is more than where the test begins.
+      const isPlaced = messages.some((message) => message.includes(`${path}:`));
+      const line =
+        !isPlaced && isRecord(it.location) && typeof it.location.line === 'number' ? it.location.line : undefined;
       const name = typeof it.fullName === 'string' ? it.fullName : 'a test without a name';
       return { name, state: stateOf(it.status), file: path, line, message: messages.join('\n') };
     });
@@ -80,7 +88,7 @@ const stateOf = (status: unknown): TestOutcome['state'] =>
   status === 'passed' ? 'passed' : status === 'failed' ? 'failed' : 'skipped';
 
 /** The lines of `go test -json`; a package without failed tests that failed itself did not build, or crashed. */
-const go: Reader = (text) => {
+const go: Reader = (text, stderr) => {
   const events = text.split('\n').flatMap(goEvent);
   if (events.length === 0) return undefined;
   const said = new Map<string, string>();
@@ -94,6 +102,12 @@ const go: Reader = (text) => {
     if (test !== '') outcomes.push({ name, state, message, ...goPosition(message) });
     else if (state === 'failed' && !outcomes.some((it) => it.state === 'failed' && it.name.startsWith(`${owner}.`)))
       outcomes.push({ name, state, message });
+  }
+  // Before 1.24, go tells that a package does not build outside of its JSON, and why on standard error.
+  for (const [, name = ''] of text.matchAll(/^FAIL\t(\S+) \[(?:build|setup) failed\]$/gm)) {
+    const message = (stderr.split(/^# /m).find((it) => it.startsWith(name)) ?? '').split('\n').slice(1).join('\n');
+    const [, file, line] = /^(?:vet: )?([\w./-]+\.go):(\d+):/m.exec(message) ?? [];
+    outcomes.push({ name, state: 'failed', message, ...(file !== undefined && { file, line: Number(line) }) });
   }
   return outcomes;
 };
@@ -113,7 +127,7 @@ function goEvent(line: string): { action: string; output: string; owner: string;
 }
 
 function goPosition(message: string): { file?: string; line?: number } {
-  const found = /^\s+([\w./-]+_test\.go):(\d+):/m.exec(message);
+  const found = /^\s+([\w./-]+_test\.go):(\d+)(?:: | \+0x)/m.exec(message);
   return found ? { file: found[1] as string, line: Number(found[2]) } : {};
 }
 
@@ -121,9 +135,11 @@ function goPosition(message: string): { file?: string; line?: number } {
 const cargo: Reader = (text) => {
   const lines = [...text.matchAll(/^test (.+?) \.\.\. (ok|FAILED|ignored)\b/gm)];
   if (lines.length === 0) return undefined;
-  return lines.map(([, name = '', state = '']): TestOutcome => {
+  return lines.map(([, named = '', state = '']): TestOutcome => {
+    const name = named.replace(/ - should panic$/, '');
     const said = text.split(`---- ${name} stdout ----\n`)[1]?.split(/\n(?:---- |failures:\n)/)[0] ?? '';
-    const at = /panicked at ([^\s:]+):(\d+):/.exec(said);
+    // Before 1.73, Rust tells the message first, in quotation marks.
+    const at = /panicked at (?:'[\s\S]*?', )?([^\s:']+):(\d+):/.exec(said);
     const position = at ? { file: at[1], line: Number(at[2]) } : {};
     return {
       name,

@@ -107,7 +107,7 @@ async function runTests(runner: Runner, wanted: Input, ctx: ToolContext) {
   const command = ctx.command({ ...commandOf(wanted), report: reportOf(runner) });
   const { report, stderr, exitCode, durationMs } = await ctx.run(command);
   const text = report?.toString('utf8') ?? '';
-  const read = readTestReport(runner, text, ctx.workspace);
+  const read = readTestReport(runner, text, { workspace: ctx.workspace, stderr });
   const { passed, failed, skipped, failures } = read ?? NO_TESTS;
   const inconsistent = contradiction(read, exitCode);
   return {

@@ -1,9 +1,67 @@
-/** Reports of test runners that this machine lacks, or that need a package registry: texts in the forms that their versions write. */
+/** Reports of test runners: recorded ones (test/fixtures/test-reports), and texts in the forms that other versions write. */
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { readTestReport } from '../../../../src/tools/code/test-reports.ts';
 import { testCommand } from '../../../../src/tools/code/test-runners.ts';
 
 const lines = (...of: object[]) => of.map((it) => JSON.stringify(it)).join('\n');
+
+const recorded = (name: string) => readFileSync(`test/fixtures/test-reports/${name}`, 'utf8');
+
+describe('the recorded report of', () => {
+  test('pytest 7.2.1 of Debian has failures in tests, classes, parameters and fixtures, at the line that failed', () => {
+    expect(readTestReport('pytest', recorded('pytest-7.2.1.xml'), { workspace: '/ws' })).toMatchObject({
+      ...{ passed: 2, failed: 3, skipped: 2 },
+      failures: [
+        { name: 'test_sums.TestGroup test_fails', file: 'test_sums.py', line: 11 },
+        { name: 'test_sums test_error_in_fixture', file: 'test_sums.py', line: 20 },
+        { name: 'test_sums test_positive[-1]', line: 29, message: expect.stringContaining('-1 is <not> positive & é') },
+      ],
+    });
+    expect(readTestReport('pytest', recorded('pytest-7.2.1-unloadable.xml'), { workspace: '/ws' })).toMatchObject({
+      failures: [{ file: 'test_unloadable.py', line: 1, message: expect.stringContaining('nothing_of_this_name') }],
+    });
+  });
+
+  test('go 1.19 has failures of tests and subtests, a panic, and a package that does not build with its error', () => {
+    const stderr = recorded('go-1.19-stderr.txt');
+    const report = readTestReport('go', recorded('go-1.19.jsonl'), { workspace: '/ws', stderr });
+    expect(report).toMatchObject({ passed: 2, failed: 5, skipped: 1 });
+    expect(report?.failures).toMatchObject([
+      { name: 'example.org/sums/panics.TestPanics', file: 'panics/p_test.go', line: 5 },
+      { name: 'example.org/sums.TestFails', file: 'sums_test.go', line: 9 },
+      { name: 'example.org/sums.TestGroup/inner_fails', file: 'sums_test.go', line: 15 },
+      { name: 'example.org/sums.TestGroup' },
+      {
+        name: 'example.org/sums/broken',
+        file: 'broken/b_test.go',
+        line: 5,
+        message: expect.stringContaining('undefined'),
+      },
+    ]);
+  });
+
+  test('cargo 1.95 has failures of tests, of one that should have panicked, and of documentation', () => {
+    expect(readTestReport('cargo', recorded('cargo-1.95.txt'), { workspace: '/ws' })).toMatchObject({
+      ...{ passed: 1, failed: 3, skipped: 1 },
+      failures: [
+        { name: 'tests::should_panic_but_does_not', message: expect.stringContaining('did not panic as expected') },
+        { name: 'tests::fails', file: 'src/lib.rs', line: 12, message: expect.stringContaining('left: 2') },
+        { name: 'src/lib.rs - (line 1)', file: 'src/lib.rs', line: 3 },
+      ],
+    });
+  });
+
+  test('jest 30.5 has failures at the line that failed, and of files that can not be loaded', () => {
+    expect(readTestReport('jest', recorded('jest-30.json'), { workspace: '/ws' })).toMatchObject({
+      ...{ passed: 1, failed: 2, skipped: 2 },
+      failures: [
+        { name: 'group fails <&>', file: 'sums.test.js', line: 4, expected: '3', actual: '2' },
+        { file: 'broken.test.js', message: expect.stringContaining("Cannot find module './missing'") },
+      ],
+    });
+  });
+});
 
 describe('a fixture of the form of', () => {
   test('go 1.22: go test -json', () => {
@@ -19,7 +77,7 @@ describe('a fixture of the form of', () => {
       { Package: 'm/broken', Action: 'output', Output: './b.go:3:1: syntax error\n' },
       { Package: 'm/broken', Action: 'fail' },
     );
-    expect(readTestReport('go', report, '/ws')).toMatchObject({
+    expect(readTestReport('go', report, { workspace: '/ws' })).toMatchObject({
       ...{ passed: 1, failed: 2, skipped: 1 },
       failures: [
         { name: 'm/p.TestB', file: 'p_test.go', line: 9, message: expect.stringContaining('got 2, want 3') },
@@ -45,7 +103,7 @@ failures:
 
 test result: FAILED. 1 passed; 1 failed; 1 ignored
 `;
-    expect(readTestReport('cargo', report, '/ws')).toMatchObject({
+    expect(readTestReport('cargo', report, { workspace: '/ws' })).toMatchObject({
       ...{ passed: 1, failed: 1, skipped: 1 },
       failures: [{ name: 'tests::bad', file: 'src/lib.rs', line: 12 }],
     });
@@ -62,9 +120,9 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored
     const report = JSON.stringify({
       testResults: [{ name: '/ws/a.test.js', status: 'failed', assertionResults: assertions }],
     });
-    expect(readTestReport('jest', report, '/ws')).toMatchObject({
+    expect(readTestReport('jest', report, { workspace: '/ws' })).toMatchObject({
       ...{ passed: 1, failed: 1, skipped: 1 },
-      failures: [{ name: 'g b', file: 'a.test.js', line: 3, expected: '3', actual: '2' }],
+      failures: [{ name: 'g b', file: 'a.test.js', line: 4, expected: '3', actual: '2' }],
     });
   });
 
@@ -75,7 +133,7 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored
 E       assert 2 == 3
 
 test_a.py:5: AssertionError</failure></testcase><testcase classname="test_a" name="test_skipped" time="0"><skipped type="pytest.skip" message="no">x</skipped></testcase></testsuite></testsuites>`;
-    expect(readTestReport('pytest', report, '/ws')).toMatchObject({
+    expect(readTestReport('pytest', report, { workspace: '/ws' })).toMatchObject({
       ...{ passed: 1, failed: 1, skipped: 1 },
       failures: [{ name: 'test_a test_bad[<x>]', file: 'test_a.py', line: 5 }],
     });
@@ -88,7 +146,7 @@ test.each([
   ['go', 'panic: no'],
   ['cargo', 'error: could not compile'],
 ] as const)('a report of %s that was cut, or is none, is no report', (runner, text) => {
-  expect(readTestReport(runner, text, '/ws')).toBeUndefined();
+  expect(readTestReport(runner, text, { workspace: '/ws' })).toBeUndefined();
 });
 
 test('paths and filters are words of the command line, whatever they hold', () => {
