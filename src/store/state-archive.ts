@@ -1,5 +1,15 @@
 /** The state directory as one file: written by `ringfence backup` and before a migration. */
-import { cpSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Powers } from '../powers.ts';
@@ -40,13 +50,44 @@ export async function packState(
   writeFileSync(join(copy, ABOUT), JSON.stringify(about), { mode: 0o600 });
   const packed = join(folder, 'packed');
   writeFileSync(packed, '', { mode: 0o600 });
-  await tar(['--create', '--gzip', '--file', packed, '--directory', copy, '.']);
+  await tar(['--create', '--gzip', '--numeric-owner', '--file', packed, '--directory', copy, '.']);
   renameSync(packed, file);
 }
 
-/** Unpacks an archive into a folder. Throws ArchiveError. */
-export const unpackState = (file: string, folder: string): Promise<void> =>
-  tar(['--extract', '--gzip', '--no-same-owner', '--file', file, '--directory', folder]);
+/**
+ * Unpacks an archive into a folder. Root's undo data holds files of others, which keep their owners; the archive of
+ * another user becomes root's as a whole. Throws ArchiveError.
+ */
+export async function unpackState(file: string, folder: string): Promise<void> {
+  const owners = isRoot() && (await isOfRoot(file)) ? ['--same-owner', '--numeric-owner'] : ['--no-same-owner'];
+  await tar(['--extract', '--gzip', ...owners, '--file', file, '--directory', folder]);
+}
+
+/** Whether root's state is in an archive, by the owner of its first entry, the folder. */
+async function isOfRoot(file: string): Promise<boolean> {
+  const listed = await tar([
+    '--list',
+    '--verbose',
+    '--gzip',
+    '--numeric-owner',
+    '--occurrence=1',
+    '--file',
+    file,
+    './',
+  ]);
+  return /^d\S+ 0\//.test(listed);
+}
+
+const isRoot = (): boolean => process.getuid?.() === 0;
+
+/** Gives a copy, in a folder that only root can enter, the owners of its original. */
+function copyOwners(from: string, to: string): void {
+  const stat = lstatSync(from);
+  lchownSync(to, stat.uid, stat.gid);
+  // The kernel takes the set-user-id bit away when the owner changes.
+  if (!stat.isSymbolicLink()) chmodSync(to, stat.mode & 0o7777);
+  if (stat.isDirectory()) for (const it of readdirSync(to)) copyOwners(join(from, it), join(to, it));
+}
 
 /** Names in a state directory that an archive holds. */
 export const archivedNames = (stateDir: string): string[] => readdirSync(stateDir).filter((it) => !LEFT_OUT.test(it));
@@ -76,7 +117,9 @@ const COPIES_MAX = 5;
 function copyFiles(from: string, to: string): void {
   for (let copies = 1; ; copies++) {
     try {
-      return cpSync(from, to, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
+      cpSync(from, to, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
+      if (isRoot()) copyOwners(from, to);
+      return;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || copies === COPIES_MAX) throw error;
       rmSync(to, { recursive: true, force: true });
@@ -84,8 +127,10 @@ function copyFiles(from: string, to: string): void {
   }
 }
 
-async function tar(args: readonly string[]): Promise<void> {
+/** Gives what the program prints. Throws ArchiveError. */
+async function tar(args: readonly string[]): Promise<string> {
   const { execa } = await import('execa');
-  const { exitCode, stderr, originalMessage } = await execa('tar', args, { reject: false });
+  const { exitCode, stdout, stderr, originalMessage } = await execa('tar', args, { reject: false });
   if (exitCode !== 0) throw new ArchiveError(`tar failed: ${stderr || (originalMessage ?? '')}`);
+  return stdout;
 }
