@@ -35,7 +35,7 @@ const MAY_IMPORT: Record<string, string> = {
   'secret-source': '',
   secrets: 'errors limits policy text/json',
   toolchains: 'limits paths text/json',
-  telemetry: 'call errors limits powers secret-source',
+  telemetry: 'call errors limits text/json powers secret-source',
   call: 'errors',
   'daemon/config': 'daemon/command-environment limits paths daemon/user-dirs providers secrets telemetry toolchains',
   'daemon/user-dirs': '',

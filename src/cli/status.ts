@@ -3,6 +3,7 @@ import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
 import { showLine } from '../text/shown-text.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
+import { describeTraces, type TraceStatus } from './monitor/trace-line.ts';
 import { harmless, print, printJson } from './output.ts';
 
 interface Status {
@@ -17,6 +18,8 @@ interface Status {
   plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number; writable: boolean };
   disk: { freeBytes: number; advice?: string };
+  /** Present if traces are sent. */
+  traces?: TraceStatus;
   undo: { calls: number; bytes: number };
   listeners: string[];
   providers: { name: string; state: string; pending: number }[];
@@ -49,6 +52,7 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   if (!it.audit.writable) print('the audit log can not be written: calls that may change something are refused');
   if (it.disk.advice !== undefined)
     print(harmless(`the disk has ${Math.floor(it.disk.freeBytes / MiB)} MiB left: ${it.disk.advice}`));
+  if (it.traces) print(harmless(`traces: ${describeTraces(it.traces)}`));
   print(`${it.undo.calls} calls can be undone (using ${Math.ceil(it.undo.bytes / MiB)} MiB)`);
   for (const { name, version, tools, problem } of it.plugins) {
     const state = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;

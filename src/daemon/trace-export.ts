@@ -10,6 +10,7 @@ import type { Powers } from '../powers.ts';
 import { egressProgram, version } from '../runtime.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { readSecret } from '../secret-source.ts';
+import { rejectedIn } from '../telemetry/otlp.ts';
 import type { TraceSettings } from '../telemetry/settings.ts';
 import { type Sent, Tracer } from '../telemetry/tracer.ts';
 
@@ -68,13 +69,13 @@ class TraceExporter {
     const { log } = this.#parts.powers;
     const { host } = new URL(this.#settings.endpoint);
     const works = reason === undefined;
-    const about = { collector: host, reason: reason?.slice(0, REASON_CHARS_MAX).toWellFormed() };
+    const about = { collector: host, reason: reason && shortened(reason) };
     if (works && !this.#works) log.info({ collector: host }, 'the collector takes traces again');
     if (!works && this.#works) log.warn(about, 'traces can not be sent; calls go on');
     this.#works = works;
-    if (works) return 'sent';
+    if (works) return takenOf(answer);
     const isFinal = answer && ('status' in answer ? !TEMPORARY.includes(answer.status) : 'refused' in answer);
-    return isFinal ? 'refused' : 'again';
+    return { result: isFinal ? 'refused' : 'again', reason: about.reason };
   }
 
   async #post(body: string): Promise<HttpAnswer> {
@@ -103,6 +104,16 @@ class TraceExporter {
     }
   }
 }
+
+/** What a collector took of the spans of a request that it answered with success. */
+function takenOf(answer: HttpAnswer | undefined): Sent {
+  const part = answer && 'body' in answer ? rejectedIn(answer.body) : undefined;
+  if (!part) return { result: 'sent' };
+  const { rejected, reason } = part;
+  return { result: 'sent', rejected, reason: shortened(`it did not take ${rejected} spans: ${reason}`) };
+}
+
+const shortened = (reason: string): string => reason.slice(0, REASON_CHARS_MAX).toWellFormed();
 
 /** Why the collector did not take the spans; undefined if it did. */
 function reasonOf(answer: HttpAnswer): string | undefined {

@@ -247,6 +247,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     undo: parts.undoJournal.status,
     audit: parts.auditStatus(),
     disk: parts.diskStatus(),
+    ...(options.role === 'operator' && pipeline.tracer && { traces: pipeline.tracer.status }),
     listeners: parts.listeners(),
     providers: parts.providers.list('agent').map(({ name, state, pending }) => ({ name, state, pending })),
     confinement: { ...confinement, probes },

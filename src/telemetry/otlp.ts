@@ -3,6 +3,9 @@
  * format asks.
  */
 
+import * as z from 'zod';
+import { parseJson } from '../text/json.ts';
+
 /** The conventions that names of spans and attributes follow: the last version of the common repository that has MCP and GenAI. */
 const SCHEMA_URL = 'https://opentelemetry.io/schemas/1.39.0';
 
@@ -47,6 +50,26 @@ export function toOtlp(spans: readonly Span[], { serviceName, version, instance 
       },
     ],
   });
+}
+
+const answer = z.object({
+  partialSuccess: z.object({
+    // A 64-bit number is a string in this format.
+    rejectedSpans: z.union([z.int().min(0), z.string().regex(/^\d{1,15}$/)]).optional(),
+    errorMessage: z.string().optional(),
+  }),
+});
+
+/** How many spans of an accepted request a collector did not take, and why; undefined if it took all. */
+export function rejectedIn(body: Uint8Array): { readonly rejected: number; readonly reason: string } | undefined {
+  try {
+    const { partialSuccess } = answer.parse(parseJson(Buffer.from(body).toString('utf8')));
+    const { rejectedSpans = 0, errorMessage = '' } = partialSuccess;
+    const rejected = Number(rejectedSpans);
+    return rejected > 0 || errorMessage !== '' ? { rejected, reason: errorMessage || 'it gave no reason' } : undefined;
+  } catch {
+    return undefined; // A SyntaxError or ZodError: the answer tells nothing of this kind.
+  }
 }
 
 const STATUS_ERROR = 2;

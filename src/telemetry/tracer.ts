@@ -8,8 +8,26 @@ import { type Powers, settlesWithin, type Timer } from '../powers.ts';
 import type { Family } from './families.ts';
 import { type Attributes, type Resource, type Span, toOtlp } from './otlp.ts';
 
-/** Result of a request: `again` if the collector may take the same spans later. */
-export type Sent = 'sent' | 'again' | 'refused';
+/** What came of a request. */
+export interface Sent {
+  /** `again` if the collector may take the same spans later. */
+  readonly result: 'sent' | 'again' | 'refused';
+  /** Spans that a collector did not take, of those that it answered as sent. */
+  readonly rejected?: number;
+  /** Why not all was taken. */
+  readonly reason?: string | undefined;
+}
+
+/** The export of traces, for `status`. */
+export interface TraceStatus {
+  readonly sent: number;
+  /** Spans that the collector did not take although it took their request. */
+  readonly rejected: number;
+  readonly failed: number;
+  readonly dropped: number;
+  readonly queued: number;
+  readonly lastError?: { readonly at: string; readonly reason: string };
+}
 
 export interface TracerOptions extends Pick<Resource, 'serviceName' | 'version'> {
   /** Share of traces that are recorded, from 0 to 1, where the caller has not decided. */
@@ -83,7 +101,8 @@ export class Tracer implements AsyncDisposable {
   readonly #options: TracerOptions;
   readonly #resource: Resource;
   readonly #queue: Span[] = [];
-  readonly #counts = { sent: 0, dropped: 0, failed: 0 };
+  readonly #counts = { sent: 0, rejected: 0, dropped: 0, failed: 0 };
+  #lastError: TraceStatus['lastError'];
   #sending: Promise<void> | undefined;
   #timer: Timer | undefined;
   /** Number of failed requests with the spans at the head of the queue. */
@@ -137,6 +156,10 @@ export class Tracer implements AsyncDisposable {
     this.#plan(this.#options.limits.traceExportEveryMs);
   }
 
+  get status(): TraceStatus {
+    return { ...this.#counts, queued: this.#queue.length, ...(this.#lastError && { lastError: this.#lastError }) };
+  }
+
   families(): Family[] {
     const samples = Object.entries(this.#counts).map(([result, value]) => ({ labels: { result }, value }));
     return [
@@ -180,15 +203,18 @@ export class Tracer implements AsyncDisposable {
 
   /** Sends the oldest spans. They count against the queue's bound until the collector has answered. */
   async #send(): Promise<void> {
-    const { limits, send } = this.#options;
+    const { limits, send, powers } = this.#options;
     const batch = this.#queue.slice(0, limits.traceBatchMax);
-    const sent = await send(toOtlp(batch, this.#resource));
-    if (sent === 'again' && this.#attempts + 1 < limits.traceAttemptsMax) {
+    const { result, rejected = 0, reason } = await send(toOtlp(batch, this.#resource));
+    if (reason !== undefined) this.#lastError = { at: new Date(powers.now()).toISOString(), reason };
+    if (result === 'again' && this.#attempts + 1 < limits.traceAttemptsMax) {
       this.#attempts += 1;
       return;
     }
     this.#attempts = 0;
     this.#queue.splice(0, batch.length);
-    this.#counts[sent === 'sent' ? 'sent' : 'failed'] += batch.length;
+    const lost = result === 'sent' ? Math.min(rejected, batch.length) : 0;
+    this.#counts.rejected += lost;
+    this.#counts[result === 'sent' ? 'sent' : 'failed'] += batch.length - lost;
   }
 }

@@ -1,6 +1,7 @@
 /** Collectors of traces that are slow, dead or hostile: calls go on as without them, and what is lost is counted. */
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
+import { runCli } from '../support/cli.ts';
 import { type Collector, startCollector } from '../support/collector.ts';
 import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
@@ -98,6 +99,26 @@ test('spans that a busy collector refuses with 503 are sent again, each once', a
   await until(() => collector.spans.filter(({ name }) => name === 'execute_tool file_list').length === 4, 20_000);
   expect(refused).toBe(1);
   expect(new Set(collector.spans.map(({ spanId }) => spanId)).size).toBe(collector.spans.length);
+}, 60_000);
+
+test('spans that a collector rejects in an answer of success are counted, and status and doctor say why', async () => {
+  const collector = await collectorThat((incoming, response) => {
+    incoming.resume();
+    const partialSuccess = { rejectedSpans: '3', errorMessage: 'over the quota \u001b[2J' };
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ partialSuccess }));
+  });
+  const daemon = await daemonFor(collector.endpoint, { traceExportMs: 10_000 });
+  await callTimes(daemon, 1);
+  await until(async () => ((await countsOf(daemon)).rejected ?? 0) > 0);
+  const { rejected = 0, failed } = await countsOf(daemon);
+  expect([rejected % 3, failed]).toEqual([0, 0]);
+  for (const verb of ['status', 'doctor']) {
+    const { stdout } = await runCli(daemon, [verb]);
+    expect(stdout).toMatch(
+      /traces.* [1-9]\d* rejected by the collector; last error, .*did not take 3 spans: over the quota/,
+    );
+    expect(stdout).not.toContain('\u001b');
+  }
 }, 60_000);
 
 test('a redirect is not followed, and a refusal is not tried again', async () => {

@@ -18,6 +18,7 @@ import { SchemaError, schemaVersion } from '../../store/state-schema.ts';
 import { showLine } from '../../text/shown-text.ts';
 import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
 import { type CliCaller, type ConnectFlags, connect } from '../connect.ts';
+import { describeTraces, losesTraces, type TraceStatus } from '../monitor/trace-line.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
 import { type MissingSwitch, missingSwitch } from './missing-switch.ts';
@@ -253,10 +254,20 @@ async function judgeDaemon(
   return Promise.race([askDaemon(caller, onStatus), promise]);
 }
 
+/** Whether the collector takes the traces; empty if none are sent. */
+function judgeTraces({ traces }: DaemonStatus): DoctorFinding[] {
+  if (!traces) return [];
+  const [id, found] = ['traces', showLine(describeTraces(traces))];
+  if (!losesTraces(traces)) return [{ id, status: 'ok', found }];
+  return [{ id, status: 'warning', found, fix: 'Check the collector, and `telemetry.traces` of config.yaml.' }];
+}
+
 interface DaemonStatus {
   readonly pid: number;
   readonly version: string;
   readonly confinement: { readonly level: string };
+  /** Present if traces are sent. */
+  readonly traces?: TraceStatus;
   /** Absent in answers of older daemons. */
   readonly coarseMasks?: readonly (CoarseMask & { readonly workspace: string })[];
 }
@@ -291,7 +302,7 @@ async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<Docto
     const it = (await client.request('status', {})) as DaemonStatus;
     onStatus();
     const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
-    const more = [judgeMasks(it), ...(await judgeTools(client))];
+    const more = [judgeMasks(it), ...judgeTraces(it), ...(await judgeTools(client))];
     if (it.version === version) return [{ id, status: 'ok', found }, ...more];
     return [
       {
