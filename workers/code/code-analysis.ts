@@ -24,9 +24,11 @@ export async function complexityIn(
   });
   const total = functions.reduce((sum, it) => sum + it.cyclomatic, 0);
   const max = functions.reduce((most, it) => Math.max(most, it.cyclomatic), 0);
+  const index = functions.reduce((sum, it) => sum + it.maintainability, 0);
   return {
     average: functions.length === 0 ? 0 : Math.round((total / functions.length) * 100) / 100,
     max,
+    maintainability: functions.length === 0 ? 100 : Math.round(index / functions.length),
     totalFunctions: functions.length,
     functions: functions
       .filter((it) => it.cyclomatic >= threshold || it.cognitive >= threshold)

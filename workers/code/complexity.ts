@@ -3,6 +3,7 @@ import type { SgNode } from '@ast-grep/napi';
 import type { FunctionComplexity } from '../../src/tools/source/analysis.ts';
 import { findKinds, treeOf } from '../symbols/grammars.ts';
 import type { ParsedLanguage } from '../symbols/source-languages.ts';
+import { type MeasuredFunction, measureMaintainability } from './maintainability.ts';
 import type { SourceText } from './module-table.ts';
 
 /** Kinds of nodes that count, by what they count for. */
@@ -87,7 +88,8 @@ interface Open {
  * The functions of a source, in its order. What a function holds counts for the innermost function alone; its nesting
  * goes on from the outer one. Cognitive complexity is counted as biome counts it.
  */
-export function complexityOf({ language, text }: SourceText): FunctionComplexity[] {
+export function complexityOf(source: SourceText): FunctionComplexity[] {
+  const { language, text } = source;
   const kinds = COUNTED[language];
   const root = treeOf(language, text);
   const nodes = findKinds(language, root, Object.values(kinds).flat());
@@ -102,7 +104,7 @@ export function complexityOf({ language, text }: SourceText): FunctionComplexity
   const isContinued = new Set(
     nodes.flatMap((it) => (operatorOf(it, kinds) === undefined ? [] : continuedBy(it, kinds))),
   );
-  const found: FunctionComplexity[] = [];
+  const found: MeasuredFunction[] = [];
   let open: Open[] = [];
   for (const node of nodes) {
     const { start, end } = node.range();
@@ -111,7 +113,7 @@ export function complexityOf({ language, text }: SourceText): FunctionComplexity
     const inner = open.findLast((it) => it.counts)?.counts;
     if (kinds.functions.includes(kind)) {
       const counts = toFunction(node, names.get(keyOf(node)));
-      found.push(counts);
+      found.push({ start: start.index, end: end.index, counts });
       open.push({ end: end.index, nests: inner !== undefined, counts });
       continue;
     }
@@ -124,7 +126,8 @@ export function complexityOf({ language, text }: SourceText): FunctionComplexity
     if (nests) inner.cognitive += isChained.has(keyOf(node)) ? level - 1 : level;
     if (nests) open.push({ end: end.index, nests: !isChained.has(keyOf(node)) });
   }
-  return found;
+  measureMaintainability(source, found);
+  return found.map((it) => it.counts);
 }
 
 interface Context {
@@ -199,6 +202,7 @@ function toFunction(node: SgNode, name: string | undefined): FunctionComplexity 
     column: start.column + 1,
     cyclomatic: 1,
     cognitive: 0,
+    maintainability: 100,
     lines: end.line - start.line + 1,
     parameters: parameters?.length ?? (node.field('parameter') ? 1 : 0),
   };

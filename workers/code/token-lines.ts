@@ -17,30 +17,43 @@ const KEYWORDS = new Set(
   ),
 );
 
-export function tokensOf({ language, text }: SourceText): TokenTable {
-  const numbers: number[] = [];
+interface Token {
+  readonly token: string;
+  /** Offset of the beginning, in UTF-16 units. */
+  readonly at: number;
+  readonly kind: 'name' | 'text' | 'number' | 'other';
+}
+
+/** The tokens of a source in their order, without comments. */
+export function* tokensIn({ language, text }: SourceText): Generator<Token> {
   const hasHashComments = language === 'python';
-  let line = 1;
-  let counted = 0;
   for (const match of text.matchAll(TOKEN)) {
     const [token] = match;
     const { hash, text: quoted, number, word } = match.groups ?? {};
     if (/^\/[/*]/.test(token) || (hash !== undefined && hasHashComments)) continue;
-    for (let at = text.indexOf('\n', counted); at >= 0 && at < match.index; at = text.indexOf('\n', counted)) {
+    const isName = word !== undefined && !KEYWORDS.has(word);
+    const kind = isName ? 'name' : quoted !== undefined ? 'text' : number !== undefined ? 'number' : 'other';
+    yield { token, at: match.index, kind };
+  }
+}
+
+export function tokensOf(source: SourceText): TokenTable {
+  const { text } = source;
+  const numbers: number[] = [];
+  let line = 1;
+  let counted = 0;
+  for (const { token, at: start, kind } of tokensIn(source)) {
+    for (let at = text.indexOf('\n', counted); at >= 0 && at < start; at = text.indexOf('\n', counted)) {
       line += 1;
       counted = at + 1;
     }
-    const isName = word !== undefined && !KEYWORDS.has(word);
-    const shape = isName ? NAME : quoted !== undefined ? TEXT : number !== undefined ? NUMBER : hashOf(token);
-    numbers.push(shape, hashOf(token), line);
+    numbers.push(kind === 'other' ? hashOf(token) : SHAPES[kind], hashOf(token), line);
   }
   const bytes = Buffer.from(Uint32Array.from(numbers).buffer);
   return { tokens: bytes.toString('base64') };
 }
 
-const NAME = 1;
-const TEXT = 2;
-const NUMBER = 3;
+const SHAPES = { name: 1, text: 2, number: 3 } as const;
 
 /** FNV-1a. */
 function hashOf(text: string): number {

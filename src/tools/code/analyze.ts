@@ -24,7 +24,7 @@ export default defineTool({
     'TypeScript, JavaScript, Python, Go and Rust; by syntax alone, so that a value that goes through a variable is not followed. A function does not count what is in the functions in it. docs/how-to/code-tools.md says how many seeded faults the security rules find.',
   version: '1.0.0',
   capabilities: [
-    { action: 'complexity', description: 'Measures cyclomatic and cognitive complexity of each function.' },
+    { action: 'complexity', description: 'Measures complexity and maintainability of each function.' },
     { action: 'duplicates', description: 'Finds code that occurs twice.' },
     { action: 'security', description: 'Finds patterns of code that are often unsafe.' },
   ],
@@ -47,6 +47,7 @@ export default defineTool({
       .strictObject({
         average: z.number().describe('Of cyclomatic complexity.'),
         max: count,
+        maintainability: count.describe('Mean of the functions.'),
         totalFunctions: count,
         functions: z
           .array(
@@ -57,6 +58,9 @@ export default defineTool({
               column,
               cyclomatic: count.describe('Ways through the function.'),
               cognitive: count.describe('How hard it is to read; what is nested counts more.'),
+              maintainability: count.describe(
+                'Index from 0 to 100, higher is better: by size, vocabulary and complexity.',
+              ),
               lines: count,
               parameters: count,
             }),
@@ -102,6 +106,7 @@ export default defineTool({
         complexity: {
           average: 1,
           max: 1,
+          maintainability: 90,
           totalFunctions: 1,
           functions: [
             {
@@ -111,6 +116,7 @@ export default defineTool({
               column: 8,
               cyclomatic: 1,
               cognitive: 0,
+              maintainability: 90,
               lines: 1,
               parameters: 0,
             },

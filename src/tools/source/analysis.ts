@@ -9,6 +9,8 @@ export interface FunctionComplexity {
   cyclomatic: number;
   /** Cognitive complexity: nested branches count more. */
   cognitive: number;
+  /** Maintainability index, 0 to 100. */
+  maintainability: number;
   lines: number;
   parameters: number;
 }
@@ -17,6 +19,8 @@ export interface Complexity {
   /** Mean of cyclomatic complexity, over all functions. */
   average: number;
   max: number;
+  /** Mean of the maintainability index, over all functions. */
+  maintainability: number;
   totalFunctions: number;
   functions: (FunctionComplexity & { file: string })[];
 }

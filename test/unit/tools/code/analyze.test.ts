@@ -38,6 +38,39 @@ const measured = async (path: string) =>
     .sort((a, b) => a.line - b.line || a.column - b.column)
     .map((it) => [it.name, it.cyclomatic, it.cognitive]);
 
+describe('maintainability', () => {
+  test('is the index that its formula gives, of the function without those in it', async () => {
+    // 11 tokens, 10 of them distinct, one line: 171 - 5.2 ln(11 log2 10) - 0.23 - 0 = 152.1 of 171.
+    put('a.ts', 'function f(a, b) { return a; }\n// comments do not count: x y z\n');
+    const complexity = async (path: string) => (await analyze({ path, top: 500 })).complexity;
+    expect(await complexity('a.ts')).toMatchObject({ maintainability: 89, functions: [{ maintainability: 89 }] });
+    put('b.ts', 'function f(a, b) { return () => { while (a) { a = b + 1; b = a * 2; } return b; }; }\n');
+    const [outer, inner] = ((await complexity('b.ts'))?.functions ?? []).sort((a, b) => a.column - b.column);
+    expect(outer?.maintainability).toBeGreaterThan(inner?.maintainability ?? 100);
+  });
+
+  test('falls with length, vocabulary and branches, and stays between 0 and 100', async () => {
+    const body = Array.from({ length: 3000 }, (_, at) => `  if (a${at} > ${at}) { b${at} = "c${at}" + d${at}; }`).join(
+      '\n',
+    );
+    put('long.ts', `function long() {\n${body}\n}\nfunction none() {}\n`);
+    const { functions = [] } = (await analyze({ path: 'long.ts' })).complexity ?? {};
+    expect(functions.map((it) => [it.name, it.maintainability])).toEqual([
+      ['long', 0],
+      ['none', expect.toSatisfy((it: number) => it > 90 && it <= 100)],
+    ]);
+  });
+
+  test('takes time that grows with the text, however deep functions lie in each other', {
+    timeout: 20_000,
+  }, async () => {
+    put('deep.ts', `${'const f = () => {'.repeat(300)}${'x+'.repeat(20_000)}x${'}'.repeat(300)}`);
+    const { complexity, skipped } = await analyze({ path: 'deep.ts' });
+    expect(skipped).toEqual([]);
+    expect(complexity?.totalFunctions).toBe(300);
+  });
+});
+
 describe('complexity', () => {
   test('each language counts branches, cases and operators; what is nested is harder to read', async () => {
     put(

@@ -53,7 +53,7 @@ describe('the recorded report of', () => {
   });
 
   test('jest 30.5 has failures at the line that failed, and of files that can not be loaded', () => {
-    expect(readTestReport('jest', recorded('jest-30.json'), { workspace: '/ws' })).toMatchObject({
+    expect(readTestReport('jest', recorded('jest-30.txt'), { workspace: '/ws' })).toMatchObject({
       ...{ passed: 1, failed: 2, skipped: 2 },
       failures: [
         { name: 'group fails <&>', file: 'sums.test.js', line: 4, expected: '3', actual: '2' },
