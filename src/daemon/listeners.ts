@@ -56,6 +56,7 @@ export class Listeners implements AsyncDisposable {
       ...parts,
       identify,
       monitor: { mayRead: mayReadMetrics, metrics: () => gateway.metrics.text(), unready: () => gateway.unready },
+      requests: gateway.metrics.mcp,
       version,
       limits,
       http: listenHttp && { ...listenHttp, fd: sockets.http },

@@ -4,6 +4,7 @@ import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
 import type { Identify } from '../session/authenticate.ts';
+import type { McpMetrics } from '../telemetry/conventions.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { TcpAddress } from '../transport/tcp.ts';
 import type { Listener } from '../transport/transport.ts';
@@ -19,6 +20,8 @@ export interface FaceParts extends McpSessionParts {
   /** Shared by everything that serves requests. */
   readonly turns: ServingTurns;
   readonly version: string;
+  /** Counts the requests that ended. */
+  readonly requests: McpMetrics;
   /** Undefined if calls are not traced. */
   readonly tracer: Tracer | undefined;
   /** The real path of a folder in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */

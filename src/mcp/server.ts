@@ -16,6 +16,7 @@ import type { SpanContext, ToolResult } from '../call.ts';
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
+import { type McpMetrics, TOOL_ERROR } from '../telemetry/conventions.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import { type MapParts, toBatchResult, toCallResult, toErrorResult, toProtocolError } from './map.ts';
 import { ProgressReporter } from './progress.ts';
@@ -23,13 +24,15 @@ import { toForm, toResolution } from './question.ts';
 import { RESULT_TEMPLATE, readResource } from './resources.ts';
 import type { McpSession } from './session.ts';
 import { BATCH, batchInput, type ToolChoice, type ToolLists } from './tools.ts';
-import { inRequestSpan } from './trace.ts';
+import { errorTypeOf, inRequestSpan } from './trace.ts';
 
 export interface ServerParts {
   readonly version: string;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly lists: ToolLists;
+  /** Counts the requests that ended. */
+  readonly requests: McpMetrics;
   /** Undefined if calls are not traced. */
   readonly tracer: Tracer | undefined;
   /** Signs the state that clients return with a person's answer; unique to this daemon. */
@@ -88,9 +91,11 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
     },
   );
   const within = <T>(context: ServerContext, work: (session: McpSession) => Promise<T>): Promise<T> =>
-    client.use(context, work).catch((error: unknown) => {
-      throw error instanceof RpcError ? toProtocolError(error) : error;
-    });
+    counted({ method: context.mcpReq.method, ...parts }, () =>
+      client.use(context, work).catch((error: unknown) => {
+        throw error instanceof RpcError ? toProtocolError(error) : error;
+      }),
+    );
   server.setRequestHandler('tools/list', (_, context) =>
     within(context, async ({ session }) => ({ tools: parts.lists.listFor(session, client.choice()) })),
   );
@@ -125,6 +130,23 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
     );
   });
   return server;
+}
+
+/** Gives what `work` gives, and counts how long it took. */
+async function counted<T>(
+  { method, requests, powers }: Pick<ServerParts, 'requests' | 'powers'> & { readonly method: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  const startedMs = powers.monotonicMs();
+  const end = (error?: string) => requests.ended({ method, durationMs: powers.monotonicMs() - startedMs, error });
+  try {
+    const answer = await work();
+    end((answer as { isError?: boolean }).isError ? TOOL_ERROR : undefined);
+    return answer;
+  } catch (error) {
+    end(errorTypeOf(error));
+    throw error;
+  }
 }
 
 const LINKS_SINCE = '2025-06-18';

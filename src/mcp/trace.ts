@@ -1,6 +1,7 @@
 /** Makes a span of each `tools/call`, as a part of the client's trace; the spans of its calls are its children. */
 import type { CallToolResult, InputRequiredResult, ServerContext } from '@modelcontextprotocol/server';
 import type { SpanContext } from '../call.ts';
+import { TOOL_ERROR } from '../telemetry/conventions.ts';
 import { isPlainId, spanContextOf } from '../telemetry/trace-context.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 
@@ -14,8 +15,13 @@ interface TracedRequest {
 type Answer = CallToolResult | InputRequiredResult;
 
 const METHOD = 'tools/call';
-/** The error type of results with `isError`, by the conventions for MCP. */
-const TOOL_ERROR = 'tool_error';
+
+/** The type of an error that a request ends with: the code of a JSON-RPC error. */
+export function errorTypeOf(error: unknown): string {
+  const { code } = error as { code?: unknown };
+  // The range of JSON-RPC, which keeps labels few.
+  return typeof code === 'number' && code >= -32_768 && code <= -32_000 ? `${code}` : 'error';
+}
 
 /** Gives what `work` gives, and throws what it throws. */
 export async function inRequestSpan(
@@ -38,8 +44,7 @@ export async function inRequestSpan(
     end('isError' in answer && answer.isError ? TOOL_ERROR : undefined);
     return answer;
   } catch (error) {
-    const { code } = error as { code?: unknown };
-    end(typeof code === 'number' ? `${code}` : 'error');
+    end(errorTypeOf(error));
     throw error;
   }
 }

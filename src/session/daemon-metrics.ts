@@ -2,6 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import type { HostStatus } from '../call.ts';
 import type { CallStore } from '../store/call-store.ts';
+import { McpMetrics } from '../telemetry/conventions.ts';
 import { type Family, type Sample, single, toText } from '../telemetry/families.ts';
 import type { Events } from './events.ts';
 import type { StatusParts } from './methods.ts';
@@ -18,6 +19,8 @@ export interface MetricParts extends StatusParts, Pick<UndoParts, 'undoJournal'>
 
 export class DaemonMetrics {
   readonly #parts: MetricParts;
+  /** Requests of MCP clients. */
+  readonly mcp = new McpMetrics();
   /** Settled questions by their answer. */
   readonly #answers = new Map<string, number>();
 
@@ -53,6 +56,7 @@ export class DaemonMetrics {
     const answers = [...this.#answers].map(([decision, value]) => ({ labels: { decision }, value }));
     return [
       ...pipeline.metrics.families(),
+      ...this.mcp.families(),
       ...(pipeline.tracer?.families() ?? []),
       { ...ANSWERS, samples: answers },
       ...this.#gauges(),

@@ -5,38 +5,15 @@
 import type { Decision, Tier } from '../call.ts';
 import type { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Family, Sample } from './families.ts';
+import { ToolDurations } from './conventions.ts';
+import type { Family } from './families.ts';
+import { Histogram } from './histogram.ts';
 
 /** Upper bounds of the buckets, in seconds: from a cached read to a command at its time limit. */
 export const BUCKETS: readonly number[] = [
   ...[0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05],
   ...[0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
 ];
-
-class Histogram {
-  readonly counts = new Array<number>(BUCKETS.length + 1).fill(0);
-  sum = 0;
-
-  observe(seconds: number): void {
-    let at = 0;
-    while (at < BUCKETS.length && seconds > (BUCKETS[at] as number)) at += 1;
-    this.counts[at] = (this.counts[at] as number) + 1;
-    this.sum += seconds;
-  }
-
-  samples(labels: Record<string, string>): Sample[] {
-    let total = 0;
-    const buckets = this.counts.map((count, at) => {
-      total += count;
-      return {
-        suffix: '_bucket',
-        labels: { ...labels, le: at < BUCKETS.length ? `${BUCKETS[at]}` : '+Inf' },
-        value: total,
-      };
-    });
-    return [...buckets, { suffix: '_sum', labels, value: this.sum }, { suffix: '_count', labels, value: total }];
-  }
-}
 
 interface TierCounts {
   readonly duration: Histogram;
@@ -47,6 +24,7 @@ interface TierCounts {
 interface ToolCounts {
   readonly tier: Tier | 'none';
   readonly outcomes: Map<string, number>;
+  readonly durations: ToolDurations;
   readonly of: TierCounts;
 }
 
@@ -81,6 +59,7 @@ export class CallMetrics {
     const counts = this.#tools.get(tool?.name ?? UNKNOWN.name) ?? this.#begin(tool ?? UNKNOWN);
     add(counts.outcomes, error ? error.toWire().category.toLowerCase() : 'ok');
     if (error) add(this.#codes, error.code);
+    counts.durations.observe(durationMs, error !== undefined);
     const { duration, queued, decisions } = counts.of;
     duration.observe(durationMs / 1000);
     queued.observe(queuedMs / 1000);
@@ -118,6 +97,7 @@ export class CallMetrics {
         help: 'Time in the queue of a host.',
         samples: tiers.flatMap(([tier, { queued }]) => queued.samples({ tier })),
       },
+      ToolDurations.family(tools.map(([name, { durations }]) => [name, durations])),
     ];
   }
 
@@ -128,9 +108,13 @@ export class CallMetrics {
     const known = this.#tools.get(key);
     if (known) return known;
     const ofTier = isOver ? 'none' : tier;
-    const of = this.#tiers.get(ofTier) ?? { duration: new Histogram(), queued: new Histogram(), decisions: new Map() };
+    const of = this.#tiers.get(ofTier) ?? {
+      duration: new Histogram(BUCKETS),
+      queued: new Histogram(BUCKETS),
+      decisions: new Map(),
+    };
     this.#tiers.set(ofTier, of);
-    const counts = { tier: ofTier, outcomes: new Map<string, number>(), of };
+    const counts = { tier: ofTier, outcomes: new Map<string, number>(), durations: new ToolDurations(), of };
     this.#tools.set(key, counts);
     return counts;
   }

@@ -6,6 +6,7 @@ import type { Client } from '../../src/client.ts';
 import type { Family } from '../../src/telemetry/families.ts';
 import { runCli } from '../support/cli.ts';
 import { ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { connectMcp } from '../support/mcp.ts';
 
 const POLICY = 'tiers:\n  execute: { decision: ask, reason: A person should see it. }\n';
 
@@ -52,6 +53,25 @@ test('each call is counted by tool, outcome, decision and duration', async () =>
   expect(await sampleOf('ringfence_cache_hits_total')).toBeGreaterThanOrEqual(2);
 });
 
+test('durations of tools and of MCP requests have the names and labels of the conventions', async () => {
+  await using client = await connectMcp(daemon);
+  await client.listTools();
+  await client.callTool({ name: 'file_read', arguments: { path: 'plan-of-ann.txt' } });
+  await client.callTool({ name: 'file_read', arguments: { path: 'missing.txt' } });
+  await client.readResource({ uri: 'ringfence://result/none' }).catch(() => {});
+  const requests = (labels: Record<string, string>) =>
+    sampleOf('mcp_server_operation_duration_seconds', labels, '_count');
+  expect(await requests({ mcp_method_name: 'tools/list' })).toBe(1);
+  expect(await requests({ mcp_method_name: 'tools/call', error_type: 'tool_error' })).toBe(1);
+  expect(await requests({ mcp_method_name: 'resources/read', error_type: '-32602' })).toBe(1);
+  expect(await text()).toContain('mcp_server_operation_duration_seconds_count{mcp_method_name="tools/call"} 1');
+  const tool = { gen_ai_operation_name: 'execute_tool', gen_ai_tool_name: 'file_read' };
+  const failed = { ...tool, error_type: 'tool_error' };
+  expect(await sampleOf('gen_ai_execute_tool_duration_seconds', tool, '_count')).toBeGreaterThan(0);
+  expect(await sampleOf('gen_ai_execute_tool_duration_seconds', failed, '_count')).toBe(2);
+  expect(await sampleOf('gen_ai_execute_tool_duration_seconds', { ...tool, le: '+Inf' }, '_bucket')).toBeGreaterThan(0);
+});
+
 test('an answer of a person is counted, and a question counts as pending until then', async () => {
   const events = operator.notifications(['approvals']);
   const call = agent.call('terminal_execute', { command: 'true' });
@@ -79,7 +99,7 @@ test('the text has a type and a help for each metric, and one value for each set
   const types = new Set(lines.flatMap((it) => /^# TYPE (\S+) (?:counter|gauge|histogram)$/.exec(it)?.[1] ?? []));
   const samples = lines.filter((it) => !it.startsWith('#'));
   for (const it of samples) {
-    expect(it).toMatch(/^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [\d.e+-]+$/);
+    expect(it).toMatch(/^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? [\d.e+-]+$/);
     const [name = ''] = it.split(/[{ ]/);
     expect(types.has(name) || types.has(name.replace(/_(bucket|sum|count)$/, '')), name).toBe(true);
   }

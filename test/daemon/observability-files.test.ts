@@ -31,7 +31,8 @@ interface Dashboard {
 
 const alerts = () => (parse(readFileSync(rules, 'utf8')) as AlertFile).groups.flatMap((it) => it.rules);
 const panels = () => (JSON.parse(readFileSync(join(folder, 'dashboard.json'), 'utf8')) as Dashboard).panels;
-const metricsIn = (text: string) => text.match(/\b(?:ringfence|process|nodejs)_[a-z_]+/g) ?? [];
+const metricsIn = (text: string) =>
+  text.match(/\b(?:ringfence|process|nodejs|(?:gen_ai|mcp)(?=\w*_seconds))_[a-z_]+/g) ?? [];
 
 /** Names as they are queried: a histogram is queried by its parts. */
 const known = () =>
