@@ -10,6 +10,7 @@ import { hostLimits } from './limits/hosts.ts';
 import { httpLimits } from './limits/http.ts';
 import { isolateLimits } from './limits/isolates.ts';
 import { mcpLimits } from './limits/mcp.ts';
+import { pageLimits } from './limits/pages.ts';
 import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
 import { providerLimits } from './limits/providers.ts';
@@ -378,6 +379,7 @@ export const limitsSchema = z.strictObject({
   ...hostLimits,
   ...isolateLimits,
   ...mcpLimits,
+  ...pageLimits,
   ...pluginLimits,
   ...secretLimits,
   ...storeLimits,

@@ -90,6 +90,11 @@ function neededPaths(): string[] {
     'isolated-vm',
     '@modelcontextprotocol/client',
     'ses',
+    'htmlparser2',
+    'domhandler',
+    'css-select',
+    'unpdf',
+    'lru-cache',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
   const modules = [...files, ...NATIVE.flatMap(nativeOf)].map(modulesOf);

@@ -53,7 +53,7 @@ const MAY_IMPORT: Record<string, string> = {
   'plugin-code': '',
   plugins: 'call errors limits text/json plugin-code pipeline policy powers tools',
   hosts:
-    'call egress plugin-code polling text/values sandbox protocol policy errors limits paths powers text/shown-text',
+    'call egress plugin-code polling text/values sandbox protocol policy errors limits paths powers text/shown-text tools/context',
   pipeline:
     'call telemetry egress text/held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values',
   providers:
@@ -97,7 +97,8 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/todo': 'tools/tool errors',
   'tools/code':
     'tools/context tools/search-program tools/tool tools/edit tools/rare-parameters tools/selection tools/source errors limits text/json text/values',
-  'tools/http': 'tools/context tools/rare-parameters tools/tool errors limits',
+  'tools/http': 'tools/rare-parameters tools/tool tools/web errors limits',
+  'tools/web': 'call tools/context tools/tool errors limits',
   workers:
     'call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers',
   client: 'call protocol store transport errors limits powers tools',
@@ -157,6 +158,7 @@ const MAY_IMPORT: Record<string, string> = {
     'call errors hosts limits paths policy powers sandbox sandbox/command tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/symbols workers/terminals workers/undo',
   'workers/host': 'errors hosts limits polling powers protocol sandbox sandbox/command tools',
   'workers/isolate': 'errors hosts limits plugin-code plugins powers protocol text/json workers',
+  'workers/pages': 'errors limits text/charset text/json text/shown-text tools/context',
   'workers/provider': 'errors limits powers providers sandbox text/json',
   'workers/search': 'errors limits powers sandbox text/glob tools/tool workers/context',
   'workers/symbols': 'errors limits powers sandbox tools/edit tools/source tools/tool workers workers/code',

@@ -19,16 +19,18 @@ import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
 import { LiveSockets } from '../src/sandbox/live-sockets.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
+import type { FetchedPage } from '../src/tools/context/page.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
 import { Anchor } from './context/anchor.ts';
 import { WorkerContext } from './context/context.ts';
 import { withRefusal } from './context/denials.ts';
 import { ToolLifecycle } from './context/lifecycle.ts';
-import { JobClock } from './host/job-clock.ts';
+import { JobClock, threadCpuMs } from './host/job-clock.ts';
 import { JobSocket } from './host/job-socket.ts';
 import { LoadedTools } from './host/loaded-tools.ts';
 import { ownTaskId, ThreadTable } from './host/thread-table.ts';
 import type { ThreadSetup, ThreadTask } from './host/tier-host.ts';
+import type { Pages } from './pages/pages.ts';
 import { Ripgrep } from './search/ripgrep.ts';
 import { LanguageServers } from './symbols/language-servers.ts';
 import { TerminalSet } from './terminals/terminals.ts';
@@ -78,7 +80,7 @@ export default function serve({ thread, fd }: ThreadTask): Promise<never> {
 
 async function run(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   try {
-    return await toResult(job, signal, onOutput);
+    return await (job.page ? readPage(job, job.page) : toResult(job, signal, onOutput));
   } finally {
     clock.end(job.id);
   }
@@ -110,11 +112,39 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     const data = await dataOf(tool, job, context);
     return { ok: true, data, usage: await usage(), ...(tool.state && { state: context.state }) };
   } catch (thrown) {
-    // The only catch-all on this side: an unexpected error is INTERNAL for the caller and complete in the log.
-    const error = toToolError(thrown);
-    if (error.code === 'INTERNAL') console.error(error.cause ?? error);
-    return { ok: false, error: error.toWire(), usage: withRefusal(await usage(), error) };
+    return failure(thrown, await usage());
   }
+}
+
+/** Reads a page for a tool. The tool gets no context: it needs nothing of the machine. */
+async function readPage(job: Job, page: FetchedPage): Promise<JobResult> {
+  const usage = () => ({
+    cpuMs: clock.end(job.id),
+    outputBytes: page.body.length,
+    verdict: 'ok' as const,
+    enforcedBy: 'worker thread, thread clock',
+  });
+  try {
+    const tool = await tools.named(job.tool);
+    if (!tool?.readPage) throw new ToolError('INTERNAL', `this host has no tool ${job.tool} that reads pages`);
+    return { ok: true, data: await tool.readPage(job.input as never, page, await pageReader()), usage: usage() };
+  } catch (thrown) {
+    return failure(thrown, usage());
+  }
+}
+
+/** Loaded on demand: only one kind of host reads pages, and the others start sooner without its parsers. */
+function pageReader(): Promise<Pages> {
+  pages ??= import('./pages/pages.ts').then((it) => new it.Pages(setup.limits, threadCpuMs));
+  return pages;
+}
+let pages: Promise<Pages> | undefined;
+
+/** The only catch-alls on this side end here: an unexpected error is INTERNAL for the caller and complete in the log. */
+function failure(thrown: unknown, usage: JobUsage): JobResult {
+  const error = toToolError(thrown);
+  if (error.code === 'INTERNAL') console.error(error.cause ?? error);
+  return { ok: false, error: error.toWire(), usage: withRefusal(usage, error) };
 }
 
 function toUsage(changed: FilesChanged): Partial<JobUsage> {

@@ -48,7 +48,13 @@ function permission(tool: string, input: object): () => unknown {
   const named = (builtinTools as unknown as Record<string, Tool>)[tool] as Tool;
   const parsed = named.input.parse(input);
   const parts = { home: '/home/person', limits: defaultLimits, resolve: createProgramResolver() };
-  const asker = { principal: 'uid:1000', session: 's', workspace: process.cwd(), root: process.cwd() };
+  const asker = {
+    principal: 'uid:1000',
+    session: 's',
+    sawUntrusted: false,
+    workspace: process.cwd(),
+    root: process.cwd(),
+  };
   return () => decide(defaultPolicy, toQuestion(named, parsed, { asker, parts }));
 }
 

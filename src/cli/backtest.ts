@@ -86,6 +86,8 @@ export function compare(
   const toolset = builtinToolset();
   const parts = { home, limits: defaultLimits, resolve: createProgramResolver() };
   const workspaces = new Map<string, { workspace: string; root: string }>();
+  /** Sessions that have made a call whose result strangers wrote. */
+  const tainted = new Set<string>();
   const comparison: Comparison = { differences: [], calls: 0, skipped: 0 };
   for (const entry of entries) {
     const { kind, sessionId, principal, tool: name, input, detail } = entry;
@@ -103,7 +105,8 @@ export function compare(
     }
     comparison.calls += 1;
     const place = workspaces.get(sessionId) ?? { workspace: NO_WORKSPACE, root: NO_WORKSPACE };
-    const asker = { principal, session: sessionId, ...place };
+    const asker = { principal, session: sessionId, sawUntrusted: tainted.has(sessionId), ...place };
+    if (tool.untrusted) tainted.add(sessionId);
     const question = toQuestion(tool, parsed.data, { asker, parts });
     const env = tool.commandOf?.(parsed.data as never)?.env;
     const [before, after] = [

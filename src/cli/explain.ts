@@ -20,7 +20,7 @@ interface Decision {
 export async function policyExplain(
   tool: string,
   words: readonly string[],
-  flags: { readonly json?: boolean },
+  flags: { readonly json?: boolean; readonly sawUntrusted?: boolean },
   caller: CliCaller,
 ): Promise<number> {
   await using client = await connect({ ...caller, anywhere: true });
@@ -28,7 +28,11 @@ export async function policyExplain(
   if (caller.flags.workspace === undefined && !isInside(session.workspace, caller.cwd))
     say(harmless(`explained for ${session.workspace}, because ${caller.cwd} is not a workspace of the daemon`));
   const input = await readInput(words, { client, tool, cwd: caller.cwd });
-  const it = (await client.request('policy.explain', { tool, input })) as Decision;
+  const it = (await client.request('policy.explain', {
+    tool,
+    input,
+    ...(flags.sawUntrusted && { sawUntrusted: true }),
+  })) as Decision;
   if (flags.json) printJson(it);
   else {
     print(it.decision);

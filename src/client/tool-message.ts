@@ -1,5 +1,6 @@
 /** Converts results to the messages that model APIs expect in answer to a tool call. */
 import type { ToolResult } from '../call.ts';
+import { envelopeOf } from '../protocol/envelope.ts';
 import { toJson } from '../protocol/json.ts';
 import { modelTexts } from '../protocol/model-text.ts';
 import { errorText } from '../protocol/result-text.ts';
@@ -39,11 +40,19 @@ export function toToolMessage(
 function toText(result: ToolResult): string {
   const { warnings = [], denied = [], truncated } = result.metadata;
   return [
-    ...(result.success ? modelTexts(result.tool, withoutMedia(result.data)) : [errorText(result.error)]),
+    ...(result.success ? dataTexts(result) : [errorText(result.error)]),
     ...warnings.map((it) => `warning: ${it}`),
     ...(denied.length > 0 ? [`kept from: ${toJson(denied)}`] : []),
     ...(truncated ? [`[not all output is here: it had ${truncated.bytesTotal} bytes]`] : []),
   ].join('\n');
+}
+
+/** The data of a result; what strangers wrote, in an envelope. */
+function dataTexts(result: ToolResult & { success: true }): string[] {
+  const texts = modelTexts(result.tool, withoutMedia(result.data));
+  if ((result.data as { trust?: unknown } | null)?.trust !== 'untrusted') return texts;
+  const { begin, end, inside } = envelopeOf(result, result.data);
+  return [begin, ...texts.map(inside), end];
 }
 
 /** Replaces media of external providers, since megabytes of base64 mean nothing to a model as text. */

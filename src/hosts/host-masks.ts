@@ -14,6 +14,9 @@ import type { PathView } from './job.ts';
 import { type TreeState, WorkspaceIndex } from './workspace-index.ts';
 
 /** Identifies a host: calls with the same key share one. */
+/** The view of hosts that see no paths. */
+export const NO_VIEW: PathView = { key: '', rules: [], home: '' };
+
 export interface HostKey {
   readonly tier: Tier;
   /** Absolute path without links. */

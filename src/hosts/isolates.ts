@@ -9,6 +9,7 @@ import type { Powers, Timer } from '../powers.ts';
 import { statmOf } from '../sandbox/proc.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { Host, type JobEnd, type JobRequest } from './host.ts';
+import { NO_VIEW } from './host-masks.ts';
 import type { RunOptions, RunResult } from './runs.ts';
 import { end, unlessAborted } from './shutdown.ts';
 
@@ -41,7 +42,6 @@ interface IsolateSlot {
 
 const MIB = 1024 * 1024;
 const REAP_EVERY_MS = 10_000;
-const NO_VIEW = { key: '', rules: [], home: '' };
 
 export class Isolates implements AsyncDisposable {
   readonly #slots = new Set<IsolateSlot>();

@@ -8,6 +8,7 @@ import type { CommandGroupParent } from '../sandbox/cgroup/cgroup.ts';
 import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { isRecord } from '../text/values.ts';
+import type { FetchedPage } from '../tools/context/page.ts';
 
 /** One call for a worker. */
 export interface Job {
@@ -49,6 +50,8 @@ export interface Job {
   readonly plugin?: PluginCode;
   /** The undo journal of the job's changes: the workspace's spool, and the journal's name in it. */
   readonly journal?: { readonly folder: string; readonly key: string };
+  /** The page that the tool reads, in a host without workspace and network. */
+  readonly page?: FetchedPage;
   /** Instead of a tool: roll back the calls that were cut off, by their names in the spool. */
   readonly rollBack?: { readonly folder: string; readonly keys: readonly string[] };
   /** Instead of a call: run the health checks of these tools. */
@@ -343,16 +346,6 @@ export function parseFromHost(message: unknown): FromHost | undefined {
   if (isRecord(done) && typeof done.id === 'number' && isResult(done.result))
     return { done: { id: done.id, result: done.result } };
   return undefined;
-}
-
-/** Whether a host's witnesses have the right shape. */
-export function isWitnesses(it: unknown, max: number): it is Witness[] {
-  return (
-    Array.isArray(it) &&
-    it.length > 0 &&
-    it.length <= max &&
-    it.every((one) => isRecord(one) && typeof one.path === 'string' && typeof one.mark === 'string')
-  );
 }
 
 /** Whether a host's journal report has the right shape. */

@@ -8,6 +8,7 @@ import type { BatchEstimate, BatchResult, ToolResult } from '../call.ts';
 import { describeWithheld } from '../call.ts';
 import { RPC_CODES, type RpcError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import { envelopeOf } from '../protocol/envelope.ts';
 import { toJson } from '../protocol/json.ts';
 import { modelTexts } from '../protocol/model-text.ts';
 import { errorText } from '../protocol/result-text.ts';
@@ -20,6 +21,8 @@ export interface MapParts {
   readonly limits: Limits;
   /** Stores a text that does not fit and returns its ref. */
   keep(text: string): string;
+  /** Whether strangers write the results of a tool. */
+  isUntrusted(tool: string): boolean;
   /** Whether the client supports resource links and structured content (since 2025-06-18). */
   readonly links: boolean;
 }
@@ -28,7 +31,7 @@ export const uriOf = (ref: string): string => `ringfence://result/${ref}`;
 
 export function toCallResult(result: ToolResult, parts: MapParts): CallToolResult {
   const body = new ResultContent(parts, parts.limits.mcpTextBytesMax);
-  addResult(body, result);
+  addResult(body, result, parts.isUntrusted(result.tool));
   const { metadata, callId } = result;
   const { durationMs, tier, cached, undo } = metadata;
   const structured = result.success && parts.links ? structuredOf(result.data, parts.limits) : undefined;
@@ -57,7 +60,7 @@ export function toBatchResult(
     // Results share the remaining room, so what one does not need is left for the next.
     const share = new ResultContent(parts, Math.floor(body.left / (results.length - at)));
     share.add(`## ${calls[at]?.id}: ${it.tool} ${it.success ? 'ok' : 'failed'}`);
-    addResult(share, it);
+    addResult(share, it, parts.isUntrusted(it.tool));
     body.append(share);
   }
   return { content: body.blocks, ...(!success && { isError: true }) };
@@ -75,17 +78,30 @@ export function toProtocolError({ code, message, data }: RpcError): ProtocolErro
   return new ProtocolError(RPC_CODES[code], message, { code, ...data });
 }
 
-function addResult(body: ResultContent, result: ToolResult): void {
-  const provided = result.success ? providedIn(result.data) : undefined;
-  if (provided) for (const it of provided.content) body.addProvided(it);
-  else if (result.success) for (const text of modelTexts(result.tool, result.data)) body.add(text);
-  else body.add(errorText(result.error));
+function addResult(body: ResultContent, result: ToolResult, isUntrusted: boolean): void {
+  if (!result.success) body.add(errorText(result.error));
+  else if (isUntrusted) addEnclosed(body, result);
+  else addData(body, result);
   const { warnings = [], denied = [], withheld, truncated } = result.metadata;
   for (const it of warnings) body.add(`warning: ${it}`);
   if (denied.length > 0) body.add(`kept from: ${toJson(denied)}`);
   if (withheld) body.add(`the sandbox kept from the call ${describeWithheld(withheld)}`);
   if (truncated?.ref !== undefined)
     body.link(truncated.ref, truncated.bytesTotal, `[not all output is here; all ${truncated.bytesTotal} bytes are in`);
+}
+
+function addData(body: ResultContent, { tool, data }: ToolResult & { success: true }): void {
+  const provided = providedIn(data);
+  if (provided) for (const it of provided.content) body.addProvided(it);
+  else for (const text of modelTexts(tool, data)) body.add(text);
+}
+
+/** Adds the data of a tool whose results strangers write, in an envelope that they can't end. */
+function addEnclosed(body: ResultContent, result: ToolResult & { success: true }): void {
+  const { begin, end, inside } = envelopeOf(result, result.data);
+  body.addShort(begin);
+  for (const text of modelTexts(result.tool, result.data)) body.add(inside(text));
+  body.addShort(end);
 }
 
 /** Typed content as tools of external providers return it; anything of another shape is plain data. */
@@ -158,6 +174,11 @@ class ResultContent {
       `[cut: ${shown} of ${bytes.length} bytes are shown; the rest is in`,
       `?offset=${shown}`,
     );
+  }
+
+  /** Adds a short text of ours whole, whatever room is left. */
+  addShort(text: string): void {
+    this.#push(text, Buffer.byteLength(text));
   }
 
   /** Adds a provider's content block as MCP content. */

@@ -109,7 +109,16 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
         codec,
         context,
         session,
-        map: { limits, links, keep: (text: string) => session.keep(text) },
+        map: {
+          limits,
+          links,
+          keep: (text: string) => session.keep(text),
+          isUntrusted: (name: string) => {
+            const tool = session.session.options.toolset.get(name)?.tool;
+            // The content of providers has kinds of its own, and is passed on as it comes.
+            return tool?.untrusted === true && !tool.upstream;
+          },
+        },
       };
       const { id: sessionId, toolset } = session.session.options;
       const tool = params.name === BATCH ? BATCH : toolset.get(params.name)?.tool.name;

@@ -27,6 +27,8 @@ export interface PermissionParts {
 export interface Asker {
   readonly principal: string;
   readonly session: string;
+  /** Whether the session has got a result that strangers wrote. */
+  readonly sawUntrusted: boolean;
   readonly workspace: string;
   /** The configured workspace that holds `workspace`; targets are relative to this root. */
   readonly root: string;
@@ -67,7 +69,8 @@ function toJudged(call: CheckedCall, { input, question, decided }: JudgedEffects
 export function questionOf(call: CheckedCall, parts: PermissionParts): PolicyQuestion {
   const { tool, input } = call.checked;
   const { principal, sessionId: session, workspace, root } = call;
-  return toQuestion(tool, input, { asker: { principal, session, workspace, root }, parts });
+  const asker = { principal, session, sawUntrusted: call.sawUntrusted(), workspace, root };
+  return toQuestion(tool, input, { asker, parts });
 }
 
 /** Asks another policy about a call that was let through before. Throws POLICY_DENIED, SENSITIVE_FILE. */
@@ -105,6 +108,7 @@ export function toQuestion(
     ...(line && { command: commandOf(line, contextOf(line, asker, parts)) }),
     principal: asker.principal,
     session: asker.session,
+    sawUntrusted: asker.sawUntrusted,
     home: parts.home,
     workspace: root,
     isOrdinary: ordinaryFilesIn(root, parts.limits),

@@ -51,6 +51,8 @@ export interface Call {
   /** The policy in force when the call arrived; `policyNow` is asked again just before the start. */
   readonly policy: Policy;
   policyNow(): Policy;
+  /** Whether the session has got a result that strangers wrote. */
+  sawUntrusted(): boolean;
   readonly toolset: Toolset;
   /** The tool's name as the caller wrote it. */
   readonly name: string;

@@ -185,6 +185,7 @@ function toTests(match: MatchSpec): PartTest[] {
     textTest(category, (texts) => (part) => certaintyOf(texts(part.question.category))),
     ...[principal, when?.principal].map((it) => textTest(it, (texts) => whoTest((of) => texts(of.principal)))),
     ...[session, when?.session].map((it) => textTest(it, (texts) => whoTest((of) => texts(of.session)))),
+    match['session.sawUntrusted'] && whoTest((of) => of.sawUntrusted === true),
     pathTest(path, ['read', 'write', 'delete', 'mention']),
     pathTest(read, ['read', 'mention']),
     pathTest(write, ['write', 'mention']),

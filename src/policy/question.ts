@@ -53,6 +53,8 @@ export interface PolicyQuestion {
   readonly command?: ParsedCommand;
   readonly principal: string;
   readonly session: string;
+  /** Whether the session has got a result that strangers wrote. */
+  readonly sawUntrusted?: boolean;
   /** The person's home directory, absolute; `~/` in a rule stands for it. */
   readonly home: string;
   /**

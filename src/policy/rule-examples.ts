@@ -109,7 +109,13 @@ const normalised = (effect: Effect): Effect =>
   ['read', 'write', 'delete'].includes(effect.kind) ? { ...effect, target: toTarget(effect.target, PLACE) } : effect;
 
 /** The caller that a rule asks for, so that its examples are tried as calls of that caller. */
-function whoOf({ principal, session, when, all }: MatchSpec): Partial<Pick<PolicyQuestion, 'principal' | 'session'>> {
+function whoOf({
+  principal,
+  session,
+  'session.sawUntrusted': sawUntrusted,
+  when,
+  all,
+}: MatchSpec): Partial<Pick<PolicyQuestion, 'principal' | 'session' | 'sawUntrusted'>> {
   const named = (globs: string | readonly string[] | undefined) => [globs ?? []].flat()[0]?.replaceAll('*', 'x');
   const inner: ReturnType<typeof whoOf> = Object.assign({}, ...(all ?? []).map(whoOf));
   const who = { principal: named(principal ?? when?.principal), session: named(session ?? when?.session) };
@@ -117,5 +123,6 @@ function whoOf({ principal, session, when, all }: MatchSpec): Partial<Pick<Polic
     ...inner,
     ...(who.principal !== undefined && { principal: who.principal }),
     ...(who.session !== undefined && { session: who.session }),
+    ...(sawUntrusted && { sawUntrusted }),
   };
 }

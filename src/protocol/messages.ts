@@ -150,7 +150,12 @@ export const params = {
     z.strictObject({ keep: z.int().min(1) }),
   ]),
   'policy.get': nothing(),
-  'policy.explain': z.strictObject({ tool: z.string().min(1).max(128), input: z.unknown() }),
+  'policy.explain': z.strictObject({
+    tool: z.string().min(1).max(128),
+    input: z.unknown(),
+    /** Whether to decide as for a session that has got a result that strangers wrote; else as for this session. */
+    sawUntrusted: z.boolean().optional(),
+  }),
   'policy.reload': nothing(),
   'providers.list': nothing(),
   'providers.accept': z.strictObject({

@@ -38,6 +38,8 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
     version: digest,
     category: 'service',
     tier,
+    // It talks to others, whose words it passes on.
+    untrusted: tier === 'external_api',
     capabilities: [{ action: definition.name, description: `Calls a tool of the external provider ${settings.name}.` }],
     // Marks the server's words, which would otherwise look like ours.
     summary: `(From the external provider \`${settings.name}\`, in its own words.) ${description}`,

@@ -18,13 +18,14 @@ import type { AuditEntry } from '../store/audit/log.ts';
 import type { CallStore } from '../store/call-store.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { Channel } from '../transport/transport.ts';
-import { authenticate, type Identity, principalOf } from './authenticate.ts';
+import { authenticate, principalOf } from './authenticate.ts';
 import type { Batches } from './batches.ts';
 import { withChildCalls } from './child-calls.ts';
 import type { ClientLink, Connection, NoticeReceiver } from './client-link.ts';
 import { Connections, type PeerConnection } from './connections/connections.ts';
 import { greeting } from './connections/greeting.ts';
 import { type HandOverOptions, handOver, movedOn, UPGRADE } from './connections/hand-over.ts';
+import type { NewLink, NewSession } from './connections/new-session.ts';
 import type { Credentials } from './credentials.ts';
 import { DaemonMetrics } from './daemon-metrics.ts';
 import type { DurableCalls } from './durable-calls.ts';
@@ -295,7 +296,7 @@ export class Gateway {
       this.#records.resumed(link.session);
       return greeting(link, this.#options, resumed);
     }
-    const { id, client, uid, resumeMs, asked: policy, role } = found.stored;
+    const { id, client, uid, resumeMs, asked: policy, role, sawUntrusted } = found.stored;
     const link = this.#newLink({
       id,
       secret: claim.resume.secret,
@@ -308,6 +309,7 @@ export class Gateway {
       root,
       identity,
       restored: true,
+      ...(sawUntrusted && { sawUntrusted }),
     });
     this.#sessions.add(link, connection);
     this.#records.resumed(link.session);
@@ -343,6 +345,11 @@ export class Gateway {
       policy: policies.policyOf({ workspace, principal: identity.policy, hello: asked.policy }),
       run: withChildCalls(pipeline.run, () => session),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
+      ...(asked.sawUntrusted && { sawUntrusted: true }),
+      onUntrusted: (callId, tool) => {
+        this.#options.callStore.noteUntrusted(id);
+        this.#records.sawUntrusted(session, callId, tool);
+      },
       // Set for a front end in this process.
       forgets: onUpdate !== undefined,
       congested: () => outbox.congested || session.isFull,
@@ -367,32 +374,4 @@ export class Gateway {
     const isTold = subscriptions.some((it) => it.topics.has('calls'));
     if (call.options.progress && !isTold) outbox.notify('call.update', { callId, seq: event.seq, state });
   }
-}
-
-interface OpenedWorkspace {
-  readonly workspace: string;
-  readonly root: string;
-  readonly identity: Identity;
-}
-
-/** Further options of a front end in this process. */
-type LocalOptions = Partial<Pick<LocalOpening, 'has' | 'onUpdate'>>;
-
-interface NewSession extends OpenedWorkspace, LocalOptions, Pick<Params<'hello'>, 'client' | 'role' | 'resumeMs'> {
-  readonly sessionName?: string | undefined;
-  readonly policy?: string | undefined;
-  readonly uid: number | undefined;
-}
-
-interface NewLink extends OpenedWorkspace, LocalOptions {
-  readonly sessionName?: string | undefined;
-  readonly id: string;
-  readonly secret: string;
-  readonly client: string;
-  readonly role: 'agent' | 'operator';
-  readonly policy?: string | undefined;
-  readonly uid: number | undefined;
-  readonly resumeMs: number;
-  /** Whether an earlier daemon opened the session. */
-  readonly restored: boolean;
 }

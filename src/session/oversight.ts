@@ -120,8 +120,8 @@ export class Oversight {
 
   /** Explains how a call would be decided, without making it. Throws OVERLOADED while too many explanations wait. */
   async explain(
-    { options, policy: policyNow }: Session,
-    { tool: name, input }: Params<'policy.explain'>,
+    { options, policy: policyNow, sawUntrusted: hasSeen }: Session,
+    { tool: name, input, sawUntrusted = hasSeen }: Params<'policy.explain'>,
   ): Promise<object> {
     const named = options.toolset.get(name);
     if (!named) throw new RpcError('INVALID_PARAMS', `there is no tool ${name} in this session`);
@@ -130,7 +130,7 @@ export class Oversight {
     const line = named.tool.commandOf?.(parsed as never);
     await this.#turn({ session, line: line?.command, targets: named.tool.effects(parsed as never).length });
     const question = toQuestion(named.tool, parsed, {
-      asker: { principal, session, workspace, root },
+      asker: { principal, session, sawUntrusted, workspace, root },
       parts: this.#parts.permission,
     });
     const policy = policyNow();

@@ -61,6 +61,11 @@ export class SessionRecords {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'upgrade-asked', drainMs } });
   }
 
+  /** Records the first result of a session that strangers wrote. */
+  sawUntrusted(session: Session, callId: string, tool: string): void {
+    this.#append({ kind: 'session', ...whoOf(session), callId, detail: { event: 'saw-untrusted', tool } });
+  }
+
   /** Records that an operator cancelled another session's call. */
   cancelled(session: Session, callId: string): void {
     this.#append({ kind: 'session', ...whoOf(session), callId, detail: { event: 'cancelled' } });

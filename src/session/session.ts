@@ -53,6 +53,10 @@ export interface SessionOptions {
   readonly powers: Powers;
   /** Storage of calls beyond this session's memory. */
   readonly keeping: CallKeeping;
+  /** Whether the session had got a result that strangers wrote before this daemon restored it. */
+  readonly sawUntrusted?: boolean;
+  /** Called when the session first gets such a result of a call. */
+  onUntrusted?(callId: string, tool: string): void;
   /** Whether ended calls are forgotten at once: a front end chose their ids itself, and no request names them. */
   readonly forgets?: boolean;
   /** Whether the client reads more slowly than results arrive. */
@@ -80,12 +84,19 @@ export class Session {
   /** The policy in force; replaced when the session is resumed. */
   policy: () => Policy;
   readonly #calls: KeptCalls;
+  #sawUntrusted: boolean;
   #closing: ToolError | undefined;
 
   constructor(options: SessionOptions) {
     this.options = options;
     this.policy = options.policy;
+    this.#sawUntrusted = options.sawUntrusted === true;
     this.#calls = new KeptCalls(options.limits, { forgets: options.forgets === true });
+  }
+
+  /** Whether the session has got a result that strangers wrote. */
+  get sawUntrusted(): boolean {
+    return this.#sawUntrusted;
   }
 
   /** Runs a call to its result; never rejects. `onState` receives the same states as onUpdate. */
@@ -253,6 +264,7 @@ export class Session {
       ...(sessionName !== undefined && { sessionName }),
       policy: policyNow(),
       policyNow,
+      sawUntrusted: () => this.#sawUntrusted,
       controller: new AbortController(),
       announce() {},
       reached() {},
@@ -283,6 +295,7 @@ export class Session {
         { error: outcome.error.cause, callId: redactText(call.id) },
         'a call failed with an internal error',
       );
+    if (outcome.started && kept.reached?.checked.tool.untrusted) this.#seeUntrusted(kept.reached);
     const result = this.#toResult(call, startedAt, outcome, kept.reached);
     kept.heldBytes = outcome.heldBytes;
     kept.record.result = result;
@@ -293,6 +306,13 @@ export class Session {
     call.announce(kept.record.state);
     this.#calls.addEnded(kept);
     return result;
+  }
+
+  /** Notes that a result comes that strangers wrote; its error may hold their words, too. */
+  #seeUntrusted({ id, checked }: CheckedCall): void {
+    if (this.#sawUntrusted) return;
+    this.#sawUntrusted = true;
+    this.options.onUntrusted?.(id, checked.tool.name);
   }
 
   #toResult(call: Call, startedAt: number, outcome: Outcome, reached?: CheckedCall): ToolResult {

@@ -37,6 +37,8 @@ import terminalInteractive from './terminal/interactive.ts';
 import terminalScript from './terminal/script.ts';
 import todoRead from './todo/read.ts';
 import todoWrite from './todo/write.ts';
+import webFetch from './web/fetch.ts';
+import webScrape from './web/scrape.ts';
 import workspaceFindReferences from './workspace/find-references.ts';
 import workspaceSearchSymbol from './workspace/search-symbol.ts';
 import workspaceStructure from './workspace/structure.ts';
@@ -80,6 +82,8 @@ export const builtinTools = {
   terminal_script: terminalScript,
   todo_read: todoRead,
   todo_write: todoWrite,
+  web_fetch: webFetch,
+  web_scrape: webScrape,
   workspace_find_references: workspaceFindReferences,
   workspace_search_symbol: workspaceSearchSymbol,
   workspace_structure: workspaceStructure,

@@ -9,6 +9,7 @@ import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Capability } from './capability.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
+import type { FetchedPage, PageReader } from './context/page.ts';
 import type { ServerRequest, WebRequest } from './context/requests.ts';
 import type { FileChanges } from './file-changes.ts';
 import type { Lifecycle } from './lifecycle.ts';
@@ -284,6 +285,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly separable?: Separable<z.output<I>, z.output<O>>;
   /** Whether it may change or remove existing content; a hint for clients. Policies ask about `delete` effects instead. */
   readonly destructive?: boolean;
+  /** Whether strangers write its results, which may hold instructions to a model: MCP clients get them in an envelope, and policies know of them. */
+  readonly untrusted?: boolean;
   readonly idempotent?: boolean;
   readonly cacheable?: boolean;
   readonly retry?: Retry;
@@ -305,6 +308,11 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly isolated?: boolean;
   /** The HTTP request that a call is; the egress process makes it. `run` is never called. */
   toRequest?(input: z.output<I>): WebRequest;
+  /**
+   * Gives the result for the answer to the request, whatever its status is. Runs in a host without workspace and
+   * network, since reading what strangers wrote is what may go wrong.
+   */
+  readPage?(input: z.output<I>, page: FetchedPage, reader: PageReader): Promise<z.input<O>>;
   /** The plugin that implements the tool, with no authority but tool calls. `run` is never called. */
   readonly plugin?: PluginSpec;
   /** Whether language servers read files for it that no tool checks: its host then masks all that is hidden at its start. */

@@ -20,7 +20,7 @@ import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 /** Asks nobody; denied calls stay denied. */
 const ALLOW = `${ALLOW_ALL}rules:
-  - { id: requests, match: { tool: http_request }, decision: allow, reason: The policy lists no host. }
+  - { id: requests, match: { tool: [http_request, "web_*"] }, decision: allow, reason: The policy lists no host. }
   - { id: commits, match: { tool: git_commit }, decision: allow, reason: The examples are ours. }
 `;
 

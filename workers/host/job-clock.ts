@@ -20,11 +20,16 @@ export class JobClock {
   }
 
   #share(): number {
-    const { user, system } = process.threadCpuUsage();
-    const nowMs = (user + system) / 1000;
+    const nowMs = threadCpuMs();
     const sinceMs = nowMs - this.#seenMs;
     this.#seenMs = nowMs;
     for (const [job, usedMs] of this.#used) this.#used.set(job, usedMs + sinceMs / this.#used.size);
     return nowMs;
   }
+}
+
+/** CPU time of this thread in ms. */
+export function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
 }

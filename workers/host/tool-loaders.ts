@@ -38,6 +38,8 @@ export const toolLoaders = {
   terminal_script: () => import('../../src/tools/terminal/script.ts').then((it) => it.default),
   todo_read: () => import('../../src/tools/todo/read.ts').then((it) => it.default),
   todo_write: () => import('../../src/tools/todo/write.ts').then((it) => it.default),
+  web_fetch: () => import('../../src/tools/web/fetch.ts').then((it) => it.default),
+  web_scrape: () => import('../../src/tools/web/scrape.ts').then((it) => it.default),
   workspace_find_references: () => import('../../src/tools/workspace/find-references.ts').then((it) => it.default),
   workspace_search_symbol: () => import('../../src/tools/workspace/search-symbol.ts').then((it) => it.default),
   workspace_structure: () => import('../../src/tools/workspace/structure.ts').then((it) => it.default),

@@ -148,6 +148,7 @@ export function addPolicyVerbs(verbs: Verbs): void {
       policy,
     )
     .option('--workspace <dir>', "the folder to work in (default: this one, or the daemon's first)")
+    .option('--saw-untrusted', 'decide as for a session that has read the web')
     .action(verbs.ending((tool, input, flags) => policyExplain(tool, input, flags, verbs.caller(flags))));
   verbs
     .add('reload', 'make the daemon read its policy files again', policy)

@@ -20,6 +20,7 @@ import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import type { FetchParts } from './exchanges.ts';
 import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
+import { runPage } from './page.ts';
 import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { askServers } from './requests.ts';
@@ -67,7 +68,8 @@ async function runInTier(
   const request = tool.toRequest?.(call.checked.input as never);
   if (request) {
     const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
-    return inTime(call, parts, () => runFetch(request, call, { parts, hooks }));
+    const runIt = tool.readPage ? runPage : runFetch;
+    return inTime(call, parts, () => runIt(request, call, { parts, hooks }));
   }
   if (tool.requests && tier === 'external_api') return runAnswered(call, attempt, parts);
   const to = tool.upstream;

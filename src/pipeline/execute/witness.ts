@@ -1,7 +1,18 @@
-/** Checks whether the files that a cached result was made from are unchanged. */
+/** The files that a cached result was made from: what a host reports of them, and whether they are unchanged. */
 import { lstatSync, statSync } from 'node:fs';
 import type { Witness } from '../../hosts/job.ts';
 import { isInside } from '../../paths.ts';
+import { isRecord } from '../../text/values.ts';
+
+/** Whether a host's witnesses have the right shape. */
+export function isWitnesses(it: unknown, max: number): it is Witness[] {
+  return (
+    Array.isArray(it) &&
+    it.length > 0 &&
+    it.length <= max &&
+    it.every((one) => isRecord(one) && typeof one.path === 'string' && typeof one.mark === 'string')
+  );
+}
 
 /**
  * Whether every file and directory is unchanged: new content changes the change time, which only root can set, and

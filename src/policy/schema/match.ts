@@ -19,6 +19,7 @@ interface MatchInput<Inner = unknown> {
   host?: string | string[] | undefined;
   principal?: string | string[] | undefined;
   session?: string | string[] | undefined;
+  'session.sawUntrusted'?: true | undefined;
   when?: { principal?: string | string[] | undefined; session?: string | string[] | undefined } | undefined;
   all?: Inner[] | undefined;
   any?: Inner[] | undefined;
@@ -107,6 +108,16 @@ export const match: z.ZodType<WrittenMatch> = z
       ),
     principal,
     session,
+    'session.sawUntrusted': z
+      .literal(true)
+      .optional()
+      .meta(
+        about(
+          'Session saw untrusted text',
+          'Calls of a session that has got a result that strangers wrote: of web_fetch, web_scrape, http_request, or a provider of tier external_api. It stays so when the session is resumed.',
+          true,
+        ),
+      ),
     when: when
       .optional()
       .meta(about('When', 'Principal and session again, apart from what the call does.', { principal: 'nightly' })),

@@ -8,6 +8,8 @@ export interface WebRequest {
   readonly body?: string | undefined;
   /** Whether redirects are followed; else a redirect is the answer. */
   readonly followRedirects: boolean;
+  /** Whether an answer that the principal's web cache keeps may be given, or replaced by a new one; absent: no cache is used. */
+  readonly cache?: 'use' | 'renew';
 }
 
 /** A request whose answer the tool reads. */

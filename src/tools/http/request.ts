@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
-import { destinationOf } from '../context/requests.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool } from '../tool.ts';
+import { toConnect, webUrl } from '../web/url.ts';
 
 const { httpBodyBytesMax, httpRedirectsMax, callTimeoutMs } = defaultLimits;
 const MIB = 1024 * 1024;
@@ -13,18 +13,8 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 const OURS =
   /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|accept-encoding|expect)$/i;
 
-const url = z
-  .string()
-  .max(8192)
-  .refine((it) => /^https?:$/.test(URL.parse(it)?.protocol ?? ''), 'takes an http:// or https:// URL')
-  .refine(
-    (it) => `${URL.parse(it)?.username ?? ''}${URL.parse(it)?.password ?? ''}` === '',
-    'holds no name or password; send them as a header',
-  )
-  .describe('URL with http:// or https://.');
-
 const parameters = z.strictObject({
-  url,
+  url: webUrl,
   method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).default('GET').describe('HTTP method.'),
   headers: z
     .record(
@@ -83,14 +73,15 @@ export default defineTool({
   category: 'api',
   tier: 'external_api',
   destructive: true,
+  untrusted: true,
   isExtra: true,
-  effects: (it) => [{ kind: 'connect', target: destinationOf(it.url) }],
+  effects: ({ url }) => [toConnect(url)],
   timeoutMs: ({ timeoutMs }) => timeoutMs,
-  toRequest({ url: to, method, headers, body, json, followRedirects }) {
-    if (json === undefined) return { url: to, method, headers, body, followRedirects };
+  toRequest({ url, method, headers, body, json, followRedirects }) {
+    if (json === undefined) return { url, method, headers, body, followRedirects };
     const hasType = Object.keys(headers).some((it) => it.toLowerCase() === 'content-type');
     const typed = hasType ? headers : { ...headers, 'content-type': 'application/json' };
-    return { url: to, method, headers: typed, body: JSON.stringify(json), followRedirects };
+    return { url, method, headers: typed, body: JSON.stringify(json), followRedirects };
   },
   input,
   output: z.strictObject({

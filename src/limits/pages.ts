@@ -1,0 +1,31 @@
+/** Bounds of reading web pages and other documents of strangers. */
+import { bytes, count, KiB, MiB, ms } from './units.ts';
+
+export const pageLimits = {
+  /** Bytes of a page that are read; the rest is cut. Bounds what the gateway holds of one. */
+  pageBytesMax: bytes().default(4 * MiB),
+  /** Nesting of elements in a page; deeper ones count as part of their parent, as in browsers. Converters overflow their stack on 20 000. */
+  pageDepthMax: count().default(512),
+  /** Open elements of a page, nested or never closed: the parser searches them for each end tag. */
+  pageOpenElementsMax: count().default(2_048),
+  /** Nodes of a page; one with millions of empty elements takes seconds and hundreds of megabytes. */
+  pageNodesMax: count().default(200_000),
+  /** Characters that a page may unfold to, markup included: cells that span a thousand columns each write a thousand. */
+  pageTextCharsMax: count().default(8 * MiB),
+  /** CPU time of reading one page, so that one made to be slow keeps others waiting no longer. */
+  pageCpuMs: ms().default(2_000),
+  /** Pages of a PDF that are read; a small file may have any number of them. */
+  pdfPagesMax: count().default(500),
+  /** Characters of the content that one call may ask for; more would fill a model's context. */
+  pageCharsMax: count().default(200_000),
+  /** CSS selectors in one call; each one walks through the whole page. */
+  selectorsMax: count().default(50),
+  /** Characters of a CSS selector; a long one takes time for each element. */
+  selectorCharsMax: count().default(500),
+  /** Matches of one selector in an answer; `*` matches every element. */
+  selectorMatchesMax: count().default(1_000),
+  /** Characters of one scraped value; longer ones are cut. */
+  scrapedCharsMax: count().default(16 * KiB),
+  /** Bytes of pages as text that a thread keeps, so that reading on in a page does not convert it again. */
+  pagesKeptBytes: bytes().default(16 * MiB),
+};

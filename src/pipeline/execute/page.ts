@@ -1,0 +1,62 @@
+/**
+ * Runs a call whose tool reads the answer to its request: the egress process fetches the page, and a host without
+ * workspace and network reads it. Nothing that a server sent is parsed in this process.
+ */
+import { ToolError } from '../../errors.ts';
+import { NO_VIEW } from '../../hosts/host-masks.ts';
+import type { Hosts } from '../../hosts/hosts.ts';
+import type { RunResult } from '../../hosts/runs.ts';
+import type { FetchedPage } from '../../tools/context/page.ts';
+import type { WebRequest } from '../../tools/context/requests.ts';
+import { failed, type Outcome, succeeded } from '../outcome.ts';
+import type { ClearedCall } from '../stage.ts';
+import { type FetchHooks, type FetchParts, withExchanges } from './exchanges.ts';
+
+export interface PageParts extends FetchParts {
+  readonly hosts: Pick<Hosts, 'run'>;
+}
+
+/** Gives what the tool made of the page, or the error of the exchange or of the tool. Throws as `withExchanges` does. */
+export async function runPage(
+  request: WebRequest,
+  call: ClearedCall,
+  { parts, hooks }: { parts: PageParts; hooks: FetchHooks },
+): Promise<Outcome> {
+  const { limits, powers } = parts;
+  const asked = { ...request, bytesMax: limits.pageBytesMax };
+  const { facts, ...ended } = await withExchanges(call, parts, hooks, (exchanger) => exchanger(asked));
+  if ('error' in ended) return failed(ended.error, facts);
+  const { status, headers, body, truncated, finalUrl, cached } = ended.value;
+  const contentType = headers['content-type'];
+  const page = {
+    url: finalUrl,
+    status,
+    body,
+    isCut: truncated,
+    cached,
+    fetchedAt: new Date(powers.now()).toISOString(),
+    ...(contentType !== undefined && { contentType }),
+  };
+  try {
+    const { result, pid } = await read(page, call, parts);
+    const brought = { ...facts, hostPid: pid, usage: result.usage };
+    return result.ok ? succeeded(result.data, brought) : failed(ToolError.fromWire(result.error), brought);
+  } catch (error) {
+    return failed(call.controller.signal.aborted ? call.controller.signal.reason : error, facts);
+  }
+}
+
+/** Throws SANDBOX_UNAVAILABLE, HOST_CRASHED, QUEUE_FULL. */
+async function read(page: FetchedPage, call: ClearedCall, { hosts, limits }: PageParts): Promise<RunResult> {
+  const { tool, input } = call.checked;
+  // The host sees no paths, so that one serves all policies of a workspace.
+  const key = { tier: 'external_api', workspace: call.workspace, view: NO_VIEW } as const;
+  const job = { tool: tool.name, input, page, cpuMs: limits.pageCpuMs };
+  return hosts.run(key, job, { signal: call.controller.signal }).catch((error: unknown) => {
+    if (!(error instanceof ToolError) || error.code !== 'HOST_CRASHED') throw error;
+    throw new ToolError('HOST_CRASHED', 'the process that read the page ended while it read it', {
+      suggestion: 'The page may be made for that. Nothing of this machine was within its reach.',
+      details: error.extras.details ?? {},
+    });
+  });
+}

@@ -1,0 +1,201 @@
+/** `web_fetch` and `web_scrape` with a real daemon: its egress process fetches, and a confined host reads. */
+import { readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Client, ToolResult } from '../../src/client.ts';
+import { dataOf, repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { RawPeer } from '../support/raw-peer.ts';
+
+const pages = join(repository, 'test/fixtures/pages');
+const LONG = `<title>Long</title><main><p>${'0123456789 '.repeat(1_000)}😀${' abcdefghi'.repeat(100)}</p></main>`;
+
+let daemon: TestDaemon;
+let client: Client;
+let server: Server;
+let origin: string;
+
+const PAGES: Readonly<Record<string, { type?: string; body: string | Buffer; status?: number }>> = {
+  '/article': { type: 'text/html; charset=utf-8', body: readFileSync(join(pages, 'article.html')) },
+  '/hidden': { type: 'text/html; charset=utf-8', body: readFileSync(join(pages, 'hidden-text.html')) },
+  '/pdf': { type: 'application/pdf', body: readFileSync(join(pages, 'two-pages.pdf')) },
+  '/long': { type: 'text/html', body: LONG },
+  '/json': { type: 'application/json', body: '{"a":[1,2]}' },
+  '/image': { type: 'image/png', body: Buffer.from('89504e470d0a1a0aff', 'hex') },
+  '/gone': { type: 'text/html', body: '<h1>It is gone</h1>', status: 410 },
+  // The parser takes seconds for it, which no test waits for: the host's thread is ended.
+  '/slow': { type: 'text/html', body: `${'<b>'.repeat(2_000)}${'</x>'.repeat(1_000_000)}` },
+};
+
+beforeAll(async () => {
+  server = createServer(({ url = '' }, response) => {
+    if (url === '/moved') return void response.writeHead(302, { location: '/article' }).end();
+    const { type, body, status = 200 } = PAGES[url] ?? { body: 'none', status: 404 };
+    response.writeHead(status, type === undefined ? {} : { 'content-type': type }).end(body);
+  });
+  await new Promise<void>((ready) => void server.listen(0, '127.0.0.1', ready));
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  origin = `http://${host}`;
+  daemon = await startDaemon({
+    policy: `
+tiers:
+  execute: { decision: allow }
+  external_api: { decision: allow, network: { allow: ["${host}"] } }
+approvals: { headless: deny }
+rules:
+  - id: after-the-web
+    match: { session.sawUntrusted: true, tier: execute }
+    decision: ask
+    reason: The session has read text of strangers.
+    examples: { match: ['ls'] }
+`,
+    limits: { pageCpuMs: 1_000, resumeMaxMs: 30_000 },
+  });
+  client = await daemon.connect();
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+  server.close();
+});
+
+const call = (tool: string, input: object, of = client): Promise<ToolResult> =>
+  of.call(tool as string, input as never) as Promise<ToolResult>;
+const fetched = (path: string, more: object = {}) =>
+  dataOf(call('web_fetch', { url: `${origin}${path}`, ...more })) as Promise<Record<string, unknown>>;
+const failure = async (path: string, more: object = {}) => {
+  const result = await call('web_fetch', { url: `${origin}${path}`, ...more });
+  if (result.success) throw new Error('it did not fail');
+  return result.error;
+};
+
+describe('web_fetch', () => {
+  test('gives the Markdown of a page, with what is known of it', async () => {
+    const { content, fetchedAt, ...data } = await fetched('/moved');
+    expect(content).toMatch(/^\[The Daily Kettle\]\(http:\/\/127\.0\.0\.1:\d+\/\)\n\n# How kettles work\n/);
+    expect(Date.parse(fetchedAt as string)).toBeGreaterThan(Date.now() - 60_000);
+    expect(data).toEqual({
+      title: 'How kettles work — The Daily Kettle',
+      language: 'en-GB',
+      contentType: 'text/html; charset=utf-8',
+      status: 200,
+      finalUrl: `${origin}/article`,
+      truncated: false,
+      notes: [],
+      cached: 'no',
+      trust: 'untrusted',
+    });
+  });
+
+  test('reads in a host without workspace and network, which status lists', async () => {
+    const result = await call('web_fetch', { url: `${origin}/article` });
+    const { hosts } = (await client.request('status', {})) as { hosts: { tier: string; pid: number }[] };
+    expect(hosts).toContainEqual(expect.objectContaining({ tier: 'external_api', pid: result.metadata.hostPid }));
+    const mounts = readFileSync(`/proc/${result.metadata.hostPid}/mountinfo`, 'utf8');
+    expect(mounts).not.toContain(daemon.workspace);
+    expect(readFileSync(`/proc/${result.metadata.hostPid}/net/dev`, 'utf8').match(/^ *\w+:/gm)).toEqual(['    lo:']);
+  });
+
+  test('says inside the content what was cut, and goes on there', async () => {
+    const whole = (await fetched('/long')).content as string;
+    const first = await fetched('/long', { maxChars: 5_000 });
+    expect(first).toMatchObject({ truncated: true, nextOffset: 5_000 });
+    expect(whole.length).toBe(12_002);
+    const said = '[…cut at 5 000 of 12 002 characters; call again with offset=5000]';
+    expect(first.content).toBe(`${whole.slice(0, 5_000)}\n\n${said}`);
+    const rest = await fetched('/long', { offset: 5_000 });
+    expect(rest).toMatchObject({ truncated: false, content: whole.slice(5_000) });
+    expect(rest.nextOffset).toBeUndefined();
+    expect(await failure('/long', { offset: 1_000_000 })).toMatchObject({ code: 'INPUT_INVALID' });
+  });
+
+  test('never cuts within a character', async () => {
+    const at = ((await fetched('/long')).content as string).indexOf('😀') + 1;
+    const { content, nextOffset } = await fetched('/long', { maxChars: at });
+    expect(nextOffset).toBe(at - 1);
+    expect(content).not.toMatch(/[\ud800-\udfff](?![\udc00-\udfff])/);
+    expect((await fetched('/long', { offset: at, maxChars: 2 })).content).toMatch(/^😀\n\n\[…cut/u);
+  });
+
+  test('reads PDFs and JSON, and a page that says that it is gone', async () => {
+    expect((await fetched('/pdf')).content).toContain('## Page 2\n\nSecond page text');
+    expect((await fetched('/json', { format: 'json' })).content).toBe('{\n  "a": [\n    1,\n    2\n  ]\n}');
+    expect(await fetched('/gone')).toMatchObject({
+      status: 410,
+      content: '# It is gone',
+      notes: ['the server answered with the status 410'],
+    });
+  });
+
+  test('refuses what it can not read, and hosts that are not listed', async () => {
+    expect(await failure('/image')).toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('image/png'),
+    });
+    expect(await failure('/article', { selector: 'h7' })).toMatchObject({ code: 'NOT_FOUND' });
+    expect((await call('web_fetch', { url: 'http://169.254.169.254/' })).success).toBe(false);
+    expect((await call('web_fetch', { url: 'http://2130706433:1/' })).success).toBe(false);
+  });
+
+  test('a page that takes too long costs its own call only', async () => {
+    const [slow, other] = await Promise.all([failure('/slow'), fetched('/article')]);
+    expect(slow).toMatchObject({ code: 'CPU_LIMIT' });
+    expect(other.title).toContain('kettles');
+    expect((await fetched('/article')).status).toBe(200);
+  });
+
+  test('goes by the name webfetch, too', async () => {
+    expect(await call('webfetch', { url: `${origin}/json`, format: 'text' })).toMatchObject({
+      tool: 'web_fetch',
+      data: { content: '{"a":[1,2]}' },
+    });
+  });
+});
+
+test('web_scrape gives values by selectors, and what is missing', async () => {
+  const selectors = { title: 'h1', links: { css: 'main a', attr: 'href', all: true }, price: '.price' };
+  const data = await dataOf(call('web_scrape', { url: `${origin}/article`, selectors }));
+  expect(data).toMatchObject({
+    data: {
+      title: 'How kettles work',
+      links: [`${origin}/authors/ann`, '#heat', `${origin}/physics/heat?unit=kJ&lang=en`],
+    },
+    missing: ['price'],
+    trust: 'untrusted',
+  });
+});
+
+describe('a session that has read the web', () => {
+  test('needs a yes where a rule says so, and one that has not does not', async () => {
+    await using fresh = await daemon.connect();
+    expect(await call('terminal_execute', { command: 'true' }, fresh)).toMatchObject({ success: true });
+    const question = { tool: 'terminal_execute', input: { command: 'true' } };
+    expect(await fresh.request('policy.explain', question)).toMatchObject({ decision: 'allow' });
+    expect(await fresh.request('policy.explain', { ...question, sawUntrusted: true })).toMatchObject({
+      decision: 'ask',
+    });
+    await call('web_fetch', { url: `${origin}/article` }, fresh);
+    expect(await fresh.request('policy.explain', question)).toMatchObject({
+      decision: 'ask',
+      rules: [{ id: 'after-the-web' }, expect.anything()],
+    });
+    expect(await call('terminal_execute', { command: 'true' }, fresh)).toMatchObject({ success: false });
+  });
+
+  test('is still one that has when it is resumed, also by another daemon', async () => {
+    const raw = new RawPeer(daemon.socket);
+    const opened = await raw.hello({ workspace: daemon.workspace, resumeMs: 20_000 });
+    const { session } = opened.result as { session: { id: string; secret: string } };
+    const { id: sessionId, secret } = session;
+    await raw.request('tools.call', { tool: 'web_fetch', input: { url: `${origin}/article` } });
+    raw.socket.destroy();
+    await raw.closed;
+    const again = new RawPeer(daemon.socket);
+    await until(async () => 'result' in (await again.hello({ resume: { sessionId, secret } })));
+    const question = { tool: 'terminal_execute', input: { command: 'true' } };
+    const { result } = await again.request('policy.explain', question);
+    expect(result).toMatchObject({ decision: 'ask' });
+    again.socket.destroy();
+  });
+});
