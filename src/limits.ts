@@ -6,6 +6,7 @@ import * as z from 'zod';
 import { codeLimits } from './limits/code.ts';
 import { commandLimits } from './limits/commands.ts';
 import { connectionLimits } from './limits/connections.ts';
+import { connectorLimits } from './limits/connectors.ts';
 import { hostLimits } from './limits/hosts.ts';
 import { httpLimits } from './limits/http.ts';
 import { isolateLimits } from './limits/isolates.ts';
@@ -132,10 +133,7 @@ export const limitsSchema = z.strictObject({
   outputWindowBytes: bytes().default(512 * KiB),
   /** Open connections of one command through the egress proxy. */
   egressCommandConnectionsMax: count().default(64),
-  /**
-   * Open connections of all commands through the egress proxy: two descriptors each, which together with a listener for each command must
-   * stay below openFilesMax. Beyond it the command with the most loses one.
-   */
+  /** Open connections of all commands: two descriptors each, of openFilesMax. Beyond it the command with the most loses one. */
   egressConnectionsMax: count().default(320),
   /** Running commands with network access; each has a listener in the proxy. */
   egressCommandsMax: count().default(256),
@@ -374,6 +372,7 @@ export const limitsSchema = z.strictObject({
   ...codeLimits,
   ...connectionLimits,
   ...commandLimits,
+  ...connectorLimits,
   ...policyLimits,
   ...providerLimits,
   ...hostLimits,

@@ -147,6 +147,7 @@ function ptyBinary(): string | undefined {
 /** Everything in the package that is run, or decides what is run. */
 const OWN = [
   'bin',
+  'connectors',
   'dist',
   'etc',
   'native',

@@ -49,7 +49,7 @@ const MAY_IMPORT: Record<string, string> = {
   policy: 'call errors text/glob limits text/json paths powers tools/tool text/values',
   store: 'call daemon/disk errors limits text/json paths redact powers text/shown-text',
   sandbox: 'call errors limits native native-programs paths powers',
-  egress: 'limits policy powers',
+  egress: 'limits policy powers redact',
   'plugin-code': '',
   plugins: 'call errors limits text/json plugin-code pipeline policy powers tools',
   hosts:
@@ -61,7 +61,7 @@ const MAY_IMPORT: Record<string, string> = {
   session:
     'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool':
-    'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/upstream',
+    'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/upstream tools/connected',
   'tools/file-changes': '',
   'tools/capability': '',
   'tools/context': '',
@@ -70,6 +70,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/source': '',
   'tools/separable': 'errors',
   'tools/upstream': '',
+  'tools/connected': '',
   'tools/terminals': 'tools/tool',
   'tools/edit': 'limits errors tools/file-changes tools/tool',
   'tools/builtin': 'tools',
@@ -126,7 +127,9 @@ const MAY_IMPORT: Record<string, string> = {
     'daemon/compiled-code daemon/config daemon/daemon daemon/hand-over daemon/idle-exit daemon/log daemon/notify daemon/state-lock daemon/upgrade daemon/user-dirs policy powers runtime transport',
   'cli/audit': 'cli client errors limits powers store/audit',
   'cli/call': 'call cli client limits store/approvals text/json text/shown-text',
-  'cli/connectors': 'cli daemon/config daemon/user-dirs limits secrets',
+  'cli/connectors': 'cli connectors daemon/config daemon/user-dirs limits policy secrets tools/registry',
+  connectors:
+    'call egress errors limits pipeline plugins policy powers secrets text/json text/values tools/catalogue tools/connected tools/declared-effects tools/nulls tools/tool',
   'cli/doctor':
     'cli client daemon/config daemon/user-dirs limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
   'cli/init':
@@ -141,7 +144,7 @@ const MAY_IMPORT: Record<string, string> = {
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',
   'pipeline/execute':
-    'call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/context tools/tool tools/upstream',
+    'call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/tool tools/upstream',
   'pipeline/queue': 'call errors hosts limits pipeline policy powers tools/tool',
   'policy/schema': 'call policy text/glob',
   'policy/shell': 'call limits policy',

@@ -117,6 +117,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     compartments,
     egress,
     upstreams,
+    connectors: { networkOf: () => [], run: () => Promise.reject(new Error('the bench has no connectors')) },
     hosts,
     limits,
     powers,

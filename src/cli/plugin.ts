@@ -3,7 +3,7 @@ import { defaultLimits as limits } from '../limits.ts';
 import { CAPABILITIES, toolsOfCapabilities } from '../plugins/capabilities.ts';
 import { problemsOf } from '../plugins/examine.ts';
 import { type Plugin, PluginError, readPlugin } from '../plugins/package.ts';
-import { pin, pinnedNames, readPin, unpin } from '../plugins/pinned-plugins.ts';
+import { pinnedPlugins, readPin } from '../plugins/pinned-plugins.ts';
 import { toolNameOf } from '../plugins/toolset.ts';
 import { builtinToolset } from '../tools/registry.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
@@ -40,7 +40,7 @@ export async function pluginAdd(
       .find((it) => builtinToolset().has(it));
     if (taken !== undefined) throw new PluginError([`the tool name ${taken} is taken by a built-in tool`]);
     assertKnownState(stateDir);
-    pin(stateDir, plugin, { limits, nowMs });
+    pinnedPlugins(stateDir, limits).add(plugin.manifest.name, plugin.files, nowMs);
     if (json) printJson(toShown(plugin));
     else {
       show(plugin);
@@ -53,9 +53,10 @@ export async function pluginAdd(
 /** Lists the pinned plugins. Returns the exit code: 1 if one of them is refused. */
 export async function pluginList({ json }: PluginFlags, stateDir: string): Promise<number> {
   assertKnownState(stateDir);
-  const rows = pinnedNames(stateDir).map((name) => {
+  const pins = pinnedPlugins(stateDir, limits);
+  const rows = pins.names().map((name) => {
     try {
-      return toShown(readPin(stateDir, name, limits));
+      return toShown(readPin(pins, name, limits));
     } catch (error) {
       if (!(error instanceof PluginError)) throw error;
       return { name, problem: error.message };
@@ -75,11 +76,12 @@ export async function pluginList({ json }: PluginFlags, stateDir: string): Promi
 
 export async function pluginRemove(name: string, { json }: PluginFlags, stateDir: string): Promise<number> {
   assertKnownState(stateDir);
-  if (unpin(stateDir, name)) {
+  const pins = pinnedPlugins(stateDir, limits);
+  if (pins.remove(name)) {
     if (json) printJson({ removed: name });
     return EXIT.OK;
   }
-  const names = pinnedNames(stateDir);
+  const names = pins.names();
   throw new CliError(
     EXIT.FAILED,
     `no plugin is named ${harmless(name)}${names.length > 0 ? `; the plugins are: ${names.join(', ')}` : ''}`,

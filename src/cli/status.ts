@@ -22,6 +22,7 @@ interface Status {
   traces?: TraceStatus;
   undo: { calls: number; bytes: number };
   listeners: string[];
+  connectors: { name: string; state: string; auth?: string; tools: string[]; problem?: string }[];
   providers: { name: string; state: string; pending: number }[];
   confinement: { level: string; missing: string[] };
   /** Present if requested. */
@@ -57,6 +58,10 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   for (const { name, version, tools, problem } of it.plugins) {
     const state = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;
     print(harmless(`plugin ${name} ${state}`));
+  }
+  for (const { name, state, auth, tools, problem } of it.connectors) {
+    const about = problem ?? `${tools.length} tools${auth === 'missing' ? ', its secret is missing' : ''}`;
+    print(harmless(`connector ${name.padEnd(15)} ${state}: ${about}`));
   }
   for (const { name, state, pending } of it.providers)
     print(

@@ -1,6 +1,7 @@
 /** The composition root: the only file that knows every part. */
 import type { Server } from 'node:net';
 import { join } from 'node:path';
+import { type ConnectorChange, Connectors } from '../connectors/connectors.ts';
 import { Egress } from '../hosts/egress.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
 import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
@@ -25,6 +26,7 @@ import {
   version,
 } from '../runtime.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown } from '../sandbox/sandbox.ts';
+import { Secrets } from '../secrets/secrets.ts';
 import { Batches } from '../session/batches.ts';
 import { Credentials } from '../session/credentials.ts';
 import { DurableCalls } from '../session/durable-calls.ts';
@@ -136,6 +138,7 @@ export async function createDaemon(
   const plugins = parts.use(
     new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
   );
+  const connectors = parts.use(createConnectors(config, { powers, records, catalogue }));
   const serving = new ServingTurns(limits, powers);
   const stores = { events, records, log };
   const services = { ...stores, powers, workspaces, source, policies, sandbox, ran, catalogue, providers, tracer };
@@ -143,6 +146,7 @@ export async function createDaemon(
     ...services,
     credentials,
     plugins,
+    connectors,
     serving,
     addresses: () => listeners.addresses,
     shutdown: (graceMs) => void ending.close(graceMs, 'an operator asked for it'),
@@ -187,6 +191,7 @@ interface Services {
   readonly providers: Providers;
   readonly credentials: Credentials;
   readonly plugins: PluginSource;
+  readonly connectors: Connectors;
   readonly serving: ServingTurns;
   readonly tracer: Tracer | undefined;
   /** The addresses that the daemon listens at. */
@@ -225,6 +230,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     ...records,
     ...ran,
     upstreams: providers,
+    connectors: services.connectors,
     limits,
     powers,
     permission,
@@ -256,6 +262,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     warm: (session) => warmFor(session, { hosts, policies }),
     ...hostsToTell(ran, providers),
     pluginStatus: () => services.plugins.status,
+    connectorStatus: () => services.connectors.status,
     cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,
     sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
@@ -317,6 +324,14 @@ function createProviders(
   );
 }
 
+function createConnectors(
+  { dirs: { stateDir }, secrets: settings, limits }: Config,
+  { powers, records, catalogue }: Pick<ProviderParts, 'powers' | 'records' | 'catalogue'>,
+): Connectors {
+  const secrets = new Secrets({ stateDir, settings, limits });
+  return new Connectors({ stateDir, catalogue, secrets, limits, powers, onChange: connectorChanges(records) });
+}
+
 function sandboxOptions(
   { dirs, workspaces, toolchains, limits, cgroup }: Config,
   { commandHomes, spoolOf }: { commandHomes: CommandHomes } & Required<Pick<SandboxOptions, 'spoolOf'>>,
@@ -345,6 +360,12 @@ const pluginChanges =
       principal: 'daemon',
       detail: { plugin, state, ...(version && { version, sha256 }), ...(problem && { problem }) },
     });
+
+/** Records each change of the callable connectors, with the hash of the trusted files. */
+const connectorChanges =
+  ({ auditLog }: Records) =>
+  ({ name: connector, ...change }: ConnectorChange): void =>
+    auditLog.append({ kind: 'policy', sessionId: '', principal: 'daemon', detail: { connector, ...change } });
 
 /** The records that the gateway needs. */
 const recording = (

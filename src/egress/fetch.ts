@@ -40,7 +40,7 @@ async function exchange(
 ): Promise<HttpAnswer> {
   try {
     const url = new URL(asked.url);
-    const incoming = await send(asked, await connectionTo(url, guard), { url, limits, signal });
+    const incoming = await send(asked, await connectionTo(url, guard, asked.ca), { url, limits, signal });
     return await responseOf(incoming, asked, limits);
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
@@ -50,14 +50,20 @@ async function exchange(
   }
 }
 
-async function connectionTo({ hostname, port, protocol }: URL, guard: ConnectionGuard): Promise<Socket> {
+async function connectionTo(
+  { hostname, port, protocol }: URL,
+  guard: ConnectionGuard,
+  ca: string | undefined,
+): Promise<Socket> {
   const isTls = protocol === 'https:';
   const host = toHostName(hostname);
   if (host === undefined) throw new ConnectionRefused(`${hostname} is not a host name or address`);
   const socket = await guard.connect({ host, port: Number(port) || (isTls ? 443 : 80) });
   if (!isTls) return socket;
   const isName = !/^[\d.]+$|:/.test(host);
-  const secured = connectTls({ socket, ALPNProtocols: ['http/1.1'], ...(isName && { servername: host }) });
+  // A certificate is checked for `servername`, or for `host` if that is an address.
+  const expected = isName ? { servername: host } : { host };
+  const secured = connectTls({ socket, ALPNProtocols: ['http/1.1'], ...expected, ...(ca !== undefined && { ca }) });
   await new Promise<void>((resolve, reject) => {
     secured.once('secureConnect', resolve);
     secured.once('error', reject);

@@ -20,6 +20,21 @@ export interface HttpRequest {
   readonly bytesMax: number;
   /** Time for the whole exchange, to the last byte of the body. */
   readonly withinMs: number;
+  /** Secrets of the request; one with any follows no redirection. */
+  readonly credentials?: readonly Credential[];
+  /** Certificates of authorities in PEM, in place of the machine's. */
+  readonly ca?: string;
+}
+
+/** A secret, and its place in a request. */
+export interface Credential {
+  readonly in: 'header' | 'query' | 'path';
+  /** Name of the header, or of the parameter of the query. */
+  readonly name: string;
+  /** The text that is sent. */
+  readonly value: string;
+  /** The part of it that is secret. */
+  readonly secret: string;
 }
 
 export interface HttpResponse {

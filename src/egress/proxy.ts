@@ -8,6 +8,7 @@ import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
 import { ConnectionGuard } from './connection-guard.ts';
+import { withCredentials, withoutCredentials } from './credentials.ts';
 import { DnsCache, type Resolve, type TtlOf } from './dns-cache.ts';
 import { fetchOnce } from './fetch.ts';
 import { createHttp, type ProxyClient } from './http.ts';
@@ -67,7 +68,9 @@ export class EgressProxy {
   /** Makes one request on behalf of the command; undefined for an unknown token. */
   async fetch(token: string, asked: HttpRequest): Promise<HttpAnswer | undefined> {
     const command = this.#commands.get(token);
-    return command && fetchOnce(asked, command.guard, this.#options);
+    if (!command) return undefined;
+    const answer = await fetchOnce(withCredentials(asked), command.guard, this.#options);
+    return withoutCredentials(answer, asked.credentials);
   }
 
   /** Ends the command's connections and returns its report. */

@@ -19,6 +19,7 @@ import { type ApproveDeps, approve } from './approve/approve.ts';
 import { audit, intent } from './audit.ts';
 import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
+import type { Connections } from './execute/connected.ts';
 import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
 import type { Upstreams } from './execute/upstream.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
@@ -50,6 +51,7 @@ export interface PipelineParts {
   readonly egress: Egress;
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;
+  readonly connectors: Connections;
   readonly compartments: Isolates;
   readonly limits: Limits;
   readonly powers: Powers;

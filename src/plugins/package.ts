@@ -1,12 +1,13 @@
 /** A plugin as a set of files, read from a folder and identified by one hash, with its manifest. */
-import { createHash } from 'node:crypto';
 import { opendirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Limits } from '../limits.ts';
 import { FileRefusal, readBelow } from '../policy/file.ts';
 import { PolicyError } from '../policy/policy-error.ts';
-import { firstOf, type PositionedYaml, quoteForMessage, readYaml } from '../policy/positioned-yaml.ts';
+import { firstOf, quoteForMessage } from '../policy/positioned-yaml.ts';
+import { readBySchema } from '../policy/yaml-problems.ts';
 import { MANIFEST, type Manifest, manifestSchema } from './manifest.ts';
+import { hashOf, type PinnedFiles } from './pin-folder.ts';
 
 /** A plugin was refused; each problem begins with its position. */
 export class PluginError extends Error {
@@ -19,12 +20,9 @@ export class PluginError extends Error {
   }
 }
 
-/** Texts by path, relative to the plugin's folder and separated by `/`. */
-export type PluginFiles = Readonly<Record<string, string>>;
-
 export interface Plugin {
   readonly manifest: Manifest;
-  readonly files: PluginFiles;
+  readonly files: PinnedFiles;
   /** Hash of all file names and contents, in hexadecimal. */
   readonly sha256: string;
 }
@@ -39,16 +37,13 @@ export function readPlugin(folder: string, limits: Limits): Plugin {
 }
 
 /** Builds a plugin from its files; `label` names it in problems. Throws PluginError. */
-export function toPlugin(files: PluginFiles, limits: Limits, label: string): Plugin {
+export function toPlugin(files: PinnedFiles, limits: Limits, label: string): Plugin {
   const text = Object.hasOwn(files, MANIFEST) ? (files[MANIFEST] as string) : undefined;
   if (text === undefined) throw new PluginError([`${label} has no ${MANIFEST}`]);
   const used = Buffer.byteLength(text);
   if (used > limits.pluginManifestBytesMax)
     throw new PluginError([`${MANIFEST} has ${used} bytes; at most ${limits.pluginManifestBytesMax} are read`]);
-  const where = yamlOf(text, limits);
-  const parsed = manifestSchema.safeParse(where.value ?? {});
-  if (!parsed.success) throw new PluginError(firstOf(parsed.error.issues.flatMap((it) => complain(it, where))));
-  const manifest = parsed.data;
+  const { value: manifest, where } = manifestOf(text, limits);
   const missing = manifest.tools.flatMap(({ module }, at) =>
     Object.hasOwn(files, module)
       ? []
@@ -58,17 +53,7 @@ export function toPlugin(files: PluginFiles, limits: Limits, label: string): Plu
   return { manifest, files, sha256: hashOf(files) };
 }
 
-/** Hash of a set of files, independent of their order. */
-export function hashOf(files: PluginFiles): string {
-  const hash = createHash('sha256');
-  for (const path of Object.keys(files).sort()) {
-    const bytes = Buffer.from(files[path] as string);
-    hash.update(`${path}\0${bytes.length}\0`).update(bytes);
-  }
-  return hash.digest('hex');
-}
-
-function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): PluginFiles {
+function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): PinnedFiles {
   const files: [string, string][] = [];
   let bytes = 0;
   const refuse = (path: string, why: string) => new PluginError([`${join(folder, path)}: ${why}`]);
@@ -102,35 +87,14 @@ function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): 
   return Object.fromEntries(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function yamlOf(text: string, limits: Limits): PositionedYaml {
+/** Throws PluginError. */
+function manifestOf(text: string, limits: Limits) {
   try {
-    return readYaml(text, MANIFEST, limits);
+    const read = readBySchema(text, manifestSchema, { label: MANIFEST, limits });
+    if ('problems' in read) throw new PluginError(read.problems);
+    return read;
   } catch (error) {
     if (error instanceof PolicyError) throw new PluginError(error.problems);
     throw error;
   }
-}
-
-interface ManifestIssue {
-  readonly code?: string;
-  readonly path: PropertyKey[];
-  readonly message: string;
-  readonly keys?: string[];
-  /** For a union: the issues of each alternative. */
-  readonly errors?: ManifestIssue[][];
-  /** For a key: its issues. */
-  readonly issues?: ManifestIssue[];
-}
-
-/** Problems as `file:line:col: key: what`; for a union those of the alternative that was most likely meant. */
-function complain(issue: ManifestIssue, where: PositionedYaml, above: readonly PropertyKey[] = []): string[] {
-  const path = [...above, ...issue.path];
-  if (issue.code === 'unrecognized_keys')
-    return (issue.keys ?? []).map(
-      (key) => `${where.atKey([...path, key])}: ${quoteForMessage([...path, key].join('.'))} is unknown`,
-    );
-  const [meant] = (issue.errors ?? []).filter((it) => it.some(({ path: inner }) => inner.length > 0));
-  if (issue.code === 'invalid_union' && meant) return meant.flatMap((it) => complain(it, where, path));
-  const message = issue.code === 'invalid_key' ? (issue.issues?.[0]?.message ?? issue.message) : issue.message;
-  return [`${where.at(path)}: ${quoteForMessage(path.join('.')) || 'the file'}: ${message}`];
 }

@@ -1,10 +1,10 @@
 /** Provides the pinned plugins as tools of a running daemon; reads them at start and after every change. */
-import { type FSWatcher, watch } from 'node:fs';
 import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
+import type { Powers } from '../powers.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import { type Plugin, PluginError } from './package.ts';
-import { openPins, pinnedNames, readPin } from './pinned-plugins.ts';
+import type { PinFolder } from './pin-folder.ts';
+import { pinnedPlugins, readPin } from './pinned-plugins.ts';
 import { toToolset } from './toolset.ts';
 
 export interface PluginSourceOptions {
@@ -32,27 +32,14 @@ export interface PluginStatus {
 export class PluginSource implements Disposable {
   readonly #options: PluginSourceOptions;
   readonly #statuses = new Map<string, PluginStatus>();
-  #watcher: FSWatcher | undefined;
-  #timer: Timer | undefined;
-  #disposed = false;
+  readonly #pins: PinFolder;
+  readonly #watching: Disposable;
 
   constructor(options: PluginSourceOptions) {
     this.#options = options;
-    const { stateDir, powers } = options;
-    const folder = openPins(stateDir);
-    const failed = (error: unknown) => {
-      this.#watcher?.close();
-      powers.log.warn(
-        { folder, error: `${error as Error}` },
-        'can not watch plugins; changes are noticed after a restart',
-      );
-    };
-    try {
-      this.#watcher = watch(folder, { persistent: false }, () => this.#reloadSoon());
-      this.#watcher.on('error', failed);
-    } catch (error) {
-      failed(error);
-    }
+    const { stateDir, limits, powers } = options;
+    this.#pins = pinnedPlugins(stateDir, limits);
+    this.#watching = this.#pins.watch(() => this.reload(), { powers, delayMs: limits.pluginReloadMs });
     // Runs after the watch has begun, so that no addition is missed in between.
     this.reload();
   }
@@ -64,8 +51,8 @@ export class PluginSource implements Disposable {
 
   /** Reads all plugins; unchanged ones stay as they are. */
   reload(): void {
-    const { stateDir, limits } = this.#options;
-    const names = pinnedNames(stateDir);
+    const { limits } = this.#options;
+    const names = this.#pins.names();
     for (const name of this.#statuses.keys()) if (!names.includes(name)) this.#remove(name);
     for (const [at, name] of names.entries()) {
       if (at < limits.pluginsMax) this.#loadPlugin(name);
@@ -74,24 +61,13 @@ export class PluginSource implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#disposed = true;
-    this.#timer?.cancel();
-    this.#watcher?.close();
-  }
-
-  #reloadSoon(): void {
-    const { powers, limits } = this.#options;
-    this.#timer?.cancel();
-    this.#timer = powers.after(limits.pluginReloadMs, () => {
-      if (!this.#disposed) this.reload();
-    });
+    this.#watching[Symbol.dispose]();
   }
 
   #loadPlugin(name: string): void {
-    const { stateDir, limits } = this.#options;
     let plugin: Plugin;
     try {
-      plugin = readPin(stateDir, name, limits);
+      plugin = readPin(this.#pins, name, this.#options.limits);
     } catch (error) {
       if (!(error instanceof PluginError)) throw error;
       return this.#refuse(name, error.message);

@@ -46,6 +46,7 @@ export interface StatusParts {
   /** False if no host is there and the last one could not be started. */
   canStartHosts(): boolean;
   pluginStatus(): readonly object[];
+  connectorStatus(): readonly object[];
   /** Cached results of reading. */
   readonly cache: { readonly status: CacheStatus; clear(): { entries: number; bytes: number } };
   auditStatus(): { entries: number; writable: boolean; overSize?: true };
@@ -243,6 +244,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
       .filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace)
       .slice(0, COARSE_MAX),
     plugins: parts.pluginStatus(),
+    connectors: parts.connectorStatus(),
     cache: parts.cache.status,
     undo: parts.undoJournal.status,
     audit: parts.auditStatus(),

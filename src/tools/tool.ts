@@ -8,6 +8,7 @@ import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Capability } from './capability.ts';
+import type { Connected } from './connected.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { ServerRequest, WebRequest } from './context/requests.ts';
@@ -313,6 +314,10 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
    * network, since reading what strangers wrote is what may go wrong.
    */
   readPage?(input: z.output<I>, page: FetchedPage, reader: PageReader): Promise<z.input<O>>;
+  /** The operation of a connector that the egress process carries out. `run` is never called. */
+  readonly connected?: Connected;
+  /** Whether a person is asked about each call that the policy allows. */
+  readonly asks?: boolean;
   /** The plugin that implements the tool, with no authority but tool calls. `run` is never called. */
   readonly plugin?: PluginSpec;
   /** Whether language servers read files for it that no tool checks: its host then masks all that is hidden at its start. */

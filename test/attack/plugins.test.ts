@@ -6,7 +6,7 @@ import type { ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
 import { defaultLimits as limits } from '../../src/limits.ts';
 import { PluginError, readPlugin } from '../../src/plugins/package.ts';
-import { pin, pinnedNames, readPin } from '../../src/plugins/pinned-plugins.ts';
+import { pinnedPlugins, readPin } from '../../src/plugins/pinned-plugins.ts';
 import { dataOf, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { addPlugin, manifestOf, writePlugin } from '../support/plugin.ts';
 
@@ -331,9 +331,9 @@ describe('what was pinned', () => {
   test('is what was added, whatever becomes of its folder; what it became itself is refused', () => {
     const folder = written({ files: { 'main.js': 'export const run = 1' } });
     const plugin = readPlugin(folder, limits);
-    pin(stateDir, plugin, { limits, nowMs: 0 });
+    pinnedPlugins(stateDir, limits).add(plugin.manifest.name, plugin.files, 0);
     writeFileSync(join(folder, 'main.js'), 'export const run = 2');
-    expect(readPin(stateDir, 'probe', limits).files['main.js']).toBe('export const run = 1');
+    expect(readPin(pinnedPlugins(stateDir, limits), 'probe', limits).files['main.js']).toBe('export const run = 1');
     const text = readFileSync(pinned, 'utf8');
     for (const swapped of [
       text.replace('run = 1', 'run = 2'),
@@ -342,25 +342,25 @@ describe('what was pinned', () => {
     ]) {
       expect(swapped).not.toBe(text);
       writeFileSync(pinned, swapped);
-      expect(() => readPin(stateDir, 'probe', limits)).toThrow(/was changed since it was added/);
+      expect(() => readPin(pinnedPlugins(stateDir, limits), 'probe', limits)).toThrow(/was changed since it was added/);
     }
     writeFileSync(pinned, '{"version":1,');
-    expect(() => readPin(stateDir, 'probe', limits)).toThrow(PluginError);
+    expect(() => readPin(pinnedPlugins(stateDir, limits), 'probe', limits)).toThrow(PluginError);
     rmSync(pinned);
     symlinkSync(join(folder, 'ringfence.plugin.yaml'), pinned);
-    expect(() => readPin(stateDir, 'probe', limits)).toThrow(/symbolic link/);
+    expect(() => readPin(pinnedPlugins(stateDir, limits), 'probe', limits)).toThrow(/symbolic link/);
     rmSync(pinned);
   });
 
   test('has the name of its file, and no file of another name is looked at', () => {
     const plugin = readPlugin(written({ files: { 'main.js': '' } }), limits);
-    pin(stateDir, plugin, { limits, nowMs: 0 });
+    pinnedPlugins(stateDir, limits).add(plugin.manifest.name, plugin.files, 0);
     writeFileSync(join(stateDir, 'plugins/other.json'), readFileSync(pinned), { mode: 0o600 });
-    expect(() => readPin(stateDir, 'other', limits)).toThrow(/holds the plugin probe/);
+    expect(() => readPin(pinnedPlugins(stateDir, limits), 'other', limits)).toThrow(/holds the plugin probe/);
     mkdirSync(join(stateDir, 'plugins/sub.json'));
     writeFileSync(join(stateDir, 'plugins/__proto__.json'), '{}');
-    expect(pinnedNames(stateDir)).toEqual(['other', 'probe', 'sub']);
-    expect(() => readPin(stateDir, 'sub', limits)).toThrow(PluginError);
+    expect(pinnedPlugins(stateDir, limits).names()).toEqual(['other', 'probe', 'sub']);
+    expect(() => readPin(pinnedPlugins(stateDir, limits), 'sub', limits)).toThrow(PluginError);
     expect(manifestOf({})).toHaveProperty('name', 'probe');
   });
 });

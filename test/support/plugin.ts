@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { defaultLimits as limits } from '../../src/limits.ts';
 import { readPlugin } from '../../src/plugins/package.ts';
-import { pin } from '../../src/plugins/pinned-plugins.ts';
+import { pinnedPlugins } from '../../src/plugins/pinned-plugins.ts';
 import { type TestDaemon, temporaryDir, until } from './daemon.ts';
 
 const ANYTHING = { type: 'object', properties: {} };
@@ -51,7 +51,7 @@ export function writePlugin(plugin: PluginText): string {
 /** Adds a plugin to a daemon, and waits for its tools. */
 export async function addPlugin(daemon: TestDaemon, folder: string): Promise<void> {
   const plugin = readPlugin(folder, limits);
-  pin(daemon.stateDir, plugin, { limits, nowMs: Date.now() });
+  pinnedPlugins(daemon.stateDir, limits).add(plugin.manifest.name, plugin.files, Date.now());
   await using operator = await daemon.connect({ role: 'operator' });
   await until(async () => {
     const { plugins } = (await operator.request('status', {})) as { plugins: { sha256?: string; problem?: string }[] };

@@ -5,6 +5,7 @@ import { version } from '../../runtime.ts';
 import { addAuditVerbs } from './audit.ts';
 import { addServiceVerbs } from './background.ts';
 import { addCallVerbs, addLookVerbs } from './calls.ts';
+import { addConnectorVerbs } from './connectors.ts';
 import { addApprovalVerbs, addDaemonVerbs, addPolicyVerbs, addProviderVerbs } from './operator.ts';
 import { addSettingsVerbs } from './settings.ts';
 import { addFolderVerbs, addMachineVerbs, addPipeVerbs, addPluginVerbs, addServeVerb } from './setup.ts';
@@ -34,6 +35,7 @@ export function createProgram(env: Environment): Verbs {
     ...[
       addFolderVerbs,
       addPluginVerbs,
+      addConnectorVerbs,
       addSettingsVerbs,
       addDaemonVerbs,
       addServiceVerbs,

@@ -1,8 +1,8 @@
 /** Verbs for the daemon's settings and tokens; their code is loaded on demand. */
 import type { Command } from 'commander';
-import { collect, type Verbs } from './verbs.ts';
+import type { Verbs } from './verbs.ts';
 
-/** Adds `init`, `config path|check|show`, `state du`, `backup`, `restore`, `toolchain add|list|remove`, `secret set|list|remove` and `token rotate`. */
+/** Adds `init`, `config path|check|show`, `state du`, `backup`, `restore`, `toolchain add|list|remove` and `token rotate`. */
 export function addSettingsVerbs(verbs: Verbs): void {
   const add = (parent: Command, name: string, description: string) =>
     verbs
@@ -41,18 +41,6 @@ export function addSettingsVerbs(verbs: Verbs): void {
   );
 
   addToolchainVerbs(verbs, add);
-
-  const secret = verbs.addGroup('secret', 'store, list and remove the secrets that requests of connectors need');
-  const loadSecret = () => import('../connectors/secret.ts');
-  add(secret, 'set <name>', 'store a secret from standard input, or typed without being shown')
-    .option('--host <host[:port]>', 'send the secret to this host only; repeatable', collect)
-    .action(verbs.ending(async (name, flags) => (await loadSecret()).secretSet(name, flags, verbs.caller(flags))));
-  add(secret, 'list', 'list the names of secrets, where they are, and the hosts they are sent to').action(
-    verbs.ending(async (flags) => (await loadSecret()).secretList(flags, verbs.caller(flags))),
-  );
-  add(secret, 'remove <name>', 'remove a secret from the state directory').action(
-    verbs.ending(async (name, flags) => (await loadSecret()).secretRemove(name, flags, verbs.caller(flags))),
-  );
 
   const token = verbs.addGroup('token', 'replace the tokens with which operators, WebSocket and HTTP clients sign in');
   add(

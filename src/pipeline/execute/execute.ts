@@ -16,6 +16,7 @@ import type { ClearedCall, Handler, JudgedCall } from '../stage.ts';
 import type { ToolHealth } from '../tool-health.ts';
 import { commandBoundsOf, heapOf, homeOf, networkOf, threadCpuOf } from './bounds.ts';
 import { ConcurrentCalls } from './concurrent-changes.ts';
+import { type Connections, runConnected } from './connected.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import type { FetchParts } from './exchanges.ts';
 import { runFetch } from './fetch.ts';
@@ -30,6 +31,7 @@ import { withheldOf } from './withheld.ts';
 export interface ExecuteParts extends ReadOnlyRunParts {
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;
+  readonly connectors: Connections;
   /** Hosts of plugins that share a JavaScript realm. */
   readonly compartments: Isolates;
   readonly egress: Egress;
@@ -65,14 +67,15 @@ async function runInTier(
 ): Promise<Outcome> {
   const { tool, tier } = call.checked;
   if (tool.isolated) return isolated(call, attempt, parts);
+  const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
+  const { connected, upstream: to } = tool;
+  if (connected) return inTime(call, parts, () => runConnected(connected, call, parts, hooks));
   const request = tool.toRequest?.(call.checked.input as never);
   if (request) {
-    const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
     const runIt = tool.readPage ? runPage : runFetch;
     return inTime(call, parts, () => runIt(request, call, { parts, hooks }));
   }
   if (tool.requests && tier === 'external_api') return runAnswered(call, attempt, parts);
-  const to = tool.upstream;
   if (to) return inTime(call, parts, () => upstream(to, call, { attempt, parts }));
   if (tier === 'read_only') return inTime(call, parts, () => run(call, attempt, parts));
   using entry = concurrentCalls.enter(call.root);

@@ -34,7 +34,7 @@ export const schedule =
 
 /** The line and slots of a call. Programs have slots of their own: a program waits for its calls, which need slots themselves. */
 function slotOf(
-  { isolated, upstream, toRequest }: Tool,
+  { isolated, upstream, toRequest, connected }: Tool,
   tier: Tier,
   { call, limits }: { call: ClearedCall; limits: Limits },
 ): Pick<QueueSlot, 'line' | 'slots' | 'slotsPerSession'> {
@@ -45,7 +45,8 @@ function slotOf(
     return { line: `provider\0${provider}`, slots: concurrency, slotsPerSession: concurrency };
   }
   // The one egress process makes the request, no host.
-  if (toRequest) return { line: 'http', slots: limits.httpRequestsMax, slotsPerSession: limits.sessionHttpRequestsMax };
+  if (toRequest || connected)
+    return { line: 'http', slots: limits.httpRequestsMax, slotsPerSession: limits.sessionHttpRequestsMax };
   const { jobs: slots } = shapeOf(tier, limits);
   const slotsPerSession = tier === 'execute' ? limits.sessionCommandsMax : slots;
   return { line: `${tier}\0${call.workspace}`, slots, slotsPerSession };

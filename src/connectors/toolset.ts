@@ -1,0 +1,120 @@
+/** Converts the operations of a connector to tools. */
+
+import * as z from 'zod';
+import type { Effect } from '../call.ts';
+import { ToolError } from '../errors.ts';
+import { defaultLimits } from '../limits.ts';
+import type { NamedTool, Toolset } from '../pipeline/stage.ts';
+import { type JsonSchema, type ObjectSchema, toZod } from '../plugins/json-schema.ts';
+import { hostOf } from '../secrets/secrets.ts';
+import { parseJson } from '../text/json.ts';
+import { boundedEffects } from '../tools/declared-effects.ts';
+import { withoutNulls } from '../tools/nulls.ts';
+import { defineTool, type Tool } from '../tools/tool.ts';
+import { amountOf, parseAmount } from './amount.ts';
+import type { Connector } from './connector.ts';
+import type { OperationFile } from './file.ts';
+
+/** Characters of the connector's hash in the version that is shown and recorded. */
+const HASH_CHARS = 12;
+
+export interface ToolsetOptions {
+  /** Throws AUTH_REQUIRED if a secret of the connector is missing. */
+  assertConfigured(): void;
+}
+
+/** The connector's tools by name, `connector__operation`, and by their aliases. */
+export function toToolset(connector: Connector, options: ToolsetOptions): Toolset {
+  const named = Object.keys(connector.operations).map((name, at) => toNamed(toTool(connector, name, at), options));
+  return new Map(
+    named.flatMap((it) => [it.tool.name, ...it.tool.aliases.map((alias) => alias.name)].map((name) => [name, it])),
+  );
+}
+
+function toNamed(tool: Tool, { assertConfigured }: ToolsetOptions): NamedTool {
+  return {
+    tool,
+    parse(input) {
+      assertConfigured();
+      return tool.input.parse(withoutNulls(input, tool.input));
+    },
+    parameters: Object.keys(tool.input.shape),
+  };
+}
+
+function toTool(connector: Connector, name: string, at: number): Tool {
+  const operation = connector.operations[name] as OperationFile;
+  const { title = name.replaceAll('_', ' '), description, request, aliases, timeoutMs } = operation;
+  const schema = inputSchemaOf(operation);
+  const input = withOneOf(toZod(schema), operation);
+  const isReading = request.method === 'GET' || request.method === 'HEAD';
+  const cost = costOf(operation);
+  return defineTool({
+    name: `${connector.name}__${name}`,
+    title: `${connector.title}: ${title}`,
+    // Marks the file's words, which would otherwise look like ours.
+    summary: `(${connector.title}, by the connector \`${connector.name}\`) ${description}`,
+    version: `1.0.0+${connector.sha256.slice(0, HASH_CHARS)}`,
+    capabilities: [{ action: name, description: title }],
+    category: 'service',
+    tier: 'external_api',
+    connected: { connector: connector.name, operation: name, digest: connector.sha256 },
+    asks: operation.approval === 'always',
+    destructive: !isReading,
+    idempotent: isReading || operation.idempotency !== undefined,
+    isExtra: at >= defaultLimits.connectorListedMax,
+    effects: (given) => boundedEffects(effectsOf(connector, operation, given), defaultLimits),
+    ...(cost && { estimateCostUsd: cost }),
+    ...(timeoutMs !== undefined && { timeoutMs: () => timeoutMs }),
+    input,
+    output: z.looseObject({}),
+    shown: { input: schema, output: outputSchemaOf(operation) },
+    examples: [],
+    aliases: aliases.map((alias) => ({ name: alias, input, toInput: (it) => it })),
+
+    run() {
+      throw new ToolError('INTERNAL', 'requests of connectors are made by the egress process only');
+    },
+  }) as unknown as Tool;
+}
+
+function inputSchemaOf({ input: properties, required }: OperationFile): ObjectSchema {
+  // Removes undefined members.
+  const plain = parseJson(JSON.stringify(properties)) as Record<string, JsonSchema>;
+  return { type: 'object', properties: plain, required, additionalProperties: false };
+}
+
+/** The input with the check that one of several parameters is given. */
+function withOneOf(input: z.ZodObject, { oneOf }: OperationFile): z.ZodObject {
+  if (!oneOf) return input;
+  return input.refine((it) => oneOf.some((name) => it[name] !== undefined), `takes one of ${oneOf.join(', ')}`);
+}
+
+function outputSchemaOf({ output, paginate }: OperationFile): object {
+  const properties = Object.entries(output).map(([name, field]) => {
+    if (typeof field === 'string' || 'value' in field) return [name, {}];
+    const described = field.description === undefined ? {} : { description: field.description };
+    if (!('each' in field)) return [name, described];
+    const items = Object.fromEntries(Object.keys(field.fields).map((it) => [it, {}]));
+    return [name, { type: 'array', items: { type: 'object', properties: items }, ...described }];
+  });
+  const cut = paginate ? { truncated: { type: 'boolean', description: 'Whether there is more.' } } : {};
+  return { type: 'object', properties: { ...Object.fromEntries(properties), ...cut } };
+}
+
+function effectsOf({ base }: Connector, { effects }: OperationFile, input: Record<string, unknown>): Effect[] {
+  const read = effects.flatMap((it): Effect[] => {
+    const parameter = it.kind === 'read' ? it.target.slice('${input.'.length, -1) : '';
+    const target = input[parameter];
+    return typeof target === 'string' ? [{ kind: 'read', target }] : [];
+  });
+  return [{ kind: 'connect', target: hostOf(new URL(base)) }, ...read];
+}
+
+/** The cost of a call: what its file says that it costs, and what it spends. */
+function costOf({ cost, effects }: OperationFile): ((input: Record<string, unknown>) => number) | undefined {
+  const spent = effects.flatMap((it) => (it.kind === 'spend' ? [it.usd] : []));
+  const amounts = [...(cost === undefined ? [] : [cost]), ...spent].map(parseAmount);
+  if (amounts.length === 0) return undefined;
+  return (input) => amounts.reduce((sum, it) => sum + amountOf(it, input), 0);
+}

@@ -1,0 +1,35 @@
+/** Bounds of connectors: what a file may say, and what one call may ask a service for. Services and files are those of others. */
+import { bytes, count, KiB, MiB, ms } from './units.ts';
+
+export const connectorLimits = {
+  /** Connectors of one daemon. */
+  connectorsMax: count().default(32),
+  /** Largest file of a connector; parsing takes about 1 ms for each KiB at worst and blocks the daemon. */
+  connectorFileBytesMax: bytes().default(256 * KiB),
+  /** Operations of one connector; each is a tool that models are told about. */
+  connectorOperationsMax: count().default(64),
+  /** Operations of one connector in the lists for models; the rest is listed where all tools are asked for. */
+  connectorListedMax: count().default(24),
+  /** Largest body of one answer that is read for its fields; a larger one fails the call. */
+  connectorBodyBytesMax: bytes().default(MiB),
+  /** Pages that one call reads, whatever its file says. */
+  connectorPagesMax: count().default(10),
+  /** Items that one call collects over its pages. */
+  connectorItemsMax: count().default(1000),
+  /** Further attempts after answers such as 429 and 503, whatever its file says. */
+  connectorRetriesMax: count().default(3),
+  /** Longest time that a call waits because a service says so (Retry-After); a longer one fails the call. */
+  connectorRetryMs: ms().default(20_000),
+  /** Failures in a row after which a service is not asked for a while. */
+  connectorFailuresMax: count().default(5),
+  /** Shortest time for which a service that failed is not asked; doubles with each further failure. */
+  connectorPauseMs: ms().default(5_000),
+  /** Longest time for which a service that failed is not asked. */
+  connectorPauseMsMax: ms().default(300_000),
+  /** Files of the workspace that one call sends. */
+  connectorUploadFilesMax: count().default(500),
+  /** Bytes of the files that one call sends; they are held in memory and encoded. */
+  connectorUploadBytesMax: bytes().default(5 * MiB),
+  /** Largest OpenAPI document that `connector from-openapi` reads. */
+  openApiBytesMax: bytes().default(64 * MiB),
+};

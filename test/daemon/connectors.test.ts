@@ -1,0 +1,285 @@
+/** Connectors of a real daemon, with a service over TLS that plays what the real ones answer. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { runCli } from '../support/cli.ts';
+import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const POLICY = 'tiers:\n  external_api: { decision: allow }\n';
+const SECRET = 'canary-Zx9+=?&-4711-value';
+
+let service: Service;
+let daemon: TestDaemon;
+let client: Client;
+/** Tools of calls that a person was asked about. */
+const asked: string[] = [];
+
+/** Runs the command line against the daemon's state; it must succeed. */
+async function cli(args: string[], stdin = ''): Promise<string> {
+  const { code, stdout, stderr } = await runCli(daemon, args, { stdin });
+  if (code !== 0) throw new Error(`${args.join(' ')}: ${stderr}`);
+  return stdout;
+}
+
+/** Adds a preset whose service is the played one, with its secret. */
+async function addPreset(name: string, secret: string, { path = '', value = SECRET } = {}): Promise<void> {
+  await cli(['connector', 'add', name, '--base', `${service.base}${path}`, '--ca', service.ca, '--private']);
+  await cli(['secret', 'set', secret], value);
+  const has = async () => {
+    const { connectors } = (await client.request('status', {})) as { connectors: { name: string; auth: string }[] };
+    return connectors.some((it) => it.name === name && it.auth !== 'missing');
+  };
+  await until(has);
+}
+
+const request = () => service.requests.at(-1)?.replaceAll('\r\n', '\n');
+const called = (tool: string, input: object, options: object = {}) =>
+  dataOf<Record<string, unknown>>(client.call(tool, input, options) as never);
+async function errorOf(tool: string, input: object) {
+  const result = await client.call(tool, input);
+  if (result.success) throw new Error(`${tool} succeeded: ${JSON.stringify(result.data)}`);
+  return result.error;
+}
+
+beforeAll(async () => {
+  service = await startService();
+  daemon = await startDaemon({ policy: POLICY });
+  client = await daemon.connect({ role: 'operator' });
+  await client.onApproval((approval) => {
+    asked.push(approval.tool);
+    return { decision: 'approve' };
+  });
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+  await service[Symbol.asyncDispose]();
+});
+
+/** A request as it came, with the parts that each of them has filled in. */
+const http = (
+  line: string,
+  { headers = [], auth, body = '' }: { headers?: string[]; auth?: string[]; body?: string },
+) =>
+  [
+    `${line} HTTP/1.1`,
+    'user-agent: ringfence',
+    'accept-encoding: gzip, deflate, br, zstd',
+    ...headers,
+    ...(auth ?? [`Authorization: Bearer ${SECRET}`]),
+    'host: HOST',
+    'connection: close',
+    ...(body === '' ? [] : [`content-length: ${Buffer.byteLength(body)}`]),
+    '',
+    body,
+  ].join('\n');
+const JSON_BODY = ['Accept: application/json', 'Content-Type: application/json'];
+const FORM_BODY = ['Accept: application/json', 'Content-Type: application/x-www-form-urlencoded'];
+const GITHUB = ['Accept: application/vnd.github+json', 'X-GitHub-Api-Version: 2022-11-28'];
+
+describe('github', () => {
+  const repository = { owner: 'octo', repo: 'hello' };
+  beforeAll(() => addPreset('github', 'github_token'));
+
+  test('create_issue sends the request that GitHub documents, gives what the file names, and asks a person', async () => {
+    const issue = { number: 7, html_url: 'https://github.com/octo/hello/issues/7', state: 'open', id: 1 };
+    service.play({ status: 201, body: issue });
+    const data = await called('create_github_issue', { ...repository, title: 'Näh', body: 'B', labels: ['bug'] });
+    expect(data).toEqual({ number: 7, url: issue.html_url, state: 'open' });
+    const body = '{"title":"Näh","body":"B","labels":["bug"]}';
+    const headers = [...GITHUB, 'Content-Type: application/json'];
+    expect(request()).toBe(http('POST /repos/octo/hello/issues', { headers, body }));
+    expect(asked.at(-1)).toBe('github__create_issue');
+  });
+
+  test('create_pr and comment leave out what was not given', async () => {
+    service.play({ status: 201, body: { number: 8 } }, { status: 201, body: { id: 9 } });
+    await called('github__create_pr', { ...repository, title: 'T', head: 'work', base: 'main' });
+    const headers = [...GITHUB, 'Content-Type: application/json'];
+    const body = '{"title":"T","head":"work","base":"main"}';
+    expect(request()).toBe(http('POST /repos/octo/hello/pulls', { headers, body }));
+    await called('github__comment', { ...repository, number: 8, body: 'Hi' });
+    expect(request()).toBe(http('POST /repos/octo/hello/issues/8/comments', { headers, body: '{"body":"Hi"}' }));
+  });
+
+  test('list_issues reads the pages that links lead to, and asks nobody', async () => {
+    const questions = asked.length;
+    const page = (number: number) => [{ number, title: 't', user: { login: 'me' }, labels: [{ name: 'bug' }] }];
+    const next = `<${service.base}/repos/octo/hello/issues?page=2>; rel="next", <x>; rel="last"`;
+    service.play({ headers: { link: next }, body: page(1) }, { body: page(2) });
+    const { issues } = await called('github__list_issues', repository);
+    expect(issues).toEqual([1, 2].map((number) => ({ number, title: 't', author: 'me', labels: ['bug'] })));
+    expect(service.requests.at(-2)).toContain('GET /repos/octo/hello/issues?state=open&per_page=100 HTTP/1.1');
+    expect(service.requests.at(-1)).toContain('GET /repos/octo/hello/issues?page=2 HTTP/1.1');
+    expect(asked.length).toBe(questions);
+  });
+
+  test('a link to another host is not followed', async () => {
+    service.play({ headers: { link: '<https://evil.example/x>; rel="next"' }, body: [] });
+    const error = await errorOf('github__list_issues', repository);
+    expect(error).toMatchObject({ code: 'UPSTREAM_FAILED', message: expect.stringContaining('evil.example') });
+  });
+
+  test.each(['..', '.', '', 'a/b', 'a/../b'])('a parameter %j leads to no other path', async (repo) => {
+    expect(await errorOf('github__get_issue', { owner: 'octo', repo, number: 1 })).toMatchObject({
+      code: 'INPUT_INVALID',
+    });
+  });
+
+  test.each([
+    [401, 'AUTH_REQUIRED'],
+    [403, 'ACCESS_DENIED'],
+    [404, 'NOT_FOUND'],
+    [422, 'INPUT_INVALID'],
+    [302, 'UPSTREAM_FAILED'],
+  ])('an answer %i is the error %s with the reason', async (status, code) => {
+    service.play({ status, headers: { location: 'https://evil.example/' }, body: { message: 'Because' } });
+    const error = await errorOf('github__get_issue', { ...repository, number: 1 });
+    expect(error).toMatchObject({ code, message: expect.stringContaining(`${status}: Because`) });
+  });
+});
+
+describe('stripe', () => {
+  beforeAll(() => addPreset('stripe', 'stripe_key'));
+
+  test('create_payment sends a form with a key of its own, costs its amount and the fee, and asks a person', async () => {
+    service.play({ body: { id: 'pi_1', client_secret: 'pi_1_secret_x', status: 'requires_payment_method', other: 1 } });
+    const result = await client.call(
+      'stripe_create_payment' as never,
+      { amount: 1099, currency: 'usd', customerId: 'cus_1' } as never,
+    );
+    expect(result).toMatchObject({ success: true, metadata: { costUsd: 11.29 } });
+    expect(result.success && result.data).toMatchObject({ paymentIntentId: 'pi_1', status: 'requires_payment_method' });
+    const key = /^Idempotency-Key: (ringfence-[0-9a-f]{40})$/m.exec(request() ?? '')?.[1];
+    const headers = [...FORM_BODY, `Idempotency-Key: ${key}`];
+    const body = 'amount=1099&currency=usd&customer=cus_1';
+    expect(request()).toBe(http('POST /v1/payment_intents', { headers, body }));
+    expect(asked.at(-1)).toBe('stripe__create_payment');
+  });
+
+  test('a payment is repeated with the same key where the service says so, and with another one in another call', async () => {
+    const done = { body: { id: 'pi_2', client_secret: 's', status: 'x' } };
+    service.play({ status: 503, headers: { 'retry-after': '0' } }, done, done);
+    await called('stripe__create_payment', { amount: 1, currency: 'usd' });
+    await called('stripe__create_payment', { amount: 1, currency: 'usd' });
+    const keys = service.requests.slice(-3).map((it) => /Idempotency-Key: (\S+)/.exec(it)?.[1]);
+    expect(keys[0]).toBe(keys[1]);
+    expect(keys[2]).not.toBe(keys[1]);
+  });
+
+  test('list_payments goes on behind the last one of a page for as long as there are more', async () => {
+    service.play(
+      { body: { data: [{ id: 'pi_1' }, { id: 'pi_2' }], has_more: true } },
+      { body: { data: [{ id: 'pi_3' }], has_more: false } },
+    );
+    const { payments } = await called('stripe__list_payments', {});
+    expect((payments as { paymentIntentId: string }[]).map((it) => it.paymentIntentId)).toEqual([
+      'pi_1',
+      'pi_2',
+      'pi_3',
+    ]);
+    expect(service.requests.at(-1)).toContain('GET /v1/payment_intents?limit=100&starting_after=pi_2 HTTP/1.1');
+  });
+});
+
+describe('sendgrid', () => {
+  beforeAll(() => addPreset('sendgrid', 'sendgrid_key'));
+
+  test('send_email sends the message that SendGrid documents, and gives its id', async () => {
+    service.play({ status: 202, headers: { 'X-Message-Id': 'm1' } });
+    const mail = { to: ['a@x.example', 'b@x.example'], from: 'me@x.example', subject: 'S', text: 'T' };
+    expect(await called('send_email', mail)).toEqual({ messageId: 'm1', status: 'queued' });
+    const body =
+      '{"personalizations":[{"to":[{"email":"a@x.example"},{"email":"b@x.example"}]}],"from":{"email":"me@x.example"},"subject":"S","content":[{"type":"text/plain","value":"T"}]}';
+    expect(request()).toBe(http('POST /v3/mail/send', { headers: JSON_BODY, body }));
+  });
+
+  test('takes text, html or both, and not neither', async () => {
+    const error = await errorOf('sendgrid__send_email', { to: 'a@x.example', from: 'b@x.example', subject: 'S' });
+    expect(error).toMatchObject({ code: 'INPUT_INVALID', message: expect.stringContaining('takes one of html, text') });
+  });
+});
+
+describe('vercel', () => {
+  beforeAll(() => addPreset('vercel', 'vercel_token'));
+
+  test('deploy sends the files of a folder without secrets, and gives the deployment', async () => {
+    mkdirSync(join(daemon.workspace, 'site/public'), { recursive: true });
+    writeFileSync(join(daemon.workspace, 'site/index.html'), '<p>hi');
+    writeFileSync(join(daemon.workspace, 'site/public/a.txt'), 'a');
+    writeFileSync(join(daemon.workspace, 'site/.env'), 'KEY=hidden');
+    writeFileSync(join(daemon.workspace, 'site/server.key'), 'hidden');
+    service.play({
+      body: { id: 'dpl_1', url: 'x.vercel.app', readyState: 'QUEUED', inspectorUrl: 'https://vercel.com/x' },
+    });
+    const data = await called('vercel_deploy', { projectPath: 'site', production: true, envVars: { A: 'b' } });
+    const deployment = {
+      deploymentId: 'dpl_1',
+      url: 'x.vercel.app',
+      status: 'QUEUED',
+      buildLogs: 'https://vercel.com/x',
+    };
+    expect(data).toEqual(deployment);
+    const files = [
+      { file: 'index.html', data: 'PHA+aGk=', encoding: 'base64' },
+      { file: 'public/a.txt', data: 'YQ==', encoding: 'base64' },
+    ];
+    const projectSettings = { framework: null };
+    const body = JSON.stringify({ name: 'site', files, target: 'production', env: { A: 'b' }, projectSettings });
+    expect(request()).toBe(http('POST /v13/deployments', { headers: JSON_BODY, body }));
+  });
+
+  test('deploys nothing from outside of the workspace', async () => {
+    expect(await errorOf('vercel__deploy', { projectPath: '../x' })).toMatchObject({ code: 'ACCESS_DENIED' });
+  });
+});
+
+describe('supabase', () => {
+  beforeAll(() => addPreset('supabase', 'supabase_key'));
+  const auth = [`apikey: ${SECRET}`, `Authorization: Bearer ${SECRET}`];
+
+  test('select turns conditions into the query of PostgREST', async () => {
+    service.play({ body: [{ id: 1 }] });
+    const data = await called('supabase__select', { table: 'users', filters: { age: 'gt.21' }, limit: 5 });
+    expect(data).toEqual({ rows: [{ id: 1 }] });
+    const headers = ['Accept: application/json'];
+    expect(request()).toBe(http('GET /rest/v1/users?age=gt.21&select=*&limit=5', { headers, auth }));
+  });
+
+  test('a condition replaces no parameter of the query, and without one nothing is changed', async () => {
+    const filters = { select: '*,secrets(*)' };
+    expect(await errorOf('supabase__select', { table: 'users', filters })).toMatchObject({ code: 'INPUT_INVALID' });
+    const all = { table: 'users', filters: {}, values: { a: 1 } };
+    expect(await errorOf('supabase__update', all)).toMatchObject({ code: 'INPUT_INVALID' });
+  });
+});
+
+describe('slack', () => {
+  beforeAll(() => addPreset('slack', 'slack_token', { path: '/api' }));
+
+  test('post_message sends what Slack documents; an answer that is not ok is an error', async () => {
+    service.play({ body: { ok: true, channel: 'C1', ts: '1.2' } }, { body: { ok: false, error: 'channel_not_found' } });
+    expect(await called('slack_send_notification', { channel: 'C1', text: 'Hi' })).toEqual({
+      channel: 'C1',
+      ts: '1.2',
+    });
+    const body = '{"channel":"C1","text":"Hi"}';
+    expect(request()).toBe(http('POST /api/chat.postMessage', { headers: JSON_BODY, body }));
+    const error = await errorOf('slack__post_message', { channel: 'C2', text: 'Hi' });
+    expect(error.message).toContain('channel_not_found');
+  });
+});
+
+describe('webhook', () => {
+  beforeAll(() => addPreset('webhook', 'webhook_path', { value: 'services/T0/B0/canary-path' }));
+
+  test('send_notification posts to the secret path', async () => {
+    service.play({ body: 'ok' });
+    expect(await called('send_notification', { text: 'Hi' })).toEqual({ status: 'sent' });
+    expect(request()).toBe(
+      http('POST /services/T0/B0/canary-path', { headers: JSON_BODY, auth: [], body: '{"text":"Hi"}' }),
+    );
+  });
+});
