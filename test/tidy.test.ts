@@ -127,7 +127,8 @@ const MAY_IMPORT: Record<string, string> = {
     'daemon/compiled-code daemon/config daemon/daemon daemon/hand-over daemon/idle-exit daemon/log daemon/notify daemon/state-lock daemon/upgrade daemon/user-dirs policy powers runtime transport',
   'cli/audit': 'cli client errors limits powers store/audit',
   'cli/call': 'call cli client limits store/approvals text/json text/shown-text',
-  'cli/connectors': 'cli connectors daemon/config daemon/user-dirs limits policy secrets tools/registry',
+  'cli/connectors':
+    'cli cli/state connectors daemon/config daemon/user-dirs limits plugins policy secrets tools/registry',
   connectors:
     'call egress errors limits pipeline plugins policy powers secrets text/json text/values tools/catalogue tools/connected tools/declared-effects tools/nulls tools/tool',
   'cli/doctor':

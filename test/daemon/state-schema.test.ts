@@ -59,6 +59,9 @@ test('verbs that work without a daemon refuse a state of a newer version, and to
     ['audit', 'verify', '--no-autostart'],
     ['secret', 'set', 'key'],
     ['secret', 'remove', 'key'],
+    ['connector', 'add', 'github'],
+    ['connector', 'list'],
+    ['connector', 'remove', 'github'],
   ];
   for (const verb of verbs) {
     const { code, stderr } = await runCli(place, verb, { stdin: 'a-secret-value' });

@@ -17,12 +17,14 @@ import { presetNames, presetText } from '../../connectors/presets.ts';
 import { toToolset } from '../../connectors/toolset.ts';
 import { makeStateDir } from '../../daemon/user-dirs.ts';
 import { defaultLimits as limits } from '../../limits.ts';
+import type { PinFolder } from '../../plugins/pin-folder.ts';
 import { FileRefusal, readTrusted } from '../../policy/file.ts';
 import { bindSecret, hostsOf, isStored } from '../../secrets/secret-files.ts';
 import { hostOf } from '../../secrets/secrets.ts';
 import { builtinToolset } from '../../tools/registry.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { assertKnownState } from '../state/known-state.ts';
 
 export interface ConnectorFlags {
   readonly json?: boolean;
@@ -60,6 +62,7 @@ export function connectorAdd(
       ]);
     const taken = [...toToolset(connector, { assertConfigured() {} }).keys()].find((it) => builtinToolset().has(it));
     if (taken !== undefined) throw new ConnectorError([`the tool name ${taken} is taken by a built-in tool`]);
+    assertKnownState(stateDir);
     makeStateDir(stateDir);
     const unbound = unboundSecrets(connector, stateDir);
     pinnedConnectors(stateDir, limits).add(name, files, nowMs);
@@ -75,7 +78,7 @@ export function connectorAdd(
 
 /** Lists the pinned connectors. Returns the exit code: 1 if one of them is refused. */
 export function connectorList({ json }: ConnectorFlags, { flags, env }: CliCaller): number {
-  const pins = pinnedConnectors(userDirsOf(flags, env).stateDir, limits);
+  const pins = knownPins({ flags, env });
   const rows = pins.names().map((name) => {
     try {
       return toShown(readPinned(pins, name, limits));
@@ -100,7 +103,7 @@ export function connectorList({ json }: ConnectorFlags, { flags, env }: CliCalle
 }
 
 export function connectorRemove(name: string, { json }: ConnectorFlags, { flags, env }: CliCaller): number {
-  const pins = pinnedConnectors(userDirsOf(flags, env).stateDir, limits);
+  const pins = knownPins({ flags, env });
   if (pins.remove(name)) {
     if (json) printJson({ removed: name });
     return EXIT.OK;
@@ -110,6 +113,13 @@ export function connectorRemove(name: string, { json }: ConnectorFlags, { flags,
     EXIT.FAILED,
     `no connector is named ${harmless(name)}${names.length > 0 ? `; the connectors are: ${names.join(', ')}` : ''}`,
   );
+}
+
+/** The pinned connectors of the caller's state directory. Throws CliError if a newer version has written it. */
+function knownPins({ flags, env }: Pick<CliCaller, 'flags' | 'env'>): PinFolder {
+  const { stateDir } = userDirsOf(flags, env);
+  assertKnownState(stateDir);
+  return pinnedConnectors(stateDir, limits);
 }
 
 /** Reads a preset or a file. Throws ConnectorError. */
