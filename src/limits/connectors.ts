@@ -30,6 +30,4 @@ export const connectorLimits = {
   connectorUploadFilesMax: count().default(500),
   /** Bytes of the files that one call sends; they are held in memory and encoded. */
   connectorUploadBytesMax: bytes().default(5 * MiB),
-  /** Largest OpenAPI document that `connector from-openapi` reads. */
-  openApiBytesMax: bytes().default(64 * MiB),
 };
