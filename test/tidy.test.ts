@@ -64,7 +64,7 @@ const MAY_IMPORT: Record<string, string> = {
     'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/upstream tools/connected',
   'tools/file-changes': '',
   'tools/capability': '',
-  'tools/context': '',
+  'tools/context': 'errors',
   'tools/lifecycle': 'tools/tool',
   'tools/search-program': 'tools/lifecycle tools/tool',
   'tools/source': '',
@@ -93,11 +93,11 @@ const MAY_IMPORT: Record<string, string> = {
     'tools/tool tools/details tools/edit tools/file-changes tools/file-spellings tools/file-text tools/glob-parameter tools/rare-parameters tools/search-program tools/selection tools/spellings text/glob errors',
   'tools/workspace': 'tools/search-program tools/source tools/tool tools/glob-parameter tools/rare-parameters errors',
   'tools/data': 'tools/tool tools/data-text tools/file-text errors',
-  'tools/terminal': 'tools/lifecycle tools/rare-parameters tools/tool errors limits',
+  'tools/terminal': 'errors limits tools/context tools/lifecycle tools/rare-parameters tools/tool',
   'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
   'tools/todo': 'tools/tool errors',
   'tools/code':
-    'tools/context tools/search-program tools/tool tools/edit tools/rare-parameters tools/selection tools/source errors limits text/json text/values',
+    'errors limits text/json text/values tools/context tools/edit tools/rare-parameters tools/search-program tools/selection tools/source tools/tool',
   'tools/http': 'tools/rare-parameters tools/tool tools/web errors limits',
   'tools/web': 'call tools/context tools/tool errors limits',
   workers:

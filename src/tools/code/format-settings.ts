@@ -3,8 +3,8 @@
 import { ToolError } from '../../errors.ts';
 import { parseJson } from '../../text/json.ts';
 import { isRecord } from '../../text/values.ts';
+import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
-import { holds } from './workspace-programs.ts';
 
 /** Files of options that are JSON, the first one found holds. */
 const DATA = ['.oxfmtrc.json', '.prettierrc', '.prettierrc.json'];

@@ -2,8 +2,9 @@
 import { ToolError } from '../../errors.ts';
 import { parseJson } from '../../text/json.ts';
 import { isRecord } from '../../text/values.ts';
+import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
-import { holds, quoted } from './workspace-programs.ts';
+import { quoted } from './workspace-programs.ts';
 
 export const RUNNERS = ['vitest', 'jest', 'node', 'pytest', 'go', 'cargo'] as const;
 export type Runner = (typeof RUNNERS)[number];

@@ -3,6 +3,7 @@
 import { ToolError } from '../../errors.ts';
 import { parseJson } from '../../text/json.ts';
 import { isRecord } from '../../text/values.ts';
+import { holds } from '../context/file-presence.ts';
 import type { Engine, LintIssue } from '../source/checkers.ts';
 import type { CommandResult, ToolContext } from '../tool.ts';
 
@@ -26,18 +27,6 @@ export function findLinter(ctx: ToolContext): Linter | undefined {
 
 export const configOf = (linter: Linter, ctx: ToolContext): string | undefined =>
   CONFIGS[linter].find((it) => holds(it, ctx));
-
-/** Whether the call may read a file. */
-export function holds(path: string, ctx: ToolContext): boolean {
-  try {
-    ctx.open(path)[Symbol.dispose]();
-    return true;
-  } catch (error) {
-    // No such file, or one that must not be read.
-    if (error instanceof ToolError) return false;
-    throw error;
-  }
-}
 
 /** The name, version and configuration of an installed program. */
 export function engineOf(linter: Linter, ctx: ToolContext): Engine {

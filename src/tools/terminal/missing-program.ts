@@ -1,5 +1,6 @@
 /** Tells which program a command lacked and what brings it, instead of a bare exit code 127. */
 import { ToolError } from '../../errors.ts';
+import { holds } from '../context/file-presence.ts';
 import type { CommandResult, ToolContext } from '../tool.ts';
 import { type ProgramSource, sourcesOf } from './program-packages.ts';
 
@@ -46,19 +47,8 @@ function missingIn({ exitCode, stderr }: CommandResult): string | undefined {
 /** The program of a package that the workspace has installed for itself. */
 function installedBy(program: string, cwd: string, ctx: ToolContext): ProgramSource[] {
   const folders = [...new Set([cwd, '.'])];
-  const at = folders.find((it) => isThere(`${it}/node_modules/.bin/${program}`, ctx));
+  const at = folders.find((it) => holds(`${it}/node_modules/.bin/${program}`, ctx));
   return at === undefined ? [] : [{ from: 'workspace', run: `npx --no-install ${program}` }];
-}
-
-/** Packages put links there, which lead to files in the workspace. */
-function isThere(path: string, ctx: ToolContext): boolean {
-  try {
-    ctx.open(path)[Symbol.dispose]();
-    return true;
-  } catch (error) {
-    if (error instanceof ToolError) return false;
-    throw error;
-  }
 }
 
 function suggestionOf(program: string, [best]: readonly ProgramSource[]): string {
