@@ -17,6 +17,7 @@ const UNLISTED = { code: 'POLICY_DENIED', rule: 'tiers.external_api.network' };
 const BY_ALIAS: Record<string, [input: object, data: object]> = {
   rest_api_call: [{ url: 'https://example.org/', method: 'POST', body: { a: 1 }, timeout: 1000 }, UNLISTED],
   api_call: [{ url: 'https://example.org/' }, UNLISTED],
+  webfetch: [{ url: 'https://example.org/', format: 'markdown' }, UNLISTED],
   read_file: [{ path: 'a.txt', startLine: 2 }, { content: 'two\n' }],
   read: [{ filePath: 'a.txt', endLine: 1 }, { content: 'one\n' }],
   batch_read: [{ files: ['a.txt', 'none'] }, { files: [{ content: 'one\ntwo\n' }], errors: [{ code: 'NOT_FOUND' }] }],
