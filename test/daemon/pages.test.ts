@@ -26,7 +26,7 @@ const toPattern = (line: string): RegExp =>
       .join('.*'),
   );
 
-test.each(['tutorial/first-agent', 'how-to/policy', 'how-to/ci'])(
+test.each(['tutorial/first-agent', 'how-to/policy', 'how-to/ci', 'how-to/code-tools'])(
   'the commands of docs/%s.md print what it says',
   async (name) => {
     const steps = stepsOf(readFileSync(join(repository, `docs/${name}.md`), 'utf8'));
