@@ -65,17 +65,14 @@ export async function unpackState(file: string, folder: string): Promise<void> {
 
 /** Whether root's state is in an archive, by the owner of its first entry, the folder. */
 async function isOfRoot(file: string): Promise<boolean> {
-  const listed = await tar([
-    '--list',
-    '--verbose',
-    '--gzip',
-    '--numeric-owner',
-    '--occurrence=1',
-    '--file',
-    file,
-    './',
-  ]);
-  return /^d\S+ 0\//.test(listed);
+  const options = ['--list', '--verbose', '--gzip', '--numeric-owner', '--occurrence=1'];
+  try {
+    return /^d\S+ 0\//.test(await tar([...options, '--file', file, './']));
+  } catch (error) {
+    // An archive without that entry is none of ours; extracting tells what is wrong with any other.
+    if (error instanceof ArchiveError) return false;
+    throw error;
+  }
 }
 
 const isRoot = (): boolean => process.getuid?.() === 0;
