@@ -1,8 +1,10 @@
 /** code_lint and code_format through a real daemon: what they find and write, and that code of the workspace runs only as a command. */
+import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
+import { FIXABLE_RULES, LINT_CONFIG } from '../../workers/code/lint-rules.ts';
 import { ALLOW_COMMANDS, repository, startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { makeWorkspace } from '../support/workspace.ts';
 
@@ -299,4 +301,14 @@ describe('code_format', () => {
     });
     expect((await format({ engine: 'builtin', check: true })).files.map((it) => it.path)).toEqual(['src/a.ts']);
   });
+});
+
+test('the rules that are told as fixable are those of the linter that mend safely', () => {
+  const script = join(repository, 'node_modules/oxlint/bin/oxlint');
+  const printed = execFileSync(process.execPath, [script, '--rules', '-f', 'json'], { encoding: 'utf8' });
+  const rules = JSON.parse(printed) as { scope: string; value: string; category: string; fix: string }[];
+  const scopes = ['eslint', ...LINT_CONFIG.plugins];
+  const ours = rules.filter((it) => Object.hasOwn(LINT_CONFIG.categories, it.category) && scopes.includes(it.scope));
+  const fixable = ours.filter((it) => /^(fixable|conditional)(_safe)?_fix(_or_suggestion)?$/.test(it.fix));
+  expect([...FIXABLE_RULES].sort()).toEqual(fixable.map((it) => it.value).sort());
 });

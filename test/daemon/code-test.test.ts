@@ -68,6 +68,22 @@ test('fails', () => { assert.ok(false); });
     expect((await run()).data).toMatchObject({ passed: 1, failed: 1, exitCode: 1 });
   });
 
+  test('shows what it does while it runs', async () => {
+    put({
+      't/waits.test.js': `${NODE_TEST}const { existsSync } = require('node:fs');
+test('came first', () => {});
+test('waits', async () => { while (!existsSync('t/go')) await new Promise((it) => setTimeout(it, 20)); });
+`,
+    });
+    const running = client.call('code_test' as string, {}, { progress: true });
+    let shown = '';
+    for await (const it of running) {
+      if (it.kind === 'output') shown += Buffer.from(it.data).toString();
+      if (shown.includes('came first')) put({ 't/go': '' });
+    }
+    expect(await running).toMatchObject({ success: true, data: { passed: 2, failed: 0 } });
+  });
+
   test('tells a file that ends its process as failed', async () => {
     put({ 't/none.test.js': 'process.exit(3);' });
     const { data } = await run();
@@ -150,6 +166,11 @@ describe('vitest', () => {
     });
   });
 
+  test('that hangs ends with TIMEOUT', async () => {
+    put({ 't/hangs.test.mjs': "test('hangs', () => {\n  for (;;);\n});\n" });
+    expect(await run({ timeoutMs: 8_000 })).toMatchObject({ success: false, error: { code: 'TIMEOUT' } });
+  });
+
   test('that crashes before its report is inconsistent, with its output', async () => {
     put({ 'vitest.config.mjs': "console.error('no way'); process.exit(7);", 't/a.test.mjs': "test('a', () => {});" });
     expect((await run()).data).toMatchObject({
@@ -157,48 +178,6 @@ describe('vitest', () => {
       exitCode: 7,
       inconsistent: expect.stringContaining('wrote no complete report'),
       output: expect.stringContaining('no way'),
-    });
-  });
-});
-
-/** Runners that are installed on some machines only; elsewhere their recorded reports are read (test-reports.test.ts). */
-describe('a runner of this machine', () => {
-  test.runIf(existsSync('/usr/bin/go'))(
-    'go gives its counts, failures and what does not build',
-    { timeout: 120_000 },
-    async () => {
-      put({
-        't/go.mod': 'module example.org/sums\n\ngo 1.19\n',
-        't/sums_test.go':
-          'package sums\n\nimport "testing"\n\nfunc TestGood(t *testing.T) {}\n\nfunc TestBad(t *testing.T) {\n\tt.Error("told")\n}\n',
-        't/broken/b_test.go': 'package broken\n\nimport "testing"\n\nfunc TestX(t *testing.T) { nothing() }\n',
-        'go.work': 'go 1.19\n\nuse ./t\n',
-      });
-      const { data } = await run({ runner: 'go', paths: ['t', 't/broken'] });
-      rmSync(join(daemon.workspace, 'go.work'));
-      expect(data).toMatchObject({ runner: 'go', passed: 1, failed: 2 });
-      expect(data).toMatchObject({
-        failures: [
-          { name: 'example.org/sums.TestBad', file: 'sums_test.go', line: 8 },
-          { name: 'example.org/sums/broken', message: expect.stringContaining('undefined: nothing') },
-        ],
-      });
-    },
-  );
-
-  test.runIf(existsSync('/usr/bin/cargo'))('cargo gives its counts and failures', { timeout: 120_000 }, async () => {
-    put({
-      'Cargo.toml':
-        '[package]\nname = "sums"\nversion = "0.1.0"\nedition = "2021"\n[lib]\npath = "t/lib.rs"\ndoctest = false\n',
-      't/lib.rs':
-        '#[cfg(test)]\nmod tests {\n    #[test]\n    fn good() {}\n    #[test]\n    fn bad() {\n        assert_eq!(1 + 1, 3);\n    }\n}\n',
-    });
-    const { data } = await run({ runner: 'cargo' });
-    for (const it of ['Cargo.toml', 'Cargo.lock', 'target'])
-      rmSync(join(daemon.workspace, it), { recursive: true, force: true });
-    expect(data).toMatchObject({
-      ...{ runner: 'cargo', passed: 1, failed: 1 },
-      failures: [{ name: 'tests::bad', file: 't/lib.rs', line: 7 }],
     });
   });
 });

@@ -7,15 +7,7 @@ import { isRecord } from '../../src/text/values.ts';
 import type { Checkers, Engine, LintAnswer, LintIssue, SourceText } from '../../src/tools/source/checkers.ts';
 import { formatPython, isPython, lintPython, ruffEngine } from '../python-checker.ts';
 import { type CheckerParts, type CheckerRun, packageOf, runChecker, SourceCopies } from './checker-process.ts';
-
-/** `correctness`: code that is wrong or useless; `suspicious`: code that probably is. */
-const LINT_CONFIG = {
-  plugins: ['typescript', 'unicorn', 'oxc'],
-  categories: { correctness: 'error', suspicious: 'warn' },
-};
-
-/** Rules that can mend what they find, by name; the same in every call of a thread. */
-let fixableRules: Promise<ReadonlySet<string>> | undefined;
+import { FIXABLE_RULES, LINT_CONFIG } from './lint-rules.ts';
 
 export class WorkspaceCheckers implements Checkers {
   readonly #parts: CheckerParts;
@@ -59,14 +51,12 @@ export class WorkspaceCheckers implements Checkers {
   async #lint(sources: readonly SourceText[], { fix }: { readonly fix: boolean }): Promise<LintAnswer> {
     if (sources.length === 0) return { issues: [], texts: [], fixed: 0 };
     using copies = new SourceCopies(sources, LINT_CONFIG);
-    const [found, fixable] = await Promise.all([this.#issues(copies, []), this.#fixableRules(copies)]);
-    const told = (issues: readonly RawIssue[], texts: readonly SourceText[]) => toIssues(issues, { texts, fixable });
-    if (!fix || !found.some((it) => fixable.has(ruleNameOf(it.rule))))
-      return { issues: told(found, sources), texts: [], fixed: 0 };
+    const found = await this.#issues(copies, []);
+    if (!fix || !found.some(isFixable)) return { issues: toIssues(found, sources), texts: [], fixed: 0 };
     const left = await this.#issues(copies, ['--fix']);
     const now = sources.map(({ path }) => ({ path, text: copies.textOf(path) }));
     const texts = now.filter(({ text }, at) => text !== sources[at]?.text);
-    return { issues: told(left, now), texts, fixed: Math.max(found.length - left.length, 0) };
+    return { issues: toIssues(left, now), texts, fixed: Math.max(found.length - left.length, 0) };
   }
 
   async #format(sources: readonly SourceText[], config: object): ReturnType<Checkers['format']> {
@@ -92,17 +82,6 @@ export class WorkspaceCheckers implements Checkers {
     const options = ['-c', copies.config, '--disable-nested-config', '--no-ignore', '-f', 'json', ...more];
     const { stdout, stderr } = await this.#run('oxlint', [...options, '.'], copies);
     return readIssues(stdout, stderr);
-  }
-
-  /** Asked once for each thread: 0.1 s. */
-  #fixableRules(copies: SourceCopies): Promise<ReadonlySet<string>> {
-    fixableRules ??= this.#run('oxlint', ['--rules', '-f', 'json'], copies).then(({ stdout }) => readFixable(stdout));
-    const asked = fixableRules;
-    // A call that was aborted must not leave its error to the next one.
-    asked.catch(() => {
-      if (fixableRules === asked) fixableRules = undefined;
-    });
-    return asked;
   }
 
   #run(name: 'oxlint' | 'oxfmt', args: CheckerRun['args'], { folder: cwd }: SourceCopies) {
@@ -154,26 +133,20 @@ function readIssues(stdout: string, stderr: string): RawIssue[] {
   });
 }
 
-function readFixable(stdout: string): ReadonlySet<string> {
-  const rules: unknown = parseJson(stdout);
-  const known = Array.isArray(rules) ? rules.filter(isRecord) : [];
-  return new Set(known.filter((it) => /(^|_)fix$/.test(String(it.fix))).map((it) => String(it.value)));
-}
-
 /** `no-debugger` of `eslint(no-debugger)`. */
 const ruleNameOf = (rule: string): string => /\((.*)\)$/.exec(rule)?.[1] ?? rule;
 
-function toIssues(
-  issues: readonly RawIssue[],
-  { texts, fixable }: { texts: readonly SourceText[]; fixable: ReadonlySet<string> },
-): LintIssue[] {
+const isFixable = ({ rule }: RawIssue): boolean => FIXABLE_RULES.has(ruleNameOf(rule));
+
+function toIssues(issues: readonly RawIssue[], texts: readonly SourceText[]): LintIssue[] {
   const byPath = new Map(texts.map(({ path, text }) => [path, Buffer.from(text)]));
   return issues
-    .map(({ offset, ...it }) => {
+    .map((issue) => {
+      const { offset, ...it } = issue;
       const before = (byPath.get(it.file) ?? Buffer.alloc(0)).subarray(0, offset).toString('utf8');
       const line = before.split('\n').length;
       const column = before.length - (before.lastIndexOf('\n') + 1) + 1;
-      return { ...it, line, column, fixable: fixable.has(ruleNameOf(it.rule)) };
+      return { ...it, line, column, fixable: isFixable(issue) };
     })
     .sort(byPosition);
 }

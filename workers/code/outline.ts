@@ -191,19 +191,39 @@ const syntaxErrorsOf = (root: SgNode): CodeError[] =>
     };
   });
 
-/** The named nodes, outer ones first; without recursion, since a text may nest as deep as it likes. */
+/**
+ * The named nodes, outer ones first: without recursion, since a text may nest as deep as it likes, and one after
+ * another, since a node may have more children than memory has room for.
+ */
 function nodesOf(root: SgNode, nodesMax: number): CodeNode[] {
   const nodes: CodeNode[] = [];
-  const left = [{ node: root, depth: 0 }];
-  for (let next = left.pop(); next && nodes.length < nodesMax; next = left.pop()) {
-    const { node, depth } = next;
-    const inner = node.children().filter((it) => it.isNamed());
+  const outer: SgNode[] = [];
+  for (let node: SgNode | null = root; node && nodes.length < nodesMax; ) {
+    const inner = namedFrom(node.child(0));
     const { start, end } = node.range();
-    const text = inner.length === 0 ? { text: node.text().slice(0, NODE_CHARS) } : undefined;
-    nodes.push({ kind: `${node.kind()}`, depth, line: start.line + 1, endLine: end.line + 1, ...text });
-    for (const it of inner.reverse()) left.push({ node: it, depth: depth + 1 });
+    const text = inner ? undefined : { text: node.text().slice(0, NODE_CHARS) };
+    nodes.push({ kind: `${node.kind()}`, depth: outer.length, line: start.line + 1, endLine: end.line + 1, ...text });
+    if (inner) {
+      outer.push(node);
+      node = inner;
+      continue;
+    }
+    // The root has nothing beside it.
+    let done: SgNode | undefined = node;
+    node = null;
+    while (done && outer.length > 0 && !node) {
+      node = namedFrom(done.next());
+      if (!node) done = outer.pop();
+    }
   }
   return nodes;
+}
+
+/** The first named node among this one and those after it. */
+function namedFrom(node: SgNode | null): SgNode | null {
+  let at = node;
+  while (at && !at.isNamed()) at = at.next();
+  return at;
 }
 
 const NODE_CHARS = 80;

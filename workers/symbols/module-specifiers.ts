@@ -9,14 +9,19 @@ const COMPILED: Readonly<Record<string, string>> = { ts: 'js', tsx: 'js', mts: '
 export const endingOf = (name: string): string | undefined => ENDING.exec(name)?.[0];
 export const isRelative = (name: string): boolean => /^\.{1,2}(\/|$)/.test(name);
 
-/** `fresh` with an ending as `old` has one: the language server leaves it out. `moved` is the new name of the file that both mean, if that is it. */
+/**
+ * `fresh` with an ending as `old` has one: the language server leaves it out, or writes that of the source where the
+ * project allows it. `moved` is the new name of the file that both mean, if that is it.
+ */
 export function withEnding(old: string, fresh: string, moved: string | undefined): string {
-  const ending = endingOf(old);
-  if (ending === undefined || endingOf(fresh) !== undefined || !isRelative(fresh)) return fresh;
-  const now = moved === undefined ? undefined : endingOf(moved)?.slice(1);
+  if (!isRelative(fresh)) return fresh;
+  const [ending, given] = [endingOf(old), endingOf(fresh)];
+  const stem = given === undefined ? fresh : fresh.slice(0, -given.length);
+  if (ending === undefined) return stem;
+  const now = (given ?? (moved === undefined ? undefined : endingOf(moved)))?.slice(1);
   if (now === undefined) return fresh + ending;
   const isSource = /^\.[cm]?tsx?$/.test(ending);
-  return `${fresh}.${isSource ? now : (COMPILED[now] ?? now)}`;
+  return `${stem}.${isSource ? now : (COMPILED[now] ?? now)}`;
 }
 
 /** `name` with the ending that the other imports of a file have. */

@@ -3,9 +3,10 @@ import { dirname, join, normalize } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ToolError } from '../../src/errors.ts';
 import type { RefactorPlan } from '../../src/tools/source/typescript.ts';
-import { twinOf, withEnding } from './module-specifiers.ts';
+import { isRelative, twinOf, withEnding } from './module-specifiers.ts';
 import type { Refactoring, WorkspaceEdit } from './refactoring.ts';
 import { servedLanguage } from './source-languages.ts';
+import type { RangeEdit } from './text-edits.ts';
 import { onePerProject, plain, uriOf } from './workspace-sources.ts';
 
 export async function moveFile(from: string, wanted: string, work: Refactoring): Promise<RefactorPlan> {
@@ -29,10 +30,10 @@ export async function moveFile(from: string, wanted: string, work: Refactoring):
   const newUri = pathToFileURL(join(sources.workspace, to)).href;
   const files = [{ oldUri: uriOf(from, sources), newUri }];
   const edit = (await turn.ask<WorkspaceEdit>('workspace/willRenameFiles', { files })) ?? {};
-  work.add(withoutPackages(edit), (old, it) => {
-    const newText = withEnding(old, it.newText, isIt(it.newText, to) ? to : undefined);
-    return { ...it, newText: isSameModule(old, newText) ? old : newText };
-  });
+  work.add(
+    withoutPackages(edit),
+    inStyleOf((name) => (isIt(name, to) ? to : undefined)),
+  );
   const own = work.changed.get(from);
   // Also a file whose own text stays the same is checked, and is there again while the errors of now are counted.
   work.keep(from);
@@ -52,10 +53,22 @@ export async function moveFile(from: string, wanted: string, work: Refactoring):
 }
 
 /** The edits without those in packages, which name no file of a workspace; the server writes `./` for `.` in them. */
-const withoutPackages = ({ documentChanges = [], changes = {} }: WorkspaceEdit): WorkspaceEdit => ({
+export const withoutPackages = ({ documentChanges = [], changes = {} }: WorkspaceEdit): WorkspaceEdit => ({
   changes: Object.fromEntries(Object.entries(changes).filter(([uri]) => !uri.includes('/node_modules/'))),
   documentChanges: documentChanges.filter((it) => !it.textDocument?.uri.includes('/node_modules/')),
 });
+
+/**
+ * Names of modules as they were written: with an ending or without, and with a dot before `paths` of a tsconfig.json,
+ * which must begin with one. `movedOf` gives the new path of the file that a name means, if that is the moved one.
+ */
+export const inStyleOf =
+  (movedOf: (name: string) => string | undefined) =>
+  (old: string, it: RangeEdit, path: string): RangeEdit => {
+    const lostItsDot = path.endsWith('.json') && isRelative(old) && !isRelative(it.newText);
+    const newText = lostItsDot ? `./${it.newText}` : withEnding(old, it.newText, movedOf(it.newText));
+    return { ...it, newText: isSameModule(old, newText) ? old : newText };
+  };
 
 const isSameModule = (a: string, b: string): boolean => join('.', a, '.') === join('.', b, '.');
 

@@ -54,7 +54,10 @@ export class Refactoring {
   }
 
   /** Notes edits, by file. Throws UNSUPPORTED if one is in a file that may not be changed, FILE_LIMIT. */
-  add({ changes = {}, documentChanges = [] }: WorkspaceEdit, fixed = (_: string, it: RangeEdit) => it): void {
+  add(
+    { changes = {}, documentChanges = [] }: WorkspaceEdit,
+    fixed = (_: string, it: RangeEdit, _path: string) => it,
+  ): void {
     const { sources, limits } = this.options;
     const all = [
       ...Object.entries(changes),
@@ -64,7 +67,7 @@ export class Refactoring {
       const path = pathOf(uri, sources);
       if (path === undefined) throw elsewhere(uri, sources);
       this.addTo(path, (text) =>
-        edits.map((it) => fixed(text.slice(it.range), it)).filter((it) => text.slice(it.range) !== it.newText),
+        edits.map((it) => fixed(text.slice(it.range), it, path)).filter((it) => text.slice(it.range) !== it.newText),
       );
     }
     if (this.changed.size <= limits.refactorFilesMax) return;
@@ -82,6 +85,15 @@ export class Refactoring {
     const before = new EditedText(text);
     const edits = before.toEdits(make(before));
     this.changed.set(path, { before, hash, edits, after: withEdits(text, edits) });
+  }
+
+  /** Replaces each noted edit by another one of the same file. */
+  mapEdits(change: (text: string, edit: TextEdit) => TextEdit): void {
+    for (const [path, it] of this.changed) {
+      const { text } = it.before;
+      const edits = it.edits.map((edit) => change(text, edit));
+      this.changed.set(path, { ...it, edits, after: withEdits(text, edits) });
+    }
   }
 
   /** Replaces what was noted for a file by one edit. */

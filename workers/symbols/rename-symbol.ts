@@ -1,6 +1,6 @@
 /** Renames a symbol: from its definition, and only if every use still means the same afterwards. */
 import { ToolError } from '../../src/errors.ts';
-import type { NamePosition, RefactorPlan } from '../../src/tools/source/typescript.ts';
+import type { NamePosition, RefactorPlan, TextEdit } from '../../src/tools/source/typescript.ts';
 import { twinOf } from './module-specifiers.ts';
 import type { Refactoring, WorkspaceEdit } from './refactoring.ts';
 import { servedLanguage } from './source-languages.ts';
@@ -46,6 +46,7 @@ export async function renameSymbol(query: RenameQuery, work: Refactoring): Promi
   const edit = await work.ask<WorkspaceEdit>('textDocument/rename', symbol.path, { ...at(symbol), newName });
   if (!edit) throw cantRename(symbol);
   work.add(edit);
+  work.mapEdits((text, it) => withoutAlias(text, it));
   if (work.changed.size === 0) throw cantRename(symbol);
   await work.layAll();
   await assertSameUses(symbol, { newName, before: uses.found, work });
@@ -54,9 +55,25 @@ export async function renameSymbol(query: RenameQuery, work: Refactoring): Promi
   return work.plan({ others: await reExporters, keyOf });
 }
 
+/** An edit that takes an alias away that is the name itself: `{ b as a }` becomes `{ a }`, and not `{ a as a }`. */
+function withoutAlias(text: string, edit: TextEdit): TextEdit {
+  const name = edit.text;
+  const isListed = /\b(?:import|export)\s+(?:type\s+)?(?:[\p{ID_Continue}$]+\s*,\s*)?\{[^{}]*$/u;
+  if (!isListed.test(text.slice(Math.max(0, edit.start - LIST_CHARS_MAX), edit.start))) return edit;
+  const [, after, alias] =
+    /^(\s+as\s+)([\p{ID_Continue}$]+)/u.exec(text.slice(edit.end, edit.end + LIST_CHARS_MAX)) ?? [];
+  if (after !== undefined && alias === name) return { ...edit, end: edit.end + after.length + alias.length };
+  const [before, own] =
+    /([\p{ID_Continue}$]+)\s+as\s+$/u.exec(text.slice(Math.max(0, edit.start - LIST_CHARS_MAX), edit.start)) ?? [];
+  return before !== undefined && own === name ? { ...edit, start: edit.start - before.length } : edit;
+}
+
+/** Characters of a list of imports or exports that are looked at. */
+const LIST_CHARS_MAX = 10_000;
+
 const at = ({ line, character }: FilePosition) => ({ position: { line, character } });
 
-function assertIdentifier(name: string): void {
+export function assertIdentifier(name: string): void {
   if (/^#?[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u.test(name) && !RESERVED.has(name)) return;
   throw new ToolError('INPUT_INVALID', `newName \`${name}\` is not an identifier of TypeScript`, {
     suggestion: 'Use letters, digits, _ and $, and no reserved word.',
@@ -72,7 +89,10 @@ const RESERVED: ReadonlySet<string> = new Set(
 );
 
 /** The name that the caller means. Throws INPUT_INVALID, NOT_FOUND. */
-async function nameAt({ path, line, column, symbol }: RenameQuery, work: Refactoring): Promise<Named> {
+export async function nameAt(
+  { path, line, column, symbol }: NamePosition & { readonly path: string },
+  work: Refactoring,
+): Promise<Named> {
   const text = work.options.sources.read(path) ?? '';
   const lines = text.split(/\r\n|\n|\r/);
   if (line !== undefined && column !== undefined) {
@@ -84,7 +104,7 @@ async function nameAt({ path, line, column, symbol }: RenameQuery, work: Refacto
       );
     return { path, line: line - 1, ...found };
   }
-  if (symbol === undefined) throw new ToolError('INPUT_INVALID', 'give symbol, or line and column, of what is renamed');
+  if (symbol === undefined) throw new ToolError('INPUT_INVALID', 'give symbol, or line and column, of the name');
   const all = lines.flatMap((it, row) =>
     line === undefined || row === line - 1
       ? wordsAt(it, symbol).map((character) => ({ path, line: row, character, name: symbol }))

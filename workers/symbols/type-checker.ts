@@ -19,7 +19,9 @@ import { toText } from '../code/source-files.ts';
 import { hashOf } from '../context/files.ts';
 import { addImports, tidyImports } from './imports.ts';
 import type { LanguageServers } from './language-servers.ts';
+import { moveDirectory } from './move-directory.ts';
 import { moveFile } from './move-file.ts';
+import { refactorLocally } from './refactor-locally.ts';
 import { Refactoring } from './refactoring.ts';
 import { renameSymbol } from './rename-symbol.ts';
 import { servedLanguage } from './source-languages.ts';
@@ -89,18 +91,28 @@ export class TypeChecker implements TypeScript {
   async refactor(query: RefactorQuery): Promise<RefactorPlan> {
     const { servers, limits, signal, isRefused } = this.#options;
     const { sources } = await this.#sources();
-    const [path] = this.#sourcesAt(query.path, sources) as [string, ...string[]];
-    if (path !== plain(query.path))
+    const path = plain(query.path);
+    const isDirectory = this.#sourcesAt(query.path, sources)[0] !== path;
+    if (isDirectory && query.operation !== 'move_file')
       throw new ToolError('UNSUPPORTED', `\`${query.path}\` is a directory; name one source file`);
     const plan = await servers.typescript.use(sources, signal, (turn) => {
       const take = (it: string) => this.#take(it);
       const find = (it: ContentQuery) => filesWith(this.#options.search('.'), it, sources);
       const work = new Refactoring({ turn, sources, limits, signal, take, filesWith: find, isRefused });
-      if (query.operation === 'rename') return renameSymbol({ ...query, path }, work);
-      if (query.operation === 'move_file') return moveFile(path, query.to, work);
-      return query.operation === 'add_missing_imports'
-        ? addImports(path, work)
-        : tidyImports(query.operation, path, work);
+      switch (query.operation) {
+        case 'rename':
+          return renameSymbol({ ...query, path }, work);
+        case 'move_file':
+          if (isDirectory) return moveDirectory(path, query.to, work, servers.parser);
+          return moveFile(path, query.to, work);
+        case 'add_missing_imports':
+          return addImports(path, work);
+        case 'organize_imports':
+        case 'remove_unused_imports':
+          return tidyImports(query.operation, path, work);
+        default:
+          return refactorLocally({ ...query, path }, work, servers.typescript6);
+      }
     });
     return plan;
   }

@@ -13,26 +13,40 @@ import type { RefactorPlan, RefactorQuery } from '../source/typescript.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { edited, plainPath, sameText } from './planned-changes.ts';
 
-const OPERATIONS = ['rename', 'move_file', 'organize_imports', 'remove_unused_imports', 'add_missing_imports'] as const;
-/** Operations that TypeScript 7 does not have. */
-const UNSUPPORTED = ['extract_function', 'extract_variable', 'inline'] as const;
+const OPERATIONS = [
+  'rename',
+  'move_file',
+  'organize_imports',
+  'remove_unused_imports',
+  'add_missing_imports',
+  'extract_function',
+  'extract_variable',
+  'extract_type',
+  'inline',
+] as const;
 const FILES_MAX = 500;
 
 const spot = z.int().min(1).max(10_000_000);
 const name = z.string().min(1).max(256);
 
 const input = z.strictObject({
-  operation: z.enum([...OPERATIONS, ...UNSUPPORTED]).describe('The last three are not supported yet.'),
-  path: workspacePath('The source file.'),
-  symbol: name.optional().describe('rename: the name; with line or alone if the file has only one such symbol.'),
-  line: spot.optional().describe('rename: line of the name.'),
-  column: spot.optional().describe('rename: column of the name, from 1 in UTF-16 units.'),
-  newName: name.optional().describe('rename: the new name.'),
+  operation: z.enum(OPERATIONS).describe('What to do; the last four need TypeScript 6.'),
+  path: workspacePath('The source file; for move_file also a directory.'),
+  symbol: name
+    .optional()
+    .describe('rename, inline: the name; with line or alone if the file has only one such symbol.'),
+  line: spot.optional().describe('rename, inline: line of the name.'),
+  column: spot.optional().describe('rename, inline: column of the name, from 1 in UTF-16 units.'),
+  newName: name.optional().describe('rename: the new name. extract_*: the name of what is extracted.'),
   to: workspacePath('move_file: the new path.').optional(),
   range: z
     .strictObject({ startLine: spot, startColumn: spot, endLine: spot, endColumn: spot })
     .optional()
-    .describe('extract_*: what to extract.'),
+    .describe('extract_*: what to extract, up to before its end; lines and columns as for a name.'),
+  scope: z
+    .enum(['nearest', 'outermost'])
+    .optional()
+    .describe('extract_function (default: outermost), extract_variable (nearest): where it is declared.'),
   preview: z.boolean().default(false).describe('Only return the diffs and new errors; write nothing.'),
 });
 type Input = z.output<typeof input>;
@@ -60,7 +74,8 @@ const planShape = z.strictObject({
       }),
     )
     .max(FILES_MAX),
-  move: z.strictObject({ from: path, to: path, ifHash: hash }).optional(),
+  name: z.string().optional(),
+  move: z.strictObject({ from: path, to: path, ifHash: hash.optional() }).optional(),
   newErrors: z.array(problem).max(100),
   checkedFiles: z.int().min(0),
   truncated: z.boolean(),
@@ -80,17 +95,18 @@ export default defineTool({
   name: 'code_refactor',
   title: 'Refactor code',
   summary:
-    'Rename a symbol with all its uses, move a file with all imports of it, or organize, clean and complete imports, in TypeScript ' +
-    'and JavaScript. All files are changed or none. Refused if the files would have errors that they do not have now, or if a name ' +
-    'would mean something else.',
+    'Rename a symbol with all its uses, move a file or directory with all imports of it, organize, clean and complete imports, extract a function, ' +
+    'variable or type, or inline a variable, in TypeScript and JavaScript. All files are changed or none. Refused if the files would ' +
+    'have errors that they do not have now, or if a name would mean something else.',
   notes:
-    'A rename begins at the definition, wherever the name was given. One undo takes all files back. `extract_function`, ' +
-    '`extract_variable` and `inline` are refused: TypeScript 7 has none of them.',
+    'A rename begins at the definition, wherever the name was given. One undo takes all files back. Extracting and inlining need ' +
+    'TypeScript 6, an optional package: UNSUPPORTED if it is not installed.',
   version: '1.0.0',
   isExtra: true,
   capabilities: [
     { action: 'rename', description: 'Renames a symbol and all its uses.' },
-    { action: 'move', description: 'Moves a source file and changes the imports of it.' },
+    { action: 'move', description: 'Moves a source file or a directory and changes the imports of it.' },
+    { action: 'extract', description: 'Extracts a function, a variable or a type, or inlines a variable.' },
     { action: 'imports', description: 'Organizes, removes and adds imports of a file.' },
   ],
   category: 'code_analysis',
@@ -114,6 +130,7 @@ export default defineTool({
         diff: z.string().optional().describe('Unified; absent if too large.'),
       }),
     ),
+    name: z.string().optional().describe('extract_*: the name of what was extracted.'),
     moved: z.strictObject({ from: z.string(), to: z.string() }).optional(),
     newErrors: z.array(problem).describe('With preview: what would refuse the change.'),
     checkedFiles: z.int().nonnegative().describe('Files whose errors were compared.'),
@@ -135,7 +152,7 @@ export default defineTool({
     { input: { operation: 'rename', path: 'lib/main.ts', symbol: 'greet', newName: 'class' }, error: 'INPUT_INVALID' },
     { input: { operation: 'rename', path: 'lib/main.ts', symbol: 'nobody', newName: 'x' }, error: 'NOT_FOUND' },
     { input: { operation: 'move_file', path: 'lib/hello.ts', to: 'lib/main.ts' }, error: 'ALREADY_EXISTS' },
-    { input: { operation: 'extract_function', path: 'lib/main.ts' }, error: 'UNSUPPORTED' },
+    { input: { operation: 'extract_function', path: 'lib/main.ts' }, error: 'INPUT_INVALID' },
     { input: { operation: 'organize_imports', path: 'notes.txt' }, error: 'UNSUPPORTED' },
     { input: { operation: 'move_file', path: 'lib/hello.ts', to: '../hello.ts' }, error: 'ACCESS_DENIED' },
   ],
@@ -158,12 +175,14 @@ export default defineTool({
     const files = changedBy(plan, ctx);
     const { diff, preImages } = await files.preview(ctx);
     if (!move) return { ...(diff !== undefined && { diff }), preImages };
-    // The moved file is written under its new name, and moved back if that fails.
+    const present = await ctx.changes.state(move.from);
+    // What moves is written under its new name, and moved back if that fails.
     const ofMove = [
-      { path: move.from, hash: await ctx.changes.state(move.from) },
+      { path: move.from, hash: present },
       { path: move.from, hash: null },
       { path: move.to, hash: null },
-      { path: move.to, hash: move.ifHash },
+      { path: move.to, hash: present },
+      ...plan.files.map((it) => ({ path: movedPath(it.path, move), hash: it.ifHash })),
     ];
     return { diff: `rename ${move.from} => ${move.to}\n${diff ?? ''}`, preImages: [...preImages, ...ofMove] };
   },
@@ -172,12 +191,13 @@ export default defineTool({
 
   async run(wanted, ctx) {
     const plan = wanted.preview ? await planned(wanted, ctx) : planShape.parse(ctx.planned);
-    const { move, newErrors, checkedFiles, truncated, unresolved } = plan;
+    const { name, move, newErrors, checkedFiles, truncated, unresolved } = plan;
     const files = changedBy(plan, ctx);
     const changedFiles = await files.withDiffs(ctx);
     if (!wanted.preview) await write(plan, wanted, ctx);
     return {
       files: changedFiles,
+      ...(name !== undefined && { name }),
       ...(move && { moved: { from: move.from, to: move.to } }),
       newErrors: [...newErrors],
       checkedFiles,
@@ -215,13 +235,15 @@ async function planOf(wanted: Input, ctx: ToolContext): Promise<RefactorPlan> {
 }
 
 async function planned(wanted: Input, ctx: ToolContext): Promise<RefactorPlan> {
-  const plan = await ctx.typescript.refactor(queryOf(wanted));
-  if (plan.move && (await ctx.changes.state(plan.move.to)) !== null)
-    throw new ToolError('ALREADY_EXISTS', `\`${plan.move.to}\` exists`);
+  const query = queryOf(wanted);
+  // Refuses a path that may not be written before anything else.
+  const isTaken = query.operation === 'move_file' && (await ctx.changes.state(query.to)) !== null;
+  const plan = await ctx.typescript.refactor(query);
+  if (isTaken && plan.move) throw new ToolError('ALREADY_EXISTS', `\`${plan.move.to}\` exists`);
   return plan;
 }
 
-function queryOf({ operation, path, newName, to, ...where }: Input): RefactorQuery {
+function queryOf({ operation, path, newName, to, range, scope, ...where }: Input): RefactorQuery {
   switch (operation) {
     case 'rename':
       if (newName === undefined) throw missing('newName', operation);
@@ -233,10 +255,11 @@ function queryOf({ operation, path, newName, to, ...where }: Input): RefactorQue
     case 'remove_unused_imports':
     case 'add_missing_imports':
       return { operation, path };
+    case 'inline':
+      return { operation, path, ...where };
     default:
-      throw new ToolError('UNSUPPORTED', `${operation} is not supported: TypeScript 7 has no such refactoring`, {
-        suggestion: 'Edit the file with file_edit, then check it with code_type_check.',
-      });
+      if (range === undefined) throw missing('range', operation);
+      return { operation, path, range, newName, scope };
   }
 }
 
@@ -267,12 +290,16 @@ async function write(plan: RefactorPlan, wanted: Input, ctx: ToolContext): Promi
   await ctx.changes.rename(move.from, move.to, { overwrite: false });
   if (files.length === 0) return;
   try {
-    await ctx.changes.replaceAll(changedBy(plan, ctx, (it) => (it === move.from ? move.to : it)).all, '.');
+    await ctx.changes.replaceAll(changedBy(plan, ctx, (it) => movedPath(it, move)).all, '.');
   } catch (error) {
     await ctx.changes.rename(move.to, move.from, { overwrite: false });
     throw error;
   }
 }
+
+/** The path that a file has after a move of it, or of a directory around it. */
+const movedPath = (path: string, { from, to }: { readonly from: string; readonly to: string }): string =>
+  path === from || path.startsWith(`${from}/`) ? to + path.slice(from.length) : path;
 
 /** Refuses a plan of another host that goes beyond what the call declared. */
 function assertAsked({ move, files }: RefactorPlan, { operation, path, to = '' }: Input): void {

@@ -133,9 +133,9 @@ function goPosition(message: string): { file?: string; line?: number } {
 
 /** The text of libtest, whose JSON is not stable yet. */
 const cargo: Reader = (text) => {
-  const lines = [...text.matchAll(/^test (.+?) \.\.\. (ok|FAILED|ignored)\b/gm)];
-  if (lines.length === 0) return undefined;
-  return lines.map(([, named = '', state = '']): TestOutcome => {
+  const results = resultLines(text);
+  if (results.length === 0) return undefined;
+  return results.map(({ named, state }): TestOutcome => {
     const name = named.replace(/ - should panic$/, '');
     const said = text.split(`---- ${name} stdout ----\n`)[1]?.split(/\n(?:---- |failures:\n)/)[0] ?? '';
     // Before 1.73, Rust tells the message first, in quotation marks.
@@ -149,6 +149,36 @@ const cargo: Reader = (text) => {
     };
   });
 };
+
+/**
+ * The lines of libtest with the result of a test. It says how many will come; what tests printed follows them, up to
+ * the line of totals, and is skipped whatever it looks like.
+ */
+function resultLines(text: string): { named: string; state: string }[] {
+  const found: { named: string; state: string }[] = [];
+  let begin = 0;
+  let end = 0;
+  let isOpen = false;
+  for (const line of text.split('\n')) {
+    const [, count] = /^running (\d+) tests?$/.exec(line) ?? [];
+    if (count !== undefined && (!isOpen || found.length < end)) {
+      begin = found.length;
+      end = begin + Number(count);
+      isOpen = true;
+    }
+    if (!isOpen) continue;
+    const [, named, state] = /^test (.+?) \.\.\. (ok|FAILED|ignored)\b/.exec(line) ?? [];
+    if (named !== undefined && state !== undefined && found.length < end) found.push({ named, state });
+    if (found.length === end && line.startsWith('test result: ') && line.includes(totalsOf(found.slice(begin))))
+      isOpen = false;
+  }
+  return found;
+}
+
+function totalsOf(results: readonly { readonly state: string }[]): string {
+  const count = (state: string) => results.filter((it) => it.state === state).length;
+  return `${count('ok')} passed; ${count('FAILED')} failed; ${count('ignored')} ignored;`;
+}
 
 const READERS: Readonly<Record<Runner, Reader>> = {
   vitest: jest,

@@ -74,6 +74,17 @@ describe('TypeScript and JavaScript', () => {
     expect(errors[0]).toMatchObject({ line: 1, column: 16 });
   });
 
+  test.each([
+    ['python', "s = '😀é'; two = 1"],
+    ['go', 'package a\n/* 😀é */ var two = 1'],
+    ['rust', '/* 😀é */ static two: i32 = 1;'],
+    ['typescript', "const s = '😀é', two = 1;"],
+  ])('columns count UTF-16 units in %s, too', async (language, code) => {
+    const last = code.split('\n').at(-1) as string;
+    const { symbols } = await parse({ code, language });
+    expect(symbols.find((it) => it.name === 'two')?.column).toBe(last.indexOf('two') + 1);
+  });
+
   test('an error tells its line, and what is around it is still found', async () => {
     const found = await parse({ code: 'export const a = 1;\nfunction (\n' });
     expect(found.errors[0]?.line).toBeGreaterThanOrEqual(2);
@@ -158,6 +169,11 @@ describe('hostile sources', () => {
     const found = await parse({ path: 'large.ts' });
     expect(found.truncated).toBe(true);
     expect(found.symbols).toHaveLength(2_000);
+    const list = Array.from({ length: 100_000 }, (_, at) => at).join(', ');
+    writeFileSync(join(workspace, 'large.py'), `value = [${list}]\n`);
+    const tree = await parse({ path: 'large.py', ast: true });
+    expect(tree).toMatchObject({ truncated: true, symbols: [{ name: 'value' }] });
+    expect(tree.ast).toHaveLength(2_000);
   });
 
   test('a link out of the workspace, a missing file and a language without a parser are refused', async () => {

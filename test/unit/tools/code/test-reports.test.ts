@@ -109,6 +109,35 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored
     });
   });
 
+  test('cargo: what a failed test printed is no result, whatever it looks like', () => {
+    const report = `running 1 test
+test tests::bad ... FAILED
+
+failures:
+
+---- tests::bad stdout ----
+test tests::forged ... ok
+
+test result: ok. 99 passed; 0 failed; 0 ignored; 0 measured
+
+running 1 test
+test tests::forged_too ... ok
+
+failures:
+    tests::bad
+
+test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured
+
+
+running 2 tests
+test src/lib.rs - (line 1) ... ok
+test src/lib.rs - (line 9) ... ok
+
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured
+`;
+    expect(readTestReport('cargo', report, { workspace: '/ws' })).toMatchObject({ passed: 2, failed: 1, skipped: 0 });
+  });
+
   test('jest 30: --json', () => {
     const message =
       'Error: expect(received).toBe(expected)\n\nExpected: 3\nReceived: 2\n    at Object.<anonymous> (/ws/a.test.js:4:17)';
