@@ -36,8 +36,10 @@ const BENCHES = [
     'decisions',
     'audit',
     'redaction',
+    'openapi',
+    'web',
   ],
-  ...['orchestration', 'output', 'search', 'symbols', 'graph', 'git', 'edits', 'undo', 'programs'],
+  ...['orchestration', 'output', 'search', 'symbols', 'graph', 'code', 'git', 'edits', 'undo', 'programs'],
 ];
 
 const HELP = `npm run bench -- [options]

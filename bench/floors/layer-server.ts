@@ -1,6 +1,7 @@
 // A daemon cut off after each of its layers: one socket per layer, on which calls are answered after they have passed
 // that many layers. Takes its folder as argument. Its parts are the daemon's own, in the daemon's order
 // (src/pipeline/pipeline.ts).
+
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { createRecords } from '../../src/daemon/records.ts';
@@ -26,6 +27,7 @@ import type { Call, ClearedCall, Handler, Stage } from '../../src/pipeline/stage
 import { ToolHealth } from '../../src/pipeline/tool-health.ts';
 import { validate } from '../../src/pipeline/validate.ts';
 import { BUILT_IN } from '../../src/policy/load.ts';
+import { Modes } from '../../src/policy/modes.ts';
 import type { Policy } from '../../src/policy/schema.ts';
 import { createProgramResolver } from '../../src/policy/shell/programs.ts';
 import { silentLog, systemPowers } from '../../src/powers.ts';
@@ -93,7 +95,8 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     builtIn: BUILT_IN,
     home: facts.home,
     origin: { from: 'default' },
-    ofPrincipal: () => policy,
+    ofConfig: () => policy,
+    modes: new Modes({}),
     ofProject: () => [],
     onRefused: () => {},
   });
@@ -116,6 +119,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     isolates,
     compartments,
     egress,
+    browsers: { run: () => Promise.reject(new Error('the bench has no browsers')) },
     upstreams,
     connectors: { networkOf: () => [], run: () => Promise.reject(new Error('the bench has no connectors')) },
     hosts,

@@ -13,6 +13,16 @@ import {
 import { here } from '../results.ts';
 
 const DISK_MB = 256;
+const MIB = 1024 * 1024;
+/** What is kept fits on that disk, so that hours of calls fill it no more than the fault that does so. */
+const LIMITS = {
+  auditBytesMax: 48 * MIB,
+  auditOverflowBytesMax: 16 * MIB,
+  auditMinAgeMs: 60_000,
+  journalBytesMax: 32 * MIB,
+  resultLogTotalBytesMax: 32 * MIB,
+  callBytesKept: 16 * MIB,
+};
 
 export class SoakArena implements AsyncDisposable {
   readonly #folder = temporaryDir('soak');
@@ -63,7 +73,7 @@ export class SoakArena implements AsyncDisposable {
   #start(): Promise<TestDaemon> {
     const clock = `--import=${here('soak/jumping-clock.ts')}`;
     const { stateDir, workspace } = this;
-    return startDaemon({ stateDir, workspace, policy: ALLOW_ALL, env: { NODE_OPTIONS: clock } });
+    return startDaemon({ stateDir, workspace, policy: ALLOW_ALL, limits: LIMITS, env: { NODE_OPTIONS: clock } });
   }
 
   /** Kills the daemon and starts the next one on the same state. */

@@ -42,6 +42,9 @@ export default defineBench({
       },
       { rounds: bench.size(1, 10), times: 1, warmRounds: bench.size(0, 1) },
     );
-    bench.times(taken, { over: 'the parser alone' });
+    bench.times(taken, {
+      over: 'the parser alone',
+      goals: { 'graph, all files changed': { most: 600 }, 'graph, one file changed': { most: 50 } },
+    });
   },
 });
