@@ -141,7 +141,9 @@ function endAlternative(braces: Braces): void {
 }
 
 function product(heads: readonly string[], tails: readonly string[]): string[] {
-  if (tails.length === 1 && tails[0] === '') return [...heads];
+  const [tail = ''] = tails;
+  // Different texts with the same end stay different. To compare them would take the square of a pattern of many braces.
+  if (tails.length === 1) return tail === '' ? [...heads] : heads.map((head) => head + tail);
   assertFew(heads.length * tails.length);
   return [...new Set(heads.flatMap((head) => tails.map((tail) => head + tail)))];
 }

@@ -4,23 +4,20 @@
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { FuzzEvent, FuzzJob } from './fuzz.ts';
-import { InputSlot } from './input-slot.ts';
+import { CASE_CPU_MICROSECONDS_MAX, InputSlot } from './input-slot.ts';
 import { keptInputs } from './kept.ts';
-import { createRandom, mutate } from './mutations.ts';
+import { createRandom, mutate, type RandomBelow } from './mutations.ts';
 import { shapeOfMessage } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';
 
 /** Inputs kept for one target, and the outcomes that are told apart. */
 const CORPUS_MAX = 600;
-/** Processor time in which each input is to be done with. */
-const CASE_CPU_MICROSECONDS_MAX = 1_500_000;
-/** Cases of one target before the next one has its turn. */
-const TURN_CASES = 50;
+/** Time of one target before the next one has its turn: each gets the same time, whatever its cases take. */
+const TURN_MS = 25;
 
 const { module, targets, seed, cases, endsAtMs, slot: memory } = workerData as FuzzJob;
 const { FUZZ_TARGETS } = (await import(module)) as typeof import('./targets.ts');
 const slot = new InputSlot(memory);
-const random = createRandom(seed);
 
 const seedsOf = (name: string, { seeds }: FuzzTarget): Buffer[] => [
   ...seeds.map((it) => Buffer.from(it)),
@@ -30,6 +27,8 @@ const seedsOf = (name: string, { seeds }: FuzzTarget): Buffer[] => [
 interface FuzzState {
   readonly name: string;
   readonly target: FuzzTarget;
+  /** Of its own, so that a seed gives the same inputs whatever time the other targets take. */
+  readonly random: RandomBelow;
   readonly corpus: Buffer[];
   /** The first input of each outcome. */
   readonly outcomes: Map<string, Buffer>;
@@ -52,7 +51,7 @@ async function attempt({ name, target }: FuzzState, input: Buffer): Promise<{ ou
 }
 
 /** One of the inputs to begin with, then changed copies and, every third time, one of the grammar, changed or not. */
-function inputOf({ cases, target, corpus }: FuzzState): Buffer {
+function inputOf({ cases, target, corpus, random }: FuzzState): Buffer {
   if (cases < corpus.length) return corpus[cases] as Buffer;
   if (!target.generate || random(3) > 0) return mutate({ ...target, corpus, random });
   const made = Buffer.from(target.generate(random));
@@ -75,11 +74,14 @@ const tell = (event: FuzzEvent): void => parentPort?.postMessage(event);
 
 const states = targets.map((name): FuzzState => {
   const target = FUZZ_TARGETS[name] as FuzzTarget;
-  return { name, target, corpus: seedsOf(name, target), outcomes: new Map(), cases: 0 };
+  return { name, target, random: createRandom(seed), corpus: seedsOf(name, target), outcomes: new Map(), cases: 0 };
 });
-let tried = 0;
-while (tried < cases && Date.now() < endsAtMs) {
-  for (const state of states) for (let left = TURN_CASES; left > 0; left--, tried++) await tryNext(state);
+const isDone = (state: FuzzState): boolean => state.cases >= cases || Date.now() >= endsAtMs;
+while (!states.every(isDone)) {
+  for (const state of states) {
+    const turnEndsMs = performance.now() + TURN_MS;
+    while (!isDone(state) && performance.now() < turnEndsMs) await tryNext(state);
+  }
 }
 tell({ counts: states.map(({ name: target, cases, outcomes }) => ({ target, cases, outcomes })) });
 process.exit();

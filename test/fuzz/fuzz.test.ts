@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { fuzz } from './fuzz.ts';
-import { CORPORA } from './input-slot.ts';
+import { CASE_CPU_MICROSECONDS_MAX, CORPORA } from './input-slot.ts';
 import { keptInputs, minimise } from './kept.ts';
 import { createRandom, mutate } from './mutations.ts';
 import { targetOf } from './replay.ts';
@@ -14,8 +14,11 @@ const crashes = existsSync(folder) ? readdirSync(folder).filter((it) => !it.ends
 
 describe('inputs that broke something once', () => {
   test.each(crashes)('%s breaks nothing', async (name) => {
+    const before = process.threadCpuUsage();
     const outcome = await targetOf(name).run(readFileSync(join(folder, name)));
     expect(outcome).toEqual(expect.any(String));
+    const { user, system } = process.threadCpuUsage(before);
+    expect(user + system).toBeLessThan(CASE_CPU_MICROSECONDS_MAX);
   });
 
   test('a file whose name begins with no target is refused', () => {
@@ -37,12 +40,12 @@ describe('inputs that are kept', () => {
   });
 });
 
-test('a thousand changed inputs break no target', async () => {
-  const { counts, findings } = await fuzz({ seed: 21, cases: 1_350 });
+test('150 changed inputs break no target', async () => {
+  const { counts, findings } = await fuzz({ seed: 21, cases: 150 });
   expect(findings).toEqual([]);
   expect(counts.map((it) => it.target)).toEqual(Object.keys(FUZZ_TARGETS));
   // A target that answers everything alike tries nothing.
-  expect(counts.filter((it) => it.outcomes.size < 2 || it.cases < 150)).toEqual([]);
+  expect(counts.filter((it) => it.outcomes.size < 2 || it.cases !== 150)).toEqual([]);
 }, 120_000);
 
 describe('the fuzzer notices', () => {
@@ -53,7 +56,7 @@ describe('the fuzzer notices', () => {
     ['waits', /^never ends/],
     ['escapes', /^ended the thread: TypeError: thrown where nobody catches/],
   ])('an input that %s', async (target, failure) => {
-    const { findings } = await fuzz({ module, targets: [target], cases: 50, hangMs: 4_000 });
+    const { findings } = await fuzz({ module, targets: [target], cases: 50, hangMs: 1_000 });
     expect(findings.map((it) => it.failure)).toEqual([expect.stringMatching(failure)]);
     expect(findings.map((it) => Buffer.from(it.input).toString())).toEqual(['1']);
   });

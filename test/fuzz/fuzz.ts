@@ -23,20 +23,37 @@ export interface FuzzJob {
   readonly module: string;
   readonly targets: readonly string[];
   readonly seed: number;
+  /** Cases of each target, if the end does not come before. */
   readonly cases: number;
   readonly endsAtMs: number;
   readonly slot: SharedArrayBuffer;
 }
 
 export interface FuzzOptions extends Partial<Omit<FuzzJob, 'slot'>> {
-  /** An input that is tried this long hangs; by default far above what a busy machine needs. */
+  /** An input that takes this much processor time hangs: the time by the clock is also that of others on the machine. */
   readonly hangMs?: number;
   readonly onFinding?: (finding: FuzzFinding) => void;
 }
 
-const WATCH_MS = 500;
+export interface FuzzResult {
+  /** Inputs of all targets that were tried, also in a run that ended early. */
+  readonly tried: number;
+  /** Empty for a run that ended early. */
+  readonly counts: readonly FuzzCount[];
+  readonly findings: readonly FuzzFinding[];
+}
 
-/** Tries inputs until the number of cases or the end is reached. A hang or crash ends the run early. */
+const WATCH_MS = 500;
+/** How often `hangMs` an input may wait without using the processor. */
+const IDLE_TIMES = 20;
+
+/** Processor time of this process; beside the thread that tries inputs nothing in it has work to do. */
+function usedMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
+/** Tries inputs of one target after another until the number of cases or the end is reached. A hang or crash ends the run early. */
 export async function fuzz({
   module = new URL('./targets.ts', import.meta.url).href,
   targets = Object.keys(FUZZ_TARGETS),
@@ -45,7 +62,7 @@ export async function fuzz({
   endsAtMs = Number.POSITIVE_INFINITY,
   hangMs = 30_000,
   onFinding,
-}: FuzzOptions): Promise<{ counts: readonly FuzzCount[]; findings: readonly FuzzFinding[] }> {
+}: FuzzOptions): Promise<FuzzResult> {
   const memory = new SharedArrayBuffer(InputSlot.BYTES);
   const slot = new InputSlot(memory);
   const findings: FuzzFinding[] = [];
@@ -61,11 +78,14 @@ export async function fuzz({
     else find(event.finding);
   });
   thread.on('error', (error) => find({ ...slot.take(), failure: `ended the thread: ${(error as Error).stack}` }));
-  let [seenCount, seenAt] = [-1, Date.now()];
+  let seen = { count: -1, atMs: Date.now(), usedMs: usedMs() };
   const watch = setInterval(() => {
-    if (slot.count !== seenCount) [seenCount, seenAt] = [slot.count, Date.now()];
-    else if (Date.now() - seenAt > hangMs && seenCount > 0) {
-      find({ ...slot.take(), failure: `hangs: not done after ${hangMs} ms` });
+    const now = { count: slot.count, atMs: Date.now(), usedMs: usedMs() };
+    const isLate = now.usedMs - seen.usedMs > hangMs || now.atMs - seen.atMs > IDLE_TIMES * hangMs;
+    if (now.count !== seen.count) seen = now;
+    else if (isLate && seen.count > 0) {
+      const [used, passed] = [now.usedMs - seen.usedMs, now.atMs - seen.atMs].map(Math.round);
+      find({ ...slot.take(), failure: `hangs: not done after ${passed} ms, ${used} of them on the processor` });
       void thread.terminate();
     }
   }, WATCH_MS);
@@ -74,5 +94,5 @@ export async function fuzz({
   // Node ends a thread that waits for what nothing will bring.
   if (counts.length === 0 && findings.length === 0)
     find({ ...slot.take(), failure: 'never ends, and nothing is under way' });
-  return { counts, findings };
+  return { tried: slot.count, counts, findings };
 }

@@ -4,6 +4,9 @@ import { fileURLToPath } from 'node:url';
 /** Inputs by target, and `crashes/<target>-<hash>`, which the tests replay. */
 export const CORPORA = fileURLToPath(new URL('../corpora', import.meta.url));
 
+/** Processor time in which each input is to be done with. */
+export const CASE_CPU_MICROSECONDS_MAX = 1_500_000;
+
 const [COUNT, NAME_BYTES, INPUT_BYTES] = [0, 1, 2];
 const HEADER_BYTES = 12;
 const NAME_BYTES_MAX = 64;

@@ -1,8 +1,10 @@
 /** What the fuzzer tries: one function a target, which throws if a law of the target is broken by the input. */
 import { binaryTargets } from './binary-targets.ts';
+import { connectorTarget } from './connector-target.ts';
 import { globTarget } from './glob-target.ts';
 import { httpTarget } from './http-target.ts';
 import type { RandomBelow } from './mutations.ts';
+import { pageTarget } from './page-target.ts';
 import { streamTargets } from './stream-targets.ts';
 import { textTargets } from './text-targets.ts';
 
@@ -23,7 +25,9 @@ export interface FuzzTarget {
 export const FUZZ_TARGETS: Readonly<Record<string, FuzzTarget>> = {
   ...binaryTargets,
   ...textTargets,
+  connectors: connectorTarget,
   globs: globTarget,
   http: httpTarget,
+  pages: pageTarget,
   ...streamTargets,
 };

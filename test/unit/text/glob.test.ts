@@ -130,6 +130,12 @@ test('patterns that hang other matchers end at once', () => {
   expect(matches(`${'**/'.repeat(50)}b`, Array(200).fill('a').join('/'))).toBe(false);
 });
 
+test('many braces of one alternative are unfolded as one text, beside a group of several', () => {
+  expect(unfoldBraces(`{a,b}${'{.Ts}x'.repeat(3)}`)).toEqual(['a.Tsx.Tsx.Tsx', 'b.Tsx.Tsx.Tsx']);
+  expect(unfoldBraces('{a,ab}{b,}{c}')).toEqual(['abc', 'ac', 'abbc']);
+  expect(unfoldBraces(`{a,b,c}${'{.Ts}'.repeat(10_000)}`).map((it) => it.length)).toEqual([30_001, 30_001, 30_001]);
+});
+
 test('`**` costs no more than its segments times those of the path', () => {
   const asked: string[] = [];
   const path = Array.from({ length: 100 }, (_, at) => `${at}`);
