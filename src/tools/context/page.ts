@@ -13,6 +13,8 @@ export interface FetchedPage {
   readonly fetchedAt: string;
   /** Whether the body came from the web cache: without asking the server, or after it said that nothing changed. */
   readonly cached: 'no' | 'fresh' | 'revalidated';
+  /** Whether a browser has run the scripts of the page. */
+  readonly isRendered?: boolean;
 }
 
 export const FORMATS = ['markdown', 'text', 'html', 'json'] as const;
