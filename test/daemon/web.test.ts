@@ -5,7 +5,16 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client.ts';
-import { dataOf, repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import {
+  dataOf,
+  removeTree,
+  repository,
+  startDaemon,
+  type TestDaemon,
+  temporaryDir,
+  until,
+} from '../support/daemon.ts';
+import { connectMcp } from '../support/mcp.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 
 const pages = join(repository, 'test/fixtures/pages');
@@ -20,6 +29,10 @@ const PAGES: Readonly<Record<string, { type?: string; body: string | Buffer; sta
   '/article': { type: 'text/html; charset=utf-8', body: readFileSync(join(pages, 'article.html')) },
   '/hidden': { type: 'text/html; charset=utf-8', body: readFileSync(join(pages, 'hidden-text.html')) },
   '/pdf': { type: 'application/pdf', body: readFileSync(join(pages, 'two-pages.pdf')) },
+  '/huge': {
+    type: 'text/html',
+    body: `<main><p>${'Some words of a long page. '.repeat(7_000)}The very end of it.</p></main>`,
+  },
   '/long': { type: 'text/html', body: LONG },
   '/json': { type: 'application/json', body: '{"a":[1,2]}' },
   '/image': { type: 'image/png', body: Buffer.from('89504e470d0a1a0aff', 'hex') },
@@ -27,6 +40,23 @@ const PAGES: Readonly<Record<string, { type?: string; body: string | Buffer; sta
   // The parser takes seconds for it, which no test waits for: the host's thread is ended.
   '/slow': { type: 'text/html', body: `${'<b>'.repeat(2_000)}${'</x>'.repeat(1_000_000)}` },
 };
+
+/** The settings of the daemons; the server must be there before. */
+const SETTINGS = () => ({
+  policy: `
+tiers:
+  execute: { decision: allow }
+  external_api: { decision: allow, network: { allow: ["${new URL(origin).host}"] } }
+approvals: { headless: deny }
+rules:
+  - id: after-the-web
+    match: { session.sawUntrusted: true, tier: execute }
+    decision: ask
+    reason: The session has read text of strangers.
+    examples: { match: ['ls'] }
+`,
+  limits: { pageCpuMs: 1_000, resumeMaxMs: 30_000 },
+});
 
 beforeAll(async () => {
   server = createServer(({ url = '' }, response) => {
@@ -37,21 +67,7 @@ beforeAll(async () => {
   await new Promise<void>((ready) => void server.listen(0, '127.0.0.1', ready));
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   origin = `http://${host}`;
-  daemon = await startDaemon({
-    policy: `
-tiers:
-  execute: { decision: allow }
-  external_api: { decision: allow, network: { allow: ["${host}"] } }
-approvals: { headless: deny }
-rules:
-  - id: after-the-web
-    match: { session.sawUntrusted: true, tier: execute }
-    decision: ask
-    reason: The session has read text of strangers.
-    examples: { match: ['ls'] }
-`,
-    limits: { pageCpuMs: 1_000, resumeMaxMs: 30_000 },
-  });
+  daemon = await startDaemon(SETTINGS());
   client = await daemon.connect();
 });
 afterAll(async () => {
@@ -183,19 +199,75 @@ describe('a session that has read the web', () => {
     expect(await call('terminal_execute', { command: 'true' }, fresh)).toMatchObject({ success: false });
   });
 
-  test('is still one that has when it is resumed, also by another daemon', async () => {
-    const raw = new RawPeer(daemon.socket);
-    const opened = await raw.hello({ workspace: daemon.workspace, resumeMs: 20_000 });
-    const { session } = opened.result as { session: { id: string; secret: string } };
-    const { id: sessionId, secret } = session;
-    await raw.request('tools.call', { tool: 'web_fetch', input: { url: `${origin}/article` } });
-    raw.socket.destroy();
-    await raw.closed;
-    const again = new RawPeer(daemon.socket);
-    await until(async () => 'result' in (await again.hello({ resume: { sessionId, secret } })));
-    const question = { tool: 'terminal_execute', input: { command: 'true' } };
-    const { result } = await again.request('policy.explain', question);
-    expect(result).toMatchObject({ decision: 'ask' });
-    again.socket.destroy();
+  test('is still one that has when it is resumed', async () => {
+    const { sessionId, secret } = await sessionThatRead(daemon);
+    expect(await decisionOf(daemon, { sessionId, secret })).toMatchObject({ decision: 'ask' });
+  });
+
+  test('is still one that has when another daemon resumes it', async () => {
+    const [stateDir, workspace] = [temporaryDir('state'), temporaryDir('ws')];
+    const first = await startDaemon({ ...SETTINGS(), stateDir, workspace });
+    const { sessionId, secret } = await sessionThatRead(first);
+    const untouched = await openSession(first);
+    first.process.kill('SIGKILL');
+    await first.ended;
+    {
+      await using second = await startDaemon({ ...SETTINGS(), stateDir, workspace });
+      expect(await decisionOf(second, { sessionId, secret })).toMatchObject({ decision: 'ask' });
+      expect(await decisionOf(second, untouched)).toMatchObject({ decision: 'allow' });
+    }
+    for (const it of [stateDir, workspace]) removeTree(it);
   });
 });
+
+describe('an MCP client', () => {
+  test('gets the rest of a page in the envelope, too', async () => {
+    await using mcp = await connectMcp(daemon, { args: ['--workspace', daemon.workspace, '--tools', 'web_fetch'] });
+    const fetchIt = { name: 'web_fetch', arguments: { url: `${origin}/huge`, maxChars: 200_000 } };
+    const { content } = (await mcp.callTool(fetchIt)) as { content: { type: string; text?: string; uri?: string }[] };
+    const begin = content[0]?.text as string;
+    const end = content.at(-1)?.text as string;
+    expect(begin).toMatch(/^<untrusted-content id=/);
+    const shown = content[1]?.text as string;
+    const link = content.find((it) => it.type === 'resource_link')?.uri as string;
+    const readAt = async (uri: string) => {
+      const { contents } = await mcp.readResource({ uri });
+      return contents[0] as unknown as { text: string; _meta: { 'ringfence/range': { next?: string } } };
+    };
+    let rest = '';
+    for (let uri: string | undefined = link; uri !== undefined; ) {
+      const { text, _meta } = await readAt(uri);
+      expect(text.startsWith(`${begin}\n`)).toBe(true);
+      expect(text.endsWith(`\n${end}`)).toBe(true);
+      rest += text.slice(begin.length + 1, -end.length - 1);
+      uri = _meta['ringfence/range'].next;
+    }
+    expect(`${shown}${rest}`).toContain('The very end of it.');
+    const whole = await readAt(link.replace(/\?.*/, ''));
+    expect(whole.text.startsWith(`${begin}\n`)).toBe(true);
+    expect(whole.text.endsWith(`\n${end}`)).toBe(true);
+  });
+});
+
+/** Opens a session that another connection may resume. */
+async function openSession(of: TestDaemon, use?: (raw: RawPeer) => Promise<unknown>) {
+  const raw = new RawPeer(of.socket);
+  const opened = await raw.hello({ workspace: of.workspace, resumeMs: 20_000 });
+  const { id: sessionId, secret } = (opened.result as { session: { id: string; secret: string } }).session;
+  await use?.(raw);
+  raw.socket.destroy();
+  await raw.closed;
+  return { sessionId, secret };
+}
+
+const sessionThatRead = (of: TestDaemon) =>
+  openSession(of, (raw) => raw.request('tools.call', { tool: 'web_fetch', input: { url: `${origin}/article` } }));
+
+/** What the policy decides about a command of a session that is resumed. */
+async function decisionOf(of: TestDaemon, resume: { sessionId: string; secret: string }): Promise<unknown> {
+  const raw = new RawPeer(of.socket);
+  await until(async () => 'result' in (await raw.hello({ resume })));
+  const { result } = await raw.request('policy.explain', { tool: 'terminal_execute', input: { command: 'true' } });
+  raw.socket.destroy();
+  return result;
+}

@@ -1,8 +1,7 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
 import { defineTool } from '../tool.ts';
-import { PAGE_ACCEPT, pageFacts, toConnect, webUrl } from './url.ts';
+import { factsOfPage, pageFacts, pageRequest, pageTool, webUrl } from './url.ts';
 
 const { selectorsMax, selectorCharsMax, selectorMatchesMax, scrapedCharsMax, pageBytesMax } = defaultLimits;
 const MIB = 1024 * 1024;
@@ -23,6 +22,7 @@ const selector = z.union([
 ]);
 
 export default defineTool({
+  ...pageTool,
   name: 'web_scrape',
   title: 'Take values out of a web page',
   summary:
@@ -36,19 +36,7 @@ export default defineTool({
       description: 'Gives values of a web page by CSS selectors, from a host that the policy lists.',
     },
   ],
-  category: 'api',
-  tier: 'external_api',
-  untrusted: true,
-  isExtra: true,
-  idempotent: true,
-  effects: ({ url }) => [toConnect(url)],
-  toRequest: ({ url }) => ({
-    url,
-    method: 'GET',
-    headers: { accept: PAGE_ACCEPT },
-    followRedirects: true,
-    cache: 'use',
-  }),
+  toRequest: ({ url }) => pageRequest(url, 'use'),
   input: z.strictObject({
     url: webUrl,
     selectors: z
@@ -70,25 +58,11 @@ export default defineTool({
   ],
   aliases: [],
 
-  run() {
-    throw new ToolError('INTERNAL', 'pages are fetched by the egress process only');
-  },
-
   async readPage({ selectors, max }, page, reader) {
     const all = Object.entries(selectors).map(([field, it]) =>
       typeof it === 'string' ? [field, { css: it, all: false }] : [field, it],
     );
     const { data, missing, notes } = await reader.scrape(page, Object.fromEntries(all), max);
-    const { status, url: finalUrl, fetchedAt, cached } = page;
-    return {
-      data,
-      missing: [...missing],
-      notes: [...notes],
-      status,
-      finalUrl,
-      fetchedAt,
-      cached,
-      trust: 'untrusted' as const,
-    };
+    return { data, missing: [...missing], notes: [...notes], ...factsOfPage(page) };
   },
 });
