@@ -3,7 +3,7 @@
 import * as z from 'zod';
 import type { Limits } from '../limits.ts';
 import { hashOf, type PinnedFiles } from '../plugins/pin-folder.ts';
-import { type NetworkLayer, parseNetworkEntry } from '../policy/network.ts';
+import { type NetworkLayer, type NetworkRule, parseNetworkEntry } from '../policy/network.ts';
 import { PolicyError } from '../policy/policy-error.ts';
 import { readBySchema } from '../policy/yaml-problems.ts';
 import type { NeededSecret } from '../secrets/secrets.ts';
@@ -26,7 +26,11 @@ export const CHOICES = 'choices.json';
 export const CA = 'ca.pem';
 
 /** What an operator said when adding a connector, beside its file. */
-const choicesSchema = z.strictObject({ base: z.string().optional(), private: z.boolean().optional() });
+const choicesSchema = z.strictObject({
+  base: z.string().optional(),
+  private: z.boolean().optional(),
+  live: z.boolean().optional(),
+});
 export type Choices = z.output<typeof choicesSchema>;
 
 export interface Connector {
@@ -38,6 +42,8 @@ export interface Connector {
   /** Certificates of authorities, in PEM, in place of the machine's. */
   readonly ca?: string;
   readonly auth: readonly Auth[];
+  /** Whether keys of real accounts are used, where the file tells them from test keys. */
+  readonly isLive: boolean;
   readonly headers: Readonly<Record<string, string>>;
   readonly healthPath?: string;
   readonly operations: Readonly<Record<string, OperationFile>>;
@@ -66,9 +72,10 @@ export function toConnector(files: PinnedFiles, limits: Limits, label: string): 
     name: file.connector,
     title: file.title ?? file.connector,
     base,
-    network: [base, ...tokenUrls].map((url) => networkRule(url, isPrivate)),
+    network: [base, ...tokenUrls].map((url) => networkRule(url, isPrivate, label)),
     ...(ca !== undefined && { ca }),
     auth,
+    isLive: choices.live ?? false,
     headers: file.headers,
     ...(file.health && { healthPath: file.health.path }),
     operations: file.operations,
@@ -88,12 +95,16 @@ function fileIn(text: string, limits: Limits, label: string): ConnectorFile {
   }
 }
 
-/** The only destination of a URL's requests. */
-function networkRule(url: string, isPrivate: boolean) {
-  const { hostname, port, protocol } = new URL(url);
-  const rule = parseNetworkEntry({ host: hostname, port: Number(port) || (protocol === 'https:' ? 443 : 80) });
-  // A block of one address names it, wherever it is; a name needs `private` to lead to this machine.
-  return { ...rule, private: isPrivate };
+/** The only destination of a URL's requests. Throws ConnectorError for a host that no name server could know. */
+function networkRule(url: string, isPrivate: boolean, label: string): NetworkRule {
+  const { hostname: host, port, protocol } = new URL(url);
+  try {
+    const rule = parseNetworkEntry({ host, port: Number(port) || (protocol === 'https:' ? 443 : 80) });
+    // A block of one address names it, wherever it is; a name needs `private` to lead to this machine.
+    return { ...rule, private: isPrivate };
+  } catch (error) {
+    throw new ConnectorError([`${label}: ${(error as Error).message}`]);
+  }
 }
 
 /** The secrets that each request of a connector needs. */

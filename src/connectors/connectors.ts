@@ -6,7 +6,9 @@ import type { NetworkLayer } from '../policy/network.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { Connected } from '../tools/connected.ts';
 import { type Connector, ConnectorError, secretsOf } from './connector.ts';
+import { HealthChecks, type ServiceReach } from './health-checks.ts';
 import { pinnedConnectors, readPinned } from './pinned-connectors.ts';
+import type { Search } from './search/search.ts';
 import { ServiceClient, type ServiceParts } from './service-client.ts';
 import type { ServiceState } from './service-limits.ts';
 import { toToolset } from './toolset.ts';
@@ -14,6 +16,9 @@ import { toToolset } from './toolset.ts';
 export interface ConnectorsOptions extends ServiceParts {
   readonly stateDir: string;
   readonly catalogue: Catalogue;
+  /** The service that `web_search` asks, if there is one. */
+  readonly search?: Search | undefined;
+  readonly reach: ServiceReach;
   /** Called for each connector that was loaded, replaced or removed. */
   onChange(change: ConnectorChange): void;
 }
@@ -27,19 +32,26 @@ export interface ConnectorChange {
   readonly problem?: string;
 }
 
+/** A service as `status` shows it. */
+export interface ServiceStatus extends Omit<ServiceState, 'failures'> {
+  /** Whether its secrets are there. */
+  readonly auth: 'configured' | 'missing' | 'none';
+}
+
 /** A connector as `status` shows it. */
-export interface ConnectorStatus {
+export interface ConnectorStatus extends Partial<Omit<ServiceStatus, 'state'>> {
   readonly name: string;
   readonly state: ServiceState['state'] | 'off';
   readonly sha256?: string;
-  /** Whether its secrets are there. */
-  readonly auth?: 'configured' | 'missing' | 'none';
   readonly tools: readonly string[];
-  readonly retryAfterMs?: number;
-  readonly problem?: string;
 }
 
-/** Disposing stops the watching. */
+/** The service of `web_search` as `status` shows it. */
+export interface SearchStatus extends ServiceStatus {
+  readonly provider: string;
+}
+
+/** Disposing stops the watching and the health checks. */
 export class Connectors implements Connections, Disposable {
   readonly #options: ConnectorsOptions;
   readonly #pins: PinFolder;
@@ -47,9 +59,11 @@ export class Connectors implements Connections, Disposable {
   /** Why connectors are off, by name. */
   readonly #problems = new Map<string, string>();
   readonly #watching: Disposable;
+  readonly #healthChecks: HealthChecks;
 
   constructor(options: ConnectorsOptions) {
     this.#options = options;
+    this.#healthChecks = new HealthChecks(options);
     const { stateDir, limits, powers } = options;
     this.#pins = pinnedConnectors(stateDir, limits);
     this.#watching = this.#pins.watch(() => this.reload(), { powers, delayMs: limits.pluginReloadMs });
@@ -64,12 +78,30 @@ export class Connectors implements Connections, Disposable {
     return [...on, ...off].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  networkOf(to: Connected): NetworkLayer {
-    return this.#serviceOf(to).connector.network;
+  /** The service that `web_search` asks; undefined without one. */
+  get searchStatus(): SearchStatus | undefined {
+    const { search } = this.#options;
+    return search && { provider: search.provider, ...this.#serviceStatusOf(search.service) };
   }
 
-  run(to: Connected, call: ConnectedCall): Promise<unknown> {
-    return this.#serviceOf(to).run(to.operation, call);
+  networkOf(to: Connected): NetworkLayer {
+    return (this.#searchOf(to)?.service ?? this.#serviceOf(to)).connector.network;
+  }
+
+  async run(to: Connected, call: ConnectedCall): Promise<unknown> {
+    const search = this.#searchOf(to);
+    const service = search?.service ?? this.#serviceOf(to);
+    try {
+      return await (search?.run(call) ?? service.run(to.operation, call));
+    } finally {
+      // A connector that was removed meanwhile is not asked any more.
+      if (this.#all.includes(service)) this.#healthChecks.used(service);
+    }
+  }
+
+  /** Asks all services whether they work; their state says it then. Never rejects. */
+  checkHealth(): Promise<void> {
+    return this.#healthChecks.checkNow(this.#all);
   }
 
   /** Reads all connectors; unchanged ones stay as they are. */
@@ -86,6 +118,17 @@ export class Connectors implements Connections, Disposable {
 
   [Symbol.dispose](): void {
     this.#watching[Symbol.dispose]();
+    this.#healthChecks[Symbol.dispose]();
+  }
+
+  get #all(): ServiceClient[] {
+    const { search } = this.#options;
+    return [...this.#services.values(), ...(search ? [search.service] : [])];
+  }
+
+  #searchOf({ connector }: Connected): Search | undefined {
+    const { search } = this.#options;
+    return search?.connected.connector === connector ? search : undefined;
   }
 
   #serviceOf({ connector, digest }: Connected): ServiceClient {
@@ -112,6 +155,7 @@ export class Connectors implements Connections, Disposable {
       return this.#refuse(name, error instanceof ConnectorError ? message : `${message}; remove one of the two`);
     }
     this.#problems.delete(name);
+    this.#forget(name);
     this.#services.set(name, new ServiceClient(connector, this.#options));
     this.#tell({ name, state: 'on', sha256: connector.sha256 });
   }
@@ -119,7 +163,7 @@ export class Connectors implements Connections, Disposable {
   /** Turns a connector off and removes its tools. */
   #refuse(name: string, problem: string): void {
     this.#options.catalogue.set(sourceOf(name), new Map());
-    this.#services.delete(name);
+    this.#forget(name);
     if (this.#problems.get(name) === problem) return;
     this.#problems.set(name, problem);
     this.#tell({ name, state: 'off', problem });
@@ -127,9 +171,15 @@ export class Connectors implements Connections, Disposable {
 
   #remove(name: string): void {
     this.#options.catalogue.set(sourceOf(name), new Map());
-    this.#services.delete(name);
+    this.#forget(name);
     this.#problems.delete(name);
     this.#tell({ name, state: 'removed' });
+  }
+
+  #forget(name: string): void {
+    const service = this.#services.get(name);
+    if (service) this.#healthChecks.forget(service);
+    this.#services.delete(name);
   }
 
   #tell(change: ConnectorChange): void {
@@ -140,14 +190,16 @@ export class Connectors implements Connections, Disposable {
     this.#options.onChange(change);
   }
 
-  #statusOf({ connector, state }: ServiceClient): ConnectorStatus {
-    const { name, sha256, operations } = connector;
+  #statusOf(service: ServiceClient): ConnectorStatus {
+    const { name, sha256 } = service.connector;
+    return { name, sha256, tools: service.tools, ...this.#serviceStatusOf(service) };
+  }
+
+  #serviceStatusOf({ connector, state }: ServiceClient): ServiceStatus {
     const needed = secretsOf(connector);
     const isThere = needed.every((it) => this.#options.secrets.placeOf(it.name) !== undefined);
-    const auth = needed.length === 0 ? 'none' : isThere ? 'configured' : 'missing';
-    const tools = Object.keys(operations).map((it) => `${name}__${it}`);
     const { failures: _, ...told } = state;
-    return { name, sha256, auth, tools, ...told };
+    return { ...told, auth: needed.length === 0 ? 'none' : isThere ? 'configured' : 'missing' };
   }
 }
 

@@ -6,6 +6,7 @@ import { secretName } from '../secrets/secret-files.ts';
 import { problemOfTransport } from '../secrets/secrets.ts';
 import { parseAmount } from './amount.ts';
 import { parseJsonPath } from './json-path.ts';
+import { patternProblem, patternsIn } from './patterns.ts';
 import { parametersIn, strayReferenceIn } from './template.ts';
 
 const { connectorOperationsMax, connectorPagesMax, connectorRetriesMax } = defaultLimits;
@@ -25,7 +26,7 @@ const headerName = z
 const headers = z.record(headerName, text(2048)).refine((it) => Object.keys(it).length <= 32, 'at most 32 headers');
 const parameterName = z.string().regex(/^[A-Za-z][A-Za-z0-9_]{0,63}$/, 'takes letters, digits and _, 64 at most');
 
-const httpUrl = z
+export const httpUrl = z
   .url({ protocol: /^https?$/ })
   .max(2048)
   .refine((it) => !/[?#]/.test(it), 'takes no query and no fragment')
@@ -40,18 +41,24 @@ const setup = z
   .max(512)
   .optional();
 const secret = secretName.describe('Name of the secret: `ringfence secret set NAME`.');
+const live = z
+  .array(text(32))
+  .max(8)
+  .optional()
+  .describe('Beginnings of keys of real accounts, which are refused unless the connector was added with --live.');
 const auth = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('none') }),
-  z.strictObject({ kind: z.literal('bearer'), secret, setup }),
+  z.strictObject({ kind: z.literal('bearer'), secret, setup, live }),
   z.strictObject({
     kind: z.literal('header'),
     header: headerName,
     prefix: z.string().max(64).default(''),
     secret,
     setup,
+    live,
   }),
-  z.strictObject({ kind: z.literal('basic'), user: text(256).optional(), secret, setup }),
-  z.strictObject({ kind: z.literal('query'), param: text(64), secret, setup }),
+  z.strictObject({ kind: z.literal('basic'), user: text(256).optional(), secret, setup, live }),
+  z.strictObject({ kind: z.literal('query'), param: text(64), secret, setup, live }),
   z.strictObject({ kind: z.literal('path'), secret, setup }),
   z.strictObject({
     kind: z.literal('oauth2_client'),
@@ -147,6 +154,10 @@ const operation = z.strictObject({
     .strictObject({ when: jsonPath, reason: jsonPath })
     .optional()
     .describe('For services that answer 200 to what failed: the field that is true if it did not, and the reason.'),
+  hints: z
+    .record(z.string().regex(/^[45]\d\d$/, 'is a status from 400 to 599'), text(512))
+    .optional()
+    .describe('What a person can do about an answer with this status.'),
   upload: z
     .strictObject({ from: parameterName, as: parameterName, nameAs: parameterName })
     .optional()
@@ -221,7 +232,12 @@ function checkOperation(it: OperationFile, { complain, isSecretPath }: Checking)
     complain(['paginate', 'param'], 'is missing: the query parameter of the next page');
   if (it.paginate?.kind === 'cursor' && it.paginate.from === undefined)
     complain(['paginate', 'from'], 'is missing: the path of the next cursor');
-  for (const [parameter, schema] of Object.entries(it.input))
+  for (const [parameter, schema] of Object.entries(it.input)) {
+    for (const pattern of patternsIn(schema)) {
+      const problem = patternProblem(pattern);
+      if (problem !== undefined) complain(['input', parameter, 'pattern'], problem);
+    }
     if ((schema as JsonSchema).description === undefined)
       complain(['input', parameter], 'has no description, which models call it by');
+  }
 }

@@ -33,7 +33,7 @@ export async function runOperation(run: OperationRun, line: ServiceLine): Promis
   for (let page = 1; next && page <= pagesMax; page++) {
     const request: PlainRequest = next;
     const answer = await ask(request, run, line);
-    const value = parseBody(answer, line.limits);
+    const value = parseBody(answer, operation, line.limits);
     assertSuccess(operation, value, new URL(connector.base).host);
     const fields = fieldsOf(operation.output, answer, value);
     data = data ? joined(data, fields) : fields;
@@ -57,7 +57,7 @@ async function ask(request: PlainRequest, run: OperationRun, line: ServiceLine):
     const retryAfterMs = service.retryAfterMs(answer);
     const waitMs = retryAfterMs ?? FIRST_WAIT_MS * 2 ** retries;
     if (retries >= retriesMax || waitMs > limits.connectorRetryMs || !mayRepeat(answer, run.operation))
-      throw errorOf(answer, { host, retryAfterMs });
+      throw errorOf(answer, { host, retryAfterMs, hints: run.operation.hints });
     await line.wait(waitMs);
   }
 }
@@ -91,9 +91,10 @@ function nextPage(
   if (paginate.kind === 'link') {
     const [, link] = /<([^>]{1,2048})>;\s*rel="?next"?/.exec(headers.link ?? '') ?? [];
     if (link === undefined) return undefined;
-    const next = new URL(link, url);
-    if (next.origin === url.origin) return { ...request, url: next.href };
-    throw new ToolError('UPSTREAM_FAILED', `the next page is at ${next.host}, not at ${url.host}`);
+    const next = URL.parse(link, url);
+    if (next?.origin === url.origin) return { ...request, url: next.href };
+    const place = next ? `at ${next.host}` : 'at an address that is none';
+    throw new ToolError('UPSTREAM_FAILED', `the next page is ${place}, not at ${url.host}`);
   }
   if (paginate.more !== undefined && pick(parseJsonPath(paginate.more), value) !== true) return undefined;
   const param = paginate.param as string;

@@ -28,12 +28,15 @@ const TOKEN_MARGIN_MS = 60_000;
 
 export class ServiceClient {
   readonly connector: Connector;
+  readonly tools: readonly string[];
   readonly #parts: ServiceParts;
   readonly #service: ServiceLimits;
   #token: { readonly value: string; readonly untilMs: number } | undefined;
 
-  constructor(connector: Connector, parts: ServiceParts) {
+  /** `tools` names the tools whose calls go to the service; those of a connector by default. */
+  constructor(connector: Connector, parts: ServiceParts, tools?: readonly string[]) {
     this.connector = connector;
+    this.tools = tools ?? Object.keys(connector.operations).map((it) => `${connector.name}__${it}`);
     this.#parts = parts;
     this.#service = new ServiceLimits(parts.limits, parts.powers);
   }
@@ -61,7 +64,15 @@ export class ServiceClient {
     );
   }
 
-  async #send(request: PlainRequest, call: ConnectedCall): Promise<ServiceAnswer> {
+  /** Asks the service by its health path, and learns from what it answers. Throws ToolError if it gives no answer. */
+  async probe(call: Pick<ConnectedCall, 'fetch'>): Promise<void> {
+    const { healthPath, base, headers } = this.connector;
+    if (healthPath === undefined) return;
+    const request = { url: `${base}${healthPath}`, method: 'GET', headers: { Accept: 'application/json', ...headers } };
+    this.#service.answered(await this.#send(request, call));
+  }
+
+  async #send(request: PlainRequest, call: Pick<ConnectedCall, 'fetch'>): Promise<ServiceAnswer> {
     try {
       const credentials = await Promise.all(this.connector.auth.map((it) => this.#credentialOf(it, call)));
       return await this.#fetch({ ...request, credentials: credentials.flat() }, call);
@@ -71,7 +82,10 @@ export class ServiceClient {
     }
   }
 
-  async #fetch(asked: Parameters<ConnectedCall['fetch']>[0], call: ConnectedCall): Promise<ServiceAnswer> {
+  async #fetch(
+    asked: Parameters<ConnectedCall['fetch']>[0],
+    call: Pick<ConnectedCall, 'fetch'>,
+  ): Promise<ServiceAnswer> {
     const { ca } = this.connector;
     const answer = await call.fetch({ ...asked, ...(ca !== undefined && { ca }) });
     if ('status' in answer) return answer;
@@ -84,7 +98,7 @@ export class ServiceClient {
   }
 
   /** The secret of a request in its place. Throws AUTH_REQUIRED, ACCESS_DENIED. */
-  async #credentialOf(auth: Auth, call: ConnectedCall): Promise<Credential[]> {
+  async #credentialOf(auth: Auth, call: Pick<ConnectedCall, 'fetch'>): Promise<Credential[]> {
     if (auth.kind === 'none') return [];
     if (auth.kind === 'oauth2_client') {
       const token = await this.#tokenOf(auth, call);
@@ -109,7 +123,7 @@ export class ServiceClient {
   }
 
   /** A token that the service gives for the secret, kept for as long as the service says. */
-  async #tokenOf(auth: OAuth, call: ConnectedCall): Promise<string> {
+  async #tokenOf(auth: OAuth, call: Pick<ConnectedCall, 'fetch'>): Promise<string> {
     const nowMs = this.#parts.powers.monotonicMs();
     if (this.#token && this.#token.untilMs > nowMs) return this.#token.value;
     const secret = await this.#read(auth, auth.tokenUrl);
@@ -131,11 +145,22 @@ export class ServiceClient {
     return given.token;
   }
 
-  async #read(needed: { secret: string; setup?: string | undefined }, url: string): Promise<string> {
+  async #read(needed: NeededKey, url: string): Promise<string> {
     const secret = await this.#parts.secrets.read({ name: needed.secret, setup: needed.setup }, url);
+    if (!this.connector.isLive && needed.live?.some((it) => secret.startsWith(it)))
+      throw new ToolError('ACCESS_DENIED', `the secret \`${needed.secret}\` is a key of a real account`, {
+        suggestion: `Ask the person to set a test key, or to add the connector for real ones: ringfence connector add ${this.connector.name} --live`,
+      });
     if (/^[\t\x20-\x7e]+$/.test(secret)) return secret;
     throw new ToolError('AUTH_REQUIRED', `the secret \`${needed.secret}\` holds characters that no request can send`);
   }
+}
+
+/** A secret, and the beginnings of those for real accounts. */
+interface NeededKey {
+  readonly secret: string;
+  readonly setup?: string | undefined;
+  readonly live?: readonly string[] | undefined;
 }
 
 /** The input with the files below a folder of the workspace. */

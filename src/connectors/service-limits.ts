@@ -5,13 +5,18 @@ import type { Powers } from '../powers.ts';
 import type { ServiceAnswer } from './answer.ts';
 
 export interface ServiceState {
-  /** `paused`: it failed too often, and is not asked for a while. `limited`: it said that it was asked too often. */
-  readonly state: 'ok' | 'failing' | 'limited' | 'paused';
+  /**
+   * `paused`: it failed too often, and is not asked for a while. `limited`: it said that it was asked too often.
+   * `refused`: it works, but not with the secret.
+   */
+  readonly state: 'ok' | 'failing' | 'limited' | 'paused' | 'refused';
   readonly failures: number;
   /** Milliseconds until it is asked again. */
   readonly retryAfterMs?: number;
   /** Why the last request failed. */
   readonly problem?: string;
+  /** When it began to fail, ISO 8601. */
+  readonly since?: string;
 }
 
 /** One service: the limits it names, and its failures in a row. */
@@ -21,7 +26,8 @@ export class ServiceLimits {
   #limitedUntilMs = 0;
   #pausedUntilMs = 0;
   #failures = 0;
-  #problem: string | undefined;
+  /** The problem, and when it began, in milliseconds since the epoch. */
+  #trouble: { readonly problem: string; readonly sinceMs: number } | undefined;
   /** Whether one request is trying a service that was paused. */
   #isTrying = false;
 
@@ -33,10 +39,15 @@ export class ServiceLimits {
   get state(): ServiceState {
     const nowMs = this.#powers.monotonicMs();
     const retryAfterMs = Math.ceil(Math.max(this.#limitedUntilMs, this.#pausedUntilMs) - nowMs);
-    const about = { failures: this.#failures, ...(this.#problem !== undefined && { problem: this.#problem }) };
+    const trouble = this.#trouble && {
+      problem: this.#trouble.problem,
+      since: new Date(this.#trouble.sinceMs).toISOString(),
+    };
+    const about = { failures: this.#failures, ...trouble };
     if (this.#pausedUntilMs > nowMs) return { state: 'paused', retryAfterMs, ...about };
     if (this.#limitedUntilMs > nowMs) return { state: 'limited', retryAfterMs, ...about };
-    return { state: this.#failures > 0 ? 'failing' : 'ok', ...about };
+    if (this.#failures > 0) return { state: 'failing', ...about };
+    return { state: trouble ? 'refused' : 'ok', ...about };
   }
 
   /** Throws RATE_LIMITED or UPSTREAM_FAILED if the service should not be asked now. */
@@ -65,7 +76,9 @@ export class ServiceLimits {
     if (status >= 500) return this.failed(`it answered ${status}`);
     this.#isTrying = false;
     this.#failures = 0;
-    this.#problem = undefined;
+    this.#pausedUntilMs = 0;
+    if (status === 401) this.#note('it refused the secret');
+    else this.#trouble = undefined;
     const waitMs = status === 429 ? (this.retryAfterMs({ headers }) ?? 1000) : this.#exhaustedMs(headers);
     if (waitMs !== undefined) this.#limitedUntilMs = this.#powers.monotonicMs() + waitMs;
   }
@@ -75,10 +88,14 @@ export class ServiceLimits {
     const { connectorFailuresMax: max, connectorPauseMs, connectorPauseMsMax } = this.#limits;
     this.#isTrying = false;
     this.#failures += 1;
-    this.#problem = problem;
+    this.#note(problem);
     if (this.#failures < max) return;
     const pauseMs = Math.min(connectorPauseMs * 2 ** (this.#failures - max), connectorPauseMsMax);
     this.#pausedUntilMs = this.#powers.monotonicMs() + pauseMs;
+  }
+
+  #note(problem: string): void {
+    this.#trouble = { problem, sinceMs: this.#trouble?.sinceMs ?? this.#powers.now() };
   }
 
   /** A request ended for a reason that says nothing about the service. */

@@ -2,7 +2,7 @@
  * Values with references to the input, as connector files hold them: `${input.title}` alone is the value itself, within
  * a text it is written out. What names a missing parameter is left out. `$if` keeps an object only where a parameter is
  * given and not false; `$value` is what stands for the object; `$each` makes one object for each item of a parameter,
- * with `${item}` in it.
+ * with `${item}` in it; `$choose` names a parameter, whose value names the member that stands for the object.
  */
 import { isRecord } from '../text/values.ts';
 
@@ -26,8 +26,12 @@ export function render(template: unknown, scope: TemplateScope): unknown {
       return isRecord(it) && '$each' in it ? (value as unknown[]) : [value];
     });
   if (!isRecord(template)) return template;
-  const { $if: condition, $each: list, ...members } = template;
+  const { $if: condition, $each: list, $choose: chooser, ...members } = template;
   if (typeof condition === 'string' && (scope.input[condition] ?? false) === false) return undefined;
+  if (typeof chooser === 'string') {
+    const chosen = toText(scope.input[chooser]);
+    return Object.hasOwn(members, chosen) ? render(members[chosen], scope) : undefined;
+  }
   if (typeof list !== 'string') return renderMembers(members, scope);
   const items = scope.input[list];
   if (items === undefined) return undefined;
@@ -63,6 +67,9 @@ function referenced(reference: string, { input, item }: TemplateScope): unknown 
 export const toText = (value: unknown): string =>
   typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
 
+/** Members of templates whose value is the name of a parameter. */
+const NAMING_KEYS: readonly string[] = ['$if', '$each', '$choose'];
+
 /** Parameters that a template names. */
 export function parametersIn(template: unknown): string[] {
   if (typeof template === 'string')
@@ -70,7 +77,7 @@ export function parametersIn(template: unknown): string[] {
   if (Array.isArray(template)) return template.flatMap(parametersIn);
   if (!isRecord(template)) return [];
   return Object.entries(template).flatMap(([key, it]) =>
-    (key === '$if' || key === '$each') && typeof it === 'string' ? [it] : parametersIn(it),
+    NAMING_KEYS.includes(key) && typeof it === 'string' ? [it] : parametersIn(it),
   );
 }
 

@@ -14,6 +14,8 @@ import { defineTool, type Tool } from '../tools/tool.ts';
 import { amountOf, parseAmount } from './amount.ts';
 import type { Connector } from './connector.ts';
 import type { OperationFile } from './file.ts';
+import { withPatterns } from './patterns.ts';
+import { authOf, costTermsOf } from './service-terms.ts';
 
 /** Characters of the connector's hash in the version that is shown and recorded. */
 const HASH_CHARS = 12;
@@ -25,7 +27,9 @@ export interface ToolsetOptions {
 
 /** The connector's tools by name, `connector__operation`, and by their aliases. */
 export function toToolset(connector: Connector, options: ToolsetOptions): Toolset {
-  const named = Object.keys(connector.operations).map((name, at) => toNamed(toTool(connector, name, at), options));
+  const named = Object.keys(connector.operations).map((name, at) =>
+    toNamed(toTool(connector, name, { at, options }), options),
+  );
   return new Map(
     named.flatMap((it) => [it.tool.name, ...it.tool.aliases.map((alias) => alias.name)].map((name) => [name, it])),
   );
@@ -42,11 +46,11 @@ function toNamed(tool: Tool, { assertConfigured }: ToolsetOptions): NamedTool {
   };
 }
 
-function toTool(connector: Connector, name: string, at: number): Tool {
+function toTool(connector: Connector, name: string, { at, options }: { at: number; options: ToolsetOptions }): Tool {
   const operation = connector.operations[name] as OperationFile;
   const { title = name.replaceAll('_', ' '), description, request, aliases, timeoutMs } = operation;
   const schema = inputSchemaOf(operation);
-  const input = withOneOf(toZod(schema), operation);
+  const input = withOneOf(withPatterns(toZod(schema), schema.properties, defaultLimits), operation);
   const isReading = request.method === 'GET' || request.method === 'HEAD';
   const cost = costOf(operation);
   return defineTool({
@@ -58,9 +62,13 @@ function toTool(connector: Connector, name: string, at: number): Tool {
     capabilities: [{ action: name, description: title }],
     category: 'service',
     tier: 'external_api',
+    ...authOf(connector.auth, options.assertConfigured),
+    cost: costTermsOf(amountsOf(operation)),
     connected: { connector: connector.name, operation: name, digest: connector.sha256 },
     asks: operation.approval === 'always',
     destructive: !isReading,
+    // Others write what services hold: issues, messages, mail.
+    untrusted: true,
     idempotent: isReading || operation.idempotency !== undefined,
     isExtra: at >= defaultLimits.connectorListedMax,
     effects: (given) => boundedEffects(effectsOf(connector, operation, given), defaultLimits),
@@ -111,10 +119,14 @@ function effectsOf({ base }: Connector, { effects }: OperationFile, input: Recor
   return [{ kind: 'connect', target: hostOf(new URL(base)) }, ...read];
 }
 
-/** The cost of a call: what its file says that it costs, and what it spends. */
-function costOf({ cost, effects }: OperationFile): ((input: Record<string, unknown>) => number) | undefined {
+function amountsOf({ cost, effects }: OperationFile): (number | string)[] {
   const spent = effects.flatMap((it) => (it.kind === 'spend' ? [it.usd] : []));
-  const amounts = [...(cost === undefined ? [] : [cost]), ...spent].map(parseAmount);
+  return [...(cost === undefined ? [] : [cost]), ...spent];
+}
+
+/** The cost of a call: what its file says that it costs, and what it spends. */
+function costOf(operation: OperationFile): ((input: Record<string, unknown>) => number) | undefined {
+  const amounts = amountsOf(operation).map(parseAmount);
   if (amounts.length === 0) return undefined;
   return (input) => amounts.reduce((sum, it) => sum + amountOf(it, input), 0);
 }

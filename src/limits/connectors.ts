@@ -12,6 +12,8 @@ export const connectorLimits = {
   connectorListedMax: count().default(24),
   /** Largest body of one answer that is read for its fields; a larger one fails the call. */
   connectorBodyBytesMax: bytes().default(MiB),
+  /** Characters of a value that the pattern of a parameter is compared with, which takes up to 1 µs each; a longer value is refused. */
+  connectorPatternCharsMax: count().default(4_096),
   /** Pages that one call reads, whatever its file says. */
   connectorPagesMax: count().default(10),
   /** Items that one call collects over its pages. */
@@ -26,6 +28,14 @@ export const connectorLimits = {
   connectorPauseMs: ms().default(5_000),
   /** Longest time for which a service that failed is not asked. */
   connectorPauseMsMax: ms().default(300_000),
+  /** Time between two health checks of a service that calls use, on average; they are requests to others. */
+  serviceCheckEveryMs: ms().default(60_000),
+  /** Time since its last call after which a service that works is not checked any more, so that an idle daemon sends nothing. */
+  serviceCheckUsedMs: ms().default(600_000),
+  /** Largest OpenAPI document that a connector file is made of; it is read by the command line, into memory. */
+  openApiBytesMax: bytes().default(32 * MiB),
+  /** Largest OpenAPI document in YAML; reading that takes about a second for each MiB. */
+  openApiYamlBytesMax: bytes().default(8 * MiB),
   /** Files of the workspace that one call sends. */
   connectorUploadFilesMax: count().default(500),
   /** Bytes of the files that one call sends; they are held in memory and encoded. */

@@ -26,11 +26,21 @@ async function payFor(
   const estimate = estimateOf(call, named);
   if (estimate === undefined) return next(call);
   const { tier } = named.tool;
-  const { principal, sessionId, id: callId, policy } = call;
-  const reservation = ledger.reserve(estimate, { tier, principal, sessionId, callId, limits: limitsOf(policy, tier) });
-  const cost = { usd: reservation.usd, asks: reservation.ask };
+  const { principal, accountId: sessionId, id: callId, policy, budget } = call;
+  const payer = { tier, principal, sessionId, callId, tool: named.tool.name };
+  const reservation = ledger.reserve(estimate, { ...payer, limits: limitsOf(policy, tier) });
+  const { usd: taken } = reservation;
+  try {
+    budget?.take('usd', taken);
+  } catch (error) {
+    reservation.release();
+    throw error;
+  }
+  const cost = { usd: taken, asks: reservation.ask };
   const outcome = await outcomeOf(next, { ...call, cost });
-  if (outcome.started) return { ...outcome, costUsd: reservation.settle(outcome.usage?.costUsd) };
+  const spent = outcome.started ? reservation.settle(outcome.usage?.costUsd) : 0;
+  budget?.settle('usd', { taken, spent });
+  if (outcome.started) return { ...outcome, costUsd: spent };
   reservation.release();
   return outcome;
 }
@@ -47,8 +57,8 @@ function estimateOf({ rawInput }: Call, named: NamedTool): number | undefined {
   return named.tool.estimateCostUsd?.(input as never);
 }
 
-/** The strictest cost limits of all policy layers. */
-function limitsOf(policy: Policy, tier: Tier): CostLimits {
+/** The strictest cost limits of all policy layers; infinite where there is none. */
+export function limitsOf(policy: Policy, tier: Tier): CostLimits {
   const rules = layersOf(policy).map((it) => it.tiers[tier]);
   const strictest = (of: (rule: (typeof rules)[number]) => number | undefined) =>
     Math.min(...rules.map((rule) => of(rule) ?? Infinity));

@@ -1,5 +1,5 @@
 /**
- * Costs of calls by tier and UTC day, principal and session. Amounts are whole millionths of a dollar internally, so that sums are exact;
+ * Costs of calls by tier and UTC day, principal and session, which limits hold; and by tool, which a person reads. Amounts are whole millionths of a dollar internally, so that sums are exact;
  * the interface uses dollars. A reservation counts as spent until it is settled or released.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -29,7 +29,18 @@ export interface Payer {
 
 export interface CostRequest extends Payer {
   readonly callId: string;
+  readonly tool: string;
   readonly limits: CostLimits;
+}
+
+/** What the calls of a principal to a tool cost in a day; reservations of calls that still run included. */
+export interface ToolCost {
+  /** UTC, as 2026-01-31. */
+  readonly day: string;
+  readonly principal: string;
+  readonly tool: string;
+  readonly calls: number;
+  readonly usd: number;
 }
 
 /** Money set aside for one call. Only the first call of `settle` or `release` counts. */
@@ -51,6 +62,8 @@ export interface CostReservation {
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS totals (scope TEXT NOT NULL, who TEXT NOT NULL, tier TEXT NOT NULL, day TEXT NOT NULL,
     micros INTEGER NOT NULL, PRIMARY KEY (scope, who, tier, day)) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS tools (day TEXT NOT NULL, principal TEXT NOT NULL, tool TEXT NOT NULL,
+    calls INTEGER NOT NULL, micros INTEGER NOT NULL, PRIMARY KEY (day, principal, tool)) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS reservations (id INTEGER PRIMARY KEY, day TEXT NOT NULL, tier TEXT NOT NULL,
     principal TEXT NOT NULL, session_id TEXT NOT NULL, call_id TEXT NOT NULL, micros INTEGER NOT NULL,
     lost INTEGER NOT NULL DEFAULT 0) STRICT;`;
@@ -61,6 +74,12 @@ const MICROS = 1_000_000;
 const TOTAL_MICROS_MAX = Number.MAX_SAFE_INTEGER / 2;
 
 type Micros = Record<CostScope, number>;
+
+/** A change of the rows of a call. */
+interface Change {
+  readonly micros: number;
+  readonly calls: number;
+}
 
 const toUsd = (micros: number): number => micros / MICROS;
 /** Rounds up, so that no cost is too small to count; the tolerance absorbs binary rounding: 0.1 is 100 000, not 100 001. */
@@ -75,6 +94,8 @@ export class CostLedger implements Disposable {
   readonly #sumOfDays: StatementSync;
   readonly #add: StatementSync;
   readonly #forgetEmpty: StatementSync;
+  readonly #addToTool: StatementSync;
+  readonly #forgetUncalled: StatementSync;
   readonly #insert: StatementSync;
   readonly #delete: StatementSync;
   #day = '';
@@ -92,6 +113,9 @@ export class CostLedger implements Disposable {
     this.#add = prepare(`INSERT INTO totals (scope, who, tier, day, micros) VALUES (?, ?, ?, ?, ?)
       ON CONFLICT DO UPDATE SET micros = micros + excluded.micros`);
     this.#forgetEmpty = prepare(`DELETE FROM totals WHERE ${key} AND day = ? AND micros = 0`);
+    this.#addToTool = prepare(`INSERT INTO tools (day, principal, tool, calls, micros) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, micros = micros + excluded.micros`);
+    this.#forgetUncalled = prepare('DELETE FROM tools WHERE day = ? AND principal = ? AND tool = ? AND calls = 0');
     this.#insert = prepare(
       'INSERT INTO reservations (day, tier, principal, session_id, call_id, micros) VALUES (?, ?, ?, ?, ?, ?)',
     );
@@ -116,8 +140,8 @@ export class CostLedger implements Disposable {
     const micros = toMicros(usd);
     const { id, ask, day } = this.#write(() => this.#book(micros, request));
     let open = true;
-    const close = (booked: number): number => {
-      if (open) this.#close({ id, day, payer: request, change: booked - micros });
+    const close = (booked: number, calls = 0): number => {
+      if (open) this.#close({ id, day, request, change: { micros: booked - micros, calls } });
       open = false;
       return toUsd(booked);
     };
@@ -126,7 +150,7 @@ export class CostLedger implements Disposable {
       ask,
       // A host's report of a cost is capped at the most that one call may cost.
       settle: (actual) => close(isCost(actual) ? toMicros(Math.min(actual, max)) : micros),
-      release: () => void close(0),
+      release: () => void close(0, -1),
     };
   }
 
@@ -134,6 +158,18 @@ export class CostLedger implements Disposable {
   spentUsd(payer: Payer): Record<CostScope, number> {
     const { day, principal, session } = this.#spent(payer, this.#today());
     return { day: toUsd(day), principal: toUsd(principal), session: toUsd(session) };
+  }
+
+  /** What tools cost in the last `days` UTC days, today included; the newest day and the greatest cost first. */
+  byTool(days: number): ToolCost[] {
+    this.#today();
+    const sql = `SELECT day, principal, tool, calls, micros FROM tools WHERE day > ?
+      ORDER BY day DESC, micros DESC, tool LIMIT ${this.#limits.costRowsMax}`;
+    const rows = this.#database.prepare(sql).all(toDay(this.#powers.now() - days * DAY_MS));
+    return (rows as unknown as (Omit<ToolCost, 'usd'> & { micros: number })[]).map(({ micros, ...it }) => ({
+      ...it,
+      usd: toUsd(micros),
+    }));
   }
 
   /** Number and reserved amount of calls that were open when a daemon ended. */
@@ -157,17 +193,27 @@ export class CostLedger implements Disposable {
       if (micros > 0 && spent[scope] + micros > limit)
         throw overLimit({ scope, micros, spent: spent[scope], limit, request });
     }
-    this.#change(request, day, micros);
+    this.#change(request, day, { micros, calls: 1 });
     const { lastInsertRowid: id } = this.#insert.run(day, tier, principal, sessionId, callId, micros);
     return { id, day, ask: micros > 0 && spent.day + micros > toLimit(limits.dayAskAbove) };
   }
 
   /** Books the final cost. The call is already over, so a write error must not fail it: the money stays reserved. */
-  #close({ id, day, payer, change }: { id: number | bigint; day: string; payer: Payer; change: number }): void {
+  #close({
+    id,
+    day,
+    request,
+    change,
+  }: {
+    id: number | bigint;
+    day: string;
+    request: CostRequest;
+    change: Change;
+  }): void {
     if (!this.#database.isOpen) return;
     try {
       this.#write(() => {
-        this.#change(payer, day, change);
+        this.#change(request, day, change);
         this.#delete.run(id);
       });
     } catch (error) {
@@ -184,7 +230,9 @@ export class CostLedger implements Disposable {
     };
   }
 
-  #change({ tier, principal, sessionId }: Payer, day: string, micros: number): void {
+  #change({ tier, principal, sessionId, tool }: CostRequest, day: string, { micros, calls }: Change): void {
+    this.#addToTool.run(day, principal, tool, calls, micros);
+    if (calls < 0) this.#forgetUncalled.run(day, principal, tool);
     if (micros === 0) return;
     const keys = [
       ['day', ''],
@@ -206,6 +254,7 @@ export class CostLedger implements Disposable {
     this.#day = day;
     const oldest = toDay(nowMs - this.#limits.costDaysKept * DAY_MS);
     this.#database.prepare('DELETE FROM totals WHERE day < ?').run(oldest);
+    this.#database.prepare('DELETE FROM tools WHERE day < ?').run(oldest);
     this.#database.prepare('DELETE FROM reservations WHERE lost = 1 AND day < ?').run(oldest);
     return day;
   }

@@ -7,7 +7,7 @@ import { runCli } from '../support/cli.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const POLICY = 'tiers:\n  external_api: { decision: allow }\n';
+const POLICY = 'tiers:\n  external_api: { decision: allow, costUsdPerDay: 1000, costUsdAskAbove: 500 }\n';
 const SECRET = 'canary-Zx9+=?&-4711-value';
 
 let service: Service;
@@ -24,8 +24,8 @@ async function cli(args: string[], stdin = ''): Promise<string> {
 }
 
 /** Adds a preset whose service is the played one, with its secret. */
-async function addPreset(name: string, secret: string, { path = '', value = SECRET } = {}): Promise<void> {
-  await cli(['connector', 'add', name, '--base', `${service.base}${path}`, '--ca', service.ca, '--private']);
+async function addPreset(file: string, secret: string, { path = '', value = SECRET, name = file } = {}): Promise<void> {
+  await cli(['connector', 'add', file, '--base', `${service.base}${path}`, '--ca', service.ca, '--private']);
   await cli(['secret', 'set', secret], value);
   const has = async () => {
     const { connectors } = (await client.request('status', {})) as { connectors: { name: string; auth: string }[] };
@@ -116,10 +116,29 @@ describe('github', () => {
     expect(asked.length).toBe(questions);
   });
 
-  test('a link to another host is not followed', async () => {
-    service.play({ headers: { link: '<https://evil.example/x>; rel="next"' }, body: [] });
+  test('an answer is what strangers wrote: without invisible characters, and known to the policy as that', async () => {
+    service.play({ body: { number: 1, title: 'Ig\u200bno\u202ere\u{e0041} this', labels: [{ name: 'b\u2066ug' }] } });
+    await using fresh = await daemon.connect();
+    const data = await dataOf(
+      fresh.call('github__get_issue' as string, { ...repository, number: 1 } as never) as never,
+    );
+    expect(data).toMatchObject({ title: 'Ignore this', labels: ['bug'] });
+    const detail = { event: 'saw-untrusted', tool: 'github__get_issue' };
+    await until(async () => {
+      const { entries } = (await client.request('audit.query', { kind: 'session' })) as {
+        entries: { detail?: object }[];
+      };
+      return entries.some((it) => JSON.stringify(it.detail) === JSON.stringify(detail));
+    });
+  });
+
+  test.each([
+    ['https://evil.example/x', 'at evil.example'],
+    ['https://[nowhere/x', 'at an address that is none'],
+  ])('a link to %s is not followed', async (link, place) => {
+    service.play({ headers: { link: `<${link}>; rel="next"` }, body: [] });
     const error = await errorOf('github__list_issues', repository);
-    expect(error).toMatchObject({ code: 'UPSTREAM_FAILED', message: expect.stringContaining('evil.example') });
+    expect(error).toMatchObject({ code: 'UPSTREAM_FAILED', message: expect.stringContaining(place) });
   });
 
   test.each(['..', '.', '', 'a/b', 'a/../b'])('a parameter %j leads to no other path', async (repo) => {
@@ -169,6 +188,68 @@ describe('stripe', () => {
     expect(keys[2]).not.toBe(keys[1]);
   });
 
+  test('what payments cost is told by tool, principal and day, beside the limits of the policy', async () => {
+    service.play({ body: { id: 'pi_3', client_secret: 's', status: 'x' } });
+    await called('stripe__create_payment', { amount: 250, currency: 'usd' });
+    const answer = JSON.parse(await cli(['costs', '--json']));
+    const day = new Date().toISOString().slice(0, 10);
+    const principal = 'operator';
+    expect(answer).toMatchObject({
+      costs: expect.arrayContaining([expect.objectContaining({ day, principal, tool: 'stripe__create_payment' })]),
+      today: [{ tier: 'external_api', mostUsd: 1000, askAboveUsd: 500 }],
+      lost: { calls: 0, usd: 0 },
+    });
+    const usd = answer.today[0].usd.toFixed(2);
+    expect(usd).toMatch(/^\d+\.\d\d$/);
+    const shown = await cli(['costs', '--by', 'principal', '--days', '1']);
+    expect(shown).toMatch(
+      new RegExp(`^today \\(UTC\\), by principal:\n +\\$\\d+\\.\\d\\d {2}\\d+ calls? {2}${principal}\n`),
+    );
+    expect(shown).toContain(`external_api today: $${usd} (asks above $500, at most $1000)`);
+    const refused = await runCli(daemon, ['costs', '--days', '0']);
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('--days must be a whole number from 1') });
+  });
+
+  test('the definitions of its tools say which secret they need, where it comes from, and what a call costs', async () => {
+    const definitionOf = async (name: string) => {
+      type Definition = { name: string; auth?: object; cost?: object };
+      const { tools } = (await client.request('tools.list', {})) as { tools: Definition[] };
+      return tools.find((it) => it.name === `stripe__${name}`);
+    };
+    const auth = { type: 'bearer_token', required: true, configKey: 'stripe_key' };
+    const there = { ...auth, status: 'configured' };
+    expect(await definitionOf('create_payment')).toMatchObject({ auth: there, cost: { model: 'usage_based' } });
+    expect(await definitionOf('get_payment')).toMatchObject({ auth: there, cost: { model: 'free' } });
+    await cli(['secret', 'remove', 'stripe_key']);
+    const setupUrl = expect.stringContaining('https://');
+    expect((await definitionOf('get_payment'))?.auth).toMatchObject({ ...auth, setupUrl, status: 'missing' });
+    await cli(['secret', 'set', 'stripe_key'], SECRET);
+  });
+
+  test('a parameter has to match the pattern of its schema', async () => {
+    const error = await errorOf('stripe__create_payment', { amount: 1, currency: 'USD' });
+    expect(error).toMatchObject({
+      code: 'INPUT_INVALID',
+      message: expect.stringContaining('currency: must match ^[a-z]{3}$'),
+    });
+  });
+
+  test('a key of a real account is refused, unless the connector was added for those', async () => {
+    const sent = service.requests.length;
+    await cli(['secret', 'set', 'stripe_key'], 'sk_live_0123456789');
+    const error = await errorOf('stripe__get_payment', { paymentIntentId: 'pi_1' });
+    expect(error).toMatchObject({
+      code: 'ACCESS_DENIED',
+      message: 'the secret `stripe_key` is a key of a real account',
+    });
+    expect(error.suggestion).toContain('ringfence connector add stripe --live');
+    expect(service.requests.length).toBe(sent);
+    await cli(['connector', 'add', 'stripe', '--base', service.base, '--ca', service.ca, '--private', '--live']);
+    service.always(() => ({ body: { id: 'pi_1' } }));
+    await until(async () => (await client.call('stripe__get_payment', { paymentIntentId: 'pi_1' })).success);
+    await addPreset('stripe', 'stripe_key');
+  });
+
   test('list_payments goes on behind the last one of a page for as long as there are more', async () => {
     service.play(
       { body: { data: [{ id: 'pi_1' }, { id: 'pi_2' }], has_more: true } },
@@ -194,6 +275,15 @@ describe('sendgrid', () => {
     const body =
       '{"personalizations":[{"to":[{"email":"a@x.example"},{"email":"b@x.example"}]}],"from":{"email":"me@x.example"},"subject":"S","content":[{"type":"text/plain","value":"T"}]}';
     expect(request()).toBe(http('POST /v3/mail/send', { headers: JSON_BODY, body }));
+  });
+
+  test('send_email sends copies to those that cc and bcc name', async () => {
+    service.play({ status: 202, headers: { 'X-Message-Id': 'm2' } });
+    const mail = { to: 'a@x.example', cc: ['b@x.example', 'c@x.example'], bcc: 'd@x.example', from: 'me@x.example' };
+    await called('send_email', { ...mail, subject: 'S', text: 'T' });
+    expect(request()).toContain(
+      '[{"to":[{"email":"a@x.example"}],"cc":[{"email":"b@x.example"},{"email":"c@x.example"}],"bcc":[{"email":"d@x.example"}]}]',
+    );
   });
 
   test('takes text, html or both, and not neither', async () => {
@@ -281,5 +371,48 @@ describe('webhook', () => {
     expect(request()).toBe(
       http('POST /services/T0/B0/canary-path', { headers: JSON_BODY, auth: [], body: '{"text":"Hi"}' }),
     );
+  });
+});
+
+describe('from-openapi', () => {
+  const document = {
+    openapi: '3.1.0',
+    info: { title: 'Shop' },
+    servers: [{ url: 'https://shop.example' }],
+    paths: {
+      '/items/{id}': {
+        get: {
+          operationId: 'getItem',
+          parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }],
+          responses: {
+            200: { content: { 'application/json': { schema: { properties: { price: { type: 'number' } } } } } },
+          },
+        },
+        put: { operationId: 'putItem', parameters: [{ $ref: 'https://evil.example/parameter' }] },
+      },
+    },
+    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+  };
+
+  test('writes a file that can be added, whose tools work, and tells what it left out', async () => {
+    const args = ['connector', 'from-openapi', '-', '--operations', '/items/*'];
+    const { code, stdout, stderr } = await runCli(daemon, args, { stdin: JSON.stringify(document) });
+    expect(code).toBe(0);
+    expect(stderr).toContain('1 of 2 operations\n');
+    expect(stderr).toContain('left out PUT /items/{id}: https://evil.example/parameter is outside of the document');
+    writeFileSync(join(daemon.stateDir, 'shop.yaml'), stdout, { mode: 0o600 });
+    await addPreset(join(daemon.stateDir, 'shop.yaml'), 'shop_key', { name: 'shop' });
+    service.play({ body: { price: 7, secret: 'not named' } });
+    expect(await called('shop__get_item', { id: 'a b' })).toEqual({ price: 7 });
+    expect(request()).toBe(http('GET /items/a%20b', { headers: ['Accept: application/json'] }));
+  });
+
+  test('says what is wrong with a document, and with a pattern that nothing matches', async () => {
+    const none = await runCli(daemon, ['connector', 'from-openapi', '/nowhere.json']);
+    expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining("/nowhere.json can't be read (ENOENT)") });
+    const args = ['connector', 'from-openapi', '-', '--operations', 'buy*'];
+    const idle = await runCli(daemon, args, { stdin: JSON.stringify(document) });
+    expect(idle).toMatchObject({ code: 2, stdout: '' });
+    expect(idle.stderr).toContain('--operations buy*: matches none of the 2 operations of standard input');
   });
 });

@@ -1,6 +1,6 @@
 /** `ringfence connector check|add|list|remove`: works on the state directory without a daemon; a running daemon notices changes at once. */
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { readCertificates } from '../../connectors/certificates.ts';
 import {
   CA,
   CHOICES,
@@ -33,6 +33,8 @@ export interface ConnectorFlags {
   /** File with certificates of authorities. */
   readonly ca?: string;
   readonly private?: boolean;
+  /** Whether keys of real accounts are used. */
+  readonly live?: boolean;
   readonly sha256?: string;
 }
 
@@ -128,11 +130,12 @@ function readTarget(target: string, flags: ConnectorFlags, cwd: string): Connect
   const choices: Choices = {
     ...(flags.base !== undefined && { base: toBase(flags.base) }),
     ...(flags.private !== undefined && { private: flags.private }),
+    ...(flags.live !== undefined && { live: flags.live }),
   };
   const files = {
     [FILE]: text,
     ...(Object.keys(choices).length > 0 && { [CHOICES]: JSON.stringify(choices) }),
-    ...(flags.ca !== undefined && { [CA]: readCertificates(resolve(cwd, flags.ca)) }),
+    ...(flags.ca !== undefined && { [CA]: certificatesAt(resolve(cwd, flags.ca)) }),
   };
   return toConnector(files, limits, target);
 }
@@ -155,10 +158,12 @@ function toBase(text: string): string {
   throw new ConnectorError([`--base takes an https URL without query, or http://127.0.0.1, not ${text}`]);
 }
 
-function readCertificates(path: string): string {
-  const text = readFileSync(path, 'utf8');
-  if (text.includes('-----BEGIN CERTIFICATE-----') && text.length <= limits.connectorFileBytesMax) return text;
-  throw new ConnectorError([`--ca takes a file with certificates in PEM, not ${path}`]);
+function certificatesAt(path: string): string {
+  try {
+    return readCertificates(path, limits.connectorFileBytesMax);
+  } catch (error) {
+    throw new ConnectorError([`--ca takes a file with certificates in PEM: ${(error as Error).message}`]);
+  }
 }
 
 /** The secrets that no host was named for yet, with the hosts of the connector. Throws ConnectorError if one is bound elsewhere. */

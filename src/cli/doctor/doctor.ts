@@ -22,6 +22,7 @@ import { describeTraces, losesTraces, type TraceStatus } from '../monitor/trace-
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
 import { type MissingSwitch, missingSwitch } from './missing-switch.ts';
+import { judgeServices, type ServicesStatus } from './services.ts';
 import { readSystem } from './system.ts';
 import { badHealth, type NamedHealth } from './tool-health.ts';
 
@@ -282,11 +283,15 @@ function judgeMasks({ coarseMasks = [] }: DaemonStatus): DoctorFinding {
   return { id, status: 'warning', found, fix: 'List all of them with `ringfence status`.' };
 }
 
-/** Whether tools of the daemon would fail, for example for a missing program; empty if the daemon is too old to report it. */
-async function judgeTools(client: Client): Promise<DoctorFinding[]> {
-  const id = 'tools';
+/** Whether tools of the daemon or services of others would fail, which it asks now; empty if it is too old to report it. */
+async function judgeHealth(client: Client): Promise<DoctorFinding[]> {
   const answer = await client.request('status', { health: true }).catch(() => ({}));
-  const { health } = answer as { health?: NamedHealth[] };
+  return [...judgeTools(answer as { health?: NamedHealth[] }), ...judgeServices(answer as ServicesStatus)];
+}
+
+/** Whether tools would fail, for example for a missing program. */
+function judgeTools({ health }: { health?: NamedHealth[] }): DoctorFinding[] {
+  const id = 'tools';
   if (!health) return [];
   const bad = badHealth(health);
   if (bad.length === 0)
@@ -302,7 +307,7 @@ async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<Docto
     const it = (await client.request('status', {})) as DaemonStatus;
     onStatus();
     const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
-    const more = [judgeMasks(it), ...judgeTraces(it), ...(await judgeTools(client))];
+    const more = [judgeMasks(it), ...judgeTraces(it), ...(await judgeHealth(client))];
     if (it.version === version) return [{ id, status: 'ok', found }, ...more];
     return [
       {

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { systemPowers } from '../../powers.ts';
 import { collect, type Verbs } from './verbs.ts';
 
-/** Adds `secret set|list|remove` and `connector add|list|check|remove`. */
+/** Adds `secret set|list|remove` and `connector add|list|check|remove|from-openapi`. */
 export function addConnectorVerbs(verbs: Verbs): void {
   const add = (parent: Command, name: string, description: string) =>
     verbs
@@ -29,7 +29,8 @@ export function addConnectorVerbs(verbs: Verbs): void {
     add(connector, name, description)
       .option('--base <url>', 'the URL of the service, in place of that in the file')
       .option('--ca <file>', "certificates of authorities (PEM), in place of the machine's")
-      .option('--private', 'the service may be on this machine or its networks');
+      .option('--private', 'the service may be on this machine or its networks')
+      .option('--live', 'use keys of real accounts, where the file tells them from test keys');
   addReading('check <file|preset>', 'check that a connector is valid, and show what it reaches').action(
     verbs.ending(async (target, flags) => (await load()).connectorCheck(target, flags, verbs.callerIn(flags))),
   );
@@ -38,6 +39,14 @@ export function addConnectorVerbs(verbs: Verbs): void {
     .action(
       verbs.ending(async (target, flags) =>
         (await load()).connectorAdd(target, flags, { ...verbs.callerIn(flags), nowMs: systemPowers().now() }),
+      ),
+    );
+  add(connector, 'from-openapi <file|->', 'write a connector file of an OpenAPI document to standard output')
+    .option('--operations <pattern>', "operationId, path, METHOD or 'METHOD /path', with *; repeatable", collect)
+    .option('--name <name>', 'the name of the connector')
+    .action(
+      verbs.ending(async (file, flags) =>
+        (await import('../connectors/from-openapi.ts')).connectorFromOpenApi(file, flags, verbs.caller(flags)),
       ),
     );
   add(connector, 'list', 'list the added connectors; exit code 1 if one is off').action(

@@ -44,7 +44,7 @@ const policyOf = (rule: Partial<TierRule>, ...and: Policy[]) =>
 let sessions = 0;
 /** A call in a session of its own, so that the session's cost is the call's. */
 const callOf = (rawInput: unknown, { policy = policyOf({}), name = 'paid', sessionId = `s${sessions++}` } = {}): Call =>
-  ({ name, rawInput, toolset, policy, principal: 'p', sessionId, id: 'c' }) as unknown as Call;
+  ({ name, rawInput, toolset, policy, principal: 'p', sessionId, accountId: sessionId, id: 'c' }) as unknown as Call;
 const spent = ({ sessionId }: Call) => ledger.spentUsd({ tier: 'external_api', principal: 'p', sessionId }).session;
 
 test('a call that ran is booked as what it says it cost, and its result can tell', async () => {

@@ -28,7 +28,7 @@ function ledgerAt(nowMs = NOON) {
   return { path, clock, warned, open };
 }
 
-const payer = { tier: 'external_api', principal: 'p', sessionId: 's' } as const;
+const payer = { tier: 'external_api', principal: 'p', sessionId: 's', tool: 't' } as const;
 const request = (max: CostLimits['max'] = {}, dayAskAbove?: number) => ({
   ...payer,
   callId: 'c',
@@ -102,6 +102,26 @@ test.each([
   using ledger = ledgerAt().open();
   expect(ledger.reserve(0.5, request()).settle(said)).toBe(booked);
   expect(ledger.spentUsd(payer).day).toBe(booked);
+});
+
+test('costs are told by day, principal and tool: running calls as reserved, ended ones as booked, refused ones not', () => {
+  const { clock, open } = ledgerAt();
+  using ledger = open();
+  ledger.reserve(1, request()).settle(0.4);
+  ledger.reserve(0.5, request());
+  ledger.reserve(9, { ...request(), tool: 'refused' }).release();
+  expect(() => ledger.reserve(2, { ...request({ day: 1 }), tool: 'refused' })).toThrow('USD a day');
+  clock.nowMs += 24 * 3_600_000;
+  ledger.reserve(0, { ...request(), principal: 'q', tool: 'free' }).settle();
+  ledger.reserve(2, { ...request(), principal: 'q', tool: 'u' });
+  const today = [
+    { day: '2026-03-02', principal: 'q', tool: 'u', calls: 1, usd: 2 },
+    { day: '2026-03-02', principal: 'q', tool: 'free', calls: 1, usd: 0 },
+  ];
+  expect(ledger.byTool(1)).toEqual(today);
+  expect(ledger.byTool(2)).toEqual([...today, { day: '2026-03-01', principal: 'p', tool: 't', calls: 2, usd: 0.9 }]);
+  clock.nowMs += 401 * 24 * 3_600_000;
+  expect(ledger.byTool(3660)).toEqual([]);
 });
 
 test('a million tiny costs are not rounded away', () => {

@@ -1,0 +1,74 @@
+/** `ringfence connector from-openapi`: writes a connector file of an OpenAPI document, and says what it leaves out. */
+import { readFileSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { ConnectorError } from '../../connectors/connector.ts';
+import { writeConnector } from '../../connectors/openapi/connector-text.ts';
+import { readOpenApi } from '../../connectors/openapi/document.ts';
+import type { LeftOut } from '../../connectors/openapi/selection.ts';
+import { defaultLimits as limits } from '../../limits.ts';
+import type { CliCaller } from '../connect.ts';
+import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
+
+export interface FromOpenApiFlags {
+  readonly json?: boolean;
+  readonly operations?: readonly string[];
+  readonly name?: string;
+}
+
+/** Lines about what was left out; documents have more operations than anybody reads about. */
+const SHOWN_MAX = 10;
+
+/** Writes the file to standard output, and the rest to standard error. Returns the exit code. */
+export async function connectorFromOpenApi(
+  file: string,
+  { json, operations: only = [], name }: FromOpenApiFlags,
+  { cwd }: CliCaller,
+): Promise<number> {
+  if (name !== undefined && !/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name))
+    throw new CliError(EXIT.USAGE, '--name takes lower-case letters, digits and single _, a letter first');
+  const label = file === '-' ? 'standard input' : file;
+  try {
+    const text = file === '-' ? await readInput() : readDocument(resolve(cwd, file));
+    const written = writeConnector(readOpenApi(text, label, limits), { only, name, label, limits });
+    if (json) printJson(written);
+    else process.stdout.write(written.text);
+    const { operations, total, leftOut } = written;
+    say(`${operations} of ${total} operations${only.length === 0 ? '; choose some with --operations' : ''}`);
+    tellLeftOut(leftOut);
+    return EXIT.OK;
+  } catch (error) {
+    if (!(error instanceof ConnectorError)) throw error;
+    say(harmless(error.message));
+    return EXIT.USAGE;
+  }
+}
+
+function tellLeftOut(leftOut: readonly LeftOut[]): void {
+  for (const { operation, why } of leftOut.slice(0, SHOWN_MAX)) say(harmless(`left out ${operation}: ${why}`));
+  if (leftOut.length > SHOWN_MAX) say(`left out ${leftOut.length - SHOWN_MAX} more; --json lists all`);
+}
+
+const tooLarge = (label: string): ConnectorError =>
+  new ConnectorError([`${label} has more than ${limits.openApiBytesMax} bytes, the most that is read`]);
+
+function readDocument(path: string): string {
+  try {
+    if (statSync(path).size > limits.openApiBytesMax) throw tooLarge(path);
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw new ConnectorError([`${path} can't be read (${code})`]);
+  }
+}
+
+async function readInput(): Promise<string> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of process.stdin as AsyncIterable<Buffer>) {
+    bytes += piece.length;
+    if (bytes > limits.openApiBytesMax) throw tooLarge('standard input');
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}

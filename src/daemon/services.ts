@@ -1,0 +1,64 @@
+/** The services of others that a daemon asks with secrets: those of connectors, and the one of `web_search`. */
+import { type ConnectorChange, Connectors } from '../connectors/connectors.ts';
+import type { ServiceReach } from '../connectors/health-checks.ts';
+import { Search } from '../connectors/search/search.ts';
+import type { Egress } from '../hosts/egress.ts';
+import { decide } from '../policy/decide.ts';
+import type { Powers } from '../powers.ts';
+import { hostOf, Secrets } from '../secrets/secrets.ts';
+import type { Policies } from '../session/policies.ts';
+import type { Catalogue } from '../tools/catalogue.ts';
+import type { Config } from './config.ts';
+import type { Records } from './records.ts';
+
+const secretsOf = ({ dirs: { stateDir }, secrets: settings, limits }: Config): Secrets =>
+  new Secrets({ stateDir, settings, limits });
+
+/** The service that `web_search` asks; undefined without one. Throws ConnectorError. */
+export function createSearch(config: Config, powers: Powers): Search | undefined {
+  const { search, limits } = config;
+  return search && new Search(search, { secrets: secretsOf(config), limits, powers });
+}
+
+interface ConnectorsParts {
+  readonly powers: Powers;
+  readonly records: Records;
+  readonly catalogue: Catalogue;
+  readonly search: Search | undefined;
+  readonly egress: Egress;
+  readonly policies: Pick<Policies, 'base'>;
+}
+
+export function createConnectors(config: Config, parts: ConnectorsParts): Connectors {
+  const { dirs, limits } = config;
+  const { powers, catalogue, search, records } = parts;
+  const reach = reachOf(config, parts);
+  const own = { stateDir: dirs.stateDir, secrets: secretsOf(config), limits, powers, catalogue, search, reach };
+  return new Connectors({ ...own, onChange: connectorChanges(records) });
+}
+
+/** Bytes of an answer to a health check that are read; only its status counts. */
+const HEALTH_BYTES = 64 * 1024;
+
+/** Lets a health check go where calls of the service go, unless the policy denies all of them. */
+function reachOf({ dirs, limits }: Config, { egress, policies }: ConnectorsParts): ServiceReach {
+  return async ({ connector: { base, network }, tools }, work) => {
+    const effects = [{ kind: 'connect', target: hostOf(new URL(base)) }] as const;
+    const facts = { aliases: [], tier: 'external_api', category: 'service', destructive: false } as const;
+    const asker = { principal: '', session: '', home: dirs.home };
+    const isDenied = (tool: string) => decide(policies.base, { tool, effects, ...facts, ...asker }).decision === 'deny';
+    if (tools.every(isDenied)) return;
+    await egress.lend([network], new AbortController().signal, async ({ fetch }) => {
+      await work({
+        fetch: (asked) => fetch({ ...asked, bytesMax: HEALTH_BYTES, withinMs: limits.healthCheckMs }),
+      });
+      return {};
+    });
+  };
+}
+
+/** Records each change of the callable connectors, with the hash of the trusted files. */
+const connectorChanges =
+  ({ auditLog }: Records) =>
+  ({ name: connector, ...change }: ConnectorChange): void =>
+    auditLog.append({ kind: 'policy', sessionId: '', principal: 'daemon', detail: { connector, ...change } });
