@@ -6,12 +6,18 @@ export const policyLimits = {
   policyFileBytesMax: bytes().default(256 * KiB),
   /** Largest policy file of a workspace, which the authors of the repository control. */
   policyProjectBytesMax: bytes().default(32 * KiB),
+  /** Entries of the audit log that one `policy.backtest` decides again, a tenth of a millisecond each. */
+  backtestEntriesMax: count().default(100_000),
+  /** Differences in its answer. */
+  backtestDifferencesMax: count().default(1000),
   /** Values in a policy file with every alias counted in full, so that aliases of aliases can't multiply. */
   policyValuesMax: count().default(50_000),
   /** Deepest nesting of a policy file; each level of `all any not` costs stack in every decision. */
   policyDepthMax: count().default(32),
   /** Files in a chain of `extends`; every load reads all of them. */
   policyExtendsMax: count().default(8),
+  /** Largest policy bundle: as many files as a chain may have, and room for signatures; a job reads it before it starts. */
+  policyBundleBytesMax: bytes().default(4 * 1024 * KiB),
   /** Characters of a rule times characters of its examples, summed over a file: the cost of trying them, 50 ms as measured. */
   policyExampleWorkMax: count().default(50_000_000),
   /**

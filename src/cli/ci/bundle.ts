@@ -1,0 +1,100 @@
+/** `ringfence policy bundle build|sign|verify`: works on files without a daemon. Each returns the exit code: 0, or 2 if a file is refused. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { defaultLimits as limits } from '../../limits.ts';
+import {
+  assertSigned,
+  isBundle,
+  type PolicyBundle,
+  readBundle,
+  signBundle,
+  toText,
+} from '../../policy/bundle/bundle.ts';
+import { collectBundle, unpackBundle } from '../../policy/bundle/collect.ts';
+import { PolicyError, readPolicy } from '../../policy/load.ts';
+import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
+import type { CliCaller } from '../connect.ts';
+import { EXIT, harmless, printJson, say } from '../output.ts';
+import { writeWhole } from '../own-files.ts';
+import { readPolicyText } from './job-policy.ts';
+import { readKey } from './keys.ts';
+
+interface BundleFlags {
+  readonly json?: boolean | undefined;
+}
+
+/** Writes the bundle of a policy file, which must be valid, to standard output or to `output`. */
+export async function bundleBuild(
+  file: string,
+  { output, json }: BundleFlags & { readonly output?: string },
+  { cwd }: CliCaller,
+): Promise<number> {
+  return orRefused(json, async () => {
+    const path = resolve(cwd, file);
+    readPolicy(path, { effectsOf });
+    const bundle = await collectBundle(path, readPolicyText, limits);
+    if (output === undefined) process.stdout.write(toText(bundle));
+    else writeFileSync(resolve(cwd, output), toText(bundle), { mode: 0o644 });
+    tell(bundle, { json: json === true && output !== undefined });
+  });
+}
+
+/** Adds the signature of an ed25519 private key in PEM to a bundle file. */
+export async function bundleSign(
+  file: string,
+  { key, json }: BundleFlags & { readonly key: string },
+  { cwd }: CliCaller,
+): Promise<number> {
+  return orRefused(json, () => {
+    const path = resolve(cwd, file);
+    const bundle = signBundle(read(path), readKey(resolve(cwd, key)));
+    writeWhole(path, toText(bundle));
+    tell(bundle, { json });
+  });
+}
+
+/** Checks that a bundle is whole, valid here, and signed by the owner of a public key if one is given. */
+export async function bundleVerify(
+  file: string,
+  { key, json }: BundleFlags & { readonly key?: string },
+  { cwd }: CliCaller,
+): Promise<number> {
+  return orRefused(json, () => {
+    const path = resolve(cwd, file);
+    const bundle = read(path);
+    if (key !== undefined) assertSigned(bundle, readKey(resolve(cwd, key)), file);
+    const folder = mkdtempSync(join(tmpdir(), 'ringfence-policy-'));
+    try {
+      readPolicy(unpackBundle(bundle, folder), { effectsOf });
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+    tell(bundle, { json });
+  });
+}
+
+function read(path: string): PolicyBundle {
+  const text = readPolicyText(path, limits.policyBundleBytesMax);
+  if (!isBundle(text))
+    throw new PolicyError([`${path} is no policy bundle; make one with: ringfence policy bundle build`]);
+  return readBundle(text, path, limits);
+}
+
+function tell({ entry, files, digest, signatures }: PolicyBundle, { json }: BundleFlags): void {
+  const names = Object.keys(files);
+  if (json) printJson({ ok: true, entry, files: names, digest, keys: signatures.map((it) => it.key) });
+  else say(harmless(`${entry}: ${names.length} files, ${signatures.length} signatures, digest ${digest}`));
+}
+
+async function orRefused(json: boolean | undefined, action: () => void | Promise<void>): Promise<number> {
+  try {
+    await action();
+    return EXIT.OK;
+  } catch (error) {
+    if (!(error instanceof PolicyError)) throw error;
+    if (json) printJson({ ok: false, problems: error.problems });
+    say(`not valid:\n${harmless(error.message)}`);
+    return EXIT.USAGE;
+  }
+}
