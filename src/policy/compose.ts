@@ -44,7 +44,7 @@ export interface CompositionContext {
 }
 
 /** Built-in policies whose `open` list is empty. */
-const CLOSED: ReadonlySet<string> = new Set(['strict', 'unattended', 'read-only', 'subagent']);
+const CLOSED: ReadonlySet<string> = new Set(['strict', 'unattended', 'read-only', 'plan', 'subagent']);
 
 /** Composes one policy from a file and its parent, with a problem for every value that widens what the parent has not opened. */
 export function compose(parent: Policy, file: ReadPolicyFile): { policy: Policy; problems: string[] } {

@@ -140,7 +140,7 @@ export const policyFile = z
         about(
           'Extends',
           'A built-in policy or a file next to this one (default: `default`).',
-          ...['default', 'strict', 'unattended', 'read-only', 'subagent', 'team.yaml'],
+          ...['default', 'strict', 'unattended', 'read-only', 'plan', 'subagent', 'team.yaml'],
         ),
       ),
     open: z

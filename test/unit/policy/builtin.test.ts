@@ -57,24 +57,26 @@ const ROWS: [
   strict: string,
   unattended: string,
   readOnly: string,
+  plan: string,
   subagent: string,
 ][] = [
-  ['file_read {"path": "README.md"}', 'allow', 'allow', 'allow', 'allow', 'allow'],
-  ['file_read {"path": ".env"}', 'deny', 'deny', 'deny', 'deny', 'deny'],
-  ['file_write {"path": "a", "content": ""}', 'allow', 'ask', 'allow', 'deny', 'ask'],
-  ['file_write {"path": ".git/hooks/x", "content": ""}', 'deny', 'deny', 'deny', 'deny', 'deny'],
-  ['file_write {"path": "bare/HEAD", "content": ""}', 'ask', 'ask', 'deny', 'deny', 'ask'],
-  ['git status', 'ask', 'ask', 'deny', 'deny', 'deny'],
-  ['grep -c x a | head -3 && ls', 'allow', 'ask', 'allow', 'deny', 'deny'],
-  ['sort a > b', 'ask', 'ask', 'deny', 'deny', 'deny'],
-  ['git status | head -3 && ls', 'ask', 'ask', 'deny', 'deny', 'deny'],
-  ['npm test', 'ask', 'ask', 'deny', 'deny', 'deny'],
-  ['rm -rf /', 'deny', 'deny', 'deny', 'deny', 'deny'],
+  ['file_read {"path": "README.md"}', 'allow', 'allow', 'allow', 'allow', 'allow', 'allow'],
+  ['file_read {"path": ".env"}', 'deny', 'deny', 'deny', 'deny', 'deny', 'deny'],
+  ['file_write {"path": "a", "content": ""}', 'allow', 'ask', 'allow', 'deny', 'deny', 'ask'],
+  ['file_write {"path": ".git/hooks/x", "content": ""}', 'deny', 'deny', 'deny', 'deny', 'deny', 'deny'],
+  ['file_write {"path": "bare/HEAD", "content": ""}', 'ask', 'ask', 'deny', 'deny', 'deny', 'ask'],
+  ['git status', 'ask', 'ask', 'deny', 'deny', 'deny', 'deny'],
+  ['grep -c x a | head -3 && ls', 'allow', 'ask', 'allow', 'deny', 'deny', 'deny'],
+  ['sort a > b', 'ask', 'ask', 'deny', 'deny', 'deny', 'deny'],
+  ['git status | head -3 && ls', 'ask', 'ask', 'deny', 'deny', 'deny', 'deny'],
+  ['npm test', 'ask', 'ask', 'deny', 'deny', 'deny', 'deny'],
+  ['rm -rf /', 'deny', 'deny', 'deny', 'deny', 'deny', 'deny'],
+  ['todo_write {"todos": []}', 'allow', 'ask', 'allow', 'deny', 'allow', 'ask'],
 ];
 test.each(ROWS)('%s', (example, ...wanted) => {
-  expect(['default', 'strict', 'unattended', 'read-only', 'subagent'].map((it) => decision(it, example))).toEqual(
-    wanted,
-  );
+  expect(
+    ['default', 'strict', 'unattended', 'read-only', 'plan', 'subagent'].map((it) => decision(it, example)),
+  ).toEqual(wanted);
 });
 
 test.each([

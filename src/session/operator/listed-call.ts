@@ -1,0 +1,71 @@
+/** A call as an operator sees it in the list of all sessions. */
+import type { CallRecord, Effect, Tier } from '../../call.ts';
+import { redactText } from '../../redact.ts';
+import type { RetainedCall } from '../kept-calls.ts';
+
+export interface RunningCall extends Omit<CallRecord, 'result'> {
+  readonly workspace: string;
+  readonly principal: string;
+  /** Name and version that the client gave. */
+  readonly client: string;
+  readonly effects: readonly Effect[];
+}
+
+export interface ListedCall extends RunningCall {
+  /** What the call is about: a command, a path, an address. */
+  readonly summary: string;
+  readonly tier?: Tier;
+  /** The call whose program made it. */
+  readonly parentCallId?: string;
+  readonly durationMs?: number;
+  /** The code of its error. */
+  readonly code?: string;
+}
+
+export interface RunningCallFacts {
+  readonly record: CallRecord;
+  readonly effects: readonly Effect[];
+  readonly workspace: string;
+  readonly principal: string;
+  readonly client?: string;
+}
+
+/** Most effects shown of a running call. */
+const EFFECTS_SHOWN = 4;
+const TARGET_CHARS = 256;
+const SUMMARY_CHARS = 200;
+/** Parameters that say best what a call is about, the best first. */
+const TELLING = ['command', 'path', 'url', 'pattern', 'query', 'name', 'code', 'input'];
+
+export function toRunning({ record, effects, workspace, principal, client = '' }: RunningCallFacts): RunningCall {
+  const { result: _, ...known } = record;
+  const shown = effects.slice(0, EFFECTS_SHOWN).map(({ kind, target }) => ({
+    kind,
+    target: redactText(target).slice(0, TARGET_CHARS),
+  }));
+  return { ...known, workspace, principal, client, effects: shown };
+}
+
+export function toListed(call: RetainedCall['call'], facts: RunningCallFacts): ListedCall {
+  const { result } = facts.record;
+  const { parentCallId } = call.options;
+  const tier = result?.metadata.tier ?? call.toolset.get(call.name)?.tool.tier;
+  return {
+    ...toRunning(facts),
+    summary: summaryOf(call.rawInput),
+    ...(tier && { tier }),
+    ...(parentCallId !== undefined && { parentCallId }),
+    ...(result && { durationMs: result.metadata.durationMs }),
+    ...(result?.success === false && { code: result.error.code }),
+  };
+}
+
+/** The most telling text of an input, in one line and without secrets. */
+function summaryOf(input: unknown): string {
+  const parameters = (typeof input === 'object' && input !== null ? input : {}) as Readonly<Record<string, unknown>>;
+  const telling = TELLING.map((it) => parameters[it]).find((it) => typeof it === 'string');
+  const text = (telling as string | undefined) ?? Object.values(parameters).find((it) => typeof it === 'string') ?? '';
+  // Cut before it is searched for secrets, and after it, so that no half of one is left.
+  const start = redactText((text as string).slice(0, SUMMARY_CHARS * 2).toWellFormed());
+  return start.replaceAll(/\s+/g, ' ').slice(0, SUMMARY_CHARS).toWellFormed();
+}
