@@ -1,0 +1,84 @@
+/** The page around the views: where to go, and whether the daemon hears. */
+import { signal } from '@preact/signals';
+import { Call } from './calls/call.tsx';
+import { Calls } from './calls/calls.tsx';
+import { link } from './connection.ts';
+import { Inbox } from './inbox/inbox.tsx';
+import { Machine } from './machine/machine.tsx';
+import { status } from './machine/status.ts';
+import { Stop } from './machine/stop.tsx';
+import { Policy } from './policy/policy.tsx';
+import { waitingCount } from './questions.ts';
+import { Audit } from './record/audit.tsx';
+import { Costs } from './record/costs.tsx';
+
+const route = signal(location.hash);
+addEventListener('hashchange', () => {
+  route.value = location.hash;
+  document.querySelector<HTMLElement>('main')?.focus();
+});
+
+/** Why this page could not sign in, if it could not. */
+export const signInProblem = signal<string | undefined>(undefined);
+
+const VIEWS = [
+  { path: '#/inbox', name: 'Inbox', view: () => <Inbox /> },
+  { path: '#/calls', name: 'Calls', view: (id: string) => (id ? <Call callId={id} /> : <Calls />) },
+  { path: '#/audit', name: 'Audit', view: () => <Audit /> },
+  { path: '#/policy', name: 'Policy', view: () => <Policy /> },
+  { path: '#/costs', name: 'Costs', view: () => <Costs /> },
+  { path: '#/machine', name: 'Machine', view: () => <Machine /> },
+  { path: '#/stop', name: 'Stop', view: () => <Stop /> },
+] as const;
+
+export function App() {
+  if (link.value === 'signed out') return <SignedOut />;
+  const current = VIEWS.find((it) => route.value.startsWith(it.path)) ?? VIEWS[0];
+  return (
+    <>
+      <header class="top">
+        <strong>Ringfence</strong>
+        <nav aria-label="Views">
+          {VIEWS.map(({ path, name }) => (
+            <a href={path} aria-current={current.path === path ? 'page' : undefined}>
+              {name}
+              {path === '#/inbox' && waitingCount.value > 0 && <span class="count">{waitingCount.value}</span>}
+            </a>
+          ))}
+        </nav>
+        {status.value?.paused && (
+          <a href="#/stop" class="bad">
+            paused
+          </a>
+        )}
+        <LinkState />
+      </header>
+      <main tabIndex={-1}>{current.view(idOf(route.value))}</main>
+    </>
+  );
+}
+
+/** The part of the address behind the view: the id of a call. */
+const idOf = (hash: string): string => decodeURIComponent(hash.split('/')[2] ?? '');
+
+function LinkState() {
+  return (
+    <output class={`link ${link.value}`} aria-live="polite">
+      {link.value === 'open' && 'connected'}
+      {link.value === 'connecting' && 'connecting …'}
+      {link.value === 'lost' && 'The daemon does not answer. What is shown may be old. Trying again …'}
+    </output>
+  );
+}
+
+function SignedOut() {
+  return (
+    <main class="out">
+      <h1>This page is not signed in</h1>
+      {signInProblem.value && <p>{signInProblem.value}</p>}
+      <p>
+        Run <code>ringfence panel</code> on this machine: it opens the panel, or prints an address that works once.
+      </p>
+    </main>
+  );
+}

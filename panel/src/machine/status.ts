@@ -1,0 +1,66 @@
+/** What the daemon says of itself, read again and again while the page is looked at. */
+import { signal } from '@preact/signals';
+import { request } from '../connection.ts';
+import type { Answer } from '../messages.ts';
+
+const EVERY_MS = 3_000;
+
+type Host = Readonly<Record<'tier' | 'workspace', string>> &
+  Readonly<Record<'pid' | 'threads' | 'busy', number>> &
+  Readonly<Record<'rssBytes' | 'cpuMs' | 'restarts', number>>;
+
+interface OpenSession {
+  readonly sessionId: string;
+  readonly client: string;
+  readonly principal: string;
+  readonly role: string;
+  readonly workspace: string;
+  readonly calls: number;
+}
+
+interface Service {
+  readonly name: string;
+  readonly state: string;
+  readonly problem?: string;
+}
+
+/** The members that the panel shows, beside those that the protocol fixes. */
+export type Status = Pick<
+  Answer<'status'>,
+  | 'uptimeMs'
+  | 'version'
+  | 'pid'
+  | 'rssBytes'
+  | 'calls'
+  | 'approvers'
+  | 'paused'
+  | 'plugins'
+  | 'cache'
+  | 'undo'
+  | 'audit'
+  | 'listeners'
+> & {
+  readonly hosts: readonly Host[];
+  readonly openSessions?: readonly OpenSession[];
+  readonly providers?: readonly (Service & { pending: number })[];
+  readonly connectors?: readonly Service[];
+  readonly policy?: { readonly name: string; readonly version: string; readonly rules: number; readonly from: string };
+  readonly confinement: {
+    readonly level: string;
+    readonly backend: string;
+    readonly cgroup: string;
+    readonly missing: readonly string[];
+    readonly probes: Readonly<Record<string, string>>;
+  };
+  readonly disk: { readonly freeBytes: number; readonly advice?: string };
+};
+
+export const status = signal<Status | undefined>(undefined);
+
+export async function loadStatus(): Promise<void> {
+  status.value = (await request('status')) as unknown as Status;
+}
+
+setInterval(() => {
+  if (!document.hidden) void loadStatus().catch(() => {}); // The connection is lost, which the page says already.
+}, EVERY_MS);

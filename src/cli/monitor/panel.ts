@@ -1,0 +1,91 @@
+/** `ringfence panel`: opens the web panel in the browser, and lists and ends the pages that are signed in. */
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Client } from '../../client.ts';
+import { type Environment, findUserDirs } from '../../daemon/user-dirs.ts';
+import { showLine } from '../../text/shown-text.ts';
+import { CliError, EXIT, print, printJson, say } from '../output.ts';
+
+type Requests = Pick<Client, 'request'>;
+
+export interface PanelFlags {
+  readonly print?: boolean;
+  readonly port?: string;
+  readonly json?: boolean;
+  readonly state?: string;
+}
+
+/** Prints the URL that signs a page in and, unless `--print` was given, opens it in the browser. Returns the exit code. */
+export async function panelOpen(flags: PanelFlags, client: Requests, env: Environment): Promise<number> {
+  const port = flags.port === undefined ? undefined : portOf(flags.port);
+  const opened = (await client.request('panel.open', port === undefined ? {} : { port })) as {
+    url: string;
+    expiresAt: string;
+  };
+  if (flags.json) printJson(opened);
+  else print(opened.url);
+  if (flags.print || flags.json) return EXIT.OK;
+  const isOpening = await openInBrowser(opened.url, flags, env);
+  say(
+    isOpening
+      ? 'opening it in your browser; the address works once, for a minute'
+      : 'open this address in a browser on this machine; it works once, for a minute',
+  );
+  return EXIT.OK;
+}
+
+function portOf(text: string): number {
+  const port = Number(text);
+  if (/^\d{1,5}$/.test(text) && port >= 1 && port <= 65_535) return port;
+  throw new CliError(EXIT.USAGE, `--port takes a number from 1 to 65535, not ${showLine(text)}`);
+}
+
+/**
+ * Asks the desktop to open a URL; false if there is no desktop. The desktop gets a file that leads to the URL, since every
+ * user of the machine can read the arguments of a program, and could sign in first.
+ */
+async function openInBrowser(url: string, flags: PanelFlags, env: Environment): Promise<boolean> {
+  if (!env.DISPLAY && !env.WAYLAND_DISPLAY) return false;
+  const file = join(findUserDirs(flags, env).stateDir, 'panel.html');
+  const refresh = `<meta http-equiv="refresh" content="0;url=${url}">`;
+  writeFileSync(file, `<!doctype html><meta charset="utf-8"><title>Ringfence</title>${refresh}\n`, { mode: 0o600 });
+  const program = spawn('xdg-open', [file], { stdio: 'ignore', detached: true });
+  return new Promise((resolve) => {
+    program.once('error', () => resolve(false));
+    program.once('spawn', () => {
+      program.unref();
+      resolve(true);
+    });
+  });
+}
+
+interface ListedPage {
+  readonly id: string;
+  readonly signedInAt: string;
+  readonly usedAt: string;
+  readonly connections: number;
+}
+
+/** Lists the pages that are signed in, oldest first. Returns the exit code. */
+export async function panelSessions({ json }: { json?: boolean }, client: Requests): Promise<number> {
+  const { sessions } = (await client.request('panel.sessions', {})) as { sessions: ListedPage[] };
+  if (json) printJson(sessions);
+  else if (sessions.length === 0) say('no page is signed in');
+  else for (const it of sessions) print(showLine(lineOf(it)));
+  return EXIT.OK;
+}
+
+const lineOf = ({ id, signedInAt, usedAt, connections }: ListedPage): string =>
+  `${id}  since ${signedInAt}  ${connections > 0 ? 'connected' : `last used ${usedAt}`}`;
+
+/** Signs a page out. Returns the exit code: 1 if there is none with this id. */
+export async function panelRevoke(id: string, { json }: { json?: boolean }, client: Requests): Promise<number> {
+  const { revoked } = (await client.request('panel.revoke', { id })) as { revoked: boolean };
+  if (json) printJson({ id, revoked });
+  else
+    say(
+      showLine(revoked ? `signed ${id} out` : `no page ${id} is signed in; list them with: ringfence panel sessions`),
+    );
+  return revoked ? EXIT.OK : EXIT.FAILED;
+}

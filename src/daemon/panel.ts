@@ -1,0 +1,48 @@
+/** The web panel of a daemon: served on demand, with codes by which pages sign in. */
+import type { Limits } from '../limits.ts';
+import { SignIn } from '../panel/sign-in.ts';
+import type { Powers } from '../powers.ts';
+import { panelIdOf, panelPrincipal } from '../session/credentials.ts';
+import type { PanelControl } from '../session/operator/panel-methods.ts';
+import type { Session } from '../session/session.ts';
+import type { Listeners } from './listeners.ts';
+import type { Records } from './records.ts';
+
+interface PanelParts {
+  readonly records: Pick<Records, 'auditLog' | 'panelSessions'>;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+/** Signs pages in, and records each. */
+export const createSignIn = ({ records: { auditLog, panelSessions }, limits, powers }: PanelParts): SignIn =>
+  new SignIn({
+    sessions: panelSessions,
+    limits,
+    powers,
+    onSignIn(id) {
+      const detail = { event: 'panel-signed-in' };
+      auditLog.append({ kind: 'session', sessionId: 'daemon', principal: panelPrincipal(id), detail });
+    },
+  });
+
+/** Serves the panel when somebody asks for it, at an address that only this machine reaches. */
+export function panelControl(
+  listeners: Pick<Listeners, 'openPanel'>,
+  signIn: Pick<SignIn, 'newCode'>,
+  { panelSessions: sessions }: Pick<Records, 'panelSessions'>,
+): PanelControl {
+  const open = async (port: number | undefined) => {
+    const address = await listeners.openPanel(port);
+    const { code, expiresAt } = signIn.newCode();
+    // Browsers keep a fragment to themselves: it is in no request, no log and no Referer.
+    return { url: `${address}#code=${code}`, expiresAt };
+  };
+  return { open, sessions };
+}
+
+/** Notes that the page of a session is in use; does nothing for the sessions of other clients. */
+export function usePage({ options }: Session, { panelSessions }: Pick<Records, 'panelSessions'>): void {
+  const id = panelIdOf(options.principal);
+  if (id !== undefined) panelSessions.use(id);
+}

@@ -1,0 +1,103 @@
+/**
+ * The HTTP requests of the panel: the files of the page, and the exchange of a code for a token. Any page in the browser
+ * can send requests here, so that each must name this listener as its host, and signing in takes our own page as its origin.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Limits } from '../limits.ts';
+import { parseJson } from '../text/json.ts';
+import { isOwnHost, pathOf } from '../transport/loopback.ts';
+import type { PageFile } from './page-files.ts';
+import type { SignIn } from './sign-in.ts';
+
+/** Scripts, styles and images of our own, no other page around it, and no string that becomes markup or code. */
+export const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'",
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  "require-trusted-types-for 'script'; trusted-types 'none'",
+].join('; ');
+
+const HEADERS = {
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+} as const;
+
+export interface PageParts {
+  readonly files: ReadonlyMap<string, PageFile>;
+  readonly signIn: Pick<SignIn, 'exchange'>;
+  readonly limits: Pick<Limits, 'panelSignInBytesMax'>;
+}
+
+/** Answers one request at the listener with this port; never throws. */
+export async function answerPage(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { port, ...parts }: PageParts & { readonly port: number },
+): Promise<void> {
+  const path = pathOf(request);
+  if (!isOwnHost(request.headers.host, port)) return refuse(response, 403, 'This host is not the panel.');
+  if (path === '/session') return answerSignIn(request, response, parts);
+  const file = path === undefined ? undefined : parts.files.get(path);
+  if (!file) return refuse(response, 404, 'The panel has no such page.');
+  if (request.method !== 'GET' && request.method !== 'HEAD') return refuse(response, 405, 'Only GET is allowed here.');
+  const cacheControl = file.isImmutable ? 'public, max-age=31536000, immutable' : 'no-store';
+  const headers = { 'content-type': file.type, 'content-length': file.bytes.length, 'cache-control': cacheControl };
+  response.writeHead(200, { ...HEADERS, ...headers }).end(request.method === 'HEAD' ? undefined : file.bytes);
+}
+
+async function answerSignIn(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { signIn, limits }: Omit<PageParts, 'files'>,
+): Promise<void> {
+  const { host, origin, 'content-type': type, 'sec-fetch-site': site } = request.headers;
+  if (request.method !== 'POST') return refuse(response, 405, 'Only POST is allowed here.');
+  // A browser sends both headers, and no page can change them.
+  if (origin !== `http://${host}` || site !== 'same-origin')
+    return refuse(response, 403, 'Only the page of the panel may sign in.');
+  if (type !== 'application/json') return refuse(response, 415, 'The body must be application/json.');
+  const body = await bodyOf(request, limits.panelSignInBytesMax);
+  const code = body === undefined ? undefined : codeOf(body);
+  if (code === undefined) return refuse(response, 400, 'The body must be {"code": "…"}.');
+  const signedIn = signIn.exchange(code);
+  if (!signedIn)
+    return refuse(response, 401, 'This code was used, or is too old; run `ringfence panel` for another one.');
+  const headers = { 'content-type': 'application/json', 'cache-control': 'no-store' };
+  response.writeHead(200, { ...HEADERS, ...headers }).end(JSON.stringify(signedIn));
+}
+
+/** The body of a request; undefined if it is longer than `bytesMax`, or the client left. */
+async function bodyOf(request: IncomingMessage, bytesMax: number): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of request) {
+      bytes += (chunk as Buffer).length;
+      if (bytes > bytesMax) return undefined;
+      chunks.push(chunk as Buffer);
+    }
+  } catch {
+    return undefined; // The connection ended early.
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function codeOf(body: string): string | undefined {
+  let parsed: unknown;
+  try {
+    parsed = parseJson(body);
+  } catch {
+    return undefined; // Not JSON.
+  }
+  const code = typeof parsed === 'object' && parsed !== null && 'code' in parsed ? parsed.code : undefined;
+  return typeof code === 'string' ? code : undefined;
+}
+
+function refuse(response: ServerResponse, status: number, message: string): void {
+  const headers = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store', connection: 'close' };
+  response.writeHead(status, { ...HEADERS, ...headers }).end(`${message}\n`);
+}

@@ -1,0 +1,111 @@
+/** The panel's views of the record, the policy and the costs in a real Chromium. */
+import { readFileSync } from 'node:fs';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { violationsOf } from '../support/axe.ts';
+import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
+import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+
+const POLICY = `extends: default
+rules:
+  - { id: no-push, match: { command: [git, push] }, decision: deny, reason: Only people push. }
+`;
+
+describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the panel (${withoutChromium})`, () => {
+  let daemon: TestDaemon;
+  let operator: Client;
+  let agent: Client;
+  let browser: Browser;
+  let page: Page;
+  const complaints: string[] = [];
+
+  beforeAll(async () => {
+    [daemon, browser] = await Promise.all([startDaemon({ policy: POLICY }), startBrowser()]);
+    operator = await daemon.connect({ role: 'operator' });
+    agent = await daemon.connect();
+    await agent.call('file_write', { path: 'findable.txt', content: '' });
+    await agent.call('file_read', { path: 'missing.txt' });
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await agent?.[Symbol.asyncDispose]();
+    await operator?.[Symbol.asyncDispose]();
+    await daemon?.[Symbol.asyncDispose]();
+  });
+  beforeEach(async () => {
+    page = await openPanel(browser, operator, complaints);
+  });
+  afterEach(async () => {
+    await page.close();
+    expect(complaints.splice(0)).toEqual([]);
+  });
+
+  const go = (view: string) => page.getByRole('navigation').getByRole('link', { name: view }).click();
+  const entries = () => page.locator('.entries > li');
+
+  test('the record is searched for a text and a failure, and an entry shows all that it has', async () => {
+    await go('Audit');
+    await page.getByLabel('Text').fill('findable.txt');
+    await page.getByRole('button', { name: 'Search' }).click();
+    await until(async () => (await entries().filter({ hasText: 'file_read' }).count()) === 0);
+    await entries().filter({ hasText: 'intent' }).waitFor();
+    await entries().first().getByRole('button').click();
+    expect(await page.locator('.entries pre').textContent()).toContain('findable.txt');
+    await page.getByLabel('Text').fill('');
+    await page.locator('select[name=outcome]').selectOption('failure');
+    await page.getByRole('button', { name: 'Search' }).click();
+    await until(async () => (await entries().filter({ hasText: 'file_write' }).count()) === 0);
+    await entries().filter({ hasText: 'NOT_FOUND' }).waitFor();
+  });
+
+  test('the record is verified, and taken along as lines of JSON', async () => {
+    await go('Audit');
+    await page.getByRole('button', { name: 'Verify' }).click();
+    await page.getByText(/^The record is whole: \d+ entries\.$/).waitFor();
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Export' }).click(),
+    ]);
+    const lines = readFileSync(await download.path(), 'utf8')
+      .trim()
+      .split('\n');
+    expect(lines.map((it) => (JSON.parse(it) as { kind: string }).kind)).toContain('intent');
+  });
+
+  test('a call is explained with the rule that decides and where that stands', async () => {
+    await go('Policy');
+    await page.getByRole('button', { name: 'Explain' }).click();
+    const explained = page.locator('main output');
+    await explained.locator('code').getByText('no-push').waitFor();
+    expect(await explained.textContent()).toMatch(/^deny.*no-push Only people push\. .*policy\.yaml:3/);
+    await page.getByLabel('Input, as JSON').fill('{"command": "ls"}');
+    await page.getByRole('button', { name: 'Explain' }).click();
+    await explained.getByText('allow', { exact: true }).first().waitFor();
+    await page.getByLabel('Input, as JSON').fill('no JSON');
+    await page.getByRole('button', { name: 'Explain' }).click();
+    await explained.getByText('The input is not JSON.').waitFor();
+  });
+
+  test('the rules in force are listed, each with its reason and its text', async () => {
+    await go('Policy');
+    const rule = entries().filter({ hasText: 'Only people push.' });
+    await rule.locator('summary').click();
+    expect(await rule.locator('pre').textContent()).toContain('"decision": "deny"');
+  });
+
+  test('without costs the page says so', async () => {
+    await go('Costs');
+    await page.getByText('No call has cost anything in the last 30 days.').waitFor();
+  });
+
+  test.each(['Audit', 'Policy', 'Costs'])('the view %s breaks no rule of accessibility', async (view) => {
+    await go(view);
+    await page.getByRole('heading', { name: view, level: 1 }).waitFor();
+    if (view !== 'Costs') await entries().first().waitFor();
+    expect(await violationsOf(page)).toEqual([]);
+    await page.setViewportSize({ width: 360, height: 640 });
+    expect(await violationsOf(page)).toEqual([]);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+  });
+});

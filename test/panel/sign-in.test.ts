@@ -1,0 +1,163 @@
+/** Signing in to the panel: one code for one page, and nothing for pages of others, whatever host, origin or frame they use. */
+import { type IncomingHttpHeaders, type RequestOptions, request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
+import type { Client } from '../../src/client.ts';
+import { CONTENT_SECURITY_POLICY } from '../../src/panel/requests.ts';
+import { panelUrl } from '../support/browser.ts';
+import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+
+let daemon: TestDaemon;
+let operator: Client;
+let base: URL;
+beforeAll(async () => {
+  daemon = await startDaemon();
+  operator = await daemon.connect({ role: 'operator' });
+  base = new URL(await panelUrl(operator));
+});
+afterAll(async () => {
+  await operator[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+const newCode = async () => new URL(await panelUrl(operator)).hash.replace('#code=', '');
+
+interface Answered {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** Sends a request with any headers, which fetch would not allow. */
+function send(path: string, options: RequestOptions = {}, body = ''): Promise<Answered> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answered>();
+  const sent = request({ host: '127.0.0.1', port: base.port, path, ...options }, async (response) => {
+    resolve({ status: response.statusCode ?? 0, headers: response.headers, body: await text(response) });
+  });
+  sent.on('error', reject);
+  sent.end(body);
+  return promise;
+}
+
+const own = () => ({
+  origin: base.origin,
+  'sec-fetch-site': 'same-origin',
+  'content-type': 'application/json',
+});
+const exchange = (code: string, headers: Record<string, string> = {}) =>
+  send('/session', { method: 'POST', headers: { ...own(), ...headers } }, JSON.stringify({ code }));
+
+/** The answer to hello with this token; the HTTP status if the WebSocket is refused. */
+function hello(token: string, headers: Record<string, string> = {}): Promise<object | number> {
+  const socket = new WebSocket(`ws://127.0.0.1:${base.port}/v1`, 'ringfence.v1.json', { headers });
+  const params = { protocol: 1, client: { name: 'test', version: '1' }, role: 'operator', token };
+  return new Promise((resolve, reject) => {
+    socket.once('open', () => socket.send(JSON.stringify({ id: 1, method: 'hello', params })));
+    socket.once('unexpected-response', (_, response) => resolve(response.statusCode as number));
+    socket.once('message', (data: Buffer) => {
+      resolve(JSON.parse(data.toString()) as object);
+      socket.terminate();
+    });
+    socket.once('error', reject);
+  });
+}
+
+test('a code is exchanged once for a token, which opens an operator session with a principal of its own', async () => {
+  const code = await newCode();
+  expect(code).toMatch(/^[0-9a-f]{32}$/);
+  const { status, headers, body } = await exchange(code);
+  expect([status, headers['set-cookie'], headers['cache-control']]).toEqual([200, undefined, 'no-store']);
+  const { token, expires } = JSON.parse(body) as { token: string; expires: string };
+  expect(Date.parse(expires)).toBeGreaterThan(Date.now() + 11 * 3_600_000);
+  expect(await hello(token)).toMatchObject({ result: { session: { role: 'operator' } } });
+  expect(await exchange(code)).toMatchObject({ status: 401 });
+  const { entries } = (await operator.request('audit.query', { kind: 'session', limit: 50 })) as { entries: object[] };
+  const principal = expect.stringMatching(/^panel:p_[0-9a-f]{12}$/);
+  expect(entries).toContainEqual(expect.objectContaining({ principal, detail: { event: 'panel-signed-in' } }));
+});
+
+test('a code that is guessed, missing or in a body that is too long gives nothing', async () => {
+  expect(await exchange('0'.repeat(32))).toMatchObject({ status: 401 });
+  for (const body of ['', '{}', '{"code":1}', 'nonsense', '[]', 'x'.repeat(5_000)])
+    expect(await send('/session', { method: 'POST', headers: own() }, body)).toMatchObject({ status: 400 });
+});
+
+test('another origin, host, site or content type signs in nowhere, and uses up no code', async () => {
+  const code = await newCode();
+  for (const headers of [
+    { origin: 'http://127.0.0.1:1' },
+    { origin: `http://localhost:${base.port}` },
+    { origin: 'null' },
+    { origin: 'https://evil.example' },
+    { host: `evil.example:${base.port}` },
+    { host: 'evil.example', origin: 'http://evil.example' },
+    { 'sec-fetch-site': 'same-site' },
+    { 'sec-fetch-site': 'cross-site' },
+  ])
+    expect(await exchange(code, headers), JSON.stringify(headers)).toMatchObject({ status: 403 });
+  expect(await exchange(code, { 'content-type': 'text/plain' })).toMatchObject({ status: 415 });
+  expect(await send('/session', { headers: own() })).toMatchObject({ status: 405 });
+  expect(await exchange(code)).toMatchObject({ status: 200 });
+});
+
+test('the page is served with its policy to its own host alone, and no other path is', async () => {
+  const page = await send('/');
+  expect(page).toMatchObject({ status: 200, headers: { 'content-security-policy': CONTENT_SECURITY_POLICY } });
+  expect(page.headers).toMatchObject({
+    'x-content-type-options': 'nosniff',
+    'x-frame-options': 'DENY',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'cache-control': 'no-store',
+  });
+  expect(CONTENT_SECURITY_POLICY).toContain("default-src 'none'");
+  expect(CONTENT_SECURITY_POLICY).toContain("require-trusted-types-for 'script'");
+  const script = /src="(\/assets\/[^"]+\.js)"/.exec(page.body)?.[1] as string;
+  expect((await send(script)).headers['cache-control']).toContain('immutable');
+  expect(await send('/', { headers: { host: `rebound.example:${base.port}` } })).toMatchObject({ status: 403 });
+  for (const path of ['/nothing', '/../package.json', '/assets/', '//', '/index.html', '/%2e%2e/etc/passwd'])
+    expect(await send(path), path).toMatchObject({ status: 404 });
+  expect(await send('/', { method: 'DELETE' })).toMatchObject({ status: 405 });
+});
+
+test('a WebSocket from another origin or host is refused, and one without a token gets no session', async () => {
+  const { token } = JSON.parse((await exchange(await newCode())).body) as { token: string };
+  expect(await hello(token, { origin: 'http://127.0.0.1:1' })).toBe(403);
+  expect(await hello(token, { host: 'rebound.example' })).toBe(403);
+  expect(await hello(token, { origin: base.origin })).toMatchObject({ result: {} });
+  expect(await hello('0'.repeat(64))).toMatchObject({ error: { code: -32003 } });
+});
+
+test('signed-in pages are listed and signed out, which ends their connections and their tokens', async () => {
+  const { token } = JSON.parse((await exchange(await newCode())).body) as { token: string };
+  const { sessions } = (await operator.request('panel.sessions', {})) as { sessions: { id: string }[] };
+  const { id } = sessions.at(-1) as { id: string };
+  expect(await operator.request('panel.revoke', { id })).toEqual({ revoked: true });
+  expect(await hello(token)).toMatchObject({ error: { code: -32003 } });
+  expect(await operator.request('panel.revoke', { id })).toEqual({ revoked: false });
+});
+
+test('a new token of the operator signs all pages out', async () => {
+  const { token } = JSON.parse((await exchange(await newCode())).body) as { token: string };
+  await operator.request('tokens.rotate', { names: ['operator'] });
+  expect(await hello(token)).toMatchObject({ error: { code: -32003 } });
+  expect(await operator.request('panel.sessions', {})).toEqual({ sessions: [] });
+});
+
+test('an agent may neither open the panel nor sign pages out', async () => {
+  await using agent = await daemon.connect();
+  for (const [method, params] of [
+    ['panel.open', {}],
+    ['panel.sessions', {}],
+    ['panel.revoke', { id: 'p_1' }],
+  ] as const)
+    await expect(agent.request(method, params)).rejects.toMatchObject({ code: -32004 });
+});
+
+test('the panel stays at its port: another one is refused, and a taken one is told', async () => {
+  await expect(operator.request('panel.open', { port: 1 + (Number(base.port) % 65_535) })).rejects.toThrow(
+    `the panel is already served at port ${base.port}`,
+  );
+});
