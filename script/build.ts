@@ -15,10 +15,11 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 
 /** The entries that are started, or imported by others, by folder; files that only our code imports become part of these. */
 const ENTRIES = {
-  src: ['main', 'cli', 'client', 'mcp-bridge'],
+  src: ['main', 'cli', 'client', 'mcp-bridge', 'adapters/ai', 'adapters/openai-agents', 'adapters/langchain'],
   workers: [
-    ...['host', 'worker', 'egress', 'isolate', 'provider', 'compartment'],
-    ...['compartment-thread', 'screen-thread', 'ruff-process', 'syntax-process', 'watch-thread'],
+    ...['host', 'worker', 'egress', 'browser', 'isolate', 'provider', 'compartment'],
+    ...['compartment-thread', 'screen-thread', 'ruff-process', 'syntax-process', 'typescript6-process'],
+    'watch-thread',
   ],
 };
 

@@ -25,11 +25,14 @@ function keysBelow(name: string, { properties = {} }: z.core.JSONSchema.JSONSche
   );
 }
 
+/** Maps whose keys are listed; those of the others are on pages of their own. */
+const WITH_KEYS: readonly string[] = ['cache', 'search', 'telemetry'];
+
 function keyRows(): string[] {
   const { properties = {} } = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' });
   return Object.entries(properties).flatMap(([key, schema]) => {
     if (typeof schema === 'boolean') return [];
-    const below = key === 'cache' || key === 'telemetry' ? keysBelow(key, schema) : [];
+    const below = WITH_KEYS.includes(key) ? keysBelow(key, schema) : [];
     return [[key, schema] as const, ...below].map(
       ([name, it]) => `| \`${name}\` | ${typeOf(it)} | ${it.description ?? ''} |`,
     );

@@ -15,6 +15,12 @@ export interface Effect {
   readonly target: string;
 }
 
+/** A call whose program made another call. */
+export interface CallParent {
+  readonly callId: string;
+  readonly tool: string;
+}
+
 export interface FileChange {
   /** The path as the caller named it; a directory that changed with all its content ends with `/`. */
   path: string;
@@ -172,12 +178,18 @@ export type CallState =
   | { status: 'rejected-by-user' };
 export type CallStatus = CallState['status'];
 
+/** The stages of a call, in order: judged, asked about, waiting for a slot, starting, running, being settled. */
+export const STAGES = ['waiting', 'asking', 'queued', 'starting', 'running', 'settling'] as const;
+export type StageName = (typeof STAGES)[number];
+
 export interface CallRecord {
   callId: string;
   tool: string;
   sessionId: string;
   createdAt: string;
   state: CallState;
+  /** Milliseconds in each stage so far; absent for calls that an earlier daemon recorded. */
+  readonly stagesMs?: Partial<Record<StageName, number>>;
   result?: ToolResult;
 }
 
@@ -257,7 +269,7 @@ export interface BatchEstimate {
   }[];
 }
 
-/** One tier host in the answer to `status`. */
+/** One host as those who start it know it. */
 export interface HostStatus {
   tier: string;
   workspace: string;
@@ -267,4 +279,17 @@ export interface HostStatus {
   rssBytes: number;
   cpuMs: number;
   restarts: number;
+}
+
+/** One host in the answer to `status`. */
+export interface HostReport extends HostStatus {
+  /** The processes that it keeps to do its work, the largest first. */
+  readonly children: readonly ChildStatus[];
+}
+
+/** A language server, a parser, a browser. */
+export interface ChildStatus {
+  readonly program: string;
+  readonly pid: number;
+  readonly rssBytes: number;
 }

@@ -3,15 +3,19 @@
  * for a bound that nothing reads. Sizes are in bytes, times in milliseconds.
  */
 import * as z from 'zod';
+import { browserLimits } from './limits/browsers.ts';
 import { codeLimits } from './limits/code.ts';
 import { commandLimits } from './limits/commands.ts';
 import { connectionLimits } from './limits/connections.ts';
 import { connectorLimits } from './limits/connectors.ts';
+import { delegationLimits } from './limits/delegation.ts';
+import { egressLimits } from './limits/egress.ts';
 import { hostLimits } from './limits/hosts.ts';
 import { httpLimits } from './limits/http.ts';
 import { isolateLimits } from './limits/isolates.ts';
 import { mcpLimits } from './limits/mcp.ts';
 import { pageLimits } from './limits/pages.ts';
+import { panelLimits } from './limits/panel.ts';
 import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
 import { providerLimits } from './limits/providers.ts';
@@ -131,36 +135,7 @@ export const limitsSchema = z.strictObject({
     .default({ read_only: 30_000, write: 30_000, execute: 120_000, external_api: 60_000 }),
   /** Output of a command that its host may send before the gateway has processed it; then the host stops reading the command's pipes. */
   outputWindowBytes: bytes().default(512 * KiB),
-  /** Open connections of one command through the egress proxy. */
-  egressCommandConnectionsMax: count().default(64),
-  /** Open connections of all commands: two descriptors each, of openFilesMax. Beyond it the command with the most loses one. */
-  egressConnectionsMax: count().default(320),
-  /** Running commands with network access; each has a listener in the proxy. */
-  egressCommandsMax: count().default(256),
-  /** Header bytes of one message through the proxy; longer headers are refused before they are buffered. */
-  egressHeaderBytesMax: bytes().default(16 * KiB),
-  /** Time from a connection to its complete request, so that slow clients can't occupy connections. */
-  egressHeaderMs: ms().default(10_000),
-  /** Time for resolving a name, and for connecting to one of its addresses. */
-  egressConnectMs: ms().default(10_000),
-  /** Idle time after which a connection is closed. */
-  egressIdleMs: ms().default(120_000),
-  /** Concurrent name lookups of one command, each of which takes a thread of the proxy; further connections wait. */
-  egressLookupsMax: count().default(4),
-  /** Names whose addresses the proxy keeps. */
-  egressNamesKeptMax: count().default(1024),
-  /** Longest time for which the proxy keeps a name's addresses; the name's own TTL may be shorter. */
-  egressNameKeptMs: ms().default(300_000),
-  /** Threads in which the proxy resolves names: more than one session's commands can occupy with names that never answer. */
-  egressThreads: count().max(1024).default(64),
-  /** Destinations of one command that its report lists individually, connected and refused; the command chooses the names. */
-  egressTargetsMax: count().default(32),
-  /** Characters that one host, or the proxy, may write to the log through stderr: a program can make it write forever. */
-  hostStderrCharsMax: count().default(64 * KiB),
-  /** JavaScript heap of the proxy, in MiB; a larger one ends it, and the next command starts a new one. */
-  egressHeapMb: count().default(128),
-  /** Time for the proxy to answer the gateway; a proxy that takes longer is ended. */
-  egressAnswerMs: ms().default(2_000),
+  ...egressLimits,
   /** Directories of a workspace watched for changes by commands; each takes one of the user's inotify watches and 2 KiB. */
   watchedDirectoriesMax: count().default(30_000),
   /** Names in watched directories; with more, commands do not report what they changed. 20 000 are read in 40 ms. */
@@ -369,16 +344,19 @@ export const limitsSchema = z.strictObject({
   /** Directories that `cd` may have changed to; relative paths are judged from each of them. */
   commandFoldersMax: count().default(16),
 
+  ...browserLimits,
   ...codeLimits,
   ...connectionLimits,
   ...commandLimits,
   ...connectorLimits,
+  ...delegationLimits,
   ...policyLimits,
   ...providerLimits,
   ...hostLimits,
   ...isolateLimits,
   ...mcpLimits,
   ...pageLimits,
+  ...panelLimits,
   ...pluginLimits,
   ...secretLimits,
   ...storeLimits,

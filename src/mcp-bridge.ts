@@ -38,6 +38,7 @@ function readFlags() {
         tools: { type: 'string' },
         'read-only': { type: 'boolean' },
         policy: { type: 'string' },
+        mode: { type: 'string' },
         'no-autostart': { type: 'boolean' },
       },
       args: process.argv.slice(3),
@@ -101,6 +102,7 @@ function opening(flags: Flags, { CLAUDE_PROJECT_DIR: project }: Environment, res
     }),
     ...(flags['read-only'] && { readOnly: true }),
     ...(flags.policy !== undefined && { policy: flags.policy }),
+    ...(flags.mode !== undefined && { mode: flags.mode }),
   };
   return `${JSON.stringify({ jsonrpc: '2.0', method: OPEN_METHOD, params })}\n`;
 }

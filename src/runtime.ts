@@ -27,43 +27,29 @@ export const entry = (name: 'main' | 'cli'): string => join(base, 'src', `${name
 /** The program that a person runs. */
 export const bin: string = join(packageDir, 'bin/ringfence.js');
 
-/** Program and arguments of a tier host. */
-export const hostProgram: readonly string[] = [
+/** The folder of the web panel's built page. */
+export const panelFolder: string = join(packageDir, 'dist/panel');
+
+/**
+ * Program and arguments of a host. No signal may start Node's inspector in it, which would give what the process holds to
+ * whoever reaches a port.
+ */
+const hostOf = (name: string, ...flags: string[]): readonly string[] => [
   process.execPath,
   '--disable-warning=ExperimentalWarning',
-  '--max-semi-space-size=8',
-  join(base, 'workers', `host${extension}`),
+  '--disable-sigusr1',
+  ...flags,
+  join(base, 'workers', `${name}${extension}`),
 ];
 
-/** Program and arguments of an isolate host. Node's start-up snapshot does not work with further isolates. */
-export const isolateProgram: readonly string[] = [
-  process.execPath,
-  '--disable-warning=ExperimentalWarning',
-  '--no-node-snapshot',
-  join(base, 'workers', `isolate${extension}`),
-];
-
-/** Program and arguments of a host of plugins that share a realm. */
-export const compartmentProgram: readonly string[] = [
-  process.execPath,
-  '--disable-warning=ExperimentalWarning',
-  join(base, 'workers', `compartment${extension}`),
-];
-
-/** Program and arguments of the egress proxy. */
-export const egressProgram: readonly string[] = [
-  process.execPath,
-  '--disable-warning=ExperimentalWarning',
-  join(base, 'workers', `egress${extension}`),
-];
-
-/** Program and arguments of a provider host. */
-export const providerProgram: readonly string[] = [
-  process.execPath,
-  '--disable-warning=ExperimentalWarning',
-  '--max-old-space-size=256',
-  join(base, 'workers', `provider${extension}`),
-];
+export const hostProgram = hostOf('host', '--max-semi-space-size=8');
+/** Node's start-up snapshot does not work with further isolates. */
+export const isolateProgram = hostOf('isolate', '--no-node-snapshot');
+/** For plugins that share a realm. */
+export const compartmentProgram = hostOf('compartment');
+export const egressProgram = hostOf('egress');
+export const browserProgram = hostOf('browser', '--max-old-space-size=256');
+export const providerProgram = hostOf('provider', '--max-old-space-size=256');
 
 /** Files that replace the machine's in the /etc of commands. */
 const etc = join(packageDir, 'etc');

@@ -37,7 +37,8 @@ const MAY_IMPORT: Record<string, string> = {
   toolchains: 'limits paths text/json',
   telemetry: 'call errors limits text/json powers secret-source',
   call: 'errors',
-  'daemon/config': 'daemon/command-environment limits paths daemon/user-dirs providers secrets telemetry toolchains',
+  'daemon/config':
+    'connectors/search daemon/command-environment limits paths daemon/user-dirs policy providers secrets telemetry toolchains',
   'daemon/user-dirs': '',
   'text/json': '',
   'daemon/log': 'daemon/log-file powers text/shown-text',
@@ -45,7 +46,9 @@ const MAY_IMPORT: Record<string, string> = {
   'text/shown-text': '',
   'daemon/command-environment': 'paths',
   transport: 'errors limits native powers',
+  panel: 'errors limits text/json powers store transport',
   protocol: 'call errors limits text/json powers transport',
+  'policy/bundle': 'limits policy text/json',
   policy: 'call errors text/glob limits text/json paths powers tools/tool text/values',
   store: 'call daemon/disk errors limits text/json paths redact powers text/shown-text',
   sandbox: 'call errors limits native native-programs paths powers',
@@ -54,8 +57,9 @@ const MAY_IMPORT: Record<string, string> = {
   plugins: 'call errors limits text/json plugin-code pipeline policy powers tools',
   hosts:
     'call egress plugin-code polling text/values sandbox protocol policy errors limits paths powers text/shown-text tools/context',
+  browser: 'call egress errors hosts limits policy powers sandbox tools/context',
   pipeline:
-    'call telemetry egress text/held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values',
+    'browser call telemetry egress text/held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values',
   providers:
     'text/values call errors hosts limits pipeline policy powers secret-source text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
@@ -101,12 +105,13 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/http': 'tools/rare-parameters tools/tool tools/web errors limits',
   'tools/web': 'call tools/context tools/tool errors limits',
   workers:
-    'call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers',
+    'browser call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers',
+  adapters: 'call client',
   client: 'call protocol store transport errors limits powers tools',
   cli: 'call client daemon/command-environment daemon/config errors limits text/json paths pipeline daemon/user-dirs plugins policy powers providers runtime sandbox text/shown-text store transport tools daemon/workspaces',
   'daemon/workspaces': 'daemon/config errors paths daemon/user-dirs powers',
   'daemon/daemon': '*',
-  'daemon/host-status': 'call hosts providers',
+  'daemon/host-status': 'browser call hosts providers',
   'daemon/trace-export': 'egress hosts limits policy powers runtime sandbox secret-source telemetry',
   'daemon/warm-hosts': 'call daemon/workspaces hosts pipeline/execute policy powers session tools/registry',
   'daemon/daemon-policies': 'daemon/config daemon/records daemon/workspaces limits paths policy powers session tools',
@@ -120,23 +125,30 @@ const MAY_IMPORT: Record<string, string> = {
   'daemon/ending': 'daemon/listeners powers session',
   'daemon/upgrade': 'daemon/hand-over daemon/notify errors limits powers transport',
   'daemon/state-lock': 'limits powers store daemon/user-dirs',
-  'daemon/listeners': 'daemon/config daemon/workspaces errors limits mcp powers protocol runtime session transport',
+  'daemon/listeners':
+    'daemon/config daemon/workspaces errors limits mcp panel powers protocol runtime session transport',
+  'daemon/panel': 'daemon/listeners daemon/records limits panel powers session',
   'daemon/idle-exit': 'powers',
   'daemon/notify': 'daemon/command-environment native powers',
   'daemon/serve':
     'daemon/compiled-code daemon/config daemon/daemon daemon/hand-over daemon/idle-exit daemon/log daemon/notify daemon/state-lock daemon/upgrade daemon/user-dirs policy powers runtime transport',
   'cli/audit': 'cli client errors limits powers store/audit',
   'cli/call': 'call cli client limits store/approvals text/json text/shown-text',
+  'cli/ci': 'cli cli/audit daemon/user-dirs errors limits policy powers store/audit text/shown-text tools/registry',
   'cli/connectors':
     'cli cli/state connectors daemon/config daemon/user-dirs limits plugins policy secrets tools/registry',
   connectors:
-    'call egress errors limits pipeline plugins policy powers secrets text/json text/values tools/catalogue tools/connected tools/declared-effects tools/nulls tools/tool',
+    'call egress errors limits pipeline plugins policy powers secrets text/json text/shown-text text/values tools/catalogue tools/connected tools/declared-effects tools/nulls tools/tool',
+  'connectors/openapi': 'connectors limits plugins text/json text/shown-text text/values',
+  'connectors/search':
+    'connectors errors limits pipeline policy powers secrets text/shown-text text/values tools/connected tools/tool tools/web',
+  'daemon/services': 'connectors daemon/config daemon/records hosts policy powers secrets session tools/catalogue',
   'cli/doctor':
     'cli client daemon/config daemon/user-dirs limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
   'cli/init':
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
-  'cli/monitor': 'call cli client powers telemetry text/shown-text',
+  'cli/monitor': 'call cli client daemon/user-dirs powers telemetry text/shown-text',
   'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
   'cli/state': 'cli daemon/user-dirs limits powers runtime secrets store text/json text/values toolchains tools',
   'cli/verbs':
@@ -145,7 +157,7 @@ const MAY_IMPORT: Record<string, string> = {
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',
   'pipeline/execute':
-    'call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/tool tools/upstream',
+    'browser call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/tool tools/upstream',
   'pipeline/queue': 'call errors hosts limits pipeline policy powers tools/tool',
   'policy/schema': 'call policy text/glob',
   'policy/shell': 'call limits policy',
@@ -154,9 +166,13 @@ const MAY_IMPORT: Record<string, string> = {
   'sandbox/git': 'limits paths powers sandbox sandbox/command',
   'sandbox/proof': 'limits powers sandbox',
   'sandbox/terminal': 'errors limits powers sandbox sandbox/command',
-  'session/connections': 'call errors limits powers protocol session transport',
-  'store/approvals': 'call errors limits powers store text/json',
+  'session/connections':
+    'call errors limits pipeline policy powers protocol session tools/catalogue tools/tool transport',
+  'session/delegation': 'call errors limits pipeline policy powers protocol session',
+  'session/operator': 'call errors limits pipeline powers protocol redact session store',
+  'store/approvals': 'call errors limits powers store text/json text/values',
   'store/audit': 'call errors limits powers store text/json text/shown-text',
+  'workers/browser': 'browser errors limits powers sandbox text/json text/values',
   'workers/code': 'errors limits powers text/json text/values tools/source tools/tool workers workers/symbols',
   'workers/context':
     'call errors hosts limits paths policy powers sandbox sandbox/command tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/symbols workers/terminals workers/undo',

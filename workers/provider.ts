@@ -171,6 +171,10 @@ async function run(job: Job): Promise<void> {
   running.set(job.id, controller);
   let result: JobResult;
   try {
+    if (job.health) {
+      await ping(controller.signal);
+      return answer(job.id, { ok: true, data: null, usage: usageOf() });
+    }
     const called = await (client as Client).callTool(
       { name: job.tool, arguments: job.input as Record<string, unknown> },
       { signal: controller.signal, timeout: NEVER_MS, onprogress: progressOf(job.id) },
@@ -184,6 +188,17 @@ async function run(job: Job): Promise<void> {
   }
   answer(job.id, result);
   if (!result.ok && result.error.code === 'PROVIDER_UNAVAILABLE') fail(result.error.message);
+}
+
+/** Asks the server whether it answers. An error is an answer: not every server knows the question. */
+async function ping(signal: AbortSignal): Promise<void> {
+  const asked = client as Client;
+  const options = { signal, timeout: NEVER_MS };
+  try {
+    await (asked.getProtocolEra() === 'modern' ? asked.discover(options) : asked.ping(options));
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+  }
 }
 
 /** Sends a result; one that does not fit into a message fails its call, not this process. */

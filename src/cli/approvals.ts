@@ -205,10 +205,10 @@ async function listed(client: ApprovalsClient): Promise<Approval[]> {
 /** Sends an answer; returns whether the question is over. An answer that the daemon rejects leaves the question open. */
 async function resolve(
   client: ApprovalsClient,
-  { approval: { approvalId }, answer, prompt }: { approval: Approval; answer: PersonsAnswer; prompt: Prompt },
+  { approval: { approvalId, digest }, answer, prompt }: { approval: Approval; answer: PersonsAnswer; prompt: Prompt },
 ): Promise<boolean> {
   try {
-    await client.request('approvals.resolve', { approvalId, ...answer });
+    await client.request('approvals.resolve', { approvalId, digest, ...answer });
     prompt.say(`${answer.decision === 'approve' ? 'Approved' : 'Denied'}${answer.remember ? ' and remembered' : ''}.`);
     return true;
   } catch (error) {

@@ -1,6 +1,6 @@
 import type { Client } from '../client.ts';
 import { defaultLimits } from '../limits.ts';
-import { decideWithEnvironment, toQuestion } from '../pipeline/permission.ts';
+import { Backtest, type Comparison } from '../pipeline/backtest.ts';
 import { loadPolicy } from '../policy/load.ts';
 import type { Policy } from '../policy/schema.ts';
 import { createProgramResolver } from '../policy/shell/programs.ts';
@@ -14,28 +14,7 @@ export interface BacktestFlags {
   readonly json?: boolean;
 }
 
-/** A recorded call that the two policies decide differently. */
-interface CallDifference {
-  at: string;
-  tool: string;
-  effects: string;
-  old: string;
-  new: string;
-  rule: string;
-  source: string;
-}
-
-/** Result of comparing two policies on recorded calls. */
-export interface Comparison {
-  differences: CallDifference[];
-  calls: number;
-  /** Calls that can't be judged again: the log has their input cut or redacted, or their tool is not built in. */
-  skipped: number;
-}
-
 const PAGE = 1000;
-/** Stands for the workspace of a session without a recorded start. No path lies in it, so the system's programs are recognised. */
-const NO_WORKSPACE = '/workspace-of-an-older-session';
 
 /**
  * `ringfence policy backtest OLD NEW`: lists recorded calls that would be decided differently. Returns 0 if there are none, 1 otherwise.
@@ -74,58 +53,16 @@ async function entriesOf(client: Pick<Client, 'request'>, filter: object): Promi
   return entries;
 }
 
-/** Whether an input contains a redaction marker: with it, paths and commands differ from those that were decided. */
-const isRedacted = (input: unknown): boolean => JSON.stringify(input).includes('[redacted');
-
 /** Decides each recorded call with both policies. Pure except for resolving programs. */
 export function compare(
   entries: readonly AuditRecord[],
   policies: { old: Policy; new: Policy },
   home: string,
 ): Comparison {
-  const toolset = builtinToolset();
   const parts = { home, limits: defaultLimits, resolve: createProgramResolver() };
-  const workspaces = new Map<string, { workspace: string; root: string }>();
-  /** Sessions that have made a call whose result strangers wrote. */
-  const tainted = new Set<string>();
-  const comparison: Comparison = { differences: [], calls: 0, skipped: 0 };
-  for (const entry of entries) {
-    const { kind, sessionId, principal, tool: name, input, detail } = entry;
-    if (kind === 'session' && typeof detail?.workspace === 'string')
-      workspaces.set(sessionId, {
-        workspace: detail.workspace,
-        root: typeof detail.root === 'string' ? detail.root : detail.workspace,
-      });
-    if (input === undefined || name === undefined) continue;
-    const tool = toolset.get(name)?.tool;
-    const parsed = tool?.input.safeParse(input);
-    if (!tool || !parsed?.success || isRedacted(input)) {
-      comparison.skipped += 1;
-      continue;
-    }
-    comparison.calls += 1;
-    const place = workspaces.get(sessionId) ?? { workspace: NO_WORKSPACE, root: NO_WORKSPACE };
-    const asker = { principal, session: sessionId, sawUntrusted: tainted.has(sessionId), ...place };
-    if (tool.untrusted) tainted.add(sessionId);
-    const question = toQuestion(tool, parsed.data, { asker, parts });
-    const env = tool.commandOf?.(parsed.data as never)?.env;
-    const [before, after] = [
-      decideWithEnvironment(policies.old, question, env),
-      decideWithEnvironment(policies.new, question, env),
-    ];
-    if (before.decision === after.decision) continue;
-    const effects = after.effects.map((it) => `${it.kind} ${it.target}`).join(', ');
-    comparison.differences.push({
-      at: entry.at,
-      tool: name,
-      effects,
-      old: before.decision,
-      new: after.decision,
-      rule: after.by.id,
-      source: after.by.source,
-    });
-  }
-  return comparison;
+  const backtest = new Backtest({ ...policies, toolset: builtinToolset(), parts });
+  for (const it of entries) backtest.add(it);
+  return backtest.comparison;
 }
 
 function printDifferences({ differences, calls, skipped }: Comparison): void {

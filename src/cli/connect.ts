@@ -22,6 +22,7 @@ export interface ConnectFlags {
   readonly workspace?: string;
   readonly autostart?: boolean;
   readonly policy?: string;
+  readonly mode?: string;
   /** Command lines with the same session name share approvals that a person gave for the session. */
   readonly session?: string;
 }
@@ -57,6 +58,7 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
     name: 'ringfence-cli',
     ...(role === undefined ? { workspace: workspace ?? cwd } : { role, token: operatorToken(dirs) }),
     ...(role !== undefined && workspace !== undefined && { workspace }),
+    ...(role === undefined && flags.mode !== undefined && { mode: flags.mode }),
     ...(role === undefined && sessionName !== undefined && { sessionName }),
   };
   let startAgainAt = 0;

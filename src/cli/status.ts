@@ -1,10 +1,19 @@
-import type { HostStatus } from '../call.ts';
+import type { HostReport } from '../call.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
 import { showLine } from '../text/shown-text.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
 import { describeTraces, type TraceStatus } from './monitor/trace-line.ts';
 import { harmless, print, printJson } from './output.ts';
+
+/** A service of others that is asked with a secret. */
+interface ServiceStatus {
+  state: string;
+  auth?: string;
+  problem?: string;
+  /** When it began to fail. */
+  since?: string;
+}
 
 interface Status {
   uptimeMs: number;
@@ -13,17 +22,21 @@ interface Status {
   rssBytes: number;
   sessions: number;
   calls: { queued: number; running: number };
-  hosts: HostStatus[];
+  hosts: HostReport[];
   coarseMasks: (CoarseMask & { workspace: string })[];
   plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number; writable: boolean };
   disk: { freeBytes: number; advice?: string };
+  /** Present if an operator has paused the daemon. */
+  paused?: { at: string; by: string };
   /** Present if traces are sent. */
   traces?: TraceStatus;
   undo: { calls: number; bytes: number };
   listeners: string[];
-  connectors: { name: string; state: string; auth?: string; tools: string[]; problem?: string }[];
-  providers: { name: string; state: string; pending: number }[];
+  connectors: (ServiceStatus & { name: string; tools: string[] })[];
+  /** Present if a service for `web_search` is configured. */
+  search?: ServiceStatus & { provider: string };
+  providers: { name: string; state: string; pending: number; since?: string; reason?: string }[];
   confinement: { level: string; missing: string[] };
   /** Present if requested. */
   health?: NamedHealth[];
@@ -50,6 +63,8 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   print(
     `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
   );
+  if (it.paused)
+    print(showLine(`paused since ${it.paused.at} by ${it.paused.by}: no call begins until \`ringfence resume\``));
   if (!it.audit.writable) print('the audit log can not be written: calls that may change something are refused');
   if (it.disk.advice !== undefined)
     print(harmless(`the disk has ${Math.floor(it.disk.freeBytes / MiB)} MiB left: ${it.disk.advice}`));
@@ -59,24 +74,31 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
     const state = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;
     print(harmless(`plugin ${name} ${state}`));
   }
-  for (const { name, state, auth, tools, problem } of it.connectors) {
-    const about = problem ?? `${tools.length} tools${auth === 'missing' ? ', its secret is missing' : ''}`;
-    print(harmless(`connector ${name.padEnd(15)} ${state}: ${about}`));
-  }
-  for (const { name, state, pending } of it.providers)
+  for (const connector of it.connectors)
     print(
-      `provider ${name.padEnd(16)} ${state}${pending > 0 ? `, ${pending} tools to accept: ringfence providers accept ${name}` : ''}`,
+      harmless(`connector ${connector.name.padEnd(15)} ${serviceLine(connector, `${connector.tools.length} tools`)}`),
     );
+  if (it.search) print(harmless(`search ${it.search.provider.padEnd(18)} ${serviceLine(it.search, 'for web_search')}`));
+  for (const { name, state, pending, since, reason } of it.providers) {
+    const why = reason === undefined ? '' : ` since ${since}: ${reason}`;
+    const toAccept = pending > 0 ? `, ${pending} tools to accept: ringfence providers accept ${name}` : '';
+    print(harmless(`provider ${name.padEnd(16)} ${state}${why}${toAccept}`));
+  }
   for (const coarse of it.coarseMasks ?? [])
     print(`hidden in ${showLine(`${coarse.workspace}: ${describeCoarse(coarse)}`)}`);
   for (const host of it.hosts) {
     print(
       `host ${host.tier.padEnd(12)} pid ${host.pid}  ${host.busy}/${host.threads} threads  ${Math.round(host.rssBytes / MiB)} MiB  ${host.cpuMs} ms cpu  ${host.restarts} restarts  ${host.workspace}`,
     );
+    for (const { program, pid, rssBytes } of host.children)
+      print(harmless(`  runs ${program.padEnd(20)} pid ${pid}  ${Math.round(rssBytes / MiB)} MiB`));
   }
   if (it.health) for (const line of describeHealth(it.health)) print(harmless(line));
   return 0;
 }
+
+const serviceLine = ({ state, auth, problem, since }: ServiceStatus, does: string): string =>
+  `${state}${since === undefined ? '' : ` since ${since}`}: ${problem ?? does}${auth === 'missing' ? ', its secret is missing' : ''}`;
 
 /** The policy in force and where it was set. */
 function policyLine({ name, rules, version, from, configFile }: Status['policy']): string {

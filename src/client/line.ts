@@ -21,6 +21,8 @@ export interface ClientOptions {
   readonly token?: string;
   /** Name of a built-in policy that narrows the daemon's policy. */
   readonly policy?: string;
+  /** Name of a mode that narrows tools and policy: `read`, `plan`, `code`, or one of the config. */
+  readonly mode?: string;
   /** Sessions with the same name, principal and workspace share what was remembered for the session. */
   readonly sessionName?: string;
   /**
@@ -39,6 +41,7 @@ export interface Hello {
     role: string;
     workspace: string;
     policy: string;
+    mode?: string;
     toolset: string[];
     /** How long the session waits for its client, as granted, in milliseconds. */
     resumeMs: number;
@@ -286,6 +289,7 @@ export class ClientConnection implements AsyncDisposable {
       role,
       token,
       policy,
+      mode,
       sessionName,
       name = 'ringfence/client',
       version = '1',
@@ -316,6 +320,7 @@ export class ClientConnection implements AsyncDisposable {
       role,
       token,
       policy,
+      ...(mode !== undefined && { mode }),
       ...(sessionName !== undefined && { sessionName }),
       ...(this.#resumeMs > 0 && { resumeMs: this.#resumeMs }),
       ...(resume && { resume }),

@@ -7,17 +7,20 @@ import { totalmem } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
+import { type SearchSettings, searchSchema, toSearchSettings } from '../connectors/search/settings.ts';
 import { type Limits, limitsSchema } from '../limits.ts';
 import { isInside } from '../paths.ts';
+import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from '../providers/settings.ts';
 import { type SecretSettings, secretsSchema, toSecretSettings } from '../secrets/settings.ts';
 import { type TraceSettings, telemetrySchema, toTraceSettings } from '../telemetry/settings.ts';
 import { installedToolchains } from '../toolchains/installed.ts';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
+import { type Address, toAddress } from './config/address.ts';
+import { ConfigError } from './config/config-error.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
 
-/** An invalid flag, variable or setting in the config file, in words for the person who wrote it. */
-export class ConfigError extends Error {}
+export { ConfigError } from './config/config-error.ts';
 
 /** Names that records and tokens use themselves. */
 const TAKEN_NAMES = ['agent', 'daemon', 'metrics', 'operator', 'token'];
@@ -94,6 +97,10 @@ export const configSchema = z.strictObject({
   secrets: secretsSchema
     .optional()
     .describe('Programs that give secrets, by the names of these: [secrets](how-to/secrets.md). Default: none.'),
+  modes: modesSchema
+    .optional()
+    .describe('Modes beside `read`, `plan` and `code`, by name: [sub-agents](how-to/modes.md). Default: none.'),
+  search: searchSchema.optional().describe('The service of `web_search`: [web](how-to/web.md). Default: none.'),
   telemetry: telemetrySchema
     .optional()
     .describe('What is sent about calls: [observability](how-to/observability.md). Default: nothing.'),
@@ -107,11 +114,6 @@ export interface ServeFlags {
   readonly 'listen-http'?: string | undefined;
   readonly policy?: string | undefined;
   readonly workspace?: readonly string[] | undefined;
-}
-
-interface Address {
-  readonly host: string;
-  readonly port: number;
 }
 
 export interface Config {
@@ -142,6 +144,10 @@ export interface Config {
   readonly providers: readonly ProviderSettings[];
   /** Places of secrets besides the state directory. */
   readonly secrets: SecretSettings;
+  /** The service that `web_search` asks. */
+  readonly search?: SearchSettings;
+  /** Modes by name, beside the built-in ones; policies by built-in name or absolute path. */
+  readonly modes: Readonly<Record<string, Mode>>;
   /** The collector of traces; undefined if calls are not traced. */
   readonly traces?: TraceSettings;
 }
@@ -185,6 +191,8 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   );
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { dirs, policy: policyPath }));
   const traces = toTraces(file.telemetry, { dirs, env });
+  const limits = Object.freeze(limitsSchema.parse(withMachineMemory(file.limits ?? {}), { jitless: true }));
+  const search = toSearch(file.search, { dirs, bytesMax: limits.connectorFileBytesMax });
   const toolchains = [
     ...(file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', dirs, workspaces })),
     ...installedToolchains(dirs.stateDir).map((it) => it.folder),
@@ -198,12 +206,14 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     policyOrigin: { from: policy.from, ...(policy.from === 'file' && { configFile: dirs.configFile }) },
     ...(listen.value !== undefined && { listen: toAddress('listen', listen.value) }),
     ...(listenHttp.value !== undefined && { listenHttp: toAddress('listen-http', listenHttp.value) }),
-    limits: Object.freeze(limitsSchema.parse(withMachineMemory(file.limits ?? {}), { jitless: true })),
+    limits,
     ...(file.cgroup && { cgroup: file.cgroup }),
     cacheStrategy: file.cache?.strategy ?? 'lru',
     idleExitMinutes: file.idleExitMinutes ?? IDLE_EXIT_MINUTES,
     ...(traces && { traces }),
+    ...(search && { search }),
     secrets: toSecretSettings(file.secrets ?? {}, env),
+    modes: toModes(file.modes ?? {}, (it) => toPolicy(it, toPath)),
     providers: toProviders(file.providers ?? {}, { dirs, workspaces, env }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
@@ -360,6 +370,17 @@ function toTraces(
   }
 }
 
+function toSearch(
+  given: z.output<typeof searchSchema> | undefined,
+  { dirs, bytesMax }: { dirs: UserDirs; bytesMax: number },
+): SearchSettings | undefined {
+  try {
+    return given && toSearchSettings(given, { toPath: (path) => pathInFile(path, dirs), bytesMax });
+  } catch (error) {
+    throw new ConfigError(`${dirs.configFile}: search.ca: ${(error as Error).message}`);
+  }
+}
+
 /** A name of letters and dashes is a built-in policy; anything else is a file. */
 const toPolicy = (nameOrPath: string, toPath: (path: string) => string): string =>
   /^[a-z-]+$/.test(nameOrPath) ? nameOrPath : toPath(nameOrPath);
@@ -367,12 +388,3 @@ const toPolicy = (nameOrPath: string, toPath: (path: string) => string): string 
 /** Resolves a path in the config file: relative to the file, or `~/` for the home directory; independent of the daemon's directory. */
 const pathInFile = (path: string, { home, configFile }: UserDirs): string =>
   path.startsWith('~/') ? join(home, path.slice(2)) : resolve(dirname(configFile), path);
-
-/** Parses `[HOST:]PORT`. */
-function toAddress(flag: string, text: string): Address {
-  const match = /^(?:(.+):)?(\d{1,5})$/.exec(text);
-  const port = Number(match?.[2]);
-  if (!match || port > 65_535)
-    throw new ConfigError(`--${flag} must be [HOST:]PORT with a port up to 65535, not ${text}`);
-  return { host: match[1]?.replace(/^\[(.*)\]$/, '$1') ?? '127.0.0.1', port };
-}

@@ -4,7 +4,8 @@ import { relative } from 'node:path';
 import type { Limits } from '../limits.ts';
 import { isInside } from '../paths.ts';
 import { rebase } from '../policy/compose.ts';
-import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from '../policy/load.ts';
+import { BUILT_IN, type LoadedPolicy, PolicyError, parsePolicy, projectPolicy, readPolicy } from '../policy/load.ts';
+import { Modes } from '../policy/modes.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { PolicySource, PolicySourceOptions, ReloadResult } from '../policy/watch.ts';
 import type { Powers } from '../powers.ts';
@@ -47,14 +48,15 @@ export const assertPolicy = ({ policy, limits }: Config, workspaces: Workspaces)
   void loadOutside(policy, workspaces, limits);
 
 export function createPolicies(
-  { limits, dirs, policyOrigin }: Config,
+  { limits, dirs, policyOrigin, modes }: Config,
   { base, workspaces, powers }: { base: () => Policy; workspaces: Workspaces; powers: Powers },
 ): Policies {
   return new Policies({
     base,
     builtIn: BUILT_IN,
     origin: policyOrigin,
-    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
+    modes: new Modes(modes),
+    ofConfig: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
     onRefused: (reason) => powers.log.warn({ reason }, 'a session keeps its previous policy'),
     home: dirs.home,
@@ -86,3 +88,7 @@ function projectPolicies(workspace: string, workspaces: Workspaces, limits: Limi
     return policy ? rebase(policy, relative(way[0] as string, folder)) : [];
   });
 }
+
+/** The policy of a text that no file has yet. Throws PolicyError with every problem. */
+export const policyOf = (text: string, limits: Limits): Policy =>
+  parsePolicy(text, 'policy.yaml', { limits, effectsOf: effectsOfBuiltin });

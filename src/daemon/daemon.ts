@@ -1,7 +1,9 @@
 /** The composition root: the only file that knows every part. */
 import type { Server } from 'node:net';
 import { join } from 'node:path';
-import { type ConnectorChange, Connectors } from '../connectors/connectors.ts';
+import { Browsers } from '../browser/browsers.ts';
+import type { Connectors } from '../connectors/connectors.ts';
+import { withSearch } from '../connectors/search/toolset.ts';
 import { Egress } from '../hosts/egress.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
 import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
@@ -17,6 +19,7 @@ import type { Powers } from '../powers.ts';
 import { ServingTurns } from '../protocol/serving-turns.ts';
 import { Providers } from '../providers/providers.ts';
 import {
+  browserProgram,
   compartmentProgram,
   egressProgram,
   hostProgram,
@@ -26,13 +29,14 @@ import {
   version,
 } from '../runtime.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown } from '../sandbox/sandbox.ts';
-import { Secrets } from '../secrets/secrets.ts';
 import { Batches } from '../session/batches.ts';
 import { Credentials } from '../session/credentials.ts';
+import { Attenuations } from '../session/delegation/attenuations.ts';
 import { DurableCalls } from '../session/durable-calls.ts';
 import { Events } from '../session/events.ts';
 import { Gateway } from '../session/gateway.ts';
 import type { Successor } from '../session/methods.ts';
+import type { PanelControl } from '../session/operator/panel-methods.ts';
 import { Oversight } from '../session/oversight.ts';
 import type { Policies } from '../session/policies.ts';
 import { Results } from '../session/results.ts';
@@ -49,12 +53,14 @@ import { Catalogue } from '../tools/catalogue.ts';
 import { builtinToolset, internalUndo } from '../tools/registry.ts';
 import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
 import type { Config } from './config.ts';
-import { assertPolicy, createPolicies, policySource, reloadOf } from './daemon-policies.ts';
+import { assertPolicy, createPolicies, policyOf, policySource, reloadOf } from './daemon-policies.ts';
 import { Ending } from './ending.ts';
 import { readIdentity } from './git-author.ts';
 import { hostsToTell } from './host-status.ts';
 import { Listeners } from './listeners.ts';
+import { createSignIn, panelControl, usePage } from './panel.ts';
 import { createRecords, type Records } from './records.ts';
+import { createConnectors, createSearch } from './services.ts';
 import { StateLock } from './state-lock.ts';
 import { createTracer } from './trace-export.ts';
 import { publishEndpoint } from './user-dirs.ts';
@@ -128,34 +134,36 @@ export async function createDaemon(
   const ran = createHosts(parts, { ...records, sandbox, masks, limits, identity, environment }, powers);
   const tracer = createTracer(config.traces, parts, { sandbox, limits, powers });
   const warming = warmAhead({ hosts: ran.hosts, policies, workspaces }, powers);
-  const catalogue = new Catalogue(builtinToolset());
+  const search = createSearch(config, powers);
+  const catalogue = new Catalogue(withSearch(builtinToolset(), search));
   const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
   endStaleHosts = () => {
     for (const it of [ran.hosts, providers]) it.endStale();
   };
-  const credentials = new Credentials({ stateDir, principals: config.principals }, powers);
-  const listeners = new Listeners();
+  const identities = createIdentities(config, { records, policies, powers });
+  const [signIn, listeners] = [createSignIn({ records, limits, powers }), new Listeners()];
   const plugins = parts.use(
     new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
   );
-  const connectors = parts.use(createConnectors(config, { powers, records, catalogue }));
+  const connectors = parts.use(createConnectors(config, { ...ran, powers, records, policies, catalogue, search }));
   const serving = new ServingTurns(limits, powers);
   const stores = { events, records, log };
   const services = { ...stores, powers, workspaces, source, policies, sandbox, ran, catalogue, providers, tracer };
   const { gateway, isIdle } = createGateway(config, {
     ...services,
-    credentials,
+    identities,
     plugins,
     connectors,
     serving,
     addresses: () => listeners.addresses,
+    panel: panelControl(listeners, signIn, records),
     shutdown: (graceMs) => void ending.close(graceMs, 'an operator asked for it'),
     upgrade: (drainMs) => upgrade(drainMs, listeners.servers),
   });
   parts.use(listeners);
   await warming;
   const served = { powers, catalogue, events, turns: serving, tracer };
-  await listeners.start({ config, sockets, gateway, credentials, workspaces, ...served });
+  await listeners.start({ config, sockets, gateway, ...identities, workspaces, signIn, ...served });
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
 
   const ending = new Ending({ gateway, listeners, daemonParts: parts.move(), powers });
@@ -164,6 +172,15 @@ export async function createDaemon(
   const answers = () => records.auditLog.answers().then(() => ran.hosts.answers());
   const { closing, ended, handOver, close } = ending;
   return { listeners: listeners.addresses, confinement, isIdle, reload, answers, closing, ended, handOver, close };
+}
+
+/** Creates what knows the tokens: the daemon's own, and those that sessions passed on. */
+function createIdentities(
+  { dirs: { stateDir }, principals, limits }: Config,
+  { records, policies, powers }: Pick<Services, 'records' | 'policies' | 'powers'>,
+): { readonly credentials: Credentials; readonly attenuations: Attenuations } {
+  const attenuations = new Attenuations({ policies, limits, powers });
+  return { credentials: new Credentials({ ...records, stateDir, principals, attenuations }, powers), attenuations };
 }
 
 /** Takes over from another daemon, as late as possible. Throws PolicyError and DaemonError before that. */
@@ -189,13 +206,14 @@ interface Services {
   readonly ran: ReturnType<typeof createHosts>;
   readonly catalogue: Catalogue;
   readonly providers: Providers;
-  readonly credentials: Credentials;
+  readonly identities: ReturnType<typeof createIdentities>;
   readonly plugins: PluginSource;
   readonly connectors: Connectors;
   readonly serving: ServingTurns;
   readonly tracer: Tracer | undefined;
   /** The addresses that the daemon listens at. */
   addresses(): string[];
+  readonly panel: PanelControl;
   shutdown(graceMs: number): void;
   upgrade(drainMs: number): Promise<Successor>;
 }
@@ -223,6 +241,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     permission,
     turns,
     limits,
+    parsePolicy: (text) => policyOf(text, limits),
     reloadPolicy: reloadOf(services.source, policies),
   });
   const cache = new ResultCache<CachedResult>({ strategy: cacheStrategy, limits, powers });
@@ -248,7 +267,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     limits,
     powers,
     workspaces: services.workspaces,
-    credentials: services.credentials,
+    ...services.identities,
     events: services.events,
     providers,
     turns: services.serving,
@@ -263,9 +282,13 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     ...hostsToTell(ran, providers),
     pluginStatus: () => services.plugins.status,
     connectorStatus: () => services.connectors.status,
+    searchStatus: () => services.connectors.searchStatus,
+    checkServices: () => services.connectors.checkHealth(),
     cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,
-    sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
+    sessionEnded: sessionEnds([hosts, isolates, compartments], oversight, records),
+    panel: services.panel,
+    pauseFile: join(dirs.stateDir, 'paused.json'),
     shutdown: services.shutdown,
     upgrade: services.upgrade,
   });
@@ -290,11 +313,12 @@ function createHosts(
 ) {
   const { sandbox, limits } = options;
   const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const browsers = parts.use(new Browsers({ sandbox, egress, program: browserProgram, limits }, powers));
   const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress }, powers));
   parts.defer(() => undoJournal.settled());
   const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
   const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
-  return { egress, hosts, isolates, compartments };
+  return { egress, browsers, hosts, isolates, compartments };
 }
 
 interface ProviderParts {
@@ -324,14 +348,6 @@ function createProviders(
   );
 }
 
-function createConnectors(
-  { dirs: { stateDir }, secrets: settings, limits }: Config,
-  { powers, records, catalogue }: Pick<ProviderParts, 'powers' | 'records' | 'catalogue'>,
-): Connectors {
-  const secrets = new Secrets({ stateDir, settings, limits });
-  return new Connectors({ stateDir, catalogue, secrets, limits, powers, onChange: connectorChanges(records) });
-}
-
 function sandboxOptions(
   { dirs, workspaces, toolchains, limits, cgroup }: Config,
   { commandHomes, spoolOf }: { commandHomes: CommandHomes } & Required<Pick<SandboxOptions, 'spoolOf'>>,
@@ -344,8 +360,9 @@ function sandboxOptions(
 
 /** Notifies hosts and oversight of a session's end. */
 const sessionEnds =
-  (hosts: readonly { endSession(id: string): void }[], oversight: Oversight) =>
+  (hosts: readonly { endSession(id: string): void }[], oversight: Oversight, records: Records) =>
   (session: Session): void => {
+    usePage(session, records);
     for (const it of hosts) it.endSession(session.options.id);
     oversight.sessionEnded(session);
   };
@@ -361,15 +378,9 @@ const pluginChanges =
       detail: { plugin, state, ...(version && { version, sha256 }), ...(problem && { problem }) },
     });
 
-/** Records each change of the callable connectors, with the hash of the trusted files. */
-const connectorChanges =
-  ({ auditLog }: Records) =>
-  ({ name: connector, ...change }: ConnectorChange): void =>
-    auditLog.append({ kind: 'policy', sessionId: '', principal: 'daemon', detail: { connector, ...change } });
-
 /** The records that the gateway needs. */
 const recording = (
-  { auditLog, approvals, callStore, undoJournal, diskRoom }: Records,
+  { auditLog, approvals, callStore, undoJournal, diskRoom, panelSessions }: Records,
   { limits, powers }: { limits: Limits; powers: Powers },
 ) => ({
   undoJournal,
@@ -378,6 +389,9 @@ const recording = (
   auditStatus: () => auditLog.status,
   diskStatus: () => diskRoom.status,
   approvalsPending: () => approvals.pendingCount,
-  recordSession: (session: Session) => auditLog.append(sessionEntry(session)),
+  recordSession(session: Session) {
+    auditLog.append(sessionEntry(session));
+    usePage(session, { panelSessions });
+  },
   record: (entry: AuditEntry) => auditLog.append(entry),
 });

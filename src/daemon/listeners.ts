@@ -4,9 +4,11 @@ import type { Server } from 'node:net';
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { type ListenParts, listenMcp } from '../mcp/listen.ts';
+import { readPage } from '../panel/page-files.ts';
+import type { SignIn } from '../panel/sign-in.ts';
 import type { Powers } from '../powers.ts';
 import { toBytes } from '../protocol/peer.ts';
-import { version } from '../runtime.ts';
+import { panelFolder, version } from '../runtime.ts';
 import type { Identify } from '../session/authenticate.ts';
 import type { Credentials } from '../session/credentials.ts';
 import type { Gateway } from '../session/gateway.ts';
@@ -23,10 +25,13 @@ interface ListenContext extends Pick<ListenParts, 'powers' | 'catalogue' | 'even
   readonly credentials: Credentials;
   readonly gateway: Gateway;
   readonly workspaces: Workspaces;
+  readonly signIn: SignIn;
 }
 
 export class Listeners implements AsyncDisposable {
   readonly #all = new Map<SocketName, Listener>();
+  #context: ListenContext | undefined;
+  #panel: Promise<Listener> | undefined;
 
   get addresses(): string[] {
     return [...this.#all.values()].map((it) => it.address);
@@ -37,14 +42,10 @@ export class Listeners implements AsyncDisposable {
   }
 
   /** Starts the listeners of the config. If one fails, those before it are closed. */
-  async start({
-    config,
-    sockets,
-    gateway,
-    workspaces,
-    credentials: { identify, mayReadMetrics },
-    ...parts
-  }: ListenContext): Promise<void> {
+  async start(context: ListenContext): Promise<void> {
+    const { config, sockets, gateway, workspaces, credentials, signIn: _, ...parts } = context;
+    const { identify, mayReadMetrics } = credentials;
+    this.#context = context;
     const { dirs, limits, listen, listenHttp } = config;
     const accept = (channel: Channel) => gateway.accept(channel);
     const add = (name: SocketName, listener: Listener) => void this.#all.set(name, listener);
@@ -76,6 +77,42 @@ export class Listeners implements AsyncDisposable {
     // The previous daemon listened there, but config.yaml no longer names it.
     for (const name of ['http', 'websocket'] as const)
       if (sockets[name] !== undefined && !this.#all.has(name)) closeSync(sockets[name]);
+    if (sockets.panel !== undefined) await this.#takeOverPanel(sockets.panel, parts.powers);
+  }
+
+  /** Serves the panel if it is not served yet; gives its URL. Throws RpcError. */
+  async openPanel(port = 0): Promise<string> {
+    this.#panel ??= this.#listenPanel({ host: '127.0.0.1', port });
+    const { address } = await this.#panel.catch((error: Error) => {
+      this.#panel = undefined;
+      if (error instanceof RpcError) throw error;
+      throw new RpcError('INVALID_PARAMS', `the panel can't be served at port ${port}: ${error.message}`);
+    });
+    const { port: served } = new URL(address);
+    if (port !== 0 && Number(served) !== port)
+      throw new RpcError('INVALID_PARAMS', `the panel is already served at port ${served}, and stays there`);
+    return address;
+  }
+
+  async #listenPanel(address: TcpAddress): Promise<Listener> {
+    if (!this.#context) throw new RpcError('NOT_READY', 'the daemon is starting');
+    const { config, credentials, gateway, powers, signIn } = this.#context;
+    const files = readPage(panelFolder);
+    const { listenPanel } = await import('../panel/listen.ts');
+    const options = webSocketOptions(address, credentials.identify, { limits: config.limits, powers });
+    const listener = await listenPanel({ ...options, files, signIn }, (channel) => gateway.accept(channel));
+    this.#all.set('panel', listener);
+    return listener;
+  }
+
+  /** Goes on serving pages that the daemon before has signed in; without the panel, the daemon starts all the same. */
+  async #takeOverPanel(fd: number, powers: Powers): Promise<void> {
+    this.#panel = this.#listenPanel({ host: '127.0.0.1', port: 0, fd });
+    await this.#panel.catch((error: Error) => {
+      this.#panel = undefined;
+      powers.log.warn({ reason: error.message }, 'the panel is not served any more');
+      closeSync(fd);
+    });
   }
 
   /** Accepts no further connections, and tells clients to go over to a new daemon. */

@@ -11,6 +11,7 @@ import { type AuditEntry, AuditLog } from '../store/audit/log.ts';
 import { CallStore } from '../store/call-store.ts';
 import { CostLedger } from '../store/cost-ledger.ts';
 import { DiskRoom } from '../store/disk-room.ts';
+import { PanelSessions } from '../store/panel-sessions.ts';
 import { ProviderPins } from '../store/provider-pins.ts';
 import { ToolStates } from '../store/tool-states.ts';
 import { UndoJournal } from '../store/undo-journal.ts';
@@ -30,6 +31,7 @@ export interface Records extends Disposable {
   readonly callStore: CallStore;
   readonly toolStates: ToolStates;
   readonly providerPins: ProviderPins;
+  readonly panelSessions: PanelSessions;
   readonly undoJournal: UndoJournal;
   readonly webCache: WebCache;
   readonly diskRoom: DiskRoom;
@@ -63,10 +65,12 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const callStore = parts.use(new CallStore(at('calls.db'), limits, powers));
   const toolStates = parts.use(new ToolStates(at('tools.db'), limits, powers));
   const providerPins = parts.use(new ProviderPins(at('providers.db'), powers));
+  const panelSessions = parts.use(new PanelSessions(at('panel.db'), limits, powers));
   const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers, room: diskRoom }));
   const webCache = new WebCache({ folder: at('web-cache'), limits, powers, room: diskRoom });
   const openStores = parts.move();
-  const stores = { auditLog, approvals, ledger, callStore, toolStates, providerPins, undoJournal, webCache };
+  const state = { toolStates, providerPins, panelSessions };
+  const stores = { auditLog, approvals, ledger, callStore, ...state, undoJournal, webCache };
   return { ...stores, diskRoom, redact, [Symbol.dispose]: () => openStores.dispose() };
 }
 

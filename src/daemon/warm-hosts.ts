@@ -47,7 +47,9 @@ export function warmFor({ options, policy: policyNow }: Session, { hosts, polici
   const policy = policyNow();
   const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
-  const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.toRequest && !it.connected && !it.upstream);
+  const hosted = toolsOf(toolset).filter(
+    (it) => !it.isolated && !it.toRequest && !it.toVisit && !it.connected && !it.upstream,
+  );
   const tiers = new Set(hosted.map((it) => it.tier));
   void hosts.warm(
     [...tiers]

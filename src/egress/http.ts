@@ -19,13 +19,18 @@ export interface ProxyClient {
 /** A server without a port: connections are passed to it, each known to `clientOf`. */
 export function createHttp(clientOf: (socket: Socket) => ProxyClient | undefined, limits: Limits): Server {
   const server = createServer({ maxHeaderSize: limits.egressHeaderBytesMax, keepAlive: false });
+  /** Connections that have sent a request. What they send behind it is not served: they close after its answer. */
+  const served = new WeakSet<Socket>();
   server.on('request', (incoming, response) => {
+    if (served.has(incoming.socket)) return;
+    served.add(incoming.socket);
     const client = clientOf(incoming.socket);
     client?.onParsed();
     // A server may send what Node refuses to write.
     if (client) forward(incoming, response, { guard: client.guard, limits }).catch(() => response.destroy());
   });
   server.on('connect', (incoming, socket: Socket, head: Buffer) => {
+    if (served.has(socket)) return void socket.destroy();
     const client = clientOf(socket);
     client?.onParsed();
     if (client) tunnel(incoming, { socket, head, guard: client.guard }).catch(() => socket.destroy());

@@ -1,5 +1,8 @@
 /** Operations on the process of a host. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import type { ChildStatus } from '../call.ts';
+import { statmOf, textOf } from '../sandbox/proc.ts';
 
 /**
  * Raises or lowers the scheduling priority of a session of processes. The kernel gives each session an equal share of
@@ -34,4 +37,57 @@ export function leafOf(pid: number): number {
     if (children === '') return at;
     at = Number(children.split(' ')[0]);
   }
+}
+
+/** Processes below a host that are looked at; a page may make a browser start any number. */
+const CHILDREN_MAX = 64;
+const PROGRAM_CHARS_MAX = 40;
+
+/** The processes that a host keeps, the largest first. */
+export function childrenOf(hostPid: number): ChildStatus[] {
+  const pids = threadsOf(hostPid).flatMap((it) => childrenOfThread(hostPid, it));
+  // Any thread of a host starts programs, but a program starts its own from its first thread, so only that one is read.
+  for (let at = 0; at < pids.length && pids.length < CHILDREN_MAX; at++)
+    pids.push(...childrenOfThread(pids[at] as number, pids[at] as number));
+  return pids
+    .slice(0, CHILDREN_MAX)
+    .map((pid) => {
+      const { privateBytes, sharedBytes } = statmOf(pid);
+      return { program: programOf(pid), pid, rssBytes: privateBytes + sharedBytes };
+    })
+    .filter(({ rssBytes }) => rssBytes > 0)
+    .sort((a, b) => b.rssBytes - a.rssBytes);
+}
+
+function threadsOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map(Number);
+  } catch {
+    return []; // ENOENT, ESRCH: it has ended.
+  }
+}
+
+const childrenOfThread = (pid: number, thread: number): number[] =>
+  (textOf(`/proc/${pid}/task/${thread}/children`) ?? '')
+    .split(' ')
+    .filter((it) => it !== '')
+    .map(Number);
+
+/** The name of a program; of a script that Node runs, the script's. Some programs write their words with spaces between them. */
+function programOf(pid: number): string {
+  const [program = '', ...words] = (textOf(`/proc/${pid}/cmdline`) ?? '').split(/[\0 ]/);
+  const script = /(^|\/)node$/.test(program) ? words.find((it) => /\.[cm]?[jt]s$/.test(it)) : undefined;
+  return basename(script ?? program)
+    .replace(/\.[cm]?[jt]s$/, '')
+    .slice(0, PROGRAM_CHARS_MAX);
+}
+
+/** What to do about the last words of bubblewrap, which makes the mounts as the owner of the workspace. */
+export function adviceOn(last: string): { suggestion?: string } {
+  if (!/Can't find source path .*: Permission denied/.test(last)) return {};
+  return {
+    suggestion:
+      'The owner of the workspace may not enter that folder. Install Ringfence where every user may enter, such as ' +
+      'below /opt, or run the daemon as the owner of the workspace.',
+  };
 }

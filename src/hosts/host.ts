@@ -13,7 +13,7 @@ import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { Stdio } from '../sandbox/launcher.ts';
 import type { ConfinedProcess } from '../sandbox/sandbox.ts';
-import { killQuietly, leafOf, prefer } from './host-process.ts';
+import { adviceOn, killQuietly, leafOf, prefer } from './host-process.ts';
 import { type FromHost, type HostSetup, type Job, parseFromHost, type ThreadEnded, type ToHost } from './job.ts';
 import { type JobEnd, RunningJob, type RunOptions } from './running-job.ts';
 import { aborted, graceOf, overMemory, overTime, toEnd } from './shutdown.ts';
@@ -199,7 +199,7 @@ export class Host {
       const { text: stderr, last } = this.#stderr;
       powers.log.error({ tier, stderr, ...(this.#refusal && { error: this.#refusal }) }, 'tier host did not start');
       if (this.#refusal) throw this.#refusal;
-      throw new ToolError('SANDBOX_UNAVAILABLE', `the ${tier} host could not be started: ${last}`);
+      throw new ToolError('SANDBOX_UNAVAILABLE', `the ${tier} host could not be started: ${last}`, adviceOn(last));
     }
     this.#pid = leafOf(this.#child.pid ?? 0);
     if (tier === 'execute') prefer(this.#pid, -10);

@@ -234,6 +234,8 @@ export interface HostSetup {
   readonly threads?: ThreadsSetup;
   /** The server of a provider host, and how to reach it. */
   readonly provider?: object;
+  /** The browser of a browser host, and how it reaches the egress proxy. */
+  readonly browser?: object;
 }
 
 /** Messages to the main thread of a host; hosts without threads get those of a thread there, too. */

@@ -1,6 +1,6 @@
 /** Bounds of tier hosts and of the work in them. */
 import * as z from 'zod';
-import { count, ms } from './units.ts';
+import { count, KiB, ms } from './units.ts';
 
 export const hostLimits = {
   /** Worker threads of a tier host; our tools are CPU-bound once their files are cached. */
@@ -52,4 +52,6 @@ export const hostLimits = {
    * costs CPU time even if nothing comes.
    */
   threadPollMs: z.number().nonnegative().max(10).default(0.5),
+  /** Characters that one host, or the proxy, may write to the log through stderr: a program can make it write forever. */
+  hostStderrCharsMax: count().default(64 * KiB),
 };

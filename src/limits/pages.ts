@@ -1,4 +1,4 @@
-/** Bounds of reading web pages and other documents of strangers. */
+/** Bounds of reading web pages, search results and other documents of strangers. */
 import { bytes, count, KiB, MiB, ms } from './units.ts';
 
 export const pageLimits = {
@@ -14,6 +14,11 @@ export const pageLimits = {
   pageTextCharsMax: count().default(8 * MiB),
   /** CPU time of reading one page, so that one made to be slow keeps others waiting no longer. */
   pageCpuMs: ms().default(2_000),
+  /**
+   * Memory that the process that reads pages may reserve, in MiB, buffers outside of the JavaScript heap included: what a
+   * page or PDF unfolds to beyond it ends that process. Node with two threads reserves 1 850 MiB, and uses 320.
+   */
+  pageHostMemoryMb: count().default(2_560),
   /** Pages of a PDF that are read; a small file may have any number of them. */
   pdfPagesMax: count().default(500),
   /** Characters of the content that one call may ask for; more would fill a model's context. */
@@ -26,6 +31,14 @@ export const pageLimits = {
   selectorMatchesMax: count().default(1_000),
   /** Characters of one scraped value; longer ones are cut. */
   scrapedCharsMax: count().default(16 * KiB),
+  /** Results of one web search; models read all of them. */
+  searchResultsMax: count().default(20),
+  /** Characters of a search query; services refuse longer ones. */
+  searchQueryCharsMax: count().default(400),
+  /** Characters of the snippet of one search result; longer ones are cut, since some services send whole pages. */
+  searchSnippetCharsMax: count().default(1_000),
+  /** Bytes of all results of one search as JSON; the rest is left out. */
+  searchBytesMax: bytes().default(32 * KiB),
   /** Bytes of pages as text that a thread keeps, so that reading on in a page does not convert it again. */
   pagesKeptBytes: bytes().default(16 * MiB),
 };

@@ -10,6 +10,8 @@ export const providerLimits = {
   providerBackoffMsMax: ms().default(60_000),
   /** Time for which a provider must have been ready for its next end to count as the first. */
   providerSteadyMs: ms().default(60_000),
+  /** Health checks in a row that a server that calls use may leave unanswered; then it is started anew. */
+  providerChecksMax: count().default(3),
   /** Longest message of a server; a larger one ends its connection before it is buffered completely. */
   providerMessageBytes: bytes().default(10 * MiB),
   /** Messages of a server in one second; a server that sends more is ended. */

@@ -57,6 +57,8 @@ export const storeLimits = {
   auditQueryCharsMax: count().default(128 * KiB),
   /** Days for which costs are remembered; each has a row for each session that paid for something. */
   costDaysKept: count().default(400),
+  /** Rows in one answer to costs.read: one for each tool that a principal paid for in a day. */
+  costRowsMax: count().default(10_000),
   /** Time for which results of detached calls, and used call ids, are kept after the end of the call. */
   callsKeptMs: ms().default(3_600_000),
   /** Detached and resumable calls kept on disk, about 300 bytes each plus their results; the principal with the most loses the oldest. */

@@ -151,6 +151,7 @@ export class McpConnection {
         client: named(this.#server?.getClientVersion()),
         workspace: folderOf(this.#opening, roots, resolveWorkspace),
         policy: this.#opening.policy,
+        mode: this.#opening.mode,
         has: partOf(choiceOf(this.#opening)),
         ...(asks && { ask: (approval: Approval, signal: AbortSignal) => this.#ask(approval, signal) }),
         congested: () => this.#wire.congested,

@@ -8,7 +8,7 @@ import type { BatchEstimate, BatchResult, ToolResult } from '../call.ts';
 import { describeWithheld } from '../call.ts';
 import { RPC_CODES, type RpcError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import { envelopeOf } from '../protocol/envelope.ts';
+import { type Envelope, enclosed, envelopeOf } from '../protocol/envelope.ts';
 import { toJson } from '../protocol/json.ts';
 import { modelTexts } from '../protocol/model-text.ts';
 import { errorText } from '../protocol/result-text.ts';
@@ -98,10 +98,20 @@ function addData(body: ResultContent, { tool, data }: ToolResult & { success: tr
 
 /** Adds the data of a tool whose results strangers write, in an envelope that they can't end. */
 function addEnclosed(body: ResultContent, result: ToolResult & { success: true }): void {
-  const { begin, end, inside } = envelopeOf(result, result.data);
+  const envelope = envelopeOf(result, result.data);
+  const { begin, end, inside } = envelope;
   body.addShort(begin);
-  for (const text of modelTexts(result.tool, result.data)) body.add(inside(text));
+  const picture = pictureIn(result.data);
+  if (picture) body.addProvided(picture);
+  for (const text of modelTexts(result.tool, result.data)) body.add(inside(text), envelope);
   body.addShort(end);
+}
+
+/** The picture that a tool gives, as `web_screenshot` does. */
+function pictureIn(data: unknown): ProvidedData['content'][number] | undefined {
+  const { image, mimeType, encoding } = (data ?? {}) as Record<string, unknown>;
+  if (typeof image !== 'string' || typeof mimeType !== 'string' || encoding !== 'base64') return undefined;
+  return mimeType.startsWith('image/') ? { type: 'image', mimeType, data: image } : undefined;
 }
 
 /** Typed content as tools of external providers return it; anything of another shape is plain data. */
@@ -159,20 +169,22 @@ class ResultContent {
     return this.#left;
   }
 
-  /** Adds a text; if it does not fit, adds its beginning and a link to all of it. */
-  add(text: string): void {
+  /** Adds a text; if it does not fit, adds its beginning and a link to all of it, which is kept in the envelope. */
+  add(text: string, envelope?: Envelope): void {
     // A UTF-16 code unit takes at most three bytes in UTF-8.
     if (3 * text.length <= this.#left) return this.#push(text, text.length);
     const bytes = Buffer.from(text);
     if (bytes.length <= this.#left) return this.#push(text, bytes.length);
     const shown = cutAt(bytes, Math.max(0, this.#left));
-    const ref = this.#parts.keep(text);
+    const kept = envelope ? enclosed(text, envelope) : text;
+    const ref = this.#parts.keep(kept);
+    const start = envelope ? Buffer.byteLength(envelope.begin) + 1 : 0;
     if (shown > 0) this.#push(bytes.toString('utf8', 0, shown), shown);
     this.link(
       ref,
-      bytes.length,
+      Buffer.byteLength(kept),
       `[cut: ${shown} of ${bytes.length} bytes are shown; the rest is in`,
-      `?offset=${shown}`,
+      `?offset=${start + shown}`,
     );
   }
 

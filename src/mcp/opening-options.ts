@@ -15,6 +15,7 @@ const openingSchema = z.strictObject({
   tools: z.array(z.string().min(1).max(128)).max(256).default([]),
   readOnly: z.boolean().default(false),
   policy: z.string().min(1).max(128).optional(),
+  mode: z.string().min(1).max(64).optional(),
 });
 export type OpeningOptions = z.output<typeof openingSchema>;
 

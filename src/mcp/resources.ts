@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { ReadResourceResult, ResourceTemplateType } from '@modelcontextprotocol/server';
 import { RpcError } from '../errors.ts';
+import { BEGIN_CHARS_MAX, envelopeAt } from '../protocol/envelope.ts';
 import { uriOf } from './map.ts';
 import type { McpSession } from './session.ts';
 
@@ -35,10 +36,33 @@ export async function readResource(uri: string, session: McpSession): Promise<Re
   const { data, from } = wholeCharacters(page.data, eof);
   const next = offset + from + data.length;
   const meta = { offset: offset + from, bytesTotal, ...(!eof && { next: `${uriOf(ref)}?offset=${next}` }) };
-  const text = isUtf8(data) ? { text: data.toString() } : { blob: data.toString('base64') };
+  const envelope = await envelopeOf(ref, page.data, { offset, session });
+  const text = isUtf8(data)
+    ? { text: envelope ? part(data.toString(), envelope, { isFirst: offset === 0, isLast: eof }) : data.toString() }
+    : { blob: data.toString('base64') };
   const mimeType = 'text' in text ? 'text/plain' : 'application/octet-stream';
   return { contents: [{ uri, mimeType, ...text, _meta: { 'ringfence/range': meta } }] };
 }
+
+type OuterEnvelope = NonNullable<ReturnType<typeof envelopeAt>>;
+
+/** The envelope of a kept text that strangers wrote, which is at its beginning. */
+async function envelopeOf(
+  ref: string,
+  page: Uint8Array,
+  { offset, session }: { offset: number; session: McpSession },
+): Promise<OuterEnvelope | undefined> {
+  const isWhole = offset === 0 && page.length >= BEGIN_CHARS_MAX;
+  const start = isWhole ? page : (await session.read({ ref, offset: 0, limit: BEGIN_CHARS_MAX })).data;
+  return envelopeAt(Buffer.from(start).toString());
+}
+
+/** A part of such a text, in the envelope of the whole. */
+const part = (
+  text: string,
+  { begin, end }: OuterEnvelope,
+  { isFirst, isLast }: { isFirst: boolean; isLast: boolean },
+): string => `${isFirst ? '' : `${begin}\n`}${text}${isLast ? '' : `\n${end}`}`;
 
 /** Parses offset and limit. Throws RpcError INVALID_PARAMS for anything else. */
 function rangeOf(query: string): { offset?: number; limit?: number } {

@@ -30,7 +30,10 @@ export interface SharedParts extends McpSessionParts {
 }
 
 /** The properties that identify a session. */
-type SessionIdentity = Pick<McpSessionOptions, 'identity' | 'uid' | 'asks' | 'client' | 'policy' | 'workspace'>;
+type SessionIdentity = Pick<
+  McpSessionOptions,
+  'identity' | 'uid' | 'asks' | 'client' | 'policy' | 'mode' | 'workspace'
+>;
 
 interface PooledSession {
   readonly principal: string;
@@ -59,6 +62,7 @@ export class SharedSessions {
       asks: mayAnswer && saysItAsks(context),
       client: named(clientOf(context)),
       policy: opening.policy,
+      mode: opening.mode,
       workspace: folderOf(opening, [], this.#parts.resolveWorkspace),
     };
     const key = JSON.stringify([wanted, choiceOf(opening)]);

@@ -1,4 +1,5 @@
 /** The order of the stages, in one place; docs/lifecycle.md draws it. */
+import type { Browsers } from '../browser/browsers.ts';
 import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';
@@ -17,6 +18,7 @@ import type { Tracer } from '../telemetry/tracer.ts';
 import { approvalContextOf } from './approve/approval-context.ts';
 import { type ApproveDeps, approve } from './approve/approve.ts';
 import { audit, intent } from './audit.ts';
+import { countedCall } from './budget.ts';
 import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
 import type { Connections } from './execute/connected.ts';
@@ -34,6 +36,7 @@ import { resolve } from './resolve.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
 import { type ClearedCall, type Handler, inOrder } from './stage.ts';
+import { timeQueue, timeRun } from './stage-times.ts';
 import { ToolHealth } from './tool-health.ts';
 import { trace, traceRun, traceStage } from './trace.ts';
 import { validate } from './validate.ts';
@@ -49,6 +52,7 @@ export interface PipelineParts {
   readonly webCache: ExecuteParts['webCache'];
   readonly hosts: Hosts;
   readonly egress: Egress;
+  readonly browsers: Browsers;
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;
   readonly connectors: Connections;
@@ -90,6 +94,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     audit(auditLog, metrics, powers),
     principalCalls(limits),
     rateLimit(powers, limits),
+    countedCall,
     costCap(ledger),
     validate,
     resolve(parts),
@@ -99,10 +104,12 @@ export function createPipeline(given: PipelineParts): Pipeline {
     intent(auditLog),
     retry(limits, powers),
     traceStage<ClearedCall>('queue'),
+    timeQueue,
     lock(limits),
     schedule(queue, limits, powers),
     sanitize(limits, powers),
     traceRun<ClearedCall>(),
+    timeRun,
   ] as const;
   return { queue, health, metrics, tracer, run: inOrder(order, execute(parts)) };
 }

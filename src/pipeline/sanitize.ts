@@ -84,9 +84,10 @@ export function redactOutput(output: Output, powers: Pick<Powers, 'after'>): { o
 function redactResult(data: unknown, onSecret: OnSecret): unknown {
   if (typeof data !== 'object' || data === null || !('encoding' in data) || data.encoding !== 'base64')
     return redactValue(data, { onSecret });
-  const { content, ...rest } = data as Record<string, unknown>;
+  const { content, image, ...rest } = data as Record<string, unknown>;
   const redacted = redactValue(rest, { onSecret });
-  return redacted === rest ? data : { ...(redacted as object), content };
+  if (redacted === rest) return data;
+  return { ...(redacted as object), ...(content !== undefined && { content }), ...(image !== undefined && { image }) };
 }
 
 /** A copy of the error without secrets; the error itself if it has none. */

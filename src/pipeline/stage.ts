@@ -1,11 +1,13 @@
 /** The call that passes through the pipeline; each stage may read its facts and add to them. */
-import type { CallOptions, CallState, Decision, Effect, SpanContext, Tier, ToolResult } from '../call.ts';
+import type { CallOptions, CallParent, CallState, Decision, Effect, SpanContext, Tier, ToolResult } from '../call.ts';
 import type { PolicyDecision } from '../policy/decide.ts';
 import type { PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { OpenSpan } from '../telemetry/tracer.ts';
 import type { Preview, Tool } from '../tools/tool.ts';
+import type { Budget } from './budget.ts';
 import type { Outcome } from './outcome.ts';
+import type { StageTimes } from './stage-times.ts';
 
 /** A tool under the name that the caller used. */
 export interface NamedTool {
@@ -45,6 +47,14 @@ export interface Call {
   /** Names the sessions that share answers remembered for the session. */
   readonly sessionName?: string;
   readonly principal: string;
+  /** Name and version that the session's client gave. */
+  readonly client: string;
+  /** The calls and tokens by which this one came about, the outermost first. */
+  readonly parents: readonly CallParent[];
+  /** The session whose limits on rates and costs it counts against: the outermost one that passed authority on. */
+  readonly accountId: string;
+  /** Set for a call of a delegated session: what the session may spend. */
+  readonly budget?: Budget;
   readonly workspace: string;
   /** The configured workspace that holds `workspace`; paths in rules, effects and records are relative to this root. */
   readonly root: string;
@@ -64,6 +74,8 @@ export interface Call {
   congested(): boolean;
   /** Announces a state; nothing waits for the message. */
   announce(state: CallState): void;
+  /** Set by the session, which shows the times to whoever may see the call. */
+  readonly times?: StageTimes;
   /** Passes on output as it comes. A returned promise asks the sender to pause until it settles; it never rejects. */
   output(stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 

@@ -110,12 +110,16 @@ export const objectSchema = z
 /** The schema as a zod schema without patterns, so that checking takes linear time. */
 export function toZod({ properties, required = [] }: ObjectSchema): z.ZodObject {
   const members = Object.entries(properties).map(([name, schema]) => {
-    const member = z.fromJSONSchema(withoutPatterns(schema) as z.core.JSONSchema.JSONSchema);
+    const member = toZodSchema(schema);
     const described = schema.description === undefined ? member : member.describe(schema.description);
     return [name, required.includes(name) ? described : described.optional()] as const;
   });
   return z.strictObject(Object.fromEntries(members));
 }
+
+/** One value's schema as a zod schema without patterns. */
+export const toZodSchema = (schema: JsonSchema): z.ZodType =>
+  z.fromJSONSchema(withoutPatterns(schema) as z.core.JSONSchema.JSONSchema);
 
 function withoutPatterns({ pattern: _, items, properties, additionalProperties, anyOf, ...rest }: JsonSchema): object {
   return {

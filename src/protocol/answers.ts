@@ -15,6 +15,8 @@ const cut = z
   .describe('Why the output was not kept up to the end of the call.');
 const stream = z.enum(['stdout', 'stderr']);
 
+const paused = z.strictObject({ at: z.iso.datetime(), by: z.string() });
+
 export const answers = {
   hello: z.strictObject({
     protocol: z.literal(1),
@@ -25,6 +27,7 @@ export const answers = {
       role: z.enum(['agent', 'operator']),
       workspace: z.string(),
       policy: z.string(),
+      mode: z.string().optional(),
       toolset: texts(),
       resumeMs: count(),
       resumed: z.strictObject({ notices: count(), dropped: count(), subscriptions: count() }).optional(),
@@ -46,6 +49,8 @@ export const answers = {
     byCategory: z.record(z.string(), count()),
     byTier: z.record(z.string(), count()),
   }),
+  'sessions.attenuate': z.strictObject({ token: z.string(), id: z.string(), expiresAt: z.iso.datetime() }),
+  'sessions.revoke': z.strictObject({ revoked: z.boolean() }),
   'tools.call': shapes.toolResult,
   'tools.batch': z.union([shapes.batchResult, shapes.batchEstimate]),
   'calls.cancel': z.strictObject({ cancelled: z.boolean() }),
@@ -55,6 +60,7 @@ export const answers = {
   'calls.list': z.union([
     z.strictObject({ calls: z.array(shapes.callRecord), cursor: z.string().optional() }),
     z.strictObject({ calls: z.array(shapes.runningCall) }),
+    z.strictObject({ calls: z.array(shapes.listedCall) }),
   ]),
   'results.read': z.union([
     z.strictObject({
@@ -76,6 +82,11 @@ export const answers = {
   ]),
   'events.subscribe': z.strictObject({ subscription: count(), seq: count() }),
   'approvals.list': z.strictObject({ approvals: z.array(shapes.approval) }),
+  'approvals.get': z.strictObject({
+    approval: shapes.approval,
+    whole: shapes.wholeQuestion,
+    proposedRule: z.string().optional().describe('A rule that would allow such calls for good.'),
+  }),
   'approvals.resolve': z.strictObject({
     call: shapes.callRecord,
     alsoSettled: texts(),
@@ -97,11 +108,56 @@ export const answers = {
   'audit.prune': z.strictObject({ dropped: count(), entries: count() }),
   'policy.get': open({ name: z.string(), version: z.string() }),
   'policy.explain': shapes.explanation,
+  'policy.backtest': z.strictObject({
+    differences: z
+      .array(
+        z.strictObject({
+          at: z.string(),
+          tool: z.string(),
+          effects: z.string(),
+          old: shapes.decision,
+          new: shapes.decision,
+          rule: z.string(),
+          source: z.string(),
+        }),
+      )
+      .describe('Recorded calls that the text would decide otherwise than the policy in force, oldest first.'),
+    calls: count(),
+    skipped: count().describe('Calls whose input the log has cut or redacted, and those of unknown tools.'),
+    cut: z.boolean().describe('Whether there are more entries or differences than are looked at.'),
+  }),
   'policy.reload': z.strictObject({ ok: z.boolean(), problems: texts() }),
   'providers.list': z.strictObject({ providers: z.array(shapes.provider) }),
   'providers.accept': shapes.provider,
   'tokens.rotate': z.strictObject({ rotated: texts(), sessionsEnded: count() }),
   'cache.clear': z.strictObject({ entries: count(), bytes: count() }),
+  'costs.read': z.strictObject({
+    costs: z
+      .array(
+        z.strictObject({
+          day: z.string().describe('UTC, as 2026-01-31.'),
+          principal: z.string(),
+          tool: z.string(),
+          calls: count(),
+          usd: z.number().describe('Reserved for calls that still run, else what they cost.'),
+        }),
+      )
+      .describe('The newest day and the greatest cost first.'),
+    today: z
+      .array(
+        z.strictObject({
+          tier: z.string(),
+          usd: z.number(),
+          askAboveUsd: z.number().optional(),
+          mostUsd: z.number().optional(),
+          mostUsdPerPrincipal: z.number().optional(),
+        }),
+      )
+      .describe("Each tier that has cost something today or has a limit in this session's policy."),
+    lost: z
+      .strictObject({ calls: count(), usd: z.number() })
+      .describe('Calls whose daemon ended before their cost was known: booked as estimated.'),
+  }),
   'metrics.read': z.union([
     z.strictObject({ contentType: z.string(), text: z.string() }),
     z.strictObject({ families: z.array(shapes.metricFamily) }),
@@ -114,6 +170,7 @@ export const answers = {
     sessions: count(),
     calls: open({ queued: count(), running: count(), blocked: count() }),
     approvers: count(),
+    paused: paused.optional(),
     hosts: z.array(open({ tier: z.string(), workspace: z.string(), pid: z.int() })),
     plugins: z.array(open({ name: z.string(), state: z.string() })),
     cache: open({}),
@@ -131,6 +188,23 @@ export const answers = {
     confinement: open({ level: z.enum(['A', 'B', 'C', 'none']) }),
     health: z.array(shapes.health.extend({ name: z.string() })).optional(),
   }),
+  'gateway.pause': z.strictObject({ paused, cancelled: count() }),
+  'gateway.resume': z.strictObject({ wasPaused: z.boolean() }),
+  'panel.open': z.strictObject({
+    url: z.string().describe('Opens the panel, once and soon; its fragment holds a code.'),
+    expiresAt: z.iso.datetime().describe('When the code expires.'),
+  }),
+  'panel.sessions': z.strictObject({
+    sessions: z.array(
+      z.strictObject({
+        id: z.string(),
+        signedInAt: z.iso.datetime(),
+        usedAt: z.iso.datetime(),
+        connections: count(),
+      }),
+    ),
+  }),
+  'panel.revoke': z.strictObject({ revoked: z.boolean() }),
   shutdown: z.strictObject({}),
   upgrade: z.strictObject({
     pid: z.int().describe('Process of the new daemon, which waits for this one to end.'),
@@ -144,7 +218,13 @@ const eventSeq = count().describe('Counts the events of all sessions, from the s
 const seq = eventSeq.optional();
 
 export const notifications = {
-  'call.update': z.strictObject({ callId: z.string(), state: shapes.callState, seq: eventSeq }),
+  'call.update': z.strictObject({
+    callId: z.string(),
+    state: shapes.callState,
+    seq: eventSeq,
+    sessionId: z.string().optional().describe('For subscribers.'),
+    tool: z.string().optional().describe('For subscribers.'),
+  }),
   'call.output': z.strictObject({
     callId: z.string(),
     stream,

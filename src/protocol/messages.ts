@@ -39,6 +39,7 @@ export const params = {
     token: z.string().min(1).max(512).optional(),
     role: z.enum(['agent', 'operator']).default('agent'),
     policy: z.string().min(1).max(128).optional(),
+    mode: z.string().min(1).max(64).optional(),
     sessionName: z
       .string()
       .regex(/^[\w.:@-]{1,128}$/)
@@ -46,6 +47,21 @@ export const params = {
     resumeMs: z.int().min(0).max(86_400_000).default(0),
     resume: z.strictObject({ sessionId: id(), secret: z.string().min(1).max(512) }).optional(),
   }),
+  'sessions.attenuate': z.strictObject({
+    tools: z.array(z.string().min(1).max(128)).min(1).max(256).optional(),
+    policy: z.string().min(1).max(128).optional(),
+    mode: z.string().min(1).max(64).optional(),
+    budget: z
+      .strictObject({
+        usd: z.number().min(0).max(1_000_000).optional(),
+        tokens: z.int().min(0).max(1_000_000_000).optional(),
+        calls: z.int().min(0).max(1_000_000).optional(),
+        ms: z.int().min(1).max(86_400_000).optional(),
+      })
+      .optional(),
+    expiresIn: z.int().min(1).max(86_400_000),
+  }),
+  'sessions.revoke': z.strictObject({ id: id() }),
   'tools.list': z
     .strictObject({
       tier: z.enum(['read_only', 'write', 'execute', 'external_api']).optional(),
@@ -99,6 +115,7 @@ export const params = {
       limit: z.int().min(1).max(1000).default(100),
       cursor: id().optional(),
       everywhere: z.boolean().optional(),
+      ended: z.boolean().optional(),
     })
     .prefault({}),
   'results.read': z.union([
@@ -114,9 +131,11 @@ export const params = {
     afterSeq: z.int().min(0).optional(),
   }),
   'approvals.list': nothing(),
+  'approvals.get': z.strictObject({ approvalId: id() }),
   'approvals.resolve': z.strictObject({
     approvalId: id(),
     decision: z.enum(['approve', 'deny']),
+    digest: z.string().max(128).optional(),
     feedback: z.string().max(4096).optional(),
     remember: z
       .strictObject({
@@ -136,6 +155,7 @@ export const params = {
       kind: z.enum(['session', 'intent', 'outcome', 'refusal', 'approval', 'policy']).optional(),
       calls: z.boolean().optional(),
       callIdPart: id().optional(),
+      text: z.string().min(1).max(256).optional(),
       success: z.boolean().optional(),
       since: time().optional(),
       until: time().optional(),
@@ -156,6 +176,10 @@ export const params = {
     /** Whether to decide as for a session that has got a result that strangers wrote; else as for this session. */
     sawUntrusted: z.boolean().optional(),
   }),
+  'policy.backtest': z.strictObject({
+    policy: z.string().min(1),
+    since: time().default('7d'),
+  }),
   'policy.reload': nothing(),
   'providers.list': nothing(),
   'providers.accept': z.strictObject({
@@ -164,8 +188,14 @@ export const params = {
   }),
   'tokens.rotate': z.strictObject({ names: z.array(z.string().min(1).max(64)).max(66).default([]) }).prefault({}),
   'cache.clear': nothing(),
+  'costs.read': z.strictObject({ days: z.int().min(1).max(3660).default(30) }).prefault({}),
   'metrics.read': z.strictObject({ format: z.enum(['text', 'json']).default('text') }).prefault({}),
   status: z.strictObject({ health: z.boolean().optional() }).prefault({}),
+  'gateway.pause': z.strictObject({ cancel: z.boolean().default(false) }).prefault({}),
+  'gateway.resume': nothing(),
+  'panel.open': z.strictObject({ port: z.int().min(1).max(65_535).optional() }).prefault({}),
+  'panel.sessions': nothing(),
+  'panel.revoke': z.strictObject({ id: id() }),
   shutdown: z.strictObject({ graceMs: z.int().min(0).max(600_000).optional() }).prefault({}),
   upgrade: z.strictObject({ drainMs: z.int().min(0).max(86_400_000).optional() }).prefault({}),
 } as const;
@@ -174,12 +204,24 @@ export type Method = keyof typeof params;
 export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
 /** Methods that begin something. A daemon that hands over refuses them, and serves the others for what still runs. */
-export const BEGINNING_METHODS: ReadonlySet<string> = new Set(['tools.call', 'tools.batch', 'calls.undo', 'upgrade']);
+export const BEGINNING_METHODS: ReadonlySet<string> = new Set([
+  ...['tools.call', 'tools.batch', 'calls.undo', 'sessions.attenuate', 'upgrade'],
+]);
 
 /** Methods that only an operator may use. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
-  ...['approvals.list', 'approvals.resolve', 'approvals.grants', 'approvals.revoke', 'audit.query', 'audit.verify'],
+  ...[
+    'approvals.list',
+    'approvals.get',
+    'approvals.resolve',
+    'approvals.grants',
+    'approvals.revoke',
+    'audit.query',
+    'audit.verify',
+  ],
   'audit.prune',
-  ...['policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'upgrade', 'calls.find'],
-  ...['tools.stats', 'cache.clear', 'metrics.read'],
+  ...['policy.backtest', 'policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'upgrade', 'calls.find'],
+  ...['tools.stats', 'cache.clear', 'costs.read', 'metrics.read'],
+  ...['panel.open', 'panel.sessions', 'panel.revoke'],
+  ...['gateway.pause', 'gateway.resume'],
 ]);

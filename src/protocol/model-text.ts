@@ -29,6 +29,7 @@ const FORMS = new Map<string, (data: Data) => string[] | undefined>([
   ],
   ['git_diff', (data) => (isText(data.diff) ? diffed(data.diff, data) : undefined)],
   ['git_status', (data) => (isText(data.head) || data.head === null ? [toJson(withoutNothing(data))] : undefined)],
+  ['web_screenshot', (data) => (isText(data.image) ? [pictured(data.image, data)] : undefined)],
   ['terminal_execute', commandLines],
   ['terminal_script', commandLines],
 ]);
@@ -125,6 +126,11 @@ function diffed(diff: string, { withheld, truncated }: Data): string[] {
       : []),
     ...(truncated === true ? ['[truncated: ask for one path]'] : []),
   ];
+}
+
+/** The facts of a picture: a model that can see gets the picture itself beside them. */
+function pictured(base64: string, { image: _, encoding: __, trust: ___, ...facts }: Data): string {
+  return `[picture of ${base64.length} base64 characters] ${toJson(withoutNothing(facts))}`;
 }
 
 /** The data without empty lists, zeros and false values. */

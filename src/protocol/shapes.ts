@@ -3,7 +3,7 @@
  * them: they generate docs/protocol.schema.json, and tests check a real daemon's answers against them.
  */
 import * as z from 'zod';
-import { denial, TIERS, withheldPaths } from '../call.ts';
+import { denial, STAGES, TIERS, withheldPaths } from '../call.ts';
 import { CATEGORIES, CODES, LAYERS } from '../errors.ts';
 
 /** ISO 8601. */
@@ -91,6 +91,7 @@ export const callRecord = z.strictObject({
   sessionId: z.string(),
   createdAt: moment(),
   state: callState,
+  stagesMs: z.partialRecord(z.enum(STAGES), z.number()).optional().describe('Milliseconds in each stage so far.'),
   result: toolResult.optional(),
 });
 
@@ -103,6 +104,15 @@ export const runningCall = callRecord.omit({ result: true }).extend({
   principal: z.string(),
   client: z.string(),
   effects: z.array(effect),
+});
+
+/** A call in the list of all sessions: running, or ended and still remembered. */
+export const listedCall = runningCall.extend({
+  summary: z.string().describe('What it is about: a command, a path, an address; at most 200 characters.'),
+  tier: tier.optional(),
+  parentCallId: z.string().optional().describe('The call whose program made it.'),
+  durationMs: z.number().optional(),
+  code: z.string().optional().describe('Of its error, if it failed.'),
 });
 
 export const batchResult = z.strictObject({
@@ -151,22 +161,38 @@ export const undoResult = z.strictObject({
 
 const level = z.enum(['low', 'medium', 'high']);
 
+const shownEffect = effect.extend({ replaces: z.literal(true).optional().describe('Set if a file is there.') });
+
+/** The parts of a question that may be long. */
+export const wholeQuestion = z.strictObject({
+  input: z.unknown().describe('Without secrets.'),
+  effects: z.array(shownEffect).describe('Those that destroy most come first.'),
+  diff: z.string().optional(),
+});
+
 export const approval = z.strictObject({
   approvalId: z.string(),
   callId: z.string(),
   sessionId: z.string(),
   principal: z.string(),
+  client: z.string().describe('Name and version that the agent gave.'),
+  parents: z.array(z.strictObject({ callId: z.string(), tool: z.string() })).describe('The outermost call first.'),
   workspace: z.string(),
+  cwd: z.string().describe('Relative to the workspace.'),
   tool: z.string(),
   input: z.unknown().describe('Without secrets; long texts are cut.'),
-  effects: z.array(effect),
+  effects: z.array(shownEffect),
   impact: z.strictObject({ level, description: z.string(), warnings: texts() }),
   costUsd: z.number().optional(),
   diff: z.string().optional(),
+  truncated: z.literal(true).optional().describe('Set if parts were cut; `approvals.get` has them.'),
+  undo: undo.optional().describe('Absent if the call changes nothing.'),
+  rememberMaxMs: count().describe('0 forbids remembering.'),
   rule: z.string(),
   reason: z.string(),
   requestedAt: moment(),
   expiresAt: moment(),
+  digest: z.string().describe('Changes with anything that is shown.'),
   remember: z
     .strictObject({ exact: z.string().optional(), tool: z.string().optional() })
     .optional()
@@ -185,6 +211,7 @@ export const grant = z.strictObject({
   expiresAtMs: count(),
   sessionId: z.string(),
   principal: z.string(),
+  delegated: z.literal(true).optional(),
   workspace: z.string(),
   tool: z.string(),
   subjectHash: z.string(),
@@ -258,6 +285,23 @@ export const toolInfo = z.looseObject({
   capabilities: z.array(z.strictObject({ action: z.string(), description: z.string() })),
   dependencies: texts().describe('Tools that are usually called before this one.'),
   documentation: z.string().optional().describe('URL of its reference; for built-in tools.'),
+  auth: z
+    .strictObject({
+      type: z.enum(['api_key', 'basic_auth', 'bearer_token', 'oauth']),
+      required: z.literal(true),
+      configKey: z.string().describe('Name of the secret that a person sets.'),
+      setupUrl: z.string().optional().describe('Where a person gets it.'),
+      status: z.enum(['configured', 'missing']),
+    })
+    .optional()
+    .describe('For tools of services that want credentials; no agent sees them.'),
+  cost: z
+    .strictObject({
+      model: z.enum(['free', 'usage_based']),
+      estimatedCost: z.number().optional().describe('US dollars a call; absent if it depends on the input.'),
+    })
+    .optional()
+    .describe('For tools of services.'),
   health: health.optional().describe('Why calls of this tool would fail on this machine, if known.'),
 });
 

@@ -16,6 +16,7 @@ import type { Upstream } from '../tools/upstream.ts';
 import { backoffMs } from './backoff.ts';
 import { type ListedTools, providedData } from './messages.ts';
 import { type ProcessParts, runProvider, workspaceOf } from './process.ts';
+import { ServerChecks } from './server-checks.ts';
 import type { ProviderSettings } from './settings.ts';
 
 /** `idle`: ended for lack of calls, restarted by the next call. `waiting`: ended, restarted after a delay. */
@@ -36,6 +37,7 @@ export class Provider {
   readonly #options: ProviderOptions;
   readonly #parts: ProcessParts;
   readonly #powers: Powers;
+  readonly #checks: ServerChecks;
   #state: ProviderState = 'starting';
   #host: Host | undefined;
   /** Settles when the state is no longer `starting`. */
@@ -44,6 +46,10 @@ export class Provider {
   #wake: () => void = () => {};
   /** Aborts the current run. */
   #run = new AbortController();
+  /** When it entered its state, in milliseconds since the epoch. */
+  sinceMs: number;
+  /** Whether the host's jobs hold a ping of ours. */
+  #isPinging = false;
   #attempts = 0;
   #retryAtMs = 0;
   #idle: Timer | undefined;
@@ -62,6 +68,13 @@ export class Provider {
     this.#options = options;
     this.#parts = parts;
     this.#powers = parts.powers;
+    this.sinceMs = parts.powers.now();
+    this.#checks = new ServerChecks({
+      ...parts,
+      isBusy: () => this.#calls > 0,
+      ping: () => this.#ping(),
+      onDead: (reason) => this.#run.abort(new Error(reason)),
+    });
     this.#life = this.#live();
   }
 
@@ -91,12 +104,13 @@ export class Provider {
     options.onStarted?.();
     const end = await running;
     this.#reapLater();
+    this.#checks.used();
     return { pid: host.pid, result: this.#resultOf(end) };
   }
 
   /** Stops the provider for good. */
   async stop(): Promise<void> {
-    this.#state = 'stopped';
+    this.#enter('stopped');
     this.#idle?.cancel();
     this.#wake();
     this.#settled.resolve();
@@ -123,6 +137,7 @@ export class Provider {
       }
       this.#host = undefined;
       this.#idle?.cancel();
+      this.#checks.stop();
       if (this.#isInState('stopped')) return;
       const isSteady = this.#powers.monotonicMs() - startedMs > this.#parts.limits.providerSteadyMs;
       if (this.#isInState('ready') && isSteady) this.#attempts = 0;
@@ -138,8 +153,18 @@ export class Provider {
     if (this.#isInState('stopped')) return;
     this.#isAsked = true;
     if (!this.#isInState('starting')) this.#settled = Promise.withResolvers<void>();
-    this.#state = 'starting';
+    this.#enter('starting');
     this.#wake();
+  }
+
+  #enter(state: ProviderState): void {
+    if (this.#state !== state) this.sinceMs = this.#powers.now();
+    this.#state = state;
+  }
+
+  /** Calls under way. */
+  get #calls(): number {
+    return (this.host?.jobs ?? 0) - (this.#isPinging ? 1 : 0);
   }
 
   /** Compares the state; keeps the compiler from narrowing it across an await. */
@@ -157,7 +182,7 @@ export class Provider {
       if (this.#isInState('ready')) return;
       this.#powers.log.info({ provider: settings.name, pid: host.pid, tools: listed.tools.length }, 'provider ready');
       this.#host = host;
-      this.#state = 'ready';
+      this.#enter('ready');
       this.#settled.resolve();
       this.#reapLater();
     };
@@ -180,7 +205,7 @@ export class Provider {
     const { name } = this.settings;
     this.#powers.log.warn({ provider: name, reason: this.reason, waitMs }, 'provider ended; restarting it');
     this.#retryAtMs = this.#powers.monotonicMs() + waitMs;
-    this.#state = 'waiting';
+    this.#enter('waiting');
     this.#settled.resolve();
     await new Promise<void>((resolve) => {
       const timer = this.#powers.after(waitMs, resolve);
@@ -200,7 +225,7 @@ export class Provider {
   /** A host that is running with up-to-date masks. Throws PROVIDER_UNAVAILABLE, the signal's reason. */
   async #ready(signal: AbortSignal): Promise<Host> {
     if (this.#isInState('ready') && !(await this.#isUpToDate())) {
-      if ((this.host?.jobs ?? 0) > 0) throw this.#unavailable('is started anew: files that it is kept from changed');
+      if (this.#calls > 0) throw this.#unavailable('is started anew: files that it is kept from changed');
       this.restart('files that it is kept from changed');
     }
     if (this.#isInState('idle')) this.#begin();
@@ -231,13 +256,32 @@ export class Provider {
     );
   }
 
+  /** Rejects with the reason if the server does not answer. */
+  async #ping(): Promise<void> {
+    const { limits, powers } = this.#parts;
+    const { host } = this;
+    if (!host) return;
+    const controller = new AbortController();
+    const timer = powers.after(limits.healthCheckMs, () => controller.abort());
+    this.#isPinging = true;
+    try {
+      const end = await host.run({ tool: '', input: {}, health: [] }, { signal: controller.signal });
+      if (controller.signal.aborted) throw new Error(`no answer within ${limits.healthCheckMs} ms`);
+      // A process that ended is started anew already.
+      if (!('crashed' in end) && !end.result.ok) throw new Error(end.result.error.message);
+    } finally {
+      this.#isPinging = false;
+      timer.cancel();
+    }
+  }
+
   #reapLater(): void {
     const idleMs = this.settings.kind === 'stdio' ? this.settings.idleMs : undefined;
-    if (idleMs === undefined || (this.host?.jobs ?? 1) > 0) return;
+    if (idleMs === undefined || !this.host || this.#calls > 0) return;
     this.#idle?.cancel();
     this.#idle = this.#powers.after(idleMs, () => {
-      if (!this.#isInState('ready') || (this.host?.jobs ?? 0) > 0) return;
-      this.#state = 'idle';
+      if (!this.#isInState('ready') || this.#calls > 0) return;
+      this.#enter('idle');
       this.#run.abort(new Error('it was idle'));
     });
   }

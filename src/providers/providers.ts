@@ -48,6 +48,8 @@ export interface ProviderInfo {
   readonly pending: number;
   readonly tools: readonly ProvidedTool[];
   readonly restarts: number;
+  /** When it entered its state, ISO 8601. */
+  readonly since: string;
   /** This and the following fields are for operators only. */
   readonly server?: ListedTools['server'];
   readonly pid?: number;
@@ -111,6 +113,7 @@ export class Providers implements Upstreams, AsyncDisposable {
         tier: settings.tier,
         state,
         restarts,
+        since: new Date(provider.sinceMs).toISOString(),
         tools,
         pending: tools.filter(isPending).length,
         ...(role === 'operator' && {

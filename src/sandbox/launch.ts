@@ -22,6 +22,7 @@ export interface Launch {
 const SHOWN_ID = 1000;
 
 const CAP_SYS_ADMIN = 1n << 21n;
+const MIB = 1024 * 1024;
 
 /** Device nodes of the machine that bubblewrap shows in each sandbox. */
 const NODES = ['null', 'zero', 'full', 'random', 'urandom', 'tty'].map((it) => `/dev/${it}`);
@@ -75,17 +76,27 @@ export function toLaunch(
   return { command: '/bin/sh', args: ['-c', script, 'sh', ...files, ...become, ...program] };
 }
 
+interface ProcessBounds {
+  readonly runsCommands?: boolean;
+  /** Memory that each process may allocate for itself; unlike a control group, the kernel has it everywhere. */
+  readonly dataMb?: number;
+}
+
 /**
- * Command prefix that bounds what bubblewrap can't: open files, core dumps, locked memory; everything that a host
- * starts inherits them.
+ * Command prefix that bounds what bubblewrap can't: open files, core dumps, locked memory, allocated memory; everything
+ * that a host starts inherits them.
  */
-export function rlimits({ openFilesMax, commandOpenFilesMax }: Limits, runsCommands = false): string[] {
+export function rlimits(
+  { openFilesMax, commandOpenFilesMax }: Limits,
+  { runsCommands = false, dataMb }: ProcessBounds = {},
+): string[] {
   const prlimit = findProgram('prlimit');
   // If the daemon's own hard limit is lower, it can't be raised.
   const files = Math.min(openFilesMax, openFilesAllowed());
   // Commands raise it for themselves.
   const most = runsCommands ? Math.max(files, Math.min(commandOpenFilesMax, openFilesAllowed())) : files;
   const bounds = [`--nofile=${files}:${most}`, '--core=0:0', '--memlock=65536:65536'];
+  if (dataMb !== undefined) bounds.push(`--data=${dataMb * MIB}:${dataMb * MIB}`);
   return prlimit === undefined ? [] : [prlimit, ...bounds, '--'];
 }
 

@@ -122,7 +122,12 @@ interface CommandArgsOptions {
 export interface Launcher {
   readonly bwrap: string;
   /** Files with the seccomp programs. */
-  readonly filters: { readonly host: string; readonly nesting: string; readonly command: string };
+  readonly filters: {
+    readonly host: string;
+    readonly nesting: string;
+    readonly command: string;
+    readonly browser: string;
+  };
   /** File for `readOnlyDevices`. */
   readonly devices: string;
   host(request: HostRequest): Launch;
@@ -143,12 +148,17 @@ export function commandFilters(arch: string, isCounted: boolean): { none: Buffer
 }
 
 function filterFiles(arch: string, toFile: (name: string, program: Buffer) => string): Launcher['filters'] {
+  // Chromium makes a Unix socket for itself; no socket of others is in its sandbox.
   // Commands are subject to their host's filter and their own.
   const ofCommands = { arch, sockets: ['inet', 'unix'], allowMemfd: true } as const;
   return {
     host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
-    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ ...ofCommands, allowNamespaces: true })),
+    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ ...ofCommands, allowNamespaces: 'bubblewrap' })),
     command: toFile('seccomp-command.bpf', commandFilters(arch, false).none),
+    browser: toFile(
+      'seccomp-browser.bpf',
+      seccompFilter({ arch, sockets: ['inet', 'unix'], allowNamespaces: 'chromium' }),
+    ),
   };
 }
 
@@ -179,7 +189,11 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
       const owner = identity(workspace);
       const { shownId, ...ids } = owner;
       const who = { ...ids, ...(group && { group }) };
-      const bounds = [...rlimits(limits, tier === 'execute'), ...readOnlyDevices(shownId, devices)];
+      const processBounds = {
+        runsCommands: tier === 'execute',
+        ...(tier === 'external_api' && { dataMb: limits.pageHostMemoryMb }),
+      };
+      const bounds = [...rlimits(limits, processBounds), ...readOnlyDevices(shownId, devices)];
       if (tier === 'execute' && !nests) return toLaunch([...bounds, ...dying(), ...program], who);
       const groups = group?.commands ? [...foldersOf(group.commands.group), ...group.commands.home] : [];
       // No other host sees it, and no command.

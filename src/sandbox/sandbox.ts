@@ -8,6 +8,7 @@ import type { HostTier } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import { NATIVE_PROGRAMS, nativeProgram } from '../native-programs.ts';
 import type { Powers } from '../powers.ts';
+import { type BrowserRequest, startBrowser } from './browser-launch.ts';
 import { COMMAND_SECCOMP_FD, HOST_HOMES, HOST_SECCOMP_FD } from './bubblewrap.ts';
 import { type Cgroups, type CommandGroupParent, type HostGroup, openCgroups, trialArgs } from './cgroup/cgroup.ts';
 import type { CgroupVersion } from './cgroup/files.ts';
@@ -95,6 +96,11 @@ export interface Sandbox extends AsyncDisposable {
    */
   startProvider(request: ProviderRequest, stdio: Stdio): ConfinedProcess;
   /**
+   * Starts a browser host, with its Chromium below it; `stdio` is for descriptors 0 to 4, of which 4 is its channel to the
+   * egress proxy. Throws SANDBOX_UNAVAILABLE.
+   */
+  startBrowser(request: BrowserRequest, stdio: Stdio): ConfinedProcess;
+  /**
    * bwrap arguments, without masks, and the seccomp program of this workspace's commands. They are valid in its execute
    * host or, if `isDirect`, in this process.
    */
@@ -168,6 +174,12 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
       const { filters: files, devices } = launcher;
       const startIt = (launch: Launch, all: Stdio) => start(launch, all, [files.command]);
       return startProvider(request, stdio, { ...options, bwrap, cgroups, start: startIt, devices });
+    },
+    startBrowser(request, stdio) {
+      assertHolds(confinement, 'external_api');
+      const { filters: files, devices } = launcher;
+      const startIt = (launch: Launch, all: Stdio) => start(launch, all, [files.browser]);
+      return startBrowser(request, stdio, { ...options, bwrap, cgroups, start: startIt, devices });
     },
     commandSandbox: (workspace, { isDirect } = { isDirect: false }) => ({
       bwrap,
@@ -311,6 +323,7 @@ function unavailable(advice: string): Sandbox {
     startHost: (tier) => refuse(tier),
     startEgress: () => refuse('execute'),
     startProvider: () => refuse('external_api'),
+    startBrowser: () => refuse('external_api'),
     commandSandbox: () => refuse('execute'),
     [Symbol.asyncDispose]: async () => {},
   };

@@ -16,10 +16,10 @@ export interface SeccompOptions {
   /** Address families that `socket()` may make. */
   sockets: readonly ('inet' | 'unix')[];
   /**
-   * Leave open what bubblewrap needs to build a sandbox; for a tier host that starts nested ones. This includes IPv4
-   * datagrams and NETLINK_ROUTE whatever `sockets` says, so the host needs a network namespace of its own.
+   * Leave open what a program needs to build sandboxes of its own. For bubblewrap this includes IPv4 datagrams and
+   * NETLINK_ROUTE whatever `sockets` says, so the host needs a network namespace of its own.
    */
-  allowNamespaces?: boolean;
+  allowNamespaces?: 'bubblewrap' | 'chromium';
   /** Leave memfd_create open; for commands whose memory a control group counts. */
   allowMemfd?: boolean;
 }
@@ -49,6 +49,9 @@ const SECRET_MEMORY: readonly CallName[] = ['memfd_secret'];
  * enters them (git/config/copies.ts): a host has power only over namespaces that it made.
  */
 const BUILD_NAMESPACES: readonly CallName[] = ['pivot_root', 'mount', 'umount2', 'sethostname', 'unshare', 'setns'];
+
+/** Calls of these by which Chromium makes the namespaces of its renderers; with `chroot` it takes their file system from them. */
+const CHROMIUM_SANDBOX: readonly CallName[] = ['unshare', 'chroot'];
 
 const REFUSED = [
   // Reading and controlling other processes of the same uid, and taking their open files.
@@ -231,7 +234,7 @@ const loopbackSockets: BpfBlock = [
  * A network namespace does not confine AF_VSOCK (the hypervisor), AF_UNIX (sockets in bound directories) or the rarer
  * families, which are poorly maintained and whose modules are loaded on demand.
  */
-const socketRule = (when: CallCondition, { sockets, allowNamespaces = false }: SeccompOptions): BpfBlock =>
+const socketRule = (when: CallCondition, { sockets, allowNamespaces }: SeccompOptions): BpfBlock =>
   when(
     ['socket'],
     [
@@ -240,7 +243,7 @@ const socketRule = (when: CallCondition, { sockets, allowNamespaces = false }: S
         sockets.flatMap((name) => FAMILIES[name]),
         ALLOW,
       ),
-      ...(allowNamespaces ? loopbackSockets : []),
+      ...(allowNamespaces === 'bubblewrap' ? loopbackSockets : []),
       ...fail(EAFNOSUPPORT),
     ],
   );
@@ -260,12 +263,17 @@ const socketpairRule = (when: CallCondition, { sockets }: SeccompOptions): BpfBl
     ],
   );
 
+function refusedCalls(allowNamespaces: SeccompOptions['allowNamespaces']): CallName[] {
+  const all = [...REFUSED.flat(), ...(allowNamespaces === 'bubblewrap' ? [] : BUILD_NAMESPACES)];
+  return allowNamespaces === 'chromium' ? all.filter((it) => !CHROMIUM_SANDBOX.includes(it)) : all;
+}
+
 /**
  * The filter as `struct sock_filter[]`, 8 bytes each, for `bwrap --seccomp FD`.
  * Throws SANDBOX_UNAVAILABLE if there is no table of call numbers for `arch`.
  */
 export function seccompFilter(options: SeccompOptions): Buffer {
-  const { arch, allowNamespaces = false, allowMemfd = false } = options;
+  const { arch, allowNamespaces, allowMemfd = false } = options;
   if (!isSupported(arch)) {
     throw new ToolError('SANDBOX_UNAVAILABLE', `the seccomp filter has no table of system calls for ${arch}`, {
       suggestion: 'Run the daemon on x86_64 or arm64 Linux; another architecture needs its call numbers in a table.',
@@ -286,7 +294,7 @@ export function seccompFilter(options: SeccompOptions): Buffer {
     ...socketRule(when, options),
     ...socketpairRule(when, options),
     ...when([...UNINSPECTABLE, ...SECRET_MEMORY, ...(allowMemfd ? [] : UNCOUNTED)], fail(ENOSYS)),
-    ...when([...REFUSED.flat(), ...(allowNamespaces ? [] : BUILD_NAMESPACES)], fail(EPERM)),
+    ...when(refusedCalls(allowNamespaces), fail(EPERM)),
     ...ALLOW,
   ]);
 }

@@ -2,6 +2,7 @@
 import { RpcError } from '../errors.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Channel } from '../transport/transport.ts';
+import type { Delegation } from './delegation/delegation.ts';
 
 /** The identity that a token proves. */
 export interface Identity {
@@ -9,6 +10,8 @@ export interface Identity {
   readonly principal: string;
   /** Built-in name or file of the policy that narrows this principal's permissions. */
   readonly policy?: string;
+  /** Set for a token that a session passed on. */
+  readonly delegation?: Delegation;
 }
 
 /** The identity that a token proves; undefined for an unknown token. */

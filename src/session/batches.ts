@@ -64,6 +64,11 @@ export class Batches {
     return { cancelled: session.cancel(callId) || batch !== undefined };
   }
 
+  /** Ends all batches of all sessions. */
+  cancelAll(reason: ToolError): void {
+    for (const own of this.#running.values()) for (const it of own.values()) it.abort(reason);
+  }
+
   async #plan(session: Session, calls: readonly BatchCall[]): Promise<BatchEstimate> {
     const parts = this.#parts(session, () => {});
     let plan: BatchPlan;

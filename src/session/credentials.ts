@@ -1,16 +1,30 @@
 /** Tokens and the identities that they prove. */
 import { RpcError, ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
+import type { PanelSessions } from '../store/panel-sessions.ts';
 import { readOrMakeToken, replaceToken } from '../store/tokens.ts';
 import { sameSecret } from '../transport/same-secret.ts';
 import type { Identity } from './authenticate.ts';
+import type { Attenuations } from './delegation/attenuations.ts';
 
 export interface CredentialsOptions {
   /** Absolute path, outside every sandbox. */
   readonly stateDir: string;
   /** Agents of the config file; each has its own token. */
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
+  readonly panelSessions: Pick<PanelSessions, 'idOf'>;
+  /** Tokens that sessions passed on. */
+  readonly attenuations: Pick<Attenuations, 'identify'>;
 }
+
+const PANEL = 'panel:';
+
+/** The principal of a signed-in page, by the page's id. */
+export const panelPrincipal = (id: string): string => `${PANEL}${id}`;
+
+/** The id of a signed-in page, by its principal; undefined for other principals. */
+export const panelIdOf = (principal: string): string | undefined =>
+  principal.startsWith(PANEL) ? principal.slice(PANEL.length) : undefined;
 
 const METRICS = 'metrics';
 
@@ -24,12 +38,16 @@ interface KnownCredential {
 export class Credentials {
   readonly #stateDir: string;
   readonly #powers: Powers;
+  readonly #panelSessions: CredentialsOptions['panelSessions'];
+  readonly #attenuations: CredentialsOptions['attenuations'];
   readonly #credentials: readonly KnownCredential[];
 
   /** Creates missing tokens: `operator.token`, `agent.token`, `metrics.token`, `tokens/<principal>.token`. */
-  constructor({ stateDir, principals }: CredentialsOptions, powers: Powers) {
+  constructor({ stateDir, principals, panelSessions, attenuations }: CredentialsOptions, powers: Powers) {
     this.#stateDir = stateDir;
     this.#powers = powers;
+    this.#panelSessions = panelSessions;
+    this.#attenuations = attenuations;
     const identities: [name: string, identity: Identity | undefined][] = [
       ['operator', { role: 'operator', principal: 'operator' }],
       ['agent', { role: 'agent', principal: 'token' }],
@@ -50,8 +68,10 @@ export class Credentials {
    * The identity that a token proves; undefined for an unknown token. Compares all tokens, so the time taken does not reveal which one
    * matched.
    */
-  readonly identify = (token: string): Identity | undefined =>
-    this.#credentials.filter(({ secret }) => sameSecret(token, secret))[0]?.identity;
+  readonly identify = (token: string): Identity | undefined => {
+    const [known] = this.#credentials.filter(({ secret }) => sameSecret(token, secret));
+    return known ? known.identity : (this.#attenuations.identify(token) ?? this.#identifyPage(token));
+  };
 
   /** Whether a token may read the daemon's metrics: the one made for that, and the operator's. */
   readonly mayReadMetrics = (token: string): boolean =>
@@ -75,6 +95,12 @@ export class Credentials {
       it.secret = secret;
     }
     return rotated.map(({ name, identity }) => ({ name, identity }));
+  }
+
+  /** A signed-in page acts as the operator, under a principal of its own, so that the record tells who answered. */
+  #identifyPage(token: string): Identity | undefined {
+    const id = this.#panelSessions.idOf(token);
+    return id === undefined ? undefined : { role: 'operator', principal: panelPrincipal(id) };
   }
 
   #named(name: string): KnownCredential {

@@ -1,6 +1,6 @@
 /** Metrics of the whole daemon: what `status` shows as gauges, and the counts of calls and answers. */
 import { performance } from 'node:perf_hooks';
-import type { HostStatus } from '../call.ts';
+import type { HostReport } from '../call.ts';
 import type { CallStore } from '../store/call-store.ts';
 import { McpMetrics } from '../telemetry/conventions.ts';
 import { type Family, type Sample, single, toText } from '../telemetry/families.ts';
@@ -85,13 +85,15 @@ export class DaemonMetrics {
       gauge('undo_calls', 'Calls that can be undone.', undoJournal.status.calls),
       gauge('undo_bytes', 'Bytes kept to undo calls.', undoJournal.status.bytes),
       gauge('disk_free_bytes', 'Free bytes on the disk of the state directory.', diskStatus().freeBytes),
-      { ...PROVIDERS, samples: this.#providers() },
+      { ...PROVIDERS, samples: byState(this.#parts.providers.list('agent')) },
+      { ...SERVICES, samples: byState(this.#services()) },
     ];
   }
 
-  #providers(): Sample[] {
-    const byState = Map.groupBy(this.#parts.providers.list('agent'), ({ state }) => state);
-    return [...byState].map(([state, all]) => ({ labels: { state }, value: all.length }));
+  #services(): { readonly state: string }[] {
+    const { connectorStatus, searchStatus } = this.#parts;
+    const search = searchStatus();
+    return [...connectorStatus(), ...(search ? [search] : [])];
   }
 
   #processFamilies(): Family[] {
@@ -126,18 +128,34 @@ const ANSWERS = {
   help: 'Settled questions to people, by answer.',
 } as const;
 const PROVIDERS = { name: 'ringfence_providers', type: 'gauge', help: 'MCP servers of others, by state.' } as const;
+const SERVICES = {
+  name: 'ringfence_services',
+  type: 'gauge',
+  help: 'Services of connectors and of web_search, by state.',
+} as const;
 const BUILD = { name: 'ringfence_build_info', type: 'gauge', help: 'Always 1; names the version.' } as const;
 
+/** How many there are in each state. */
+function byState(all: readonly { readonly state: string }[]): Sample[] {
+  return [...Map.groupBy(all, ({ state }) => state)].map(([state, its]) => ({ labels: { state }, value: its.length }));
+}
+
 /** Sums over the hosts of each tier; single hosts come and go. */
-const HOST_SUMS: readonly [name: string, type: Family['type'], help: string, of: (host: HostStatus) => number][] = [
+const HOST_SUMS: readonly [name: string, type: Family['type'], help: string, of: (host: HostReport) => number][] = [
   ['ringfence_hosts', 'gauge', 'Processes that run calls.', () => 1],
   ['ringfence_host_threads', 'gauge', 'Threads of hosts.', ({ threads }) => threads],
   ['ringfence_host_threads_busy', 'gauge', 'Threads of hosts that run a call.', ({ busy }) => busy],
   ['ringfence_host_memory_bytes', 'gauge', 'Resident memory of hosts.', ({ rssBytes }) => rssBytes],
+  [
+    'ringfence_host_children_memory_bytes',
+    'gauge',
+    'Resident memory of the processes that hosts keep: language servers, parsers, browsers.',
+    ({ children }) => children.reduce((sum, { rssBytes }) => sum + rssBytes, 0),
+  ],
   ['ringfence_host_restarts', 'gauge', 'How often the hosts that run now were restarted.', ({ restarts }) => restarts],
 ];
 
-function hostFamilies(hosts: readonly HostStatus[]): Family[] {
+function hostFamilies(hosts: readonly HostReport[]): Family[] {
   const byTier = [...Map.groupBy(hosts, ({ tier }) => tier)];
   return HOST_SUMS.map(([name, type, help, of]) => ({
     name,

@@ -13,7 +13,7 @@ import type { KeptCall } from './kept-calls.ts';
 import type { CallKeeping, Session } from './session.ts';
 
 /** The session that looks for a call. */
-type CallSeeker = Pick<Session['options'], 'id' | 'principal' | 'role'>;
+type CallSeeker = Pick<Session['options'], 'id' | 'principal' | 'role' | 'delegation'>;
 
 export class DurableCalls {
   readonly #store: CallStore;
@@ -37,8 +37,9 @@ export class DurableCalls {
     };
   }
 
-  /** A call outside the session's memory that the session may see; operators may see every detached call. */
-  recordOf(callId: string, { id, principal, role }: CallSeeker): CallRecord | undefined {
+  /** A call outside the session's memory that the session may see: none for a delegated one, every detached call for operators. */
+  recordOf(callId: string, { id, principal, role, delegation }: CallSeeker): CallRecord | undefined {
+    if (delegation) return undefined;
     const whose = role === 'operator' ? undefined : principal;
     const live = this.#liveOne(callId, whose);
     if (live) return live.record;
@@ -52,7 +53,8 @@ export class DurableCalls {
   }
 
   /** The calls that this session may see, as `calls.list` reports them: oldest first, without results. */
-  list({ id, principal }: CallSeeker): CallRecord[] {
+  list({ id, principal, delegation }: CallSeeker): CallRecord[] {
+    if (delegation) return [];
     const live = new Map([...this.#live].map(({ record }) => [`${record.sessionId}\0${record.callId}`, record]));
     return this.#store.list(principal, id).map((it) => {
       const { result: _, ...record } = live.get(`${it.sessionId}\0${it.callId}`) ?? toRecord(it);
@@ -76,7 +78,8 @@ export class DurableCalls {
   }
 
   /** Cancels a detached call of this principal, or of any principal for an operator; false if none was running. */
-  cancel(callId: string, { principal, role }: CallSeeker): boolean {
+  cancel(callId: string, { principal, role, delegation }: CallSeeker): boolean {
+    if (delegation) return false;
     const live = this.#liveOne(callId, role === 'operator' ? undefined : principal);
     const details = { by: role === 'operator' ? 'operator' : 'another session of its principal' };
     live?.call.controller.abort(new ToolError('CANCELLED', 'the call was cancelled by its client', { details }));

@@ -25,13 +25,21 @@ import type { ClientLink, Connection, NoticeReceiver } from './client-link.ts';
 import { Connections, type PeerConnection } from './connections/connections.ts';
 import { greeting } from './connections/greeting.ts';
 import { type HandOverOptions, handOver, movedOn, UPGRADE } from './connections/hand-over.ts';
-import type { NewLink, NewSession } from './connections/new-session.ts';
+import {
+  assertSameOpening,
+  authorityOf,
+  type NewLink,
+  type NewSession,
+  workspaceFor,
+} from './connections/new-session.ts';
 import type { Credentials } from './credentials.ts';
 import { DaemonMetrics } from './daemon-metrics.ts';
+import type { Attenuations } from './delegation/attenuations.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
-import { type LocalOpening, type LocalSession, partOfToolset, toLocalSession } from './local-sessions.ts';
+import { type LocalOpening, type LocalSession, toLocalSession } from './local-sessions.ts';
 import { createMethods, type MethodParts, type Methods, type StatusParts } from './methods.ts';
+import { Pause, type PauseParts } from './operator/pause-methods.ts';
 import { Outbox } from './outbox.ts';
 import type { Oversight } from './oversight.ts';
 import { assertVersion, parseParams } from './parse-params.ts';
@@ -43,7 +51,11 @@ import { SessionRecords } from './session-records.ts';
 import { openedWith, type ResumeRequest, Sessions } from './sessions.ts';
 import type { UndoParts } from './undo.ts';
 
-export interface GatewayOptions extends StatusParts, UndoParts, Pick<MethodParts, 'shutdown' | 'upgrade'> {
+export interface GatewayOptions
+  extends StatusParts,
+    UndoParts,
+    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel'>,
+    Pick<PauseParts, 'pauseFile'> {
   readonly pipeline: Pipeline;
   readonly catalogue: Catalogue;
   readonly policies: Policies;
@@ -65,6 +77,7 @@ export interface GatewayOptions extends StatusParts, UndoParts, Pick<MethodParts
   /** Shared by everything that serves requests. */
   readonly turns: ServingTurns;
   readonly credentials: Pick<Credentials, 'identify' | 'rotate'>;
+  readonly attenuations: Attenuations;
   warm(session: Session): void;
   recordSession(session: Session): void;
   record(entry: AuditEntry): void;
@@ -92,9 +105,11 @@ export class Gateway {
     const recent = new RecentCalls(options.limits, options.powers);
     const sessionEnded = (session: Session) => {
       recent.add(session);
+      options.attenuations.sessionEnded(session);
       options.sessionEnded(session);
     };
     this.#sessions = new Sessions({ ...options, records: this.#records, sessionEnded });
+    options.attenuations.connect(this.#records, this.#sessions);
     const parts = {
       ...options,
       records: this.#records,
@@ -104,7 +119,7 @@ export class Gateway {
       approvers: () => this.approvers,
     };
     this.metrics = new DaemonMetrics(parts);
-    this.#methods = createMethods({ ...parts, metrics: this.metrics });
+    this.#methods = createMethods({ ...parts, metrics: this.metrics, pause: new Pause(parts) });
   }
 
   /** Accepts a connection; its hello is refused if there is no room for it. */
@@ -152,7 +167,7 @@ export class Gateway {
     if (this.#moving) throw movedOn();
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
     const connection: Connection = { peer: receiver, destroy: () => receiver.close() };
-    const opened = this.#workspaceOf(asked.workspace);
+    const opened = workspaceFor(identity, asked.workspace, this.#workspaceOf);
     const link = this.#open(connection, { ...asked, ...opened, identity, role: 'agent', resumeMs: 0 });
     return toLocalSession(link, {
       ...this.#options,
@@ -249,17 +264,20 @@ export class Gateway {
     const { channel } = connection;
     const identity = authenticate(channel, params, this.#options.credentials.identify);
     this.#connections.admit(connection, { ...identity, role: params.role === 'operator' ? 'operator' : 'agent' });
-    const { resume } = params;
-    if (resume) return this.#resume(connection, params, { resume, identity, uid: channel.credentials?.uid });
     const uid = channel.credentials?.uid;
+    const { resume } = params;
+    if (resume) return this.#resume(connection, params, { resume, identity, uid });
     const isAnywhere = params.role === 'operator' && params.workspace === undefined;
-    const opened = isAnywhere ? this.#options.workspaces.forOperator() : this.#workspaceOf(params.workspace);
+    const opened = isAnywhere
+      ? this.#options.workspaces.forOperator()
+      : workspaceFor(identity, params.workspace, this.#workspaceOf);
     return greeting(this.#open(connection, { ...params, ...opened, identity, uid }), this.#options);
   }
 
   #open(connection: Connection, asked: NewSession): ClientLink {
     const { limits, powers } = this.#options;
-    const resumeMs = Math.min(asked.resumeMs, limits.resumeMaxMs);
+    const { delegation } = asked.identity;
+    const resumeMs = delegation ? 0 : Math.min(asked.resumeMs, limits.resumeMaxMs);
     const link = this.#newLink({
       ...asked,
       resumeMs,
@@ -267,6 +285,7 @@ export class Gateway {
       secret: powers.secret(),
       client: redactText(`${asked.client.name} ${asked.client.version}`),
       restored: false,
+      ...(delegation?.parent.sawUntrusted && { sawUntrusted: true }),
     });
     this.#sessions.add(link, connection);
     this.#options.recordSession(link.session);
@@ -280,23 +299,23 @@ export class Gateway {
   #resume(connection: PeerConnection, params: Params<'hello'>, claim: ResumeRequest): object {
     const found = this.#sessions.find(claim);
     const opened = openedWith(found);
-    const { policies, powers } = this.#options;
+    const { powers } = this.#options;
     const { workspace, root } = this.#workspaceOf(opened.workspace);
     const { identity } = claim;
     if (params.workspace !== undefined && this.#workspaceOf(params.workspace).workspace !== workspace)
       throw new RpcError('INVALID_PARAMS', `the session works in ${workspace}; resume it there, or open another one`);
-    if ((params.policy ?? opened.askedPolicy) !== opened.askedPolicy || params.role !== opened.role)
-      throw new RpcError('INVALID_PARAMS', 'resume the session with its own policy and role');
+    assertSameOpening({ ...params, identity }, opened);
     powers.log.info({ sessionId: claim.resume.sessionId, workspace }, 'session resumed');
     if ('link' in found) {
       const { link } = found;
-      link.session.policy = policies.policyOf({ workspace, principal: identity.policy, hello: opened.askedPolicy });
+      const asked = { workspace, identity, policy: opened.askedPolicy, mode: opened.mode };
+      link.session.policy = authorityOf(asked, this.#options).policy;
       const resumed = this.#sessions.attach(link, connection);
       this.#options.pipeline.queue.wake();
       this.#records.resumed(link.session);
       return greeting(link, this.#options, resumed);
     }
-    const { id, client, uid, resumeMs, asked: policy, role, sawUntrusted } = found.stored;
+    const { id, client, uid, resumeMs, asked: policy, mode, role, sawUntrusted } = found.stored;
     const link = this.#newLink({
       id,
       secret: claim.resume.secret,
@@ -304,6 +323,7 @@ export class Gateway {
       uid,
       resumeMs,
       policy,
+      mode,
       role,
       workspace,
       root,
@@ -316,18 +336,17 @@ export class Gateway {
     return greeting(link, this.#options, { notices: 0, dropped: 0 });
   }
 
-  #workspaceOf(workspace: string | undefined): { workspace: string; root: string } {
+  readonly #workspaceOf = (workspace: string | undefined): { workspace: string; root: string } => {
     const { workspaces } = this.#options;
     return workspaces.resolve(workspace ?? (workspaces.all[0] as string));
-  }
+  };
 
   #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): ClientLink {
-    const { powers, limits, pipeline, catalogue, policies, results, durable } = this.#options;
+    const { powers, limits, pipeline, results, durable } = this.#options;
     const outbox = new Outbox(limits);
     const subscriptions: ClientLink['subscriptions'] = [];
     const { resumeMs, restored, onUpdate } = asked;
-    // Read on each access, since plugins and providers come and go.
-    const toolset = partOfToolset(() => catalogue.toolset, asked.has);
+    const { toolset, policy } = authorityOf({ ...asked, identity, workspace }, this.#options);
     const session: Session = new Session({
       id,
       secret,
@@ -337,12 +356,14 @@ export class Gateway {
       root,
       limits,
       powers,
-      name: asked.sessionName,
+      ...(!identity.delegation && { name: asked.sessionName }),
       principal: identity.principal,
       get toolset() {
         return toolset();
       },
-      policy: policies.policyOf({ workspace, principal: identity.policy, hello: asked.policy }),
+      mode: asked.mode,
+      delegation: identity.delegation,
+      policy,
       run: withChildCalls(pipeline.run, () => session),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
       ...(asked.sawUntrusted && { sawUntrusted: true }),
@@ -369,7 +390,9 @@ export class Gateway {
   #update({ outbox, subscriptions }: Pick<ClientLink, 'outbox' | 'subscriptions'>, call: Call, state: CallState): void {
     const { sessionId, id: callId } = call;
     this.#options.results.update(call, state);
-    const event = this.#events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } });
+    const tool = call.toolset.get(call.name)?.tool.name ?? redactText(call.name);
+    const params = { callId, state, sessionId, tool };
+    const event = this.#events.publish({ topic: 'calls', sessionId, method: 'call.update', params });
     // A subscription has already sent this state.
     const isTold = subscriptions.some((it) => it.topics.has('calls'));
     if (call.options.progress && !isTold) outbox.notify('call.update', { callId, seq: event.seq, state });

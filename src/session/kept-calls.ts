@@ -92,8 +92,13 @@ export class KeptCalls {
   }
 
   /** The client's ended calls, oldest first, with the bytes of their inputs and results. */
-  get endedCalls(): Iterable<[Pick<RetainedCall, 'record'>, number]> {
+  get endedCalls(): Iterable<[Pick<RetainedCall, 'record' | 'call'>, number]> {
     return this.#clientShare.ended;
+  }
+
+  /** All remembered calls, oldest first. */
+  get all(): Iterable<RetainedCall> {
+    return this.#calls.values();
   }
 
   /** Records of all remembered calls. */

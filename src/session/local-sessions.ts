@@ -23,6 +23,8 @@ export interface LocalOpening {
   readonly workspace?: string | undefined;
   /** Name of a built-in policy that narrows the daemon's policy. */
   readonly policy?: string | undefined;
+  /** Name of a mode that narrows the session. */
+  readonly mode?: string | undefined;
   /** Selects the tools of the session; all when absent. */
   readonly has?: ((tool: Tool) => boolean) | undefined;
   /** Called on every state change of its calls. */

@@ -1,5 +1,5 @@
 /** The handlers of a session's requests, one for each method. */
-import type { CallOptions, CallRecord, HostStatus } from '../call.ts';
+import type { CallOptions, CallRecord, HostReport } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { CoarseIn } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
@@ -14,9 +14,13 @@ import type { Batches } from './batches.ts';
 import { type ClientLink, subscribe } from './client-link.ts';
 import type { Credentials } from './credentials.ts';
 import type { DaemonMetrics } from './daemon-metrics.ts';
+import type { Attenuations } from './delegation/attenuations.ts';
+import { chainOf } from './delegation/delegation.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
-import { findCalls, runningCalls, sessionRunning } from './find-calls.ts';
+import { allCalls, findCalls, runningCalls, sessionRunning } from './operator/find-calls.ts';
+import { type PanelControl, panelMethods, revokeAllPages } from './operator/panel-methods.ts';
+import type { Pause } from './operator/pause-methods.ts';
 import type { Oversight } from './oversight.ts';
 import type { Policies } from './policies.ts';
 import type { RecentCalls } from './recent-calls.ts';
@@ -41,12 +45,16 @@ export interface StatusParts {
   /** Result of each sandbox probe at start: `ok`, `leaks` or `unknown`. */
   readonly probes: Readonly<Record<string, string>>;
   readonly powers: Powers;
-  hostStatus(): Promise<HostStatus[]>;
+  hostStatus(): Promise<HostReport[]>;
   coarseMasks(): readonly CoarseIn[];
   /** False if no host is there and the last one could not be started. */
   canStartHosts(): boolean;
   pluginStatus(): readonly object[];
-  connectorStatus(): readonly object[];
+  connectorStatus(): readonly { readonly state: string }[];
+  /** The service of `web_search`; undefined without one. */
+  searchStatus(): { readonly state: string } | undefined;
+  /** Asks the services of connectors and of `web_search` whether they work. */
+  checkServices(): Promise<void>;
   /** Cached results of reading. */
   readonly cache: { readonly status: CacheStatus; clear(): { entries: number; bytes: number } };
   auditStatus(): { entries: number; writable: boolean; overSize?: true };
@@ -59,7 +67,13 @@ export interface StatusParts {
 
 /** Operations on external tool providers. */
 export interface ProviderControl {
-  list(role: 'agent' | 'operator'): { name: string; state: string; pending: number }[];
+  list(role: 'agent' | 'operator'): {
+    name: string;
+    state: string;
+    pending: number;
+    since: string;
+    reason?: string;
+  }[];
   /** Throws RpcError. */
   accept(provider: string, digests: Readonly<Record<string, string>>, by: string): object;
 }
@@ -76,9 +90,12 @@ export interface MethodParts extends StatusParts, UndoParts {
   readonly sessions: Sessions;
   readonly durable: DurableCalls;
   readonly recent: RecentCalls;
+  readonly attenuations: Attenuations;
   /** Number of operators who listen for approvals now. */
   approvers(): number;
   readonly credentials: Pick<Credentials, 'rotate'>;
+  readonly panel: PanelControl;
+  readonly pause: Pause;
   /** Starts the daemon's shutdown after the answer was sent. */
   shutdown(graceMs: number): void;
   /** Starts a new daemon, and hands over to it after the answer was sent. Throws RpcError if it does not start. */
@@ -98,7 +115,7 @@ export type Methods = {
 
 /** Creates the handlers, which throw only RpcError. */
 export function createMethods(parts: MethodParts): Methods {
-  const { oversight, results, limits, records, sessions, durable, batches } = parts;
+  const { oversight, results, limits, records, sessions, durable, batches, pause } = parts;
   return {
     'tools.list': ({ session }, params) => toolList(session, params, parts.pipeline),
     'tools.stats': ({ session }) => toolStats(session),
@@ -116,15 +133,16 @@ export function createMethods(parts: MethodParts): Methods {
     },
     'calls.undo': ({ session }, params) =>
       undoCall(session, params, { ...parts, recordOf: (callId) => recordOf(callId, session, parts) }),
-    'calls.list': ({ session }, { everywhere, ...filter }) => {
+    'calls.list': ({ session }, { everywhere, ended, ...filter }) => {
       if (!everywhere) return session.list(filter, durable.list(session.options));
-      if (session.options.role === 'operator') return runningCalls(parts);
+      if (session.options.role === 'operator') return ended ? allCalls(filter.limit, parts) : runningCalls(parts);
       throw new RpcError('FORBIDDEN', 'only operators may use calls.list with `everywhere`');
     },
     'results.read': ({ session }, params) =>
       results.read(session, params, (callId) => recordOf(callId, session, parts)),
     'events.subscribe': (caller, params) => subscribe(caller, params, parts),
     'approvals.list': () => oversight.approvals(),
+    'approvals.get': (_, { approvalId }) => oversight.wholeApproval(approvalId),
     'approvals.resolve': ({ session }, params) =>
       oversight.resolve(
         params,
@@ -138,6 +156,7 @@ export function createMethods(parts: MethodParts): Methods {
     'audit.prune': ({ session }, params) => oversight.prune(params, session.options.principal),
     'policy.get': ({ session }) => oversight.policy(session),
     'policy.explain': ({ session }, params) => oversight.explain(session, params),
+    'policy.backtest': ({ session }, params) => oversight.backtest(session, params),
     'policy.reload': ({ session }) => {
       const answer = oversight.reload();
       if (!answer.ok) records.reloadFailed(session, answer.problems);
@@ -147,15 +166,16 @@ export function createMethods(parts: MethodParts): Methods {
     'providers.accept': ({ session }, { provider, tools }) =>
       parts.providers.accept(provider, tools, session.options.principal),
     'tokens.rotate': ({ session }, { names }) => rotateTokens(session, names, parts),
+    ...panelMethods(parts),
+    ...pause.methods,
+    ...parts.attenuations.methods,
     'cache.clear': ({ session }) => {
       const cleared = parts.cache.clear();
       records.cacheCleared(session, cleared);
       return cleared;
     },
-    'metrics.read': async (_, { format }) =>
-      format === 'json'
-        ? { families: await parts.metrics.families() }
-        : { contentType: CONTENT_TYPE, text: await parts.metrics.text() },
+    'costs.read': ({ session }, params) => oversight.costs(session, params),
+    'metrics.read': (_, params) => readMetrics(params, parts),
     status: ({ session }, params) => statusFor(session, params, parts),
     shutdown: ({ session }, { graceMs = limits.shutdownGraceMs }) => {
       records.shutdownAsked(session, graceMs);
@@ -175,14 +195,23 @@ async function upgrade(session: Session, { drainMs }: Params<'upgrade'>, parts: 
 }
 
 /** Answers `tokens.rotate`. Ends the sessions that the old tokens opened; detached calls continue up to their limits. */
-function rotateTokens(session: Session, names: readonly string[], { credentials, sessions, records }: MethodParts) {
+function rotateTokens(session: Session, names: readonly string[], parts: MethodParts) {
+  const { credentials, sessions, records } = parts;
   const rotated = credentials.rotate(names);
   const reason = 'its token was rotated';
   const ended = rotated.map(({ identity }) => (identity ? sessions.endOf(identity.principal, reason, session) : 0));
+  // Pages were signed in by holders of the operator's old token.
+  if (rotated.some(({ identity }) => identity?.role === 'operator')) revokeAllPages(session, parts);
   const sessionsEnded = ended.reduce((sum, it) => sum + it, 0);
   const rotatedNames = rotated.map((it) => it.name);
   records.tokensRotated(session, rotatedNames, sessionsEnded);
   return { rotated: rotatedNames, sessionsEnded };
+}
+
+/** Answers `metrics.read`. */
+async function readMetrics({ format }: Params<'metrics.read'>, { metrics }: MethodParts): Promise<object> {
+  if (format === 'json') return { families: await metrics.families() };
+  return { contentType: CONTENT_TYPE, text: await metrics.text() };
 }
 
 /** Answers `calls.cancel`: for a session's own calls and batches, detached calls of its principal, and any call for an operator. */
@@ -225,8 +254,13 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
   if (params.health && options.role !== 'operator')
     throw new RpcError('FORBIDDEN', 'only operators may use status with `health`');
   const { powers, version, pipeline, confinement, probes } = parts;
-  const hosts = await parts.hostStatus();
+  const [hosts, health] = await Promise.all([
+    parts.hostStatus(),
+    params.health ? healthFor(session, parts) : undefined,
+    params.health ? parts.checkServices() : undefined,
+  ]);
   const { queued, running } = pipeline.queue;
+  const search = parts.searchStatus();
   return {
     uptimeMs: Math.round(powers.monotonicMs() - parts.startedAt),
     version,
@@ -235,6 +269,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     sessions: parts.sessions.all.length,
     calls: { queued, running, blocked: parts.approvalsPending() },
     approvers: parts.approvers(),
+    ...(parts.pause.state && { paused: parts.pause.state }),
     ...(options.role === 'operator' && { policy: parts.policies.status, openSessions: openSessions(parts) }),
     // An agent must not learn about other workspaces.
     hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
@@ -245,15 +280,23 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
       .slice(0, COARSE_MAX),
     plugins: parts.pluginStatus(),
     connectors: parts.connectorStatus(),
+    ...(search && { search }),
     cache: parts.cache.status,
     undo: parts.undoJournal.status,
     audit: parts.auditStatus(),
     disk: parts.diskStatus(),
     ...(options.role === 'operator' && pipeline.tracer && { traces: pipeline.tracer.status }),
     listeners: parts.listeners(),
-    providers: parts.providers.list('agent').map(({ name, state, pending }) => ({ name, state, pending })),
+    providers: parts.providers.list(options.role).map(({ name, state, pending, since, reason }) => ({
+      name,
+      state,
+      pending,
+      since,
+      // Why the last run ended; of a provider that works it is past.
+      ...(reason !== undefined && state === 'waiting' && { reason }),
+    })),
     confinement: { ...confinement, probes },
-    ...(params.health && { health: await healthFor(session, parts) }),
+    ...(health && { health }),
   };
 }
 
@@ -262,8 +305,12 @@ const SESSIONS_MAX = 100;
 
 function openSessions({ sessions }: MethodParts): object[] {
   return sessions.all.slice(0, SESSIONS_MAX).map(({ session }) => {
-    const { id: sessionId, client, principal, role, workspace } = session.options;
-    return { sessionId, client, principal, role, workspace, calls: session.underWay.length };
+    const { id: sessionId, client, principal, role, workspace, mode } = session.options;
+    const how = {
+      ...(mode !== undefined && { mode }),
+      ...(chainOf(session).length > 0 && { chain: chainOf(session) }),
+    };
+    return { sessionId, client, principal, role, workspace, ...how, calls: session.underWay.length };
   });
 }
 

@@ -1,7 +1,9 @@
 /** What operators see and decide, and what a session may ask about its own permissions. */
-import type { CallRecord } from '../call.ts';
+import { type CallRecord, TIERS } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import { Backtest } from '../pipeline/backtest.ts';
+import { limitsOf } from '../pipeline/cost-cap.ts';
 import { DENIALS_MAX } from '../pipeline/execute/denials.ts';
 import { decideWithEnvironment, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
 import type { JudgingRequest, JudgingTurns } from '../pipeline/queue/judging-turns.ts';
@@ -9,19 +11,25 @@ import { separate } from '../pipeline/separate-effects.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
 import { parseInput } from '../pipeline/validate.ts';
 import { toDecision } from '../policy/explain.ts';
+import { PolicyError } from '../policy/policy-error.ts';
+import type { Policy } from '../policy/schema.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
 import type { Approvals } from '../store/approvals/approvals.ts';
 import type { AuditLog } from '../store/audit/log.ts';
 import { ageMsOf } from '../store/audit/query.ts';
+import type { CostLedger } from '../store/cost-ledger.ts';
 import type { Session } from './session.ts';
 
 export interface OversightParts {
   readonly approvals: Approvals;
   readonly auditLog: AuditLog;
+  readonly ledger: Pick<CostLedger, 'byTool' | 'lostReservations' | 'spentUsd'>;
   readonly permission: PermissionParts;
   readonly turns: JudgingTurns;
   readonly limits: Limits;
+  /** Reads the text of a policy file. Throws PolicyError. */
+  parsePolicy(text: string): Policy;
   /** Loads the daemon's policy again; a bad file changes nothing. */
   reloadPolicy(): { readonly ok: boolean; readonly problems: readonly string[] };
 }
@@ -41,6 +49,10 @@ export class Oversight {
 
   approval(approvalId: string): Approval | undefined {
     return this.#parts.approvals.get(approvalId);
+  }
+
+  wholeApproval(approvalId: string): object {
+    return this.#parts.approvals.whole(approvalId);
   }
 
   isPending(approvalId: string): boolean {
@@ -109,6 +121,23 @@ export class Oversight {
     }
   }
 
+  /** What calls have cost, and how near each tier is to its limits. */
+  costs({ policy: policyNow }: Session, { days }: Params<'costs.read'>): object {
+    const { ledger } = this.#parts;
+    const policy = policyNow();
+    const today = TIERS.flatMap((tier) => {
+      const { day: usd } = ledger.spentUsd({ tier, principal: '', sessionId: '' });
+      const { max, dayAskAbove } = limitsOf(policy, tier);
+      const limits = {
+        ...finite('askAboveUsd', dayAskAbove),
+        ...finite('mostUsd', max.day),
+        ...finite('mostUsdPerPrincipal', max.principal),
+      };
+      return usd > 0 || Object.keys(limits).length > 0 ? [{ tier, usd, ...limits }] : [];
+    });
+    return { costs: ledger.byTool(days), today, lost: ledger.lostReservations() };
+  }
+
   reload(): { readonly ok: boolean; readonly problems: readonly string[] } {
     return this.#parts.reloadPolicy();
   }
@@ -144,6 +173,45 @@ export class Oversight {
     };
   }
 
+  /**
+   * Decides the recorded calls again by the text of a policy file, beside the policy in force. Throws RpcError INVALID_PARAMS with the
+   * problems of the text.
+   */
+  async backtest(
+    { options, policy: policyNow }: Session,
+    { policy: text, since }: Params<'policy.backtest'>,
+  ): Promise<object> {
+    const { auditLog, permission, limits } = this.#parts;
+    const fresh = this.#parsePolicy(text);
+    const backtest = new Backtest({ old: policyNow(), new: fresh, toolset: options.toolset, parts: permission });
+    const { comparison } = backtest;
+    // Sessions may have begun long before the calls.
+    for await (const it of auditLog.records({ kind: 'session', order: 'oldest' })) backtest.add(it);
+    let entries = 0;
+    for await (const it of auditLog.records({ since, order: 'oldest' })) {
+      backtest.add(it);
+      entries += 1;
+      const { length } = comparison.differences;
+      if (entries >= limits.backtestEntriesMax || length >= limits.backtestDifferencesMax)
+        return { ...comparison, cut: true };
+    }
+    return { ...comparison, cut: false };
+  }
+
+  #parsePolicy(text: string): Policy {
+    const { policyFileBytesMax } = this.#parts.limits;
+    const bytes = Buffer.byteLength(text);
+    if (bytes > policyFileBytesMax)
+      throw new RpcError('INVALID_PARAMS', `the policy has ${bytes} bytes; at most ${policyFileBytesMax} are read`);
+    try {
+      return this.#parts.parsePolicy(text);
+    } catch (error) {
+      if (!(error instanceof PolicyError)) throw error;
+      const { problems } = error;
+      throw new RpcError('INVALID_PARAMS', problems[0] ?? 'the policy can not be read', { problems });
+    }
+  }
+
   /** Ends the session's requests, since nobody reads their answers any more. */
   sessionEnded({ options }: Session): void {
     this.#parts.approvals.endSession(options.id);
@@ -165,6 +233,9 @@ export class Oversight {
     }
   }
 }
+
+/** A limit by its name, if there is one. */
+const finite = (name: string, usd = Infinity): Record<string, number> => (Number.isFinite(usd) ? { [name]: usd } : {});
 
 function parse(named: NamedTool, input: unknown): unknown {
   try {

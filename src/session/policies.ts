@@ -3,6 +3,7 @@ import { RpcError } from '../errors.ts';
 import type { PathView } from '../hosts/hosts.ts';
 import type { Call } from '../pipeline/stage.ts';
 import { narrow } from '../policy/compose.ts';
+import type { Modes } from '../policy/modes.ts';
 import { pathRulesOf, viewKey } from '../policy/paths.ts';
 import type { Policy } from '../policy/schema.ts';
 
@@ -11,8 +12,9 @@ export interface PoliciesOptions {
   base(): Policy;
   /** Built-in policies that a hello may name. */
   readonly builtIn: ReadonlyMap<string, Policy>;
-  /** The policy of a principal, as the config names it: built-in or a file. Throws an Error that says what is wrong with it. */
-  ofPrincipal(nameOrPath: string): Policy;
+  /** A policy that the config names: built-in or a file. Throws an Error that says what is wrong with it. */
+  ofConfig(nameOrPath: string): Policy;
+  readonly modes: Modes;
   /** The policies of all folders from the daemon's workspace down to the session's. Throws an Error that says file, line and column. */
   ofProject(workspace: string): readonly Policy[];
   /** Called when the policy files of an open session have become invalid; the earlier ones stay in force for it. */
@@ -30,6 +32,12 @@ export interface SessionPolicies {
   readonly principal?: string | undefined;
   /** Name of the built-in policy that the session asked for. */
   readonly hello?: string | undefined;
+  /** Names of its modes. */
+  readonly modes?: readonly string[] | undefined;
+  /** For a delegated session: the policy of its parent now, which is narrowed in place of the daemon's. */
+  readonly parent?: (() => Policy) | undefined;
+  /** Built-in names or files of policies that its parent narrows by. */
+  readonly narrowedBy?: readonly string[] | undefined;
 }
 
 type Viewer = Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>;
@@ -46,6 +54,15 @@ export class Policies {
 
   get base(): Policy {
     return this.#options.base();
+  }
+
+  get modes(): Modes {
+    return this.#options.modes;
+  }
+
+  /** Throws RpcError INVALID_PARAMS if there is no built-in policy of this name. */
+  assertBuiltIn(name: string): void {
+    this.#named(name);
   }
 
   /** The daemon's policy and where its name comes from. For operators only, since it names files outside of workspaces. */
@@ -68,7 +85,7 @@ export class Policies {
     let from: Policy | undefined;
     let policy: Policy;
     return () => {
-      const base = this.#options.base();
+      const base = session.parent?.() ?? this.#options.base();
       if (from === base && reading === this.#readings) return policy;
       if (reading !== this.#readings) narrowing = this.#narrowingAgain(session) ?? narrowing;
       reading = this.#readings;
@@ -78,8 +95,10 @@ export class Policies {
     };
   }
 
-  #narrowing({ workspace, principal, hello }: SessionPolicies): Policy[] {
-    const own = principal === undefined ? [] : [this.#read(() => this.#options.ofPrincipal(principal))];
+  #narrowing({ workspace, principal, hello, modes = [], narrowedBy = [] }: SessionPolicies): Policy[] {
+    const ofModes = modes.flatMap((it) => this.modes.find(it).policy ?? []);
+    const ofConfig = [...(principal === undefined ? [] : [principal]), ...ofModes, ...narrowedBy];
+    const own = ofConfig.map((it) => this.#read(() => this.#options.ofConfig(it)));
     const asked = hello === undefined ? [] : [this.#named(hello)];
     return [...own, ...asked, ...this.#read(() => this.#options.ofProject(workspace))];
   }

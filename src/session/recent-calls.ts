@@ -2,10 +2,12 @@
 import type { CallRecord } from '../call.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
+import { type ListedCall, toListed } from './operator/listed-call.ts';
 import type { Session } from './session.ts';
 
 interface EndedCall {
   readonly record: CallRecord;
+  readonly listed: ListedCall;
   readonly bytes: number;
   /** When the call is forgotten, in milliseconds since the epoch. */
   readonly untilMs: number;
@@ -24,11 +26,12 @@ export class RecentCalls {
   }
 
   /** Takes over the calls that an ended session remembers; the oldest of all are dropped to make room. */
-  add(session: Pick<Session, 'remembered'>): void {
+  add(session: Pick<Session, 'remembered' | 'options'>): void {
     const { endedCallsKept, endedResultBytesKept, resultLogKeptMs } = this.#limits;
     const untilMs = this.#powers.now() + resultLogKeptMs;
-    for (const [{ record }, bytes] of session.remembered.endedCalls) {
-      this.#calls.add({ record, bytes, untilMs });
+    for (const [{ record, call }, bytes] of session.remembered.endedCalls) {
+      const listed = toListed(call, { record, effects: [], ...session.options });
+      this.#calls.add({ record, listed, bytes, untilMs });
       this.#bytes += bytes;
     }
     for (const it of this.#calls) {
@@ -47,6 +50,11 @@ export class RecentCalls {
     const now = this.#powers.now();
     for (const it of this.#calls) if (it.untilMs <= now) this.#drop(it);
     return [...this.#calls].map(({ record }) => record);
+  }
+
+  /** All calls as they are listed, oldest first. */
+  get listed(): ListedCall[] {
+    return [...this.#calls].map((it) => it.listed);
   }
 
   #drop(ended: EndedCall): void {

@@ -31,8 +31,8 @@ const keyOf = ({ sessionId, callId }: LogOwner): string => `${sessionId}\0${call
 const isEnd = ({ status }: CallState): boolean =>
   status !== 'queued' && status !== 'in-progress' && status !== 'blocked-on-user';
 
-const mayRead = ({ options: { role, id, principal } }: Session, owner: LogOwner): boolean =>
-  role === 'operator' || owner.sessionId === id || owner.principal === principal;
+const mayRead = ({ options: { role, id, principal, delegation } }: Session, owner: LogOwner): boolean =>
+  role === 'operator' || owner.sessionId === id || (!delegation && owner.principal === principal);
 
 export class Results {
   readonly #options: ResultsOptions;

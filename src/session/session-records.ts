@@ -49,6 +49,31 @@ export class SessionRecords {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'tokens-rotated', names, sessionsEnded } });
   }
 
+  paused(session: Session, cancelled: { cancelled?: number }): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'paused', ...cancelled } });
+  }
+
+  resumedCalls(session: Session): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'resumed-calls' } });
+  }
+
+  /** Records a token with less authority, and what it is for. */
+  attenuated(session: Session, detail: object): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'attenuated', ...detail } });
+  }
+
+  attenuationEnded(session: Session, detail: { readonly id: string; readonly reason: string }): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'attenuation-ended', ...detail } });
+  }
+
+  panelOpened(session: Session): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'panel-opened' } });
+  }
+
+  panelRevoked(session: Session, page: string): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'panel-revoked', page } });
+  }
+
   cacheCleared(session: Session, cleared: { entries: number; bytes: number }): void {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'cache-cleared', ...cleared } });
   }
@@ -78,13 +103,22 @@ export class SessionRecords {
 
 /** The audit entry for an opened session. */
 export function sessionEntry({ options, policy }: Session): AuditEntry {
-  const { id, principal, role, client, workspace, root } = options;
+  const { id, principal, role, client, workspace, root, mode, delegation } = options;
   const { name, version: policyVersion } = policy();
   return {
     kind: 'session',
     sessionId: id,
     principal,
-    detail: { role, client, workspace, ...(root !== workspace && { root }), policy: name, policyVersion },
+    detail: {
+      role,
+      client,
+      workspace,
+      ...(root !== workspace && { root }),
+      policy: name,
+      policyVersion,
+      ...(mode !== undefined && { mode }),
+      ...(delegation && { parent: delegation.parent.options.id, chain: delegation.chain }),
+    },
   };
 }
 

@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type {
   CallOptions,
+  CallParent,
   CallRecord,
   CallState,
   Denial,
@@ -27,11 +28,14 @@ import {
   type NamedTool,
   type Toolset,
 } from '../pipeline/stage.ts';
+import { StageTimes } from '../pipeline/stage-times.ts';
 import { verdictOf } from '../pipeline/verdict.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
-import { parked, required } from '../store/approvals/answers.ts';
+import { required } from '../store/approvals/answers.ts';
+import { endOf, late, whileAsked } from './call-end.ts';
+import { accountOf, chainOf, type Delegation } from './delegation/delegation.ts';
 import { type CallFilter, type CallPage, type KeptCall, KeptCalls } from './kept-calls.ts';
 
 export interface SessionOptions {
@@ -45,6 +49,10 @@ export interface SessionOptions {
   readonly workspace: string;
   /** The daemon's workspace that contains `workspace`. */
   readonly root: string;
+  /** Name of the mode that its hello asked for. */
+  readonly mode?: string | undefined;
+  /** Set for a session whose authority is another one's, narrowed. */
+  readonly delegation?: Delegation | undefined;
   /** The policy in force now; it may be reloaded while the session is open. */
   policy(): Policy;
   readonly toolset: Toolset;
@@ -129,14 +137,20 @@ export class Session {
   #accept(call: Call, onState?: (state: CallState) => void): Promise<ToolResult> {
     const { powers } = this.options;
     const { id } = call;
+    const times = call.times as StageTimes;
     const record: CallRecord = {
       callId: id,
       tool: redactText(call.name),
       sessionId: this.options.id,
       createdAt: new Date(powers.now()).toISOString(),
       state: { status: 'queued', position: 0 },
+      get stagesMs() {
+        return times.spentMs;
+      },
     };
     call.announce = (state) => {
+      if (state.status === 'blocked-on-user') times.enter('asking');
+      if (state.status === 'in-progress') times.enter('running');
       record.state = state;
       this.options.onUpdate(call, state);
       onState?.(state);
@@ -209,7 +223,7 @@ export class Session {
   }
 
   /** The session's memory of its calls. */
-  get remembered(): Pick<KeptCalls, 'endedCalls' | 'records'> {
+  get remembered(): Pick<KeptCalls, 'endedCalls' | 'records' | 'all'> {
     return this.#calls;
   }
 
@@ -249,12 +263,15 @@ export class Session {
   }
 
   #newCall(id: string, name: string, rawInput: unknown, options: CallOptions): Call {
-    const { id: sessionId, name: sessionName, principal, workspace, root, toolset, onOutput, congested } = this.options;
+    const { id: sessionId, name: sessionName, principal, client, workspace, root, toolset } = this.options;
+    const { onOutput, congested, delegation } = this.options;
     const policyNow = () => this.policy();
     const call: Call = {
       id,
       sessionId,
       principal,
+      client,
+      parents: this.#parentsOf(options),
       workspace,
       root,
       toolset,
@@ -262,16 +279,24 @@ export class Session {
       options,
       name,
       ...(sessionName !== undefined && { sessionName }),
+      accountId: accountOf(this),
+      ...(delegation && { budget: delegation.budget }),
       policy: policyNow(),
       policyNow,
       sawUntrusted: () => this.#sawUntrusted,
       controller: new AbortController(),
+      times: new StageTimes(this.options.powers),
       announce() {},
       reached() {},
       congested,
       output: (stream, data) => onOutput(call, stream, data),
     };
     return call;
+  }
+
+  #parentsOf({ parentCallId }: CallOptions): CallParent[] {
+    const parent = parentCallId === undefined ? undefined : this.#calls.underWay(parentCallId);
+    return parent ? [...parent.call.parents, { callId: parent.call.id, tool: parent.record.tool }] : [...chainOf(this)];
   }
 
   async #run(kept: KeptCall): Promise<ToolResult> {
@@ -285,6 +310,7 @@ export class Session {
         : powers.after(timeoutMs, () => call.controller.abort(whileAsked(kept, late(call, timeoutMs))));
     const outcome = await outcomeOf(async () => {
       if (this.#closing) throw this.#closing;
+      if (call.budget && call.options.detached) throw notDetached();
       const onStart = keeping.recordStart(kept);
       call.announce({ status: 'queued', position: 0 });
       return run(onStart ? { ...call, onStart } : call);
@@ -298,6 +324,7 @@ export class Session {
     if (outcome.started && kept.reached?.checked.tool.untrusted) this.#seeUntrusted(kept.reached);
     const result = this.#toResult(call, startedAt, outcome, kept.reached);
     kept.heldBytes = outcome.heldBytes;
+    call.times?.end();
     kept.record.result = result;
     kept.record.tool = result.tool;
     kept.record.state = endOf(result);
@@ -363,27 +390,7 @@ const isSame = (a: Pick<Call, 'name' | 'rawInput' | 'options'>, b: typeof a): bo
   (a.options.preview === true) === (b.options.preview === true) &&
   isDeepStrictEqual(a.rawInput, b.rawInput);
 
-function endOf(result: ToolResult): CallState {
-  if (result.success) return { status: 'done' };
-  const { code, details } = result.error;
-  if (code === 'CANCELLED') return { status: 'cancelled' };
-  return { status: code === 'APPROVAL_DENIED' && !details?.headless ? 'rejected-by-user' : 'error' };
-}
+const notDetached = (): ToolError =>
+  new ToolError('UNSUPPORTED', 'a delegated session makes no detached calls: its calls end with it');
 
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;
-
-/**
- * The error for an aborted call. If it was waiting for a person, its question stays open and can be answered for the same call made again.
- */
-function whileAsked({ record, reached }: KeptCall, reason: ToolError): ToolError {
-  if (reason.code !== 'TIMEOUT' || record.state.status !== 'blocked-on-user') return reason;
-  if (!reached || !isJudged(reached)) return reason;
-  const { approvalId } = record.state;
-  return parked({ approvalId, tool: reached.name, ...askingRuleOf(reached) }, Number(reason.extras.details?.limit));
-}
-
-function late(call: Call, limit: number): ToolError {
-  return new ToolError('TIMEOUT', `\`${call.name}\` did not finish within the ${limit} ms that its caller set`, {
-    details: { limit, used: limit, enforcedBy: 'timer' },
-  });
-}

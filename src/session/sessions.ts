@@ -52,11 +52,11 @@ export class Sessions {
 
   /** Adds a new session for this connection. Throws STORE_FAILED. */
   add(link: ClientLink, connection: Connection): void {
-    const { id, secret, principal, role, client, workspace } = link.session.options;
+    const { id, secret, principal, role, client, workspace, mode } = link.session.options;
     if (link.resumeMs > 0) {
       const { uid, askedPolicy, resumeMs } = link;
       this.#parts.callStore.addSession(
-        { id, principal, role, client, workspace, uid, asked: askedPolicy, resumeMs },
+        { id, principal, role, client, workspace, uid, asked: askedPolicy, mode, resumeMs },
         secret,
       );
     }
@@ -129,7 +129,12 @@ export class Sessions {
 
   /** Ends all sessions of a principal except one and tells their clients why. Returns how many ended. */
   endOf(principal: string, reason: string, except: Session): number {
-    const theirs = this.all.filter(({ session }) => session !== except && session.options.principal === principal);
+    return this.endWhere((it) => it !== except && it.options.principal === principal, reason);
+  }
+
+  /** Ends some sessions and tells their clients why. Returns how many ended. */
+  endWhere(which: (session: Session) => boolean, reason: string): number {
+    const theirs = this.all.filter(({ session }) => which(session));
     for (const link of theirs) {
       const { connection } = link;
       link.outbox.notify('session.closing', { reason });
@@ -192,9 +197,9 @@ function longestOf(waiting: readonly ClientLink[]): ClientLink {
 /** The properties that a session was opened with. */
 export function openedWith(
   found: ResumableSession,
-): Pick<ClientLink['session']['options'], 'role' | 'workspace'> & Pick<ClientLink, 'askedPolicy'> {
+): Pick<ClientLink['session']['options'], 'role' | 'workspace' | 'mode'> & Pick<ClientLink, 'askedPolicy'> {
   if ('stored' in found) return { ...found.stored, askedPolicy: found.stored.asked };
   const { askedPolicy, session } = found.link;
-  const { role, workspace } = session.options;
-  return { askedPolicy, role, workspace };
+  const { role, workspace, mode } = session.options;
+  return { askedPolicy, role, workspace, mode };
 }

@@ -25,7 +25,9 @@ export async function undoCall(
   params: Params<'calls.undo'>,
   { undoJournal, undoTool, recordOf }: UndoCallParts,
 ): Promise<UndoResult> {
-  const { id, principal, role, workspace } = session.options;
+  const { id, role, workspace, delegation } = session.options;
+  // A delegated session undoes only what it did itself.
+  const principal = delegation ? '' : session.options.principal;
   const undoer = { id, principal, role, workspace };
   const last = 'last' in params ? undoJournal.last(undoer) : undefined;
   const callId = 'last' in params ? last?.callId : params.callId;

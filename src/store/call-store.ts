@@ -45,6 +45,7 @@ export interface StoredSession {
   readonly client: string;
   readonly workspace: string;
   readonly asked: string | undefined;
+  readonly mode?: string | undefined;
   readonly resumeMs: number;
   /** Whether it has got a result that strangers wrote. */
   readonly sawUntrusted?: boolean;

@@ -39,6 +39,8 @@ import todoRead from './todo/read.ts';
 import todoWrite from './todo/write.ts';
 import webFetch from './web/fetch.ts';
 import webScrape from './web/scrape.ts';
+import webScreenshot from './web/screenshot.ts';
+import webSearch from './web/search.ts';
 import workspaceFindReferences from './workspace/find-references.ts';
 import workspaceSearchSymbol from './workspace/search-symbol.ts';
 import workspaceStructure from './workspace/structure.ts';
@@ -84,6 +86,8 @@ export const builtinTools = {
   todo_write: todoWrite,
   web_fetch: webFetch,
   web_scrape: webScrape,
+  web_screenshot: webScreenshot,
+  web_search: webSearch,
   workspace_find_references: workspaceFindReferences,
   workspace_search_symbol: workspaceSearchSymbol,
   workspace_structure: workspaceStructure,

@@ -5,3 +5,26 @@ export interface Connected {
   /** Hash of the connector's files: another connector's operation is another tool. */
   readonly digest: string;
 }
+
+/** The credentials that a service wants of each call; no agent sees them. */
+export interface ToolAuth {
+  readonly type: 'api_key' | 'basic_auth' | 'bearer_token' | 'oauth';
+  readonly required: true;
+  /** Name of the secret: `ringfence secret set NAME`. */
+  readonly configKey: string;
+  /** Page on which a person gets the secret. */
+  readonly setupUrl?: string;
+  readonly status: 'configured' | 'missing';
+}
+
+/** For tools of services. */
+export interface ServiceTerms {
+  auth?(): ToolAuth;
+  readonly cost?: ToolCost;
+}
+
+export interface ToolCost {
+  readonly model: 'free' | 'usage_based';
+  /** US dollars a call; absent if it depends on the input. */
+  readonly estimatedCost?: number;
+}

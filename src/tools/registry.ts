@@ -6,6 +6,7 @@ import type { PolicyQuestion } from '../policy/question.ts';
 import { docsUrl } from '../runtime.ts';
 import { builtinTools } from './builtin.ts';
 import type { Capability } from './capability.ts';
+import type { ToolAuth, ToolCost } from './connected.ts';
 import { type Schema, typeOf } from './declarations.ts';
 import type { Health } from './lifecycle.ts';
 import { withoutNulls } from './nulls.ts';
@@ -79,6 +80,9 @@ export interface ToolInfo {
   /** URL of the tool's reference; absent for tools of plugins and providers. */
   documentation?: string;
   decision: Decision;
+  /** For tools of services. */
+  auth?: ToolAuth;
+  cost?: ToolCost;
   /** Why calls would fail on this machine; absent if no reason is known. */
   health?: Health;
 }
@@ -184,6 +188,8 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
     dependencies,
     ...(Object.hasOwn(builtinTools, name) && { documentation: docsUrl(`tools.md#${name}`) }),
     decision,
+    ...(tool.auth && { auth: tool.auth() }),
+    ...(tool.cost && { cost: tool.cost }),
   };
 }
 

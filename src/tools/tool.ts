@@ -8,10 +8,11 @@ import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Capability } from './capability.ts';
-import type { Connected } from './connected.ts';
+import type { Connected, ServiceTerms } from './connected.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { ServerRequest, WebRequest } from './context/requests.ts';
+import type { PageVisit } from './context/visit.ts';
 import type { FileChanges } from './file-changes.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Separable } from './separable.ts';
@@ -259,7 +260,7 @@ export interface PluginSpec {
   readonly outputBytes: number;
 }
 
-export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends Lifecycle {
+export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends Lifecycle, ServiceTerms {
   /** `group_verb`; the file is `src/tools/<group>/<verb>.ts`. */
   readonly name: string;
   readonly title: string;
@@ -314,6 +315,11 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
    * network, since reading what strangers wrote is what may go wrong.
    */
   readPage?(input: z.output<I>, page: FetchedPage, reader: PageReader): Promise<z.input<O>>;
+  /**
+   * The page that a browser opens for a call; undefined for calls that need no browser. The result is what `readPage` gives
+   * of the page as the browser shows it; without `readPage` it is a picture. `run` is never called.
+   */
+  toVisit?(input: z.output<I>): PageVisit | undefined;
   /** The operation of a connector that the egress process carries out. `run` is never called. */
   readonly connected?: Connected;
   /** Whether a person is asked about each call that the policy allows. */

@@ -3,7 +3,7 @@ import { fstatSync, lstatSync, readFileSync } from 'node:fs';
 import { SocketError } from './socket-error.ts';
 
 /** What a listening socket is for. */
-export type SocketName = 'control' | 'mcp' | 'http' | 'websocket';
+export type SocketName = 'control' | 'mcp' | 'http' | 'websocket' | 'panel';
 
 /** The descriptors of the sockets by their names. */
 export interface InheritedSockets extends Partial<Readonly<Record<SocketName, number>>> {
@@ -19,7 +19,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** The protocol's first descriptor. */
 const FIRST_FD = 3;
 const NAMES = ['control', 'mcp'] as const;
-const ALL_NAMES = [...NAMES, 'http', 'websocket'] as const satisfies readonly SocketName[];
+const ALL_NAMES = [...NAMES, 'http', 'websocket', 'panel'] as const satisfies readonly SocketName[];
 
 /** How many sockets were passed to this process; variables with another pid were meant for a parent. */
 function countOf({ LISTEN_PID, LISTEN_FDS }: Environment, pid: number): number {

@@ -1,5 +1,5 @@
 /** WebSocket on loopback, for clients that can't open a Unix socket. Off by default. */
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
 import type { Limits } from '../limits.ts';
@@ -24,6 +24,8 @@ export interface WebSocketOptions extends TcpAddress {
   readonly tooLarge: (encoding: 'msgpack' | 'json') => Buffer;
   /** Whether a bearer token is one of ours. */
   readonly isToken: (token: string) => boolean;
+  /** Answers requests that are no WebSocket; without it they are refused. */
+  readonly serve?: (request: IncomingMessage, response: ServerResponse, port: number) => void;
 }
 
 /** Listens on loopback. Throws when the host is not a loopback one or the port is taken. */
@@ -35,15 +37,15 @@ export async function listenWebSocket(
   if (!isLoopback(host))
     throw new Error(`--listen must be a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
   const { helloTimeoutMs } = options.limits;
-  const server = createServer({ headersTimeout: helloTimeoutMs, requestTimeout: helloTimeoutMs }, (_, response) =>
-    response.writeHead(426, { connection: 'close' }).end('This is a WebSocket.\n'),
-  );
+  const serve = options.serve ?? isWebSocket;
+  const server = createServer({ headersTimeout: helloTimeoutMs, requestTimeout: helloTimeoutMs });
   const room = new WaitingRoom(options.limits, options.powers);
   server.on('connection', (socket) => {
     if (!room.enter(socket)) socket.destroy();
     socket.once('close', () => room.leave(socket));
   });
   const bound = await listenTcp(server, options);
+  server.on('request', (request, response) => serve(request, response, bound.port));
   const sockets = webSockets(options);
   server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy());
@@ -61,6 +63,10 @@ export async function listenWebSocket(
     server,
     [Symbol.asyncDispose]: () => close(server, sockets),
   };
+}
+
+function isWebSocket(_: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(426, { connection: 'close' }).end('This is a WebSocket.\n');
 }
 
 function webSockets({ frameBytesMax, tooLarge }: WebSocketOptions): WebSocketServer {

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { canServeOthers, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 /** What `connect` gives a process of a user. */
 function connectAs(uid: number, path: string): string {
@@ -14,7 +14,7 @@ function connectAs(uid: number, path: string): string {
 
 const mcpOf = ({ socket }: TestDaemon) => socket.replace(/\.sock$/, '.mcp.sock');
 
-test.runIf(process.getuid?.() === 0)(
+test.runIf(canServeOthers)(
   'a user reaches the sockets of their own daemon and of no other, even where the folder is open',
   async () => {
     const [anna, ben] = [12_345, 12_346];

@@ -18,6 +18,7 @@ const BY_ALIAS: Record<string, [input: object, data: object]> = {
   rest_api_call: [{ url: 'https://example.org/', method: 'POST', body: { a: 1 }, timeout: 1000 }, UNLISTED],
   api_call: [{ url: 'https://example.org/' }, UNLISTED],
   webfetch: [{ url: 'https://example.org/', format: 'markdown' }, UNLISTED],
+  duckduckgo: [{ query: 'kettles', max_results: 5 }, { code: 'UNSUPPORTED' }],
   read_file: [{ path: 'a.txt', startLine: 2 }, { content: 'two\n' }],
   read: [{ filePath: 'a.txt', endLine: 1 }, { content: 'one\n' }],
   batch_read: [{ files: ['a.txt', 'none'] }, { files: [{ content: 'one\ntwo\n' }], errors: [{ code: 'NOT_FOUND' }] }],
@@ -125,7 +126,7 @@ describe('the list of tools', () => {
   const listed = async (client: Client, params: object) =>
     ((await client.request('tools.list', params)) as { tools: Listed[] }).tools;
 
-  test('by default has at most 25 tools and 24 KB in every format that models read, and all of them when asked', async () => {
+  test('by default has at most 25 tools and 16 KB in every format that models read, and all of them when asked', async () => {
     await using daemon = await startDaemon({ policy: ALLOW_ALL });
     await using client = await daemon.connect();
     const whole = (await listed(client, { format: 'ringfence' })).map((it) => it.name);
@@ -133,7 +134,7 @@ describe('the list of tools', () => {
     for (const format of ['mcp', 'openai', 'anthropic']) {
       const tools = await listed(client, { format });
       expect(tools.length, format).toBeLessThanOrEqual(25);
-      expect(Buffer.byteLength(JSON.stringify(tools)), format).toBeLessThanOrEqual(24 * 1024);
+      expect(Buffer.byteLength(JSON.stringify(tools)), format).toBeLessThanOrEqual(16_000);
       expect(
         (await listed(client, { format, tools: 'all' })).map((it) => it.name),
         format,

@@ -210,7 +210,7 @@ describe('--json', () => {
       ]);
   });
 
-  test('is taken by every verb that prints something, and gives JSON', async () => {
+  test('is taken by every verb that prints something, and gives JSON', { timeout: 90_000 }, async () => {
     const file = join(daemon.stateDir, 'policy.yaml');
     for (const args of [
       ...[['status'], ['tools'], ['version'], ['ps'], ['approvals'], ['approvals', 'grants'], ['providers']],

@@ -172,6 +172,34 @@ test('explain tells what decides a call, strictest first, without making it', as
   });
 });
 
+test('a policy that is not in force yet is tried on the recorded calls, and its problems are told', async () => {
+  await agent.call('file_read', { path: 'plain.txt' });
+  await until(async () => {
+    const { entries } = (await operator.request('audit.query', { text: 'plain.txt' })) as { entries: unknown[] };
+    return entries.length > 0;
+  });
+  const denies = 'version: 1\nrules:\n  - { id: no-plain, match: { path: plain.txt }, decision: deny, reason: r }\n';
+  const tried = (await operator.request('policy.backtest', { policy: denies, since: '1h' })) as {
+    differences: object[];
+  };
+  expect(tried).toMatchObject({ calls: expect.any(Number), skipped: expect.any(Number), cut: false });
+  expect(tried.differences).toContainEqual(
+    expect.objectContaining({
+      tool: 'file_read',
+      effects: 'read plain.txt',
+      old: 'allow',
+      new: 'deny',
+      rule: 'no-plain',
+    }),
+  );
+  await expect(operator.request('policy.backtest', { policy: 'version: 1\nruls: []\n' })).rejects.toMatchObject({
+    data: { code: 'INVALID_PARAMS', problems: [expect.stringMatching(/^policy\.yaml:2:1: .*ruls/)] },
+  });
+  await expect(agent.request('policy.backtest', { policy: denies })).rejects.toMatchObject({
+    data: { code: 'FORBIDDEN' },
+  });
+});
+
 test('variables that no policy names are not set by callers', async () => {
   expect(await run('echo $GREETING $LC_ALL', { env: { GREETING: 'hi', LC_ALL: 'C' } })).toMatchObject({
     success: true,

@@ -61,6 +61,9 @@ test('every method is asked and answers as the schema says, and so do errors and
   for (const format of ['ringfence', 'mcp', 'openai', 'openai-chat', 'anthropic'])
     await ask(agent, 'tools.list', { format });
 
+  const passed = await ask(agent, 'sessions.attenuate', { tools: ['file_*'], budget: { calls: 3 }, expiresIn: 60_000 });
+  await ask(agent, 'sessions.revoke', { id: (passed.result as { id: string }).id });
+
   const written = await call('file_write', { path: 'a.txt', content: 'one\n' });
   await call('file_read', { path: 'a.txt' });
   await call('file_read', { path: '../outside' });
@@ -80,6 +83,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   const { approvals } = (await ask(operator, 'approvals.list')).result as { approvals: { approvalId: string }[] };
   const remember = { scope: 'session', match: 'exact' };
   const [approval] = approvals;
+  await ask(operator, 'approvals.get', { approvalId: approval?.approvalId });
   await ask(operator, 'approvals.resolve', { approvalId: approval?.approvalId, decision: 'approve', remember });
   await command;
   await ask(agent, 'results.read', { callId: 'c1', afterSeq: 0 });
@@ -95,12 +99,20 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(agent, 'tools.batch', { calls, options: { plan: true } });
   await ask(agent, 'calls.list');
   await ask(operator, 'calls.find', { id: callId });
-  for (const it of ['tools.stats', 'cache.clear']) await ask(operator, it);
+  for (const it of ['tools.stats', 'cache.clear', 'costs.read']) await ask(operator, it);
   for (const format of ['text', 'json']) await ask(operator, 'metrics.read', { format });
   await ask(agent, 'calls.cancel', { callId: 'c1' });
   await ask(agent, 'policy.explain', { tool: 'terminal_execute', input: { command: 'git push' } });
   for (const it of ['policy.get', 'status', 'providers.list']) await ask(agent, it);
+  await ask(operator, 'policy.backtest', { policy: 'version: 1\n' });
   for (const it of ['audit.verify', 'audit.query', 'policy.reload', 'status']) await ask(operator, it);
+  await ask(operator, 'calls.list', { everywhere: true, ended: true });
+  await ask(operator, 'gateway.pause');
+  await ask(operator, 'status');
+  await ask(operator, 'gateway.resume');
+  await ask(operator, 'panel.open');
+  await ask(operator, 'panel.sessions');
+  await ask(operator, 'panel.revoke', { id: 'p_none' });
   await ask(operator, 'audit.prune', { keep: 1000 });
   await ask(operator, 'providers.accept', { provider: 'none', tools: {} });
   await ask(operator, 'tokens.rotate', { names: ['ci'] });

@@ -18,7 +18,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
-import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { ALLOW_ALL, canServeOthers, dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 const NODE = `node-linux-${process.arch}`;
 let folder: string;
@@ -151,7 +151,7 @@ test('links in an archive lead nowhere outside', async () => {
   expect(readFileSync('/etc/passwd', 'utf8')).toBe(before);
 });
 
-test.runIf(process.getuid?.() === 0)(
+test.runIf(canServeOthers)(
   'commands in a workspace of another user, who may not see the toolchain, run without it',
   async () => {
     chmodSync(folder, 0o755);

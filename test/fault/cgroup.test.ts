@@ -11,7 +11,15 @@ import { defaultLimits } from '../../src/limits.ts';
 import { parseOwnGroups } from '../../src/sandbox/cgroup/cgroup.ts';
 import { clearGroup, foldersOf, groupBelow } from '../../src/sandbox/cgroup/files.ts';
 import { groupsOf } from '../support/cgroup.ts';
-import { dataOf, processesWith, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import {
+  canServeOthers,
+  dataOf,
+  processesWith,
+  startDaemon,
+  type TestDaemon,
+  temporaryDir,
+  until,
+} from '../support/daemon.ts';
 
 const MiB = 1024 * 1024;
 const MEMORY = 96 * MiB;
@@ -284,23 +292,20 @@ describe.runIf(isUsable)('the groups of a daemon', () => {
     expect(limitOf(pid, 'memory', 'memory.limit_in_bytes')).toBe(`${defaultLimits.hostMemoryMb * MiB}`);
   });
 
-  test.runIf(process.getuid?.() === 0)(
-    'hold commands of another uid, whose host may write no limit above them',
-    async () => {
-      await using other = await startDaemon({ policy: POLICY });
-      chownSync(other.workspace, 12_345, 12_345);
-      await using own = await other.connect();
-      const command = (it: string) => own.call('terminal_execute', { command: it });
-      expect(await dataOf(command('id -u'))).toMatchObject({ stdout: '12345\n' });
-      const result = await command(perl('marker-group-uid', '$x = "x" x 4e8; sleep 60'));
-      expect(result).toMatchObject({ error: { code: 'MEMORY_LIMIT', details: { enforcedBy: 'cgroup v1' } } });
-      const mounts = readFileSync(`/proc/${result.metadata.hostPid}/mountinfo`, 'utf8').match(
-        /\S+ \/sys\/fs\/cgroup\S*/g,
-      );
-      const names = mounts?.map((it) => it.split('/').slice(-2).join('/'));
-      expect(new Set(names)).toEqual(new Set(['own/tasks', expect.stringMatching(/^host-\d+\/commands$/)]));
-    },
-  );
+  test.runIf(canServeOthers)('hold commands of another uid, whose host may write no limit above them', async () => {
+    await using other = await startDaemon({ policy: POLICY });
+    chownSync(other.workspace, 12_345, 12_345);
+    await using own = await other.connect();
+    const command = (it: string) => own.call('terminal_execute', { command: it });
+    expect(await dataOf(command('id -u'))).toMatchObject({ stdout: '12345\n' });
+    const result = await command(perl('marker-group-uid', '$x = "x" x 4e8; sleep 60'));
+    expect(result).toMatchObject({ error: { code: 'MEMORY_LIMIT', details: { enforcedBy: 'cgroup v1' } } });
+    const mounts = readFileSync(`/proc/${result.metadata.hostPid}/mountinfo`, 'utf8').match(
+      /\S+ \/sys\/fs\/cgroup\S*/g,
+    );
+    const names = mounts?.map((it) => it.split('/').slice(-2).join('/'));
+    expect(new Set(names)).toEqual(new Set(['own/tasks', expect.stringMatching(/^host-\d+\/commands$/)]));
+  });
 
   test('are not there when they are switched off, or are of a version that this machine has not', async () => {
     for (const cgroup of ['none', 'v2']) {

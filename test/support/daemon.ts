@@ -1,8 +1,17 @@
 /** Starts a real daemon for a test or a bench, on a temporary socket; disposing it removes everything. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Client, createClient } from '../../src/client.ts';
 
@@ -12,6 +21,12 @@ const node = process.execPath;
 /** The daemon's entry; runs the built code if that is newer, as for users. */
 const ringfenced = join(repository, 'bin/ringfenced.js');
 export const ringfence = join(repository, 'bin/ringfence.js');
+
+const isOpen = (folder: string): boolean =>
+  (statSync(folder).mode & 0o001) !== 0 && (folder === '/' || isOpen(dirname(folder)));
+
+/** Whether the daemon can build sandboxes for workspaces of other users: as root, in a checkout that they may enter. */
+export const canServeOthers = process.getuid?.() === 0 && isOpen(repository);
 
 /** Allows commands; everything else by default. */
 export const ALLOW_COMMANDS = 'tiers:\n  execute: { decision: allow }\n';

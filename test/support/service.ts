@@ -23,6 +23,8 @@ export interface Service extends AsyncDisposable {
   readonly requests: string[];
   /** Answers the next request without an answer of its own; `hang` answers never, `cut` closes the connection. */
   play(...answers: (PlayedAnswer | 'hang' | 'cut')[]): void;
+  /** What was played and not asked for yet. */
+  readonly played: (PlayedAnswer | 'hang' | 'cut')[];
   /** Answers every request that nothing was played for. */
   always(answer: (request: string) => PlayedAnswer): void;
 }
@@ -62,6 +64,7 @@ export async function startService(): Promise<Service> {
     base: `https://127.0.0.1:${port}`,
     ca,
     requests,
+    played,
     play: (...answers) => void played.push(...answers),
     always: (answer) => {
       byDefault = answer;

@@ -40,6 +40,8 @@ export const toolLoaders = {
   todo_write: () => import('../../src/tools/todo/write.ts').then((it) => it.default),
   web_fetch: () => import('../../src/tools/web/fetch.ts').then((it) => it.default),
   web_scrape: () => import('../../src/tools/web/scrape.ts').then((it) => it.default),
+  web_screenshot: () => import('../../src/tools/web/screenshot.ts').then((it) => it.default),
+  web_search: () => import('../../src/tools/web/search.ts').then((it) => it.default),
   workspace_find_references: () => import('../../src/tools/workspace/find-references.ts').then((it) => it.default),
   workspace_search_symbol: () => import('../../src/tools/workspace/search-symbol.ts').then((it) => it.default),
   workspace_structure: () => import('../../src/tools/workspace/structure.ts').then((it) => it.default),

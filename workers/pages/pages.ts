@@ -126,8 +126,8 @@ export class Pages implements PageReader {
       const whole = write(false);
       if (whole.length > text.length) notes.push('the page has little main text; what stands around it is here, too');
       text = whole;
-      if (tree.scripts > 0 && text.length < MAIN_CHARS_MIN)
-        notes.push('the page may write its text by scripts, and none were run');
+      if (tree.scripts > 0 && text.length < MAIN_CHARS_MIN && !page.isRendered)
+        notes.push('the page may write its text by scripts, and none were run; set render to run them');
     }
     const links = format === 'text' && { links: linksIn(parts, base) };
     return toContent(text, tree, { ...facts, ...links, notes });

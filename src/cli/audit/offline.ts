@@ -31,10 +31,7 @@ async function readOffline(
   try {
     using reader = new AuditReader(path, defaultLimits, systemPowers());
     say(harmless(`no daemon runs; reading ${path}`));
-    return await action({
-      request: (method, params) =>
-        method === 'audit.verify' ? reader.verify() : reader.query(params as AuditPageRequest),
-    });
+    return await action(offlineClient(reader));
   } catch (error) {
     if (error instanceof RpcError) throw new CliError(EXIT.USAGE, error.message);
     if (error instanceof ToolError)
@@ -42,3 +39,8 @@ async function readOffline(
     throw error;
   }
 }
+
+/** Answers `audit.query` and `audit.verify` from a file, as the daemon does. */
+export const offlineClient = (reader: AuditReader): AuditClient => ({
+  request: (method, params) => (method === 'audit.verify' ? reader.verify() : reader.query(params as AuditPageRequest)),
+});

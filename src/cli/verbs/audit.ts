@@ -12,6 +12,7 @@ const filtered = (command: Command): Command =>
     .option('--tool <name>', 'only calls of this tool')
     .option('--session <id>', 'only entries of this session')
     .option('--call-id <id>', 'only entries of this call; the beginning or end of its id is enough')
+    .option('--text <text>', 'only entries with this text in a tool, input, effect, error code or detail')
     .option('--since <time>', 'only entries since this time: ISO 8601, or an age such as 30d or 12h')
     .option('--until <time>', 'only entries before this time: ISO 8601, or an age')
     .addOption(new Option('--success', 'only calls that succeeded').conflicts('failed'))
@@ -48,7 +49,7 @@ export function addAuditVerbs(verbs: Verbs): void {
 
 /** The flags of the query, without those of the connection. */
 function toQuery(flags: AuditQueryFlags & { failed?: boolean }): AuditQueryFlags {
-  const { tool, session, callId, kind, since, until, limit, json, success, failed } = flags;
-  const all = { tool, session, callId, kind, since, until, limit, json, success: failed ? false : success };
+  const { tool, session, callId, kind, text, since, until, limit, json, success, failed } = flags;
+  const all = { tool, session, callId, kind, text, since, until, limit, json, success: failed ? false : success };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }

@@ -15,6 +15,7 @@ const SESSION = [
   '--session <name>',
   'use the session of this name, which keeps your answers to questions (or set RINGFENCE_SESSION)',
 ] as const;
+const MODE = ['--mode <name>', 'read, plan, code, or a mode of the config, which narrows tools and policy'] as const;
 const ID = 'The beginning or end of an id is enough. `ringfence ps` and `ringfence audit` list the ids.';
 
 export function addCallVerbs(verbs: Verbs): void {
@@ -22,6 +23,7 @@ export function addCallVerbs(verbs: Verbs): void {
     .add('call <tool> [input...]', 'run one tool; write its input as one JSON object or as key=value words')
     .option(...WORKSPACE)
     .option(...SESSION)
+    .option(...MODE)
     .option('--timeout <duration>', 'end the call after this time, such as 250ms, 5s or 2m')
     .option('--progress', 'print the progress of the call on stderr; with --json also its output')
     .option('--preview', 'show what the call would do, without running it')
@@ -42,6 +44,7 @@ If the tool ran a command to its end, ringfence exits with the exit code of that
     )
     .option(...WORKSPACE)
     .option(...SESSION)
+    .option(...MODE)
     .option('--plan', 'show the order of the calls and the time they would take, without running them')
     .option('--fail-fast', 'start no further call after one fails')
     .option('--concurrency <n>', 'how many calls may run at once')
@@ -51,6 +54,7 @@ If the tool ran a command to its end, ringfence exits with the exit code of that
   verbs
     .add('tools [name]', 'list the tools, or describe one')
     .option(...WORKSPACE)
+    .option(...MODE)
     .addOption(
       new Option('--format <format>', 'print the definitions in the format of this API').choices([
         'ringfence',

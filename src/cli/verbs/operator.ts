@@ -1,5 +1,5 @@
 /** Verbs of the person who runs the daemon; they work in any folder and start no daemon. */
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import {
   approvalIdOf,
@@ -13,13 +13,14 @@ import {
 } from '../approvals.ts';
 import type { BacktestFlags } from '../backtest.ts';
 import { policyExplain, policyReload } from '../explain.ts';
+import { COST_KEYS, costs } from '../monitor/costs.ts';
 import { metrics } from '../monitor/metrics.ts';
 import { top } from '../monitor/top.ts';
 import { EXIT, printJson } from '../output.ts';
 import { status } from '../status.ts';
 import { stop } from '../stop.ts';
 import { upgrade } from '../upgrade.ts';
-import type { Verbs } from './verbs.ts';
+import { collect, type Verbs } from './verbs.ts';
 
 export function addDaemonVerbs(verbs: Verbs): void {
   verbs
@@ -30,6 +31,11 @@ export function addDaemonVerbs(verbs: Verbs): void {
     .add('metrics', 'print the metrics of the daemon as Prometheus reads them')
     .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => metrics(flags, client))));
   verbs
+    .add('costs', 'show what calls have cost, and how near that is to the limits of the policy')
+    .option('--days <n>', 'how many days, today included', Number, 30)
+    .addOption(new Option('--by <what>', 'what to sum up').choices(COST_KEYS).default('tool'))
+    .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => costs(flags, client))));
+  verbs
     .add('top', 'watch sessions, calls and hosts; q or Ctrl-C ends it')
     .option('--once', 'print one look and end')
     .action(
@@ -37,6 +43,14 @@ export function addDaemonVerbs(verbs: Verbs): void {
         verbs.asOperator(flags, (client) => top(flags, client, { input: process.stdin, output: process.stdout })),
       ),
     );
+  const load = () => import('../monitor/pause.ts');
+  verbs
+    .add('pause', 'keep calls from beginning until `ringfence resume`; those that run go on')
+    .option('--stop', 'also end all calls that run, wait or are asked about')
+    .action(verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).pause(flags, client))));
+  verbs
+    .add('resume', 'let calls begin again')
+    .action(verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).resume(flags, client))));
   verbs
     .add('upgrade', 'replace the daemon by a new one of the version on disk; no call is lost')
     .option('--drain <time>', 'how long calls that run may continue: 30s, 10m (the default), 1h')
@@ -100,6 +114,32 @@ export function addApprovalVerbs(verbs: Verbs): void {
     );
 }
 
+export function addPanelVerbs(verbs: Verbs): void {
+  const panel = verbs.addGroup('panel', 'open the web panel, where you answer, watch and stop calls');
+  const load = () => import('../monitor/panel.ts');
+  verbs
+    .add('open', 'open the panel in your browser, and print its address, which works once', panel, { isDefault: true })
+    .option('--print', 'only print the address')
+    .option('--port <number>', 'the port on this machine to serve it at, if it is not served yet')
+    .action(
+      verbs.ending((flags) =>
+        verbs.asOperator(flags, async (client) => (await load()).panelOpen(flags, client, verbs.env)),
+      ),
+    );
+  verbs
+    .add('sessions', 'list the pages that are signed in', panel)
+    .action(
+      verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).panelSessions(flags, client))),
+    );
+  verbs
+    .add('revoke <id>', 'sign a page out', panel)
+    .action(
+      verbs.ending((id, flags) =>
+        verbs.asOperator(flags, async (client) => (await load()).panelRevoke(id, flags, client)),
+      ),
+    );
+}
+
 export function addProviderVerbs(verbs: Verbs): void {
   const providers = verbs.addGroup('providers', 'list external tool servers, and accept changes of their tools');
   const load = () => import('../providers.ts');
@@ -141,6 +181,7 @@ export function addPolicyVerbs(verbs: Verbs): void {
   verbs
     .addOffline('diff <old> <new>', 'compare two policies', policy)
     .action(verbs.ending(async (old, fresh, flags) => (await load()).policyDiff(old, fresh, flags)));
+  addBundleVerbs(verbs, policy);
   verbs
     .add(
       'explain <tool> [input...]',
@@ -162,5 +203,42 @@ export function addPolicyVerbs(verbs: Verbs): void {
         const { home } = findUserDirs(flags, verbs.env);
         return verbs.asOperator(flags, (client) => policyBacktest({ old, new: fresh }, flags, { client, home }));
       }),
+    );
+}
+
+function addBundleVerbs(verbs: Verbs, policy: Command): void {
+  const bundle = policy.command('bundle').description('pack a policy into one file with a digest, and sign it');
+  const load = () => import('../ci/bundle.ts');
+  verbs
+    .addOffline('build <file>', 'pack a policy file and all that it extends; prints the bundle', bundle)
+    .option('-o, --output <file>', 'write the bundle to this file instead')
+    .action(verbs.ending(async (file, flags) => (await load()).bundleBuild(file, flags, verbs.callerIn(flags))));
+  verbs
+    .addOffline('sign <bundle>', 'add a signature to a bundle', bundle)
+    .requiredOption('--key <file>', 'your ed25519 private key in PEM')
+    .action(verbs.ending(async (file, flags) => (await load()).bundleSign(file, flags, verbs.callerIn(flags))));
+  verbs
+    .addOffline('verify <bundle>', 'check that a bundle is whole and valid; exit code 0 or 2', bundle)
+    .option('--key <file>', 'the ed25519 public key in PEM whose owner must have signed it')
+    .action(verbs.ending(async (file, flags) => (await load()).bundleVerify(file, flags, verbs.callerIn(flags))));
+}
+
+/** Adds `ci`. */
+export function addCiVerb(verbs: Verbs): void {
+  verbs
+    .addOffline('ci [command...]', 'run the command of a CI job beside a daemon of its own, and keep the record')
+    .option('--policy <policy>', 'a built-in policy, a file, a bundle, or git:REF:PATH', 'unattended')
+    .option('--policy-digest <digest>', 'the digest that the policy must have (`policy bundle build` prints it)')
+    .option('--policy-key <file>', 'the public key whose owner must have signed the bundle')
+    .option('--workspace <dir>', 'a folder that agents may work in; may be repeated (default: this one)', collect)
+    .option('--audit <file>', 'where the record goes', 'ringfence-audit.jsonl')
+    .option('--summary <file>', 'add a summary in Markdown to this file (default: $GITHUB_STEP_SUMMARY)')
+    .addOption(
+      new Option('--fail-on <what>', 'fail if a call was denied or left open, only if one was left open, or never')
+        .choices(['denied', 'open', 'nothing'])
+        .default('denied'),
+    )
+    .action(
+      verbs.ending(async (command, flags) => (await import('../ci/ci.ts')).ci(command, flags, verbs.callerIn(flags))),
     );
 }

@@ -6,7 +6,14 @@ import { addAuditVerbs } from './audit.ts';
 import { addServiceVerbs } from './background.ts';
 import { addCallVerbs, addLookVerbs } from './calls.ts';
 import { addConnectorVerbs } from './connectors.ts';
-import { addApprovalVerbs, addDaemonVerbs, addPolicyVerbs, addProviderVerbs } from './operator.ts';
+import {
+  addApprovalVerbs,
+  addCiVerb,
+  addDaemonVerbs,
+  addPanelVerbs,
+  addPolicyVerbs,
+  addProviderVerbs,
+} from './operator.ts';
 import { addSettingsVerbs } from './settings.ts';
 import { addFolderVerbs, addMachineVerbs, addPipeVerbs, addPluginVerbs, addServeVerb } from './setup.ts';
 import { Verbs } from './verbs.ts';
@@ -38,9 +45,11 @@ export function createProgram(env: Environment): Verbs {
       addConnectorVerbs,
       addSettingsVerbs,
       addDaemonVerbs,
+      addPanelVerbs,
       addServiceVerbs,
       addMachineVerbs,
       addPipeVerbs,
+      addCiVerb,
     ],
   ])
     add(verbs);

@@ -6,7 +6,14 @@ import { gitToolFor } from '../../policy/explain.ts';
 import type { PolicyQuestion } from '../../policy/question.ts';
 import type { ApprovalSettings, Policy, RuleFacts } from '../../policy/schema.ts';
 import { leavesQuestion } from '../../store/approvals/answers.ts';
-import type { ApprovalDraft, GrantFacts, Impact, PersonAnswer } from '../../store/approvals/approval.ts';
+import type {
+  ApprovalDraft,
+  GrantFacts,
+  Impact,
+  PersonAnswer,
+  ShownEffect,
+  WholeQuestion,
+} from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
 import { visible, visibleInLine } from '../../text/shown-text.ts';
 import type { Preview } from '../../tools/tool.ts';
@@ -59,7 +66,8 @@ export const approve =
     signal.throwIfAborted();
     const binding = bindingOf(call, { preImages: [...preImages, ...context.states], writes: context.writes, deps });
     const viewWithDiff = withDiff(undo === 'full' ? withUndo(view) : view, diff, deps);
-    const draft = draftOf(call, { view: withContext(viewWithDiff, context, deps), diff, binding, deps });
+    const viewOfAll = withReplaced(withContext(viewWithDiff, context, deps), preImages);
+    const draft = draftOf(call, { view: viewOfAll, diff, undo: undoOf(call, undo), binding, deps });
     const answer = await approvals.request(draft, {
       signal,
       onRequested: ({ approvalId }) => call.announce({ status: 'blocked-on-user', approvalId }),
@@ -109,7 +117,11 @@ export function askingRuleOf(call: JudgedCall): { rule: string; reason: string }
 interface ApprovalView {
   readonly hides: boolean;
   readonly facts: GrantFacts;
-  readonly shown: Pick<ApprovalDraft, 'input' | 'effects' | 'impact'>;
+  readonly shown: Pick<ApprovalDraft, 'input' | 'impact'>;
+  /** All that the call does, and its input with more room than what is shown. */
+  readonly whole: WholeQuestion;
+  /** Whether the shown input lacks parts of it. */
+  readonly cut: boolean;
 }
 
 /** The most effects of one call that a person is shown. */
@@ -136,9 +148,9 @@ function approvalViewOf(call: JudgedCall, { redact, limits }: ApproveDeps): Appr
   const finalImpact =
     hidden > 0 ? warned(impactOfShown, 'high', `${hidden} parts are hidden as secrets`) : impactOfShown;
   const { sessionId, sessionName, principal, workspace } = call;
-  // Commands come last, so that the cut takes them first: the input shows the whole line anyway.
   const runs = command?.commands.map(({ text }): Effect => ({ kind: 'exec', target: text })) ?? [];
-  const shownEffects = [...effects, ...runs].slice(0, EFFECTS_MAX);
+  const allEffects = redact([...effects, ...runs].map(cutEffect));
+  const whole = { input: cutValue(redact(input), limits.approvalWholeChars).value, effects: allEffects };
   return {
     hides: hidden > 0,
     facts: {
@@ -152,11 +164,14 @@ function approvalViewOf(call: JudgedCall, { redact, limits }: ApproveDeps): Appr
       askingRules,
       level: finalImpact.level,
       policyVersion: call.policy.version,
+      ...(call.budget && { delegated: true as const }),
       ...(command && { reach: reachOf(command), programs: programsOf(command) }),
       ...(command && hasInlineCode(command.commands) && { hasInlineCode: true }),
       unknown: hidden > 0 || (command !== undefined && isUnknown(command)),
     },
-    shown: { input: part.value, effects: redact(shownEffects.map(cutEffect)), impact: redact(finalImpact) },
+    shown: { input: part.value, impact: redact(finalImpact) },
+    whole,
+    cut: part.cut,
   };
 }
 
@@ -171,20 +186,37 @@ function withDiff(view: ApprovalView, diff: string | undefined, { redact }: Appr
   const hidden = diff === undefined ? 0 : hiddenIn(diff, redact);
   if (hidden === 0) return view;
   const impact = warned(view.shown.impact, 'high', `${hidden} parts of the diff are hidden as secrets`);
-  return { hides: true, facts: { ...view.facts, level: 'high', unknown: true }, shown: { ...view.shown, impact } };
+  const facts: GrantFacts = { ...view.facts, level: 'high', unknown: true };
+  return { ...view, hides: true, facts, shown: { ...view.shown, impact } };
 }
 
 /** Adds the context of the call: the directory that it really runs in, and whether every named file was looked at. */
-function withContext(
-  { hides, facts, shown }: ApprovalView,
-  { complete, runsIn }: ApprovalContext,
-  { redact }: ApproveDeps,
-): ApprovalView {
+function withContext(view: ApprovalView, { complete, runsIn }: ApprovalContext, { redact }: ApproveDeps): ApprovalView {
+  const { facts, shown } = view;
   let { impact } = shown;
   if (runsIn !== undefined) impact = warned(impact, 'low', redact(`Runs in ${cutText(runsIn, TARGET_CHARS_MAX)}`));
-  if (complete) return { hides, facts, shown: { ...shown, impact } };
+  if (complete) return { ...view, shown: { ...shown, impact } };
   impact = warned(impact, 'medium', 'Names more files than a yes can be bound to: they may change before it runs');
-  return { hides, facts: { ...facts, level: impact.level, unknown: true }, shown: { ...shown, impact } };
+  return { ...view, facts: { ...facts, level: impact.level, unknown: true }, shown: { ...shown, impact } };
+}
+
+/** Marks writes to files that are there, and puts those effects first that destroy most. */
+function withReplaced(view: ApprovalView, preImages: Preview['preImages']): ApprovalView {
+  const existing = new Set(preImages.filter(({ hash }) => hash !== null).map(({ path }) => path));
+  const effects = view.whole.effects
+    .map((it): ShownEffect => (it.kind === 'write' && existing.has(it.target) ? { ...it, replaces: true } : it))
+    .toSorted((a, b) => rankOf(a) - rankOf(b));
+  return { ...view, whole: { ...view.whole, effects } };
+}
+
+/** Commands come last, so that the cut takes them first: the input shows the whole line anyway. */
+const RANKS = ['delete', 'replace', 'write', 'connect', 'read', 'exec'];
+const rankOf = ({ kind, replaces }: ShownEffect): number => RANKS.indexOf(replaces ? 'replace' : kind);
+
+/** Whether the call can be undone; undefined if it changes nothing. Files are journalled, what commands do is not. */
+function undoOf({ checked: { tier, tool } }: JudgedCall, undo: Preview['undo']): ApprovalDraft['undo'] {
+  if (tier === 'read_only') return undefined;
+  return undo ?? (tier === 'write' && tool.preview ? 'full' : 'none');
 }
 
 const textOf = (value: unknown): string =>
@@ -211,20 +243,35 @@ const cutEffect = ({ kind, target }: Effect): Effect => ({
 interface DraftParts {
   readonly view: ApprovalView;
   readonly diff: string | undefined;
+  readonly undo: ApprovalDraft['undo'];
   readonly binding: Binding;
   readonly deps: ApproveDeps;
 }
 
-function draftOf(call: JudgedCall, { view, diff, binding, deps }: DraftParts): ApprovalDraft {
+function draftOf(call: JudgedCall, { view, diff, undo, binding, deps }: DraftParts): ApprovalDraft {
   const { by, question } = askingDecisionOf(call);
   const { timeoutMs, rememberMaxMs } = settingsOf(call.policy);
   const { level, ...facts } = view.facts;
+  const wholeDiff = diff === undefined ? undefined : deps.redact(diff);
+  const shownOf = (text: string, charsMax: number) => visible(cutText(text, charsMax));
+  const { approvalShownChars: shownMax, approvalWholeChars: wholeMax } = deps.limits;
+  const effects = view.whole.effects.slice(0, EFFECTS_MAX);
+  const isCut = view.cut || effects.length < view.whole.effects.length || (wholeDiff?.length ?? 0) > shownMax;
   return {
     ...facts,
     ...view.shown,
+    effects,
+    ...(isCut && {
+      truncated: true as const,
+      whole: { ...view.whole, ...(wholeDiff !== undefined && { diff: shownOf(wholeDiff, wholeMax) }) },
+    }),
+    ...(undo && { undo }),
+    client: call.client,
+    parents: call.parents,
+    cwd: visibleInLine(cutText(binding.cwd, TARGET_CHARS_MAX)),
     impact: withVisibleText(view.shown.impact),
     ...(call.cost && { costUsd: call.cost.usd }),
-    ...(diff !== undefined && { diff: visible(cutText(deps.redact(diff), deps.limits.approvalShownChars)) }),
+    ...(wholeDiff !== undefined && { diff: shownOf(wholeDiff, shownMax) }),
     remember: coverageOf(question.command, level),
     callId: call.id,
     reason: by.reason,
@@ -269,6 +316,7 @@ function bindingOf(
     cwd: line?.cwd ?? '.',
     environment: line?.env ?? {},
     policyVersion: call.policyNow().version,
+    delegated: call.budget !== undefined,
     preImages,
     writes,
   };

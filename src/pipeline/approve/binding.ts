@@ -26,6 +26,8 @@ export interface Binding {
   readonly cwd: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly policyVersion: string;
+  /** Whether a delegated session makes the call: an answer remembered for its parent does not count for it. */
+  readonly delegated?: boolean | undefined;
   readonly preImages: readonly PreImage[];
   /** Set for a call that runs code that the person was not shown: changes whenever its principal may have written; see principal-writes.ts. */
   readonly writes?: string | undefined;
@@ -33,7 +35,7 @@ export interface Binding {
 
 /** `sha256:<hex>` of the binding; the order of keys, programs and files does not matter. */
 export function bindingHash(binding: Binding): string {
-  const { tool, input, programs, cwd, environment, policyVersion, preImages, writes } = binding;
+  const { tool, input, programs, cwd, environment, policyVersion, delegated, preImages, writes } = binding;
   return hashOf({
     tool: { name: tool.name, version: tool.version },
     input,
@@ -41,6 +43,7 @@ export function bindingHash(binding: Binding): string {
     environment,
     policyVersion,
     writes,
+    ...(delegated && { delegated }),
     programs: programs.map(canonical).toSorted(),
     preImages: preImages.map(canonical).toSorted(),
   });

@@ -82,10 +82,7 @@ class Exchanges {
     this.#call = call;
     this.#parts = parts;
     this.#attempt = attempt;
-    const layers = networkOf(call.policyNow(), 'external_api');
-    const target = call.checked.effects[0]?.target ?? call.checked.tool.name;
-    if (!layers) throw unlisted(target, 'the policy lists no host that may be connected to');
-    this.#layers = layers;
+    this.#layers = listedHosts(call);
     this.#endsAtMs = parts.powers.monotonicMs() + timeLimitOf(call, parts.limits);
   }
 
@@ -151,8 +148,16 @@ class Exchanges {
   }
 }
 
-/** Refuses kept answers of hosts that the lists do not hold any more. Throws POLICY_DENIED. */
-function assertListed(layers: readonly NetworkLayer[], url: string): void {
+/** The hosts that a call may connect to. Throws POLICY_DENIED if there are none. */
+export function listedHosts(call: ClearedCall): readonly NetworkLayer[] {
+  const layers = networkOf(call.policyNow(), 'external_api');
+  if (layers) return layers;
+  const target = call.checked.effects[0]?.target ?? call.checked.tool.name;
+  throw unlisted(target, 'the policy lists no host that may be connected to');
+}
+
+/** Refuses a URL whose host the lists do not hold. Throws POLICY_DENIED. */
+export function assertListed(layers: readonly NetworkLayer[], url: string): void {
   const { hostname, port, protocol } = new URL(url);
   const host = toHostName(hostname) ?? hostname;
   const refusal = refusedName(layers, { host, port: Number(port) || (protocol === 'https:' ? 443 : 80) });
@@ -163,7 +168,7 @@ function assertListed(layers: readonly NetworkLayer[], url: string): void {
  * Judges where a server sends the call by the rules in force now, beside the network lists. A person's yes covers it if
  * the same rule asks about both: nobody could see the second host before. Throws POLICY_DENIED.
  */
-function assertRedirect(call: ClearedCall, url: string): void {
+export function assertRedirect(call: ClearedCall, url: string): void {
   const policy = call.policyNow();
   const target = destinationOf(url);
   const question = { ...call.question, effects: [{ kind: 'connect', target }] as const };

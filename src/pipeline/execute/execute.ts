@@ -26,6 +26,7 @@ import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { askServers } from './requests.ts';
 import { runUpstream, type Upstreams } from './upstream.ts';
+import { runVisit, type VisitParts } from './visit.ts';
 import { withheldOf } from './withheld.ts';
 
 export interface ExecuteParts extends ReadOnlyRunParts {
@@ -35,6 +36,7 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   /** Hosts of plugins that share a JavaScript realm. */
   readonly compartments: Isolates;
   readonly egress: Egress;
+  readonly browsers: VisitParts['browsers'];
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;
   readonly webCache: FetchParts['webCache'];
@@ -70,6 +72,8 @@ async function runInTier(
   const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
   const { connected, upstream: to } = tool;
   if (connected) return inTime(call, parts, () => runConnected(connected, call, parts, hooks));
+  const visit = tool.toVisit?.(call.checked.input as never);
+  if (visit) return inTime(call, parts, () => runVisit(visit, call, { parts, hooks }));
   const request = tool.toRequest?.(call.checked.input as never);
   if (request) {
     const runIt = tool.readPage ? runPage : runFetch;

@@ -8,7 +8,7 @@ import type { Hosts } from '../../hosts/hosts.ts';
 import type { RunResult } from '../../hosts/runs.ts';
 import type { FetchedPage } from '../../tools/context/page.ts';
 import type { WebRequest } from '../../tools/context/requests.ts';
-import { failed, type Outcome, succeeded } from '../outcome.ts';
+import { failed, type Outcome, type RunFacts, succeeded } from '../outcome.ts';
 import type { ClearedCall } from '../stage.ts';
 import { type FetchHooks, type FetchParts, withExchanges } from './exchanges.ts';
 
@@ -37,6 +37,15 @@ export async function runPage(
     fetchedAt: new Date(powers.now()).toISOString(),
     ...(contentType !== undefined && { contentType }),
   };
+  return readByTool(page, call, { parts, facts });
+}
+
+/** Gives what the tool of the call made of a page; `facts` are those of the request that gave it. */
+export async function readByTool(
+  page: FetchedPage,
+  call: ClearedCall,
+  { parts, facts }: { parts: Pick<PageParts, 'hosts' | 'limits'>; facts: Partial<RunFacts> },
+): Promise<Outcome> {
   try {
     const { result, pid } = await read(page, call, parts);
     const brought = { ...facts, hostPid: pid, usage: result.usage };
@@ -47,7 +56,11 @@ export async function runPage(
 }
 
 /** Throws SANDBOX_UNAVAILABLE, HOST_CRASHED, QUEUE_FULL. */
-async function read(page: FetchedPage, call: ClearedCall, { hosts, limits }: PageParts): Promise<RunResult> {
+async function read(
+  page: FetchedPage,
+  call: ClearedCall,
+  { hosts, limits }: Pick<PageParts, 'hosts' | 'limits'>,
+): Promise<RunResult> {
   const { tool, input } = call.checked;
   // The host sees no paths, so that one serves all policies of a workspace.
   const key = { tier: 'external_api', workspace: call.workspace, view: NO_VIEW } as const;

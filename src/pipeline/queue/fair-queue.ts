@@ -46,6 +46,7 @@ export class FairQueue {
   readonly #limits: Limits;
   readonly #lines = new Map<string, TierQueue>();
   #queued = 0;
+  #isPaused = false;
 
   constructor(limits: Limits) {
     this.#limits = limits;
@@ -66,7 +67,7 @@ export class FairQueue {
     const line = this.#line(slot);
     const { session, slotsPerSession } = slot;
     const hasRoom = line.running < line.slots && (line.held.get(session) ?? 0) < slotsPerSession;
-    if (hasRoom && !slot.congested()) hold(line, session, 1);
+    if (hasRoom && !this.#isPaused && !slot.congested()) hold(line, session, 1);
     else await this.#wait(line, slot);
     return () => {
       hold(line, session, -1);
@@ -77,6 +78,16 @@ export class FairQueue {
   /** Checks again whether work that waited because it was congested can begin. */
   wake(): void {
     for (const [name, line] of this.#lines) this.#fill(name, line);
+  }
+
+  /** Lets no further work begin; work that has a slot goes on. */
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    this.wake();
   }
 
   #line({ line: name, slots }: QueueSlot): TierQueue {
@@ -131,7 +142,7 @@ export class FairQueue {
   #fill(name: string, line: TierQueue): void {
     // The iteration reaches a principal that is put back again, so the loop ends when no slot is free or every waiter left is congested.
     for (const [principal, lanes] of line.principals) {
-      if (line.running >= line.slots) break;
+      if (line.running >= line.slots || this.#isPaused) break;
       const next = nextOf(lanes, line.held);
       if (!next) continue;
       const { session, lane, waiter } = next;

@@ -57,10 +57,10 @@ function take(call: Call, rules: readonly LimitRule[], spans: RateWindows, nowMs
   }
 }
 
-function scopeOf({ limit }: LimitRule, { sessionId, principal }: Call): string {
+function scopeOf({ limit }: LimitRule, { accountId, principal }: Call): string {
   switch (limit.per) {
     case 'session':
-      return sessionId;
+      return accountId;
     case 'principal':
       return principal;
     case 'daemon':

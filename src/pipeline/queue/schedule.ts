@@ -34,7 +34,7 @@ export const schedule =
 
 /** The line and slots of a call. Programs have slots of their own: a program waits for its calls, which need slots themselves. */
 function slotOf(
-  { isolated, upstream, toRequest, connected }: Tool,
+  { isolated, upstream, toRequest, toVisit, connected }: Tool,
   tier: Tier,
   { call, limits }: { call: ClearedCall; limits: Limits },
 ): Pick<QueueSlot, 'line' | 'slots' | 'slotsPerSession'> {
@@ -44,6 +44,8 @@ function slotOf(
     const { provider, concurrency } = upstream;
     return { line: `provider\0${provider}`, slots: concurrency, slotsPerSession: concurrency };
   }
+  if (toVisit?.(call.checked.input as never))
+    return { line: 'browser', slots: limits.browsersMax, slotsPerSession: limits.sessionBrowsersMax };
   // The one egress process makes the request, no host.
   if (toRequest || connected)
     return { line: 'http', slots: limits.httpRequestsMax, slotsPerSession: limits.sessionHttpRequestsMax };

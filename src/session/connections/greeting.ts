@@ -13,7 +13,7 @@ export function greeting(
   { version, confinement, limits }: GreetingParts,
   resumed?: object,
 ): object {
-  const { id, secret, role, workspace } = session.options;
+  const { id, secret, role, workspace, mode } = session.options;
   const { name: policy } = session.policy();
   return {
     protocol: PROTOCOL,
@@ -24,6 +24,7 @@ export function greeting(
       role,
       workspace,
       policy,
+      ...(mode !== undefined && { mode }),
       toolset: toolNames(session),
       resumeMs,
       ...(resumed && { resumed: { ...resumed, subscriptions: subscriptions.length } }),

@@ -1,15 +1,18 @@
 /** Approvals on disk. Architecture invariant: each state change is one UPDATE that names the previous state. */
+import { createHash } from 'node:crypto';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ToolError } from '../../errors.ts';
 import { parseJson } from '../../text/json.ts';
+import { canonical } from '../../text/values.ts';
 import { openDatabase } from '../database.ts';
-import type { Approval, ApprovalDraft, ApprovalEnd, ApprovalState, GrantFacts } from './approval.ts';
+import type { Approval, ApprovalDraft, ApprovalEnd, ApprovalState, GrantFacts, WholeQuestion } from './approval.ts';
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS approvals (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, approval_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
   call_id TEXT NOT NULL, session_id TEXT NOT NULL, principal TEXT NOT NULL, workspace TEXT NOT NULL,
   binding_hash TEXT NOT NULL, subject_hash TEXT NOT NULL, requested_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
   settled TEXT, body TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS whole_questions (approval_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS approvals_open ON approvals (state) WHERE state IN ('pending', 'approved');
 CREATE INDEX IF NOT EXISTS approvals_subject ON approvals (subject_hash);
 CREATE INDEX IF NOT EXISTS approvals_session ON approvals (session_id, requested_ms);
@@ -18,13 +21,16 @@ CREATE INDEX IF NOT EXISTS approvals_principal ON approvals (principal, requeste
 /** The part of a draft that has no columns of its own. */
 type DraftBody = Omit<
   ApprovalDraft,
-  'bindingHash' | 'subjectHash' | 'callId' | 'sessionId' | 'principal' | 'workspace'
->;
+  'bindingHash' | 'subjectHash' | 'callId' | 'sessionId' | 'principal' | 'workspace' | 'whole'
+> & {
+  /** Hash of the whole question, if parts of it were cut. */
+  readonly wholeHash?: string;
+};
 
 export interface ApprovalRow {
   readonly approvalId: string;
   readonly state: ApprovalState;
-  readonly draft: ApprovalDraft;
+  readonly draft: Omit<ApprovalDraft, 'whole'> & DraftBody;
   readonly requestedMs: number;
   readonly expiresMs: number;
   readonly settled?: ApprovalEnd;
@@ -48,6 +54,9 @@ export class ApprovalTable implements Disposable {
   readonly #move: StatementSync;
   readonly #attach: StatementSync;
   readonly #get: StatementSync;
+  readonly #keepWhole: StatementSync;
+  readonly #getWhole: StatementSync;
+  readonly #dropWhole: StatementSync;
   readonly #keptMax: number;
 
   constructor(path: string, keptMax: number) {
@@ -70,21 +79,27 @@ export class ApprovalTable implements Disposable {
        AND (:binding IS NULL OR binding_hash = :binding)`,
     );
     this.#attach = this.database.prepare(
-      "UPDATE approvals SET call_id = ?, session_id = ? WHERE approval_id = ? AND state IN ('pending', 'approved')",
+      `UPDATE approvals SET call_id = ?, session_id = ?, body = iif(state = 'pending', ?, body)
+       WHERE approval_id = ? AND state IN ('pending', 'approved')`,
     );
+    this.#keepWhole = this.database.prepare('INSERT OR REPLACE INTO whole_questions VALUES (?, ?)');
+    this.#getWhole = this.database.prepare('SELECT body FROM whole_questions WHERE approval_id = ?');
+    this.#dropWhole = this.database.prepare('DELETE FROM whole_questions WHERE approval_id = ?');
     this.#get = this.database.prepare('SELECT * FROM approvals WHERE approval_id = ?');
   }
 
   /** Stores a pending approval and returns its row. Throws STORE_FAILED; an approval that is not stored must not be shown. */
   insert(approvalId: string, draft: ApprovalDraft, requestedMs: number): ApprovalRow {
-    const { bindingHash, subjectHash, callId, sessionId, principal, workspace, ...body } = draft;
+    const { bindingHash, subjectHash, callId, sessionId, principal, workspace } = draft;
     const expiresMs = requestedMs + draft.timeoutMs;
     const facts = [callId, sessionId, principal, workspace, bindingHash, subjectHash];
+    const body = bodyOf(draft);
     this.#guard(() => {
-      this.#insert.run(approvalId, ...facts, requestedMs, expiresMs, JSON.stringify(body satisfies DraftBody));
+      this.#insert.run(approvalId, ...facts, requestedMs, expiresMs, JSON.stringify(body));
+      if (draft.whole) this.#keepWhole.run(approvalId, JSON.stringify(draft.whole));
       this.#prune.run(this.#keptMax, requestedMs);
     });
-    return { approvalId, state: 'pending', draft, requestedMs, expiresMs };
+    return this.get(approvalId) as ApprovalRow;
   }
 
   /** Moves an approval from one state to another; false if it was not in the first state. Throws STORE_FAILED. */
@@ -98,12 +113,24 @@ export class ApprovalTable implements Disposable {
       binding: bindingHash ?? null,
       settled: settled ? JSON.stringify(settled) : null,
     };
-    return this.#guard(() => this.#move.run(values).changes === 1);
+    return this.#guard(() => {
+      const moved = this.#move.run(values).changes === 1;
+      if (moved) this.#dropWhole.run(approvalId);
+      return moved;
+    });
   }
 
   /** Assigns an open approval to another call that asks the same; false if it is not open. Throws STORE_FAILED. */
-  attach(approvalId: string, { callId, sessionId }: Pick<ApprovalDraft, 'callId' | 'sessionId'>): boolean {
-    return this.#guard(() => this.#attach.run(callId, sessionId, approvalId).changes === 1);
+  attach(approvalId: string, draft: ApprovalDraft): boolean {
+    const { callId, sessionId } = draft;
+    const body = JSON.stringify(bodyOf(draft));
+    return this.#guard(() => this.#attach.run(callId, sessionId, body, approvalId).changes === 1);
+  }
+
+  /** The parts of a pending question that were cut from it; undefined if none were. */
+  wholeOf(approvalId: string): WholeQuestion | undefined {
+    const body = this.#getWhole.get(approvalId)?.body;
+    return body === undefined ? undefined : (parseJson(body as string) as WholeQuestion);
   }
 
   get(approvalId: string): ApprovalRow | undefined {
@@ -200,35 +227,53 @@ function toRow(row: Record<string, unknown>): ApprovalRow {
   };
 }
 
+/** The part of a draft that has no columns of its own. */
+function bodyOf(draft: ApprovalDraft): DraftBody {
+  const { bindingHash, subjectHash, callId, sessionId, principal, workspace, whole, ...body } = draft;
+  return whole ? { ...body, wholeHash: hashOf(whole) } : body;
+}
+
+const hashOf = (value: unknown): string => createHash('sha256').update(canonical(value)).digest('hex');
+
 /** The public view of a row. */
 export function toApproval({ approvalId, draft, requestedMs, expiresMs }: ApprovalRow): Approval {
   const { callId, sessionId, principal, workspace, tool, input, effects, impact, costUsd, diff, rule, reason } = draft;
-  // Rows written by older versions have no `remember`.
-  const { remember = {} } = draft as Partial<ApprovalDraft>;
-  return {
-    approvalId,
+  // Rows written by older versions lack some parts.
+  const { client = '', parents = [], cwd = '.', remember = {}, truncated, undo } = draft as Partial<ApprovalDraft>;
+  const shown = {
     callId,
     sessionId,
     principal,
+    client,
+    parents,
     workspace,
+    cwd,
     tool,
     input,
     effects,
     impact,
     remember,
+    rememberMaxMs: draft.rememberMaxMs,
+    ...(truncated && { truncated }),
+    ...(undo && { undo }),
     ...(costUsd !== undefined && { costUsd }),
     ...(diff !== undefined && { diff }),
     rule,
     reason,
+  };
+  return {
+    approvalId,
+    ...shown,
     requestedAt: new Date(requestedMs).toISOString(),
     expiresAt: new Date(expiresMs).toISOString(),
+    digest: hashOf({ ...shown, whole: draft.wholeHash ?? '', proposedRule: draft.proposedRule ?? '' }),
   };
 }
 
 /** The facts that remembered answers are matched against. */
 export function toFacts({ draft }: Pick<ApprovalRow, 'draft'>): GrantFacts {
   const { sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion } = draft;
-  const { reach, programs, hasInlineCode, sessionName } = draft;
+  const { reach, programs, hasInlineCode, sessionName, delegated } = draft;
   return {
     sessionId,
     principal,
@@ -244,5 +289,6 @@ export function toFacts({ draft }: Pick<ApprovalRow, 'draft'>): GrantFacts {
     ...(programs !== undefined && { programs }),
     ...(hasInlineCode && { hasInlineCode }),
     ...(sessionName !== undefined && { sessionName }),
+    ...(delegated && { delegated }),
   };
 }

@@ -1,5 +1,5 @@
 /** Types of approvals: what a person is asked and answers, as in docs/protocol.md, and what is stored with it. */
-import type { Effect } from '../../call.ts';
+import type { CallParent, Effect } from '../../call.ts';
 
 export const IMPACTS = ['low', 'medium', 'high'] as const;
 export type ImpactLevel = (typeof IMPACTS)[number];
@@ -13,6 +13,19 @@ export interface Impact {
   readonly warnings: readonly string[];
 }
 
+/** An effect as shown to people. */
+export interface ShownEffect extends Effect {
+  /** Set if a file is there that would be replaced. */
+  readonly replaces?: true;
+}
+
+/** The parts of a question that may be long. */
+export interface WholeQuestion {
+  readonly input: unknown;
+  readonly effects: readonly ShownEffect[];
+  readonly diff?: string;
+}
+
 /** A call that waits for a person, as shown to people. Secrets are redacted everywhere. */
 export interface Approval {
   /** `a_` and twelve hex digits. */
@@ -20,15 +33,28 @@ export interface Approval {
   readonly callId: string;
   readonly sessionId: string;
   readonly principal: string;
+  /** Name and version that the agent's client gave. */
+  readonly client: string;
+  /** The calls and tokens by which this one came about, the outermost first. */
+  readonly parents: readonly CallParent[];
   readonly workspace: string;
+  /** The folder that the call works in, relative to the workspace. */
+  readonly cwd: string;
   readonly tool: string;
   /** Long texts are cut and marked as cut. */
   readonly input: unknown;
-  readonly effects: readonly Effect[];
+  /** Effects that destroy most come first. */
+  readonly effects: readonly ShownEffect[];
   readonly impact: Impact;
   readonly costUsd?: number;
   /** Unified diff, if one can be made. */
   readonly diff?: string;
+  /** Set if parts of the input, the effects or the diff were cut; `approvals.get` has them whole. */
+  readonly truncated?: true;
+  /** Whether the call can be undone; absent if it changes nothing. */
+  readonly undo?: 'full' | 'partial' | 'none';
+  /** Longest time for which an answer may be remembered, in milliseconds; 0 forbids it. */
+  readonly rememberMaxMs: number;
   /** In words, what remembering an approval would cover, for each offered way; neither is offered for code in a command line. */
   readonly remember: { readonly exact?: string; readonly tool?: string };
   /** Id of the rule that asked. */
@@ -38,6 +64,8 @@ export interface Approval {
   readonly requestedAt: string;
   /** ISO 8601; if nobody answers before then, the call ends with APPROVAL_TIMEOUT. */
   readonly expiresAt: string;
+  /** Changes with anything that is shown; an answer that names it counts only for what the person saw. */
+  readonly digest: string;
 }
 
 /**
@@ -56,6 +84,8 @@ export interface GrantFacts {
   /** Sessions with the same name share what is remembered for the session, even one after another. */
   readonly sessionName?: string;
   readonly principal: string;
+  /** Set for a call of a delegated session; a yes to its parent's calls covers none of its own. */
+  readonly delegated?: true;
   readonly workspace: string;
   readonly tool: string;
   /** Hash of tool and canonical input. */
@@ -77,14 +107,21 @@ export interface GrantFacts {
 }
 
 export interface ApprovalDraft
-  extends Omit<Approval, 'approvalId' | 'requestedAt' | 'expiresAt'>,
+  extends Omit<Approval, 'approvalId' | 'requestedAt' | 'expiresAt' | 'digest'>,
     Omit<GrantFacts, 'level'> {
   /** Hash of everything that must be unchanged when the call runs; see pipeline/binding.ts. */
   readonly bindingHash: string;
   readonly timeoutMs: number;
-  /** Longest time for which an answer may be remembered, in milliseconds; 0 forbids it. */
-  readonly rememberMaxMs: number;
   /** A policy rule that would make the answer permanent, for the person's policy file. */
+  readonly proposedRule?: string;
+  /** The question before parts of it were cut, if any were; kept only while it waits. */
+  readonly whole?: WholeQuestion;
+}
+
+/** The answer to `approvals.get`. */
+export interface WholeApproval {
+  readonly approval: Approval;
+  readonly whole: WholeQuestion;
   readonly proposedRule?: string;
 }
 
@@ -112,6 +149,8 @@ export interface Resolution {
   readonly decision: 'approve' | 'deny';
   readonly feedback?: string | undefined;
   readonly remember?: RememberScope | undefined;
+  /** The digest of the question that the person saw; if it is another one now, the answer is refused. */
+  readonly digest?: string | undefined;
   /** The person or program that answered, for the record. */
   readonly by: string;
 }

@@ -16,10 +16,12 @@ import type {
   GrantFacts,
   PersonAnswer,
   Resolution,
+  WholeApproval,
 } from './approval.ts';
 import { type ApprovalRow, ApprovalTable, toApproval, toFacts } from './approval-table.ts';
 import { covers, Grants } from './grants.ts';
 import { assertMayAsk } from './prompt-limit.ts';
+import { assertShown, toGrant } from './resolution.ts';
 
 export interface ApprovalsOptions {
   /** Path of the database file, which holds nothing else. */
@@ -81,6 +83,16 @@ export class Approvals implements Disposable {
     return row && toApproval(row);
   }
 
+  /** A pending question with all that was cut from it. Throws RpcError INVALID_PARAMS for an approval that is not pending. */
+  whole(approvalId: string): WholeApproval {
+    const row = this.#answerable(approvalId);
+    const approval = toApproval(row);
+    const { input, effects, diff } = approval;
+    const whole = this.#table.wholeOf(approvalId) ?? { input, effects, ...(diff !== undefined && { diff }) };
+    const { proposedRule } = row.draft;
+    return { approval, whole, ...(proposedRule !== undefined && { proposedRule }) };
+  }
+
   /**
    * Asks a person, or attaches to the same stored question, and waits for the answer. Throws RATE_LIMITED, STORE_FAILED, APPROVAL_TIMEOUT,
    * and the signal's reason. After an answer the caller must call `release` when the call is over.
@@ -125,12 +137,13 @@ export class Approvals implements Disposable {
   }
 
   /**
-   * Stores a person's answer. Throws RpcError INVALID_PARAMS for an approval that is unknown, answered or expired, and for an answer that
-   * may not be remembered; STORE_FAILED.
+   * Stores a person's answer. Throws RpcError INVALID_PARAMS for an approval that is unknown, answered, expired or not what the person
+   * saw, and for an answer that may not be remembered; STORE_FAILED.
    */
   resolve(approvalId: string, resolution: Resolution): AnswerResult {
     const row = this.#answerable(approvalId);
-    const grant = resolution.remember && this.#toGrant(row, resolution);
+    assertShown(row, resolution);
+    const grant = resolution.remember && toGrant(row, resolution, this.#options.powers);
     if ((resolution.feedback?.length ?? 0) > FEEDBACK_CHARS_MAX)
       throw new RpcError('INVALID_PARAMS', `feedback takes at most ${FEEDBACK_CHARS_MAX} characters`);
     const settled = this.#settledNow(resolution);
@@ -239,10 +252,8 @@ export class Approvals implements Disposable {
   #stored(draft: ApprovalDraft): { row: ApprovalRow; isNew: boolean } {
     const { powers, limits } = this.#options;
     const found = this.#table.open(draft, powers.now()).find(({ approvalId }) => !this.#heldByCalls.has(approvalId));
-    if (found && this.#table.attach(found.approvalId, draft)) {
-      const { callId, sessionId } = draft;
-      return { row: { ...found, draft: { ...found.draft, callId, sessionId } }, isNew: false };
-    }
+    if (found && this.#table.attach(found.approvalId, draft))
+      return { row: this.#table.get(found.approvalId) as ApprovalRow, isNew: false };
     assertMayAsk(this.#table, draft, limits, powers.now());
     const row = this.#table.insert(`a_${powers.secret().slice(0, 12)}`, draft, powers.now());
     this.#expireLater(row);
@@ -258,30 +269,6 @@ export class Approvals implements Disposable {
 
   #notAnswerable(approvalId: string): RpcError {
     return notAnswerable(approvalId, this.#table.get(approvalId));
-  }
-
-  #toGrant(row: ApprovalRow, { decision, remember, feedback, by }: Resolution): Grant | undefined {
-    if (!remember) return undefined;
-    const { rememberMaxMs } = row.draft;
-    const { scope, match, expiresMs = rememberMaxMs } = remember;
-    if (decision === 'approve' && row.draft.hasInlineCode)
-      throw new RpcError('INVALID_PARAMS', 'code in a command line can only be approved once');
-    if (rememberMaxMs === 0) throw new RpcError('INVALID_PARAMS', 'the policy forbids remembering; answer once');
-    if (expiresMs < 1 || expiresMs > rememberMaxMs)
-      throw new RpcError('INVALID_PARAMS', `an answer is remembered for 1 to ${rememberMaxMs} ms, not ${expiresMs}`);
-    const now = this.#options.powers.now();
-    return {
-      ...toFacts(row),
-      grantId: `g_${this.#options.powers.secret().slice(0, 12)}`,
-      decision,
-      scope,
-      match,
-      by,
-      approvalId: row.approvalId,
-      ...(feedback !== undefined && { feedback }),
-      grantedAtMs: now,
-      expiresAtMs: now + expiresMs,
-    };
   }
 
   #settleOthers(grant: Grant): string[] {

@@ -86,6 +86,8 @@ export function covers(grant: Grant, facts: GrantFacts): boolean {
   if (grant.scope === 'session' && memoryOf(grant) !== memoryOf(facts)) return false;
   if (!matches(grant, facts)) return false;
   if (grant.decision === 'deny') return true;
+  // A person who said yes to an agent did not see what the agents that it starts do.
+  if (grant.delegated !== facts.delegated) return false;
   if (facts.hasInlineCode) return false;
   const within = IMPACTS.indexOf(facts.level) <= IMPACTS.indexOf(grant.level) && (grant.unknown || !facts.unknown);
   const sameRules = facts.askingRules.every((it) => grant.askingRules.includes(it));
@@ -128,9 +130,17 @@ function matches(grant: Grant, facts: GrantFacts): boolean {
 
 function isForTheSame(a: Grant, b: Grant): boolean {
   const keyOf = (grant: Grant) => {
-    const { scope, principal, workspace, match, tool, subjectHash, rule } = grant;
+    const { scope, principal, workspace, delegated = false, match, tool, subjectHash, rule } = grant;
     const session = scope === 'session' ? memoryOf(grant) : '';
-    return JSON.stringify([scope, session, principal, workspace, match, { exact: subjectHash, tool, rule }[match]]);
+    return JSON.stringify([
+      scope,
+      session,
+      principal,
+      workspace,
+      delegated,
+      match,
+      { exact: subjectHash, tool, rule }[match],
+    ]);
   };
   return keyOf(a) === keyOf(b);
 }

@@ -9,7 +9,7 @@ import { openDatabase } from '../database.ts';
 import { AuditBudget } from './budget.ts';
 import { type ChainPosition, createKey, readKey, type SigningKey } from './chain.ts';
 import { CHECKPOINT_SCHEMA, Checkpoints } from './checkpoints.ts';
-import { AUDIT_SCHEMA, type AuditEntry, type AuditRow, COLUMNS, hashOf, toRecord, toRow } from './entry.ts';
+import { AUDIT_SCHEMA, type AuditEntry, type AuditRow, COLUMNS, hashOf, toRow } from './entry.ts';
 import { type ExportFormat, toExportLine } from './export.ts';
 import { firstOf, lastOf, prepare, putAside } from './file.ts';
 import { AuditMeter } from './meter.ts';
@@ -198,11 +198,15 @@ export class AuditLog implements Disposable {
     return this.#queries.page(request, this.#extent);
   }
 
+  /** All entries that match `filter`, in its order. Throws as `query` does. */
+  records(filter: AuditFilter): ReturnType<AuditQueries['records']> {
+    this.#tryFlush();
+    return this.#queries.records(filter, this.#extent);
+  }
+
   /** All entries that match `filter`, oldest first, as lines without newlines. Throws as `query` does. */
   async *exportEntries(format: ExportFormat, filter: AuditFilter = {}): AsyncGenerator<string> {
-    this.#tryFlush();
-    for await (const { row, isOpen } of this.#queries.rows({ ...filter, order: 'oldest' }, this.#extent))
-      yield toExportLine(format, toRecord(row, isOpen));
+    for await (const it of this.records({ ...filter, order: 'oldest' })) yield toExportLine(format, it);
   }
 
   /** Verifies the whole log. Findings are returned, not thrown; rejects with SHUTTING_DOWN if the log is closed meanwhile. */

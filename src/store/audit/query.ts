@@ -23,6 +23,8 @@ export interface AuditFilter {
   readonly since?: string | undefined;
   /** Latest time, exclusive; same form as `since`. */
   readonly until?: string | undefined;
+  /** Part of a tool's name, an input, an effect, an error code or a detail; case counts for no ASCII letter. */
+  readonly text?: string | undefined;
   /** Default: newest first. */
   readonly order?: 'newest' | 'oldest' | undefined;
 }
@@ -56,6 +58,8 @@ export interface FoundRow {
 
 /** Most entries that one statement scans, which takes a few milliseconds without an index. */
 const SLICE = 4096;
+/** Most entries that one statement searches for a text, which reads their inputs. */
+const TEXT_SLICE = 128;
 /** Most rows that one statement returns; at their largest, 64 rows are 12 MiB. */
 const ROWS = 64;
 
@@ -68,7 +72,15 @@ const CONDITIONS = {
   kind: 'kind = ?',
   since: 'at >= ?',
   until: 'at < ?',
+  text: "concat_ws(' ', tool, code, effects, detail, input) LIKE ? ESCAPE '\\'",
 } as const;
+
+/** A pattern of LIKE for entries that contain the text as JSON has it. */
+const toPattern = (text: string): string => {
+  const written = JSON.stringify(text).slice(1, -1);
+  return `%${written.replace(/[\\%_]/g, '\\$&')}%`;
+};
+
 const CALLS = "kind IN ('intent', 'outcome', 'refusal', 'approval') AND callId IS NOT NULL";
 const SUCCESS = "kind = 'outcome' AND code IS NULL";
 const FAILURE = "kind IN ('outcome', 'refusal') AND code IS NOT NULL";
@@ -105,7 +117,7 @@ export class AuditQueries {
   readonly #limits: Limits;
   readonly #powers: Powers;
   readonly #answered: StatementSync;
-  /** One statement for each combination of conditions and order; at most 1536. */
+  /** One statement for each combination of conditions and order; at most 3072. */
   readonly #prepared = new Map<string, StatementSync>();
 
   constructor(database: DatabaseSync, limits: Limits, powers: Powers) {
@@ -135,15 +147,21 @@ export class AuditQueries {
   }
 
   /** All entries in `extent` that match the filter, in its order. */
+  async *records(filter: AuditFilter, extent: SeqRange): AsyncGenerator<AuditRecord> {
+    for await (const { row, isOpen } of this.rows(filter, extent)) yield toRecord(row, isOpen);
+  }
+
+  /** The same entries as rows of the table. */
   async *rows(filter: AuditFilter, { first, last, firstOfRun }: SeqRange): AsyncGenerator<FoundRow> {
     const isNewestFirst = filter.order !== 'oldest';
     this.#assertOpen();
     const { statement, values } = this.#prepare(filter, isNewestFirst);
     const slices = new TimeSlices(this.#powers);
+    const slice = filter.text === undefined ? SLICE : TEXT_SLICE;
     let [low, high] = [first, last];
     while (low <= high) {
-      const from = isNewestFirst ? Math.max(low, high - SLICE + 1) : low;
-      const to = isNewestFirst ? high : Math.min(high, low + SLICE - 1);
+      const from = isNewestFirst ? Math.max(low, high - slice + 1) : low;
+      const to = isNewestFirst ? high : Math.min(high, low + slice - 1);
       const rows = statement.all(...values, from, to, ROWS) as unknown as AuditRow[];
       const found = rows.map((row) => ({ row, isOpen: (row.seq as number) < firstOfRun && this.#isOpen(row) }));
       yield* found;
@@ -168,6 +186,7 @@ export class AuditQueries {
     const nowMs = this.#powers.now();
     if (filter.since !== undefined) resolved.since = toInstant(filter.since, nowMs);
     if (filter.until !== undefined) resolved.until = toInstant(filter.until, nowMs);
+    if (filter.text !== undefined) resolved.text = toPattern(filter.text);
     const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter((it) => resolved[it] !== undefined);
     const conditions: string[] = names.map((it) => CONDITIONS[it]);
     if (filter.calls) conditions.push(CALLS);

@@ -11,6 +11,11 @@ function approval(part: Partial<Approval> = {}): Approval {
     callId: 'c1',
     sessionId: 's1',
     principal: 'uid:1',
+    client: 'test 1',
+    parents: [],
+    cwd: '.',
+    rememberMaxMs: 28_800_000,
+    digest: 'd1',
     workspace: '/ws',
     tool: 'file_write',
     input: { path: 'a.txt' },
@@ -233,9 +238,9 @@ describe('watching', () => {
     await person.sees(PROMPT, 3);
     person.types('ya\n');
     expect(await daemon.answered(3)).toEqual([
-      { approvalId: 'a_1', decision: 'approve' },
-      { approvalId: 'a_2', decision: 'deny', feedback: 'why' },
-      { approvalId: 'a_3', decision: 'approve', remember: { scope: 'session', match: 'tool' } },
+      { approvalId: 'a_1', digest: 'd1', decision: 'approve' },
+      { approvalId: 'a_2', digest: 'd1', decision: 'deny', feedback: 'why' },
+      { approvalId: 'a_3', digest: 'd1', decision: 'approve', remember: { scope: 'session', match: 'tool' } },
     ]);
     leave.abort();
     expect(await watching).toBe(130);
@@ -250,7 +255,7 @@ describe('watching', () => {
     await person.sees('a_1 (file_write) was answered elsewhere: expired.');
     await person.sees(PROMPT, 2);
     person.types('y\n');
-    expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_2', decision: 'approve' }]);
+    expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_2', digest: 'd1', decision: 'approve' }]);
   });
 
   test.each([true, false])(
@@ -265,7 +270,7 @@ describe('watching', () => {
       person.types('n\n');
       expect(await daemon.answered(2)).toMatchObject([
         { decision: 'approve' },
-        { approvalId: 'a_2', decision: 'deny' },
+        { approvalId: 'a_2', digest: 'd1', decision: 'deny' },
       ]);
     },
   );
@@ -294,7 +299,7 @@ describe('watching', () => {
     await person.sees('The answer was not accepted: the policy forbids remembering; answer once');
     await person.sees(PROMPT, 2);
     person.types('y\n');
-    expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_1', decision: 'approve' }]);
+    expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_1', digest: 'd1', decision: 'approve' }]);
   });
 
   test('ends with the connection, answering nothing', async () => {

@@ -9,7 +9,7 @@ const OPTIONS = {
   inet: { sockets: ['inet'] },
   unix: { sockets: ['unix'] },
   counted: { sockets: ['inet'], allowMemfd: true },
-  nesting: { sockets: [], allowNamespaces: true },
+  nesting: { sockets: [], allowNamespaces: 'bubblewrap' },
 } as const;
 const filters = Object.entries(OPTIONS).map(([name, it]) => ({
   name,

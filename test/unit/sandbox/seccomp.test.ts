@@ -12,7 +12,7 @@ import { ARCH, type Call, decode, judge, RETURN } from '../../support/bpf.ts';
 const plain = seccompFilter({ arch: 'x64', sockets: [] });
 const inet = seccompFilter({ arch: 'x64', sockets: ['inet'] });
 const unix = seccompFilter({ arch: 'x64', sockets: ['unix'] });
-const nesting = seccompFilter({ arch: 'x64', sockets: [], allowNamespaces: true });
+const nesting = seccompFilter({ arch: 'x64', sockets: [], allowNamespaces: 'bubblewrap' });
 const everyFilter = { plain, inet, unix, nesting };
 
 const ask = (nr: number, ...args: (number | bigint)[]) => judge(plain, { nr, args });
@@ -380,8 +380,11 @@ thread.start(); thread.join()`;
 
   test('a 32-bit call ends its process', () => {
     writeFileSync(join(dir, 'int80'), INT80, { mode: 0o755 });
-    expect(run(allowAll, '/test/int80').status).not.toBe(128 + 31);
-    expect(run(plain, '/test/int80').status).toBe(128 + 31);
+    const { status: unfiltered } = run(allowAll, '/test/int80');
+    expect(unfiltered).not.toBe(128 + 31);
+    // Some hypervisors refuse the interrupt with SIGSEGV, before the kernel asks a filter.
+    const isRefusedByMachine = unfiltered === 128 + 11;
+    expect(run(plain, '/test/int80').status).toBe(isRefusedByMachine ? 128 + 11 : 128 + 31);
   });
 
   test('a tier host starts bubblewrap in its sandbox, with a filter of its own; nobody else does', () => {

@@ -43,7 +43,7 @@ function limiter(rateKeysMax = defaultLimits.rateKeysMax) {
   ]);
   const ask = ({ name = 'web_fetch', sessionId = 's', principal = 'p', policy }: Asked): true | ToolError => {
     try {
-      void handler({ name, sessionId, principal, policy, toolset } as unknown as Call);
+      void handler({ name, accountId: sessionId, principal, policy, toolset } as unknown as Call);
       return true;
     } catch (error) {
       if (error instanceof ToolError) return error;

@@ -79,8 +79,35 @@ describe('a question', () => {
           'reason',
         ],
         ...['remember', 'requestedAt', 'rule', 'sessionId', 'tool', 'workspace'],
+        ...['client', 'cwd', 'digest', 'parents', 'rememberMaxMs'],
       ].toSorted(),
     );
+  });
+
+  test('that another call asks by now has another digest, and an answer to what was shown before is refused', async () => {
+    const first = ask();
+    const digest = machine.approvals.list()[0]?.digest as string;
+    expect(machine.approvals.whole(first.id).approval.digest).toBe(digest);
+    first.abort(new ToolError('APPROVAL_TIMEOUT', 'parked', { details: { pending: true } }));
+    const second = ask({ callId: 'c2', sessionId: 's2', client: 'another 2' });
+    expect(second.id).toBe(first.id);
+    const [now] = machine.approvals.list();
+    expect(now).toMatchObject({ sessionId: 's2', client: 'another 2', digest: expect.not.stringMatching(digest) });
+    expect(() => machine.approvals.resolve(second.id, { decision: 'approve', by: 'ann', digest })).toThrow(
+      'is not what was shown any more',
+    );
+    machine.approvals.resolve(second.id, { decision: 'approve', by: 'ann', digest: now?.digest });
+    expect(await second.answer).toMatchObject({ decision: 'approve' });
+  });
+
+  test('that was cut is kept whole while it waits, across a restart, and no longer', () => {
+    const whole = { input: { path: 'a', content: 'all of it' }, effects: [{ kind: 'write', target: 'a' }] } as const;
+    const { id } = ask({ truncated: true, whole, proposedRule: 'id: r' });
+    machine.killAndRestart();
+    expect(machine.approvals.whole(id)).toMatchObject({ approval: { truncated: true }, whole, proposedRule: 'id: r' });
+    expect(machine.approvals.list()[0]).not.toHaveProperty('whole');
+    no(id);
+    expect(() => machine.approvals.whole(id)).toThrow('no longer waits');
   });
 
   test('that is approved gives the answer, is used once and not twice', async () => {

@@ -181,6 +181,21 @@ describe('query', () => {
     await expect(log.query({ cursor: 'x' })).rejects.toMatchObject({ code: 'INVALID_PARAMS' });
   });
 
+  test('a text is found in tools, inputs, effects, codes and details, as it is and in any case, and nowhere else', async () => {
+    using folder = new LogFolder();
+    const log = folder.open({}, { redact: (it) => it });
+    const effects = [{ kind: 'exec', target: 'rm -rf "a b"' }] as const;
+    log.append({ ...session, kind: 'intent', tool: 'file_read', input: { path: 'src\\x_y.ts' }, effects });
+    log.append({ ...session, kind: 'outcome', tool: 'file_read', code: 'NOT_FOUND', detail: { note: '100 %' } });
+    for (let n = 0; n < 400; n++) log.append(session);
+    log.flush();
+    const found = async (text: string) => seqs((await log.query({ text, order: 'oldest' })).entries);
+    for (const it of ['FILE_R', 'read']) expect(await found(it)).toEqual([1, 2]);
+    for (const it of ['rm -rf "a b"', 'src\\x_y', 'X_Y.TS', '"a ']) expect(await found(it)).toEqual([1]);
+    for (const it of ['not_found', '100 %']) expect(await found(it)).toEqual([2]);
+    for (const it of ['x-y', 'src/', 'r%m', '1000', "'"]) expect(await found(it)).toEqual([]);
+  });
+
   test('an answer is bounded in characters as well', async () => {
     using folder = new LogFolder();
     const log = folder.open({ auditQueryCharsMax: 1000 });

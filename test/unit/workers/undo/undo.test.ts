@@ -192,7 +192,8 @@ async function cutOffAt(n: number, work: () => Promise<unknown>): Promise<'cut' 
   }
 }
 
-describe('a process killed at any file system call', () => {
+// A test that runs out of time would go on behind those that follow, with its file system.
+describe('a process killed at any file system call', { timeout: 120_000 }, () => {
   const calls: [string, Operation][] = [
     ['a new file in new directories', ['fileWrite', { path: 'n/e/w', content: 'new' }]],
     ['a file that is replaced', ['fileWrite', { path: 'a', content: 'new', mode: '0600' }]],

@@ -1,0 +1,87 @@
+/** Decides recorded calls again by two policies: what would have been otherwise, had the new one been in force. */
+
+import type { Policy } from '../policy/schema.ts';
+import type { AuditRecord } from '../store/audit/log.ts';
+import { decideWithEnvironment, type PermissionParts, toQuestion } from './permission.ts';
+import type { Toolset } from './stage.ts';
+
+/** A recorded call that the two policies decide differently. */
+export interface CallDifference {
+  readonly at: string;
+  readonly tool: string;
+  readonly effects: string;
+  readonly old: string;
+  readonly new: string;
+  /** The rule of the new policy that decides, and where it stands. */
+  readonly rule: string;
+  readonly source: string;
+}
+
+export interface Comparison {
+  differences: CallDifference[];
+  calls: number;
+  /** Calls that can't be judged again: the log has their input cut or redacted, or their tool is not known. */
+  skipped: number;
+}
+
+export interface BacktestOptions {
+  readonly old: Policy;
+  readonly new: Policy;
+  readonly toolset: Toolset;
+  readonly parts: PermissionParts;
+}
+
+/** Stands for the workspace of a session without a recorded start. No path lies in it, so the system's programs are recognised. */
+const NO_WORKSPACE = '/workspace-of-an-older-session';
+
+export class Backtest {
+  readonly comparison: Comparison = { differences: [], calls: 0, skipped: 0 };
+  readonly #options: BacktestOptions;
+  readonly #workspaces = new Map<string, { workspace: string; root: string }>();
+  /** Sessions that have made a call whose result strangers wrote. */
+  readonly #tainted = new Set<string>();
+
+  constructor(options: BacktestOptions) {
+    this.#options = options;
+  }
+
+  /** Takes the next entry of the log, oldest first: the starts of sessions and the calls, of which it decides those with an input. */
+  add({ kind, sessionId, principal, tool: name, input, detail, at }: AuditRecord): void {
+    if (kind === 'session' && typeof detail?.workspace === 'string')
+      this.#workspaces.set(sessionId, {
+        workspace: detail.workspace,
+        root: typeof detail.root === 'string' ? detail.root : detail.workspace,
+      });
+    if (input === undefined || name === undefined) return;
+    const { toolset, parts, ...policies } = this.#options;
+    const tool = toolset.get(name)?.tool;
+    const parsed = tool?.input.safeParse(input);
+    if (!tool || !parsed?.success || isRedacted(input)) {
+      this.comparison.skipped += 1;
+      return;
+    }
+    this.comparison.calls += 1;
+    const place = this.#workspaces.get(sessionId) ?? { workspace: NO_WORKSPACE, root: NO_WORKSPACE };
+    const asker = { principal, session: sessionId, sawUntrusted: this.#tainted.has(sessionId), ...place };
+    if (tool.untrusted) this.#tainted.add(sessionId);
+    const question = toQuestion(tool, parsed.data, { asker, parts });
+    const env = tool.commandOf?.(parsed.data as never)?.env;
+    const [before, after] = [policies.old, policies.new].map((it) => decideWithEnvironment(it, question, env)) as [
+      ReturnType<typeof decideWithEnvironment>,
+      ReturnType<typeof decideWithEnvironment>,
+    ];
+    if (before.decision === after.decision) return;
+    this.comparison.differences.push({
+      at,
+      tool: name,
+      effects: after.effects.map((it) => `${it.kind} ${it.target}`).join(', '),
+      old: before.decision,
+      new: after.decision,
+      rule: after.by.id,
+      source: after.by.source,
+    });
+  }
+}
+
+/** Whether an input contains a redaction marker: with it, paths and commands differ from those that were decided. */
+const isRedacted = (input: unknown): boolean => JSON.stringify(input).includes('[redacted');

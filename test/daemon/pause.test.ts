@@ -1,0 +1,79 @@
+/** `gateway.pause` and `gateway.resume`: no call begins meanwhile, all may be ended, and a restart changes nothing. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { runCli } from '../support/cli.ts';
+import { removeTree, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+
+let daemon: TestDaemon;
+let operator: Client;
+let agent: Client;
+const stateDir = temporaryDir('state');
+const workspace = temporaryDir('ws');
+beforeAll(async () => {
+  daemon = await startDaemon({ stateDir, workspace });
+  operator = await daemon.connect({ role: 'operator' });
+  agent = await daemon.connect();
+});
+afterAll(async () => {
+  for (const it of [agent, operator]) await it[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+  for (const it of [stateDir, workspace]) removeTree(it);
+});
+
+const callsNow = async () =>
+  (await operator.request('calls.list', { everywhere: true })) as { calls: { state: { status: string } }[] };
+const isQueued = async () => (await callsNow()).calls.some(({ state }) => state.status === 'queued');
+const statusNow = async () => (await operator.request('status', {})) as { paused?: { by: string } };
+
+test('a paused daemon begins no call, tells that it is paused, and goes on where it was', async () => {
+  expect(await operator.request('gateway.pause', {})).toMatchObject({ paused: { by: 'operator' }, cancelled: 0 });
+  const called = agent.call('file_list', {});
+  await until(isQueued);
+  expect(await statusNow()).toMatchObject({ paused: { by: 'operator' }, calls: { queued: 1, running: 0 } });
+  expect(await operator.request('gateway.resume', {})).toEqual({ wasPaused: true });
+  expect(await called).toMatchObject({ success: true });
+  expect(await operator.request('gateway.resume', {})).toEqual({ wasPaused: false });
+  expect(await statusNow()).not.toHaveProperty('paused');
+});
+
+test('stopping ends calls that run, wait or are detached, batches included, and is on record', async () => {
+  const running = agent.call('terminal_execute', { command: 'sleep 60' });
+  const { callId } = await agent.call('terminal_execute', { command: 'echo first' });
+  const detached = agent.call('terminal_execute', { command: 'sleep 61' }, { detached: true });
+  const batch = agent.batch([
+    { id: 'a', tool: 'terminal_execute', input: { command: 'sleep 62' } },
+    { id: 'b', tool: 'file_list', input: {}, dependsOn: ['a'] },
+  ]);
+  await until(async () => (await callsNow()).calls.filter((it) => it.state.status === 'in-progress').length >= 2);
+  const { code, stdout, stderr } = await runCli(daemon, ['pause', '--stop', '--json']);
+  expect([code, stderr]).toEqual([0, expect.stringMatching(/ended \d+ calls/)]);
+  expect((JSON.parse(stdout) as { cancelled: number }).cancelled).toBeGreaterThanOrEqual(3);
+  for (const it of [running, detached])
+    expect(await it).toMatchObject({ error: { code: 'CANCELLED', message: 'an operator stopped all calls' } });
+  expect(await batch).toMatchObject({ success: false });
+  expect((await callsNow()).calls).toEqual([]);
+  expect(await operator.request('calls.get', { callId })).toMatchObject({ state: { status: 'done' } });
+  const { entries } = (await operator.request('audit.query', { kind: 'session', limit: 20 })) as { entries: object[] };
+  expect(entries).toContainEqual(
+    expect.objectContaining({ detail: { event: 'paused', cancelled: expect.any(Number) } }),
+  );
+});
+
+test('a daemon that starts anew is still paused, until somebody lets it go on', async () => {
+  for (const it of [agent, operator]) await it[Symbol.asyncDispose]();
+  daemon.process.kill('SIGKILL');
+  await daemon.ended;
+  daemon = await startDaemon({ stateDir, workspace });
+  operator = await daemon.connect({ role: 'operator' });
+  agent = await daemon.connect();
+  expect(await statusNow()).toMatchObject({ paused: { by: expect.any(String) } });
+  const called = agent.call('file_list', {});
+  await until(isQueued);
+  expect((await runCli(daemon, ['resume'])).stderr).toContain('calls begin again');
+  expect(await called).toMatchObject({ success: true });
+});
+
+test('an agent can neither pause nor resume', async () => {
+  await expect(agent.request('gateway.pause', {})).rejects.toMatchObject({ code: -32004 });
+  await expect(agent.request('gateway.resume', {})).rejects.toMatchObject({ code: -32004 });
+});
