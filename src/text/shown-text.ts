@@ -25,6 +25,10 @@ export const visibleInLine = (text: string): string => text.replace(UNSEEN, toEs
 /** Removes invisible characters: for models, which do not need to see them. */
 export const withoutUnseen = (text: string): string => text.replace(UNSEEN_IN_LINES, '');
 
+/** Characters of a text; those beyond the first 65 536 are two units each. */
+export const charactersIn = (text: string): number =>
+  text.length - (text.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0);
+
 const toUnits = (it: string): string =>
   Array.from({ length: it.length }, (_, at) => `\\u${it.charCodeAt(at).toString(16).padStart(4, '0')}`).join('');
 

@@ -1,5 +1,6 @@
 /** Writes a page, or parts of it, as Markdown or as plain text. */
 import { type AnyNode, type Element, hasChildren, isTag, isText } from 'domhandler';
+import { withoutUnseen } from '../../src/text/shown-text.ts';
 import { codeLines, fencedCode, inlineCode } from './code-blocks.ts';
 import { type Holders, isAroundText, isBlock, isMainText, lineOf } from './elements.ts';
 import { escapeText, linkTarget, raised } from './inline.ts';
@@ -279,7 +280,7 @@ class PageText {
   }
 
   #image({ attribs: { alt = '' } }: Element): void {
-    const text = alt.replace(/\s+/g, ' ').trim();
+    const text = withoutUnseen(alt.replace(/\s+/g, ' ')).trim();
     if (text === '') return;
     const shown = this.#isMarkdown ? escapeText(text, { isLineStart: false, isLink: true }) : text;
     this.#writer.raw(this.#links > 0 ? shown : `[image: ${shown}]`);

@@ -2,9 +2,10 @@
  * Parses an HTML page to a tree of what its reader would see: without scripts, styles, comments, and elements that are
  * hidden. The tree is bounded in depth and size, since hostile pages make converters run for minutes.
  */
-import { type Document, DomHandler, type Element } from 'domhandler';
+import { type Document, DomHandler, type Element, isText, type Text } from 'domhandler';
 import { Parser } from 'htmlparser2';
 import type { Limits } from '../../src/limits.ts';
+import { charactersIn, withoutUnseen } from '../../src/text/shown-text.ts';
 import { Holders } from './elements.ts';
 
 export interface PageTree {
@@ -13,6 +14,8 @@ export interface PageTree {
   /** How many hidden elements with text were left out. */
   readonly hiddenElements: number;
   readonly comments: number;
+  /** How many invisible characters were left out of the texts. */
+  readonly unseen: number;
   readonly scripts: number;
   /** Whether the page was larger than the bounds, so that its end is missing. */
   readonly isCut: boolean;
@@ -24,6 +27,8 @@ const UNREADABLE: ReadonlySet<string> = new Set([
   ...['audio', 'video', 'map', 'datalist', 'noframes', 'rp'],
 ]);
 
+const OTHER_LINE_END = /\r\n|[\r\f\v\u2028\u2029]/g;
+
 /** Characters that the parser gets at once; between two pieces it can be stopped. */
 const PIECE_CHARS = 16 * 1024;
 
@@ -33,8 +38,8 @@ export function parsePage(html: string, limits: Limits): PageTree {
   for (let at = 0; at < html.length && !handler.isFull; at += PIECE_CHARS)
     parser.write(html.slice(at, at + PIECE_CHARS));
   parser.end();
-  const { root, holders, hiddenElements, comments, scripts, isFull: isCut } = handler;
-  return { root, holders, hiddenElements, comments, scripts, isCut };
+  const { root, holders, hiddenElements, comments, unseen, scripts, isFull: isCut } = handler;
+  return { root, holders, hiddenElements, comments, unseen, scripts, isCut };
 }
 
 /** An element that the parser has opened. */
@@ -62,10 +67,12 @@ class VisibleTree extends DomHandler {
   readonly holders = new Holders();
   hiddenElements = 0;
   comments = 0;
+  unseen = 0;
   scripts = 0;
   /** Whether no more is taken. */
   isFull = false;
   readonly #limits: Limits;
+  readonly #texts: Text[] = [];
   #nodes = 0;
   readonly #open: OpenElement[] = [];
   #depth = 0;
@@ -105,7 +112,20 @@ class VisibleTree extends DomHandler {
 
   override ontext(text: string): void {
     if (this.#isLeftOut) this.#noteHidden(text);
-    else if (this.#hasRoom()) super.ontext(text);
+    else if (this.#hasRoom()) this.#text(text);
+  }
+
+  /**
+   * Leaves invisible characters out of the whole texts, before anything escapes them: a character that goes later could
+   * join a `<` and a name to a tag.
+   */
+  override onend(): void {
+    for (const node of this.#texts) {
+      const lines = node.data.replace(OTHER_LINE_END, '\n');
+      node.data = withoutUnseen(lines);
+      if (node.data.length !== lines.length) this.unseen += charactersIn(lines) - charactersIn(node.data);
+    }
+    super.onend();
   }
 
   override oncomment(): void {
@@ -138,6 +158,13 @@ class VisibleTree extends DomHandler {
       if (it.state === 'in tree') this.#endNode();
       it.state = 'ended';
     }
+  }
+
+  /** Adds to the text node that the last piece of the same text made, if any. */
+  #text(text: string): void {
+    super.ontext(text);
+    const node = this.tagStack.at(-1)?.children.at(-1);
+    if (node && isText(node) && node !== this.#texts.at(-1)) this.#texts.push(node);
   }
 
   #noteHidden(text: string): void {

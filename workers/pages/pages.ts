@@ -7,7 +7,7 @@ import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
 import { decodeText } from '../../src/text/charset.ts';
 import { parseJson } from '../../src/text/json.ts';
-import { withoutUnseen } from '../../src/text/shown-text.ts';
+import { charactersIn, withoutUnseen } from '../../src/text/shown-text.ts';
 import type {
   ContentQuery,
   FetchedPage,
@@ -35,9 +35,11 @@ const HTML_OPTIONS = { encodeEntities: 'utf8' } as const;
 interface LeftOut {
   readonly hiddenElements: number;
   readonly comments: number;
+  /** Invisible characters. */
+  readonly unseen: number;
 }
 
-const NOTHING: LeftOut = { hiddenElements: 0, comments: 0 };
+const NOTHING: LeftOut = { hiddenElements: 0, comments: 0, unseen: 0 };
 
 export class Pages implements PageReader {
   readonly #limits: Limits;
@@ -73,7 +75,7 @@ export class Pages implements PageReader {
       if (values[0] !== undefined) data[field] = all ? values : values[0];
     }
     const missing = Object.keys(selectors).filter((it) => !Object.hasOwn(data, it));
-    return { data, missing, notes: notesOf(tree, 0) };
+    return { data, missing, notes: notesOf(tree) };
   }
 
   #read(page: FetchedPage, query: ContentQuery): PageContent | Promise<PageContent> {
@@ -174,21 +176,18 @@ export class Pages implements PageReader {
 /** The content without invisible characters, which could carry text for a model that no person sees. */
 function toContent(text: string, leftOut: LeftOut, facts: Partial<PageContent> = {}): PageContent {
   const content = withoutUnseen(text);
-  const unseen = content.length === text.length ? 0 : charactersIn(text) - charactersIn(content);
-  const { notes = [], title, ...more } = facts;
+  const more = content.length === text.length ? 0 : charactersIn(text) - charactersIn(content);
+  const unseen = leftOut.unseen + more;
+  const { notes = [], title, ...others } = facts;
   const shown = title === undefined ? undefined : withoutUnseen(title);
-  return { ...more, ...(shown && { title: shown }), content, notes: [...notes, ...notesOf(leftOut, unseen)] };
+  return { ...others, ...(shown && { title: shown }), content, notes: [...notes, ...notesOf({ ...leftOut, unseen })] };
 }
 
-/** Characters of a text; those beyond the first 65 536 are two units each. */
-const charactersIn = (text: string): number =>
-  text.length - (text.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0);
-
-function notesOf(tree: LeftOut & Partial<Pick<PageTree, 'isCut'>>, unseen: number): string[] {
+function notesOf(tree: LeftOut & Partial<Pick<PageTree, 'isCut'>>): string[] {
   const counts = [
     [tree.hiddenElements, 'hidden element'],
     [tree.comments, 'comment'],
-    [unseen, 'invisible character'],
+    [tree.unseen, 'invisible character'],
   ] as const;
   const parts = counts.filter(([n]) => n > 0).map(([n, what]) => `${n} ${what}${n === 1 ? '' : 's'}`);
   return [
