@@ -119,7 +119,8 @@ export class Refactoring {
     const { newErrors, checkedFiles } = await this.#newErrors(checks);
     const files = [...this.changed]
       .filter(([, it]) => it.edits.length > 0)
-      .map(([path, { hash, edits }]) => ({ path, ifHash: hash, edits }));
+      .map(([path, { hash, edits }]) => ({ path, ifHash: hash, edits }))
+      .toSorted((a, b) => (a.path < b.path ? -1 : 1)); // The language server answers in any order.
     return { files, newErrors, checkedFiles, truncated: this.truncated, unresolved: [] };
   }
 
