@@ -6,7 +6,9 @@ export default defineConfig({
     pool: 'forks',
     // Two cores: more daemons at once only wait for each other.
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // Bounds for a test that hangs, not for one that is slow: a CI machine may take three times as long as a desk.
+    testTimeout: 90_000,
+    hookTimeout: 90_000,
+    expect: { poll: { timeout: 20_000 } },
   },
 });

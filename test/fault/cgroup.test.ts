@@ -100,7 +100,8 @@ describe.runIf(isUsable)('a command in a control group', () => {
     const { cpuMs, peakBytes = 0, processes = 0, ...rest } = metadata.resources;
     expect(rest).toEqual({ outputBytes: 0, verdict: 'ok', enforcedBy: 'cgroup v1, pid namespace, timer, rlimits' });
     expect(cpuMs).toBeGreaterThanOrEqual(190);
-    expect(cpuMs).toBeLessThan(400);
+    // Twice 100 ms, and what starting bash and perl takes on a slow machine.
+    expect(cpuMs).toBeLessThan(1_000);
     expect(peakBytes).toBeGreaterThan(40 * MiB);
     // bash and two perl processes.
     expect(processes).toBe(3);

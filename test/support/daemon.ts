@@ -150,7 +150,7 @@ export function removeTree(folder: string): void {
 }
 
 /** Polls until `condition` holds. Throws after `withinMs`. */
-export async function until(condition: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, withinMs = 20_000): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error(`not so within ${withinMs} ms: ${condition.toString()}`);
