@@ -63,7 +63,7 @@ const MAY_IMPORT: Record<string, string> = {
   providers:
     'text/values call errors hosts limits pipeline policy powers secret-source text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
-    'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
+    'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool tools/tools call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool':
     'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/upstream tools/connected',
   'tools/file-changes': '',
@@ -100,6 +100,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/terminal': 'errors limits tools/context tools/lifecycle tools/rare-parameters tools/tool',
   'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
   'tools/todo': 'tools/tool errors',
+  'tools/tools': 'errors tools/capability tools/declarations tools/tool',
   'tools/code':
     'errors limits text/json text/values tools/context tools/edit tools/rare-parameters tools/search-program tools/selection tools/source tools/tool',
   'tools/http': 'tools/rare-parameters tools/tool tools/web errors limits',
@@ -157,7 +158,7 @@ const MAY_IMPORT: Record<string, string> = {
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',
   'pipeline/execute':
-    'browser call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/tool tools/upstream',
+    'browser call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/registry tools/tool tools/upstream',
   'pipeline/queue': 'call errors hosts limits pipeline policy powers tools/tool',
   'policy/schema': 'call policy text/glob',
   'policy/shell': 'call limits policy',

@@ -1,21 +1,26 @@
+import type { Client } from '../client.ts';
 import type { ToolFormat, ToolInfo } from '../tools/registry.ts';
+import type { FoundTools } from '../tools/tools/find.ts';
 import { type CliCaller, connect } from './connect.ts';
-import { CliError, EXIT, harmless, print, printJson } from './output.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 export interface ToolsFlags {
   readonly format?: ToolFormat;
   readonly json?: boolean;
   /** Tools for an API: all, or those that most work needs. */
   readonly tools?: 'default' | 'all';
+  /** Words of tools to find. */
+  readonly search?: string;
 }
 
 /** `ringfence tools [NAME]`. Returns the exit code. */
 export async function tools(
   name: string | undefined,
-  { format, json, tools: which = name === undefined ? 'default' : 'all' }: ToolsFlags,
+  { format, json, search, tools: which = name === undefined ? 'default' : 'all' }: ToolsFlags,
   caller: CliCaller,
 ): Promise<number> {
   await using client = await connect(caller);
+  if (search !== undefined) return await find(search, json, client);
   const infos = await client.tools();
   const wanted = name === undefined ? infos : infos.filter((it) => it.name === name || it.aliases.includes(name));
   if (name !== undefined && wanted.length === 0)
@@ -33,6 +38,14 @@ export async function tools(
     for (const it of wanted) print(`${it.name.padEnd(20)} ${it.tier.padEnd(12)} ${it.decision.padEnd(6)} ${it.title}`);
   else for (const it of wanted) explain(it);
   return EXIT.OK;
+}
+
+async function find(query: string, json: boolean | undefined, client: Client): Promise<number> {
+  const found = (await client.request('tools.search', { query })) as FoundTools;
+  if (json) printJson(found);
+  else for (const { name, summary } of found.tools) print(harmless(`${name.padEnd(20)} ${summary}`));
+  if (!json && found.total > found.tools.length) say(`${found.total - found.tools.length} more match`);
+  return found.total > 0 ? EXIT.OK : EXIT.FAILED;
 }
 
 function explain({ name, description, tier, decision, aliases, inputSchema, ...it }: ToolInfo): void {

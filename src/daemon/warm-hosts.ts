@@ -48,7 +48,7 @@ export function warmFor({ options, policy: policyNow }: Session, { hosts, polici
   const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
   const hosted = toolsOf(toolset).filter(
-    (it) => !it.isolated && !it.toRequest && !it.toVisit && !it.connected && !it.upstream,
+    (it) => !it.isolated && !it.ofTools && !it.toRequest && !it.toVisit && !it.connected && !it.upstream,
   );
   const tiers = new Set(hosted.map((it) => it.tier));
   void hosts.warm(

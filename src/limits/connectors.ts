@@ -10,6 +10,8 @@ export const connectorLimits = {
   connectorOperationsMax: count().default(64),
   /** Operations of one connector in the lists for models; the rest is listed where all tools are asked for. */
   connectorListedMax: count().default(24),
+  /** Tools of providers and connectors together in the lists for models; of more, none is listed, and tools_search finds them. */
+  foreignToolsListedMax: count().default(24),
   /** Largest body of one answer that is read for its fields; a larger one fails the call. */
   connectorBodyBytesMax: bytes().default(MiB),
   /** Characters of a value that the pattern of a parameter is compared with, which takes up to 1 µs each; a longer value is refused. */

@@ -5,7 +5,7 @@ import { RpcError } from '../errors.ts';
 import { decideTool } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Session } from '../session/session.ts';
-import { isNamedBy, visibleTools } from '../session/tool-list.ts';
+import { shortList, visibleTools } from '../session/tool-list.ts';
 import { toPortable, toShort } from '../tools/portable.ts';
 import { rare } from '../tools/rare-parameters.ts';
 import { toFormat, toToolInfo } from '../tools/registry.ts';
@@ -110,9 +110,9 @@ const LISTS_MAX = 64;
 function listOf(session: Session, policy: Policy, choice: ToolChoice): ListedTool[] {
   const isPart = partOf(choice);
   const isDefault = !choice.tools.includes('all') && patternsOf(choice).length === 0;
-  const isShown = (it: Tool) =>
-    isNamedBy(policy, it.name) || SHOWN.has(it.name) || (!it.isExtra && !LEFT_OUT.has(it.name));
-  const tools = visibleTools(session).filter((it) => (isPart?.(it) ?? true) && (!isDefault || isShown(it)));
+  const isUsual = (it: Tool) => SHOWN.has(it.name) || (!it.isExtra && !LEFT_OUT.has(it.name));
+  const wanted = visibleTools(session).filter((it) => isPart?.(it) ?? true);
+  const tools = isDefault ? shortList(wanted, session, isUsual) : wanted;
   const listed = tools.map((it) => toFormat(toToolInfo(it, decideTool(policy, it)), 'mcp') as ListedTool);
   const patterns = patternsOf(choice);
   const withBatch = tools.length > 1 && (patterns.length === 0 || patterns.some((it) => isSaid(BATCH, it)));

@@ -42,6 +42,10 @@ export const answers = {
     limits: z.record(z.string(), z.unknown()),
   }),
   'tools.list': z.strictObject({ tools: z.array(open({ name: z.string().optional() })) }),
+  'tools.search': z.strictObject({
+    tools: z.array(z.strictObject({ name: z.string(), summary: z.string() })),
+    total: count(),
+  }),
   'tools.stats': z.strictObject({
     totalTools: count(),
     requireApproval: count(),

@@ -70,6 +70,10 @@ export const params = {
       tools: z.enum(['default', 'all']).default('default'),
     })
     .prefault({}),
+  'tools.search': z.strictObject({
+    query: z.string().min(1).max(256),
+    category: z.string().max(64).optional(),
+  }),
   'tools.stats': nothing(),
   'tools.call': z.strictObject({
     tool: z.string().min(1).max(128),

@@ -28,7 +28,7 @@ import type { Results } from './results.ts';
 import type { Session } from './session.ts';
 import type { SessionRecords } from './session-records.ts';
 import type { Sessions } from './sessions.ts';
-import { toolList, toolStats } from './tool-list.ts';
+import { foundTools, toolList, toolStats } from './tool-list.ts';
 import { type UndoParts, undoCall } from './undo.ts';
 
 /** What `status` reports about the daemon. */
@@ -113,16 +113,19 @@ export type Methods = {
   readonly [M in Exclude<Method, 'hello'>]: (caller: ClientLink, params: Params<M>) => unknown;
 };
 
+function callTool(session: Session, { tool, input, options, _meta }: Params<'tools.call'>): unknown {
+  const span = spanContextOf(_meta);
+  return session.call(tool, input, (span ? { ...options, span } : options) as CallOptions);
+}
+
 /** Creates the handlers, which throw only RpcError. */
 export function createMethods(parts: MethodParts): Methods {
   const { oversight, results, limits, records, sessions, durable, batches, pause } = parts;
   return {
     'tools.list': ({ session }, params) => toolList(session, params, parts.pipeline),
+    'tools.search': ({ session }, query) => foundTools(session, query),
     'tools.stats': ({ session }) => toolStats(session),
-    'tools.call': ({ session }, { tool, input, options, _meta }) => {
-      const span = spanContextOf(_meta);
-      return session.call(tool, input, (span ? { ...options, span } : options) as CallOptions);
-    },
+    'tools.call': ({ session }, params) => callTool(session, params),
     'tools.batch': ({ session, outbox }, params) => batches.run(session, params, { outbox }),
     'calls.cancel': ({ session }, params) => cancel(session, params, parts),
     'calls.find': (_, { id }) => findCalls(id, parts),

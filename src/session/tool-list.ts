@@ -6,6 +6,7 @@ import type { Params } from '../protocol/messages.ts';
 import { declarationsOf } from '../tools/declarations.ts';
 import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
 import type { Tool } from '../tools/tool.ts';
+import { type FoundTools, searchTools } from '../tools/tools/find.ts';
 import type { Session } from './session.ts';
 
 /** Tools for which some call could be allowed, in order of their names. */
@@ -15,6 +16,34 @@ export function visibleTools({ options, policy: policyNow }: Session): Tool[] {
 }
 
 export const toolNames = (session: Session): string[] => visibleTools(session).map((it) => it.name);
+
+/** Answers `tools.search`. */
+export function foundTools(session: Session, query: Params<'tools.search'>): FoundTools {
+  const policy = session.policy();
+  return searchTools(
+    visibleTools(session).map((it) => toToolInfo(it, decideTool(policy, it))),
+    query,
+  );
+}
+
+/** Tools that find the others, listed where others are left out for their number. */
+const FINDING: ReadonlySet<string> = new Set(['tools_search', 'tools_describe']);
+
+const isForeign = ({ upstream, connected }: Tool): boolean => upstream !== undefined || connected !== undefined;
+
+/**
+ * The tools of a model's list that stays short: those that the policy names, and the others for which `isUsual` holds. If there are
+ * too many tools of providers and connectors, those are left out, and the tools that find them are listed.
+ */
+export function shortList(tools: readonly Tool[], session: Session, isUsual: (tool: Tool) => boolean): Tool[] {
+  const policy = session.policy();
+  const { foreignToolsListedMax } = session.options.limits;
+  const isCrowded = tools.filter((it) => isForeign(it) && isUsual(it)).length > foreignToolsListedMax;
+  return tools.filter((it) => {
+    if (isNamedBy(policy, it.name)) return true;
+    return isCrowded && (isForeign(it) || FINDING.has(it.name)) ? !isForeign(it) : isUsual(it);
+  });
+}
 
 /** Whether a policy sets a decision for this tool under `tools`. */
 export const isNamedBy = ({ rules, and }: Policy, name: string): boolean =>
@@ -65,8 +94,8 @@ export function toolList(
   const policy = policyNow();
   // A request for a category or tier, or for a format that models don't read, gets all matching tools.
   const isWhole = tools === 'all' || format === 'ringfence' || tier !== undefined || category !== undefined;
-  const infos = visibleTools(session)
-    .filter((it) => isWhole || !it.isExtra || isNamedBy(policy, it.name))
+  const visible = visibleTools(session);
+  const infos = (isWhole ? visible : shortList(visible, session, (it) => !it.isExtra))
     .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)
     .map((it) => {
       const health = known.badHealthOf(it.name, options.workspace);

@@ -37,6 +37,8 @@ import terminalInteractive from './terminal/interactive.ts';
 import terminalScript from './terminal/script.ts';
 import todoRead from './todo/read.ts';
 import todoWrite from './todo/write.ts';
+import toolsDescribe from './tools/describe.ts';
+import toolsSearch from './tools/search.ts';
 import webFetch from './web/fetch.ts';
 import webScrape from './web/scrape.ts';
 import webScreenshot from './web/screenshot.ts';
@@ -84,6 +86,8 @@ export const builtinTools = {
   terminal_script: terminalScript,
   todo_read: todoRead,
   todo_write: todoWrite,
+  tools_describe: toolsDescribe,
+  tools_search: toolsSearch,
   web_fetch: webFetch,
   web_scrape: webScrape,
   web_screenshot: webScreenshot,

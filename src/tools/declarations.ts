@@ -24,6 +24,10 @@ export function declarationsOf(tools: readonly ToolInfo[], charsMax: number): st
   return texts.find((it) => it.length <= charsMax) ?? `${texts.at(-1)?.slice(0, charsMax)}…`;
 }
 
+/** The name of a tool with the types of its input and output. */
+export const declarationOf = (it: Pick<ToolInfo, 'name' | 'inputSchema' | 'outputSchema'>): string =>
+  `${it.name}(${typeOf(it.inputSchema)}): ${typeOf(it.outputSchema ?? {})}`;
+
 const HEAD = 'As `await tools.NAME(input)`, with what it gives:\n';
 
 const inputOf = ({ inputSchema }: ToolInfo): string => typeOf(inputSchema);

@@ -7,7 +7,7 @@ import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
-import type { Capability } from './capability.ts';
+import type { Capability, Category, ListedTool } from './capability.ts';
 import type { Connected, ServiceTerms } from './connected.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
@@ -223,18 +223,6 @@ export interface Retry {
   readonly codes: readonly Code[];
 }
 
-export type Category =
-  | 'filesystem'
-  | 'code_analysis'
-  | 'validation'
-  | 'search'
-  | 'api'
-  | 'database'
-  | 'service'
-  | 'deployment'
-  | 'development'
-  | 'custom';
-
 export interface Alias<Input> {
   readonly name: string;
   /** The parameters of this name. */
@@ -320,6 +308,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
    * of the page as the browser shows it; without `readPage` it is a picture. `run` is never called.
    */
   toVisit?(input: z.output<I>): PageVisit | undefined;
+  /** The gateway's answer to a call about the tools of the session. `run` is never called. */
+  ofTools?(input: z.output<I>, tools: readonly ListedTool[]): z.output<O>;
   /** The operation of a connector that the egress process carries out. `run` is never called. */
   readonly connected?: Connected;
   /** Whether a person is asked about each call that the policy allows. */

@@ -38,6 +38,8 @@ export const toolLoaders = {
   terminal_script: () => import('../../src/tools/terminal/script.ts').then((it) => it.default),
   todo_read: () => import('../../src/tools/todo/read.ts').then((it) => it.default),
   todo_write: () => import('../../src/tools/todo/write.ts').then((it) => it.default),
+  tools_describe: () => import('../../src/tools/tools/describe.ts').then((it) => it.default),
+  tools_search: () => import('../../src/tools/tools/search.ts').then((it) => it.default),
   web_fetch: () => import('../../src/tools/web/fetch.ts').then((it) => it.default),
   web_scrape: () => import('../../src/tools/web/scrape.ts').then((it) => it.default),
   web_screenshot: () => import('../../src/tools/web/screenshot.ts').then((it) => it.default),

@@ -64,6 +64,7 @@ If the tool ran a command to its end, ringfence exits with the exit code of that
         'anthropic',
       ]),
     )
+    .option('--search <words>', 'find tools by words; exit code 1 if none matches')
     .addOption(new Option('--tools <which>', 'which tools to print for an API').choices(['default', 'all']))
     .action(verbs.ending((name, flags) => tools(name, flags, verbs.callerIn(flags))));
 }

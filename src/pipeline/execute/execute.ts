@@ -21,6 +21,7 @@ import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import type { FetchParts } from './exchanges.ts';
 import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
+import { runOfTools } from './of-tools.ts';
 import { runPage } from './page.ts';
 import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
@@ -70,6 +71,7 @@ async function runInTier(
   const { tool, tier } = call.checked;
   if (tool.isolated) return isolated(call, attempt, parts);
   const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
+  if (tool.ofTools) return inTime(call, parts, () => runOfTools(call, hooks));
   const { connected, upstream: to } = tool;
   if (connected) return inTime(call, parts, () => runConnected(connected, call, parts, hooks));
   const visit = tool.toVisit?.(call.checked.input as never);

@@ -1076,6 +1076,30 @@ class TodoWriteData(TypedDict, total=False):
     metrics: Required[TodoWriteDataMetrics]
 
 
+class ToolsDescribeInput(TypedDict, total=False):
+    names: Required[list[str]]
+
+
+class ToolsDescribeData(TypedDict, total=False):
+    declarations: Required[str]
+    unknown: Required[list[str]]
+
+
+class ToolsSearchInput(TypedDict, total=False):
+    query: Required[str]
+    category: Literal["filesystem", "code_analysis", "validation", "search", "api", "database", "service", "deployment", "development", "custom"]
+
+
+class ToolsSearchDataToolsItem(TypedDict, total=False):
+    name: Required[str]
+    summary: Required[str]
+
+
+class ToolsSearchData(TypedDict, total=False):
+    tools: Required[list[ToolsSearchDataToolsItem]]
+    total: Required[int]
+
+
 class WebFetchInput(TypedDict, total=False):
     url: Required[str]
     format: Literal["markdown", "text", "html", "json"]
@@ -1415,6 +1439,14 @@ class ToolMethods:
         """Write the todo list."""
         return await self.call("todo_write", input, call_options=call_options)
 
+    async def tools_describe(self, *, call_options: CallOptions | None = None, **input: Unpack[ToolsDescribeInput]) -> Result[ToolsDescribeData]:
+        """Describe tools."""
+        return await self.call("tools_describe", input, call_options=call_options)
+
+    async def tools_search(self, *, call_options: CallOptions | None = None, **input: Unpack[ToolsSearchInput]) -> Result[ToolsSearchData]:
+        """Find tools."""
+        return await self.call("tools_search", input, call_options=call_options)
+
     async def web_fetch(self, *, call_options: CallOptions | None = None, **input: Unpack[WebFetchInput]) -> Result[WebFetchData]:
         """Read a web page."""
         return await self.call("web_fetch", input, call_options=call_options)
@@ -1609,6 +1641,14 @@ class SyncToolMethods:
     def todo_write(self, *, call_options: CallOptions | None = None, **input: Unpack[TodoWriteInput]) -> Result[TodoWriteData]:
         """Write the todo list."""
         return self.call("todo_write", input, call_options=call_options)
+
+    def tools_describe(self, *, call_options: CallOptions | None = None, **input: Unpack[ToolsDescribeInput]) -> Result[ToolsDescribeData]:
+        """Describe tools."""
+        return self.call("tools_describe", input, call_options=call_options)
+
+    def tools_search(self, *, call_options: CallOptions | None = None, **input: Unpack[ToolsSearchInput]) -> Result[ToolsSearchData]:
+        """Find tools."""
+        return self.call("tools_search", input, call_options=call_options)
 
     def web_fetch(self, *, call_options: CallOptions | None = None, **input: Unpack[WebFetchInput]) -> Result[WebFetchData]:
         """Read a web page."""

@@ -1,0 +1,37 @@
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { CATEGORIES } from '../capability.ts';
+import { defineTool } from '../tool.ts';
+import { FOUND_TOOLS_MAX, QUERY_CHARS_MAX, searchTools } from './find.ts';
+
+export default defineTool({
+  name: 'tools_search',
+  title: 'Find tools',
+  summary: 'Find tools that are not listed, by words. tools_describe tells how to call them.',
+  notes: `Names at most ${FOUND_TOOLS_MAX} tools, the best match first; \`total\` counts all. Listed for models where tools of providers and connectors are left out of their list.`,
+  version: '1.0.0',
+  isExtra: true,
+  capabilities: [{ action: 'search', description: 'Finds tools of the session by words.' }],
+  category: 'search',
+  tier: 'read_only',
+  idempotent: true,
+  effects: () => [],
+  input: z.strictObject({
+    query: z.string().min(1).max(QUERY_CHARS_MAX).describe('Such as `create issue`.'),
+    category: z.enum(CATEGORIES).optional().describe('Only tools of this category.'),
+  }),
+  output: z.strictObject({
+    tools: z.array(z.strictObject({ name: z.string(), summary: z.string() })),
+    total: z.int().nonnegative(),
+  }),
+  examples: [
+    { input: { query: 'screenshot' }, output: { total: 1 } },
+    { input: { query: '' }, error: 'INPUT_INVALID' },
+  ],
+  aliases: [],
+  ofTools: (query, tools) => searchTools(tools, query),
+
+  run() {
+    throw new ToolError('INTERNAL', 'the gateway answers calls about tools');
+  },
+});
