@@ -114,7 +114,9 @@ test('pipelines and images use verbs that the program has', () => {
   expect(known).toContain('doctor');
   const used = ['ci/github-actions.yaml', 'ci/gitlab-ci.yaml', 'docker/compose.yaml', 'docker/Dockerfile'].flatMap(
     (it) =>
-      [...read(`examples/${it}`).matchAll(/(?<=^(?:[^#\n]*[ -])?)ringfence ([a-z]+)(?=[ \n])/gm)].map(([, verb]) => verb),
+      [...read(`examples/${it}`).matchAll(/(?<=^(?:[^#\n]*[ -])?)ringfence ([a-z]+)(?=[ \n])/gm)].map(
+        ([, verb]) => verb,
+      ),
   );
   expect(used).toEqual(expect.arrayContaining(['doctor', 'ci', 'call']));
   expect(used.filter((it) => !known.has(it))).toEqual([]);
@@ -123,5 +125,8 @@ test('pipelines and images use verbs that the program has', () => {
   const profile = steps.find((it) => it.run?.includes('apparmor.d'))?.run ?? '';
   const [path = ''] = /etc\/apparmor\.d\/bwrap/.exec(profile) ?? [];
   expect(existsSync(join(root, path))).toBe(true);
-  expect(parse(read('examples/ci/gitlab-ci.yaml')).checks.script).toEqual(['ringfence doctor', expect.stringMatching(/^ringfence ci /)]);
+  expect(parse(read('examples/ci/gitlab-ci.yaml')).checks.script).toEqual([
+    'ringfence doctor',
+    expect.stringMatching(/^ringfence ci /),
+  ]);
 });
