@@ -121,7 +121,7 @@ describe('as node:fs', () => {
             try {
               if (it.do === 'write') fs.writeFileSync(join(root, it.path), `${number}`);
               if (it.do === 'mkdir') fs.mkdirSync(join(root, it.path), { recursive: true });
-              if (it.do === 'link') fs.symlinkSync('/nowhere', join(root, it.path));
+              if (it.do === 'link') fs.symlinkSync('/nowhere/at/all', join(root, it.path));
             } catch {
               // EEXIST, ENOENT, ENOTDIR in both trees.
             }
