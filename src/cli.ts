@@ -1,6 +1,7 @@
 /** `ringfence`, the command-line client. Each verb is a file in cli/; cli/verbs/ lists them. */
 import { CommanderError } from 'commander';
 import { CliError, codeNameOf, EXIT, printJson, say } from './cli/output.ts';
+import { withShellApart } from './cli/shell/arguments.ts';
 import { createProgram } from './cli/verbs/program.ts';
 import { RemoteError } from './client.ts';
 import { ConfigError } from './daemon/config.ts';
@@ -20,7 +21,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 try {
-  await verbs.program.parseAsync();
+  await verbs.program.parseAsync(withShellApart(process.argv));
   process.exitCode = verbs.exitCode;
 } catch (error) {
   process.exitCode = explain(error as Error);

@@ -151,9 +151,10 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
   'cli/monitor': 'call cli client daemon/user-dirs powers telemetry text/shown-text',
   'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
+  'cli/shell': 'call cli cli/call paths runtime text/json',
   'cli/state': 'cli daemon/user-dirs limits powers runtime secrets store text/json text/values toolchains tools',
   'cli/verbs':
-    'cli cli/audit cli/call cli/connectors cli/doctor cli/init cli/install cli/monitor cli/service client daemon/user-dirs powers runtime store/audit transport',
+    'cli cli/audit cli/call cli/connectors cli/doctor cli/init cli/install cli/monitor cli/service cli/shell client daemon/user-dirs powers runtime store/audit transport',
   'pipeline/approve':
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',

@@ -54,9 +54,9 @@ const DENIALS_SHOWN = 5;
 
 /**
  * Prints a result for people: its text if it has one, otherwise JSON; facts about the call go to stderr. `isShown` means that the command's
- * output was already shown.
+ * output was already shown, `isQuiet` that nothing is said of a command that ended with 0.
  */
-export function printResult(result: ToolResult, { isShown = false } = {}): void {
+export function printResult(result: ToolResult, { isShown = false, isQuiet = false } = {}): void {
   const { metadata, callId } = result;
   const facts = [
     metadata.tier,
@@ -64,6 +64,10 @@ export function printResult(result: ToolResult, { isShown = false } = {}): void 
     `${metadata.durationMs} ms`,
     metadata.resources.verdict,
   ];
+  if (isQuiet && result.success && exitCodeOf(result) === EXIT.OK) {
+    if (!isShown) printData(result.data as Record<string, unknown>, metadata);
+    return;
+  }
   for (const { target, reason, suggestion } of metadata.denied?.slice(0, DENIALS_SHOWN) ?? [])
     say(harmless(`refused: ${target}${reason ? `, ${reason}` : ''}. ${suggestion ?? ''}`));
   if (metadata.withheld) say(harmless(`the sandbox kept from the call ${describeWithheld(metadata.withheld)}`));
@@ -77,6 +81,7 @@ export function printResult(result: ToolResult, { isShown = false } = {}): void 
   const data = result.data as Record<string, unknown>;
   if (!isShown) printData(data, metadata);
   if (data.truncated === true) say('the result is truncated; `ringfence tools NAME` tells how to get the rest');
+  if (isQuiet) return;
   const exitCode = typeof data.exitCode === 'number' ? `exit code ${data.exitCode}` : undefined;
   say([...facts, exitCode, `call ${harmless(callId)}`].filter(Boolean).join(' · '));
 }

@@ -13,6 +13,8 @@ export interface RunOptions {
   readonly cwd?: string;
   /** Standard input; empty by default. */
   readonly stdin?: string;
+  /** Whether standard input stays open, though nothing is written to it. */
+  readonly keepsInput?: boolean;
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -32,7 +34,7 @@ export function beginCli({ stateDir, socket, workspace }: Place, args: readonly 
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   child.stdin.on('error', () => {}); // It ended without reading.
-  child.stdin.end(options.stdin ?? '');
+  if (!options.keepsInput) child.stdin.end(options.stdin ?? '');
   return child;
 }
 

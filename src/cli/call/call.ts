@@ -34,7 +34,7 @@ export async function call(
     ...(flags.progress && { progress: true }),
     signal: interrupt.signal,
   });
-  const following = follow(running, { client, flags, caller, interrupt });
+  const following = followCall(running, { client, flags, caller, interrupt });
   following.catch(() => {}); // Awaited below, after the result is shown.
   const shown = flags.json ? running : showCall({ callId: running.callId, result: running }, client);
   const result = await shown;
@@ -102,7 +102,7 @@ interface FollowedCall {
 }
 
 /** Shows progress if requested, and asks the person at the terminal when the policy requires it. */
-async function follow(
+export async function followCall(
   running: RunningCall<unknown>,
   { client, flags, caller, interrupt }: FollowedCall,
 ): Promise<'nobody' | undefined> {

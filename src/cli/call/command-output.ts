@@ -59,7 +59,7 @@ export async function pour(
 export async function showCall(
   { callId, result }: { callId: string; result: PromiseLike<ToolResult> },
   client: Pick<Client, 'output'>,
-  output: Streams = process,
+  { isQuiet = false, output = process }: { isQuiet?: boolean; output?: Streams } = {},
 ): Promise<ToolResult> {
   const poured: StreamedOutput = { bytes: 0 };
   const pouring = pour(client.output(callId), output, poured).catch((error: Error) => {
@@ -69,7 +69,7 @@ export async function showCall(
   await pouring;
   const isShown = poured.bytes > 0;
   if (isShown && poured.cut !== undefined) say(whatIsMissing(ended, poured));
-  printResult(ended, { isShown });
+  printResult(ended, { isShown, isQuiet });
   return ended;
 }
 

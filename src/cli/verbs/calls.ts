@@ -18,6 +18,32 @@ const SESSION = [
 const MODE = ['--mode <name>', 'read, plan, code, or a mode of the config, which narrows tools and policy'] as const;
 const ID = 'The beginning or end of an id is enough. `ringfence ps` and `ringfence audit` list the ids.';
 
+function addShellVerbs(verbs: Verbs): void {
+  verbs
+    .add('sh [words...]', 'be a shell for agents: run -c COMMAND, a script or standard input as terminal_execute')
+    .option(...WORKSPACE)
+    .option(...SESSION)
+    .option(...MODE)
+    .helpOption('--help', 'display help for command')
+    .addHelpText(
+      'after',
+      `
+Takes the options of bash, -c and -lc among them, and exits as bash would: 126 where the policy or a person refused the
+command, 127 for a program that is not installed.`,
+    )
+    .action(
+      verbs.ending(async (words, flags) => (await import('../shell/shell.ts')).shell(words, verbs.callerIn(flags))),
+    );
+  verbs
+    .add('wrap <words...>', 'start an agent whose shells (bash, sh, zsh, dash on PATH, and $SHELL) are `ringfence sh`')
+    .option(...WORKSPACE)
+    .option(...MODE)
+    .passThroughOptions()
+    .action(
+      verbs.ending(async (words, flags) => (await import('../shell/wrap.ts')).wrap(words, verbs.callerIn(flags))),
+    );
+}
+
 export function addCallVerbs(verbs: Verbs): void {
   verbs
     .add('call <tool> [input...]', 'run one tool; write its input as one JSON object or as key=value words')
@@ -50,6 +76,8 @@ If the tool ran a command to its end, ringfence exits with the exit code of that
     .option('--concurrency <n>', 'how many calls may run at once')
     .option('--timeout <duration>', 'end the whole batch after this time, such as 30s')
     .action(verbs.ending((file, flags) => batch(file, flags, verbs.callerIn(flags))));
+
+  addShellVerbs(verbs);
 
   verbs
     .add('tools [name]', 'list the tools, or describe one')

@@ -34,6 +34,7 @@ export function createProgram(env: Environment): Verbs {
     .description("Runs AI agents' tool calls in processes that the kernel confines.")
     .version(version)
     .exitOverride()
+    .enablePositionalOptions()
     .showHelpAfterError('(run `ringfence --help` for usage)')
     .addHelpText('after', EXAMPLES);
   const verbs = new Verbs(program, env);
