@@ -243,7 +243,11 @@ export interface BatchResult {
     durationMs: number;
     cacheHits: number;
     levels: readonly (readonly string[])[];
-    /** Number of calls in the widest level. */
+    /** The chain of calls that decided how long the batch took, first to last. */
+    criticalPath: readonly string[];
+    /** In the order of the calls: by how many milliseconds each could have ended later without the batch ending later. */
+    slackMs: readonly number[];
+    /** The most calls that were in progress at once. */
     maxParallelism: number;
   };
   /** Why nothing ran; also the error of each call. */
@@ -266,6 +270,8 @@ export interface BatchEstimate {
     readonly level: number;
     readonly dependsOn: readonly string[];
     readonly estimatedMs?: number;
+    /** Milliseconds by which it could end later without the batch ending later; undefined if no call has a past. */
+    readonly slackMs?: number;
   }[];
 }
 

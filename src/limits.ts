@@ -116,6 +116,10 @@ export const limitsSchema = z.strictObject({
   sessionBatchesMax: count().default(4),
   /** Running batches over all sessions. */
   batchesMax: count().default(32),
+  /** Ended batches that operators can still look at; the oldest goes for a new one. */
+  batchesKept: count().default(100),
+  /** Calls of the batches that operators can look at, 300 bytes each, without inputs and results. */
+  batchCallsKept: count().default(10_000),
   /** Bytes of the values that replace the references of one call, so that a thousand references to one large result don't multiply it. */
   batchInputBytesMax: bytes().default(12 * MiB),
   /** Bytes of results that a batch holds for its later calls. */

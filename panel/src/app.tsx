@@ -1,16 +1,21 @@
 /** The page around the views: where to go, and whether the daemon hears. */
 import { signal } from '@preact/signals';
-import { Call } from './calls/call.tsx';
 import { Calls } from './calls/calls.tsx';
 import { link } from './connection.ts';
 import { Inbox } from './inbox/inbox.tsx';
-import { Machine } from './machine/machine.tsx';
 import { status } from './machine/status.ts';
 import { Stop } from './machine/stop.tsx';
-import { Policy } from './policy/policy.tsx';
+import { lazy } from './parts/lazy.tsx';
 import { waitingCount } from './questions.ts';
-import { Audit } from './record/audit.tsx';
-import { Costs } from './record/costs.tsx';
+
+const Call = lazy(async () => (await import('./calls/call.tsx')).Call);
+const Batches = lazy(async () => (await import('./batches/batches.tsx')).Batches);
+const Batch = lazy(async () => (await import('./batches/batch.tsx')).Batch);
+const Compose = lazy(async () => (await import('./compose/compose.tsx')).Compose);
+const Audit = lazy(async () => (await import('./record/audit.tsx')).Audit);
+const Policy = lazy(async () => (await import('./policy/policy.tsx')).Policy);
+const Costs = lazy(async () => (await import('./record/costs.tsx')).Costs);
+const Machine = lazy(async () => (await import('./machine/machine.tsx')).Machine);
 
 const route = signal(location.hash);
 addEventListener('hashchange', () => {
@@ -24,6 +29,12 @@ export const signInProblem = signal<string | undefined>(undefined);
 const VIEWS = [
   { path: '#/inbox', name: 'Inbox', view: () => <Inbox /> },
   { path: '#/calls', name: 'Calls', view: (id: string) => (id ? <Call callId={id} /> : <Calls />) },
+  {
+    path: '#/batches',
+    name: 'Batches',
+    view: (id: string, session: string) => (id ? <Batch batchId={id} session={session || undefined} /> : <Batches />),
+  },
+  { path: '#/compose', name: 'Compose', view: () => <Compose /> },
   { path: '#/audit', name: 'Audit', view: () => <Audit /> },
   { path: '#/policy', name: 'Policy', view: () => <Policy /> },
   { path: '#/costs', name: 'Costs', view: () => <Costs /> },
@@ -53,13 +64,13 @@ export function App() {
         )}
         <LinkState />
       </header>
-      <main tabIndex={-1}>{current.view(idOf(route.value))}</main>
+      <main tabIndex={-1}>{current.view(partOf(route.value, 2), partOf(route.value, 3))}</main>
     </>
   );
 }
 
-/** The part of the address behind the view: the id of a call. */
-const idOf = (hash: string): string => decodeURIComponent(hash.split('/')[2] ?? '');
+/** A part of the address behind the view: the id of a call. */
+const partOf = (hash: string, at: number): string => decodeURIComponent(hash.split('/')[at] ?? '');
 
 function LinkState() {
   return (

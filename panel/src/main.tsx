@@ -14,6 +14,11 @@ async function loadAll(): Promise<void> {
   await Promise.all([loadQuestions(), loadCalls(), loadStatus()]);
 }
 
-signInProblem.value = await signIn().catch(() => 'The daemon does not answer.');
-connect(loadAll);
+// Not awaited at the top: parts of the page that are loaded later import from this file's chunk.
+void signIn()
+  .catch(() => 'The daemon does not answer.')
+  .then((problem) => {
+    signInProblem.value = problem;
+    connect(loadAll);
+  });
 render(<App />, document.getElementById('app') as HTMLElement);

@@ -28,7 +28,7 @@ import {
   runtime,
   version,
 } from '../runtime.ts';
-import { createSandbox, type Sandbox, type SandboxOptions, toShown } from '../sandbox/sandbox.ts';
+import { createSandbox, type Sandbox, type SandboxOptions, toShown, wallsOf } from '../sandbox/sandbox.ts';
 import { Batches } from '../session/batches.ts';
 import { Credentials } from '../session/credentials.ts';
 import { Attenuations } from '../session/delegation/attenuations.ts';
@@ -277,7 +277,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     ...recording(records, { limits, powers }),
     undoTool: internalUndo,
     confinement: toShown(confinement),
-    probes: confinement.probes,
+    ...wallsOf(confinement),
     warm: (session) => warmFor(session, { hosts, policies }),
     ...hostsToTell(ran, providers),
     pluginStatus: () => services.plugins.status,
@@ -385,7 +385,7 @@ const recording = (
 ) => ({
   undoJournal,
   durable: new DurableCalls(callStore, limits),
-  batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(auditLog, tool) }),
+  batches: new Batches({ limits, powers, pastDurationMs: (...asked) => pastDurationMs(auditLog, ...asked) }),
   auditStatus: () => auditLog.status,
   diskStatus: () => diskRoom.status,
   approvalsPending: () => approvals.pendingCount,

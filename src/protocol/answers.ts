@@ -57,6 +57,8 @@ export const answers = {
   'sessions.revoke': z.strictObject({ revoked: z.boolean() }),
   'tools.call': shapes.toolResult,
   'tools.batch': z.union([shapes.batchResult, shapes.batchEstimate]),
+  'batches.list': z.strictObject({ batches: z.array(shapes.listedBatch) }),
+  'batches.get': shapes.watchedBatch,
   'calls.cancel': z.strictObject({ cancelled: z.boolean() }),
   'calls.find': z.strictObject({ calls: z.array(shapes.foundCall) }),
   'calls.undo': shapes.undoResult,
@@ -100,6 +102,19 @@ export const answers = {
   'approvals.grants': z.strictObject({ grants: z.array(shapes.grant) }),
   'approvals.revoke': z.strictObject({ grant: shapes.grant }),
   'audit.query': z.strictObject({ entries: z.array(shapes.auditEntry), cursor: z.string().optional() }),
+  'audit.daily': z.strictObject({
+    days: z
+      .array(
+        z.strictObject({
+          day: z.string().describe('UTC, as 2026-01-31.'),
+          calls: count(),
+          failed: count().describe('Calls that ran and failed.'),
+          refused: count().describe('Calls that policy, limits or a person refused.'),
+          meanMs: z.number().optional().describe('Of those that ran.'),
+        }),
+      )
+      .describe('Days that had calls, the newest first.'),
+  }),
   'audit.verify': z.strictObject({
     ok: z.boolean(),
     entries: count(),

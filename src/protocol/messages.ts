@@ -105,6 +105,8 @@ export const params = {
       .default({}),
     _meta: meta,
   }),
+  'batches.list': nothing(),
+  'batches.get': z.strictObject({ batchId: id(), session: id().optional() }),
   'calls.cancel': z.strictObject({ callId: id(), park: z.boolean().optional(), session: id().optional() }),
   'calls.find': z.strictObject({ id: id() }),
   'calls.undo': z.union([
@@ -161,6 +163,7 @@ export const params = {
       callIdPart: id().optional(),
       text: z.string().min(1).max(256).optional(),
       success: z.boolean().optional(),
+      unknown: z.boolean().optional(),
       since: time().optional(),
       until: time().optional(),
       order: z.enum(['newest', 'oldest']).optional(),
@@ -168,6 +171,7 @@ export const params = {
       cursor: z.string().max(64).optional(),
     })
     .prefault({}),
+  'audit.daily': z.strictObject({ days: z.int().min(1).max(3660).default(30) }).prefault({}),
   'audit.verify': nothing(),
   'audit.prune': z.union([
     z.strictObject({ olderThan: z.string().min(2).max(16) }),
@@ -223,9 +227,9 @@ export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
     'audit.query',
     'audit.verify',
   ],
-  'audit.prune',
+  ...['audit.daily', 'audit.prune'],
   ...['policy.backtest', 'policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'upgrade', 'calls.find'],
   ...['tools.stats', 'cache.clear', 'costs.read', 'metrics.read'],
   ...['panel.open', 'panel.sessions', 'panel.revoke'],
-  ...['gateway.pause', 'gateway.resume'],
+  ...['gateway.pause', 'gateway.resume', 'batches.list', 'batches.get'],
 ]);

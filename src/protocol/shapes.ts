@@ -76,6 +76,10 @@ export const toolResult = z.discriminatedUnion('success', [
   z.strictObject({ ...ofCall, success: z.literal(false), error: wireError }),
 ]);
 
+export const callStatus = z.enum([
+  ...(['queued', 'blocked-on-user', 'in-progress', 'done', 'error', 'cancelled', 'rejected-by-user'] as const),
+]);
+
 export const callState = z.discriminatedUnion('status', [
   z.strictObject({ status: z.literal('queued'), position: count() }),
   z.strictObject({ status: z.literal('blocked-on-user'), approvalId: z.string() }),
@@ -126,9 +130,48 @@ export const batchResult = z.strictObject({
     durationMs: z.number(),
     cacheHits: count(),
     levels: z.array(texts()),
+    criticalPath: texts().describe('The chain of calls that decided how long the batch took.'),
+    slackMs: z
+      .array(z.number())
+      .describe('In the order of the calls: by how much later each could have ended without the batch ending later.'),
     maxParallelism: count(),
   }),
   error: wireError.optional().describe('Why nothing ran.'),
+});
+
+/** A batch that runs or has ended, as operators see it. */
+export const listedBatch = z.strictObject({
+  batchId: z.string(),
+  sessionId: z.string(),
+  client: z.string(),
+  principal: z.string(),
+  workspace: z.string(),
+  startedAt: moment(),
+  durationMs: z.number().describe('So far, if it runs.'),
+  running: z.boolean(),
+  totalCalls: count(),
+  endedCalls: count(),
+  failedCalls: count(),
+});
+
+export const watchedBatch = listedBatch.extend({
+  criticalPath: texts().describe('The longest chain; while the batch runs, by how long such calls usually take.'),
+  estimatedMs: z.number().optional().describe('By how long such calls took before the batch began.'),
+  calls: z.array(
+    z.strictObject({
+      id: z.string(),
+      tool: z.string(),
+      callId: z.string().optional().describe('Absent before it begins.'),
+      level: count(),
+      dependsOn: texts(),
+      status: callStatus.optional().describe('Absent while it waits for other calls, and if it never began.'),
+      startMs: z.number().optional().describe('Since the batch began.'),
+      endMs: z.number().optional(),
+      estimatedMs: z.number().optional(),
+      slackMs: z.number(),
+      code: z.string().optional().describe('Of its error, if it failed.'),
+    }),
+  ),
 });
 
 export const batchEstimate = z.strictObject({
@@ -144,6 +187,7 @@ export const batchEstimate = z.strictObject({
       level: count(),
       dependsOn: texts(),
       estimatedMs: z.number().optional(),
+      slackMs: z.number().optional(),
     }),
   ),
 });

@@ -26,7 +26,7 @@ import {
 } from './launcher.ts';
 import { type Masks, NO_MASKS } from './masks.ts';
 import { probeArgs } from './proof/probe.ts';
-import { allProbes, notHeld, type ProbeOutcomes } from './proof/probes.ts';
+import { allProbes, gapsOf, notHeld, type ProbeOutcomes } from './proof/probes.ts';
 import { prove } from './proof/proof.ts';
 import { type ProviderRequest, startProvider } from './provider-launch.ts';
 import { isSupported } from './syscalls.ts';
@@ -60,6 +60,9 @@ export const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({
   // Masks hide other processes' sockets from a command, and there are none without a sandbox.
   unixSockets: backend === 'none' ? 'none' : 'own',
 });
+
+/** What the probes at the start showed, and how to mend what they did not. */
+export const wallsOf = ({ probes }: Confinement) => ({ probes, gaps: gapsOf(probes) });
 
 /** A started process, and what is known of its sandbox. */
 export interface ConfinedProcess {

@@ -3,29 +3,39 @@ import type { BatchCall, BatchEstimate, BatchResult, CallOptions, SpanContext } 
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { type BatchParts, runBatch } from '../pipeline/batch/batch.ts';
-import { estimateBatch } from '../pipeline/batch/estimate.ts';
+import { estimateBatch, type PastMs } from '../pipeline/batch/estimate.ts';
 import { type BatchPlan, planBatch } from '../pipeline/batch/plan.ts';
 import { countReferences } from '../pipeline/batch/reference.ts';
+import { BatchTimeline } from '../pipeline/batch/timeline.ts';
+import type { Toolset } from '../pipeline/stage.ts';
 import type { Powers } from '../powers.ts';
 import type { Params } from '../protocol/messages.ts';
 import { spanContextOf } from '../telemetry/trace-context.ts';
+import { RecentBatches } from './operator/recent-batches.ts';
 import type { Outbox } from './outbox.ts';
 import type { Session } from './session.ts';
+
+type KnownCalls = readonly Pick<BatchCall, 'tool'>[];
 
 export interface BatchesOptions {
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Recent duration of a tool's calls, in milliseconds; undefined if none is on record. */
-  pastDurationMs(tool: string): Promise<number | undefined>;
+  /**
+   * Recent duration of a tool's calls, in milliseconds, up to a time as ISO 8601 if one is given; undefined if none is on
+   * record.
+   */
+  pastDurationMs(tool: string, until?: string): Promise<number | undefined>;
 }
 
 export class Batches {
   readonly #options: BatchesOptions;
+  readonly recent: RecentBatches;
   readonly #running = new Map<Session, Map<string, AbortController>>();
   #count = 0;
 
   constructor(options: BatchesOptions) {
     this.#options = options;
+    this.recent = new RecentBatches(options.limits);
   }
 
   /** Number of batches that run. */
@@ -50,6 +60,11 @@ export class Batches {
         if (options.progress) outbox.notify('batch.update', { batchId, id, result });
       };
       const parts = this.#parts(session, onResult, span);
+      this.#remember(session, {
+        batchId,
+        timeline: parts.timeline,
+        calls: batch.map(({ id, tool }) => ({ id, tool })),
+      });
       return await runBatch(batch, { options, signal: controller.signal }, parts);
     } finally {
       this.#unregister(session, batchId);
@@ -59,9 +74,16 @@ export class Batches {
   /** Answers `calls.cancel`, whose id may be that of a batch. */
   cancelAny(session: Session, { callId, park }: Params<'calls.cancel'>): { cancelled: boolean } {
     if (park) return { cancelled: session.park(callId) };
-    const batch = this.#running.get(session)?.get(callId);
-    batch?.abort(new ToolError('CANCELLED', 'the batch was cancelled by its client', { details: { by: 'caller' } }));
-    return { cancelled: session.cancel(callId) || batch !== undefined };
+    const reason = new ToolError('CANCELLED', 'the batch was cancelled by its client', { details: { by: 'caller' } });
+    const isBatch = this.cancel(session, callId, reason);
+    return { cancelled: session.cancel(callId) || isBatch };
+  }
+
+  /** Ends a batch; returns whether it runs in this session. */
+  cancel(session: Session, batchId: string, reason: ToolError): boolean {
+    const batch = this.#running.get(session)?.get(batchId);
+    batch?.abort(reason);
+    return batch !== undefined;
   }
 
   /** Ends all batches of all sessions. */
@@ -78,11 +100,22 @@ export class Batches {
       if (!(error instanceof ToolError)) throw error;
       throw new RpcError('INVALID_PARAMS', error.message, { code: error.code, details: error.extras.details });
     }
-    // Looks up existing tools only, so the number of queries is bounded.
-    const names = new Set(calls.map(({ tool }) => session.options.toolset.get(tool)?.tool.name));
+    return estimateBatch(calls, plan, await this.#past(session.options.toolset, calls));
+  }
+
+  /** Lets operators watch a batch; holds neither the session nor inputs of its calls. */
+  #remember({ options }: Session, batch: Pick<Parameters<RecentBatches['add']>[0], 'batchId' | 'calls' | 'timeline'>) {
+    const { id: sessionId, client, principal, workspace, toolset } = options;
+    const past = () => this.#past(toolset, batch.calls, batch.timeline.startedAt);
+    this.recent.add({ ...batch, owner: { sessionId, client, principal, workspace }, past });
+  }
+
+  /** Looks up existing tools only, so the number of queries is bounded. */
+  async #past(toolset: Toolset, calls: KnownCalls, until?: string): Promise<PastMs> {
+    const names = new Set(calls.map(({ tool }) => toolset.get(tool)?.tool.name));
     const past = new Map<string, number | undefined>();
-    for (const name of names) if (name !== undefined) past.set(name, await this.#options.pastDurationMs(name));
-    return estimateBatch(calls, plan, (tool) => past.get(parts.canonical(tool)));
+    for (const name of names) if (name !== undefined) past.set(name, await this.#options.pastDurationMs(name, until));
+    return (tool) => past.get(toolset.get(tool)?.tool.name ?? tool);
   }
 
   #register(session: Session, batchId: string): AbortController {
@@ -112,15 +145,18 @@ export class Batches {
   #parts(session: Session, onResult: BatchParts['onResult'], span?: SpanContext): BatchParts {
     const { limits, powers } = this.#options;
     const { toolset } = session.options;
+    const timeline = new BatchTimeline(powers);
     return {
       limits,
       powers,
+      timeline,
       onResult,
       canonical: (tool) => toolset.get(tool)?.tool.name ?? tool,
       followsOf: (tool) => toolset.get(tool)?.tool.dependencies ?? [],
       refuse: ({ tool, input, options }, error) => session.refusal(tool, input, { options: options ?? {}, error }),
-      run: async ({ tool }, input, { options, signal, onState }) => {
+      run: async ({ id, tool }, input, { options, signal, onState }) => {
         const callId = options.callId ?? powers.uuid();
+        timeline.began(id, callId);
         // A call that had this id before the batch must not end with the batch.
         const isOwn = session.get(callId) === undefined;
         const cancel = () => session.abort(callId, signal.reason as ToolError);

@@ -44,6 +44,8 @@ export interface StatusParts {
   };
   /** Result of each sandbox probe at start: `ok`, `leaks` or `unknown`. */
   readonly probes: Readonly<Record<string, string>>;
+  /** The barriers that did not hold, and how to mend each. */
+  readonly gaps: readonly { readonly id: string; readonly shows: string; readonly fix: string }[];
   readonly powers: Powers;
   hostStatus(): Promise<HostReport[]>;
   coarseMasks(): readonly CoarseIn[];
@@ -127,6 +129,7 @@ export function createMethods(parts: MethodParts): Methods {
     'tools.stats': ({ session }) => toolStats(session),
     'tools.call': ({ session }, params) => callTool(session, params),
     'tools.batch': ({ session, outbox }, params) => batches.run(session, params, { outbox }),
+    ...batches.recent.methods,
     'calls.cancel': ({ session }, params) => cancel(session, params, parts),
     'calls.find': (_, { id }) => findCalls(id, parts),
     'calls.get': ({ session }, { callId }) => {
@@ -154,9 +157,7 @@ export function createMethods(parts: MethodParts): Methods {
       ),
     'approvals.grants': () => oversight.grants(),
     'approvals.revoke': ({ session }, { grantId }) => oversight.revoke(grantId, session.options.principal),
-    'audit.query': (_, params) => oversight.audit(params),
-    'audit.verify': () => oversight.verify(),
-    'audit.prune': ({ session }, params) => oversight.prune(params, session.options.principal),
+    ...auditMethods(oversight),
     'policy.get': ({ session }) => oversight.policy(session),
     'policy.explain': ({ session }, params) => oversight.explain(session, params),
     'policy.backtest': ({ session }, params) => oversight.backtest(session, params),
@@ -188,6 +189,14 @@ export function createMethods(parts: MethodParts): Methods {
     upgrade: ({ session }, params) => upgrade(session, params, parts),
   };
 }
+
+const auditMethods = (oversight: Oversight) => ({
+  'audit.query': (_: ClientLink, params: Params<'audit.query'>) => oversight.audit(params),
+  'audit.daily': (_: ClientLink, params: Params<'audit.daily'>) => oversight.daily(params),
+  'audit.verify': () => oversight.verify(),
+  'audit.prune': ({ session }: ClientLink, params: Params<'audit.prune'>) =>
+    oversight.prune(params, session.options.principal),
+});
 
 /** Answers `upgrade`. Throws RpcError if there is no new daemon to hand over to. */
 async function upgrade(session: Session, { drainMs }: Params<'upgrade'>, parts: MethodParts): Promise<Successor> {
@@ -231,7 +240,9 @@ function cancel(
   if (params.park) return { cancelled: false };
   const running = isOperator ? sessionRunning(callId, params.session, sessions) : undefined;
   const reason = new ToolError('CANCELLED', 'an operator cancelled the call', { details: { by: 'operator' } });
-  const cancelled = running?.abort(callId, reason) || durable.cancel(callId, session.options);
+  const owner = isOperator && params.session !== undefined ? sessions.byId(params.session) : undefined;
+  const isBatch = owner !== undefined && batches.cancel(owner, callId, reason);
+  const cancelled = running?.abort(callId, reason) || durable.cancel(callId, session.options) || isBatch;
   if (isOperator && cancelled) records.cancelled(session, callId);
   return { cancelled };
 }
@@ -298,7 +309,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
       // Why the last run ended; of a provider that works it is past.
       ...(reason !== undefined && state === 'waiting' && { reason }),
     })),
-    confinement: { ...confinement, probes },
+    confinement: { ...confinement, probes, gaps: parts.gaps },
     ...(health && { health }),
   };
 }
@@ -308,9 +319,10 @@ const SESSIONS_MAX = 100;
 
 function openSessions({ sessions }: MethodParts): object[] {
   return sessions.all.slice(0, SESSIONS_MAX).map(({ session }) => {
-    const { id: sessionId, client, principal, role, workspace, mode } = session.options;
+    const { id: sessionId, client, principal, role, workspace, mode, delegation } = session.options;
     const how = {
       ...(mode !== undefined && { mode }),
+      ...(delegation && { parent: delegation.parent.options.id }),
       ...(chainOf(session).length > 0 && { chain: chainOf(session) }),
     };
     return { sessionId, client, principal, role, workspace, ...how, calls: session.underWay.length };

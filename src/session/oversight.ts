@@ -93,6 +93,10 @@ export class Oversight {
     return this.#parts.auditLog.query(params);
   }
 
+  async daily({ days }: Params<'audit.daily'>): Promise<object> {
+    return { days: await this.#parts.auditLog.days(days) };
+  }
+
   async verify(): Promise<object> {
     return this.#parts.auditLog.verify();
   }

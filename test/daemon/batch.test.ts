@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { BatchCall, Client, ToolResult } from '../../src/client.ts';
+import type { WatchedBatch } from '../../src/session/operator/recent-batches.ts';
 import { ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
@@ -230,5 +231,46 @@ describe('ringfence batch', () => {
       code: 2,
       stderr: expect.stringContaining('is not a batch'),
     });
+  });
+});
+
+describe('a batch in the eyes of an operator', () => {
+  test('is listed and told call by call while it runs, and after it has ended', async () => {
+    await using operator = await daemon.connect({ role: 'operator' });
+    const ended = client.batch(
+      [
+        run('one', 'true'),
+        run('two', 'until test -e go-on; do sleep 0.05; done', { dependsOn: ['one'] }),
+        run('three', 'exit 3'),
+        read('four', 'is-not-there', { dependsOn: ['two'] }),
+      ],
+      { batchId: 'watched' },
+    );
+    const look = async () => (await operator.request('batches.get', { batchId: 'watched' })) as WatchedBatch;
+    await until(async () => (await look()).calls[1]?.status === 'in-progress');
+    const running = await look();
+    expect(running).toMatchObject({ running: true, totalCalls: 4, principal: expect.any(String) });
+    expect(running.calls[0]).toMatchObject({ id: 'one', status: 'done', level: 0, endMs: expect.any(Number) });
+    expect(running.calls[3]).toMatchObject({ level: 2, dependsOn: ['two'] });
+    expect(running.calls[3]).not.toHaveProperty('status');
+    expect(running.criticalPath.slice(0, 2)).toEqual(['one', 'two']);
+    writeFileSync(join(daemon.workspace, 'go-on'), '');
+    const { metadata, results } = await ended;
+    const over = await look();
+    expect(over).toMatchObject({ running: false, endedCalls: 4, failedCalls: 1 });
+    expect(over.criticalPath).toEqual(metadata.criticalPath);
+    expect(over.calls.map((it) => it.slackMs)).toEqual(metadata.slackMs);
+    expect(over.calls.map((it) => it.callId)).toEqual(results.map((it) => it.callId));
+    expect(over.calls[3]).toMatchObject({ code: 'NOT_FOUND', status: 'error' });
+    const { batches } = (await operator.request('batches.list', {})) as { batches: object[] };
+    expect(batches[0]).toMatchObject({ batchId: 'watched', running: false });
+    expect(batches[0]).not.toHaveProperty('calls');
+  });
+
+  test('is not told to agents, and one that is not known is refused', async () => {
+    await expect(client.request('batches.list', {})).rejects.toMatchObject({ code: -32004 });
+    await expect(client.request('batches.get', { batchId: 'watched' })).rejects.toMatchObject({ code: -32004 });
+    await using operator = await daemon.connect({ role: 'operator' });
+    await expect(operator.request('batches.get', { batchId: 'nothing' })).rejects.toThrow('there is no batch nothing');
   });
 });

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import { type Client, createClient } from '../../src/client.ts';
 import { violationsOf } from '../support/axe.ts';
 import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
 import { ALLOW_ALL, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
@@ -70,6 +70,23 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
     expect(await rows().locator('.state').textContent()).toBe('NOT_FOUND');
     await page.getByLabel('Tier').selectOption('execute');
     await page.getByText('No call is like that.').waitFor();
+    await page.getByLabel('Tier').selectOption('');
+    await page.getByLabel('Tool', { exact: true }).selectOption('file_list');
+    await page.getByText('No call is like that.').waitFor();
+    await page.getByLabel('Search').fill('');
+    await page.getByLabel('State').selectOption('');
+    await rows().first().waitFor();
+    expect(new Set(await rows().locator('.tool').allTextContents())).toEqual(new Set(['file_list']));
+    await page.getByLabel('Tool', { exact: true }).selectOption('');
+  });
+
+  test('what a call used stands beside what it may use', async () => {
+    const { callId } = await agent.call('terminal_execute', { command: 'true' });
+    await show(callId);
+    await page
+      .locator('.resources')
+      .getByText(/of at most [\d.]+ (s|min|h),/)
+      .waitFor();
   });
 
   test('output with escape sequences and markup is coloured text, and nothing else', async () => {
@@ -144,6 +161,33 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
     await page.getByRole('button', { name: 'Resume' }).click();
     expect(await waiting).toMatchObject({ success: true });
     expect(existsSync(join(daemon.workspace, 'later'))).toBe(true);
+  });
+
+  test('sub-agents stand below the session that passed its authority on, and limits are shown', async () => {
+    const attenuated = await agent.request('sessions.attenuate', { expiresIn: 60_000, tools: ['file_*'] });
+    const { token } = attenuated as { token: string };
+    await using _ = await createClient({ socket: daemon.socket, workspace: daemon.workspace, token });
+    await go('Machine');
+    const sessions = page.getByRole('region', { name: 'Sessions' }).locator('tbody tr');
+    await sessions.filter({ hasText: '└ sub-agent' }).waitFor();
+    expect(await sessions.filter({ hasText: '└ sub-agent' }).count()).toBe(1);
+    const limits = page.getByRole('region', { name: 'Limits of a call' });
+    await limits.getByRole('cell', { name: 'execute' }).waitFor();
+    expect(await limits.textContent()).toMatch(/\d+(\.\d+)? (MiB|s|min)/);
+  });
+
+  test('calls a second, their times and the memory are plotted while the view is open', async () => {
+    await go('Machine');
+    const plot = (title: string) => page.locator('.plot').filter({ hasText: title });
+    const labelOf = (title: string) => plot(title).locator('svg').getAttribute('aria-label');
+    await plot('Calls a second').waitFor();
+    await until(async () => {
+      await agent.call('file_list', {});
+      return /the newest: calls (0\.[1-9]|[1-9])/.test((await labelOf('Calls a second')) ?? '');
+    });
+    expect(await labelOf('Time of a call')).toMatch(/p50 [\d.]+ m?s, p99 [\d.]+ m?s/);
+    expect(await labelOf('Memory')).toMatch(/gateway [\d.]+ MiB, hosts [\d.]+ MiB/);
+    expect(await violationsOf(page)).toEqual([]);
   });
 
   test('the machine is shown with its sessions and hosts', async () => {

@@ -3,12 +3,18 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { quantile } from '../../bench/measure.ts';
 import type { Client } from '../../src/client.ts';
 import { chromiumPath, openPanel, panelUrl, startBrowser, withoutChromium } from '../support/browser.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 const CALLS = 10_000;
 const AT_ONCE = 500;
+/** Rounds of calls whose p99 is taken, and calls of each. */
+const ROUNDS = 5;
+const CALLS_A_ROUND = 200;
+/** Chromium itself draws five pages on the same cores. */
+const MOST_RATIO = 3;
 const MiB = 1024 * 1024;
 
 function closed(server: Server): Promise<void> {
@@ -54,6 +60,33 @@ describe.skipIf(chromiumPath === undefined)(`the panel under load (${withoutChro
     expect(await rows.count()).toBeLessThanOrEqual(60);
     expect(await heapOf(page)).toBeLessThanOrEqual(20 * MiB);
     await page.close();
+  });
+
+  test('five open panels leave the times of calls as they are', { timeout: 180_000 }, async () => {
+    /** Milliseconds that 99 of 100 calls did not exceed, at the median of some rounds. */
+    const p99Of = async () => {
+      const rounds: number[] = [];
+      for (let round = 0; round < ROUNDS; round++) {
+        const times: number[] = [];
+        for (let call = 0; call < CALLS_A_ROUND; call++) {
+          const began = performance.now();
+          await agent.call('file_list', {}, { cache: false });
+          times.push(performance.now() - began);
+        }
+        rounds.push(quantile(times, 0.99));
+      }
+      return quantile(rounds, 0.5);
+    };
+    await p99Of();
+    const without = await p99Of();
+    const pages = await Promise.all(Array.from({ length: 5 }, () => openPanel(browser, operator, [])));
+    for (const [at, view] of ['Calls', 'Machine', 'Inbox', 'Batches', 'Calls'].entries())
+      await pages[at]?.getByRole('navigation').getByRole('link', { name: view }).click();
+    const beside = await p99Of();
+    for (const it of pages) await it.close();
+    const after = await p99Of();
+    console.log(JSON.stringify({ without, beside, after }));
+    expect(beside / Math.max(without, after)).toBeLessThanOrEqual(MOST_RATIO);
   });
 
   test('the page loads with at most six requests, none to another origin', async () => {

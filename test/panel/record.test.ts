@@ -76,7 +76,7 @@ describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the pan
   test('a call is explained with the rule that decides and where that stands', async () => {
     await go('Policy');
     await page.getByRole('button', { name: 'Explain' }).click();
-    const explained = page.locator('main output');
+    const explained = page.locator('main output').first();
     await explained.locator('code').getByText('no-push').waitFor();
     expect(await explained.textContent()).toMatch(/^deny.*no-push Only people push\. .*policy\.yaml:3/);
     await page.getByLabel('Input, as JSON').fill('{"command": "ls"}');
@@ -94,9 +94,48 @@ describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the pan
     expect(await rule.locator('pre').textContent()).toContain('"decision": "deny"');
   });
 
-  test('without costs the page says so', async () => {
+  test('a changed policy is tried against the calls on record, and one that is wrong says where', async () => {
+    await go('Policy');
+    const text = page.getByLabel('Text of the policy file');
+    const backtest = () => page.getByRole('button', { name: 'Back-test' }).click();
+    await text.fill(
+      'extends: default\nrules:\n  - { id: no-find, match: { write: "findable*" }, decision: deny, reason: No. }\n',
+    );
+    await backtest();
+    await page.getByText(/^1 of \d+ calls would have been decided otherwise\.$/).waitFor();
+    const row = page.getByRole('region', { name: 'Calls that would be decided otherwise' }).locator('tbody tr');
+    expect(await row.textContent()).toMatch(/^file_write(allow|ask)deny.*findable\.txt.*no-find/);
+    await page
+      .getByLabel('or its file')
+      .setInputFiles({ name: 'p.yaml', mimeType: 'text/yaml', buffer: Buffer.from(POLICY) });
+    await until(async () => (await text.inputValue()) === POLICY);
+    await backtest();
+    await page.getByText(/^No call would have been decided otherwise of \d+\.$/).waitFor();
+    await text.fill('rules: 3');
+    await backtest();
+    await page.locator('.tested .failed').first().waitFor();
+  });
+
+  test('intents whose outcome never came are found apart', async () => {
+    await go('Audit');
+    await entries().first().waitFor();
+    await page.locator('select[name=outcome]').selectOption('unknown');
+    await page.getByRole('button', { name: 'Search' }).click();
+    await page.getByText('0 entries', { exact: true }).waitFor();
+  });
+
+  test('without costs the page says so, and calls are counted by day', async () => {
     await go('Costs');
     await page.getByText('No call has cost anything in the last 30 days.').waitFor();
+    const plot = page.locator('.plot').filter({ hasText: 'Calls a day' });
+    expect(await plot.locator('svg').getAttribute('aria-label')).toMatch(
+      /^Calls a day, the newest: succeeded [1-9]\d*, failed 1, refused 0; at most \d+$/,
+    );
+    // With the keyboard the day before is read.
+    await plot.getByRole('slider').focus();
+    await page.keyboard.press('ArrowLeft');
+    expect(await plot.getByRole('slider').getAttribute('aria-valuetext')).toMatch(/^\d{4}-\d\d-\d\d: succeeded 0,/);
+    expect(await page.locator('.plot rect').count()).toBe(90);
   });
 
   test.each(['Audit', 'Policy', 'Costs'])('the view %s breaks no rule of accessibility', async (view) => {

@@ -6,6 +6,7 @@ import { onNotice, request, requestIn } from '../connection.ts';
 import type { Answer, AuditEntry, CallRecord, ToolResult } from '../messages.ts';
 import { Diff } from '../parts/diff.tsx';
 import { TextBlock } from '../parts/text-block.tsx';
+import { loadBounds, tierBounds } from '../policy/bounds.ts';
 import { calls, isEnded, stateOf } from './all-calls.ts';
 import { Output } from './output.tsx';
 import { StageTable, Waterfall } from './waterfall.tsx';
@@ -220,19 +221,36 @@ function Result({ result }: { result: ToolResult }) {
 }
 
 function Resources({ metadata }: Pick<ToolResult, 'metadata'>) {
-  const { resources, durationMs, queuedMs, cached, retriesAttempted, tier, undo } = metadata;
+  const { resources, durationMs, queuedMs, cached, retriesAttempted, tier, undo, costUsd } = metadata;
+  useEffect(() => {
+    loadBounds().catch(() => {}); // Without them, what was used is shown alone.
+  }, []);
+  const most = tierBounds.value[tier ?? ''] ?? {};
+  const of = (bound: number | undefined, format: (value: number) => string) =>
+    bound === undefined ? '' : ` of at most ${format(bound)}`;
+  const { cpuMs, peakBytes, outputBytes, processes, verdict, enforcedBy } = resources;
+  const waited = `${preciseDuration(queuedMs)} of it queued${cached ? ', cached' : ''}`;
   const facts: [string, string][] = [
-    ['Took', `${preciseDuration(durationMs)}, ${preciseDuration(queuedMs)} of it queued${cached ? ', cached' : ''}`],
+    ['Took', `${preciseDuration(durationMs)}${of(most.timeoutMs, preciseDuration)}, ${waited}`],
     ['Tier', tier ?? 'not known'],
-    ['CPU', preciseDuration(resources.cpuMs)],
-    ['Memory', resources.peakBytes === undefined ? 'not measured' : bytes(resources.peakBytes)],
-    ['Output', bytes(resources.outputBytes)],
-    ['Ended by', `${resources.verdict} (${resources.enforcedBy})`],
+    ['CPU', `${preciseDuration(cpuMs)}${of(most.cpuMs, preciseDuration)}`],
+    [
+      'Memory',
+      peakBytes === undefined
+        ? 'not measured'
+        : `${bytes(peakBytes)}${of(most.memoryMb, (it) => bytes(it * 1024 * 1024))}`,
+    ],
+    ['Output', `${bytes(outputBytes)}${of(most.outputBytes, bytes)}`],
+    ...(processes === undefined
+      ? []
+      : [['Processes', `${processes}${of(most.processes, String)}`] as [string, string]]),
+    ...(costUsd === undefined ? [] : [['Cost', `$${costUsd}`] as [string, string]]),
+    ['Ended by', `${verdict} (${enforcedBy})`],
     ['Undo', undo],
     ...(retriesAttempted > 0 ? [['Retries', String(retriesAttempted)] as [string, string]] : []),
   ];
   return (
-    <section>
+    <section class="resources">
       <h2>Resources</h2>
       <dl class="facts">
         {facts.map(([name, value]) => (
@@ -242,6 +260,7 @@ function Resources({ metadata }: Pick<ToolResult, 'metadata'>) {
           </>
         ))}
       </dl>
+      <p class="dim">The limits are those of the policy that is in force now.</p>
     </section>
   );
 }

@@ -11,6 +11,7 @@ const ROW_PX = 34;
 const text = signal('');
 const state = signal('');
 const tier = signal('');
+const tool = signal('');
 const session = signal('');
 
 const STATES: Readonly<Record<string, (it: KnownCall) => boolean>> = {
@@ -26,6 +27,7 @@ const shown = computed(() => {
   const isWanted = (it: KnownCall) =>
     (STATES[state.value]?.(it) ?? true) &&
     (tier.value === '' || it.tier === tier.value) &&
+    (tool.value === '' || it.tool === tool.value) &&
     (session.value === '' || it.sessionId === session.value) &&
     words.every((word) =>
       `${it.tool} ${it.summary ?? ''} ${it.client ?? ''} ${it.callId}`.toLowerCase().includes(word),
@@ -33,6 +35,8 @@ const shown = computed(() => {
   const wanted = calls.value.filter(isWanted);
   return [...wanted.filter((it) => !isEnded(it.state)), ...wanted.filter((it) => isEnded(it.state))];
 });
+
+const tools = computed(() => [...new Set(calls.value.map((it) => it.tool))].sort());
 
 const sessions = computed(() => {
   const names = new Map<string, string>();
@@ -60,6 +64,12 @@ export function Calls() {
           value={state.value}
           options={Object.keys(STATES).map((it) => [it, it])}
           onChoice={(it) => (state.value = it)}
+        />
+        <Choice
+          label="Tool"
+          value={tool.value}
+          options={tools.value.map((it) => [it, it])}
+          onChoice={(it) => (tool.value = it)}
         />
         <Choice
           label="Tier"

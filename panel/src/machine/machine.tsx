@@ -1,7 +1,10 @@
 /** The daemon and what it holds: sessions, hosts, walls, services. */
-import type { ComponentChildren } from 'preact';
 import { bytes, duration, preciseDuration } from '../clock.ts';
+import { Gauges } from './gauges.tsx';
+import { TierLimits } from './limits.tsx';
+import { SessionRows } from './sessions.tsx';
 import { type Status, status } from './status.ts';
+import { Table } from './table.tsx';
 
 export function Machine() {
   const it = status.value;
@@ -30,19 +33,10 @@ export function Machine() {
           </>
         ))}
       </dl>
+      <Gauges />
       <Walls confinement={confinement} />
       <Table title="Sessions" heads={['Client', 'Principal', 'Role', 'Workspace', 'Calls']}>
-        {(it.openSessions ?? []).map(({ client, principal, role, workspace, calls: open, sessionId }) => (
-          <tr key={sessionId}>
-            <td>{client}</td>
-            <td>{principal}</td>
-            <td>{role}</td>
-            <td>
-              <code>{workspace}</code>
-            </td>
-            <td>{open}</td>
-          </tr>
-        ))}
+        {[<SessionRows key="all" sessions={it.openSessions ?? []} />]}
       </Table>
       <Table title="Hosts" heads={['Tier', 'Process', 'Busy', 'Memory', 'CPU', 'Restarts', 'Workspace']}>
         {it.hosts.map(({ tier, pid, busy, threads, rssBytes, cpuMs, restarts, workspace }) => (
@@ -61,6 +55,7 @@ export function Machine() {
           </tr>
         ))}
       </Table>
+      <TierLimits />
       <Services title="Providers" all={it.providers ?? []} />
       <Services title="Connectors" all={it.connectors ?? []} />
       <Services title="Plugins" all={it.plugins as unknown as Status['connectors'] & object} />
@@ -75,46 +70,31 @@ function describeCache(cache: object): string {
   return counts.map(([name, value]) => `${name} ${value}`).join(', ') || 'empty';
 }
 
-function Walls({ confinement: { level, backend, cgroup, missing, probes } }: Pick<Status, 'confinement'>) {
-  const failing = Object.entries(probes).filter(([, is]) => is !== 'ok');
+function Walls({ confinement: { level, backend, cgroup, missing, probes, gaps } }: Pick<Status, 'confinement'>) {
   return (
     <section>
       <h2>Confinement</h2>
       <p>
         Level {level}, by {backend}, control groups {cgroup}.{' '}
-        {failing.length === 0 && missing.length === 0
+        {gaps.length === 0
           ? `All ${Object.keys(probes).length} walls that were tried at the start hold.`
-          : 'Run `ringfence doctor`: it says how to mend what does not hold.'}
+          : `${gaps.length} of ${Object.keys(probes).length} walls do not hold; \`ringfence doctor\` tries them again.`}
       </p>
       <ul>
-        {missing.map((it) => (
-          <li class="bad">missing: {it}</li>
-        ))}
-        {failing.map(([wall, is]) => (
-          <li class="bad">
-            {wall}: {is}
+        {missing
+          .filter((it) => !gaps.some(({ id }) => id === it))
+          .map((it) => (
+            <li class="bad">missing: {it}</li>
+          ))}
+        {gaps.map(({ id, shows, fix }) => (
+          <li>
+            <strong class="bad">
+              {id}: {probes[id]}
+            </strong>{' '}
+            Not shown: {shows} {fix}
           </li>
         ))}
       </ul>
-    </section>
-  );
-}
-
-function Table({ title, heads, children }: { title: string; heads: readonly string[]; children: ComponentChildren[] }) {
-  if (children.length === 0) return null;
-  return (
-    <section class="wide" tabIndex={0} aria-label={title}>
-      <h2>{title}</h2>
-      <table>
-        <thead>
-          <tr>
-            {heads.map((it) => (
-              <th scope="col">{it}</th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
     </section>
   );
 }

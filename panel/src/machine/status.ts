@@ -9,13 +9,16 @@ type Host = Readonly<Record<'tier' | 'workspace', string>> &
   Readonly<Record<'pid' | 'threads' | 'busy', number>> &
   Readonly<Record<'rssBytes' | 'cpuMs' | 'restarts', number>>;
 
-interface OpenSession {
+export interface OpenSession {
   readonly sessionId: string;
   readonly client: string;
   readonly principal: string;
   readonly role: string;
   readonly workspace: string;
   readonly calls: number;
+  readonly mode?: string;
+  /** The session that passed a part of its authority on to this one. */
+  readonly parent?: string;
 }
 
 interface Service {
@@ -51,6 +54,7 @@ export type Status = Pick<
     readonly cgroup: string;
     readonly missing: readonly string[];
     readonly probes: Readonly<Record<string, string>>;
+    readonly gaps: readonly { readonly id: string; readonly shows: string; readonly fix: string }[];
   };
   readonly disk: { readonly freeBytes: number; readonly advice?: string };
 };

@@ -4,6 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { request, requestIn } from '../connection.ts';
 import type { Answer } from '../messages.ts';
 import { TextBlock } from '../parts/text-block.tsx';
+import { BacktestForm } from './backtest.tsx';
 
 interface RuleFacts {
   readonly id: string;
@@ -34,6 +35,7 @@ export function Policy() {
     <>
       <h1>Policy</h1>
       <Explain />
+      <BacktestForm />
       {policy.value && <Rules policy={policy.value} />}
       {policy.value?.and.map((it) => (
         <Rules policy={it} />

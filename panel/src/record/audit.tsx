@@ -4,6 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { request } from '../connection.ts';
 import type { AuditEntry, Params } from '../messages.ts';
 import { Choice } from '../parts/choice.tsx';
+import { saveFile } from '../parts/save-file.ts';
 import { TextBlock } from '../parts/text-block.tsx';
 
 const PAGE = 100;
@@ -12,13 +13,19 @@ const EXPORTED_MAX = 10_000;
 const KINDS = ['session', 'intent', 'outcome', 'refusal', 'approval', 'policy'];
 const SPANS = ['1h', '12h', '1d', '7d', '30d'];
 
+const OUTCOMES: Readonly<Record<string, Filter>> = {
+  success: { success: true },
+  failure: { success: false },
+  unknown: { unknown: true },
+};
+
 type Filter = Omit<Params<'audit.query'>, 'limit'>;
 
 /** The form as a filter; empty fields filter nothing. */
 function filterOf(form: HTMLFormElement): Filter {
   const fields = Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== ''));
   const { outcome, ...rest } = fields as Record<string, string>;
-  return { ...rest, ...(outcome && { success: outcome === 'success' }) } as Filter;
+  return { ...rest, ...OUTCOMES[outcome ?? ''] } as Filter;
 }
 
 export function Audit() {
@@ -79,6 +86,7 @@ export function Audit() {
           options={[
             ['success', 'success'],
             ['failure', 'failure'],
+            ['unknown', 'none: the daemon ended before it'],
           ]}
         />
         <Choice label="Since" name="since" options={SPANS.map((it) => [it, it])} />
@@ -129,9 +137,5 @@ async function save(filter: Filter): Promise<void> {
     for (const it of page.entries) lines.push(`${JSON.stringify(it)}\n`);
     cursor = page.cursor;
   } while (cursor && lines.length < EXPORTED_MAX);
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob(lines, { type: 'application/x-ndjson' }));
-  link.download = 'ringfence-audit.jsonl';
-  link.click();
-  URL.revokeObjectURL(link.href);
+  saveFile('ringfence-audit.jsonl', 'application/x-ndjson', lines);
 }

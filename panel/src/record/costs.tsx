@@ -1,39 +1,73 @@
-/** What calls have cost, by day, tool and principal, beside the limits of the policy. */
+/** What calls have cost, by day, tool and principal, beside the limits of the policy, and how many there were. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { preciseDuration } from '../clock.ts';
 import { request } from '../connection.ts';
 import type { Answer } from '../messages.ts';
+import { Plot } from '../parts/plot.tsx';
 
 type CostsAnswer = Answer<'costs.read'>;
 
 const usd = (amount: number): string => `$${amount.toFixed(amount < 1 ? 4 : 2)}`;
 
+const DAYS = 30;
+const DAY_MS = 86_400_000;
+
+/** The last days, oldest first, as the daemon names them. */
+const lastDays = (nowMs: number): string[] =>
+  Array.from({ length: DAYS }, (_, at) => new Date(nowMs - (DAYS - 1 - at) * DAY_MS).toISOString().slice(0, 10));
+
 export function Costs() {
   const costs = useSignal<CostsAnswer | undefined>(undefined);
+  const calls = useSignal<Answer<'audit.daily'>['days']>([]);
   useEffect(() => {
     // A connection that is lost is told at the top of the page.
-    request('costs.read', { days: 30 }).then(
-      (it) => (costs.value = it),
+    Promise.all([request('costs.read', { days: DAYS }), request('audit.daily', { days: DAYS })]).then(
+      ([spent, { days }]) => {
+        calls.value = days;
+        costs.value = spent;
+      },
       () => {},
     );
   }, []);
   const it = costs.value;
   if (!it) return <h1>Costs</h1>;
+  const days = lastDays(Date.now());
   const byDay = Map.groupBy(it.costs, ({ day }) => day);
-  const totals = [...byDay].map(([day, rows]) => ({ day, usd: rows.reduce((sum, row) => sum + row.usd, 0) }));
-  const most = Math.max(...totals.map((total) => total.usd), 0);
+  const spent = days.map((day) => (byDay.get(day) ?? []).reduce((sum, row) => sum + row.usd, 0));
+  const counted = new Map(calls.value.map((day) => [day.day, day]));
+  const countsOf = (of: (day: (typeof calls.value)[number]) => number) =>
+    days.map((day) => {
+      const found = counted.get(day);
+      return found ? of(found) : 0;
+    });
   return (
     <>
       <h1>Costs</h1>
-      {it.costs.length === 0 && <p>No call has cost anything in the last 30 days.</p>}
-      <ul class="days" aria-label="Costs by day">
-        {totals.map((total) => (
-          <li>
-            <span class="dim">{total.day}</span> <progress value={total.usd} max={most} aria-label={total.day} />{' '}
-            {usd(total.usd)}
-          </li>
-        ))}
-      </ul>
+      {it.costs.length === 0 && <p>No call has cost anything in the last {DAYS} days.</p>}
+      <section class="plots" aria-label="By day">
+        {it.costs.length > 0 && (
+          <Plot title="Cost a day" kind="bars" times={days} series={[{ name: 'cost', values: spent }]} format={usd} />
+        )}
+        <Plot
+          title="Calls a day"
+          kind="bars"
+          times={days}
+          series={[
+            { name: 'succeeded', values: countsOf((day) => day.calls - day.failed - day.refused) },
+            { name: 'failed', values: countsOf((day) => day.failed) },
+            { name: 'refused', values: countsOf((day) => day.refused) },
+          ]}
+          format={(value) => String(Math.round(value))}
+        />
+        <Plot
+          title="Mean time of a call"
+          kind="lines"
+          times={days}
+          series={[{ name: 'mean', values: days.map((day) => counted.get(day)?.meanMs) }]}
+          format={preciseDuration}
+        />
+      </section>
       <Limits today={it.today} />
       {it.costs.length > 0 && (
         <section class="wide" tabIndex={0} aria-label="Costs by tool and principal">

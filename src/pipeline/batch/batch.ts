@@ -3,13 +3,16 @@ import type { BatchCall, BatchOptions, BatchResult, CallOptions, CallState, Tool
 import { ToolError, toToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
-import { type BatchPlan, type PlanParts, planBatch } from './plan.ts';
+import { type BatchPlan, type PlanParts, planBatch, waitsFor } from './plan.ts';
 import { resolveReferences } from './reference.ts';
 import { BatchAnswer, HeldResults } from './results.ts';
+import type { BatchTimeline } from './timeline.ts';
 
 export interface BatchParts extends PlanParts {
   readonly limits: Limits;
   readonly powers: Powers;
+  /** Told when each call begins and ends. */
+  readonly timeline: BatchTimeline;
   /** Runs one call through the whole pipeline; never rejects. */
   run(call: BatchCall, input: unknown, control: RunControl): Promise<ToolResult>;
   /** Makes the result of a call that will not run. */
@@ -31,37 +34,41 @@ export async function runBatch(
   { options, signal }: { options: BatchOptions; signal: AbortSignal },
   parts: BatchParts,
 ): Promise<BatchResult> {
-  const startedAt = parts.powers.monotonicMs();
-  const durationMs = () => Math.round(parts.powers.monotonicMs() - startedAt);
+  const { timeline } = parts;
   let plan: BatchPlan;
   try {
     plan = planBatch(calls, parts);
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
     const results = calls.map((call) => parts.refuse(call, error));
-    return toResult(results, {
-      levels: [],
-      skippedCount: calls.length,
-      maxParallelism: 0,
-      durationMs: durationMs(),
-      error,
-    });
+    timeline.over();
+    const none = { levels: [], criticalPath: [], slackMs: calls.map(() => 0), maxParallelism: 0 };
+    return toResult(results, { ...none, skippedCount: calls.length, durationMs: timeline.durationMs, error });
   }
+  timeline.planned(plan);
   const run = new BatchRun(calls, { plan, options, parts });
   const results = await run.toEnd(signal);
+  timeline.over();
   const { skipped: skippedCount, maxParallelism } = run;
-  return toResult(results, { levels: plan.levels, skippedCount, maxParallelism, durationMs: durationMs() });
+  const { criticalPath, slackMs } = timeline.analysis();
+  return toResult(results, {
+    levels: plan.levels,
+    criticalPath,
+    slackMs: calls.map(({ id }) => slackMs.get(id) as number),
+    skippedCount,
+    maxParallelism,
+    durationMs: timeline.durationMs,
+  });
 }
+
+type OwnMetadata = Pick<
+  BatchResult['metadata'],
+  'levels' | 'criticalPath' | 'slackMs' | 'skippedCount' | 'maxParallelism' | 'durationMs'
+>;
 
 function toResult(
   results: ToolResult[],
-  {
-    levels,
-    skippedCount,
-    maxParallelism,
-    durationMs,
-    error,
-  }: Pick<BatchResult['metadata'], 'levels' | 'skippedCount' | 'maxParallelism' | 'durationMs'> & { error?: ToolError },
+  { error, skippedCount, durationMs, ...rest }: OwnMetadata & { error?: ToolError },
 ): BatchResult {
   const successCount = results.filter((it) => it.success).length;
   return {
@@ -74,8 +81,7 @@ function toResult(
       skippedCount,
       durationMs,
       cacheHits: results.filter((it) => it.metadata.cached).length,
-      levels,
-      maxParallelism,
+      ...rest,
     },
     ...(error && { error: error.toWire() }),
   };
@@ -118,7 +124,7 @@ class BatchRun {
     this.#answer = new BatchAnswer(parts.limits);
     this.#held = new HeldResults(plan.needs, parts.limits);
     for (const { id } of calls) {
-      const before = new Set([...(plan.needs.get(id) ?? []), ...(plan.follows.get(id) ?? [])]);
+      const before = waitsFor(plan, id);
       this.#missing.set(id, before.size);
       for (const other of before) {
         const those = this.#waiting.get(other);
@@ -205,6 +211,7 @@ class BatchRun {
       // A call that waits for a person, maybe for minutes, does not count against `concurrency`.
       onState: ({ status }) => {
         this.#note(call.id, status);
+        this.#parts.timeline.changed(call.id, status);
         count(status !== 'blocked-on-user');
       },
     });
@@ -227,6 +234,7 @@ class BatchRun {
 
   #end({ id }: BatchCall, result: ToolResult): void {
     this.#held.put(id, result);
+    this.#parts.timeline.ended(id, result);
     this.#parts.onResult(id, this.#answer.put(id, result));
     if (!result.success && this.#options.failFast) this.#refusal ??= failedFast(id);
     for (const other of this.#waiting.get(id) ?? []) {

@@ -1,45 +1,58 @@
 /** Estimates a batch before it runs: its levels, its critical path, and its duration from how long past calls took. */
 import type { BatchCall, BatchEstimate } from '../../call.ts';
-import type { BatchPlan } from './plan.ts';
+import { criticalPathOf } from './critical-path.ts';
+import { type BatchPlan, waitsFor } from './plan.ts';
 
-/** `pastMs` gives the usual duration of a tool in milliseconds; a tool without a past counts as the mean of the others. */
-export function estimateBatch(
-  calls: readonly BatchCall[],
-  { needs, follows, levels }: BatchPlan,
-  pastMs: (tool: string) => number | undefined,
-): BatchEstimate {
-  const past = new Map(calls.map(({ id, tool }) => [id, pastMs(tool)]));
-  const known = [...past.values()].filter((it) => it !== undefined);
-  const mean = known.length === 0 ? 1 : known.reduce((sum, it) => sum + it, 0) / known.length;
-  const before = (id: string) => [...new Set([...(needs.get(id) ?? []), ...(follows.get(id) ?? [])])];
-  const ends = new Map<string, { readonly ms: number; readonly after: string | undefined }>();
-  for (const id of levels.flat()) {
-    const latest = before(id).reduce<string | undefined>(
-      (max, it) => (max === undefined || (ends.get(it)?.ms ?? 0) > (ends.get(max)?.ms ?? 0) ? it : max),
-      undefined,
-    );
-    const startMs = latest === undefined ? 0 : (ends.get(latest)?.ms ?? 0);
-    ends.set(id, { ms: startMs + (past.get(id) ?? mean), after: latest });
+/** Gives the usual duration of a tool in milliseconds; undefined for a tool without a past. */
+export type PastMs = (tool: string) => number | undefined;
+
+/** How long each call of a batch usually takes; one of a tool without a past counts as the mean of the others. */
+export class UsualDurations {
+  /** Whether no tool of the batch has a past. */
+  readonly isUnknown: boolean;
+  readonly #past: ReadonlyMap<string, number | undefined>;
+  readonly #mean: number;
+
+  constructor(calls: readonly Pick<BatchCall, 'id' | 'tool'>[], pastMs: PastMs) {
+    this.#past = new Map(calls.map(({ id, tool }) => [id, pastMs(tool)]));
+    const known = [...this.#past.values()].filter((it) => it !== undefined);
+    this.isUnknown = known.length === 0;
+    this.#mean = this.isUnknown ? 1 : known.reduce((sum, it) => sum + it, 0) / known.length;
   }
-  const last = [...ends].reduce((max, it) => (it[1].ms > max[1].ms ? it : max));
-  const criticalPath: string[] = [];
-  for (let at: string | undefined = last[0]; at !== undefined; at = ends.get(at)?.after) criticalPath.unshift(at);
+
+  of(id: string): number {
+    return this.#past.get(id) ?? this.#mean;
+  }
+
+  /** Undefined if the call's tool has no past. */
+  pastOf(id: string): number | undefined {
+    return this.#past.get(id);
+  }
+
+  get sum(): number {
+    return [...this.#past.values()].reduce<number>((sum, it) => sum + (it ?? this.#mean), 0);
+  }
+}
+
+export function estimateBatch(calls: readonly BatchCall[], plan: BatchPlan, pastMs: PastMs): BatchEstimate {
+  const { levels } = plan;
+  const usual = new UsualDurations(calls, pastMs);
+  const before = (id: string) => waitsFor(plan, id);
+  const { criticalPath, totalMs, slackMs } = criticalPathOf(levels.flat(), before, (id) => usual.of(id));
   const levelOf = new Map(levels.flatMap((level, at) => level.map((id) => [id, at] as const)));
   return {
     levels,
     maxParallelism: Math.max(...levels.map((it) => it.length)),
     criticalPath,
-    ...(known.length > 0 && {
-      estimatedMs: Math.round(last[1].ms),
-      sequentialMs: Math.round([...past.values()].reduce<number>((sum, it) => sum + (it ?? mean), 0)),
-    }),
+    ...(!usual.isUnknown && { estimatedMs: Math.round(totalMs), sequentialMs: Math.round(usual.sum) }),
     calls: calls.map(({ id, tool }) => {
-      const ms = past.get(id);
+      const ms = usual.pastOf(id);
       return {
         id,
         tool,
         level: levelOf.get(id) as number,
-        dependsOn: before(id),
+        dependsOn: [...before(id)],
+        ...(!usual.isUnknown && { slackMs: Math.round(slackMs.get(id) as number) }),
         ...(ms !== undefined && { estimatedMs: Math.round(ms) }),
       };
     }),

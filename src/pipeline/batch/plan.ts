@@ -16,6 +16,10 @@ export interface BatchPlan {
   readonly levels: readonly (readonly string[])[];
 }
 
+/** The calls that must end before a call begins. */
+export const waitsFor = ({ needs, follows }: Omit<BatchPlan, 'levels'>, id: string): ReadonlySet<string> =>
+  new Set([...(needs.get(id) ?? []), ...(follows.get(id) ?? [])]);
+
 export interface PlanParts {
   /** The tools that calls of this tool usually follow. */
   followsOf(tool: string): readonly string[];
@@ -123,7 +127,7 @@ function levelsOf(
   needs: ReadonlyMap<string, ReadonlySet<string>>,
   follows: ReadonlyMap<string, ReadonlySet<string>>,
 ): string[][] {
-  const waits = new Map(calls.map(({ id }) => [id, new Set([...(needs.get(id) ?? []), ...(follows.get(id) ?? [])])]));
+  const waits = new Map(calls.map(({ id }) => [id, new Set(waitsFor({ needs, follows }, id))]));
   const dependants = new Map<string, string[]>();
   for (const [id, neededIds] of waits) {
     for (const need of neededIds) {

@@ -355,3 +355,16 @@ export const allProbes = (outcome: Outcome): ProbeOutcomes =>
 /** The probes that level B requires and that did not hold. */
 export const notHeld = (outcomes: ProbeOutcomes): ProbeId[] =>
   PROBE_IDS.filter((id) => PROBES[id].level === 'B' && outcomes[id] !== 'ok');
+
+/** A barrier that does not hold, or of which nobody knows whether it does. */
+export interface Gap {
+  readonly id: ProbeId;
+  /** The sentence that is not shown to be true. */
+  readonly shows: string;
+  /** What to do. */
+  readonly fix: string;
+}
+
+/** What does not hold on this machine, and how to mend it. */
+export const gapsOf = (outcomes: ProbeOutcomes): Gap[] =>
+  PROBE_IDS.filter((id) => outcomes[id] !== 'ok').map((id) => ({ id, shows: PROBES[id].shows, fix: PROBES[id].fix }));

@@ -9,6 +9,7 @@ import { openDatabase } from '../database.ts';
 import { AuditBudget } from './budget.ts';
 import { type ChainPosition, createKey, readKey, type SigningKey } from './chain.ts';
 import { CHECKPOINT_SCHEMA, Checkpoints } from './checkpoints.ts';
+import { type CallDay, callDays } from './daily.ts';
 import { AUDIT_SCHEMA, type AuditEntry, type AuditRow, COLUMNS, hashOf, toRow } from './entry.ts';
 import { type ExportFormat, toExportLine } from './export.ts';
 import { firstOf, lastOf, prepare, putAside } from './file.ts';
@@ -169,10 +170,8 @@ export class AuditLog implements Disposable {
   }
 
   #writeWaiting(): void {
-    const rows =
-      this.#lostRows > 0
-        ? [this.#toRow({ ...SELF, detail: { log: { lost: this.#lostRows } } }), ...this.#pendingRows]
-        : this.#pendingRows;
+    const lost = this.#lostRows > 0 ? [this.#toRow({ ...SELF, detail: { log: { lost: this.#lostRows } } })] : [];
+    const rows = [...lost, ...this.#pendingRows];
     const { begin, insert, setHead, commit } = this.#statements;
     let { seq, hash } = this.#head;
     try {
@@ -202,6 +201,12 @@ export class AuditLog implements Disposable {
   records(filter: AuditFilter): ReturnType<AuditQueries['records']> {
     this.#tryFlush();
     return this.#queries.records(filter, this.#extent);
+  }
+
+  /** How many calls each of the last days had; the newest first. Rejects with SHUTTING_DOWN. */
+  days(days: number): Promise<CallDay[]> {
+    this.#tryFlush();
+    return callDays(this.#database, this.#extent, { days, powers: this.#powers });
   }
 
   /** All entries that match `filter`, oldest first, as lines without newlines. Throws as `query` does. */

@@ -19,6 +19,8 @@ export interface AuditFilter {
   readonly callIdPart?: string | undefined;
   /** True selects outcomes without an error code, false outcomes and refusals with one. */
   readonly success?: boolean | undefined;
+  /** True selects intents whose outcome never came, since the daemon ended before it. */
+  readonly unknown?: boolean | undefined;
   /** Earliest time, inclusive: ISO 8601, or an age such as `30d`, `12h`, `90m`, `10s`. */
   readonly since?: string | undefined;
   /** Latest time, exclusive; same form as `since`. */
@@ -82,6 +84,7 @@ const toPattern = (text: string): string => {
 };
 
 const CALLS = "kind IN ('intent', 'outcome', 'refusal', 'approval') AND callId IS NOT NULL";
+const INTENT = "kind = 'intent'";
 const SUCCESS = "kind = 'outcome' AND code IS NULL";
 const FAILURE = "kind IN ('outcome', 'refusal') AND code IS NOT NULL";
 
@@ -117,7 +120,7 @@ export class AuditQueries {
   readonly #limits: Limits;
   readonly #powers: Powers;
   readonly #answered: StatementSync;
-  /** One statement for each combination of conditions and order; at most 3072. */
+  /** One statement for each combination of conditions and order; at most 6144. */
   readonly #prepared = new Map<string, StatementSync>();
 
   constructor(database: DatabaseSync, limits: Limits, powers: Powers) {
@@ -159,12 +162,14 @@ export class AuditQueries {
     const slices = new TimeSlices(this.#powers);
     const slice = filter.text === undefined ? SLICE : TEXT_SLICE;
     let [low, high] = [first, last];
+    // Calls of this run may still end.
+    if (filter.unknown) high = Math.min(high, firstOfRun - 1);
     while (low <= high) {
       const from = isNewestFirst ? Math.max(low, high - slice + 1) : low;
       const to = isNewestFirst ? high : Math.min(high, low + slice - 1);
       const rows = statement.all(...values, from, to, ROWS) as unknown as AuditRow[];
       const found = rows.map((row) => ({ row, isOpen: (row.seq as number) < firstOfRun && this.#isOpen(row) }));
-      yield* found;
+      yield* filter.unknown ? found.filter(({ isOpen }) => isOpen) : found;
       const reached = rows.length < ROWS ? undefined : (rows.at(-1)?.seq as number);
       if (isNewestFirst) high = (reached ?? from) - 1;
       else low = (reached ?? to) + 1;
@@ -190,6 +195,7 @@ export class AuditQueries {
     const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter((it) => resolved[it] !== undefined);
     const conditions: string[] = names.map((it) => CONDITIONS[it]);
     if (filter.calls) conditions.push(CALLS);
+    if (filter.unknown) conditions.push(INTENT);
     if (filter.success !== undefined) conditions.push(filter.success ? SUCCESS : FAILURE);
     conditions.push('seq BETWEEN ? AND ?');
     const sql = `SELECT * FROM audit WHERE ${conditions.join(' AND ')} ORDER BY seq ${isNewestFirst ? 'DESC' : 'ASC'} LIMIT ?`;

@@ -4,8 +4,9 @@ import type { BatchCall, ToolResult } from '../../../../src/call.ts';
 import { ToolError } from '../../../../src/errors.ts';
 import { defaultLimits } from '../../../../src/limits.ts';
 import { type BatchParts, runBatch } from '../../../../src/pipeline/batch/batch.ts';
-import { estimateBatch } from '../../../../src/pipeline/batch/estimate.ts';
+import { estimateBatch, UsualDurations } from '../../../../src/pipeline/batch/estimate.ts';
 import { planBatch } from '../../../../src/pipeline/batch/plan.ts';
+import { BatchTimeline } from '../../../../src/pipeline/batch/timeline.ts';
 import { silentLog, systemPowers } from '../../../../src/powers.ts';
 
 const plain = { followsOf: () => [], canonical: (tool: string) => tool };
@@ -72,6 +73,7 @@ describe('a plan', () => {
       estimatedMs: 120,
       sequentialMs: 130,
       maxParallelism: 2,
+      calls: [{ slackMs: 0 }, { slackMs: 0 }, { slackMs: 90 }, { slackMs: 0 }],
     });
   });
 });
@@ -86,6 +88,7 @@ function harness(fails: ReadonlySet<string> = new Set()) {
     ...plain,
     limits: defaultLimits,
     powers: systemPowers(silentLog),
+    timeline: new BatchTimeline(systemPowers(silentLog)),
     run: ({ id }, input, { onState, signal }) => {
       order.push(id);
       states.set(id, (status) => onState({ status } as never));
@@ -205,6 +208,41 @@ describe('a batch', () => {
     expect(result.error).toMatchObject({ code: 'DEPENDENCY_CYCLE', details: { cycle: ['a', 'b', 'a'] } });
   });
 
+  test('tells the chain that decided its duration, and the slack of the other calls', async () => {
+    const { parts, finish } = harness();
+    let nowMs = 0;
+    const timeline = new BatchTimeline({ now: () => 0, monotonicMs: () => nowMs });
+    const calls = [call('a'), call('slow', ['a']), call('quick', ['a']), call('last', ['slow', 'quick'])];
+    const result = runBatch(calls, { options: {}, signal: endless() }, { ...parts, timeline });
+    for (const [id, atMs] of [
+      ['a', 10],
+      ['quick', 30],
+      ['slow', 110],
+      ['last', 115],
+    ] as const) {
+      nowMs = atMs;
+      await finish(id);
+    }
+    const { metadata } = await result;
+    expect(metadata).toMatchObject({ criticalPath: ['a', 'slow', 'last'], slackMs: [0, 0, 80, 0], durationMs: 115 });
+  });
+
+  test('that runs is going to take as long as such calls take, or longer if one of them already did', () => {
+    let nowMs = 0;
+    const timeline = new BatchTimeline({ now: () => 0, monotonicMs: () => nowMs });
+    const calls = [call('a'), call('b', ['a']), call('c')];
+    const usual = new UsualDurations(calls, () => 100);
+    timeline.planned(planBatch(calls, plain));
+    for (const id of ['a', 'c']) timeline.began(id, `call-${id}`);
+    expect(timeline.analysis(usual)).toMatchObject({ criticalPath: ['a', 'b'], totalMs: 200 });
+    nowMs = 50;
+    timeline.ended('a', { success: true } as ToolResult);
+    expect(timeline.analysis(usual).totalMs).toBe(150);
+    nowMs = 400;
+    expect(timeline.analysis(usual)).toMatchObject({ criticalPath: ['c'], totalMs: 400 });
+    expect(timeline.counts).toEqual({ ended: 1, failed: 0 });
+  });
+
   test('leaves out data that its answer can not hold, and says where it is', async () => {
     const { parts, finish } = harness();
     const limits = { ...defaultLimits, batchResultBytesMax: 2000 };
@@ -273,6 +311,7 @@ test('calls that take long to begin leave others their turn between them', async
       ...plain,
       limits: defaultLimits,
       powers,
+      timeline: new BatchTimeline(powers),
       onResult() {},
       refuse: () => ({}) as ToolResult,
       run() {

@@ -215,7 +215,28 @@ describe('query', () => {
     log = folder.open();
     log.append({ ...(intent as object), callId: 'third' } as never);
     expect((await openOnes()).map((it) => it.callId)).toEqual(['other']);
+    for (const order of ['newest', 'oldest'] as const)
+      expect((await log.query({ unknown: true, order })).entries.map((it) => it.callId)).toEqual(['other']);
     expect(await log.verify()).toMatchObject({ ok: true });
+  });
+
+  test('the calls of each day are counted, with those that failed and were refused', async () => {
+    using folder = new LogFolder();
+    const log = folder.open();
+    const ended = { kind: 'outcome', sessionId: 's', principal: 'p', callId: 'c', durationMs: 10 } as const;
+    folder.powers.nowMs = Date.UTC(2026, 0, 1, 23, 59);
+    log.append(ended);
+    folder.powers.nowMs = Date.UTC(2026, 0, 3);
+    for (let call = 0; call < 5_000; call++) log.append({ ...ended, durationMs: 30 });
+    log.append({ ...ended, code: 'TIMEOUT', durationMs: 30 });
+    log.append({ ...ended, kind: 'refusal', code: 'POLICY_DENIED' });
+    log.append({ ...ended, kind: 'intent' });
+    const newest = { day: '2026-01-03', calls: 5_002, failed: 1, refused: 1, meanMs: 30 };
+    const oldest = { day: '2026-01-01', calls: 1, failed: 0, refused: 0, meanMs: 10 };
+    expect(await log.days(3)).toEqual([newest, oldest]);
+    expect(await log.days(2)).toEqual([newest]);
+    folder.powers.nowMs = Date.UTC(2026, 5, 1);
+    expect(await log.days(30)).toEqual([]);
   });
 
   test('a closed log refuses, and a walk under way ends', async () => {
@@ -229,6 +250,7 @@ describe('query', () => {
     folder.close();
     await expect(log.query({})).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
     await expect(log.verify()).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
+    await expect(log.days(1)).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
     await expect(walk).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
   });
 });

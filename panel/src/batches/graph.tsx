@@ -1,0 +1,66 @@
+/** The calls of a batch as a graph: what waits for what, and the chain that decides how long all of it takes. */
+import { type GraphCall, layOut } from './layout.ts';
+
+export interface ShownCall extends GraphCall {
+  readonly tool: string;
+  /** The class of its box. */
+  readonly kind: string;
+  /** What is told of its time. */
+  readonly time: string;
+}
+
+const BOX = { width: 168, height: 46 };
+const STEP = { x: 218, y: 62 };
+const MARGIN = 8;
+/** Most calls that are drawn; of more, only the critical path is. */
+const DRAWN_MAX = 150;
+const ID_CHARS = 20;
+
+interface GraphProps {
+  readonly calls: readonly ShownCall[];
+  readonly criticalPath: readonly string[];
+}
+
+export function Graph({ calls, criticalPath }: GraphProps) {
+  const critical = new Set(criticalPath);
+  const isWhole = calls.length <= DRAWN_MAX;
+  const drawn = isWhole ? calls : calls.filter(({ id }) => critical.has(id)).slice(0, DRAWN_MAX);
+  const { at, columns, rows, edges } = layOut(drawn);
+  const nextOf = new Map(criticalPath.map((id, index) => [id, criticalPath[index + 1]]));
+  const placeOf = (id: string) => {
+    const { column, row } = at.get(id) as { column: number; row: number };
+    return { x: MARGIN + column * STEP.x, y: MARGIN + row * STEP.y };
+  };
+  const pathOf = (from: string, to: string) => {
+    const [start, end] = [placeOf(from), placeOf(to)];
+    const [x1, y1, x2, y2] = [start.x + BOX.width, start.y + BOX.height / 2, end.x, end.y + BOX.height / 2];
+    return `M${x1} ${y1}C${x1 + 30} ${y1} ${x2 - 30} ${y2} ${x2} ${y2}`;
+  };
+  const width = Math.max(1, columns) * STEP.x - (STEP.x - BOX.width) + 2 * MARGIN;
+  const height = Math.max(1, rows) * STEP.y - (STEP.y - BOX.height) + 2 * MARGIN;
+  return (
+    <section class="wide graph" tabIndex={0} aria-label="Graph of the calls">
+      {!isWhole && <p class="dim">{calls.length} calls: only the critical path is drawn, the list has all.</p>}
+      <svg width={width} height={height} role="img" aria-label={`Critical path: ${criticalPath.join(', ')}`}>
+        {edges.map(([from, to]) => (
+          <path key={`${from} ${to}`} class={nextOf.get(from) === to ? 'edge critical' : 'edge'} d={pathOf(from, to)} />
+        ))}
+        {drawn.map(({ id, tool, kind, time }) => {
+          const { x, y } = placeOf(id);
+          return (
+            <g key={id} class={`box ${kind} ${critical.has(id) ? 'critical' : ''}`} transform={`translate(${x} ${y})`}>
+              <title>{`${id}: ${tool}, ${time}`}</title>
+              <rect width={BOX.width} height={BOX.height} rx={4} />
+              <text x={8} y={19}>
+                {id.length > ID_CHARS ? `${id.slice(0, ID_CHARS - 1)}…` : id}
+              </text>
+              <text class="small" x={8} y={37}>
+                {time}
+              </text>
+            </g>
+          );
+        })}
+      </svg>
+    </section>
+  );
+}

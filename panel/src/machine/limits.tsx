@@ -1,0 +1,35 @@
+/** What a call of each tier may use at most, by the policy in force. */
+import { useEffect } from 'preact/hooks';
+import { bytes, preciseDuration } from '../clock.ts';
+import { type BoundName, loadBounds, tierBounds } from '../policy/bounds.ts';
+import { Table } from './table.tsx';
+
+const MiB = 1024 * 1024;
+
+const BOUNDS: readonly (readonly [name: BoundName, title: string, format: (value: number) => string])[] = [
+  ['timeoutMs', 'Time', preciseDuration],
+  ['cpuMs', 'CPU', preciseDuration],
+  ['memoryMb', 'Memory', (it) => bytes(it * MiB)],
+  ['processes', 'Processes', String],
+  ['fileMb', 'Largest file', (it) => bytes(it * MiB)],
+  ['outputBytes', 'Output', bytes],
+  ['costUsdPerDay', 'Cost a day', (it) => `$${it}`],
+];
+
+export function TierLimits() {
+  useEffect(() => {
+    loadBounds().catch(() => {}); // A connection that is lost is told at the top of the page.
+  }, []);
+  return (
+    <Table title="Limits of a call" heads={['Tier', ...BOUNDS.map(([, title]) => title)]}>
+      {Object.entries(tierBounds.value).map(([tier, bounds]) => (
+        <tr key={tier}>
+          <td>{tier}</td>
+          {BOUNDS.map(([name, , format]) => (
+            <td key={name}>{bounds[name] === undefined ? '–' : format(bounds[name])}</td>
+          ))}
+        </tr>
+      ))}
+    </Table>
+  );
+}

@@ -1,0 +1,140 @@
+/** Batches that run, and the newest of those that ended, for operators who watch them. */
+import type { BatchCall, CallStatus } from '../../call.ts';
+import { RpcError } from '../../errors.ts';
+import type { Limits } from '../../limits.ts';
+import { type PastMs, UsualDurations } from '../../pipeline/batch/estimate.ts';
+import { waitsFor } from '../../pipeline/batch/plan.ts';
+import type { BatchTimeline } from '../../pipeline/batch/timeline.ts';
+import type { Params } from '../../protocol/messages.ts';
+
+interface KnownBatch {
+  readonly batchId: string;
+  readonly owner: Pick<ListedBatch, 'sessionId' | 'client' | 'principal' | 'workspace'>;
+  readonly calls: readonly Pick<BatchCall, 'id' | 'tool'>[];
+  readonly timeline: BatchTimeline;
+  /** How long calls took before the batch began; looked up when somebody asks first. */
+  usual?: Promise<UsualDurations>;
+  /** Gives the usual durations of the tools of these calls. */
+  past(): Promise<PastMs>;
+}
+
+export interface ListedBatch {
+  readonly batchId: string;
+  readonly sessionId: string;
+  readonly client: string;
+  readonly principal: string;
+  readonly workspace: string;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly durationMs: number;
+  readonly running: boolean;
+  readonly totalCalls: number;
+  readonly endedCalls: number;
+  readonly failedCalls: number;
+}
+
+export interface WatchedCall {
+  readonly id: string;
+  readonly tool: string;
+  readonly callId?: string;
+  readonly level: number;
+  readonly dependsOn: readonly string[];
+  readonly status?: CallStatus;
+  readonly startMs?: number;
+  readonly endMs?: number;
+  readonly estimatedMs?: number;
+  readonly slackMs: number;
+  readonly code?: string;
+}
+
+export interface WatchedBatch extends ListedBatch {
+  /** The longest chain: as it was, or while the batch runs, as it is going to be by what such calls take. */
+  readonly criticalPath: readonly string[];
+  /** How long the batch was going to take by what such calls took before; absent if none of its tools has a past. */
+  readonly estimatedMs?: number;
+  readonly calls: readonly WatchedCall[];
+}
+
+export class RecentBatches {
+  readonly #limits: Pick<Limits, 'batchesKept' | 'batchCallsKept'>;
+  /** Oldest first. */
+  readonly #batches = new Set<KnownBatch>();
+
+  constructor(limits: Pick<Limits, 'batchesKept' | 'batchCallsKept'>) {
+    this.#limits = limits;
+  }
+
+  /** Notes a batch that begins; the oldest ended ones are dropped to make room. `calls` must hold no inputs. */
+  add(batch: Omit<KnownBatch, 'usual'>): void {
+    this.#batches.add(batch);
+    const { batchesKept, batchCallsKept } = this.#limits;
+    let held = [...this.#batches].reduce((sum, it) => sum + it.calls.length, 0);
+    for (const it of this.#batches) {
+      if (this.#batches.size <= batchesKept && held <= batchCallsKept) break;
+      if (!it.timeline.isOver) continue;
+      this.#batches.delete(it);
+      held -= it.calls.length;
+    }
+  }
+
+  get methods() {
+    return {
+      'batches.list': () => this.list(),
+      'batches.get': (_: unknown, params: Params<'batches.get'>) => this.get(params),
+    };
+  }
+
+  /** Answers `batches.list`: the newest first. */
+  list(): { batches: ListedBatch[] } {
+    return { batches: [...this.#batches].reverse().map(toListed) };
+  }
+
+  /** Answers `batches.get`. Throws RpcError INVALID_PARAMS for a batch that is not known. */
+  async get({ batchId, session }: Params<'batches.get'>): Promise<WatchedBatch> {
+    const batch = [...this.#batches].findLast(
+      (it) => it.batchId === batchId && (session ?? it.owner.sessionId) === it.owner.sessionId,
+    );
+    if (!batch) throw new RpcError('INVALID_PARAMS', `there is no batch ${batchId}, or it is no longer kept`);
+    batch.usual ??= batch.past().then((past) => new UsualDurations(batch.calls, past));
+    return toWatched(batch, await batch.usual);
+  }
+}
+
+function toListed({ batchId, owner, calls, timeline }: KnownBatch): ListedBatch {
+  const { startedAt, durationMs, isOver, counts } = timeline;
+  return {
+    batchId,
+    ...owner,
+    startedAt,
+    durationMs,
+    running: !isOver,
+    totalCalls: calls.length,
+    endedCalls: counts.ended,
+    failedCalls: counts.failed,
+  };
+}
+
+function toWatched(batch: KnownBatch, usual: UsualDurations): WatchedBatch {
+  const { calls, timeline } = batch;
+  const { plan } = timeline;
+  const { criticalPath, slackMs } = timeline.analysis(usual);
+  const levelOf = new Map((plan?.levels ?? []).flatMap((level, at) => level.map((id) => [id, at] as const)));
+  const estimatedMs = usual.isUnknown ? undefined : timeline.estimateMs(usual);
+  return {
+    ...toListed(batch),
+    criticalPath,
+    ...(estimatedMs !== undefined && { estimatedMs: Math.round(estimatedMs) }),
+    calls: calls.map(({ id, tool }) => {
+      const past = usual.pastOf(id);
+      return {
+        id,
+        tool,
+        level: levelOf.get(id) ?? 0,
+        dependsOn: plan ? [...waitsFor(plan, id)] : [],
+        slackMs: slackMs.get(id) ?? 0,
+        ...timeline.timesOf(id),
+        ...(past !== undefined && { estimatedMs: Math.round(past) }),
+      };
+    }),
+  };
+}

@@ -1,0 +1,78 @@
+/** How many calls each day had, counted from the record in slices that never block the event loop for long. */
+import type { DatabaseSync } from 'node:sqlite';
+import { ToolError } from '../../errors.ts';
+import type { Powers } from '../../powers.ts';
+import { TimeSlices } from '../time-slices.ts';
+import type { SeqRange } from './query.ts';
+
+/** The calls that ended on one day, as far as the record still has them. */
+export interface CallDay {
+  /** UTC, as `2026-01-31`. */
+  readonly day: string;
+  readonly calls: number;
+  /** Calls that ran and failed. */
+  readonly failed: number;
+  /** Calls that policy, limits or a person refused. */
+  readonly refused: number;
+  /** Mean time of the calls that ran; absent if none did. */
+  readonly meanMs?: number;
+}
+
+interface CountedRow {
+  readonly day: string;
+  readonly kind: 'outcome' | 'refusal';
+  readonly isFailed: number;
+  readonly count: number;
+  readonly ms: number | null;
+}
+
+/** Most entries that one statement counts, which takes a few milliseconds. */
+const SLICE = 4096;
+const DAY_MS = 86_400_000;
+
+const COUNT = `SELECT substr(at, 1, 10) AS day, kind, code IS NOT NULL AS isFailed, COUNT(*) AS count, SUM(durationMs) AS ms
+  FROM audit WHERE seq BETWEEN ? AND ? AND kind IN ('outcome', 'refusal') GROUP BY 1, 2, 3`;
+
+/** The days of the last `days`, today included, that had calls; the newest first. Rejects with SHUTTING_DOWN. */
+export async function callDays(
+  database: DatabaseSync,
+  { first, last }: SeqRange,
+  { days, powers }: { readonly days: number; readonly powers: Powers },
+): Promise<CallDay[]> {
+  const assertOpen = () => {
+    if (!database.isOpen) throw new ToolError('SHUTTING_DOWN', 'the audit log was closed');
+  };
+  assertOpen();
+  const statement = database.prepare(COUNT);
+  const oldest = new Date(powers.now() - (days - 1) * DAY_MS).toISOString().slice(0, 10);
+  const counted = new Map<string, { calls: number; failed: number; refused: number; ran: number; ms: number }>();
+  const slices = new TimeSlices(powers);
+  for (let to = last; to >= first; to -= SLICE) {
+    const rows = statement.all(Math.max(first, to - SLICE + 1), to) as unknown as CountedRow[];
+    for (const { day, kind, isFailed, count, ms } of rows) {
+      if (day < oldest) continue;
+      const it = counted.get(day) ?? { calls: 0, failed: 0, refused: 0, ran: 0, ms: 0 };
+      counted.set(day, it);
+      it.calls += count;
+      if (kind === 'refusal') it.refused += count;
+      else {
+        it.ran += count;
+        it.ms += ms ?? 0;
+        it.failed += isFailed ? count : 0;
+      }
+    }
+    // Entries are in the order of their times.
+    if (rows.some(({ day }) => day < oldest)) break;
+    await slices.pause();
+    assertOpen();
+  }
+  return [...counted]
+    .sort(([a], [b]) => (a > b ? -1 : 1))
+    .map(([day, { calls, failed, refused, ran, ms }]) => ({
+      day,
+      calls,
+      failed,
+      refused,
+      ...(ran > 0 && { meanMs: Math.round((ms / ran) * 1000) / 1000 }),
+    }));
+}
