@@ -204,6 +204,9 @@ export const answers = {
       lastError: open({ at: z.string(), reason: z.string() }).optional(),
     }).optional(),
     listeners: texts(),
+    bounds: z
+      .record(shapes.tier, z.record(z.string(), z.number()))
+      .describe('What a call of each tier may use at most in this session.'),
     confinement: open({ level: z.enum(['A', 'B', 'C', 'none']) }),
     health: z.array(shapes.health.extend({ name: z.string() })).optional(),
   }),

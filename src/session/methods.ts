@@ -3,6 +3,7 @@ import type { CallOptions, CallRecord, HostReport } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { CoarseIn } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
+import { tierBoundsOf } from '../pipeline/execute/bounds.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
 import type { Method, Params } from '../protocol/messages.ts';
@@ -301,6 +302,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     disk: parts.diskStatus(),
     ...(options.role === 'operator' && pipeline.tracer && { traces: pipeline.tracer.status }),
     listeners: parts.listeners(),
+    bounds: tierBoundsOf(session.policy(), parts.limits),
     providers: parts.providers.list(options.role).map(({ name, state, pending, since, reason }) => ({
       name,
       state,

@@ -97,6 +97,8 @@ test('every method is asked and answers as the schema says, and so do errors and
   ];
   await ask(agent, 'tools.batch', { calls, options: { progress: true } });
   await ask(agent, 'tools.batch', { calls, options: { plan: true } });
+  const { batches } = (await ask(operator, 'batches.list')).result as { batches: { batchId: string }[] };
+  await ask(operator, 'batches.get', { batchId: batches[0]?.batchId });
   await ask(agent, 'calls.list');
   await ask(operator, 'calls.find', { id: callId });
   for (const it of ['tools.stats', 'cache.clear', 'costs.read']) await ask(operator, it);
@@ -105,7 +107,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(agent, 'policy.explain', { tool: 'terminal_execute', input: { command: 'git push' } });
   for (const it of ['policy.get', 'status', 'providers.list']) await ask(agent, it);
   await ask(operator, 'policy.backtest', { policy: 'version: 1\n' });
-  for (const it of ['audit.verify', 'audit.query', 'policy.reload', 'status']) await ask(operator, it);
+  for (const it of ['audit.verify', 'audit.daily', 'audit.query', 'policy.reload', 'status']) await ask(operator, it);
   await ask(operator, 'calls.list', { everywhere: true, ended: true });
   await ask(operator, 'gateway.pause');
   await ask(operator, 'status');

@@ -157,12 +157,12 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
   });
 
   describe('composing', () => {
-    const steps = () => page.getByRole('group');
+    const steps = () => page.locator('fieldset.compose');
     const add = async (tool: string) => {
       const before = await steps().count();
       await page.getByLabel('Tool').selectOption(tool);
       await page.getByRole('button', { name: 'Add the call' }).click();
-      await until(async () => (await steps().count()) === before + 1);
+      await steps().nth(before).waitFor();
       return steps().nth(before);
     };
     const contentOf = async (download: Download) => readFileSync(await download.path(), 'utf8');
@@ -189,8 +189,8 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
     test('wires outputs to inputs, shows the plan, and runs it in the chosen folder', async () => {
       writeFileSync(join(other, 'from.txt'), 'the text\n');
       await composeCopy();
-      await page.getByLabel('Workspace').fill(other);
-      await page.getByLabel('Workspace').press('Tab');
+      await page.getByRole('textbox', { name: 'Workspace' }).fill(other);
+      await page.getByRole('textbox', { name: 'Workspace' }).press('Tab');
       await page.getByText('2 levels, critical path read → write').waitFor();
       expect(await page.locator('.graph g').count()).toBe(2);
       await page.getByRole('button', { name: 'Run', exact: true }).click();

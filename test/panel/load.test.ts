@@ -1,21 +1,31 @@
 /** The panel with many calls: ten thousand in one list, and what open panels cost the calls of agents. */
+import { writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { quantile } from '../../bench/measure.ts';
 import type { Client } from '../../src/client.ts';
 import { chromiumPath, openPanel, panelUrl, startBrowser, withoutChromium } from '../support/browser.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 
 const CALLS = 10_000;
 const AT_ONCE = 500;
-/** Rounds of calls whose p99 is taken, and calls of each. */
-const ROUNDS = 5;
+/** Rounds with and without panels, and calls of each. */
+const ROUNDS = 6;
 const CALLS_A_ROUND = 200;
-/** Chromium itself draws five pages on the same cores. */
+/** The noise of a busy machine between two rounds. */
 const MOST_RATIO = 3;
 const MiB = 1024 * 1024;
+
+/** A browser that draws only when nothing else wants the cores, so that calls wait for the daemon and not for it. */
+async function startIdleBrowser(): Promise<{ browser: Browser } & AsyncDisposable> {
+  const program = join(temporaryDir('nice'), 'chromium');
+  writeFileSync(program, `#!/bin/sh\nexec nice -n 19 '${chromiumPath}' "$@"\n`, { mode: 0o755 });
+  const browser = await startBrowser(program);
+  return { browser, [Symbol.asyncDispose]: () => browser.close() };
+}
 
 function closed(server: Server): Promise<void> {
   server.closeAllConnections();
@@ -62,31 +72,35 @@ describe.skipIf(chromiumPath === undefined)(`the panel under load (${withoutChro
     await page.close();
   });
 
-  test('five open panels leave the times of calls as they are', { timeout: 180_000 }, async () => {
-    /** Milliseconds that 99 of 100 calls did not exceed, at the median of some rounds. */
-    const p99Of = async () => {
-      const rounds: number[] = [];
-      for (let round = 0; round < ROUNDS; round++) {
-        const times: number[] = [];
-        for (let call = 0; call < CALLS_A_ROUND; call++) {
-          const began = performance.now();
-          await agent.call('file_list', {}, { cache: false });
-          times.push(performance.now() - began);
-        }
-        rounds.push(quantile(times, 0.99));
+  test('five open panels leave the times of calls as they are', { timeout: 240_000 }, async () => {
+    const timesOf = async (calls: number) => {
+      const times: number[] = [];
+      for (let call = 0; call < calls; call++) {
+        const began = performance.now();
+        await agent.call('file_list', {}, { cache: false });
+        times.push(performance.now() - began);
       }
-      return quantile(rounds, 0.5);
+      return times;
     };
-    await p99Of();
-    const without = await p99Of();
-    const pages = await Promise.all(Array.from({ length: 5 }, () => openPanel(browser, operator, [])));
-    for (const [at, view] of ['Calls', 'Machine', 'Inbox', 'Batches', 'Calls'].entries())
-      await pages[at]?.getByRole('navigation').getByRole('link', { name: view }).click();
-    const beside = await p99Of();
-    for (const it of pages) await it.close();
-    const after = await p99Of();
-    console.log(JSON.stringify({ without, beside, after }));
-    expect(beside / Math.max(without, after)).toBeLessThanOrEqual(MOST_RATIO);
+    await using idle = await startIdleBrowser();
+    const pages = await Promise.all(Array.from({ length: 5 }, () => openPanel(idle.browser, operator, [])));
+    const home = new URL(pages[0]?.url() ?? '').origin;
+    const open = (at: number) => `${home}/#/${['calls', 'machine', 'inbox', 'batches', 'calls'][at]}`;
+    const show = async (isOpen: boolean) => {
+      await Promise.all(pages.map((it, at) => it.goto(isOpen ? open(at) : 'about:blank')));
+      if (isOpen) for (const it of pages) await it.getByText('connected', { exact: true }).waitFor();
+      await timesOf(CALLS_A_ROUND / 4); // What opening costs is over.
+    };
+    const times: Record<'beside' | 'without', number[]> = { beside: [], without: [] };
+    // In turns, so that what else the machine does counts for both.
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const which of ['beside', 'without'] as const) {
+        await show(which === 'beside');
+        times[which].push(...(await timesOf(CALLS_A_ROUND)));
+      }
+    }
+    const [beside, without] = [quantile(times.beside, 0.99), quantile(times.without, 0.99)];
+    expect(beside / without, `p99 of ${beside} and ${without} ms`).toBeLessThanOrEqual(MOST_RATIO);
   });
 
   test('the page loads with at most six requests, none to another origin', async () => {

@@ -80,7 +80,7 @@ test('a batch file is read again as the steps that it was written from', () => {
     { id: 'a', tool: 't', after: [], fields: new Map([[WHOLE_INPUT, '{\n  "odd": 1\n}']]) },
   ]);
   for (const text of ['{', '{}', '{"calls": [{}]}', 'null'])
-    expect(() => fromBatchFile(text, () => parameters)).toThrow();
+    expect(() => fromBatchFile(text, () => parameters)).toThrow(/is neither JSON|is no batch|has no id/);
 });
 
 test('a program takes the parts that references name, and texts stay texts', async () => {

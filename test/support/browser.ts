@@ -8,10 +8,10 @@ export const chromiumPath: string | undefined = findChromium()?.program;
 
 export const withoutChromium = 'skipped: this machine has no Chromium; script/bootstrap installs it where it may';
 
-export async function startBrowser(): Promise<Browser> {
+export async function startBrowser(program: string | undefined = chromiumPath): Promise<Browser> {
   // Chromium's own sandbox refuses to run as root.
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  return chromium.launch({ executablePath: chromiumPath as string, args });
+  return chromium.launch({ executablePath: program as string, args });
 }
 
 /** What a page said that nobody expects: errors of scripts, messages of its policy. */
@@ -20,7 +20,7 @@ export type Complaints = string[];
 /** Opens a new tab. Adds to `complaints` what it logs as an error. */
 export async function newPage(context: Browser | BrowserContext, complaints: Complaints): Promise<Page> {
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(30_000);
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (it) => {
     if (it.type() === 'error') complaints.push(it.text());

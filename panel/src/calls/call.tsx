@@ -3,10 +3,10 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { bytes, preciseDuration } from '../clock.ts';
 import { onNotice, request, requestIn } from '../connection.ts';
+import { status } from '../machine/status.ts';
 import type { Answer, AuditEntry, CallRecord, ToolResult } from '../messages.ts';
 import { Diff } from '../parts/diff.tsx';
 import { TextBlock } from '../parts/text-block.tsx';
-import { loadBounds, tierBounds } from '../policy/bounds.ts';
 import { calls, isEnded, stateOf } from './all-calls.ts';
 import { Output } from './output.tsx';
 import { StageTable, Waterfall } from './waterfall.tsx';
@@ -222,10 +222,7 @@ function Result({ result }: { result: ToolResult }) {
 
 function Resources({ metadata }: Pick<ToolResult, 'metadata'>) {
   const { resources, durationMs, queuedMs, cached, retriesAttempted, tier, undo, costUsd } = metadata;
-  useEffect(() => {
-    loadBounds().catch(() => {}); // Without them, what was used is shown alone.
-  }, []);
-  const most = tierBounds.value[tier ?? ''] ?? {};
+  const most = status.value?.bounds[tier ?? ''] ?? {};
   const of = (bound: number | undefined, format: (value: number) => string) =>
     bound === undefined ? '' : ` of at most ${format(bound)}`;
   const { cpuMs, peakBytes, outputBytes, processes, verdict, enforcedBy } = resources;

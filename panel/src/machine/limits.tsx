@@ -1,7 +1,6 @@
 /** What a call of each tier may use at most, by the policy in force. */
-import { useEffect } from 'preact/hooks';
 import { bytes, preciseDuration } from '../clock.ts';
-import { type BoundName, loadBounds, tierBounds } from '../policy/bounds.ts';
+import { type BoundName, status } from './status.ts';
 import { Table } from './table.tsx';
 
 const MiB = 1024 * 1024;
@@ -17,12 +16,9 @@ const BOUNDS: readonly (readonly [name: BoundName, title: string, format: (value
 ];
 
 export function TierLimits() {
-  useEffect(() => {
-    loadBounds().catch(() => {}); // A connection that is lost is told at the top of the page.
-  }, []);
   return (
     <Table title="Limits of a call" heads={['Tier', ...BOUNDS.map(([, title]) => title)]}>
-      {Object.entries(tierBounds.value).map(([tier, bounds]) => (
+      {Object.entries(status.value?.bounds ?? {}).map(([tier, bounds]) => (
         <tr key={tier}>
           <td>{tier}</td>
           {BOUNDS.map(([name, , format]) => (

@@ -27,6 +27,9 @@ interface Service {
   readonly problem?: string;
 }
 
+export type BoundName = 'timeoutMs' | 'cpuMs' | 'memoryMb' | 'processes' | 'fileMb' | 'outputBytes' | 'costUsdPerDay';
+export type TierBounds = Readonly<Partial<Record<BoundName, number>>>;
+
 /** The members that the panel shows, beside those that the protocol fixes. */
 export type Status = Pick<
   Answer<'status'>,
@@ -56,6 +59,8 @@ export type Status = Pick<
     readonly probes: Readonly<Record<string, string>>;
     readonly gaps: readonly { readonly id: string; readonly shows: string; readonly fix: string }[];
   };
+  /** What a call of each tier may use at most. */
+  readonly bounds: Readonly<Record<string, TierBounds>>;
   readonly disk: { readonly freeBytes: number; readonly advice?: string };
 };
 

@@ -1,6 +1,6 @@
 /** How much a call may use: the least that the daemon, each layer of its policy, its tool and its caller allow. */
 import { hash } from 'node:crypto';
-import type { Tier } from '../../call.ts';
+import { TIERS, type Tier } from '../../call.ts';
 import type { CommandBounds, Limits } from '../../limits.ts';
 import { layersOf } from '../../policy/decide.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
@@ -52,6 +52,26 @@ export function commandBoundsOf(
     fileMb: ofExecute('fileMb', commandMax.fileMb),
     outputBytes: ofExecute('outputBytes', 2 * commandOutputBytes),
   };
+}
+
+/** What a call of each tier may use at most, for people; a bound that nobody set is absent. */
+export function tierBoundsOf(policy: Policy, limits: Limits): Record<Tier, Partial<Record<TierBound, number>>> {
+  const boundsOf = (tier: Tier): Partial<Record<TierBound, number>> => {
+    const least = (key: TierBound, most = Infinity) => leastOf(policy, { tier, key, most });
+    const timeoutMs = least('timeoutMs', limits.callTimeoutMs[tier]);
+    const costUsdPerDay = least('costUsdPerDay');
+    const used =
+      tier === 'execute'
+        ? commandBoundsOf(policy, limits)
+        : {
+            cpuMs: least('cpuMs'),
+            memoryMb: tier === 'external_api' ? Infinity : least('memoryMb', limits.threadHeapMb),
+            outputBytes: least('outputBytes', limits.resultBytesMax),
+          };
+    const all = Object.entries({ timeoutMs, costUsdPerDay, ...used });
+    return Object.fromEntries(all.filter(([, value]) => Number.isFinite(value)));
+  };
+  return Object.fromEntries(TIERS.map((tier) => [tier, boundsOf(tier)])) as ReturnType<typeof tierBoundsOf>;
 }
 
 /**

@@ -52,12 +52,21 @@ export function toListed(call: RetainedCall['call'], facts: RunningCallFacts): L
   const tier = result?.metadata.tier ?? call.toolset.get(call.name)?.tool.tier;
   return {
     ...toRunning(facts),
-    summary: summaryOf(call.rawInput),
+    summary: summaryOnce(call),
     ...(tier && { tier }),
     ...(parentCallId !== undefined && { parentCallId }),
     ...(result && { durationMs: result.metadata.durationMs }),
     ...(result?.success === false && { code: result.error.code }),
   };
+}
+
+/** Summaries of calls that were listed: several panels list the same calls again and again. */
+const summaries = new WeakMap<RetainedCall['call'], string>();
+
+function summaryOnce(call: RetainedCall['call']): string {
+  const known = summaries.get(call) ?? summaryOf(call.rawInput);
+  summaries.set(call, known);
+  return known;
 }
 
 /** The most telling text of an input, in one line and without secrets. */
