@@ -168,23 +168,26 @@ export const limitsSchema = z.strictObject({
   gitIdentityMs: ms().default(2_000),
   /** Largest file that a tool reads or writes. */
   fileBytesMax: bytes().default(10 * MiB),
-  /** Open terminals of one session; each is a process tree, two threads of its host and an output buffer. */
+  /** Open terminals and commands in the background of one session; a terminal is a process tree, two threads of its host and an output buffer. */
   sessionTerminalsMax: count().default(4),
-  /** Open terminals over all sessions; each may need a host of its own, of which there are hostsMax. */
+  /** Terminals and commands in the background over all sessions; each may need a host of its own, of which there are hostsMax. */
   terminalsMax: count().default(16),
-  /** Time without a request after which a terminal is ended, so that forgotten ones hold nothing. */
+  /**
+   * Time without a request after which a terminal is ended, and a command in the background that has ended is forgotten, so that forgotten
+   * ones hold nothing.
+   */
   terminalIdleMs: ms().default(1_800_000),
-  /** Time for which a terminal may continue after a masked file was replaced, which removes the mount that hides it. */
+  /** Time for which a terminal or a command in the background may continue after a masked file was replaced, which removes the mount that hides it. */
   terminalLookMs: ms().default(500),
-  /** Longest life of a terminal, so that polling can't keep one forever. */
+  /** Longest life of a terminal or a command in the background, so that polling can't keep one forever. */
   terminalLifeMs: ms().default(14_400_000),
-  /** Bytes of kept terminal output; the oldest is dropped first, and answers say so. */
+  /** Bytes of kept output of a terminal or a command in the background; the oldest is dropped first, and answers say so. */
   terminalLogBytes: bytes().default(256 * KiB),
-  /** Bytes of terminal output in one answer. */
+  /** Bytes of such output in one answer. */
   terminalReadBytes: bytes().default(32 * KiB),
   /** Bytes of input waiting for a program that does not read, in addition to the kernel's buffer. */
   terminalInputBytes: bytes().default(64 * KiB),
-  /** Longest time that a call waits for a terminal. */
+  /** Longest time that a call waits for a terminal, or for a command in the background. */
   terminalWaitMs: ms().default(30_000),
   /** JavaScript heap of the thread that renders one terminal, in MiB: combining marks on one letter could fill any heap. */
   terminalScreenHeapMb: count().default(48),

@@ -33,7 +33,9 @@ import type { ThreadSetup, ThreadTask } from './host/tier-host.ts';
 import type { Pages } from './pages/pages.ts';
 import { Ripgrep } from './search/ripgrep.ts';
 import { LanguageServers } from './symbols/language-servers.ts';
-import { TerminalSet } from './terminals/terminals.ts';
+import { backgroundFor } from './terminals/background-commands.ts';
+import { KeptPrograms } from './terminals/kept-programs.ts';
+import { terminalsFor } from './terminals/terminals.ts';
 import { Spool } from './undo/spool.ts';
 import { WorkspaceWatch } from './workspace-watch.ts';
 
@@ -52,13 +54,7 @@ const watch =
     ? new WorkspaceWatch(setup.workspace, setup.limits, powers)
     : undefined;
 const liveSockets = command && setup.workspace !== undefined ? new LiveSockets(setup.workspace, powers) : undefined;
-const terminals =
-  command &&
-  new TerminalSet({
-    setup: command,
-    powers,
-    onCount: (kept) => socket?.tell({ kept }),
-  });
+const kept = command && new KeptPrograms({ setup: command, powers, onCount: (count) => socket?.tell({ kept: count }) });
 let socket: JobSocket | undefined;
 
 /** Serves the socket of this thread. Never settles: the task ends with its thread, or with this process when the gateway is gone. */
@@ -170,7 +166,7 @@ const tools = new LoadedTools();
 const lifecycle = new ToolLifecycle(tools);
 
 const endSession = (session: string): Promise<void> =>
-  lifecycle.cleanup({ closeTerminals: async () => terminals?.endSession(session) });
+  lifecycle.cleanup({ endKept: async () => kept?.endSession(session) });
 
 /** Gives the keys that were rolled back; policy or disk prevented the others. */
 async function rollBack(
@@ -221,9 +217,16 @@ function contextOf(job: Job, { signal, onOutput, sockets }: Around): WorkerConte
     ...(servers && { servers }),
     ...(command && { command }),
     ...(keeper &&
-      terminals && {
-        terminals: (onGitConfigs) =>
-          terminals.terminalsFor(keeper, { masks: job.masks ?? NO_MASKS, signal, onGitConfigs }),
+      kept &&
+      command && {
+        kept: (onGitConfigs) => {
+          const asking = { masks: job.masks ?? NO_MASKS, signal, onGitConfigs };
+          const parts = { kept, setup: command, powers };
+          return {
+            terminals: terminalsFor(keeper, asking, parts),
+            background: backgroundFor(keeper, asking, parts),
+          };
+        },
       }),
     ...(onOutput && { onOutput }),
   });

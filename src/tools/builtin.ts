@@ -34,6 +34,8 @@ import gitStatus from './git/status.ts';
 import httpRequest from './http/request.ts';
 import terminalExecute from './terminal/execute.ts';
 import terminalInteractive from './terminal/interactive.ts';
+import terminalKill from './terminal/kill.ts';
+import terminalOutput from './terminal/output.ts';
 import terminalScript from './terminal/script.ts';
 import todoRead from './todo/read.ts';
 import todoWrite from './todo/write.ts';
@@ -83,6 +85,8 @@ export const builtinTools = {
   http_request: httpRequest,
   terminal_execute: terminalExecute,
   terminal_interactive: terminalInteractive,
+  terminal_kill: terminalKill,
+  terminal_output: terminalOutput,
   terminal_script: terminalScript,
   todo_read: todoRead,
   todo_write: todoWrite,

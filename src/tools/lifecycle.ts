@@ -10,7 +10,8 @@ export interface Health {
 
 /** A session that ended, or whose policy changed: what a tool may clean up of it. */
 export interface SessionEnd {
-  closeTerminals(): Promise<void>;
+  /** Ends the session's terminals and commands in the background. */
+  endKept(): Promise<void>;
 }
 
 /** A function that several tools share runs once for all of them. */

@@ -1,4 +1,4 @@
-/** The terminals that a tool can reach: only those of the call's session. */
+/** The terminals, and the commands in the background, that a tool can reach: only those of the call's session. */
 import type { CheckedCommand } from './tool.ts';
 
 export interface TerminalSize {
@@ -69,4 +69,51 @@ export interface Terminals {
   /** Ends everything that runs in the terminal, and removes it. */
   close(id: string): Promise<void>;
   list(): TerminalEntry[];
+}
+
+/** A command in the background, as it is now. */
+export interface BackgroundState {
+  /** Standard output and standard error after the position that was asked for, in the order in which they were written. */
+  output: string;
+  /** Position in the output where the next read begins. */
+  seq: number;
+  /** Bytes of output before `output` that are no longer kept. */
+  missedBytes?: number;
+  exited: boolean;
+  /** Why the command ended, if not by itself. */
+  endedBy?: string;
+  exitCode?: number;
+  signal?: string;
+  /** TCP ports that it listens on, in a network of its own. */
+  ports?: number[];
+}
+
+export interface BackgroundEntry {
+  handle: string;
+  command: string;
+  exited: boolean;
+  ageMs: number;
+  seq: number;
+  ports?: number[];
+}
+
+/** Every method with an id throws NOT_FOUND if the session has no such command. */
+export interface BackgroundCommands {
+  /** Starts a command; gives its handle once it runs. Throws QUEUE_FULL if there are too many, SANDBOX_UNAVAILABLE. */
+  start(command: CheckedCommand, about: { readonly command: string }): Promise<string>;
+  /** Resolves when there is output after `afterSeq`, the command has ended, or `waitMs` are over. */
+  output(handle: string, wait: { readonly afterSeq: number; readonly waitMs: number }): Promise<BackgroundState>;
+  /** Resolves when the command has ended, or `waitMs` are over. */
+  ended(handle: string, waitMs: number): Promise<Pick<BackgroundState, 'exited' | 'exitCode' | 'signal'>>;
+  /** Signals the command's process group. Throws CONFLICT if it has ended. */
+  signal(handle: string, name: string): Promise<void>;
+  /** Ends everything that the command started; its output stays readable. */
+  stop(handle: string): Promise<void>;
+  list(): BackgroundEntry[];
+}
+
+/** The programs that a host keeps for a session between its calls. */
+export interface KeptPrograms {
+  readonly terminals: Terminals;
+  readonly background: BackgroundCommands;
 }

@@ -22,7 +22,7 @@ import type { Symbols } from './source/symbols.ts';
 import type { Syntax } from './source/syntax.ts';
 import type { TypeScript } from './source/typescript.ts';
 import type { Spellings } from './spellings.ts';
-import type { Terminals } from './terminals.ts';
+import type { BackgroundCommands, Terminals } from './terminals.ts';
 import type { Upstream } from './upstream.ts';
 
 export type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
@@ -205,6 +205,8 @@ export interface ToolContext {
   readonly identity: CommitIdentity;
   /** The terminals of the call's session. */
   readonly terminals: Terminals;
+  /** The commands that the call's session has in the background. */
+  readonly background: BackgroundCommands;
   /** Marks the result as cut; `bytesTotal` is its full size. */
   truncated(bytesTotal: number): void;
   /** Yields, so that an abort can arrive during long synchronous work. Throws the abort's reason. */
@@ -320,6 +322,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly readsUnchecked?: boolean;
   /** Whether it keeps something in its host between calls; its host is then used only by such tools. */
   readonly keeps?: boolean;
+  /** The same of one call of a tool that does not always. */
+  keepsFor?(input: z.output<I>): boolean;
   /** The external provider that gets the calls. `run` is never called. */
   readonly upstream?: Upstream;
   /** Estimated cost of the call in US dollars; reserved before it runs. */
@@ -373,6 +377,10 @@ export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(spec: T
 
 /** The tier of one call; `input` is checked. */
 export const tierOfCall = (tool: Tool, input: unknown): Tier => tool.tierOf?.(input as never) ?? tool.tier;
+
+/** Whether a call keeps something in its host; `input` is checked. */
+export const keepsAfter = ({ keeps = false, keepsFor }: Tool, input: unknown): boolean =>
+  keepsFor ? keepsFor(input as never) : keeps;
 
 /** The tier of the host in which a call of `tier` runs: only execute hosts confine programs. */
 export const hostTierOf = ({ runsPrograms, keeps }: Pick<Tool, 'runsPrograms' | 'keeps'>, tier: Tier): Tier =>

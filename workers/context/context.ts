@@ -15,7 +15,7 @@ import type { SourceCode } from '../../src/tools/source/source-code.ts';
 import type { Symbols } from '../../src/tools/source/symbols.ts';
 import type { Syntax } from '../../src/tools/source/syntax.ts';
 import type { TypeScript } from '../../src/tools/source/typescript.ts';
-import type { Terminals } from '../../src/tools/terminals.ts';
+import type { BackgroundCommands, KeptPrograms, Terminals } from '../../src/tools/terminals.ts';
 import type {
   CheckedCommand,
   CheckedDirectory,
@@ -85,8 +85,8 @@ export interface ContextOptions {
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
   readonly command?: CommandSetup;
-  /** Absent if the job has no session, or terminals are not allowed. */
-  readonly terminals?: (onGitConfigs: Commands['tookOver']) => Terminals;
+  /** What the host keeps for the session; absent if the job has none, or keeps nothing. */
+  readonly kept?: (onGitConfigs: Commands['tookOver']) => KeptPrograms;
   readonly signal: AbortSignal;
   /** The thread's ripgrep; a new one if absent. */
   readonly ripgrep?: Ripgrep;
@@ -112,7 +112,7 @@ export class WorkerContext implements ToolContext {
   readonly #paths: HeldPaths;
   readonly #commands: Commands;
   readonly #witnesses: Witnesses;
-  readonly #terminals: Terminals | undefined;
+  readonly #kept: KeptPrograms | undefined;
   #truncatedBytes = 0;
 
   constructor(options: ContextOptions) {
@@ -146,7 +146,7 @@ export class WorkerContext implements ToolContext {
       toWithheld: (masks) => toWithheld(masks, this.#rules),
       truncated: (bytesTotal) => this.truncated(bytesTotal),
     });
-    this.#terminals = options.terminals?.((outcomes) => this.#commands.tookOver(outcomes));
+    this.#kept = options.kept?.((outcomes) => this.#commands.tookOver(outcomes));
   }
 
   /** What the job used and changed, for its result; `threadCpuMs` is its share of the thread's CPU time. */
@@ -374,8 +374,13 @@ export class WorkerContext implements ToolContext {
   }
 
   get terminals(): Terminals {
-    if (!this.#terminals) throw new ToolError('SANDBOX_DENIED', 'this tier has no terminals');
-    return this.#terminals;
+    if (!this.#kept) throw new ToolError('SANDBOX_DENIED', 'this tier has no terminals');
+    return this.#kept.terminals;
+  }
+
+  get background(): BackgroundCommands {
+    if (!this.#kept) throw new ToolError('SANDBOX_DENIED', 'this tier has no commands in the background');
+    return this.#kept.background;
   }
 
   truncated(bytesTotal: number): void {

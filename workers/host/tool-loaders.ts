@@ -35,6 +35,8 @@ export const toolLoaders = {
   http_request: () => import('../../src/tools/http/request.ts').then((it) => it.default),
   terminal_execute: () => import('../../src/tools/terminal/execute.ts').then((it) => it.default),
   terminal_interactive: () => import('../../src/tools/terminal/interactive.ts').then((it) => it.default),
+  terminal_kill: () => import('../../src/tools/terminal/kill.ts').then((it) => it.default),
+  terminal_output: () => import('../../src/tools/terminal/output.ts').then((it) => it.default),
   terminal_script: () => import('../../src/tools/terminal/script.ts').then((it) => it.default),
   todo_read: () => import('../../src/tools/todo/read.ts').then((it) => it.default),
   todo_write: () => import('../../src/tools/todo/write.ts').then((it) => it.default),

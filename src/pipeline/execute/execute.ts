@@ -7,7 +7,7 @@ import type { NetworkLayer } from '../../policy/network.ts';
 import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
 import type { ToolStates } from '../../store/tool-states.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
-import { hostTierOf, type Preview, type Tool } from '../../tools/tool.ts';
+import { hostTierOf, keepsAfter, type Preview, type Tool } from '../../tools/tool.ts';
 import type { Upstream } from '../../tools/upstream.ts';
 import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
 import { decideAgain, type PermissionParts } from '../permission.ts';
@@ -176,10 +176,11 @@ async function runUnder(
   const view = parts.viewOf({ policy, principal, sessionId, workspace, root });
   const isCommand = hostTier === 'execute';
   const heap = isCommand ? {} : heapOf(policy, tier);
-  const hostKey = { tier: hostTier, workspace, view, ...heap, ...(tool.keeps && { keeps: true }) };
+  const keeps = keepsAfter(tool, input);
+  const hostKey = { tier: hostTier, workspace, view, ...heap, ...(keeps && { keeps: true }) };
   const isStale = () => call.policyNow().version !== policy.version;
-  // No network: a terminal outlives the call whose policy listed its hosts.
-  const network = tier === 'execute' && !tool.keeps ? networkOf(policy) : undefined;
+  // No network: what is kept outlives the call whose policy listed its hosts.
+  const network = tier === 'execute' && !keeps ? networkOf(policy) : undefined;
   const job = {
     tool: tool.name,
     input,
@@ -196,7 +197,7 @@ async function runUnder(
     ...(tier === 'read_only' && { readOnly: true }),
     ...(tool.readsUnchecked && tier === 'read_only' && { isSealed: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
-    ...(tool.keeps && { keeper: { session: sessionId, isStale } }),
+    ...(keeps && { keeper: { session: sessionId, isStale } }),
   };
   const options: RunOptions = {
     signal,

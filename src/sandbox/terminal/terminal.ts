@@ -13,7 +13,9 @@ import { findProgram } from '../find-program.ts';
 import type { TakeOverTime } from '../git/config/copies.ts';
 import type { TakenOver } from '../git/config/take-over.ts';
 import { verdictOf } from '../watchdog.ts';
+import { withoutForeignDescriptors } from './foreign-descriptors.ts';
 import { type Excerpt, TerminalLog } from './log.ts';
+import { OutputSignal } from './output-signal.ts';
 import { openPty, type Pty, type Size } from './pty.ts';
 import { foregroundOf, type Tty, waiterOf } from './tty-wait.ts';
 
@@ -67,8 +69,7 @@ export class Terminal {
   #refusal: unknown;
   /** The thread that waited when input was last written: if it still waits, that says nothing new. */
   #waiterBefore: string | undefined;
-  /** Callbacks that wait for output or the end. */
-  readonly #waiting = new Set<() => void>();
+  readonly #output: OutputSignal;
 
   /** Starts the program. Throws SANDBOX_UNAVAILABLE, INPUT_INVALID. */
   static async start(request: TerminalRequest, given: CommandSetup, of: TerminalParts): Promise<Terminal> {
@@ -98,6 +99,7 @@ export class Terminal {
   ) {
     this.#limits = limits;
     this.#powers = powers;
+    this.#output = new OutputSignal(powers);
     this.#screen = screen;
     this.#size = size;
     this.#run = run;
@@ -136,7 +138,7 @@ export class Terminal {
     const isBegun = () => this.#isAdmitted && this.#foreground !== undefined;
     while (this.#ended === undefined && !isBegun() && this.#powers.monotonicMs() < until) {
       signal.throwIfAborted();
-      await this.#change(LOOK_MS / 4, signal);
+      await this.#output.next(LOOK_MS / 4, signal);
     }
     if (this.#refusal) throw this.#refusal;
   }
@@ -219,8 +221,8 @@ export class Terminal {
       const leftMs = until - this.#powers.monotonicMs();
       if (leftMs <= 0) return;
       await (afterSeq === undefined
-        ? this.#pause(Math.min(leftMs, restMs), signal)
-        : this.#change(Math.min(leftMs, restMs), signal));
+        ? this.#output.pause(Math.min(leftMs, restMs), signal)
+        : this.#output.next(Math.min(leftMs, restMs), signal));
     }
   }
 
@@ -261,7 +263,7 @@ export class Terminal {
     const exceeded = this.#settled?.used.exceeded?.kind;
     this.#ended = (exceeded && verdictOf(exceeded)) ?? this.#closedFor ?? 'exit';
     stream.destroy();
-    this.#tell();
+    this.#output.tell();
   }
 
   #take(chunk: Buffer): void {
@@ -272,7 +274,7 @@ export class Terminal {
       this.#pty.stream.pause();
       void room.then(() => this.#pty.stream.resume());
     }
-    this.#tell();
+    this.#output.tell();
   }
 
   get #foreground(): number | undefined {
@@ -283,30 +285,6 @@ export class Terminal {
   #assertLive(): void {
     if (this.#ended !== undefined)
       throw new ToolError('CONFLICT', 'the program of this terminal has ended', { details: this.exit });
-  }
-
-  #pause(ms: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = this.#powers.after(ms, done);
-      signal?.addEventListener('abort', done);
-      function done(): void {
-        timer.cancel();
-        signal?.removeEventListener('abort', done);
-        resolve();
-      }
-    });
-  }
-
-  /** Waits for output or the end, at most `ms`. */
-  async #change(ms: number, signal: AbortSignal): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#waiting.add(resolve);
-    await Promise.race([promise, this.#pause(ms, signal)]);
-    this.#waiting.delete(resolve);
-  }
-
-  #tell(): void {
-    for (const resolve of this.#waiting) resolve();
   }
 }
 
@@ -337,13 +315,9 @@ function attachmentOf({ slave }: Pty): Attachment {
   return {
     streams: [slave, slave, slave],
     launcher: [setsid, '--ctty'],
-    outer: (lastFd) => ['/bin/bash', '--norc', '--noprofile', '-c', closing(lastFd), 'bash'],
+    outer: withoutForeignDescriptors,
   };
 }
-
-/** Closes descriptors above `last`, which this process has open for other terminals, before any of the caller's programs runs. */
-const closing = (last: number): string =>
-  `for it in /proc/self/fd/*; do n=\${it##*/}; if ((n > ${last})); then eval "exec $n>&-"; fi; done; exec "$@"`;
 
 /** Reads a terminal's settings, word by word, from `stty`: Node can't query them. */
 function settingsOf(path: string, powers: Powers): Promise<Set<string>> {

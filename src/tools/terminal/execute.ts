@@ -6,6 +6,8 @@ import { commandHealth } from './runs.ts';
 
 const COMMAND_CHARS_MAX = 128 * 1024 - 1;
 const STDIN_CHARS_MAX = 8 * 1024 * 1024;
+/** Characters of a command line in the list of what runs in the background. */
+const COMMAND_CHARS_SHOWN = 200;
 
 const input = z.strictObject({
   command: z
@@ -26,6 +28,14 @@ const input = z.strictObject({
   timeout: z.int().min(1).max(3_600_000).default(120_000).describe('Milliseconds.'),
   shell: rare(z.enum(['bash', 'sh', 'zsh']).default('bash').describe('What runs it; sh is bash in its POSIX mode.')),
   stdin: z.string().max(STDIN_CHARS_MAX).optional().describe('Standard input.'),
+  background: rare(
+    z
+      .boolean()
+      .default(false)
+      .describe(
+        'Return a handle at once and let the command go on, without network and `timeout`, until it ends or its session does; terminal_output and terminal_kill take the handle.',
+      ),
+  ),
 });
 
 export default defineTool({
@@ -35,12 +45,17 @@ export default defineTool({
     'Run a command line in a sandbox: only the workspace is writable, only hosts that the policy lists are reached. ' +
     'Gives output and exit code; long output is cut in its middle. What it leaves running is ended.',
   notes:
-    'An exit code that is not zero is no error of the call, except 127 of a program that is not installed: PROGRAM_MISSING names it and what brings it.',
+    'With `background`, the command is ended with its session, when the policy changes, and at the longest life of a terminal. An exit code that is not zero is no error of the call, except 127 of a program that is not installed: PROGRAM_MISSING names it and what brings it.',
   version: '1.0.0',
-  capabilities: [{ action: 'execute', description: 'Runs a bash command line to its end.' }],
+  capabilities: [
+    { action: 'execute', description: 'Runs a bash command line to its end.' },
+    { action: 'start', description: 'Starts a server, or another command that goes on in the background.' },
+  ],
   category: 'development',
   tier: 'execute',
   healthCheck: commandHealth,
+  keepsFor: ({ background }) => background,
+  cleanup: (session) => session.endKept(),
   destructive: true,
   effects: ({ command }) => [{ kind: 'exec', target: command }],
   commandOf: ({ command, cwd, env, shell }) => ({
@@ -54,10 +69,11 @@ export default defineTool({
   output: z.strictObject({
     stdout: z.string(),
     stderr: z.string(),
-    exitCode: z.int().describe('128 + n when signal n ended the command.'),
+    exitCode: z.int().optional().describe('128 + n when signal n ended the command; absent with background.'),
     signal: z.string().optional(),
     timedOut: z.literal(false).describe('A command out of time is a TIMEOUT error, whose details hold its output.'),
     durationMs: z.number(),
+    handle: z.string().optional().describe('Names the command in the background.'),
   }),
   examples: [
     { input: { command: 'printf hi; exit 3' }, output: { stdout: 'hi', exitCode: 3, timedOut: false } },
@@ -77,7 +93,7 @@ export default defineTool({
     { name: 'execute_command', input, toInput: (it) => input.parse(it) },
   ],
 
-  async run({ command, cwd, env, shell, stdin }, ctx) {
+  async run({ command, cwd, env, shell, stdin, background }, ctx) {
     const checked = ctx.command({
       command,
       cwd,
@@ -85,6 +101,10 @@ export default defineTool({
       ...(shell !== 'bash' && { shell }),
       ...(stdin !== undefined && { stdin }),
     });
+    if (background) {
+      const handle = await ctx.background.start(checked, { command: command.slice(0, COMMAND_CHARS_SHOWN) });
+      return { stdout: '', stderr: '', timedOut: false as const, durationMs: 0, handle };
+    }
     const result = await ctx.run(checked);
     assertFound(result, cwd, ctx);
     return { ...result, timedOut: false as const };

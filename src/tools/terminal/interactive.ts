@@ -116,7 +116,7 @@ export default defineTool({
   healthCheck: commandHealth,
   destructive: true,
   keeps: true,
-  cleanup: (session) => session.closeTerminals(),
+  cleanup: (session) => session.endKept(),
   effects: (it) => (isTyped(it) ? [{ kind: 'exec', target: typedBy(it) }] : []),
   commandOf: (it) => {
     const action = actionOf(it);

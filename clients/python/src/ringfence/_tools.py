@@ -941,15 +941,17 @@ class TerminalExecuteInput(TypedDict, total=False):
     timeout: int
     shell: Literal["bash", "sh", "zsh"]
     stdin: str
+    background: bool
 
 
 class TerminalExecuteData(TypedDict, total=False):
     stdout: Required[str]
     stderr: Required[str]
-    exitCode: Required[int]
+    exitCode: int
     signal: str
     timedOut: Required[Literal[False]]
     durationMs: Required[float]
+    handle: str
 
 
 class TerminalInteractiveInput(TypedDict, total=False):
@@ -1006,6 +1008,44 @@ class TerminalInteractiveData(TypedDict, total=False):
     exitCode: int
     signal: str
     terminals: list[TerminalInteractiveDataTerminalsItem]
+
+
+class TerminalKillInput(TypedDict, total=False):
+    handle: Required[str]
+    signal: Literal["INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "STOP", "CONT", "KILL"]
+
+
+class TerminalKillData(TypedDict, total=False):
+    ended: Required[bool]
+    exitCode: int
+    signal: str
+
+
+class TerminalOutputInput(TypedDict, total=False):
+    handle: str
+    afterSeq: int
+    waitMs: int
+
+
+class TerminalOutputDataCommandsItem(TypedDict, total=False):
+    handle: Required[str]
+    command: Required[str]
+    exited: Required[bool]
+    ageMs: Required[int]
+    seq: Required[int]
+    ports: list[int]
+
+
+class TerminalOutputData(TypedDict, total=False):
+    output: str
+    seq: int
+    missedBytes: int
+    exited: bool
+    endedBy: str
+    exitCode: int
+    signal: str
+    ports: list[int]
+    commands: list[TerminalOutputDataCommandsItem]
 
 
 class TerminalScriptInput(TypedDict, total=False):
@@ -1427,6 +1467,14 @@ class ToolMethods:
         """Use a terminal."""
         return await self.call("terminal_interactive", input, call_options=call_options)
 
+    async def terminal_kill(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalKillInput]) -> Result[TerminalKillData]:
+        """End a background command."""
+        return await self.call("terminal_kill", input, call_options=call_options)
+
+    async def terminal_output(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalOutputInput]) -> Result[TerminalOutputData]:
+        """Read background output."""
+        return await self.call("terminal_output", input, call_options=call_options)
+
     async def terminal_script(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalScriptInput]) -> Result[TerminalScriptData]:
         """Run a script."""
         return await self.call("terminal_script", input, call_options=call_options)
@@ -1629,6 +1677,14 @@ class SyncToolMethods:
     def terminal_interactive(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalInteractiveInput]) -> Result[TerminalInteractiveData]:
         """Use a terminal."""
         return self.call("terminal_interactive", input, call_options=call_options)
+
+    def terminal_kill(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalKillInput]) -> Result[TerminalKillData]:
+        """End a background command."""
+        return self.call("terminal_kill", input, call_options=call_options)
+
+    def terminal_output(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalOutputInput]) -> Result[TerminalOutputData]:
+        """Read background output."""
+        return self.call("terminal_output", input, call_options=call_options)
 
     def terminal_script(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalScriptInput]) -> Result[TerminalScriptData]:
         """Run a script."""

@@ -1,0 +1,71 @@
+import * as z from 'zod';
+import { defaultLimits } from '../../limits.ts';
+import { defineTool } from '../tool.ts';
+import { commandHealth } from './runs.ts';
+
+export const handleSchema = z.string().min(1).max(64);
+
+const ports = z.array(z.int()).optional().describe('TCP ports on which it listens, in a network of its own.');
+
+export default defineTool({
+  name: 'terminal_output',
+  title: 'Read background output',
+  summary:
+    'Read what a command in the background has written since `afterSeq`, and whether it has ended; waits for output up to `waitMs`. ' +
+    'Without a handle, lists the commands that this session has in the background.',
+  notes:
+    'Standard output and standard error come in the order in which they were written. Old output is dropped first; `missedBytes` tells of it. ' +
+    'A command that has ended stays readable until the session starts others, or nobody has asked for it for a while.',
+  isExtra: true,
+  version: '1.0.0',
+  capabilities: [
+    { action: 'read', description: 'Returns the output of a command in the background.' },
+    { action: 'list', description: 'Lists the commands in the background, with the ports on which they listen.' },
+  ],
+  category: 'development',
+  tier: 'execute',
+  // The command was judged when it started.
+  tierOf: () => 'read_only',
+  healthCheck: commandHealth,
+  keeps: true,
+  cleanup: (session) => session.endKept(),
+  effects: () => [],
+  input: z.strictObject({
+    handle: handleSchema.optional().describe('From terminal_execute with background; absent: list all.'),
+    afterSeq: z.int().min(0).default(0).describe('Only output after this seq of an earlier answer.'),
+    waitMs: z.int().min(0).max(defaultLimits.terminalWaitMs).default(0).describe('Longest wait for output or the end.'),
+  }),
+  output: z.strictObject({
+    output: z.string().optional().describe('Invalid UTF-8 becomes U+FFFD.'),
+    seq: z.int().optional().describe('Position after this output; pass it as afterSeq of the next read.'),
+    missedBytes: z.int().optional().describe('Earlier output that is no longer kept.'),
+    exited: z.boolean().optional(),
+    endedBy: z.string().optional().describe('Why the command was ended, if it did not end by itself.'),
+    exitCode: z.int().optional(),
+    signal: z.string().optional(),
+    ports,
+    commands: z
+      .array(
+        z.strictObject({
+          handle: z.string(),
+          command: z.string(),
+          exited: z.boolean(),
+          ageMs: z.int(),
+          seq: z.int(),
+          ports,
+        }),
+      )
+      .optional()
+      .describe('Commands of this session; without a handle.'),
+  }),
+  examples: [
+    { input: {}, output: { commands: [] } },
+    { input: { handle: 'no-such' }, error: 'NOT_FOUND' },
+  ],
+  aliases: [],
+
+  async run({ handle, afterSeq, waitMs }, { background }) {
+    if (handle === undefined) return { commands: background.list() };
+    return background.output(handle, { afterSeq, waitMs });
+  },
+});
