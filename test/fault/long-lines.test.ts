@@ -1,5 +1,6 @@
 /** Command lines that are slow to parse on purpose: only their sender waits. */
 import { expect, test } from 'vitest';
+import { machineLateMs } from '../support/arena.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 
@@ -24,7 +25,7 @@ test('two hundred of them from twenty connections hold up nobody else', async ()
   }
   const answered = peers.flatMap((it) => it.answers).filter((it) => Number(it.id) >= 100);
   expect(answered.length).toBeLessThan(200);
-  expect(Math.max(...took)).toBeLessThan(1_000);
+  expect(Math.max(...took)).toBeLessThan(1_000 + machineLateMs());
   for (const it of peers) it.socket.destroy();
 }, 60_000);
 
