@@ -18,7 +18,14 @@ const ENTRIES = {
   src: ['main', 'cli', 'client', 'mcp-bridge', 'adapters/ai', 'adapters/openai-agents', 'adapters/langchain'],
   workers: [
     ...['host', 'worker', 'egress', 'browser', 'isolate', 'provider', 'compartment'],
-    ...['compartment-thread', 'screen-thread', 'ruff-process', 'syntax-process', 'typescript6-process'],
+    ...[
+      'compartment-thread',
+      'screen-thread',
+      'ruff-process',
+      'syntax-process',
+      'sqlite-process',
+      'typescript6-process',
+    ],
     'watch-thread',
   ],
 };

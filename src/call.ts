@@ -10,8 +10,8 @@ export type HostTier = Tier | 'isolate';
 export type Decision = 'allow' | 'ask' | 'deny';
 
 export interface Effect {
-  readonly kind: 'read' | 'write' | 'delete' | 'exec' | 'connect';
-  /** A path relative to the workspace, a command line, or host:port. */
+  readonly kind: 'read' | 'write' | 'delete' | 'exec' | 'connect' | 'query';
+  /** A path relative to the workspace, a command line, host:port, or the name of a database connection. */
   readonly target: string;
 }
 

@@ -8,6 +8,7 @@ import { codeLimits } from './limits/code.ts';
 import { commandLimits } from './limits/commands.ts';
 import { connectionLimits } from './limits/connections.ts';
 import { connectorLimits } from './limits/connectors.ts';
+import { databaseLimits } from './limits/databases.ts';
 import { delegationLimits } from './limits/delegation.ts';
 import { egressLimits } from './limits/egress.ts';
 import { hostLimits } from './limits/hosts.ts';
@@ -356,6 +357,7 @@ export const limitsSchema = z.strictObject({
   ...connectionLimits,
   ...commandLimits,
   ...connectorLimits,
+  ...databaseLimits,
   ...delegationLimits,
   ...policyLimits,
   ...providerLimits,

@@ -38,7 +38,7 @@ const MAY_IMPORT: Record<string, string> = {
   telemetry: 'call errors limits text/json powers secret-source',
   call: 'errors',
   'daemon/config':
-    'connectors/search daemon/command-environment limits paths daemon/user-dirs policy providers secrets telemetry toolchains',
+    'connectors/search daemon/command-environment databases limits paths daemon/user-dirs policy providers secrets telemetry toolchains tools/context',
   'daemon/user-dirs': '',
   'text/json': '',
   'daemon/log': 'daemon/log-file powers text/shown-text',
@@ -97,6 +97,7 @@ const MAY_IMPORT: Record<string, string> = {
     'tools/tool tools/details tools/edit tools/file-changes tools/file-spellings tools/file-text tools/glob-parameter tools/rare-parameters tools/search-program tools/selection tools/spellings text/glob errors',
   'tools/workspace': 'tools/search-program tools/source tools/tool tools/glob-parameter tools/rare-parameters errors',
   'tools/data': 'tools/tool tools/data-text tools/file-text errors',
+  'tools/database': 'call errors limits tools/context tools/tool',
   'tools/terminal': 'errors limits tools/context tools/lifecycle tools/rare-parameters tools/tool',
   'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
   'tools/todo': 'tools/tool errors',
@@ -143,7 +144,11 @@ const MAY_IMPORT: Record<string, string> = {
   'connectors/openapi': 'connectors limits plugins text/json text/shown-text text/values',
   'connectors/search':
     'connectors errors limits pipeline policy powers secrets text/shown-text text/values tools/connected tools/tool tools/web',
-  'daemon/services': 'connectors daemon/config daemon/records hosts policy powers secrets session tools/catalogue',
+  databases: 'errors limits pipeline policy text/json tools/context',
+  'daemon/services':
+    'connectors daemon/config daemon/records databases hosts policy powers secrets session tools/catalogue',
+  'cli/databases':
+    'call cli cli/call cli/state client daemon/config daemon/user-dirs databases limits text/json text/shown-text tools/context',
   'cli/doctor':
     'cli client daemon/config daemon/user-dirs limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
   'cli/init':
@@ -154,7 +159,7 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/shell': 'call cli cli/call paths runtime text/json',
   'cli/state': 'cli daemon/user-dirs limits powers runtime secrets store text/json text/values toolchains tools',
   'cli/verbs':
-    'cli cli/audit cli/call cli/connectors cli/doctor cli/init cli/install cli/monitor cli/service cli/shell client daemon/user-dirs powers runtime store/audit transport',
+    'cli cli/audit cli/call cli/connectors cli/databases cli/doctor cli/init cli/install cli/monitor cli/service cli/shell client daemon/user-dirs powers runtime store/audit transport',
   'pipeline/approve':
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',
@@ -177,12 +182,14 @@ const MAY_IMPORT: Record<string, string> = {
   'workers/browser': 'browser errors limits powers sandbox text/json text/values',
   'workers/code': 'errors limits powers text/json text/values tools/source tools/tool workers workers/symbols',
   'workers/context':
-    'call errors hosts limits paths policy powers sandbox sandbox/command tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/symbols workers/terminals workers/undo',
+    'call errors hosts limits paths policy powers sandbox sandbox/command tools/context tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/sqlite workers/symbols workers/terminals workers/undo',
   'workers/host': 'errors hosts limits polling powers protocol sandbox sandbox/command tools',
   'workers/isolate': 'errors hosts limits plugin-code plugins powers protocol text/json workers',
   'workers/pages': 'errors limits text/charset text/json text/shown-text tools/context',
   'workers/provider': 'errors limits powers providers sandbox text/json',
   'workers/search': 'errors limits powers sandbox text/glob tools/tool workers/context',
+  'workers/sqlite':
+    'errors hosts limits powers text/json text/values tools/context tools/file-changes workers workers/context workers/undo',
   'workers/symbols': 'errors limits powers sandbox tools/edit tools/source tools/tool workers workers/code',
   'workers/terminals':
     'errors hosts powers sandbox sandbox/command sandbox/terminal tools/terminals tools/tool workers',

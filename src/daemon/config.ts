@@ -8,6 +8,7 @@ import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
 import { type SearchSettings, searchSchema, toSearchSettings } from '../connectors/search/settings.ts';
+import { databasesSchema, toSource } from '../databases/settings.ts';
 import { type Limits, limitsSchema } from '../limits.ts';
 import { isInside } from '../paths.ts';
 import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
@@ -15,6 +16,7 @@ import { type ProviderSettings, providersSchema, toProviderSettings } from '../p
 import { type SecretSettings, secretsSchema, toSecretSettings } from '../secrets/settings.ts';
 import { type TraceSettings, telemetrySchema, toTraceSettings } from '../telemetry/settings.ts';
 import { installedToolchains } from '../toolchains/installed.ts';
+import type { DatabaseSource } from '../tools/context/databases.ts';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Address, toAddress } from './config/address.ts';
 import { ConfigError } from './config/config-error.ts';
@@ -101,6 +103,9 @@ export const configSchema = z.strictObject({
     .optional()
     .describe('Modes beside `read`, `plan` and `code`, by name: [sub-agents](how-to/modes.md). Default: none.'),
   search: searchSchema.optional().describe('The service of `web_search`: [web](how-to/web.md). Default: none.'),
+  databases: databasesSchema
+    .optional()
+    .describe('Connections of `database_query`, by name: [databases](how-to/databases.md). Default: none.'),
   telemetry: telemetrySchema
     .optional()
     .describe('What is sent about calls: [observability](how-to/observability.md). Default: nothing.'),
@@ -146,6 +151,8 @@ export interface Config {
   readonly secrets: SecretSettings;
   /** The service that `web_search` asks. */
   readonly search?: SearchSettings;
+  /** Database connections by name. */
+  readonly databases: Readonly<Record<string, DatabaseSource>>;
   /** Modes by name, beside the built-in ones; policies by built-in name or absolute path. */
   readonly modes: Readonly<Record<string, Mode>>;
   /** The collector of traces; undefined if calls are not traced. */
@@ -213,6 +220,9 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     ...(traces && { traces }),
     ...(search && { search }),
     secrets: toSecretSettings(file.secrets ?? {}, env),
+    databases: Object.fromEntries(
+      Object.entries(file.databases ?? {}).map(([name, it]) => [name, toSource(it)] as const),
+    ),
     modes: toModes(file.modes ?? {}, (it) => toPolicy(it, toPath)),
     providers: toProviders(file.providers ?? {}, { dirs, workspaces, env }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({

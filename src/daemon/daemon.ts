@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Browsers } from '../browser/browsers.ts';
 import type { Connectors } from '../connectors/connectors.ts';
 import { withSearch } from '../connectors/search/toolset.ts';
+import { withDatabases } from '../databases/databases.ts';
 import { Egress } from '../hosts/egress.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
 import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
@@ -60,7 +61,7 @@ import { hostsToTell } from './host-status.ts';
 import { Listeners } from './listeners.ts';
 import { createSignIn, panelControl, usePage } from './panel.ts';
 import { createRecords, type Records } from './records.ts';
-import { createConnectors, createSearch } from './services.ts';
+import { createConnectors, createDatabases, createSearch } from './services.ts';
 import { StateLock } from './state-lock.ts';
 import { createTracer } from './trace-export.ts';
 import { publishEndpoint } from './user-dirs.ts';
@@ -135,7 +136,7 @@ export async function createDaemon(
   const tracer = createTracer(config.traces, parts, { sandbox, limits, powers });
   const warming = warmAhead({ hosts: ran.hosts, policies, workspaces }, powers);
   const search = createSearch(config, powers);
-  const catalogue = new Catalogue(withSearch(builtinToolset(), search));
+  const catalogue = new Catalogue(withDatabases(withSearch(builtinToolset(), search), createDatabases(config)));
   const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
   endStaleHosts = () => {
     for (const it of [ran.hosts, providers]) it.endStale();

@@ -2,6 +2,7 @@
 import { type ConnectorChange, Connectors } from '../connectors/connectors.ts';
 import type { ServiceReach } from '../connectors/health-checks.ts';
 import { Search } from '../connectors/search/search.ts';
+import { Databases } from '../databases/databases.ts';
 import type { Egress } from '../hosts/egress.ts';
 import { decide } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
@@ -19,6 +20,10 @@ export function createSearch(config: Config, powers: Powers): Search | undefined
   const { search, limits } = config;
   return search && new Search(search, { secrets: secretsOf(config), limits, powers });
 }
+
+/** The database connections of config.yaml and of `ringfence database add`. */
+export const createDatabases = ({ dirs: { stateDir }, databases: configured, limits }: Config): Databases =>
+  new Databases({ stateDir, configured, limits });
 
 interface ConnectorsParts {
   readonly powers: Powers;

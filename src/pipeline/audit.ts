@@ -2,6 +2,7 @@ import { ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
 import type { AuditEntry, AuditLog } from '../store/audit/log.ts';
 import type { CallMetrics } from '../telemetry/call-metrics.ts';
+import { isRecord } from '../text/values.ts';
 import { gitConfigsOf } from './execute/git-configs.ts';
 import { failed, type Outcome, outcomeOf } from './outcome.ts';
 import {
@@ -35,7 +36,7 @@ export const audit =
         {
           ...entryOf(call, last, kind),
           // The entry of the intent holds the input already.
-          ...(!outcome.intended && { input: call.rawInput }),
+          ...(!outcome.intended && { input: recordedInput(call) }),
           durationMs: Math.round(durationMs * 1000) / 1000,
           ...(error && { code: error.code }),
           ...(usage && { resources: resourcesOf(usage, error) }),
@@ -76,10 +77,10 @@ export const intent =
   (log: AuditLog): Stage<ClearedCall> =>
   (next) =>
   async (call) => {
-    if (!mayChange(call)) return next(call);
+    if (!mayChange(call) || call.checked.tier === 'read_only') return next(call);
     // Each attempt to write to a broken log may block the daemon for a second; the log tries again by itself.
     if (!log.writable) throw unwritable();
-    log.append({ ...entryOf(call, call, 'intent'), input: call.rawInput, ...parentOf(call) });
+    log.append({ ...entryOf(call, call, 'intent'), input: recordedInput(call), ...parentOf(call) });
     const outcome = await outcomeOf((it) => {
       // A program only makes calls; the intents of those calls flush this entry, too.
       if (!it.checked.tool.isolated) log.flush();
@@ -87,6 +88,19 @@ export const intent =
     }, call);
     return { ...outcome, intended: true };
   };
+
+/** The input as its caller wrote it, without the values that its tool keeps out of the log. */
+function recordedInput({ toolset, name, rawInput }: Call): unknown {
+  const unrecorded = toolset.get(name)?.tool.unrecorded ?? [];
+  if (!isRecord(rawInput) || !unrecorded.some((it) => Object.hasOwn(rawInput, it))) return rawInput;
+  return {
+    ...rawInput,
+    ...Object.fromEntries(unrecorded.flatMap((it) => (it in rawInput ? [[it, NOT_RECORDED]] : []))),
+  };
+}
+
+/** Marked as `redact` marks what it hides. */
+const NOT_RECORDED = '[redacted: not recorded]';
 
 const mayChange = ({ toolset, name, options }: Call): boolean => {
   const tool = toolset.get(name)?.tool;

@@ -121,6 +121,7 @@ function matchOfCommand({ words, program, unknown, text }: SimpleCommand): Match
 
 function matchOfEffect({ kind, target }: Effect): MatchSpec | string {
   if (kind === 'exec') return `it runs \`${quoteForMessage(target)}\`, whose words are not known`;
+  if (kind === 'query') return { database: escapeText(target) };
   const escaped = kind === 'connect' ? escapeText(target) : escapeGlob(target);
   // A folder called `~` is not the person's home.
   const glob = escaped === '~' || escaped.startsWith('~/') ? `./${escaped}` : escaped;

@@ -173,7 +173,8 @@ const certaintyOf = (holds: boolean): Certainty => (holds ? YES : NO);
 
 /** Tests in order of cost, cheap ones first: the first NO ends the evaluation. */
 function toTests(match: MatchSpec): PartTest[] {
-  const { tool, tier, category, principal, session, when, path, read, write, command, host, all, any, not } = match;
+  const { tool, tier, category, principal, session, when, path, read, write, command, host, database, all, any, not } =
+    match;
   const tests: (PartTest | undefined)[] = [
     tier === undefined ? undefined : tierTest(many(tier)),
     textTest(
@@ -193,6 +194,12 @@ function toTests(match: MatchSpec): PartTest[] {
     match.holds && holdsTest,
     command && commandTest(command),
     host === undefined ? undefined : hostTest(many(host)),
+    textTest(
+      database,
+      (texts) =>
+        ({ kind, target }) =>
+          kind === 'query' ? certaintyOf(texts(target)) : hiddenIn(kind),
+    ),
   ];
   for (const it of all ?? []) tests.push(compileMatch(it).test);
   if (any) {

@@ -14,8 +14,10 @@ const texts = () => z.array(z.string());
 export const tier = z.enum(TIERS);
 export const decision = z.enum(['allow', 'ask', 'deny']);
 export const effect = z.strictObject({
-  kind: z.enum(['read', 'write', 'delete', 'exec', 'connect']),
-  target: z.string().describe('A path relative to the workspace, a command line, or host:port.'),
+  kind: z.enum(['read', 'write', 'delete', 'exec', 'connect', 'query']),
+  target: z
+    .string()
+    .describe('A path relative to the workspace, a command line, host:port, or the name of a database connection.'),
 });
 
 export const wireError = z.strictObject({

@@ -12,6 +12,9 @@ import codeRun from './code/run.ts';
 import codeTest from './code/test.ts';
 import codeTypeCheck from './code/type-check.ts';
 import dataValidate from './data/validate.ts';
+import databaseExplain from './database/explain.ts';
+import databaseQuery from './database/query.ts';
+import databaseSchema from './database/schema.ts';
 import fileCopy from './file/copy.ts';
 import fileDelete from './file/delete.ts';
 import fileEdit from './file/edit.ts';
@@ -63,6 +66,9 @@ export const builtinTools = {
   code_test: codeTest,
   code_type_check: codeTypeCheck,
   data_validate: dataValidate,
+  database_explain: databaseExplain,
+  database_query: databaseQuery,
+  database_schema: databaseSchema,
   file_copy: fileCopy,
   file_delete: fileDelete,
   file_edit: fileEdit,

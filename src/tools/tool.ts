@@ -10,6 +10,7 @@ import type { PluginCode } from '../plugin-code.ts';
 import type { Capability, Category, ListedTool } from './capability.ts';
 import type { Connected, ServiceTerms } from './connected.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
+import type { Databases } from './context/databases.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { ServerRequest, WebRequest } from './context/requests.ts';
 import type { PageVisit } from './context/visit.ts';
@@ -174,6 +175,8 @@ export interface ToolContext {
   readonly typescript: TypeScript;
   /** The built-in linter and formatter. */
   readonly checkers: Checkers;
+  /** Databases of the workspace, in read_only and write hosts. */
+  readonly databases: Databases;
   /** Runs synchronous work, and interrupts it after `boundedWorkMs`. Throws CPU_LIMIT. */
   bounded<T>(work: () => T): T;
   /** Opens the directory of a file for writing. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
@@ -282,6 +285,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly idempotent?: boolean;
   readonly cacheable?: boolean;
   readonly retry?: Retry;
+  /** Parameters whose values the audit log leaves out: they may hold data of people in any form. */
+  readonly unrecorded?: readonly string[];
   /** Whether the lists for models leave the tool out, to stay short, unless all tools are asked for or a policy names it. */
   readonly isExtra?: boolean;
   /** Tools that usually run before this one: in a batch, calls of this tool begin after earlier calls of those. */

@@ -9,6 +9,7 @@ import type { Powers } from '../../src/powers.ts';
 import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/command.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import { ancestorsOf, type Masks } from '../../src/sandbox/masks.ts';
+import type { Databases } from '../../src/tools/context/databases.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
 import type { Checkers } from '../../src/tools/source/checkers.ts';
 import type { SourceCode } from '../../src/tools/source/source-code.ts';
@@ -36,6 +37,8 @@ import { WorkspaceSyntax } from '../code/syntax.ts';
 import { WorkspaceCode } from '../code/workspace-code.ts';
 import { Ripgrep } from '../search/ripgrep.ts';
 import { searchAt } from '../search/search.ts';
+import { WorkspaceDatabases } from '../sqlite/workspace-databases.ts';
+import type { SqliteChild } from '../sqlite-child.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
 import { WorkspaceSymbols } from '../symbols/symbols.ts';
 import { TypeChecker } from '../symbols/type-checker.ts';
@@ -92,6 +95,8 @@ export interface ContextOptions {
   readonly ripgrep?: Ripgrep;
   /** The thread's language servers. */
   readonly servers?: LanguageServers;
+  /** The thread's process for statements of databases; absent in hosts that query none. */
+  readonly sqlite?: SqliteChild;
   readonly onOutput?: CommandRequest['onOutput'];
 }
 
@@ -298,6 +303,13 @@ export class WorkerContext implements ToolContext {
     return new WorkspaceCheckers({ limits, powers, signal });
   }
 
+  get databases(): Databases {
+    const { sqlite: child, ...rest } = this.#options;
+    if (!child) throw new ToolError('SANDBOX_DENIED', 'this tier has no databases');
+    const own = { rules: this.#rules, paths: this.#paths, changes: this.#changes, files: this.#trees };
+    return new WorkspaceDatabases({ ...rest, ...own, child });
+  }
+
   bounded<T>(work: () => T): T {
     return withinTime(work, this.limits.boundedWorkMs);
   }
@@ -311,18 +323,8 @@ export class WorkerContext implements ToolContext {
   }
 
   command({ shell, args, report, ...request }: CommandToRun): CheckedCommand {
-    const {
-      workspace,
-      anchor,
-      masks,
-      bounds,
-      egressToken,
-      home,
-      sockets,
-      signal,
-      readOnly = false,
-      onOutput,
-    } = this.#options;
+    const { workspace, anchor, masks, bounds, signal, readOnly = false } = this.#options;
+    const { egressToken, home, sockets, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {

@@ -18,6 +18,8 @@ export interface LanguageProcessOptions {
   readonly memoryBytes: number;
   /** The most bytes of output per request; more kills it. */
   readonly answerBytesMax: number;
+  /** What to do if it ends, in place of the advice for symbols. */
+  readonly suggestion?: string;
   readonly powers: Powers;
 }
 
@@ -141,19 +143,19 @@ export class LanguageProcess implements Disposable {
   }
 
   #failure(): ToolError {
-    const { name, memoryBytes, answerBytesMax } = this.#options;
+    const { name, memoryBytes, answerBytesMax, suggestion } = this.#options;
     if (this.#tooMuch)
       return new ToolError('OUTPUT_LIMIT', `${name} answered with more than ${answerBytesMax} bytes`, {
-        suggestion: 'Ask for a less common name, or give its file and line.',
+        suggestion: suggestion ?? 'Ask for a less common name, or give its file and line.',
         details: { limit: answerBytesMax, enforcedBy: 'host' },
       });
     if (/out of memory|failed to (re)?allocate|memory allocation|cannot allocate/i.test(this.#stderr))
       return new ToolError('MEMORY_LIMIT', `${name} needed more than ${memoryBytes} bytes of memory`, {
-        suggestion: 'Search with file_grep; very large source files or projects exceed this limit.',
+        suggestion: suggestion ?? 'Search with file_grep; very large source files or projects exceed this limit.',
         details: { limit: memoryBytes, enforcedBy: 'rlimit' },
       });
     return new ToolError('HOST_CRASHED', `${name} ended during this call`, {
-      suggestion: 'Try once more; if it ends again, search with file_grep.',
+      suggestion: suggestion ?? 'Try once more; if it ends again, search with file_grep.',
     });
   }
 }

@@ -41,6 +41,8 @@ export interface ChangeRecorder {
   /** Called for each temporary name that is about to be used beside `at`. */
   preparing?(at: DirEntry, temporary: string): void;
   recordBefore(change: Change): void;
+  /** Called before a file is changed in place; what it gives is called after the change. */
+  recordInPlace?(at: DirEntry): () => void;
 }
 
 /** A recorder that keeps nothing. */
@@ -139,6 +141,15 @@ export class Changes {
       fs.rmSync(at, { force: true });
       this.#note(to, 'file', 'modify');
     }
+  }
+
+  /** Lets `change` write into the file at `at`. One that throws has changed nothing. */
+  async editInPlace<T>(at: DirEntry, change: (changed: () => void) => Promise<T>): Promise<T> {
+    const recorded = this.#recorder.recordInPlace?.(at);
+    return change(() => {
+      recorded?.();
+      this.#note(at, 'file', 'modify');
+    });
   }
 
   /** Moves the entry at `from`. Throws EXDEV unchanged if `to` is on another mount. */

@@ -79,6 +79,35 @@ export class Journal implements ChangeRecorder, Disposable {
     else this.#lostChanges += 1;
   }
 
+  /**
+   * Keeps a file that will be changed in place: an entry before the change, so that a crash leaves the old content, and
+   * one after it with both images. Undo goes by the later one.
+   */
+  recordInPlace(at: DirEntry): () => void {
+    const keeper = new BlobWriter(this.#spool);
+    const base = { kind: 'modify', path: at.realPath } as const;
+    this.#paths.add(at.realPath);
+    this.#lostChanges += 1;
+    let pre: Image = UNKNOWN;
+    try {
+      pre = this.#readImage(at, keeper);
+      this.#spool.append({ ...base, pre, post: UNKNOWN }, keeper.pending);
+    } catch (error) {
+      this.#failed(error);
+    }
+    return () => {
+      const entry = { ...base, pre, post: this.#readImage(at) };
+      try {
+        this.#spool.append(entry, keeper.pending);
+      } catch (error) {
+        return this.#failed(error);
+      }
+      if (!isUndoable(entry)) return;
+      this.#lostChanges -= 1;
+      this.#undoableChanges += 1;
+    };
+  }
+
   /** Ends the journal; gives its report, or undefined if nothing was changed. */
   end(changed: readonly FileChange[]): JournalReport | undefined {
     using spool = this.#spool;

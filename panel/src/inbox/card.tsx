@@ -185,6 +185,7 @@ const VERBS: Readonly<Record<Effect['kind'], string>> = {
   delete: 'deletes',
   exec: 'runs',
   connect: 'connects to',
+  query: 'queries',
 };
 
 function Effects({ effects }: { effects: readonly Effect[] }) {

@@ -1,3 +1,4 @@
+import type { ToolResult } from '../../call.ts';
 import { type Client, RemoteError, type RunningCall } from '../../client.ts';
 import type { Approval } from '../../store/approvals/approval.ts';
 import { askInline } from '../approvals.ts';
@@ -21,10 +22,33 @@ export async function call(
   flags: CallFlags,
   caller: CliCaller,
 ): Promise<number> {
-  const timeoutMs = flags.timeout === undefined ? undefined : parseDuration(flags.timeout);
+  assertTimeout(flags);
   await using client = await connect(caller);
   const input = await readInput(words, { client, tool, cwd: caller.cwd });
-  if (flags.detach) return await detach(client, { tool, input, timeoutMs }, flags);
+  if (flags.detach) return await detach(client, { tool, input, timeoutMs: timeoutOf(flags) }, flags);
+  return await runCall(client, { tool, input }, { flags, caller });
+}
+
+interface RunParts {
+  readonly flags: CallFlags;
+  readonly caller: CliCaller;
+  /** Prints the result, unless it is printed as JSON; by default as that of any call. */
+  show?(result: ToolResult): void;
+}
+
+const timeoutOf = ({ timeout }: CallFlags): number | undefined =>
+  timeout === undefined ? undefined : parseDuration(timeout);
+
+/** Refuses a wrong duration before a daemon is started for the call. Throws CliError. */
+export const assertTimeout = (flags: CallFlags): void => void timeoutOf(flags);
+
+/** Runs a call to its end, with Ctrl-C and questions of the policy. Returns the exit code. */
+export async function runCall(
+  client: Client,
+  { tool, input }: { readonly tool: string; readonly input: unknown },
+  { flags, caller, show }: RunParts,
+): Promise<number> {
+  const timeoutMs = timeoutOf(flags);
   const interrupt = new AbortController();
   process.once('SIGINT', () => interrupt.abort());
   await hearOfPrograms(client);
@@ -36,10 +60,11 @@ export async function call(
   });
   const following = followCall(running, { client, flags, caller, interrupt });
   following.catch(() => {}); // Awaited below, after the result is shown.
-  const shown = flags.json ? running : showCall({ callId: running.callId, result: running }, client);
-  const result = await shown;
+  const isQuiet = flags.json || show !== undefined;
+  const result = await (isQuiet ? running : showCall({ callId: running.callId, result: running }, client));
   const asked = await following;
   if (flags.json) printJson(result);
+  else show?.(result);
   if (asked === 'nobody') return EXIT.DENIED;
   return interrupt.signal.aborted ? EXIT.INTERRUPTED : exitCodeOf(result);
 }

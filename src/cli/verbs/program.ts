@@ -6,6 +6,7 @@ import { addAuditVerbs } from './audit.ts';
 import { addServiceVerbs } from './background.ts';
 import { addCallVerbs, addLookVerbs } from './calls.ts';
 import { addConnectorVerbs } from './connectors.ts';
+import { addDatabaseVerbs } from './databases.ts';
 import {
   addApprovalVerbs,
   addCiVerb,
@@ -44,6 +45,7 @@ export function createProgram(env: Environment): Verbs {
       addFolderVerbs,
       addPluginVerbs,
       addConnectorVerbs,
+      addDatabaseVerbs,
       addSettingsVerbs,
       addDaemonVerbs,
       addPanelVerbs,

@@ -210,7 +210,7 @@ function withReplaced(view: ApprovalView, preImages: Preview['preImages']): Appr
 }
 
 /** Commands come last, so that the cut takes them first: the input shows the whole line anyway. */
-const RANKS = ['delete', 'replace', 'write', 'connect', 'read', 'exec'];
+const RANKS = ['delete', 'replace', 'write', 'connect', 'query', 'read', 'exec'];
 const rankOf = ({ kind, replaces }: ShownEffect): number => RANKS.indexOf(replaces ? 'replace' : kind);
 
 /** Whether the call can be undone; undefined if it changes nothing. Files are journalled, what commands do is not. */

@@ -17,6 +17,7 @@ interface MatchInput<Inner = unknown> {
   holds?: 'credentials' | undefined;
   command?: (string | string[])[] | undefined;
   host?: string | string[] | undefined;
+  database?: string | string[] | undefined;
   principal?: string | string[] | undefined;
   session?: string | string[] | undefined;
   'session.sawUntrusted'?: true | undefined;
@@ -106,6 +107,9 @@ export const match: z.ZodType<WrittenMatch> = z
       .meta(
         about('Host', 'The `host` or `host:port` that a tool connects to.', 'api.example.org:443', '*.example.org'),
       ),
+    database: globs
+      .optional()
+      .meta(about('Database', 'Names of database connections, as the operator gave them.', 'production', 'test-*')),
     principal,
     session,
     'session.sawUntrusted': z

@@ -20,9 +20,10 @@ const ACTIVITIES = {
   read: [2, 'Read'],
   exec: [99, 'Other'],
   connect: [99, 'Other'],
+  query: [99, 'Other'],
 } as const satisfies Record<Effect['kind'], unknown>;
 /** Effects by strength; the strongest one names the activity. */
-const STRENGTH = ['exec', 'connect', 'delete', 'write', 'read'] as const;
+const STRENGTH = ['exec', 'connect', 'delete', 'write', 'query', 'read'] as const;
 /** Codes of refusals, which get a higher severity than failures. */
 const REFUSALS: ReadonlySet<string> = new Set([
   ...['ACCESS_DENIED', 'SENSITIVE_FILE', 'POLICY_DENIED', 'SANDBOX_DENIED', 'APPROVAL_DENIED', 'APPROVAL_STALE'],

@@ -1,0 +1,122 @@
+/** `ringfence database add|list|check|remove`: works on the state directory; a running daemon notices changes at once. */
+import type * as z from 'zod';
+import type { Client } from '../../client.ts';
+import { readConfigFile } from '../../daemon/config.ts';
+import { makeStateDir } from '../../daemon/user-dirs.ts';
+import {
+  DatabaseError,
+  readDatabase,
+  removeDatabase,
+  storeDatabase,
+  storedDatabases,
+} from '../../databases/database-files.ts';
+import { databaseName, databaseSchema, toSource } from '../../databases/settings.ts';
+import { defaultLimits as limits } from '../../limits.ts';
+import type { DatabaseSource } from '../../tools/context/databases.ts';
+import { type CliCaller, connect, userDirsOf } from '../connect.ts';
+import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from '../output.ts';
+import { assertKnownState } from '../state/known-state.ts';
+import { showRows } from './query.ts';
+
+interface DatabaseFlags {
+  readonly json?: boolean;
+}
+
+export interface DatabaseAddFlags extends DatabaseFlags {
+  readonly kind?: string;
+  readonly path?: string;
+  readonly access?: string;
+}
+
+interface ListedDatabase extends Partial<DatabaseSource> {
+  readonly name: string;
+  /** Where the connection stands: config.yaml, or the state directory. */
+  readonly place: 'config' | 'state';
+  readonly problem?: string;
+}
+
+/** Stores a connection. Returns the exit code. */
+export function databaseAdd(name: string, addFlags: DatabaseAddFlags, { flags, env }: CliCaller): number {
+  const { json, kind, path, access } = addFlags;
+  const parsed = databaseSchema.safeParse({ kind, path, ...(access !== undefined && { access }) });
+  const problem = databaseName.safeParse(name).error ?? parsed.error;
+  if (problem) throw new CliError(EXIT.USAGE, harmless(problemOf(problem)));
+  const { stateDir, configFile } = userDirsOf(flags, env);
+  if (Object.hasOwn(readConfigFile(configFile).databases ?? {}, name))
+    throw new CliError(EXIT.USAGE, `${configFile} has a connection ${name} already; change it there`);
+  const source = toSource(parsed.data as z.output<typeof databaseSchema>);
+  assertKnownState(stateDir);
+  makeStateDir(stateDir);
+  try {
+    storeDatabase(stateDir, { name, source }, limits);
+  } catch (error) {
+    throw error instanceof DatabaseError ? new CliError(EXIT.FAILED, harmless(error.message)) : error;
+  }
+  if (json) printJson({ name, ...source });
+  else
+    print(
+      harmless(`stored ${describe({ name, place: 'state', ...source })}; try it: ringfence database check ${name}`),
+    );
+  return EXIT.OK;
+}
+
+/** Lists all connections. Returns the exit code: 1 if one can't be used. */
+export function databaseList({ json }: DatabaseFlags, { flags, env }: CliCaller): number {
+  const { stateDir, configFile } = userDirsOf(flags, env);
+  assertKnownState(stateDir);
+  const configured = Object.entries(readConfigFile(configFile).databases ?? {}).map(
+    ([name, it]): ListedDatabase => ({ name, place: 'config', ...toSource(it) }),
+  );
+  const stored = storedDatabases(stateDir).filter((name) => !configured.some((it) => it.name === name));
+  const rows = [...configured, ...stored.map((name) => listed(stateDir, name))].sort((a, b) =>
+    a.name < b.name ? -1 : 1,
+  );
+  if (json) printJson(rows);
+  else if (rows.length === 0)
+    say('no database connections; add one with: ringfence database add NAME --kind sqlite --path FILE');
+  else for (const it of rows) print(harmless(describe(it)));
+  return rows.some((it) => it.problem !== undefined) ? EXIT.FAILED : EXIT.OK;
+}
+
+/** Asks the daemon for the tables of a connection. Returns the exit code. */
+export async function databaseCheck(name: string, { json }: DatabaseFlags, caller: CliCaller): Promise<number> {
+  await using client: Client = await connect(caller);
+  const result = await client.call('database_schema' as string, { connection: name });
+  if (json) printJson(result);
+  else showRows(result, false);
+  return exitCodeOf(result);
+}
+
+/** Removes a stored connection. Returns the exit code. */
+export function databaseRemove(name: string, { json }: DatabaseFlags, { flags, env }: CliCaller): number {
+  const { stateDir, configFile } = userDirsOf(flags, env);
+  assertKnownState(stateDir);
+  if (databaseName.safeParse(name).success && removeDatabase(stateDir, name)) {
+    if (json) printJson({ removed: name });
+    return EXIT.OK;
+  }
+  const isConfigured = Object.hasOwn(readConfigFile(configFile).databases ?? {}, name);
+  throw new CliError(
+    EXIT.FAILED,
+    isConfigured
+      ? `${name} stands in ${configFile}; remove it there`
+      : `no connection named ${harmless(name)} is stored`,
+  );
+}
+
+function listed(stateDir: string, name: string): ListedDatabase {
+  try {
+    return { name, place: 'state', ...readDatabase(stateDir, name, limits) };
+  } catch (error) {
+    if (error instanceof DatabaseError) return { name, place: 'state', problem: error.message };
+    throw error;
+  }
+}
+
+const describe = ({ name, kind, path, access, place, problem }: ListedDatabase): string =>
+  problem === undefined ? `${name}  ${kind}  ${path}  ${access}  (${place})` : `${name}  off: ${problem}`;
+
+const problemOf = ({ issues }: z.ZodError): string =>
+  issues
+    .map(({ path, message }) => (path.length > 0 ? `--${path.join('.')} ${message}` : `the name ${message}`))
+    .join('; ');

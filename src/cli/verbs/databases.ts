@@ -1,0 +1,46 @@
+/** Verbs for database connections; their code is loaded on demand. */
+import type { Command } from 'commander';
+import type { Verbs } from './verbs.ts';
+
+/** Adds `database add|list|check|remove` and `query`. */
+export function addDatabaseVerbs(verbs: Verbs): void {
+  const database = verbs.addGroup(
+    'database',
+    'add, list, check and remove the databases that agents may query by name',
+  );
+  const load = () => import('../databases/database.ts');
+  const addOffline = (parent: Command, name: string, description: string) =>
+    verbs
+      .addOffline(name, description, parent)
+      .option('--socket <path>', "the daemon's socket")
+      .option('--state <dir>', "the daemon's state directory");
+  addOffline(database, 'add <name>', 'store a connection; agents can use it at once')
+    .requiredOption('--kind <kind>', 'sqlite')
+    .requiredOption('--path <path>', 'the file, relative to the workspace of whoever asks')
+    .option('--access <access>', 'read, or write to let statements change rows (default: read)')
+    .action(verbs.ending(async (name, flags) => (await load()).databaseAdd(name, flags, verbs.caller(flags))));
+  addOffline(database, 'list', 'list the connections; exit code 1 if one can not be used').action(
+    verbs.ending(async (flags) => (await load()).databaseList(flags, verbs.caller(flags))),
+  );
+  verbs
+    .add('check <name>', 'show the tables of a connection, by a call', database)
+    .option('--workspace <dir>', 'the folder to work in (default: this one)')
+    .action(verbs.ending(async (name, flags) => (await load()).databaseCheck(name, flags, verbs.callerIn(flags))));
+  addOffline(database, 'remove <name>', 'remove a stored connection').action(
+    verbs.ending(async (name, flags) => (await load()).databaseRemove(name, flags, verbs.caller(flags))),
+  );
+
+  verbs
+    .add('query <connection> <sql>', 'run one SQL statement on a database connection, and print its rows')
+    .option('--csv', 'print CSV')
+    .option('--params <json>', 'values for the parameters of the statement: a JSON array, or an object by name')
+    .option('--max-rows <n>', 'most rows (default: 1000)')
+    .option('--timeout <duration>', 'end the query after this time, such as 250ms, 5s or 2m')
+    .option('--workspace <dir>', 'the folder to work in (default: this one)')
+    .option('--session <name>', 'use the session of this name, which keeps your answers to questions')
+    .action(
+      verbs.ending(async (name, sql, flags) =>
+        (await import('../databases/query.ts')).query(name, sql, flags, verbs.callerIn(flags)),
+      ),
+    );
+}

@@ -1,0 +1,33 @@
+/** Bounds of queries to databases. */
+import { bytes, count, KiB, MiB, ms } from './units.ts';
+
+export const databaseLimits = {
+  /** Connections, those of config.yaml included. */
+  databasesMax: count().default(64),
+  /** Bytes of the file of one connection. */
+  databaseFileBytesMax: bytes().default(16 * KiB),
+  /** Characters of one statement. */
+  databaseSqlCharsMax: count().default(64 * KiB),
+  /** Parameters of one statement. */
+  databaseParamsMax: count().default(256),
+  /** Characters of one parameter. */
+  databaseParamCharsMax: count().default(256 * KiB),
+  /** Rows of one result. */
+  databaseRowsMax: count().default(10_000),
+  /** Bytes of the cells of one result; the rest is cut, and the result says so. */
+  databaseResultBytes: bytes().default(MiB),
+  /** Bytes of the message with a result: a byte of a cell takes up to six as JSON. */
+  databaseAnswerBytes: bytes().default(8 * MiB),
+  /** Bytes of one value or row inside of a statement, so that zeroblob() and printf() can't fill the memory. */
+  databaseValueBytesMax: bytes().default(16 * MiB),
+  /** Memory of SQLite for one statement: sorting, temporary tables, values. */
+  databaseHeapBytes: bytes().default(64 * MiB),
+  /** Data memory of the process that runs statements; its runtime reserves most of it without filling it. */
+  databaseMemoryBytes: bytes().default(1024 * MiB),
+  /** Time that a statement waits for another program's lock. */
+  databaseLockMs: ms().default(2_000),
+  /** Time after its last statement when the process ends. */
+  databaseIdleMs: ms().default(120_000),
+  /** Time in which a change that was cut off is rolled back. */
+  databaseRecoverMs: ms().default(10_000),
+};

@@ -1,0 +1,38 @@
+import * as z from 'zod';
+import { defineTool } from '../tool.ts';
+import { connection, params, QUERY_MS, readEffects, sourceOf, sql, tableShape, toOutput } from './connection.ts';
+
+const ROWS_MAX = 1_000;
+
+const input = z.strictObject({ connection, sql, params });
+
+export default defineTool({
+  name: 'database_explain',
+  title: 'Explain a query',
+  summary:
+    'Show how a database would run one SQL statement: which indexes it uses and which tables it scans. The statement does not run.',
+  notes: 'For SQLite the rows are those of EXPLAIN QUERY PLAN.',
+  version: '1.0.0',
+  capabilities: [{ action: 'explain', description: 'Shows the plan of a statement.' }],
+  category: 'database',
+  tier: 'read_only',
+  isExtra: true,
+  idempotent: true,
+  unrecorded: ['params'],
+  effects: readEffects,
+  timeoutMs: () => QUERY_MS,
+  input,
+  output: z.strictObject(tableShape),
+  examples: [
+    // No connection is configured where the examples run.
+    { input: { connection: 'app', sql: 'SELECT id FROM users WHERE name = ?', params: ['Ada'] }, error: 'NOT_FOUND' },
+    { input: { connection: 'app', sql: '' }, error: 'INPUT_INVALID' },
+  ],
+  aliases: [],
+  spellings: { names: { query: 'sql', database: 'connection' } },
+
+  async run(input, ctx) {
+    const query = { sql: input.sql, params: input.params, maxRows: ROWS_MAX };
+    return toOutput(await ctx.databases.explain(sourceOf(input), query));
+  },
+});

@@ -1,0 +1,80 @@
+import * as z from 'zod';
+import { defineTool } from '../tool.ts';
+import {
+  connection,
+  maxRows,
+  params,
+  QUERY_MS,
+  queryEffects,
+  queryTier,
+  sourceOf,
+  sql,
+  tableShape,
+  toOutput,
+} from './connection.ts';
+
+const input = z.strictObject({ connection, sql, params, maxRows });
+const byQuery = z.strictObject({ connection, query: sql, params, maxRows });
+type ByQuery = z.output<typeof byQuery>;
+
+const toInput = (it: Record<string, unknown>): z.output<typeof input> => {
+  const { query, ...rest } = it as ByQuery;
+  return { ...rest, sql: query };
+};
+
+export default defineTool({
+  name: 'database_query',
+  title: 'Query a database',
+  summary:
+    'Run one SQL statement on a database connection that the operator configured, by its name. Values belong into params, not into the statement. ' +
+    'Look at the tables with database_schema first.',
+  notes:
+    'Connections are SQLite files in the workspace; those with `access: read` run SELECT only, those with `access: write` also INSERT, UPDATE and ' +
+    'DELETE, and undo takes the whole file back. PRAGMA, ATTACH, VACUUM, transactions, changes of the schema and loading of extensions are refused, and so is a second ' +
+    'statement. Integers beyond 2^53 can be compared as text: `id = CAST(? AS INTEGER)`. The audit log leaves the values of params out.',
+  version: '1.0.0',
+  capabilities: [
+    { action: 'query', description: 'Reads rows of a database.' },
+    { action: 'change', description: 'Inserts, updates and deletes rows of a database that may be written.' },
+  ],
+  category: 'database',
+  tier: 'write',
+  tierOf: queryTier,
+  isExtra: true,
+  destructive: true,
+  dependencies: ['database_schema'],
+  unrecorded: ['params'],
+  effects: queryEffects,
+  timeoutMs: () => QUERY_MS,
+  input,
+  output: z.strictObject({
+    ...tableShape,
+    changes: z
+      .int()
+      .nonnegative()
+      .optional()
+      .describe('Rows that were inserted, updated or deleted, also by triggers; for connections that may write.'),
+  }),
+  examples: [
+    // No connection is configured where the examples run.
+    { input: { connection: 'app', sql: 'SELECT id, name FROM users WHERE id = ?', params: [1] }, error: 'NOT_FOUND' },
+    { input: { connection: 'app', sql: 'SELECT 1', maxRows: 0 }, error: 'INPUT_INVALID' },
+  ],
+  aliases: [
+    { name: 'query_database', input: byQuery, toInput },
+    { name: 'supabase_query', input: byQuery, toInput },
+  ],
+  spellings: { names: { query: 'sql', database: 'connection', limit: 'maxRows' } },
+
+  async preview(input, ctx) {
+    const source = sourceOf(input);
+    return { preImages: source.access === 'write' ? await ctx.databases.preImages(source) : [] };
+  },
+
+  async run(input, ctx) {
+    const { sql: statement, params: values, maxRows: rowsMax } = input;
+    const table = await ctx.databases.query(sourceOf(input), { sql: statement, params: values, maxRows: rowsMax });
+    const { changes } = table;
+    return { ...toOutput(table), ...(changes !== undefined && { changes }) };
+  },
+});

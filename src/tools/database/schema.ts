@@ -1,0 +1,49 @@
+import * as z from 'zod';
+import { defineTool } from '../tool.ts';
+import { connection, maxRows, QUERY_MS, readEffects, sourceOf, tableShape, toOutput } from './connection.ts';
+
+const input = z.strictObject({
+  connection,
+  table: z.string().min(1).max(1024).optional().describe('Only this table or view.'),
+  maxRows,
+});
+
+export default defineTool({
+  name: 'database_schema',
+  title: 'Show the tables of a database',
+  summary:
+    'List the tables and views of a database connection with their columns, keys, references and indexes. Use it before database_query.',
+  notes: 'Each row is a column of a table or a view.',
+  version: '1.0.0',
+  capabilities: [{ action: 'schema', description: 'Lists tables, columns and indexes of a database.' }],
+  category: 'database',
+  tier: 'read_only',
+  isExtra: true,
+  idempotent: true,
+  effects: readEffects,
+  timeoutMs: () => QUERY_MS,
+  input,
+  output: z.strictObject({
+    ...tableShape,
+    indexes: z.array(
+      z.strictObject({
+        table: z.string(),
+        name: z.string(),
+        unique: z.boolean(),
+        columns: z.array(z.string().nullable()).describe('null for an expression.'),
+      }),
+    ),
+  }),
+  examples: [
+    // No connection is configured where the examples run.
+    { input: { connection: 'app' }, error: 'NOT_FOUND' },
+    { input: { connection: '' }, error: 'INPUT_INVALID' },
+  ],
+  aliases: [],
+  spellings: { names: { database: 'connection', limit: 'maxRows' } },
+
+  async run(input, ctx) {
+    const { table, indexes } = await ctx.databases.schema(sourceOf(input), input.table, input.maxRows);
+    return { ...toOutput(table), indexes };
+  },
+});
