@@ -88,7 +88,7 @@ let nobody = questionOf({ principal: '', session: '', home: '/' });
 /** What remains of a match after evaluating the caller; `depends` if only a call can tell. */
 type SimplifiedMatch = MatchSpec | boolean | 'depends';
 
-const OF_CALLS = ['tool', 'tier', 'category', 'command', 'host', 'session.sawUntrusted'] as const;
+const OF_CALLS = ['tool', 'tier', 'category', 'command', 'host', 'database', 'session.sawUntrusted'] as const;
 
 /** Reduces a match to its path conditions. `exact` is set inside a `not`, where dropping an alternative would make the rule match more. */
 function simplify(match: MatchSpec, who: PathCaller, exact: boolean): SimplifiedMatch {

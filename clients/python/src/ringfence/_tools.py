@@ -531,6 +531,94 @@ class DataValidateData(TypedDict, total=False):
     truncated: Required[bool]
 
 
+class DatabaseExplainInput(TypedDict, total=False):
+    connection: Required[str]
+    sql: Required[str]
+    params: list[str | float | bool | None] | dict[str, str | float | bool | None]
+
+
+class DatabaseExplainDataColumnsItem(TypedDict, total=False):
+    name: Required[str]
+    type: Required[Literal["integer", "real", "numeric", "text", "blob", "mixed", "null"]]
+    declared: str
+
+
+class DatabaseExplainDataRowsItemItem2(TypedDict, total=False):
+    type: Required[Literal["integer", "real", "text", "blob"]]
+    value: Required[str | float]
+
+
+class DatabaseExplainData(TypedDict, total=False):
+    columns: Required[list[DatabaseExplainDataColumnsItem]]
+    rows: Required[list[list[str | float | None | DatabaseExplainDataRowsItemItem2]]]
+    rowCount: Required[int]
+    truncated: Required[bool]
+    truncatedBy: Literal["rows", "bytes"]
+    durationMs: Required[float]
+
+
+class DatabaseQueryInput(TypedDict, total=False):
+    connection: Required[str]
+    sql: Required[str]
+    params: list[str | float | bool | None] | dict[str, str | float | bool | None]
+    maxRows: int
+
+
+class DatabaseQueryDataColumnsItem(TypedDict, total=False):
+    name: Required[str]
+    type: Required[Literal["integer", "real", "numeric", "text", "blob", "mixed", "null"]]
+    declared: str
+
+
+class DatabaseQueryDataRowsItemItem2(TypedDict, total=False):
+    type: Required[Literal["integer", "real", "text", "blob"]]
+    value: Required[str | float]
+
+
+class DatabaseQueryData(TypedDict, total=False):
+    columns: Required[list[DatabaseQueryDataColumnsItem]]
+    rows: Required[list[list[str | float | None | DatabaseQueryDataRowsItemItem2]]]
+    rowCount: Required[int]
+    truncated: Required[bool]
+    truncatedBy: Literal["rows", "bytes"]
+    durationMs: Required[float]
+    changes: int
+
+
+class DatabaseSchemaInput(TypedDict, total=False):
+    connection: Required[str]
+    table: str
+    maxRows: int
+
+
+class DatabaseSchemaDataColumnsItem(TypedDict, total=False):
+    name: Required[str]
+    type: Required[Literal["integer", "real", "numeric", "text", "blob", "mixed", "null"]]
+    declared: str
+
+
+class DatabaseSchemaDataRowsItemItem2(TypedDict, total=False):
+    type: Required[Literal["integer", "real", "text", "blob"]]
+    value: Required[str | float]
+
+
+class DatabaseSchemaDataIndexesItem(TypedDict, total=False):
+    table: Required[str]
+    name: Required[str]
+    unique: Required[bool]
+    columns: Required[list[str | None]]
+
+
+class DatabaseSchemaData(TypedDict, total=False):
+    columns: Required[list[DatabaseSchemaDataColumnsItem]]
+    rows: Required[list[list[str | float | None | DatabaseSchemaDataRowsItemItem2]]]
+    rowCount: Required[int]
+    truncated: Required[bool]
+    truncatedBy: Literal["rows", "bytes"]
+    durationMs: Required[float]
+    indexes: Required[list[DatabaseSchemaDataIndexesItem]]
+
+
 class FileCopyInput(TypedDict, total=False):
     sourcePath: Required[str]
     destPath: Required[str]
@@ -1379,6 +1467,18 @@ class ToolMethods:
         """Validate data."""
         return await self.call("data_validate", input, call_options=call_options)
 
+    async def database_explain(self, *, call_options: CallOptions | None = None, **input: Unpack[DatabaseExplainInput]) -> Result[DatabaseExplainData]:
+        """Explain a query."""
+        return await self.call("database_explain", input, call_options=call_options)
+
+    async def database_query(self, *, call_options: CallOptions | None = None, **input: Unpack[DatabaseQueryInput]) -> Result[DatabaseQueryData]:
+        """Query a database."""
+        return await self.call("database_query", input, call_options=call_options)
+
+    async def database_schema(self, *, call_options: CallOptions | None = None, **input: Unpack[DatabaseSchemaInput]) -> Result[DatabaseSchemaData]:
+        """Show the tables of a database."""
+        return await self.call("database_schema", input, call_options=call_options)
+
     async def file_copy(self, *, call_options: CallOptions | None = None, **input: Unpack[FileCopyInput]) -> Result[FileCopyData]:
         """Copy a file or directory."""
         return await self.call("file_copy", input, call_options=call_options)
@@ -1589,6 +1689,18 @@ class SyncToolMethods:
     def data_validate(self, *, call_options: CallOptions | None = None, **input: Unpack[DataValidateInput]) -> Result[DataValidateData]:
         """Validate data."""
         return self.call("data_validate", input, call_options=call_options)
+
+    def database_explain(self, *, call_options: CallOptions | None = None, **input: Unpack[DatabaseExplainInput]) -> Result[DatabaseExplainData]:
+        """Explain a query."""
+        return self.call("database_explain", input, call_options=call_options)
+
+    def database_query(self, *, call_options: CallOptions | None = None, **input: Unpack[DatabaseQueryInput]) -> Result[DatabaseQueryData]:
+        """Query a database."""
+        return self.call("database_query", input, call_options=call_options)
+
+    def database_schema(self, *, call_options: CallOptions | None = None, **input: Unpack[DatabaseSchemaInput]) -> Result[DatabaseSchemaData]:
+        """Show the tables of a database."""
+        return self.call("database_schema", input, call_options=call_options)
 
     def file_copy(self, *, call_options: CallOptions | None = None, **input: Unpack[FileCopyInput]) -> Result[FileCopyData]:
         """Copy a file or directory."""
