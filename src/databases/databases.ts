@@ -7,7 +7,7 @@ import { DatabaseError, readDatabase, storedDatabases } from './database-files.t
 
 export interface DatabasesOptions {
   readonly stateDir: string;
-  /** Those of config.yaml, which come before stored ones of the same name. */
+  /** Connections of config.yaml, which come before stored ones of the same name. */
   readonly configured: Readonly<Record<string, DatabaseSource>>;
   readonly limits: Limits;
 }

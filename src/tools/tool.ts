@@ -13,6 +13,7 @@ import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramR
 import type { Databases } from './context/databases.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { ServerRequest, WebRequest } from './context/requests.ts';
+import type { UndoOutcome, UndoRequest } from './context/undo.ts';
 import type { PageVisit } from './context/visit.ts';
 import type { FileChanges } from './file-changes.ts';
 import type { Lifecycle } from './lifecycle.ts';
@@ -27,6 +28,7 @@ import type { BackgroundCommands, Terminals } from './terminals.ts';
 import type { Upstream } from './upstream.ts';
 
 export type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
+export type { UndoOutcome, UndoRequest } from './context/undo.ts';
 
 declare const checked: unique symbol;
 
@@ -68,27 +70,6 @@ export interface CheckedTarget extends Disposable {
     content: Uint8Array,
     options: { mode?: number; overwrite: boolean; ifHash?: string | undefined },
   ): { created: boolean };
-}
-
-/** A call to undo. */
-export interface UndoRequest {
-  /** Key of the call's undo journal. */
-  readonly key: string;
-  /** All paths that undoing may change. */
-  readonly paths: readonly string[];
-  /** Whether to overwrite later changes. */
-  readonly force: boolean;
-}
-
-export interface UndoOutcome {
-  /** Paths restored to their state before the call. */
-  readonly restored: string[];
-  /** Restored paths that were removed, because the call had made them. */
-  readonly removed: string[];
-  /** Paths that changed since, or were not kept; with any of these nothing is restored, unless forced. */
-  readonly conflicts: string[];
-  /** Restored files that kept the changes made since. */
-  readonly merged: string[];
 }
 
 /** A command line with its directory and environment, ready to run in a sandbox of its own. */

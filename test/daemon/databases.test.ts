@@ -116,8 +116,9 @@ describe('the policy', () => {
   test('asks about a statement; a yes is for the file as the person saw it', async () => {
     const asked = operator.notifications(['approvals']);
     const answer = async (decision: 'approve' | 'deny', before?: () => void) => {
-      for await (const it of asked) {
-        if (it.method !== 'approval.requested') continue;
+      for (;;) {
+        const { value: it } = await asked.next();
+        if (it?.method !== 'approval.requested') continue;
         const { approval } = it.params as {
           approval: { approvalId: string; effects: object[]; undo?: string; input: object };
         };
@@ -125,7 +126,6 @@ describe('the policy', () => {
         await operator.request('approvals.resolve', { approvalId: approval.approvalId, decision });
         return approval;
       }
-      throw new Error('nobody was asked');
     };
     const first = query('careful', "INSERT INTO users (name) VALUES ('Cy')");
     const approval = await answer('approve');
@@ -232,12 +232,12 @@ describe('a statement that runs long', () => {
 
 describe('ringfence query', () => {
   test('prints a table, CSV or JSON', async () => {
-    const sql = 'SELECT id, name, NULL AS nothing FROM users WHERE id < 3 ORDER BY id';
+    const sql = 'SELECT id, name, NULL AS empty FROM users WHERE id < 3 ORDER BY id';
     const table = await runCli(daemon, ['query', 'app', sql]);
-    expect(table.stdout).toBe('id  name      nothing\n--  --------  -------\n 1  Ada       NULL\n 2  Bob, "B"  NULL\n');
+    expect(table.stdout).toBe('id  name      empty\n--  --------  -----\n 1  Ada       NULL\n 2  Bob, "B"  NULL\n');
     expect(table.stderr).toMatch(/2 rows · [\d.]+ ms/);
     const csv = await runCli(daemon, ['query', 'app', sql, '--csv']);
-    expect(csv.stdout).toBe('id,name,nothing\r\n1,Ada,\r\n2,"Bob, ""B""",\r\n');
+    expect(csv.stdout).toBe('id,name,empty\r\n1,Ada,\r\n2,"Bob, ""B""",\r\n');
     const json = await runCli(daemon, ['query', 'app', 'SELECT :a', '--params', '{"a":"x"}', '--json']);
     expect(JSON.parse(json.stdout)).toMatchObject({ success: true, data: { rows: [['x']] } });
   });
@@ -263,8 +263,10 @@ describe('ringfence query', () => {
     const child = beginCli(daemon, ['query', 'app', ENDLESS]);
     const output = buffer(child.stderr);
     await until(async () => {
-      const { calls } = (await operator.request('calls.list', { everywhere: true })) as { calls: { tool: string }[] };
-      return calls.some((it) => it.tool === 'database_query');
+      const { calls } = (await operator.request('calls.list', { everywhere: true })) as {
+        calls: { effects: { target: string }[] }[];
+      };
+      return calls.some((it) => it.effects.some(({ target }) => target === 'app'));
     });
     child.kill('SIGINT');
     expect(await endOf(child)).toBe(130);

@@ -44,7 +44,7 @@ export function changeLocked(database: DatabaseSync, query: DatabaseQuery, bound
   }
 }
 
-/** Of the only statement of this connection, with those of its triggers. */
+/** Rows that the only statement of this connection changed, with those of its triggers. */
 function changesOf(database: DatabaseSync): number {
   const statement = database.prepare('SELECT total_changes()');
   statement.setReturnArrays(true);

@@ -30,7 +30,7 @@ export interface DatabaseAddFlags extends DatabaseFlags {
 
 interface ListedDatabase extends Partial<DatabaseSource> {
   readonly name: string;
-  /** Where the connection stands: config.yaml, or the state directory. */
+  /** `config` for one of config.yaml, `state` for a stored one. */
   readonly place: 'config' | 'state';
   readonly problem?: string;
 }

@@ -13,7 +13,7 @@ export type Scalar = string | number | boolean | null;
 export interface DatabaseQuery {
   /** Exactly one statement. */
   readonly sql: string;
-  /** By position, or by name. */
+  /** Values by position, or by name. */
   readonly params: readonly Scalar[] | Readonly<Record<string, Scalar>>;
   readonly maxRows: number;
 }
