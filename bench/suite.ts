@@ -38,6 +38,7 @@ const BENCHES = [
     'redaction',
     'openapi',
     'web',
+    'databases',
   ],
   ...['orchestration', 'output', 'search', 'symbols', 'graph', 'code', 'git', 'edits', 'undo', 'programs'],
 ];

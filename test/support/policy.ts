@@ -1,5 +1,5 @@
 /** Makes policies and questions by hand, for tests and benches of decisions. */
-import { type Decision, TIERS, type Tier } from '../../src/call.ts';
+import { type Decision, type Effect, TIERS, type Tier } from '../../src/call.ts';
 import type { ParsedCommand, PolicyQuestion, SimpleCommand } from '../../src/policy/question.ts';
 import type { MatchSpec } from '../../src/policy/schema/match.ts';
 import type { Policy, Rule } from '../../src/policy/schema.ts';
@@ -84,5 +84,5 @@ export function lineOf(
 }
 
 /** Makes a question with one effect. */
-export const effectOf = (kind: 'read' | 'write' | 'delete' | 'connect' | 'exec', target: string): PolicyQuestion =>
+export const effectOf = (kind: Effect['kind'], target: string): PolicyQuestion =>
   questionOf({ effects: [{ kind, target }] });

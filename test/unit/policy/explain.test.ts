@@ -110,6 +110,7 @@ describe('a proposed rule', () => {
     ['a folder called ~', effectOf('read', '~/a'), [effectOf('read', '/home/me/a')]],
     ['a path elsewhere', effectOf('read', '/etc/x'), [effectOf('read', 'etc/x')]],
     ['a host', effectOf('connect', 'a.org:443'), [effectOf('connect', 'a.org:80'), effectOf('connect', 'b.a.org:443')]],
+    ['a database', effectOf('query', 'app'), [effectOf('query', 'app2'), effectOf('read', 'app')]],
     ['no effects', questionOf({ tool: 'time' }), [questionOf({ tool: 'date' })]],
   ])('for %s covers it for that tool and principal, and not its neighbours', (_, question, others) => {
     const rules = rulesIn(proposeRule(question));

@@ -317,6 +317,24 @@ describe('hosts', () => {
   });
 });
 
+describe('database connections', () => {
+  test.each([
+    ['payroll', 'payroll', true],
+    ['pay*', 'payroll', true],
+    ['pay', 'payroll', false],
+    ['*', 'app', true],
+  ])('%s and %s: %s', (database, target, expected) => {
+    expect(both({ database }, effectOf('query', target))).toBe(expected);
+    expect(both({ not: { database } }, effectOf('query', target))).toBe(!expected);
+  });
+
+  test('are no matter of files and hosts', () => {
+    expect(both({ database: '*' }, effectOf('read', 'app'))).toBe(false);
+    expect(both({ host: '*' }, effectOf('query', 'app'))).toBe(false);
+    expect(both({ path: '**' }, effectOf('query', 'app'))).toBe(false);
+  });
+});
+
 describe('the parts of a call', () => {
   const kindsOf = (question: PolicyQuestion) => partsOf(question).map((it) => it.kind);
 

@@ -26,6 +26,7 @@ describe('rules on paths alone', () => {
     [{ path: 'a', category: 'x' }, undefined],
     [{ path: 'a', command: ['x'] }, undefined],
     [{ path: 'a', host: 'x' }, undefined],
+    [{ path: 'a', database: 'x' }, undefined],
     [{ tool: 'x' }, undefined],
     [{ principal: 'local' }, undefined],
     [{ not: path }, { not: path }],
