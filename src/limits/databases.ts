@@ -16,6 +16,15 @@ export const databaseLimits = {
   databaseRowsMax: count().default(10_000),
   /** Bytes of the cells of one result; the rest is cut, and the result says so. */
   databaseResultBytes: bytes().default(MiB),
+  /**
+   * Cells of one result, each row counted as one more, and a cell that says its type as five: all must fit into one
+   * message (messageElementsMax).
+   */
+  databaseCellsMax: count().default(80_000),
+  /** Indexes in the schema of a database, which come beside its cells. */
+  databaseIndexesMax: count().default(250),
+  /** Columns of one index in a schema; SQLite allows 2 000. */
+  databaseIndexColumnsMax: count().default(32),
   /** Bytes of the message with a result: a byte of a cell takes up to six as JSON. */
   databaseAnswerBytes: bytes().default(8 * MiB),
   /** Bytes of one value or row inside of a statement, so that zeroblob() and printf() can't fill the memory. */

@@ -105,6 +105,20 @@ describe('an agent', () => {
   });
 });
 
+test('a result of any shape fits into a message', async () => {
+  const n = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 10000)';
+  for (const [columns, cells] of [
+    ['x, x, x, x, x', 60_000],
+    [Array.from({ length: 50 }, () => 'x').join(), 80_000],
+    ["iif(x % 2, x, 'x'), iif(x % 2, x, 'y'), iif(x % 2, x, 'z')", 80_000],
+    [Array.from({ length: 1000 }, () => 'x').join(), 80_000],
+  ] as const) {
+    const data = await dataOf(query('app', `${n} SELECT ${columns} FROM n`, { maxRows: 10_000 }));
+    expect(data.rowCount as number).toBeGreaterThan(0);
+    expect((data.rowCount as number) * ((data.columns as object[]).length + 1)).toBeLessThanOrEqual(cells);
+  }
+});
+
 describe('the policy', () => {
   test('decides by the name of the connection, and by its file', async () => {
     const denied = await query('payroll', 'SELECT 1');

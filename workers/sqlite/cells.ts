@@ -13,6 +13,7 @@ export interface ColumnName {
 export interface TableBounds {
   readonly maxRows: number;
   readonly bytesMax: number;
+  readonly cellsMax: number;
 }
 
 /** Collects rows up to the bounds. */
@@ -22,7 +23,7 @@ export class TableWriter {
   readonly #rows: SqliteValue[][] = [];
   readonly #classes: Set<StorageClass>[];
   #bytes = 0;
-  #cutBy: 'rows' | 'bytes' | undefined;
+  #cutBy: AnsweredTable['truncatedBy'];
 
   constructor(names: readonly ColumnName[], bounds: TableBounds) {
     this.#names = names;
@@ -35,6 +36,7 @@ export class TableWriter {
     const bytes = row.reduce<number>((sum, it) => sum + bytesOf(it), 0);
     if (this.#rows.length >= this.#bounds.maxRows) this.#cutBy = 'rows';
     else if (this.#bytes + bytes > this.#bounds.bytesMax) this.#cutBy = 'bytes';
+    else if ((this.#rows.length + 1) * (row.length + 1) > this.#bounds.cellsMax) this.#cutBy = 'cells';
     if (this.#cutBy) return false;
     this.#bytes += bytes;
     this.#rows.push([...row]);
@@ -52,7 +54,10 @@ export class TableWriter {
       const type = typeOf(this.#classes[at] as Set<StorageClass>, declared);
       return { name, type, ...(declared !== null && { declared }) };
     });
-    const rows = this.#rows.map((row) => row.map((it, at) => toCell(it, columns[at]?.type === 'mixed')));
+    const cellsOfRow = 1 + columns.reduce((sum, { type }) => sum + (type === 'mixed' ? MIXED_CELLS : 1), 0);
+    const fitting = this.#rows.slice(0, Math.max(1, Math.floor(this.#bounds.cellsMax / cellsOfRow)));
+    if (fitting.length < this.#rows.length) this.#cutBy = 'cells';
+    const rows = fitting.map((row) => row.map((it, at) => toCell(it, columns[at]?.type === 'mixed')));
     return { columns, rows, ...(this.#cutBy && { truncatedBy: this.#cutBy }) };
   }
 }
@@ -62,6 +67,9 @@ function bytesOf(value: SqliteValue): number {
   if (value instanceof Uint8Array) return Math.ceil(value.length / 3) * 4 + CELL_BYTES;
   return CELL_BYTES * 4;
 }
+
+/** How many cells one counts for that says its type: an object with two keys and two values. */
+const MIXED_CELLS = 5;
 
 /** Quotes and a comma around a cell; a number counts as four times that. */
 const CELL_BYTES = 4;

@@ -14,6 +14,9 @@ export interface DatabaseFile {
 /** What a statement may use. */
 export interface StatementBounds {
   readonly resultBytes: number;
+  readonly cellsMax: number;
+  readonly indexesMax: number;
+  readonly indexColumnsMax: number;
   readonly valueBytesMax: number;
   readonly heapBytes: number;
   readonly lockMs: number;

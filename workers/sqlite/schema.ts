@@ -22,7 +22,8 @@ const TABLES = `
   ORDER BY l.name, c.cid, f.id`;
 
 const INDEXES = `
-  SELECT l.name, i.name, i."unique", (SELECT json_group_array(name) FROM pragma_index_info(i.name))
+  SELECT l.name, i.name, i."unique", 
+    (SELECT json_group_array(name) FROM (SELECT name FROM pragma_index_info(i.name) LIMIT :columns))
   FROM pragma_table_list l JOIN pragma_index_list(l.name) i
   WHERE l.schema = 'main' AND l.type = 'table' AND (:named IS NULL OR l.name = :named COLLATE NOCASE)
   ORDER BY l.name, i.name LIMIT :most`;
@@ -39,7 +40,7 @@ export function schemaOf(
   { table: named, maxRows, bounds }: SchemaRequest,
 ): { readonly table: AnsweredTable; readonly indexes: TableIndex[] } {
   try {
-    const writer = new TableWriter(COLUMNS, { maxRows, bytesMax: bounds.resultBytes });
+    const writer = new TableWriter(COLUMNS, { maxRows, bytesMax: bounds.resultBytes, cellsMax: bounds.cellsMax });
     for (const it of rowsOf(database, TABLES, { named: named ?? null })) if (!writer.add(it)) break;
     const table = writer.end();
     if (named !== undefined && table.rows.length === 0)
@@ -48,8 +49,18 @@ export function schemaOf(
         `the database has no table or view \`${named}\``,
         'List all with database_schema.',
       );
-    const indexes = [...rowsOf(database, INDEXES, { named: named ?? null, most: maxRows })].map(toIndex);
-    return { table, indexes };
+    const indexes = [
+      ...rowsOf(database, INDEXES, {
+        named: named ?? null,
+        columns: bounds.indexColumnsMax,
+        most: bounds.indexesMax + 1,
+      }),
+    ].map(toIndex);
+    const areCut = indexes.length > bounds.indexesMax;
+    return {
+      table: areCut && !table.truncatedBy ? { ...table, truncatedBy: 'cells' } : table,
+      indexes: indexes.slice(0, bounds.indexesMax),
+    };
   } catch (error) {
     const { code, message, suggestion } = toRefusal(error, 'run');
     throw new Refused(code, message, suggestion);

@@ -39,7 +39,7 @@ export function runStatement(
 ): AnsweredTable {
   const statement = prepare(database, sql, { allowed, params });
   const names = statement.columns().map(({ name, type }) => ({ name, declared: type }));
-  const writer = new TableWriter(names, { maxRows, bytesMax: bounds.resultBytes });
+  const writer = new TableWriter(names, { maxRows, bytesMax: bounds.resultBytes, cellsMax: bounds.cellsMax });
   try {
     const rows = statement.iterate(...toBound(params)) as unknown as Iterable<SqliteValue[]>;
     for (const row of rows) if (!writer.add(row)) break;

@@ -180,12 +180,15 @@ export class WorkspaceDatabases implements Databases {
   }
 
   get #bounds(): StatementBounds {
-    const { databaseResultBytes, databaseValueBytesMax, databaseHeapBytes, databaseLockMs } = this.#options.limits;
+    const { limits } = this.#options;
     return {
-      resultBytes: databaseResultBytes,
-      valueBytesMax: databaseValueBytesMax,
-      heapBytes: databaseHeapBytes,
-      lockMs: databaseLockMs,
+      resultBytes: limits.databaseResultBytes,
+      cellsMax: limits.databaseCellsMax,
+      indexesMax: limits.databaseIndexesMax,
+      indexColumnsMax: limits.databaseIndexColumnsMax,
+      valueBytesMax: limits.databaseValueBytesMax,
+      heapBytes: limits.databaseHeapBytes,
+      lockMs: limits.databaseLockMs,
     };
   }
 }

@@ -13,7 +13,7 @@ export interface QueryFlags extends Pick<CallFlags, 'json' | 'timeout'> {
 }
 
 interface QueryData extends ShownTable {
-  readonly truncatedBy?: 'rows' | 'bytes';
+  readonly truncatedBy?: 'rows' | 'bytes' | 'cells';
   readonly changes?: number;
   readonly durationMs: number;
 }
@@ -46,7 +46,8 @@ export function showRows(result: ToolResult, isCsv: boolean): void {
   }
   for (const warning of result.metadata.warnings ?? []) say(harmless(warning));
   if (truncatedBy === 'rows') say(`only the first ${rows.length} rows are shown; ask for more with --max-rows`);
-  if (truncatedBy === 'bytes') say(`only ${rows.length} rows fit in a result; select fewer columns or rows`);
+  if (truncatedBy === 'bytes' || truncatedBy === 'cells')
+    say(`only ${rows.length} rows fit in a result; select fewer columns or rows`);
   const counted = columns.length > 0 || changes === undefined ? `${rows.length} rows` : `${changes} rows changed`;
   const undo = changes ? ` · undo: ringfence undo ${harmless(result.callId)}` : '';
   say(`${counted} · ${durationMs} ms${undo}`);

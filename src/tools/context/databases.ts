@@ -41,7 +41,7 @@ export interface Table {
   readonly columns: Column[];
   readonly rows: Cell[][];
   /** The bound that cut the rows. */
-  readonly truncatedBy?: 'rows' | 'bytes' | undefined;
+  readonly truncatedBy?: 'rows' | 'bytes' | 'cells' | undefined;
   /** Rows that the statement and its triggers inserted, updated or deleted; absent for connections that only read. */
   readonly changes?: number | undefined;
   /** Time of the query, waiting for locks included. */

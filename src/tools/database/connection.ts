@@ -63,7 +63,7 @@ export const tableShape = {
     .describe('Integers beyond 2^53 are decimal text, blobs base64, infinite reals `Infinity` and `-Infinity`.'),
   rowCount: z.int().nonnegative().describe('Number of rows in `rows`.'),
   truncated: z.boolean().describe('Whether rows are missing.'),
-  truncatedBy: z.enum(['rows', 'bytes']).optional().describe('The bound that cut the rows.'),
+  truncatedBy: z.enum(['rows', 'bytes', 'cells']).optional().describe('The bound that cut the rows.'),
   durationMs: z.number().describe('Time of the query, waiting for locks included.'),
 };
 

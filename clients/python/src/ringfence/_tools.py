@@ -553,7 +553,7 @@ class DatabaseExplainData(TypedDict, total=False):
     rows: Required[list[list[str | float | None | DatabaseExplainDataRowsItemItem2]]]
     rowCount: Required[int]
     truncated: Required[bool]
-    truncatedBy: Literal["rows", "bytes"]
+    truncatedBy: Literal["rows", "bytes", "cells"]
     durationMs: Required[float]
 
 
@@ -580,7 +580,7 @@ class DatabaseQueryData(TypedDict, total=False):
     rows: Required[list[list[str | float | None | DatabaseQueryDataRowsItemItem2]]]
     rowCount: Required[int]
     truncated: Required[bool]
-    truncatedBy: Literal["rows", "bytes"]
+    truncatedBy: Literal["rows", "bytes", "cells"]
     durationMs: Required[float]
     changes: int
 
@@ -614,7 +614,7 @@ class DatabaseSchemaData(TypedDict, total=False):
     rows: Required[list[list[str | float | None | DatabaseSchemaDataRowsItemItem2]]]
     rowCount: Required[int]
     truncated: Required[bool]
-    truncatedBy: Literal["rows", "bytes"]
+    truncatedBy: Literal["rows", "bytes", "cells"]
     durationMs: Required[float]
     indexes: Required[list[DatabaseSchemaDataIndexesItem]]
 

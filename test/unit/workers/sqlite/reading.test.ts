@@ -179,6 +179,22 @@ describe('bounds', () => {
     expect([rows.length, truncatedBy]).toEqual([6, 'bytes']);
   });
 
+  test('cut cells, so that a result fits into a message, and count those that say their type as more', async () => {
+    const few = { ...limits, databaseCellsMax: 30 };
+    const rowsOf = async (sql: string) => {
+      const asked = { sql, params: [], maxRows: 100 };
+      const { rows, truncatedBy } = await makeWorkspace({ at: ws.path, limits: few })
+        .context({ sqlite })
+        .databases.query(APP, asked);
+      return [rows.length, truncatedBy];
+    };
+    const mixed = "SELECT iif(x % 2, x, 'x'), x FROM n";
+    const n = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 50)';
+    expect(await rowsOf(`${n} SELECT x, x FROM n`)).toEqual([10, 'cells']);
+    expect(await rowsOf(`${n} ${mixed}`)).toEqual([4, 'cells']);
+    expect(await rowsOf(`${n} SELECT x, x FROM n LIMIT 10`)).toEqual([10, undefined]);
+  });
+
   test.each([
     ["SELECT printf('%.*c', 100000, 'x')", 'OUTPUT_LIMIT'],
     ["SELECT printf('%.*c', 200000000, 'x')", 'OUTPUT_LIMIT'],
@@ -404,6 +420,16 @@ describe('the schema', () => {
     expect(rows.filter((it) => it.startsWith('search'))).toEqual(['search|virtual|body||0|0||']);
     expect(indexes).toContainEqual({ table: 'posts', name: 'by_author', unique: false, columns: ['author', null] });
     expect(indexes).toContainEqual(expect.objectContaining({ table: 'users', unique: true, columns: ['mail'] }));
+  });
+
+  test('of a hostile size is cut', async () => {
+    const columns = Array.from({ length: 200 }, (_, at) => `c${at}`).join();
+    const indexes = Array.from({ length: 300 }, (_, at) => `CREATE INDEX i${at} ON wide (${columns});`).join('\n');
+    makeDatabase(at('s.db'), `CREATE TABLE wide (${columns}); ${indexes}`);
+    const schema = await ws.context({ sqlite }).databases.schema({ ...APP, path: 's.db' }, undefined, 1000);
+    expect(schema.indexes).toHaveLength(250);
+    expect(schema.indexes[0]?.columns).toHaveLength(32);
+    expect(schema.table.truncatedBy).toBe('cells');
   });
 
   test('of one table is that of the table, whatever its name holds', async () => {
