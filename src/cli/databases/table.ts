@@ -31,11 +31,10 @@ export function toCsv({ columns, rows }: ShownTable): string {
 const textOf = (cell: Cell): string | undefined =>
   cell === null ? undefined : String(typeof cell === 'object' ? cell.value : cell);
 
-function cut(text: string): string {
-  const characters = [...visibleInLine(text.slice(0, CELL_CHARS_MAX * 4))];
-  const isCut = characters.length > CELL_CHARS_MAX || text.length > CELL_CHARS_MAX * 4;
-  return isCut ? `${characters.slice(0, CELL_CHARS_MAX - 1).join('')}…` : characters.join('');
-}
+const cut = (text: string): string =>
+  text.length <= CELL_CHARS_MAX
+    ? visibleInLine(text)
+    : `${visibleInLine(text.slice(0, CELL_CHARS_MAX - 1).toWellFormed())}…`;
 
 function padded(text: string, width: number, type: ColumnType | undefined): string {
   const spaces = ' '.repeat(Math.max(0, width - charactersIn(text)));

@@ -409,7 +409,7 @@ describe('the schema', () => {
   test('lists columns, keys, references, views and indexes', async () => {
     makeDatabase(at('s.db'), SQL);
     const { table, indexes } = await ws.context({ sqlite }).databases.schema({ ...APP, path: 's.db' }, undefined, 100);
-    const rows = table.rows.map((row) => row.join('|'));
+    const rows = table.rows.map((row) => row.map((it) => String((it as string | number | null) ?? '')).join('|'));
     expect(table.columns.map(({ name }) => name).join('|')).toBe(
       'table|kind|column|type|notNull|primaryKey|default|references',
     );
@@ -443,6 +443,6 @@ describe('the schema', () => {
     makeDatabase(at('s.db'), SQL);
     const asked = { sql: 'SELECT * FROM users WHERE mail = ?', params: ['a'], maxRows: 10 };
     const { rows } = await ws.context({ sqlite }).databases.explain({ ...APP, path: 's.db' }, asked);
-    expect(String(rows)).toMatch(/SEARCH users USING INDEX/);
+    expect(JSON.stringify(rows)).toMatch(/SEARCH users USING INDEX/);
   });
 });
