@@ -32,7 +32,7 @@ import { ownTaskId, ThreadTable } from './host/thread-table.ts';
 import type { ThreadSetup, ThreadTask } from './host/tier-host.ts';
 import type { Pages } from './pages/pages.ts';
 import { Ripgrep } from './search/ripgrep.ts';
-import { SqliteChild } from './sqlite-child.ts';
+import { SqliteChildren } from './sqlite-child.ts';
 import { LanguageServers } from './symbols/language-servers.ts';
 import { backgroundFor } from './terminals/background-commands.ts';
 import { KeptPrograms } from './terminals/kept-programs.ts';
@@ -50,7 +50,8 @@ const ripgrep = new Ripgrep(setup.limits, powers);
 /** Language servers, parsers and linters read hostile sources: only where nothing can be written, in the host's own sandbox. */
 const servers = setup.tier === 'read_only' ? new LanguageServers(setup.limits, powers) : undefined;
 /** Databases are queried where their files are read, and changed where files are written. */
-const sqlite = setup.tier === 'read_only' || setup.tier === 'write' ? new SqliteChild(setup.limits, powers) : undefined;
+const sqlite =
+  setup.tier === 'read_only' || setup.tier === 'write' ? new SqliteChildren(setup.limits, powers) : undefined;
 const command = setup.command && prepare(setup.command);
 const watch =
   setup.watches && setup.workspace !== undefined

@@ -31,6 +31,8 @@ export const databaseLimits = {
   databaseValueBytesMax: bytes().default(16 * MiB),
   /** Memory of SQLite for one statement: sorting, temporary tables, values. */
   databaseHeapBytes: bytes().default(64 * MiB),
+  /** Processes of one thread that run statements, so that one that runs long does not hold up the others. */
+  databaseProcessesMax: count().default(4),
   /** Data memory of the process that runs statements; its runtime reserves most of it without filling it. */
   databaseMemoryBytes: bytes().default(1024 * MiB),
   /** Time that a statement waits for another program's lock. */

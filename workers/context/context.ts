@@ -38,7 +38,7 @@ import { WorkspaceCode } from '../code/workspace-code.ts';
 import { Ripgrep } from '../search/ripgrep.ts';
 import { searchAt } from '../search/search.ts';
 import { WorkspaceDatabases } from '../sqlite/workspace-databases.ts';
-import type { SqliteChild } from '../sqlite-child.ts';
+import type { SqliteChildren } from '../sqlite-child.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
 import { WorkspaceSymbols } from '../symbols/symbols.ts';
 import { TypeChecker } from '../symbols/type-checker.ts';
@@ -95,8 +95,8 @@ export interface ContextOptions {
   readonly ripgrep?: Ripgrep;
   /** The thread's language servers. */
   readonly servers?: LanguageServers;
-  /** The thread's process for statements of databases; absent in hosts that query none. */
-  readonly sqlite?: SqliteChild;
+  /** The thread's processes for statements of databases; absent in hosts that query none. */
+  readonly sqlite?: SqliteChildren;
   readonly onOutput?: CommandRequest['onOutput'];
 }
 
@@ -304,10 +304,10 @@ export class WorkerContext implements ToolContext {
   }
 
   get databases(): Databases {
-    const { sqlite: child, ...rest } = this.#options;
-    if (!child) throw new ToolError('SANDBOX_DENIED', 'this tier has no databases');
+    const { sqlite: children, ...rest } = this.#options;
+    if (!children) throw new ToolError('SANDBOX_DENIED', 'this tier has no databases');
     const own = { rules: this.#rules, paths: this.#paths, changes: this.#changes, files: this.#trees };
-    return new WorkspaceDatabases({ ...rest, ...own, child });
+    return new WorkspaceDatabases({ ...rest, ...own, children });
   }
 
   bounded<T>(work: () => T): T {

@@ -17,12 +17,12 @@ import { type Anchor, below } from '../context/anchor.ts';
 import type { HeldPath, HeldPaths } from '../context/held-paths.ts';
 import type { PathRules } from '../context/path-rules.ts';
 import { assertApproved, replaceable } from '../context/targets.ts';
-import type { AskSqlite, SqliteChild } from '../sqlite-child.ts';
+import type { AskSqlite, SqliteChildren } from '../sqlite-child.ts';
 import type { Changes } from '../undo/changes.ts';
 import type { AnsweredTable, DatabaseFile, StatementBounds } from './messages.ts';
 
 export interface WorkspaceDatabasesOptions {
-  readonly child: SqliteChild;
+  readonly children: SqliteChildren;
   readonly paths: HeldPaths;
   readonly changes: Changes;
   readonly limits: Limits;
@@ -88,13 +88,13 @@ export class WorkspaceDatabases implements Databases {
   }
 
   async #reading<T>({ path }: DatabaseSource, work: (ask: AskSqlite, file: DatabaseFile) => Promise<T>): Promise<T> {
-    const { child, signal, anchor, rules, workspace } = this.#options;
+    const { children, signal, anchor, rules, workspace } = this.#options;
     anchor.assertInside(path);
     const { fd, realPath } = rules.open(path, () => anchor.open(path));
     try {
       for (const it of BESIDE) rules.check('read', path + it, relative(workspace, realPath) + it);
       const file = fileOf(fd, realPath, path);
-      return await child.use(signal, (ask) => work(ask, file));
+      return await children.use(signal, (ask) => work(ask, file));
     } finally {
       fs.closeSync(fd);
     }
@@ -105,7 +105,7 @@ export class WorkspaceDatabases implements Databases {
    * would leave them with the old file. The lock is held from before the file is kept for undo until after the change.
    */
   async #change({ path }: DatabaseSource, query: DatabaseQuery): Promise<AnsweredTable> {
-    const { child, paths, changes, signal } = this.#options;
+    const { children, paths, changes, signal } = this.#options;
     using spot = paths.hold(path, { kinds: ['read', 'write'] });
     for (const it of BESIDE) paths.hold(path + it, { kinds: ['read', 'write'] })[Symbol.dispose]();
     const file = this.#fileToChange(spot);
@@ -113,7 +113,7 @@ export class WorkspaceDatabases implements Databases {
     for (const it of ['', ...BESIDE]) await this.#assertApproved(path + it);
     let isKilled = false;
     try {
-      return await child.use(signal, async (ask) => {
+      return await children.use(signal, async (ask) => {
         await ask('lock', { file, bounds });
         try {
           await this.#assertApproved(path);
@@ -164,11 +164,11 @@ export class WorkspaceDatabases implements Databases {
   }
 
   async #recover(file: DatabaseFile): Promise<void> {
-    const { child, powers, limits } = this.#options;
+    const { children, powers, limits } = this.#options;
     const outOfTime = new AbortController();
     const timer = powers.after(limits.databaseRecoverMs, () => outOfTime.abort());
     try {
-      await child.use(outOfTime.signal, async (ask) => {
+      await children.use(outOfTime.signal, async (ask) => {
         await ask('lock', { file, bounds: this.#bounds });
         await ask('unlock', {});
       });

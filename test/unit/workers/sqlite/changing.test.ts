@@ -7,7 +7,7 @@ import { defaultLimits } from '../../../../src/limits.ts';
 import { systemPowers } from '../../../../src/powers.ts';
 import type { DatabaseSource, Scalar } from '../../../../src/tools/context/databases.ts';
 import type { ContextOptions } from '../../../../workers/context/context.ts';
-import { SqliteChild } from '../../../../workers/sqlite-child.ts';
+import { SqliteChildren } from '../../../../workers/sqlite-child.ts';
 import { Spool } from '../../../../workers/undo/spool.ts';
 import { temporaryDir, until } from '../../../support/daemon.ts';
 import { ruleOf } from '../../../support/policy.ts';
@@ -15,7 +15,7 @@ import { makeDatabase, openElsewhere, rowsOf } from '../../../support/sqlite.ts'
 import { makeWorkspace, type TestWorkspace } from '../../../support/workspace.ts';
 
 const limits = { ...defaultLimits, databaseLockMs: 200 };
-const sqlite = new SqliteChild(limits, systemPowers());
+const sqlite = new SqliteChildren(limits, systemPowers());
 afterAll(() => sqlite[Symbol.dispose]());
 const SQL = `CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT UNIQUE, age INT CHECK (age < 200));
   INSERT INTO t VALUES (1, 'Ada', 36), (2, 'Bob', 40);`;

@@ -7,13 +7,13 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { defaultLimits } from '../../../../src/limits.ts';
 import { systemPowers } from '../../../../src/powers.ts';
 import type { DatabaseSource, Scalar } from '../../../../src/tools/context/databases.ts';
-import { SqliteChild } from '../../../../workers/sqlite-child.ts';
+import { SqliteChildren } from '../../../../workers/sqlite-child.ts';
 import { ruleOf } from '../../../support/policy.ts';
 import { makeDatabase, rowsOf } from '../../../support/sqlite.ts';
 import { makeWorkspace, type TestWorkspace, treeOf } from '../../../support/workspace.ts';
 
 const limits = { ...defaultLimits, databaseResultBytes: 64 * 1024, databaseLockMs: 200 };
-const sqlite = new SqliteChild(limits, systemPowers());
+const sqlite = new SqliteChildren(limits, systemPowers());
 afterAll(() => sqlite[Symbol.dispose]());
 let ws: TestWorkspace;
 beforeEach(() => {
