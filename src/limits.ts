@@ -119,8 +119,11 @@ export const limitsSchema = z.strictObject({
   batchesMax: count().default(32),
   /** Ended batches that operators can still look at; the oldest goes for a new one. */
   batchesKept: count().default(100),
-  /** Calls of the batches that operators can look at, 300 bytes each, without inputs and results. */
-  batchCallsKept: count().default(10_000),
+  /**
+   * Calls and dependencies of the batches that operators can look at, 300 and 60 bytes each, without inputs and results, so
+   * that batches of many calls are kept for less long.
+   */
+  batchCallsKept: count().default(20_000),
   /** Bytes of the values that replace the references of one call, so that a thousand references to one large result don't multiply it. */
   batchInputBytesMax: bytes().default(12 * MiB),
   /** Bytes of results that a batch holds for its later calls. */

@@ -8,9 +8,12 @@ import './notices.ts';
 import { loadQuestions } from './questions.ts';
 import { signIn } from './sign-in.ts';
 
+/** Milliseconds between two updates of calls: more would be seen by nobody, and each costs the daemon time. */
+const UPDATES_MS = 100;
+
 async function loadAll(): Promise<void> {
   // Subscribed first, so that nothing falls between the list and the news.
-  await request('events.subscribe', { topics: ['approvals', 'calls'] });
+  await request('events.subscribe', { topics: ['approvals', 'calls'], everyMs: UPDATES_MS });
   await Promise.all([loadQuestions(), loadCalls(), loadStatus()]);
 }
 

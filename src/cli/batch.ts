@@ -126,10 +126,11 @@ function printBatch({ results, metadata, error }: BatchResult, calls: readonly B
       `${calls[at]?.id}\t${result.success ? 'ok' : result.error.code}\t${JSON.stringify(result.success ? result.data : result.error)}`,
     );
   }
-  const { totalCalls, successCount, skippedCount, durationMs, levels, cacheHits } = metadata;
+  const { totalCalls, successCount, skippedCount, durationMs, levels, cacheHits, criticalPath } = metadata;
   say(
     `${successCount} of ${totalCalls} calls succeeded, ${skippedCount} were skipped, ${levels.length} levels, ${cacheHits} from the cache, ${durationMs} ms`,
   );
+  if (criticalPath.length > 1) say(`critical path: ${criticalPath.map(harmless).join(' → ')}`);
 }
 
 function printPlan({ levels, criticalPath, estimatedMs, sequentialMs }: BatchEstimate): void {

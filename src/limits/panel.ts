@@ -7,6 +7,8 @@ export const panelLimits = {
    * holds the longest command line. Kept while the question waits.
    */
   approvalWholeChars: count().default(512 * KiB),
+  /** Calls whose newest states are held for a subscriber that takes them every so often. */
+  callUpdatesHeldMax: count().default(1000),
   /** Time in which a page may exchange a code for its token; a code that somebody finds later gives nothing. */
   panelCodeMs: ms().default(60_000),
   /** Codes that no page has exchanged yet; the oldest is dropped for a new one, so that asking for many takes no memory. */

@@ -135,6 +135,7 @@ export const params = {
   'events.subscribe': z.strictObject({
     topics: z.array(z.enum(TOPICS)).min(1).max(TOPICS.length),
     afterSeq: z.int().min(0).optional(),
+    everyMs: z.int().min(1).max(1000).optional(),
   }),
   'approvals.list': nothing(),
   'approvals.get': z.strictObject({ approvalId: id() }),

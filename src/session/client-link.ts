@@ -1,8 +1,9 @@
 /** A session together with its connected client, if there is one. */
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Timer } from '../powers.ts';
+import type { Powers, Timer } from '../powers.ts';
 import type { Params, Topic } from '../protocol/messages.ts';
+import { GatheredUpdates } from './connections/gathered-updates.ts';
 import type { Event, Events } from './events.ts';
 import type { Outbox } from './outbox.ts';
 import type { Session } from './session.ts';
@@ -46,13 +47,14 @@ export interface ClientLink {
 export interface SubscribeParts {
   readonly events: Events;
   readonly limits: Limits;
+  readonly powers: Powers;
 }
 
 /** Answers `events.subscribe`. Throws FORBIDDEN for topics reserved for operators, OVERLOADED. */
 export function subscribe(
   { session, outbox, subscriptions }: ClientLink,
-  { topics, afterSeq }: Params<'events.subscribe'>,
-  { events, limits }: SubscribeParts,
+  { topics, afterSeq, everyMs }: Params<'events.subscribe'>,
+  { events, limits, powers }: SubscribeParts,
 ): object {
   const { role, id } = session.options;
   const restricted: Topic[] = ['audit', 'approvals'];
@@ -60,14 +62,28 @@ export function subscribe(
     throw new RpcError('FORBIDDEN', 'these topics are for operators');
   if (subscriptions.length >= limits.subscriptionsMax)
     throw new RpcError('OVERLOADED', `a session has at most ${limits.subscriptionsMax} subscriptions`);
-  const tell = ({ topic, sessionId, seq, method, params }: Event) => {
-    if (topics.includes(topic) && (role === 'operator' || topic === 'policy' || sessionId === id))
-      outbox.notify(method, { ...params, seq });
+  const send = ({ method, params, seq }: Event) => outbox.notify(method, { ...params, seq });
+  const gathered =
+    everyMs === undefined
+      ? undefined
+      : new GatheredUpdates({ everyMs, callsMax: limits.callUpdatesHeldMax, powers, tell: send });
+  const tell = (event: Event) => {
+    const { topic, sessionId } = event;
+    if (!topics.includes(topic) || !(role === 'operator' || topic === 'policy' || sessionId === id)) return;
+    if (gathered) gathered.hear(event);
+    else send(event);
   };
   // Events that arrive before the missed ones were sent wait behind them, so sequence numbers only grow.
   let waiting: Event[] | undefined = afterSeq === undefined ? [] : events.eventsAfter(afterSeq);
   const hear = (event: Event) => void (waiting ? waiting.push(event) : tell(event));
-  subscriptions.push({ topics: new Set(topics), ...events.listen(hear) });
+  const listening = events.listen(hear);
+  subscriptions.push({
+    topics: new Set(topics),
+    [Symbol.dispose]() {
+      listening[Symbol.dispose]();
+      gathered?.[Symbol.dispose]();
+    },
+  });
   // Runs after the answer is sent, so the subscription's number precedes its events, and before the next request is read, so its updates
   // precede its result.
   setImmediate(() => {

@@ -79,6 +79,8 @@ test('a batch file is read again as the steps that it was written from', () => {
   expect(fromBatchFile('[{"id": "a", "tool": "t", "input": {"odd": 1}}]', () => parameters)).toEqual([
     { id: 'a', tool: 't', after: [], fields: new Map([[WHOLE_INPUT, '{\n  "odd": 1\n}']]) },
   ]);
+  const many = JSON.stringify(Array.from({ length: 101 }, (_, at) => ({ id: `c${at}`, tool: 't' })));
+  expect(() => fromBatchFile(many, () => parameters)).toThrow('The file has 101 calls; at most 100');
   for (const text of ['{', '{}', '{"calls": [{}]}', 'null'])
     expect(() => fromBatchFile(text, () => parameters)).toThrow(/is neither JSON|is no batch|has no id/);
 });

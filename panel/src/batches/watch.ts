@@ -4,6 +4,8 @@ import { onNotice } from '../connection.ts';
 
 /** Milliseconds between two readings. */
 const EVERY_MS = 500;
+/** How many times as long as a reading took nothing is read: what takes the daemon long is read more seldom. */
+const REST = 10;
 
 const watchers = new Set<(sessionId: string | undefined) => void>();
 onNotice('call.update', ({ sessionId }) => {
@@ -21,14 +23,17 @@ interface WatchOptions {
 export function useWatch(read: () => Promise<void>, { isOpen, sessionId }: WatchOptions, inputs: unknown[]): void {
   useEffect(() => {
     let [isWanted, isReading, isLeft] = [true, false, false];
+    let nextMs = 0;
     const look = () => {
-      if (!isWanted || isReading || document.hidden) return;
+      const beganMs = performance.now();
+      if (!isWanted || isReading || document.hidden || beganMs < nextMs) return;
       [isWanted, isReading] = [false, true];
       // A connection that is lost is told at the top of the page; what is read again is asked for again.
       void read()
         .catch(() => {})
         .finally(() => {
           isReading = false;
+          nextMs = performance.now() + (performance.now() - beganMs) * REST;
           isWanted ||= isOpen();
         });
     };

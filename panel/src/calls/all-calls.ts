@@ -5,7 +5,10 @@ import type { CallState, ListedCall, StageName } from '../messages.ts';
 
 /** A call in the list; one that was just told lacks what only the list of the daemon says. */
 export type KnownCall = Pick<ListedCall, 'callId' | 'sessionId' | 'tool' | 'state' | 'createdAt'> &
-  Partial<Omit<ListedCall, 'callId' | 'sessionId' | 'tool' | 'state' | 'createdAt'>>;
+  Partial<Omit<ListedCall, 'callId' | 'sessionId' | 'tool' | 'state' | 'createdAt'>> & {
+    /** Counts the calls that this page was told of; absent for those that it has only read. */
+    readonly arrival?: number;
+  };
 
 /** Most calls that the page keeps; the oldest go first. */
 const KEPT_MAX = 20_000;
@@ -13,8 +16,12 @@ const KEPT_MAX = 20_000;
 const PAGE = 1_000;
 /** Milliseconds between two requests for what notices don't tell. */
 const DETAILS_MS = 2_000;
-/** Fewest and most calls of which that is asked at once: each costs the daemon time that the calls of agents need. */
-const DETAILS = { min: 20, max: 200 };
+/** Calls that are asked for beyond those in view, since more arrive meanwhile. */
+const DETAILS_MARGIN = 20;
+/** Most calls of which details are asked while the list is searched: each costs the daemon time that calls need. */
+const SEARCHED_MAX = 200;
+/** Most calls whose details the daemon did not have. */
+const UNANSWERED_MAX = 10_000;
 /** Milliseconds in which notices are collected before they are shown. */
 const FRAME_MS = 100;
 
@@ -55,7 +62,8 @@ export async function loadCalls(limit = PAGE): Promise<void> {
   for (const it of newest.reverse()) {
     const known = byKey.get(keyOf(it));
     // What was told meanwhile is newer than this answer.
-    byKey.set(keyOf(it), known && isEnded(known.state) && !isEnded(it.state) ? { ...it, state: known.state } : it);
+    const state = known && isEnded(known.state) && !isEnded(it.state) ? known.state : it.state;
+    byKey.set(keyOf(it), { ...it, state, ...(known?.arrival !== undefined && { arrival: known.arrival }) });
   }
   for (const key of byKey.keys()) {
     if (byKey.size <= KEPT_MAX) break;
@@ -64,31 +72,66 @@ export async function loadCalls(limit = PAGE): Promise<void> {
   show();
 }
 
+/** Number of calls that this page was told of. */
+let arrivals = 0;
+/** Calls in view of which only a notice is known, with the number of each. */
+const wanted = new Map<string, number>();
+/** Calls whose details the daemon did not have when it was asked. */
+const unanswered = new Set<string>();
 /** Calls that were told of since the list was last asked. */
 const changed = new Set<string>();
+/** Whether the list is filtered by what notices don't tell. */
+export const isSearching = signal(false);
+
+const lacksDetails = ({ summary, durationMs, state }: KnownCall): boolean =>
+  summary === undefined || (durationMs === undefined && isEnded(state));
+const markOf = (call: KnownCall): string => `${keyOf(call)} ${call.state.status}`;
+
+/** Asks, a moment later, for what notices don't tell of a call that is in view. */
+export function wantDetails(call: KnownCall): void {
+  if (!lacksDetails(call) || unanswered.has(markOf(call))) return;
+  wanted.set(markOf(call), call.arrival ?? 0);
+  soon('details', DETAILS_MS, loadDetails);
+}
 
 function loadDetails(): void {
   // Nobody sees it now; `visibilitychange` asks for all.
   if (document.hidden) return;
-  const limit = Math.min(Math.max(changed.size, DETAILS.min), DETAILS.max);
+  const marks = [...wanted.keys()];
+  const inView = marks.length === 0 ? 0 : arrivals - Math.min(...wanted.values()) + DETAILS_MARGIN;
+  const searched = isSearching.value ? Math.min(changed.size + DETAILS_MARGIN, SEARCHED_MAX) : 0;
+  wanted.clear();
   changed.clear();
   // The connection may be over; the list is read again when there is another one.
-  void loadCalls(limit).catch(() => {});
+  void loadCalls(Math.min(Math.max(inView, searched, 1), PAGE)).then(
+    () => noteUnanswered(new Set(marks)),
+    () => {},
+  );
+}
+
+function noteUnanswered(marks: ReadonlySet<string>): void {
+  if (unanswered.size > UNANSWERED_MAX) unanswered.clear();
+  for (const it of byKey.values()) if (lacksDetails(it) && marks.has(markOf(it))) unanswered.add(markOf(it));
+}
+
+/** Reads the newest calls once more, for a filter that needs what notices don't tell. */
+export function search(isOn: boolean): void {
+  isSearching.value = isOn;
+  if (isOn) void loadCalls().catch(() => {}); // As above.
 }
 
 document.addEventListener('visibilitychange', () => {
-  changed.clear();
   if (!document.hidden) void loadCalls().catch(() => {}); // As above.
 });
 
 onNotice('call.update', ({ callId, sessionId = '', tool = '', state }) => {
   const key = keyOf({ sessionId, callId });
   const known = byKey.get(key);
-  byKey.set(key, known ? { ...known, state } : { callId, sessionId, tool, state, createdAt: new Date().toISOString() });
+  const createdAt = new Date().toISOString();
+  byKey.set(key, known ? { ...known, state } : { callId, sessionId, tool, state, createdAt, arrival: ++arrivals });
   show();
-  // Summary, times and errors come with the list, for many calls at once.
   changed.add(key);
-  soon('details', DETAILS_MS, loadDetails);
+  if (isSearching.value) soon('details', DETAILS_MS, loadDetails);
 });
 
 /** The words for a state. */

@@ -7,7 +7,7 @@ import { status } from '../machine/status.ts';
 import type { Answer, AuditEntry, CallRecord, ToolResult } from '../messages.ts';
 import { Diff } from '../parts/diff.tsx';
 import { TextBlock } from '../parts/text-block.tsx';
-import { calls, isEnded, stateOf } from './all-calls.ts';
+import { calls, isEnded, stateOf, wantDetails } from './all-calls.ts';
 import { Output } from './output.tsx';
 import { StageTable, Waterfall } from './waterfall.tsx';
 
@@ -40,6 +40,9 @@ export function Call({ callId }: { callId: string }) {
   }, [callId]);
   const call = record.value;
   const known = calls.value.find((it) => it.callId === callId);
+  useEffect(() => {
+    if (known) wantDetails(known);
+  });
   const input = entries.value.find((it) => it.input !== undefined)?.input;
   return (
     <>

@@ -1,9 +1,10 @@
 /** All calls of all sessions, live: what waits and runs on top, then the newest. */
-import { computed, signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
 import { duration, now, preciseDuration } from '../clock.ts';
 import { Choice } from '../parts/choice.tsx';
 import { VirtualList } from '../parts/virtual-list.tsx';
-import { calls, isEnded, type KnownCall, stateOf } from './all-calls.ts';
+import { calls, isEnded, isSearching, type KnownCall, search, stateOf, wantDetails } from './all-calls.ts';
 import { Waterfall } from './waterfall.tsx';
 
 const ROW_PX = 34;
@@ -43,6 +44,12 @@ const sessions = computed(() => {
   for (const { sessionId, client, principal } of calls.value)
     if (client !== undefined) names.set(sessionId, `${client} (${principal}, ${sessionId.slice(-6)})`);
   return [...names].slice(0, 100);
+});
+
+/** Whether a filter needs what the notices of calls don't tell. */
+const needsDetails = computed(() => text.value !== '' || tier.value !== '');
+effect(() => {
+  if (needsDetails.value !== isSearching.peek()) search(needsDetails.value);
 });
 
 export function Calls() {
@@ -99,6 +106,7 @@ export function Calls() {
 }
 
 function Row({ call }: { call: KnownCall }) {
+  useEffect(() => wantDetails(call));
   const { callId, tool, createdAt, state: at, summary = '', durationMs, stagesMs, client } = call;
   const failed = at.status === 'error' || at.status === 'rejected-by-user';
   return (

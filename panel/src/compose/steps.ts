@@ -20,6 +20,9 @@ export interface ComposedCall {
   readonly dependsOn?: readonly string[];
 }
 
+/** Most calls of a file that is opened: each is a form. */
+const STEPS_MAX = 100;
+
 /** As the daemon reads references: `${id.path}`; a second dollar sign before it makes it plain text. */
 const REFERENCE = /\$?\$\{([^\s.${}[\]]+)\.([^{}]+)\}/g;
 const WHOLE = /^\$\{([^\s.${}[\]]+)\.([^{}]+)\}$/;
@@ -63,6 +66,8 @@ export function fromBatchFile(text: string, parametersOf: (tool: string) => read
   const parsed = parse(text, 'the file') as { calls?: unknown } | unknown[];
   const calls = Array.isArray(parsed) ? parsed : parsed?.calls;
   if (!Array.isArray(calls)) throw new Error('The file is no batch: it has no list of calls.');
+  if (calls.length > STEPS_MAX)
+    throw new Error(`The file has ${calls.length} calls; at most ${STEPS_MAX} can be composed here.`);
   return (calls as Partial<ComposedCall>[]).map(({ id, tool, input = {}, dependsOn = [] }, at) => {
     if (typeof id !== 'string' || typeof tool !== 'string') throw new Error(`Call ${at + 1} has no id or no tool.`);
     const known = parametersOf(tool);

@@ -20,6 +20,8 @@ export class BatchTimeline {
   readonly startedAt: string;
   /** Undefined for a batch that was refused. */
   plan: BatchPlan | undefined;
+  /** Number of dependencies between the calls. */
+  edges = 0;
   readonly #powers: Pick<Powers, 'monotonicMs'>;
   readonly #startMs: number;
   readonly #times = new Map<string, CallTimes>();
@@ -33,6 +35,7 @@ export class BatchTimeline {
 
   planned(plan: BatchPlan): void {
     this.plan = plan;
+    for (const its of [...plan.needs.values(), ...plan.follows.values()]) this.edges += its.size;
   }
 
   began(id: string, callId: string): void {

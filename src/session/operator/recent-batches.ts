@@ -68,12 +68,13 @@ export class RecentBatches {
   add(batch: Omit<KnownBatch, 'usual'>): void {
     this.#batches.add(batch);
     const { batchesKept, batchCallsKept } = this.#limits;
-    let held = [...this.#batches].reduce((sum, it) => sum + it.calls.length, 0);
+    const weightOf = ({ calls, timeline }: KnownBatch) => calls.length + timeline.edges;
+    let held = [...this.#batches].reduce((sum, it) => sum + weightOf(it), 0);
     for (const it of this.#batches) {
       if (this.#batches.size <= batchesKept && held <= batchCallsKept) break;
       if (!it.timeline.isOver) continue;
       this.#batches.delete(it);
-      held -= it.calls.length;
+      held -= weightOf(it);
     }
   }
 
