@@ -29,9 +29,11 @@ export function preciseDuration(ms: number): string {
   return ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : duration(ms);
 }
 
-/** `512 B`, `12 KiB`, `3.4 MiB`. */
+const GiB = 1024 ** 3;
+
+/** `512 B`, `12 KiB`, `3.4 MiB`, `2.5 GiB`. */
 export function bytes(count: number): string {
   if (count < 1024) return `${count} B`;
   if (count < 1024 * 1024) return `${Math.round(count / 1024)} KiB`;
-  return `${(count / 1024 / 1024).toFixed(1)} MiB`;
+  return count < GiB ? `${(count / 1024 / 1024).toFixed(1)} MiB` : `${(count / GiB).toFixed(1)} GiB`;
 }

@@ -111,6 +111,7 @@ describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the pan
     await until(async () => (await text.inputValue()) === POLICY);
     await backtest();
     await page.getByText(/^No call would have been decided otherwise of \d+\.$/).waitFor();
+    expect(await violationsOf(page)).toEqual([]);
     await text.fill('rules: 3');
     await backtest();
     await page.locator('.tested .failed').first().waitFor();
@@ -135,7 +136,7 @@ describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the pan
     await plot.getByRole('slider').focus();
     await page.keyboard.press('ArrowLeft');
     expect(await plot.getByRole('slider').getAttribute('aria-valuetext')).toMatch(/^\d{4}-\d\d-\d\d: succeeded 0,/);
-    expect(await page.locator('.plot rect').count()).toBe(90);
+    expect(await page.locator('.plot rect').count()).toBe(120);
   });
 
   test.each(['Audit', 'Policy', 'Costs'])('the view %s breaks no rule of accessibility', async (view) => {

@@ -112,6 +112,21 @@ test('names of steps are short and free', () => {
   expect(freeId('file_read', [step('read', {}), step('read2', {})])).toBe('read3');
 });
 
+test('a line around the calls between has a place of its own in each column', () => {
+  const { at, rows, edges } = layOut([
+    { id: 'a', level: 0, dependsOn: [] },
+    { id: 'b', level: 1, dependsOn: ['a'] },
+    { id: 'c', level: 2, dependsOn: ['b', 'a'] },
+  ]);
+  const [, , long] = edges;
+  expect([rows, edges.map((it) => it.via.length), long?.to]).toEqual([2, [0, 0, 1], 'c']);
+  expect(long?.via[0]).not.toEqual(at.get('b'));
+  // Each call waits for all before it: too many lines to lead around.
+  const ids = Array.from({ length: 40 }, (_, id) => `c${id}`);
+  const dense = layOut(ids.map((id, level) => ({ id, level, dependsOn: ids.slice(0, level) })));
+  expect([dense.rows, dense.edges.length, dense.edges.every((it) => it.via.length === 0)]).toEqual([1, 780, true]);
+});
+
 test('calls are placed by level, beside those that they wait for', () => {
   const { at, columns, rows, edges } = layOut([
     { id: 'a', level: 0, dependsOn: [] },
@@ -119,13 +134,10 @@ test('calls are placed by level, beside those that they wait for', () => {
     { id: 'after b', level: 1, dependsOn: ['b', 'not drawn'] },
     { id: 'after a', level: 1, dependsOn: ['a'] },
   ]);
-  expect([columns, rows, edges]).toEqual([
-    2,
-    2,
-    [
-      ['b', 'after b'],
-      ['a', 'after a'],
-    ],
+  expect([columns, rows]).toEqual([2, 2]);
+  expect(edges).toEqual([
+    { from: 'b', to: 'after b', via: [] },
+    { from: 'a', to: 'after a', via: [] },
   ]);
   expect(at.get('after a')).toEqual({ column: 1, row: 0 });
   expect(at.get('after b')).toEqual({ column: 1, row: 1 });

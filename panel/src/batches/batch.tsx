@@ -122,8 +122,10 @@ function Row({ call, batch }: { call: WatchedCall; batch: WatchedBatch }) {
       </code>
       <Span batch={batch} call={call} />
       <span class="dim time">
-        {startMs !== undefined && preciseDuration((endMs ?? batch.durationMs) - startMs)}
-        {estimatedMs !== undefined && ` / ${preciseDuration(estimatedMs)}`}
+        {[
+          ...(startMs === undefined ? [] : [preciseDuration((endMs ?? batch.durationMs) - startMs)]),
+          ...(estimatedMs === undefined ? [] : [`usually ${preciseDuration(estimatedMs)}`]),
+        ].join(', ')}
       </span>
       <span class="dim time">{slackTold(slackMs)}</span>
     </>

@@ -1,5 +1,5 @@
 /** The calls of a batch as a graph: what waits for what, and the chain that decides how long all of it takes. */
-import { type GraphCall, layOut } from './layout.ts';
+import { type Edge, type GraphCall, layOut, type Place } from './layout.ts';
 
 export interface ShownCall extends GraphCall {
   readonly tool: string;
@@ -12,6 +12,8 @@ export interface ShownCall extends GraphCall {
 const BOX = { width: 168, height: 46 };
 const STEP = { x: 218, y: 62 };
 const MARGIN = 8;
+/** How far a line leaves a box before it turns. */
+const BEND = 30;
 /** Most calls that are drawn; of more, only the critical path is. */
 const DRAWN_MAX = 150;
 const ID_CHARS = 20;
@@ -27,14 +29,19 @@ export function Graph({ calls, criticalPath }: GraphProps) {
   const drawn = isWhole ? calls : calls.filter(({ id }) => critical.has(id)).slice(0, DRAWN_MAX);
   const { at, columns, rows, edges } = layOut(drawn);
   const nextOf = new Map(criticalPath.map((id, index) => [id, criticalPath[index + 1]]));
-  const placeOf = (id: string) => {
-    const { column, row } = at.get(id) as { column: number; row: number };
-    return { x: MARGIN + column * STEP.x, y: MARGIN + row * STEP.y };
-  };
-  const pathOf = (from: string, to: string) => {
-    const [start, end] = [placeOf(from), placeOf(to)];
-    const [x1, y1, x2, y2] = [start.x + BOX.width, start.y + BOX.height / 2, end.x, end.y + BOX.height / 2];
-    return `M${x1} ${y1}C${x1 + 30} ${y1} ${x2 - 30} ${y2} ${x2} ${y2}`;
+  const pointOf = ({ column, row }: Place) => ({ x: MARGIN + column * STEP.x, y: MARGIN + row * STEP.y });
+  const placeOf = (id: string) => pointOf(at.get(id) as Place);
+  const pathOf = ({ from, to, via }: Edge) => {
+    let { x, y } = placeOf(from);
+    [x, y] = [x + BOX.width, y + BOX.height / 2];
+    let path = `M${x} ${y}`;
+    for (const [index, next] of [...via.map(pointOf), placeOf(to)].entries()) {
+      const middle = next.y + BOX.height / 2;
+      path += `C${x + BEND} ${y} ${next.x - BEND} ${middle} ${next.x} ${middle}`;
+      [x, y] = [next.x + BOX.width, middle];
+      if (index < via.length) path += `L${x} ${y}`;
+    }
+    return path;
   };
   const width = Math.max(1, columns) * STEP.x - (STEP.x - BOX.width) + 2 * MARGIN;
   const height = Math.max(1, rows) * STEP.y - (STEP.y - BOX.height) + 2 * MARGIN;
@@ -42,8 +49,12 @@ export function Graph({ calls, criticalPath }: GraphProps) {
     <section class="wide graph" tabIndex={0} aria-label="Graph of the calls">
       {!isWhole && <p class="dim">{calls.length} calls: only the critical path is drawn, the list has all.</p>}
       <svg width={width} height={height} role="img" aria-label={`Critical path: ${criticalPath.join(', ')}`}>
-        {edges.map(([from, to]) => (
-          <path key={`${from} ${to}`} class={nextOf.get(from) === to ? 'edge critical' : 'edge'} d={pathOf(from, to)} />
+        {edges.map((it) => (
+          <path
+            key={`${it.from} ${it.to}`}
+            class={nextOf.get(it.from) === it.to ? 'edge critical' : 'edge'}
+            d={pathOf(it)}
+          />
         ))}
         {drawn.map(({ id, tool, kind, time }) => {
           const { x, y } = placeOf(id);

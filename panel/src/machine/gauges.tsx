@@ -6,6 +6,7 @@ import { request } from '../connection.ts';
 import { Plot } from '../parts/plot.tsx';
 import { callsPerSecond, type Families, percentileMs, type Reading, readingOf } from './rates.ts';
 
+const MiB = 1024 * 1024;
 const EVERY_MS = 2_000;
 /** Readings that are kept: ten minutes. */
 const KEPT = 300;
@@ -29,8 +30,9 @@ const plotted = computed(() => {
       rate: callsPerSecond(all[index] as Reading, now),
       p50: percentileMs(start, now, 0.5),
       p99: percentileMs(start, now, 0.99),
-      gateway: now.gatewayBytes,
-      hosts: now.hostBytes,
+      // In MiB, so that the axis ends at a round number of them.
+      gateway: now.gatewayBytes / MiB,
+      hosts: now.hostBytes / MiB,
     };
   });
   const of = (name: 'rate' | 'p50' | 'p99' | 'gateway' | 'hosts') => points.map((it) => it[name]);
@@ -74,7 +76,7 @@ export function Gauges() {
           { name: 'gateway', values: of('gateway') },
           { name: 'hosts', values: of('hosts') },
         ]}
-        format={bytes}
+        format={(it) => bytes(it * MiB)}
       />
     </section>
   );

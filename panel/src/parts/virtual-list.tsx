@@ -34,6 +34,7 @@ export function VirtualList({ label, count, rowPx, row }: VirtualListProps) {
       class="rows"
       tabIndex={0}
       aria-label={label}
+      style={{ maxHeight: `${count * rowPx + 2}px` }}
       onScroll={(it) => {
         top.value = it.currentTarget.scrollTop;
       }}

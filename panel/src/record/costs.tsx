@@ -62,7 +62,7 @@ export function Costs() {
         />
         <Plot
           title="Mean time of a call"
-          kind="lines"
+          kind="bars"
           times={days}
           series={[{ name: 'mean', values: days.map((day) => counted.get(day)?.meanMs) }]}
           format={preciseDuration}
