@@ -30,7 +30,7 @@ export class GatheredUpdates implements Disposable {
       this.#flush();
       return tell(event);
     }
-    const key = `${event.sessionId}\0${event.params.callId}`;
+    const key = `${event.sessionId}\0${event.params.callId as string}`;
     this.#held.delete(key);
     this.#held.set(key, event);
     if (this.#held.size > callsMax) return this.#flush();
