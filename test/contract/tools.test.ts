@@ -17,6 +17,7 @@ import { builtinToolset, toolsOf } from '../../src/tools/registry.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { toolPromises } from '../support/contract.ts';
 import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { makeDatabase } from '../support/sqlite.ts';
 
 /** Asks nobody; denied calls stay denied. */
 const ALLOW = `${ALLOW_ALL}rules:
@@ -30,7 +31,8 @@ let daemon: TestDaemon;
 let client: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW });
+  const databases = { shop: { kind: 'sqlite', path: 'shop.db', access: 'write' } };
+  daemon = await startDaemon({ policy: ALLOW, config: { databases } });
   client = await daemon.connect();
 });
 afterAll(async () => {
@@ -70,8 +72,11 @@ function makeSources(folder: string): void {
   writeFileSync(join(folder, 'main.ts'), "import { greet } from './hello.ts';\ngreet();\n");
 }
 
+const SHOP = "CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO users VALUES (1, 'Ada'), (2, 'Bob')";
+
 function prepareFor(tool: Tool): void {
   if (tool.category === 'code_analysis') makeSources(join(daemon.workspace, 'lib'));
+  if (tool.category === 'database') makeDatabase(join(daemon.workspace, 'shop.db'), SHOP);
 }
 
 /** The whole content of a workspace: files by content and mode, links by target. */

@@ -24,9 +24,12 @@ export default defineTool({
   input,
   output: z.strictObject(tableShape),
   examples: [
-    // No connection is configured where the examples run.
-    { input: { connection: 'app', sql: 'SELECT id FROM users WHERE name = ?', params: ['Ada'] }, error: 'NOT_FOUND' },
-    { input: { connection: 'app', sql: '' }, error: 'INPUT_INVALID' },
+    {
+      input: { connection: 'shop', sql: 'SELECT name FROM users WHERE id = ?', params: [1] },
+      output: { rowCount: 1, truncated: false },
+    },
+    { input: { connection: 'shop', sql: 'SELECT nowhere FROM users' }, error: 'INPUT_INVALID' },
+    { input: { connection: 'shop', sql: '' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
   spellings: { names: { query: 'sql', database: 'connection' } },

@@ -56,9 +56,21 @@ export default defineTool({
       .describe('Rows that were inserted, updated or deleted, also by triggers; for connections that may write.'),
   }),
   examples: [
-    // No connection is configured where the examples run.
-    { input: { connection: 'app', sql: 'SELECT id, name FROM users WHERE id = ?', params: [1] }, error: 'NOT_FOUND' },
-    { input: { connection: 'app', sql: 'SELECT 1', maxRows: 0 }, error: 'INPUT_INVALID' },
+    {
+      input: { connection: 'shop', sql: 'SELECT id, name FROM users WHERE id = ?', params: [1] },
+      output: { rows: [[1, 'Ada']], rowCount: 1, truncated: false },
+    },
+    {
+      input: {
+        connection: 'shop',
+        sql: 'UPDATE users SET name = :name WHERE id = :id',
+        params: { name: 'Eve', id: 1 },
+      },
+      output: { rows: [], changes: 1 },
+    },
+    { input: { connection: 'shop', sql: 'DROP TABLE users' }, error: 'ACCESS_DENIED' },
+    { input: { connection: 'nobody', sql: 'SELECT 1' }, error: 'NOT_FOUND' },
+    { input: { connection: 'shop', sql: 'SELECT 1', maxRows: 0 }, error: 'INPUT_INVALID' },
   ],
   aliases: [
     { name: 'query_database', input: byQuery, toInput },

@@ -35,8 +35,17 @@ export default defineTool({
     ),
   }),
   examples: [
-    // No connection is configured where the examples run.
-    { input: { connection: 'app' }, error: 'NOT_FOUND' },
+    {
+      input: { connection: 'shop' },
+      output: {
+        rows: [
+          ['users', 'table', 'id', 'INTEGER', 0, 1, null, null],
+          ['users', 'table', 'name', 'TEXT', 0, 0, null, null],
+        ],
+        indexes: [],
+      },
+    },
+    { input: { connection: 'shop', table: 'nothing' }, error: 'NOT_FOUND' },
     { input: { connection: '' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
