@@ -91,16 +91,19 @@ export const intent =
 
 /** The input as its caller wrote it, without the values that its tool keeps out of the log. */
 function recordedInput({ toolset, name, rawInput }: Call): unknown {
-  const unrecorded = toolset.get(name)?.tool.unrecorded ?? [];
-  if (!isRecord(rawInput) || !unrecorded.some((it) => Object.hasOwn(rawInput, it))) return rawInput;
-  return {
-    ...rawInput,
-    ...Object.fromEntries(unrecorded.flatMap((it) => (it in rawInput ? [[it, NOT_RECORDED]] : []))),
-  };
+  const unrecorded = toolset.get(name)?.tool.unrecorded;
+  if (!unrecorded || !isRecord(rawInput)) return rawInput;
+  const entries = Object.entries(rawInput).map(([key, it]) => [key, unrecorded.includes(key) ? hidden(it) : it]);
+  return Object.fromEntries(entries);
 }
 
-/** Marked as `redact` marks what it hides. */
-const NOT_RECORDED = '[redacted: not recorded]';
+/** The same shape with its values hidden, so that a backtest can still read the input. */
+function hidden(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(() => HIDDEN);
+  return isRecord(value) ? Object.fromEntries(Object.keys(value).map((key) => [key, HIDDEN])) : HIDDEN;
+}
+
+const HIDDEN = '[redacted]';
 
 const mayChange = ({ toolset, name, options }: Call): boolean => {
   const tool = toolset.get(name)?.tool;

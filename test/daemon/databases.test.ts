@@ -203,7 +203,7 @@ describe('the record', () => {
     await query('app', "SELECT 'sk-ant-REDACTED'");
     const { entries } = (await operator.request('audit.query', { tool: 'database_query' })) as { entries: object[] };
     const text = JSON.stringify(entries);
-    expect(text).toContain('SELECT :it');
+    expect(text).toContain('"sql":"SELECT :it","params":{"it":"[redacted]"}');
     expect(text).toContain('{"kind":"query","target":"app"}');
     expect(text).not.toMatch(/canary-\d/);
     expect(text).not.toContain('sk-ant-api03');

@@ -31,16 +31,22 @@ export class TableWriter {
     this.#classes = names.map(() => new Set());
   }
 
-  /** Adds a row; false if it is beyond the bounds, as all later ones would be. */
-  add(row: readonly SqliteValue[]): boolean {
-    const bytes = row.reduce<number>((sum, it) => sum + bytesOf(it), 0);
-    if (this.#rows.length >= this.#bounds.maxRows) this.#cutBy = 'rows';
-    else if (this.#bytes + bytes > this.#bounds.bytesMax) this.#cutBy = 'bytes';
-    else if ((this.#rows.length + 1) * (row.length + 1) > this.#bounds.cellsMax) this.#cutBy = 'cells';
+  /** Adds a row and keeps it; false if it is beyond the bounds, as all later ones would be. */
+  add(row: SqliteValue[]): boolean {
+    const { maxRows, bytesMax, cellsMax } = this.#bounds;
+    let bytes = this.#bytes;
+    for (const it of row) bytes += bytesOf(it);
+    const count = this.#rows.length;
+    if (count >= maxRows) this.#cutBy = 'rows';
+    else if (bytes > bytesMax) this.#cutBy = 'bytes';
+    else if ((count + 1) * (row.length + 1) > cellsMax) this.#cutBy = 'cells';
     if (this.#cutBy) return false;
-    this.#bytes += bytes;
-    this.#rows.push([...row]);
-    for (const [at, it] of row.entries()) if (it !== null) this.#classes[at]?.add(classOf(it));
+    this.#bytes = bytes;
+    this.#rows.push(row);
+    for (let at = 0; at < row.length; at += 1) {
+      const it = row[at] as SqliteValue;
+      if (it !== null) this.#classes[at]?.add(classOf(it));
+    }
     return true;
   }
 
@@ -54,10 +60,11 @@ export class TableWriter {
       const type = typeOf(this.#classes[at] as Set<StorageClass>, declared);
       return { name, type, ...(declared !== null && { declared }) };
     });
-    const cellsOfRow = 1 + columns.reduce((sum, { type }) => sum + (type === 'mixed' ? MIXED_CELLS : 1), 0);
-    const fitting = this.#rows.slice(0, Math.max(1, Math.floor(this.#bounds.cellsMax / cellsOfRow)));
-    if (fitting.length < this.#rows.length) this.#cutBy = 'cells';
-    const rows = fitting.map((row) => row.map((it, at) => toCell(it, columns[at]?.type === 'mixed')));
+    const areMixed = columns.map(({ type }) => type === 'mixed');
+    const cellsOfRow = areMixed.reduce((sum, isMixed) => sum + (isMixed ? MIXED_CELLS : 1), 1);
+    const most = Math.max(1, Math.floor(this.#bounds.cellsMax / cellsOfRow));
+    if (most < this.#rows.length) this.#cutBy = 'cells';
+    const rows = this.#rows.slice(0, most).map((row) => row.map((it, at) => toCell(it, areMixed[at] === true)));
     return { columns, rows, ...(this.#cutBy && { truncatedBy: this.#cutBy }) };
   }
 }
@@ -104,10 +111,10 @@ function toCell(value: SqliteValue, isMixed: boolean): Cell {
 }
 
 function toPlain(value: Exclude<SqliteValue, null>): Exclude<PlainCell, null> {
-  if (typeof value === 'bigint') return isSafe(value) ? Number(value) : value.toString();
+  if (typeof value === 'bigint') {
+    const number = Number(value);
+    return Number.isSafeInteger(number) ? number : value.toString();
+  }
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
   return typeof value === 'string' ? value : Buffer.from(value).toString('base64');
 }
-
-const isSafe = (value: bigint): boolean =>
-  value <= BigInt(Number.MAX_SAFE_INTEGER) && value >= BigInt(Number.MIN_SAFE_INTEGER);

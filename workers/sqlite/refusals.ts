@@ -41,6 +41,8 @@ const RESULTS: Readonly<Record<number, readonly [Code, string, string?]>> = {
 };
 
 const CONSTRAINT = 19;
+/** Without details: the file or its mount is read-only. */
+const READONLY = 8;
 /** Which constraint failed, and of which columns; other texts may come from a trigger. */
 const CONSTRAINT_MESSAGE = /^(UNIQUE|NOT NULL|FOREIGN KEY|CHECK) constraint failed(: [\w. ,]{1,300})?$/;
 
@@ -60,6 +62,7 @@ export function toRefusal(error: unknown, phase: Phase): Refusal {
       : 'a constraint or a trigger of the table refused the change';
     return { code: 'CONFLICT', message: known, suggestion: 'Nothing was changed.' };
   }
+  if (errcode === READONLY) return { code: 'ACCESS_DENIED', message: 'the database file may not be written' };
   const result = RESULTS[primary];
   if (result) return { code: result[0], message: result[1], suggestion: result[2] };
   if (phase === 'prepare') return { code: 'INPUT_INVALID', message: `sql: ${message}` };

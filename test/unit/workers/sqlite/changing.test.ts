@@ -7,6 +7,7 @@ import { defaultLimits } from '../../../../src/limits.ts';
 import { systemPowers } from '../../../../src/powers.ts';
 import type { DatabaseSource, Scalar } from '../../../../src/tools/context/databases.ts';
 import type { ContextOptions } from '../../../../workers/context/context.ts';
+import { toRefusal } from '../../../../workers/sqlite/refusals.ts';
 import { SqliteChildren } from '../../../../workers/sqlite-child.ts';
 import { Spool } from '../../../../workers/undo/spool.ts';
 import { temporaryDir, until } from '../../../support/daemon.ts';
@@ -252,6 +253,20 @@ describe('the file', () => {
     expect(await codeOf(change('DELETE FROM t', { source }))).toBe('ACCESS_DENIED');
     expect(await codeOf(change('DELETE FROM t', { readOnly: true }))).toBe('SANDBOX_DENIED');
     expect(names()).toEqual(['Ada', 'Bob']);
+  });
+
+  test('that is read-only is refused as such', () => {
+    using readOnly = new DatabaseSync(at('app.db'), { readOnly: true });
+    let thrown: unknown;
+    try {
+      readOnly.exec('DELETE FROM t');
+    } catch (error) {
+      thrown = error;
+    }
+    expect(toRefusal(thrown, 'run')).toEqual({
+      code: 'ACCESS_DENIED',
+      message: 'the database file may not be written',
+    });
   });
 
   test('is no link, no folder, and is there', async () => {
