@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Client } from '../../src/client.ts';
 import { violationsOf } from '../support/axe.ts';
 import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 const POLICY = `extends: default
 tiers:
@@ -187,6 +187,31 @@ describe.skipIf(chromiumPath === undefined)(`the inbox of the panel (${withoutCh
     expect(await cards().locator('.command').textContent()).toBe(command);
     expect(await page.locator('article img, article script').count()).toBe(0);
     await no('onerror').click();
+    await called;
+  });
+
+  test('a question that comes while nobody looks is told by a notice, without parameters', async () => {
+    await page.context().grantPermissions(['notifications']);
+    await page.evaluate(() => {
+      Object.defineProperty(document, 'hidden', { value: true });
+      const told: string[] = [];
+      // Notes what the page shows, and shows it.
+      window.Notification = class extends Notification {
+        constructor(title: string, options?: NotificationOptions) {
+          super(title, options);
+          told.push(`${title}: ${options?.body}`);
+        }
+      };
+      Object.assign(window, { told });
+    });
+    const called = run('touch hidden-name');
+    await cardOf('hidden-name').waitFor();
+    const told = () => page.evaluate(() => (window as unknown as { told: string[] }).told);
+    await until(async () => (await told()).length === 1);
+    expect((await told())[0]).toMatch(/^terminal_execute waits for you: /);
+    expect((await told())[0]).not.toContain('hidden-name');
+    await armed('hidden-name');
+    await no('hidden-name').click();
     await called;
   });
 

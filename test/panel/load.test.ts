@@ -19,6 +19,25 @@ const CALLS_A_ROUND = 200;
 const MOST_RATIO = 3;
 const MiB = 1024 * 1024;
 
+/** In a page: milliseconds of single frames, at rest and while the list is scrolled from its end to its start. */
+async function framesOf(): Promise<{ idle: number[]; scrolling: number[] }> {
+  const FRAMES = 100;
+  const list = document.querySelector('.rows') as HTMLElement;
+  const step = list.scrollHeight / FRAMES;
+  const measure = async (draw: () => void) => {
+    const times: number[] = [];
+    let last = await new Promise(requestAnimationFrame);
+    for (let frame = 0; frame < FRAMES; frame++) {
+      draw();
+      const now = await new Promise<number>(requestAnimationFrame);
+      times.push(now - last);
+      last = now;
+    }
+    return times;
+  };
+  return { idle: await measure(() => {}), scrolling: await measure(() => list.scrollBy(0, -step)) };
+}
+
 /** A browser that draws only when nothing else wants the cores, so that calls wait for the daemon and not for it. */
 async function startIdleBrowser(): Promise<{ browser: Browser } & AsyncDisposable> {
   const program = join(temporaryDir('nice'), 'chromium');
@@ -68,6 +87,8 @@ describe.skipIf(chromiumPath === undefined)(`the panel under load (${withoutChro
     await page.locator('.rows').evaluate((it) => it.scrollTo(0, it.scrollHeight));
     await page.locator(`li[aria-posinset="${CALLS}"]`).waitFor();
     expect(await rows.count()).toBeLessThanOrEqual(60);
+    const { idle, scrolling } = await page.evaluate(framesOf);
+    expect(quantile(scrolling, 0.5) / quantile(idle, 0.5)).toBeLessThanOrEqual(2);
     expect(await heapOf(page)).toBeLessThanOrEqual(20 * MiB);
     await page.close();
   });
