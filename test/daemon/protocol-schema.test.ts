@@ -60,6 +60,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(operator, 'events.subscribe', { topics: ['calls', 'approvals', 'audit', 'policy'] });
   for (const format of ['ringfence', 'mcp', 'openai', 'openai-chat', 'anthropic'])
     await ask(agent, 'tools.list', { format });
+  await ask(agent, 'tools.search', { query: 'read a file' });
 
   const passed = await ask(agent, 'sessions.attenuate', { tools: ['file_*'], budget: { calls: 3 }, expiresIn: 60_000 });
   await ask(agent, 'sessions.revoke', { id: (passed.result as { id: string }).id });
