@@ -26,7 +26,7 @@ function keysBelow(name: string, { properties = {} }: z.core.JSONSchema.JSONSche
 }
 
 /** Maps whose keys are listed; those of the others are on pages of their own. */
-const WITH_KEYS: readonly string[] = ['cache', 'search', 'telemetry'];
+const WITH_KEYS: readonly string[] = ['cache', 'search', 'packages', 'telemetry'];
 
 function keyRows(): string[] {
   const { properties = {} } = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' });

@@ -38,7 +38,7 @@ const MAY_IMPORT: Record<string, string> = {
   telemetry: 'call errors limits text/json powers secret-source',
   call: 'errors',
   'daemon/config':
-    'connectors/search daemon/command-environment databases limits paths daemon/user-dirs policy providers secrets telemetry toolchains tools/context',
+    'connectors/search daemon/command-environment databases limits paths daemon/user-dirs policy providers secrets telemetry toolchains tools/context tools/package',
   'daemon/user-dirs': '',
   'text/json': '',
   'daemon/log': 'daemon/log-file powers text/shown-text',
@@ -76,6 +76,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/upstream': '',
   'tools/connected': '',
   'tools/terminals': 'tools/tool',
+  'tools/package': 'errors limits text/json text/values tools/context tools/edit tools/tool',
   'tools/edit': 'limits errors tools/file-changes tools/tool',
   'tools/builtin': 'tools',
   'tools/catalogue': 'pipeline',
@@ -164,7 +165,7 @@ const MAY_IMPORT: Record<string, string> = {
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
   'pipeline/batch': 'call errors limits pipeline powers text/values',
   'pipeline/execute':
-    'browser call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/registry tools/tool tools/upstream',
+    'browser call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/package tools/registry tools/tool tools/upstream',
   'pipeline/queue': 'call errors hosts limits pipeline policy powers tools/tool',
   'policy/schema': 'call policy text/glob',
   'policy/shell': 'call limits policy',
@@ -254,8 +255,8 @@ describe('what is read in one place only', () => {
       'text/json daemon/log runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/install protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal';
     // These only test whether a text is JSON.
     const asking = 'store/audit/entry tools/data-text';
-    // ripgrep writes the names of its fields without escapes, and so do we in journals.
-    const plain = ['workers/search/match-records.ts', 'workers/undo/spool.ts'];
+    // ripgrep writes the names of its fields without escapes, and so do we in journals. npm's is read by programs in sandboxes.
+    const plain = ['workers/search/match-records.ts', 'workers/undo/spool.ts', 'src/tools/package/npm-scripts.ts'];
     const except = [...`${ours} ${asking}`.split(' ').map((it) => `src/${it}.ts`), ...plain];
     expect(occurrences(/JSON\.parse\(/, except)).toEqual([]);
   });

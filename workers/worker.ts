@@ -156,6 +156,7 @@ function toUsage(changed: FilesChanged): Partial<JobUsage> {
 function dataOf(tool: Tool, job: Job, context: WorkerContext): Promise<unknown> {
   if (job.preview) return preview(tool, job, context);
   if (job.resolve) return tool.resolve?.(job.input as never, context) ?? Promise.resolve([]);
+  if (job.prepare && tool.prepare) return tool.prepare(job.input as never, context);
   const plan = job.plan && (tool.plan ?? tool.requests);
   if (plan) return plan(job.input as never, context);
   return tool.run(job.input as never, context);

@@ -13,6 +13,7 @@ import { audit, intent } from '../../src/pipeline/audit.ts';
 import { type CachedResult, cache } from '../../src/pipeline/cache.ts';
 import { costCap } from '../../src/pipeline/cost-cap.ts';
 import { execute } from '../../src/pipeline/execute/execute.ts';
+import { PreparedCalls } from '../../src/pipeline/execute/prepared.ts';
 import { succeeded } from '../../src/pipeline/outcome.ts';
 import { permission } from '../../src/pipeline/permission.ts';
 import { WritesByPrincipal } from '../../src/pipeline/principal-writes.ts';
@@ -40,6 +41,7 @@ import { Policies } from '../../src/session/policies.ts';
 import { Session } from '../../src/session/session.ts';
 import { ResultCache } from '../../src/store/result-cache.ts';
 import { CallMetrics } from '../../src/telemetry/call-metrics.ts';
+import { toPackageSettings } from '../../src/tools/package/settings.ts';
 import { builtinToolset } from '../../src/tools/registry.ts';
 import { listenUnix } from '../../src/transport/unix-socket.ts';
 import { policyOf } from '../../test/support/policy.ts';
@@ -115,7 +117,11 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     queue: [schedule(queue, limits, powers)],
     redaction: [sanitize(limits, powers)],
   };
+  const packages = toPackageSettings();
+  const runs = { hosts, limits, powers, viewOf };
   const host = execute({
+    packages,
+    prepared: new PreparedCalls({ ...runs, packages }),
     isolates,
     compartments,
     egress,
@@ -129,7 +135,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     toolStates,
     undoJournal,
     webCache: { get: async () => undefined, put: async () => {} },
-    health: new ToolHealth({ hosts, limits, powers, viewOf }),
+    health: new ToolHealth(runs),
     writes: new WritesByPrincipal('bench'),
     viewOf,
   });

@@ -17,20 +17,14 @@ import { type SecretSettings, secretsSchema, toSecretSettings } from '../secrets
 import { type TraceSettings, telemetrySchema, toTraceSettings } from '../telemetry/settings.ts';
 import { installedToolchains } from '../toolchains/installed.ts';
 import type { DatabaseSource } from '../tools/context/databases.ts';
+import { type PackageSettings, packagesSchema, toPackageSettings } from '../tools/package/settings.ts';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Address, toAddress } from './config/address.ts';
 import { ConfigError } from './config/config-error.ts';
+import { principalName } from './config/principal-name.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
 
 export { ConfigError } from './config/config-error.ts';
-
-/** Names that records and tokens use themselves. */
-const TAKEN_NAMES = ['agent', 'daemon', 'metrics', 'operator', 'token'];
-/** A principal's name, which is also a file name: `<state dir>/tokens/<name>.token`. */
-const principalName = z
-  .string()
-  .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'takes up to 32 lower-case letters, digits and dashes')
-  .refine((it) => !TAKEN_NAMES.includes(it), `may not be one of ${TAKEN_NAMES.join(', ')}`);
 
 /** The schema of config.yaml. `npm run gen` writes docs/configuration.md from these descriptions. */
 export const configSchema = z.strictObject({
@@ -106,6 +100,7 @@ export const configSchema = z.strictObject({
   databases: databasesSchema
     .optional()
     .describe('Connections of `database_query`, by name: [databases](how-to/databases.md). Default: none.'),
+  packages: packagesSchema.optional().describe('What `package_install` takes: [packages](how-to/packages.md).'),
   telemetry: telemetrySchema
     .optional()
     .describe('What is sent about calls: [observability](how-to/observability.md). Default: nothing.'),
@@ -153,6 +148,7 @@ export interface Config {
   readonly search?: SearchSettings;
   /** Database connections by name. */
   readonly databases: Readonly<Record<string, DatabaseSource>>;
+  readonly packages: PackageSettings;
   /** Modes by name, beside the built-in ones; policies by built-in name or absolute path. */
   readonly modes: Readonly<Record<string, Mode>>;
   /** The collector of traces; undefined if calls are not traced. */
@@ -219,6 +215,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     idleExitMinutes: file.idleExitMinutes ?? IDLE_EXIT_MINUTES,
     ...(traces && { traces }),
     ...(search && { search }),
+    packages: toPackageSettings(file.packages),
     secrets: toSecretSettings(file.secrets ?? {}, env),
     databases: Object.fromEntries(
       Object.entries(file.databases ?? {}).map(([name, it]) => [name, toSource(it)] as const),

@@ -231,9 +231,8 @@ const cachesOf = (results: ResultCache<CachedResult>, webCache: WebCache) => ({
 });
 
 /** Creates the pipeline that runs calls, and the gateway through which clients reach it. */
-function createGateway({ dirs, limits, environment, cacheStrategy }: Config, services: Services) {
+function createGateway({ dirs, limits, environment, cacheStrategy, packages }: Config, services: Services) {
   const { powers, records, ran, policies, providers, sandbox } = services;
-  const { confinement } = sandbox;
   const { hosts, isolates, compartments } = ran;
   const permission = { home: dirs.home, limits, resolve: createProgramResolver(environment.PATH) };
   const turns = new JudgingTurns(limits, powers);
@@ -254,6 +253,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     limits,
     powers,
     permission,
+    packages,
     turns,
     cache,
     tracer: services.tracer,
@@ -277,8 +277,8 @@ function createGateway({ dirs, limits, environment, cacheStrategy }: Config, ser
     callStore: records.callStore,
     ...recording(records, { limits, powers }),
     undoTool: internalUndo,
-    confinement: toShown(confinement),
-    ...wallsOf(confinement),
+    confinement: toShown(sandbox.confinement),
+    ...wallsOf(sandbox.confinement),
     warm: (session) => warmFor(session, { hosts, policies }),
     ...hostsToTell(ran, providers),
     pluginStatus: () => services.plugins.status,

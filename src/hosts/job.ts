@@ -24,6 +24,8 @@ export interface Job {
   /** Whether only the tool's plan or requests are wanted; and the plan for this call, or the answers to the requests. */
   readonly plan?: boolean;
   readonly planned?: unknown;
+  /** Whether only what `prepare` gives is wanted. */
+  readonly prepare?: boolean;
   /** Hashes of the files as a person saw them, which the call may replace; absent if nobody was asked. Null: no such file. */
   readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
   /** Whether the job is read-only: its programs see the workspace read-only. */

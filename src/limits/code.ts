@@ -18,6 +18,10 @@ export const codeLimits = {
   graphEntriesMax: count().default(2_000),
   /** Bytes of a lockfile that is read; one of 3 000 packages has 1 MB, which takes 10 ms. */
   lockfileBytesMax: bytes().default(8 * MiB),
+  /** Bytes of a planned manifest and lockfile; the daemon holds them while a person is asked. */
+  packagePlanBytes: bytes().default(2 * MiB),
+  /** Plans of packages that the daemon holds at once. */
+  packagePlansMax: count().default(32),
   /** Requests that one call of a tool may send to servers; a hostile lockfile could name any number of packages. */
   serverRequestsMax: count().default(256),
   /** Requests of such a call at a time, each with a connection of its own. */

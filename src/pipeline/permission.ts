@@ -60,7 +60,8 @@ export const permission =
 
 /** The call as later stages see it. */
 function toJudged(call: CheckedCall, { input, question, decided }: JudgedEffects): JudgedCall {
-  const isAsked = call.cost?.asks || call.checked.tool.asks;
+  const { tool, input: checkedInput } = call.checked;
+  const isAsked = call.cost?.asks || tool.asks || tool.asksFor?.(checkedInput as never);
   const decision = decided.decision === 'allow' && isAsked ? 'ask' : decided.decision;
   const checked = { ...call.checked, input, effects: question.effects };
   return { ...call, checked, question, decided, decision, rule: decided.by.id };

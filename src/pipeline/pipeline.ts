@@ -23,6 +23,7 @@ import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
 import type { Connections } from './execute/connected.ts';
 import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
+import { PreparedCalls } from './execute/prepared.ts';
 import type { Upstreams } from './execute/upstream.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { WritesByPrincipal } from './principal-writes.ts';
@@ -49,6 +50,7 @@ export interface PipelineParts {
   readonly ledger: CostLedger;
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
+  readonly packages: ExecuteParts['packages'];
   readonly webCache: ExecuteParts['webCache'];
   readonly hosts: Hosts;
   readonly egress: Egress;
@@ -85,7 +87,8 @@ export interface Pipeline {
  */
 export function createPipeline(given: PipelineParts): Pipeline {
   const health = new ToolHealth(given);
-  const parts = { ...given, health, writes: new WritesByPrincipal(given.powers.uuid()) };
+  const prepared = new PreparedCalls(given);
+  const parts = { ...given, prepared, health, writes: new WritesByPrincipal(given.powers.uuid()) };
   const { auditLog, approvals, ledger, limits, powers, tracer } = parts;
   const queue = new FairQueue(limits);
   const metrics = new CallMetrics(limits);
@@ -100,6 +103,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     resolve(parts),
     permission(parts.permission, parts.turns, parts.redact),
     cache({ results: parts.cache, limits, viewKeyOf: (call) => parts.viewOf(call).key }),
+    prepared.stage,
     approve(approvals, approveDeps(parts)),
     intent(auditLog),
     retry(limits, powers),
@@ -124,7 +128,8 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
     fingerprint,
     proposeRule,
     questionNow: (call) => questionOf(call, parts.permission),
-    preview: async (call) => (call.checked.tool.preview ? previewOf(call, parts) : { preImages: [] }),
+    preview: async (call) =>
+      call.checked.tool.preview || call.checked.tool.prepare ? previewOf(call, parts) : { preImages: [] },
     // `writes` comes last, so that a call that begins while the files are looked at counts.
     context: async (call) => ({ ...(await approvalContextOf(call, limits)), writes: writes.stateFor(call) }),
   };

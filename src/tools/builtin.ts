@@ -35,6 +35,7 @@ import gitLog from './git/log.ts';
 import gitShow from './git/show.ts';
 import gitStatus from './git/status.ts';
 import httpRequest from './http/request.ts';
+import packageInstall from './package/install.ts';
 import terminalExecute from './terminal/execute.ts';
 import terminalInteractive from './terminal/interactive.ts';
 import terminalKill from './terminal/kill.ts';
@@ -89,6 +90,7 @@ export const builtinTools = {
   git_show: gitShow,
   git_status: gitStatus,
   http_request: httpRequest,
+  package_install: packageInstall,
   terminal_execute: terminalExecute,
   terminal_interactive: terminalInteractive,
   terminal_kill: terminalKill,

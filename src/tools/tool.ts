@@ -12,6 +12,7 @@ import type { Connected, ServiceTerms } from './connected.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 import type { Databases } from './context/databases.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
+import type { Prepared, Preview } from './context/preview.ts';
 import type { ServerRequest, WebRequest } from './context/requests.ts';
 import type { UndoOutcome, UndoRequest } from './context/undo.ts';
 import type { PageVisit } from './context/visit.ts';
@@ -28,6 +29,7 @@ import type { BackgroundCommands, Terminals } from './terminals.ts';
 import type { Upstream } from './upstream.ts';
 
 export type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
+export type { Prepared, Preview } from './context/preview.ts';
 export type { UndoOutcome, UndoRequest } from './context/undo.ts';
 
 declare const checked: unique symbol;
@@ -330,6 +332,15 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
    * where `run` is called, too, for external_api calls only; each destination is a `connect` effect of the call.
    */
   requests?(input: z.output<I>, context: ToolContext): Promise<ServerRequest[]>;
+  /**
+   * Work before a person is asked, by commands that see the workspace read-only: gives what the person is shown, and what `run` gets
+   * as `ctx.planned`. Called once a call; no plan is shown and then made again.
+   */
+  prepare?(input: z.output<I>, context: ToolContext): Promise<Prepared>;
+  /** Whether its commands may connect to the package registry of the settings, if the policy lists it, and to nothing else. */
+  readonly usesRegistry?: boolean;
+  /** Whether a person is asked about a call that the policy allows. */
+  asksFor?(input: z.output<I>): boolean;
   /** Computes what a run would do to files without doing it. Runs in the read_only host, before a person is asked. */
   preview?(input: z.output<I>, context: ToolContext): Promise<Preview>;
   readonly input: I;
@@ -341,16 +352,6 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   /** Other names of parameters and values; no model is shown them. */
   readonly spellings?: Spellings;
   run(input: z.output<I>, context: ToolContext): Promise<z.output<O>>;
-}
-
-/** What a call would change, and the content that this was computed from. */
-export interface Preview {
-  /** Unified diff; absent if none can be made. */
-  diff?: string;
-  /** Files that the call replaces or removes, as they are now; null if there is no file. */
-  preImages: { path: string; hash: string | null }[];
-  /** For calls that delete: whether the undo journal will keep all of it; absent if the tool can't tell. */
-  undo?: 'full' | 'none';
 }
 
 /** A tool of any shape. */

@@ -51,7 +51,9 @@ export const approve =
     // A preview needs no approval: it changes nothing, and what it reads is judged by rules of its own.
     if (call.decision === 'allow' || call.options.preview) return next({ ...call, approval: undefined });
     const view = approvalViewOf(call, deps);
-    const grant = approvals.remembered(view.facts, call.id);
+    const remembered = approvals.remembered(view.facts, call.id);
+    // A yes to an earlier plan is none to this one.
+    const grant = call.checked.tool.prepare && remembered?.decision === 'approve' ? undefined : remembered;
     if (grant?.decision === 'approve')
       return { ...(await outcomeOf(next, { ...call, approval: {} })), approvalGranted: true };
     const denial = grant ?? approvals.deniedLately(view.facts);

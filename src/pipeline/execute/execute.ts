@@ -7,6 +7,7 @@ import type { NetworkLayer } from '../../policy/network.ts';
 import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
 import type { ToolStates } from '../../store/tool-states.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
+import type { PackageSettings } from '../../tools/package/settings.ts';
 import { hostTierOf, keepsAfter, type Preview, type Tool } from '../../tools/tool.ts';
 import type { Upstream } from '../../tools/upstream.ts';
 import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
@@ -23,6 +24,7 @@ import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
 import { runOfTools } from './of-tools.ts';
 import { runPage } from './page.ts';
+import { networkFor, type PreparedCalls } from './prepared.ts';
 import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { askServers } from './requests.ts';
@@ -42,6 +44,8 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   readonly toolStates: ToolStates;
   readonly webCache: FetchParts['webCache'];
   readonly undoJournal: UndoJournal;
+  readonly packages: PackageSettings;
+  readonly prepared: PreparedCalls;
   /** Records the start and the end of each call. */
   readonly writes: WritesByPrincipal;
   readonly health: ToolHealth;
@@ -180,7 +184,7 @@ async function runUnder(
   const hostKey = { tier: hostTier, workspace, view, ...heap, ...(keeps && { keeps: true }) };
   const isStale = () => call.policyNow().version !== policy.version;
   // No network: what is kept outlives the call whose policy listed its hosts.
-  const network = tier === 'execute' && !keeps ? networkOf(policy) : undefined;
+  const network = tier === 'execute' && !keeps ? networkFor(tool, policy, parts.packages) : undefined;
   const job = {
     tool: tool.name,
     input,
@@ -216,7 +220,8 @@ async function runUnder(
   };
   const planned = tool.plan && tier !== 'read_only' && (await runReadOnly('plan', call, parts, policy));
   if (planned && 'error' in planned) return planned;
-  const request = { ...job, ...(planned && { planned: planned.data }) };
+  const prepared = tool.prepare && (await parts.prepared.plannedOf(call));
+  const request = { ...job, ...(planned && { planned: planned.data }), ...(prepared && { planned: prepared }) };
   const ran = await runJournalled(call, { place: hostKey, request, options, attempt }, parts);
   parts.health.note(tool, workspace, ran.result);
   const outcome = toOutcome(ran, call, attempt, network);
@@ -297,6 +302,7 @@ export async function previewOf(call: JudgedCall, parts: ExecuteParts): Promise<
 
 async function previewed(call: JudgedCall, parts: ExecuteParts): Promise<Outcome> {
   const { tool } = call.checked;
+  if (tool.prepare) return succeeded(await parts.prepared.preview(call), {});
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `\`${tool.name}\` has no preview; call it without preview`);
   return runReadOnly('preview', call, parts);
 }

@@ -1022,6 +1022,67 @@ class HttpRequestData(TypedDict, total=False):
     durationMs: Required[int]
 
 
+class PackageInstallInputPackagesItem(TypedDict, total=False):
+    name: Required[str]
+    version: str
+
+
+class PackageInstallInput(TypedDict, total=False):
+    manager: Literal["auto", "npm", "pnpm", "yarn", "pip", "uv", "cargo", "go"]
+    packages: list[PackageInstallInputPackagesItem]
+    dev: bool
+    projectPath: str
+    accept: list[str]
+
+
+class PackageInstallDataAddedItem(TypedDict, total=False):
+    name: Required[str]
+    version: Required[str]
+    direct: Required[bool]
+    integrity: Required[str]
+    publishedAt: str
+    hasScript: Required[bool]
+    license: str
+
+
+class PackageInstallDataRemovedItem(TypedDict, total=False):
+    name: Required[str]
+    version: Required[str]
+
+
+PackageInstallDataChangedItem = TypedDict(
+    "PackageInstallDataChangedItem",
+    {
+        "name": "Required[str]",
+        "version": "Required[str]",
+        "direct": "Required[bool]",
+        "integrity": "Required[str]",
+        "publishedAt": "str",
+        "hasScript": "Required[bool]",
+        "license": "str",
+        "from": "Required[str]",
+    },
+    total=False,
+)
+
+
+class PackageInstallDataAdvisories2Item(TypedDict, total=False):
+    package: Required[str]
+    severity: Required[str]
+    title: Required[str]
+    url: str
+
+
+class PackageInstallData(TypedDict, total=False):
+    added: Required[list[PackageInstallDataAddedItem]]
+    removed: Required[list[PackageInstallDataRemovedItem]]
+    changed: Required[list[PackageInstallDataChangedItem]]
+    scriptsSkipped: Required[list[str]]
+    lockfileDiff: Required[str]
+    advisories: Required[Literal["not checked"] | list[PackageInstallDataAdvisories2Item]]
+    lockfileHash: Required[str]
+
+
 class TerminalExecuteInput(TypedDict, total=False):
     command: Required[str]
     cwd: str
@@ -1559,6 +1620,10 @@ class ToolMethods:
         """Make an HTTP request."""
         return await self.call("http_request", input, call_options=call_options)
 
+    async def package_install(self, *, call_options: CallOptions | None = None, **input: Unpack[PackageInstallInput]) -> Result[PackageInstallData]:
+        """Install packages."""
+        return await self.call("package_install", input, call_options=call_options)
+
     async def terminal_execute(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalExecuteInput]) -> Result[TerminalExecuteData]:
         """Run a command."""
         return await self.call("terminal_execute", input, call_options=call_options)
@@ -1781,6 +1846,10 @@ class SyncToolMethods:
     def http_request(self, *, call_options: CallOptions | None = None, **input: Unpack[HttpRequestInput]) -> Result[HttpRequestData]:
         """Make an HTTP request."""
         return self.call("http_request", input, call_options=call_options)
+
+    def package_install(self, *, call_options: CallOptions | None = None, **input: Unpack[PackageInstallInput]) -> Result[PackageInstallData]:
+        """Install packages."""
+        return self.call("package_install", input, call_options=call_options)
 
     def terminal_execute(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalExecuteInput]) -> Result[TerminalExecuteData]:
         """Run a command."""

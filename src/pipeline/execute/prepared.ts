@@ -1,0 +1,128 @@
+/**
+ * Plans of calls whose tool has `prepare`: made once a call, before a person is asked or, if nobody is, before it runs. The plan that
+ * was shown is the one that runs.
+ */
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import type { RunRequest } from '../../hosts/runs.ts';
+import { type NetworkLayer, parseNetworkEntry } from '../../policy/network.ts';
+import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
+import { destinationOf } from '../../tools/context/requests.ts';
+import type { PackageSettings, PackageTerms } from '../../tools/package/settings.ts';
+import type { Prepared, Preview, Tool } from '../../tools/tool.ts';
+import type { CheckedCall, Handler, JudgedCall, Stage } from '../stage.ts';
+import { commandBoundsOf, homeOf, networkOf } from './bounds.ts';
+import { errorOf, inTime, type ReadOnlyRunParts } from './read-only-run.ts';
+
+export interface PrepareParts extends ReadOnlyRunParts {
+  readonly packages: PackageSettings;
+}
+
+/** A plan as a host sends it: what is shown and bound is checked, since a compromised host could send anything. */
+const preparedShape = z.strictObject({
+  plan: z.unknown(),
+  hash: z.string().regex(/^sha256:[0-9a-f]{64}$/),
+  diff: z.string(),
+  preImages: z.array(z.strictObject({ path: z.string().max(4096), hash: z.string().max(128).nullable() })).max(16),
+});
+
+/** Name under which approvals list the plan among the files that they are bound to. */
+const PLAN = 'the plan';
+const DAY_MS = 86_400_000;
+
+export class PreparedCalls {
+  readonly #plans = new Map<AbortController, Promise<Prepared>>();
+  readonly #parts: PrepareParts;
+
+  constructor(parts: PrepareParts) {
+    this.#parts = parts;
+  }
+
+  /** Forgets the plan of each call that has ended. */
+  readonly stage: Stage<JudgedCall> = (next: Handler<JudgedCall>) => async (call) => {
+    try {
+      return await next(call);
+    } finally {
+      this.#plans.delete(call.controller);
+    }
+  };
+
+  /** What a person is shown; later, whether the files are still those that the plan was made from. */
+  async preview(call: JudgedCall): Promise<Preview> {
+    const { hash, diff, preImages } = await this.of(call);
+    return { diff, preImages: [...preImages, { path: PLAN, hash }] };
+  }
+
+  /** The call's plan. Throws what the tool throws, QUEUE_FULL, POLICY_DENIED if the registry is not listed. */
+  of(call: CheckedCall): Promise<Prepared> {
+    const { packagePlansMax } = this.#parts.limits;
+    const known = this.#plans.get(call.controller);
+    if (known) return known;
+    if (this.#plans.size >= packagePlansMax)
+      throw new ToolError('QUEUE_FULL', `the daemon holds ${packagePlansMax} plans that wait for a person`);
+    const made = this.#make(call);
+    this.#plans.set(call.controller, made);
+    // Avoids an unhandled rejection when nobody awaits it any more.
+    made.catch(() => {});
+    return made;
+  }
+
+  /** What `run` gets beside its input: the settings and the plan. */
+  async plannedOf(call: CheckedCall): Promise<{ terms: PackageTerms; plan: unknown }> {
+    const { plan } = await this.of(call);
+    return { terms: this.#terms, plan };
+  }
+
+  get #terms(): PackageTerms {
+    const { packages, powers } = this.#parts;
+    const notAfter = new Date(powers.now() - packages.coolDownDays * DAY_MS).toISOString();
+    return { ...packages, notAfter };
+  }
+
+  async #make(call: CheckedCall): Promise<Prepared> {
+    const { hosts, viewOf, limits, packages } = this.#parts;
+    const { tool, tier, input } = call.checked;
+    const { policy, workspace, controller } = call;
+    const request: RunRequest = {
+      tool: tool.name,
+      input,
+      prepare: true,
+      planned: this.#terms,
+      readOnly: true,
+      bounds: commandBoundsOf(policy, limits, tier),
+      home: homeOf(policy),
+      unixSockets: unixSocketsOf(policy),
+      ...(tool.usesRegistry && { network: registryNetwork(policy, packages) }),
+    };
+    const key = { tier: 'execute', workspace, view: viewOf(call) } as const;
+    const { result } = await inTime(call, this.#parts, () => hosts.run(key, request, { signal: controller.signal }));
+    if (!result.ok) throw errorOf(result, call);
+    const checked = preparedShape.safeParse(result.data);
+    if (checked.success) return checked.data;
+    throw new ToolError('INTERNAL', `\`${tool.name}\` made a plan of another form`);
+  }
+}
+
+/** The network of a call's commands: what the policy lists, or of that the registry alone. */
+export function networkFor(
+  { usesRegistry = false }: Pick<Tool, 'usesRegistry'>,
+  policy: Policy,
+  packages: PackageSettings,
+): readonly NetworkLayer[] | undefined {
+  return usesRegistry ? registryNetwork(policy, packages) : networkOf(policy);
+}
+
+/** Throws POLICY_DENIED if the policy lists no host: then npm could only fail. */
+function registryNetwork(policy: Policy, { registry }: PackageSettings): readonly NetworkLayer[] {
+  const layers = networkOf(policy);
+  const host = destinationOf(registry);
+  if (layers) return [...layers, [{ ...parseNetworkEntry(host), private: true }]];
+  throw new ToolError(
+    'POLICY_DENIED',
+    `the policy lists no host for commands, so the registry ${host} is not reached`,
+    {
+      rule: 'tiers.execute.network',
+      suggestion: `Ask the person to list it: tiers: { execute: { network: { allow: ["${host}"] } } }`,
+    },
+  );
+}

@@ -1,0 +1,60 @@
+/** Finds names that could be taken for those of popular packages: one slip away, or the same but for dashes and dots. */
+
+const POPULAR: ReadonlySet<string> = new Set(
+  `@angular/core @aws-sdk/client-s3 @babel/core @biomejs/biome @eslint/js @nestjs/core @playwright/test @prisma/client
+  @reduxjs/toolkit @sentry/node @storybook/react @supabase/supabase-js @tailwindcss/vite @tanstack/react-query
+  @testing-library/react @types/node @types/react @typescript-eslint/parser @vitejs/plugin-react
+  accepts acorn ajv angular ansi-regex ansi-styles argparse async autoprefixer aws-sdk axios babel-core babel-loader
+  balanced-match base64-js bcrypt better-sqlite3 bluebird body-parser bootstrap brace-expansion braces browserify
+  browserslist buffer bufferutil bytes camelcase chai chalk chart.js cheerio chokidar classnames cli-spinners clipboard
+  clsx coffee-script color-convert color-name colors commander compression concat-map concurrently connect convict
+  cookie cookie-parser cookie-session copyfiles core-js cors cross-env cross-spawn crypto-js css-loader csv-parse cypress
+  d3 date-fns dayjs debug decimal.js deepmerge depd destroy discord.js dotenv drizzle-orm ejs electron emoji-regex
+  enzyme esbuild escape-html escape-string-regexp eslint eslint-config-prettier eslint-plugin-import
+  eslint-plugin-react esprima ethers eventemitter3 events execa express express-session extend fast-deep-equal
+  fast-glob fastify file-loader fill-range finalhandler find-up firebase fs-extra formidable framer-motion
+  fsevents function-bind get-stream glob glob-parent globby got graceful-fs graphql grunt gulp handlebars has-flag
+  helmet highlight.js history hono html-webpack-plugin http-errors http-proxy husky i18next iconv-lite ieee754
+  immer immutable inherits ini inquirer ioredis ipaddr.js is-number isarray isexe jasmine jest jiti joi jquery
+  js-tokens js-yaml jsdom json5 jsonfile jsonwebtoken karma kind-of knex koa less level lint-staged lodash
+  lodash-es lodash.merge log4js loose-envify lru-cache lucide-react magic-string marked material-ui merge2
+  micromatch mime mime-types minimatch minimist mitt mkdirp mobx mocha moment mongodb mongoose morgan multer mysql
+  mysql2 nanoid negotiator next node-fetch node-forge node-gyp node-sass nodemailer nodemon normalize-path
+  npm-run-all nuxt nyc object-assign object-inspect once openai optimist ora p-limit p-map parcel parse5 passport
+  path-to-regexp pg picocolors picomatch pino playwright pnpm postcss postcss-loader preact prettier prisma
+  prop-types proxy-addr pug puppeteer q qs querystring ramda range-parser raw-body react react-dom react-redux
+  react-router react-router-dom react-scripts readable-stream readdirp redis redux regenerator-runtime request
+  resolve rimraf rollup rxjs safe-buffer sass sass-loader scheduler semver send sequelize serialize-javascript
+  serve-static shelljs signal-exit sinon socket.io source-map source-map-support sqlite3 string-width stripe
+  strip-ansi style-loader styled-components stylelint superagent supertest supports-color svelte swr tailwindcss tar
+  terser three through2 tinymce tmp ts-jest ts-loader ts-node tslib tsup tsx turbo type-is typeorm typescript
+  typescript-eslint uglify-js underscore undici unified unist-util-visit update-notifier uuid validator vite vitest vue
+  vue-router vuex watchpack web3 webpack webpack-cli webpack-dev-server which winston wordwrap ws xml2js yallist
+  yaml yargs yarn zod zone.js zustand`
+    .split(/\s+/)
+    .filter((it) => it !== ''),
+);
+
+/** Shorter names are one slip away from too many others. */
+const CHARS_MIN = 5;
+const bare = (name: string): string => name.toLowerCase().replaceAll(/[-_.]/g, '');
+
+const byBare = new Map([...POPULAR].map((it) => [bare(it), it]));
+
+/** The popular package that a name is like; undefined if there is none, or if it is popular itself. Pure. */
+export function similarTo(name: string): string | undefined {
+  if (POPULAR.has(name) || name.length < CHARS_MIN || name.length > 64) return undefined;
+  const same = byBare.get(bare(name));
+  if (same !== undefined) return same;
+  return [...POPULAR].find((it) => it.length >= CHARS_MIN && isOneSlip(name, it));
+}
+
+/** Whether one letter was added, left out, replaced, or swapped with its neighbour. Pure. */
+function isOneSlip(a: string, b: string): boolean {
+  if (Math.abs(a.length - b.length) > 1) return false;
+  let at = 0;
+  while (at < a.length && at < b.length && a[at] === b[at]) at += 1;
+  const [restA, restB] = [a.slice(at), b.slice(at)];
+  if (restA.slice(1) === restB || restA === restB.slice(1) || restA.slice(1) === restB.slice(1)) return true;
+  return restA[0] === restB[1] && restA[1] === restB[0] && restA.slice(2) === restB.slice(2);
+}
