@@ -121,7 +121,7 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
     });
     const { data } = result as Result & { success: true };
     expect(data.added.every((it) => /^\d{4}-\d\d-\d\dT/.test(it.publishedAt ?? ''))).toBe(true);
-    expect(data.lockfileDiff).toMatch(/^\+ inner 1\.0\.0 \(published .*\)\n\+ plain 1\.1\.0 \(direct, published .*\)$/);
+    expect(data.lockfileDiff).toMatch(/^\+ plain 1\.1\.0 \(direct, published .*\)\n\+ inner 1\.0\.0 \(published .*\)$/);
     expect(data.lockfileHash).toMatch(/^sha256:[0-9a-f]{64}$/);
     expect(has('plain') && has('inner')).toBe(true);
     expect(JSON.parse(read('package.json'))).toMatchObject({ dependencies: { plain: '^1.1.0' } });
@@ -215,6 +215,9 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
     await install({ packages: [{ name: 'plain', version: '1.0.0' }] });
     const good = lock();
     const entry = good.packages['node_modules/plain'] as Record<string, unknown>;
+    await install({ packages: [{ name: 'scripted' }] });
+    const scripted = lock().packages['node_modules/scripted'] as Record<string, unknown>;
+    write('package.json', { name: 'project', dependencies: { plain: '^1.0.0' } });
     for (const [bad, message] of [
       [{ ...entry, resolved: 'http://127.0.0.1:1/plain-1.0.0.tgz' }, /not the registry/],
       [
@@ -222,6 +225,9 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
         /git repository|git/,
       ],
       [{ version: '1.0.0', resolved: '../outside', link: true }, /folder|EMISSINGTARGET/],
+      [{ ...scripted, version: '1.0.0' }, /archive of another package/],
+      [{ version: '1.0.0', inBundle: true }, /where it comes from|archive|hash/],
+      [{ ...entry, integrity: undefined }, /no hash/],
     ] as const) {
       write('package-lock.json', { ...good, packages: { ...good.packages, 'node_modules/plain': bad } });
       rmSync(at('node_modules'), { recursive: true, force: true });
@@ -250,7 +256,7 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
     ['script-shell', 'script-shell=./evil.sh'],
     ['node-options', 'node-options=--require ./evil.js'],
     ['git', 'git=./evil.sh'],
-    ['//127.0.0.1:1/:certfile', '//127.0.0.1:1/:certfile=x'],
+    ['https-proxy', 'https-proxy=http://127.0.0.1:1'],
     ['cache', 'cache = ../elsewhere'],
     ['prefix', '; a comment\n  prefix  =  /usr'],
   ])('.npmrc with %s is refused by that name, before npm runs', { timeout: MS }, async (key, line) => {

@@ -47,7 +47,7 @@ const FOREIGN: readonly (readonly [file: string, manager: Exclude<(typeof MANAGE
 ];
 
 const PACKAGES_MAX = 20;
-const { packagePlanBytes } = defaultLimits;
+const { graphEntriesMax, packagePlanBytes } = defaultLimits;
 
 const packageName = z
   .string()
@@ -157,9 +157,8 @@ export default defineTool({
   input,
   output,
   examples: [
-    { input: { packages: [{ name: 'left-pad' }], projectPath: 'docs' }, error: 'NOT_FOUND' },
+    { input: { packages: [{ name: 'left-pad', version: '1.3.0' }] }, error: 'POLICY_DENIED' },
     { input: { packages: [{ name: '../x' }] }, error: 'INPUT_INVALID' },
-    { input: { manager: 'cargo' }, error: 'UNSUPPORTED' },
   ],
   aliases: [],
 
@@ -271,16 +270,16 @@ function judged(
   const ids = open.map((it) => JSON.stringify(it.id)).slice(0, 10);
   assertNone(open, `Choose others, or call again with accept: [${ids.join(', ')}]; a person is asked about it.`);
   const shownOf = (it: LockedPackage) => packageOf(it, { times, direct });
-  const data = {
-    added: changes.added.map(shownOf),
-    removed: changes.removed.map(({ name, version }) => ({ name, version })),
-    changed: changes.changed.map(({ from, to }) => ({ ...shownOf(to), from: from.version })),
-    scriptsSkipped: [...new Set(after.filter((it) => it.hasScript).map((it) => `${it.name}@${it.version}`))],
+  const scripts = after.filter((it) => it.hasScript).map((it) => `${it.name}@${it.version}`);
+  return {
+    added: changes.added.slice(0, graphEntriesMax).map(shownOf),
+    removed: changes.removed.slice(0, graphEntriesMax).map(({ name, version }) => ({ name, version })),
+    changed: changes.changed.slice(0, graphEntriesMax).map(({ from, to }) => ({ ...shownOf(to), from: from.version })),
+    scriptsSkipped: [...new Set(scripts)].slice(0, graphEntriesMax),
     lockfileDiff: linesOf(changes, { times, direct }),
     advisories: advisoriesOf(audit),
     lockfileHash: ctx.hashOf(Buffer.from(lock)),
   };
-  return data;
 }
 
 interface Known {
@@ -320,18 +319,24 @@ function linesOf({ added, removed, changed }: LockChanges, known: Known): string
     ];
     return `${it.version}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}`;
   };
+  // What the project asks for itself comes first, since the end of a long list may not be shown.
+  const rank = (it: LockedPackage) => (known.direct.has(it.name) ? 0 : it.hasScript ? 1 : 2);
   return [
-    ...added.map((it) => `+ ${it.name} ${about(it)}`),
-    ...changed.map(({ from, to }) => `~ ${to.name} ${from.version} -> ${about(to)}`),
+    ...added.toSorted((a, b) => rank(a) - rank(b)).map((it) => `+ ${it.name} ${about(it)}`),
+    ...changed
+      .toSorted((a, b) => rank(a.to) - rank(b.to))
+      .map(({ from, to }) => `~ ${to.name} ${from.version} -> ${about(to)}`),
     ...removed.map((it) => `- ${it.name} ${it.version}`),
   ].join('\n');
 }
 
 /** What a person is shown. */
-function shownTo({ lockfileDiff, advisories, lockfileHash }: Output): string {
+function shownTo({ added, changed, removed, lockfileDiff, advisories, lockfileHash }: Output): string {
   const known =
     advisories === 'not checked'
       ? ['advisories: not checked']
       : advisories.map((it) => `! ${it.package}: ${it.severity}, ${it.title}`);
-  return [lockfileDiff === '' ? 'the lockfile stays as it is' : lockfileDiff, ...known, lockfileHash, ''].join('\n');
+  const counts = [added, changed, removed].map((it) => it.length);
+  const total = `${counts[0]} added, ${counts[1]} changed, ${counts[2]} removed; planned lockfile ${lockfileHash}`;
+  return [total, ...known, lockfileDiff === '' ? 'the lockfile stays as it is' : lockfileDiff, ''].join('\n');
 }

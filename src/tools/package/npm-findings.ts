@@ -32,6 +32,8 @@ export function refusedOf(
           ? 'does not say where it comes from'
           : `comes from ${shown(it.resolved)}, which is not the registry`,
       );
+    if (!isOwnArchive(it, registry))
+      return of(`comes from ${shown(it.resolved)}, which is the archive of another package`);
     return /^sha(512|384|256)-/.test(it.integrity) ? [] : of('has no hash that its content could be checked by');
   });
   const replaced = changed.flatMap(({ from, to }): Finding[] =>
@@ -40,6 +42,12 @@ export function refusedOf(
       : [],
   );
   return [...found, ...replaced];
+}
+
+/** Whether the URL is the one under which registries keep that version: a lockfile may name another package's archive, with its hash. */
+function isOwnArchive({ name, version, resolved }: LockedPackage, registry: string): boolean {
+  const path = resolved.slice(registry.length + 1).replace(/%2f/i, '/');
+  return path === `${name}/-/${name.replace(/^.*\//, '')}-${version}.tgz`;
 }
 
 export interface NewPackages {

@@ -25,7 +25,9 @@ export interface LockChanges {
 }
 
 const TEXT_CHARS = 2048;
-const textOf = (value: unknown): string => (typeof value === 'string' ? value.slice(0, TEXT_CHARS) : '');
+/** Without characters that could begin a line of their own, or hide others, where a person reads it. */
+const textOf = (value: unknown): string =>
+  typeof value === 'string' ? value.slice(0, TEXT_CHARS).replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '?') : '';
 
 /** The packages of a lockfile; none of a missing one. Throws UNSUPPORTED for what is none. */
 export function lockedPackages(text: string | null): LockedPackage[] {
@@ -46,14 +48,15 @@ export function lockedPackages(text: string | null): LockedPackage[] {
     return [
       {
         place,
-        name: textOf(it.name) || place.replace(/^.*node_modules\//, ''),
+        name: textOf(it.name) || textOf(place.replace(/^.*node_modules\//, '')),
         version: textOf(it.version),
         resolved: textOf(it.resolved),
         integrity: textOf(it.integrity),
         hasScript: it.hasInstallScript === true,
         isLink: it.link === true,
-        isBundled: it.inBundle === true,
-        ...(typeof license === 'string' && { license: license.slice(0, 128) }),
+        // A package that says so at the top, or that says where it comes from, is fetched all the same.
+        isBundled: it.inBundle === true && it.resolved === undefined && place.lastIndexOf('/node_modules/') > 0,
+        ...(typeof license === 'string' && { license: textOf(license).slice(0, 128) }),
       },
     ];
   });

@@ -44,6 +44,7 @@ const flagsOf = (registry: string): string[] => [
   '--no-update-notifier',
   '--no-progress',
   '--fetch-retries=1',
+  '--fetch-retry-mintimeout=1000',
   '--loglevel=error',
 ];
 
@@ -81,7 +82,18 @@ export async function planned(
   if (!(major >= 7))
     throw new ToolError('UNSUPPORTED', `npm ${String(version).slice(0, 32)} is too old; 7 or newer is supported`);
   if (code !== 0 || typeof manifest !== 'string' || typeof lock !== 'string') throw refusedByNpm(String(stderr));
-  return { manifest, lock, times: isRecord(times) ? (times as Record<string, string>) : {}, audit };
+  return { manifest, lock, times: timesOf(times), audit };
+}
+
+/** The times that are times, in one form: the registry could send any text. */
+function timesOf(value: unknown): Record<string, string> {
+  const entries = isRecord(value) ? Object.entries(value) : [];
+  return Object.fromEntries(
+    entries.flatMap(([key, time]) => {
+      const ms = typeof time === 'string' ? Date.parse(time) : Number.NaN;
+      return Number.isNaN(ms) ? [] : [[key, new Date(ms).toISOString()]];
+    }),
+  );
 }
 
 /** Installs a plan in a project. Throws CONFLICT if the project has changed since, CODE_ERROR with the words of npm. */
@@ -184,9 +196,9 @@ export function advisoriesOf(audit: unknown): Advisory[] | 'not checked' {
     isRecord(it) && Array.isArray(it.via)
       ? it.via.filter(isRecord).map(
           ({ title, severity, url }): Advisory => ({
-            package: name.slice(0, TEXT_CHARS),
-            severity: String(severity).slice(0, 32),
-            title: String(title).slice(0, TEXT_CHARS),
+            package: name.slice(0, TEXT_CHARS).replaceAll(/\p{C}/gu, '?'),
+            severity: /^[a-z]{1,16}$/.exec(String(severity))?.[0] ?? 'unknown',
+            title: String(title).slice(0, TEXT_CHARS).replaceAll(/\p{C}/gu, ' '),
             ...(typeof url === 'string' && { url: url.slice(0, TEXT_CHARS) }),
           }),
         )

@@ -26,6 +26,7 @@ export default defineTool({
   // It reaches only what a call of the same session started.
   tierOf: () => 'read_only',
   healthCheck: commandHealth,
+  destructive: true,
   keeps: true,
   cleanup: (session) => session.endKept(),
   effects: () => [],

@@ -23,9 +23,8 @@ export default defineTool({
     { action: 'list', description: 'Lists the commands in the background, with the ports on which they listen.' },
   ],
   category: 'development',
-  tier: 'execute',
   // The command was judged when it started.
-  tierOf: () => 'read_only',
+  tier: 'read_only',
   healthCheck: commandHealth,
   keeps: true,
   cleanup: (session) => session.endKept(),
