@@ -64,7 +64,8 @@ describe.skipIf(!findProgram('npm'))('package_install', () => {
   test('the person sees the difference of the lockfile before anything is installed; a no leaves all as it was', {
     timeout: MS,
   }, async () => {
-    const call = install({ packages: [{ name: 'wanted' }] });
+    // Asked for otherwise than below: a call that was just denied is denied again unasked.
+    const call = install({ packages: [{ name: 'wanted', version: '^1.0.0' }] });
     const question = await asked(call);
     expect(isUntouched()).toBe(true);
     expect(registry.seen.filter((it) => it.endsWith('.tgz'))).toEqual([]);
