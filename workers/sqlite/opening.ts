@@ -71,7 +71,6 @@ function open(file: DatabaseFile, mode: OpenMode, { valueBytesMax, heapBytes, lo
   url.searchParams.set('mode', mode === 'write' ? 'rw' : 'ro');
   if (mode === 'immutable') url.searchParams.set('immutable', '1');
   const before = openFiles();
-  // Node 24 knows neither `defensive` nor `limits`: there the authorizer and the heap's bound hold alone.
   const database = new DatabaseSync(url, {
     readOnly: mode !== 'write',
     allowExtension: false,

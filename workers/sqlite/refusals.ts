@@ -35,6 +35,7 @@ const RESULTS: Readonly<Record<number, readonly [Code, string, string?]>> = {
   ],
   18: ['OUTPUT_LIMIT', 'a value or a row is larger than a statement may handle', 'Take a part of it with substr().'],
   20: ['INPUT_INVALID', 'a value does not have the type that the column wants'],
+  23: ['ACCESS_DENIED', 'the connection does not allow this statement'],
   24: ['UNSUPPORTED', 'the file is not a SQLite database of a known version'],
   25: ['INPUT_INVALID', 'params holds more values than the statement has parameters'],
   26: ['UNSUPPORTED', 'the file is not a SQLite database'],

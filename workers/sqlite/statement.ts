@@ -79,10 +79,9 @@ export function prepare(
   return statement;
 }
 
-/** Makes a statement with more parameters than values fail; SQLite would take NULL for those. Node 24 has no such bound. */
+/** Makes a statement with more parameters than values fail; SQLite would take NULL for those. */
 function boundVariables(database: DatabaseSync, count: number): void {
-  const { limits } = database as { limits?: { variableNumber: number } };
-  if (limits) limits.variableNumber = count;
+  database.limits.variableNumber = count;
 }
 
 function refusedWhile(phase: 'prepare' | 'run', error: unknown): Refused {
