@@ -121,6 +121,10 @@ export interface ResultMetadata {
   /** What the sandbox kept from its command, if that failed. */
   withheld?: Withheld;
   undo: 'full' | 'partial' | 'none';
+  /** Paths of a command's changes that can't be undone, and why: the first of them. */
+  undoMissing?: readonly { path: string; why: string }[];
+  /** Number of those paths, if not all are listed. */
+  undoMissingTotal?: number;
   resources: Resources;
   costUsd?: number;
   /** Warnings for the caller of a successful call. */

@@ -86,6 +86,21 @@ export function isTrusted(path: string, type: 'file' | 'directory'): boolean {
   return inner !== undefined && !inner.includes('/refs/');
 }
 
+/**
+ * Whether `path` lies in a repository's `.git` and is neither trusted by git nor below something that is: refs, the index
+ * and other state, which commands may write. Undo puts such files back; no other tool writes them.
+ */
+export function isGitState(path: string): boolean {
+  const parts = path.split('/');
+  const at = parts.findIndex((it) => it.toLowerCase() === '.git');
+  if (at < 0 || at === parts.length - 1) return false;
+  for (let end = 1; end <= parts.length; end++) {
+    const part = parts.slice(0, end).join('/');
+    if (isTrusted(part, 'file') && part.toLowerCase() !== '.git' && !part.toLowerCase().endsWith('/.git')) return false;
+  }
+  return true;
+}
+
 /** A call's entries in a spool: its journal, and the folder of its large files. */
 export const inSpool = (key: string): { readonly file: string; readonly folder: string } => ({
   file: key,

@@ -9,4 +9,5 @@ const GATEWAY_FD = 3;
 establishPerimeter(lastSocketFrom(GATEWAY_FD));
 // The umask leaves new files the modes that tools choose.
 process.umask(0o022);
-new TierHost(GATEWAY_FD, new URL(`./worker${extname(import.meta.url)}`, import.meta.url));
+const moduleAt = (name: string) => new URL(`./${name}${extname(import.meta.url)}`, import.meta.url);
+new TierHost(GATEWAY_FD, moduleAt('worker'), moduleAt('shadow-thread'));

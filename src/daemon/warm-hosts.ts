@@ -51,7 +51,7 @@ export function warmFor({ options, policy: policyNow }: Session, { hosts, polici
     (it) => !it.isolated && !it.ofTools && !it.toRequest && !it.toVisit && !it.connected && !it.upstream,
   );
   const tiers = new Set(hosted.map((it) => it.tier));
-  void hosts.warm(
+  const warming = hosts.warm(
     [...tiers]
       .filter((tier) => allows(policy, tier))
       .sort((a, b) => TIERS.indexOf(a) - TIERS.indexOf(b))
@@ -60,6 +60,10 @@ export function warmFor({ options, policy: policyNow }: Session, { hosts, polici
         network: tier === 'execute' ? networkOf(policy) : undefined,
       })),
   );
+  if (!tiers.has('execute') || !allows(policy, 'execute')) return;
+  // After the hosts, whose start it must not slow down.
+  const writer = { tier: 'write', workspace, view, ...heapOf(policy, 'write') } as const;
+  void warming.then(() => hosts.prepareShadow(writer));
 }
 
 const allows = (policy: Policy, tier: keyof Policy['tiers']): boolean =>

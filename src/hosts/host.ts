@@ -16,6 +16,7 @@ import type { ConfinedProcess } from '../sandbox/sandbox.ts';
 import { adviceOn, killQuietly, leafOf, prefer } from './host-process.ts';
 import { type FromHost, type HostSetup, type Job, parseFromHost, type ThreadEnded, type ToHost } from './job.ts';
 import { type JobEnd, RunningJob, type RunOptions } from './running-job.ts';
+import { ShadowLine } from './shadow-line.ts';
 import { aborted, graceOf, overMemory, overTime, toEnd } from './shutdown.ts';
 import { StderrLog } from './stderr-log.ts';
 import { type OverTime, ThreadClocks } from './thread-clocks.ts';
@@ -29,9 +30,11 @@ export interface HostOptions {
   /** Absolute path. */
   readonly workspace: string;
   /** Everything that the host may know; `threads` and `groups` are completed when it starts. */
-  readonly setup: Omit<HostSetup, 'threads' | 'groups'>;
+  readonly setup: Omit<HostSetup, 'threads' | 'groups' | 'shadow'>;
   /** The threads of a tier host; absent for a host that takes its jobs on its only socket. */
   readonly threads?: Omit<NonNullable<HostSetup['threads']>, 'firstFd'>;
+  /** The workspace's spool, if the host keeps what commands change. */
+  readonly spool?: string;
   /** Starts the process with these descriptors. Throws SANDBOX_UNAVAILABLE if this machine can't confine it. */
   start(stdio: Stdio): ConfinedProcess;
   /** The connection to the egress proxy, for an execute host whose commands may connect. */
@@ -61,6 +64,8 @@ export class Host {
   readonly #line: Socket;
   readonly #writer: FrameWriter;
   readonly #firstFd: number;
+  /** The thread that knows what the workspace held before a command. */
+  readonly shadow: ShadowLine | undefined;
   readonly #threads: Threads;
   readonly #clocks: ThreadClocks;
   readonly #jobs = new Map<number, RunningJob>();
@@ -75,7 +80,7 @@ export class Host {
 
   /** Starts the process. Throws what `start` throws. */
   constructor(options: HostOptions) {
-    const { tier, workspace, powers, limits, egress, threads } = options;
+    const { tier, workspace, powers, limits, egress, threads, spool } = options;
     this.#options = options;
     this.tier = tier;
     this.workspace = workspace;
@@ -84,7 +89,8 @@ export class Host {
     if (egress?.destroyed) throw new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended before the command');
     const stdio = ['ignore', 'ignore', 'pipe', 'pipe', ...(egress ? [egress] : [])] as const;
     const starts = threads?.starts ?? 0;
-    this.#process = options.start([...stdio, ...Array.from({ length: starts }, () => 'pipe' as const)]);
+    const sockets = starts + (spool === undefined ? 0 : 1);
+    this.#process = options.start([...stdio, ...Array.from({ length: sockets }, () => 'pipe' as const)]);
     this.#child = this.#process.child;
     this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
     this.#writer = new FrameWriter(this.#line);
@@ -101,6 +107,7 @@ export class Host {
     this.#line.on('close', () => this.kill());
     this.#firstFd = stdio.length;
     this.#threads = this.#createThreads(this.#child.stdio.slice(this.#firstFd, this.#firstFd + starts) as Socket[]);
+    this.shadow = this.#createShadow(this.#child.stdio[this.#firstFd + starts] as Socket);
     this.#clocks = this.#createClocks();
     this.ready = this.#start();
     this.ready.catch(() => {}); // Avoids an unhandled rejection when nobody awaits `ready`.
@@ -217,9 +224,11 @@ export class Host {
       return this.kill();
     }
     const { groups } = this.#process;
-    const { setup, threads } = this.#options;
+    const { setup, threads, spool } = this.#options;
     const own = threads && { threads: { ...threads, firstFd: this.#firstFd } };
-    this.#send({ setup: { ...setup, ...own, ...(groups && { groups }) } });
+    const fd = this.#firstFd + (threads?.starts ?? 0);
+    const shadow = spool !== undefined && { shadow: { fd, folder: spool } };
+    this.#send({ setup: { ...setup, ...own, ...shadow, ...(groups && { groups }) } });
   }
 
   #createThreads(sockets: Socket[]): Threads {
@@ -239,6 +248,23 @@ export class Host {
       onBytes: (thread, reader, chunk) => this.#receive(reader, chunk, thread),
       // The thread has ended, which the host reports next; a host that does not is no longer trusted.
       onLost: (thread) => powers.after(terminateGraceMs, () => thread.jobs.size > 0 && this.kill()),
+    });
+  }
+
+  #createShadow(socket: Socket): ShadowLine | undefined {
+    const { limits, powers, spool } = this.#options;
+    if (spool === undefined) return undefined;
+    return new ShadowLine(socket, {
+      limits,
+      powers,
+      start: () => void this.ready.then(() => this.#send({ startShadow: true })).catch(() => {}),
+      onUse: () => {
+        this.idleSince = powers.monotonicMs();
+      },
+      onInvalid: (error) => {
+        powers.log.error({ error, tier: this.tier }, 'tier host sent an invalid message; ending it');
+        this.kill();
+      },
     });
   }
 
@@ -395,6 +421,7 @@ export class Host {
     this.#line.destroy();
     this.#clocks[Symbol.dispose]();
     this.#threads[Symbol.dispose]();
+    this.shadow?.[Symbol.dispose]();
     for (const { end } of [...this.#jobs.values()]) end({ crashed: true });
   }
 }

@@ -5,6 +5,7 @@ import type { Powers } from '../powers.ts';
 import type { Egress } from './egress.ts';
 import { type CoarseIn, type HostKey, HostMasks } from './host-masks.ts';
 import { type RunOptions, type RunRequest, type RunResult, Runs } from './runs.ts';
+import type { NotKept, ShadowedRun } from './shadow-line.ts';
 import { Slots } from './slots.ts';
 import { type StartHostOptions, startHost } from './start-host.ts';
 
@@ -56,6 +57,24 @@ export class Hosts implements AsyncDisposable {
   /** Runs a job in the host of its key; see `Runs`. */
   run(key: HostKey, request: RunRequest, options: RunOptions): Promise<RunResult> {
     return this.#runs.run(key, request, options);
+  }
+
+  /** Lets the write host of a key read its workspace, in the background; a host is started if there is none. */
+  async prepareShadow(writer: HostKey): Promise<void> {
+    try {
+      const host = await this.#slots.start(this.#slots.of(writer));
+      host.shadow?.prepare();
+    } catch (error) {
+      if (!this.#slots.closed) this.#powers.log.warn({ error }, 'changes of commands can not be kept');
+    }
+  }
+
+  /** A command is about to start whose changes the write host of a key keeps. Never rejects. */
+  async beginShadow(writer: HostKey): Promise<ShadowedRun | NotKept> {
+    const { host } = this.#slots.of(writer);
+    if (host?.takesJobs && host.shadow) return host.shadow.begin();
+    void this.prepareShadow(writer);
+    return 'not-ready';
   }
 
   coarseMasks = (): CoarseIn[] => this.#masks.coarse();

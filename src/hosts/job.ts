@@ -9,6 +9,7 @@ import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { isRecord } from '../text/values.ts';
 import type { FetchedPage } from '../tools/context/page.ts';
+import type { MissingPath, ShadowSetup } from './shadow-messages.ts';
 
 /** One call for a worker. */
 export interface Job {
@@ -174,6 +175,9 @@ export interface JobUsage {
   journal?: JournalReport;
   /** Whether the call can be undone, by what the undo journal's store accepted. */
   undo?: JournalReport['undo'];
+  /** What can't be undone of a command, and why: the first paths, and how many there are if not all are listed. */
+  undoMissing?: readonly MissingPath[];
+  undoMissingTotal?: number;
   /** Everything that the job read, if known. */
   witnesses?: Witness[];
 }
@@ -234,6 +238,8 @@ export interface HostSetup {
   readonly watches?: boolean;
   /** The threads of a tier host; absent for other hosts, whose jobs come on their only socket. */
   readonly threads?: ThreadsSetup;
+  /** For write hosts that keep what commands change. */
+  readonly shadow?: ShadowSetup;
   /** The server of a provider host, and how to reach it. */
   readonly provider?: object;
   /** The browser of a browser host, and how it reaches the egress proxy. */
@@ -244,6 +250,8 @@ export interface HostSetup {
 export type ToHost =
   | { readonly setup: HostSetup }
   | { readonly answer: ChildAnswer }
+  /** Starts the thread that knows what the workspace held before a command. */
+  | { readonly startShadow: true }
   /** Starts a thread, by its number. */
   | { readonly startThread: number }
   /** Ends a thread that does not end its jobs, or that is not needed. */

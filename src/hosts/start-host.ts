@@ -14,6 +14,8 @@ export interface StartHostOptions {
   /** Node and its arguments for the host process. */
   readonly program: readonly string[];
   readonly limits: Limits;
+  /** Gives the spool of a workspace, in which its write hosts keep what calls change; undefined for none. */
+  spoolOf?(workspace: string): string | undefined;
   /** The author of commits. */
   readonly identity?: Identity;
   /** Environment variables of each command, PATH among them; the caller's come after. */
@@ -25,6 +27,7 @@ export function startHost(key: HostKey, masks: Masks, options: StartHostOptions,
   const { tier, workspace, egress } = key;
   const { sandbox, program, limits } = options;
   const startedAt = powers.monotonicMs();
+  const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
   const host = new Host({
     tier,
     workspace,
@@ -32,6 +35,7 @@ export function startHost(key: HostKey, masks: Masks, options: StartHostOptions,
     powers,
     setup: setupOf(key, options),
     threads: shapeOf(tier, limits),
+    ...(spool !== undefined && { spool }),
     ...(egress && { egress: egress.stream }),
     start: (stdio) => sandbox.startHost(tier, workspace, program, stdio, masks),
   });

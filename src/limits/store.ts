@@ -121,6 +121,22 @@ export const storeLimits = {
   journalKeptMs: ms().default(7 * 86_400_000),
   /** Paths changed by one call up to which its undo can be asked about; every rule judges each. */
   journalPathsMax: count().default(4_096),
+  /** Largest file of which a copy is kept in case that a command changes it. */
+  shadowFileBytesMax: bytes().default(10 * MiB),
+  /** Bytes of such copies for one workspace under one policy, in a file without a name. */
+  shadowBytesMax: bytes().default(256 * MiB),
+  /** Files of a workspace that are known before a command; changes of the others can't be undone. */
+  shadowFilesMax: count().default(50_000),
+  /** JavaScript heap of the thread that knows them, in MiB. */
+  shadowHeapMb: count().default(256),
+  /** Time before a command until the changes of others are taken in; the command then runs all the same, and can't be undone. */
+  shadowBeginMs: ms().default(500),
+  /** Time after a command until its changes are kept; then its result is given, and it can't be undone. */
+  shadowEndMs: ms().default(20_000),
+  /** Longest time between two looks for changes while no command runs. */
+  shadowIdleMs: ms().default(2_000),
+  /** Paths told of a command that can't be undone, or only in part. */
+  undoMissingMax: count().default(100),
   /** Lines of each text that is merged; comparing takes time proportional to their square. */
   mergeLinesMax: count().default(4_000),
   /**

@@ -67,6 +67,11 @@ export const resultMetadata = z.strictObject({
     .extend({ network: z.union([z.literal('none'), texts()]), unixSockets: z.enum(['own', 'none']) })
     .optional(),
   undo,
+  undoMissing: z
+    .array(z.strictObject({ path: z.string(), why: z.string() }))
+    .optional()
+    .describe('Paths of the changes of a command that can not be undone, and why.'),
+  undoMissingTotal: count().optional(),
   resources,
   costUsd: z.number().optional(),
   warnings: texts().optional(),

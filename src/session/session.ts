@@ -366,6 +366,8 @@ export class Session {
       ...(denied && { denied: redactValue(denied) as Denial[] }),
       ...(withheld && { withheld: redactValue(withheld) as Withheld }),
       undo: usage?.undo ?? 'none',
+      ...(usage?.undoMissing && { undoMissing: redactValue(usage.undoMissing) as UndoMissing }),
+      ...(usage?.undoMissingTotal !== undefined && { undoMissingTotal: usage.undoMissingTotal }),
       resources: {
         cpuMs: round(usage?.cpuMs ?? 0),
         ...(usage?.peakBytes !== undefined && { peakBytes: usage.peakBytes }),
@@ -392,5 +394,7 @@ const isSame = (a: Pick<Call, 'name' | 'rawInput' | 'options'>, b: typeof a): bo
 
 const notDetached = (): ToolError =>
   new ToolError('UNSUPPORTED', 'a delegated session makes no detached calls: its calls end with it');
+
+type UndoMissing = NonNullable<ResultMetadata['undoMissing']>;
 
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;

@@ -53,7 +53,8 @@ function notKept(callId: string, known: CallRecord | undefined): ToolError {
     if (!result) return `it is ${state?.status ?? 'not over'}`;
     if (result.metadata.undo !== 'none')
       return 'its undo data was deleted, because it was too old or to make room for later calls';
-    if (result.metadata.tier === 'execute') return 'what commands change is not kept';
+    const [first] = result.metadata.undoMissing ?? [];
+    if (first) return `what it changed was not kept (${first.path}: ${first.why})`;
     return result.metadata.filesChanged?.length ? 'it changed too much to be undone' : 'it changed no file';
   })();
   return new ToolError('UNSUPPORTED', `call ${callId} can't be undone: ${why}`);

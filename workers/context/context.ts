@@ -209,8 +209,11 @@ export class WorkerContext implements ToolContext {
   }
 
   get #undoParts(): UndoParts {
-    const parts = { paths: this.#paths, changes: this.#changes, trees: this.#trees, limits: this.limits };
-    return { ...parts, breathe: () => this.breathe() };
+    const { anchor, limits, readOnly } = this.#options;
+    const changes = this.#changes;
+    const breathe = () => this.breathe();
+    const paths = new HeldPaths({ anchor, rules: this.#rules, changes, readOnly: readOnly === true, restoresGit: true });
+    return { paths, changes, trees: new TreeChanges({ paths, changes, limits, breathe }), limits, breathe };
   }
 
   open(path: string, declared?: string): CheckedFile {

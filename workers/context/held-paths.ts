@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import { normalize } from 'node:path';
 import { ToolError } from '../../src/errors.ts';
-import { isProtected } from '../../src/paths.ts';
+import { isGitState, isProtected } from '../../src/paths.ts';
 import type { Changes, DirEntry } from '../undo/changes.ts';
 import { type Anchor, below } from './anchor.ts';
 import type { PathEffect, PathRules } from './path-rules.ts';
@@ -26,6 +26,8 @@ export interface HeldPathsOptions {
   readonly changes: Changes;
   /** Whether the call is read-only, even if its host could write. */
   readonly readOnly: boolean;
+  /** Whether the call may put refs, indexes and other state of repositories back. */
+  readonly restoresGit?: boolean;
 }
 
 export class HeldPaths {
@@ -33,9 +35,11 @@ export class HeldPaths {
   readonly #rules: PathRules;
   readonly #changes: Changes;
   readonly #readOnly: boolean;
+  readonly #restoresGit: boolean;
 
-  constructor({ anchor, rules, changes, readOnly }: HeldPathsOptions) {
+  constructor({ anchor, rules, changes, readOnly, restoresGit = false }: HeldPathsOptions) {
     this.#readOnly = readOnly;
+    this.#restoresGit = restoresGit;
     this.#anchor = anchor;
     this.#rules = rules;
     this.#changes = changes;
@@ -97,7 +101,8 @@ export class HeldPaths {
 
   /** Throws ACCESS_DENIED for a path that programs outside the sandbox run or trust. */
   refuseProtected(realPath: string, shown: string): void {
-    if (!isProtected(this.#rules.named(realPath))) return;
+    const named = this.#rules.named(realPath);
+    if (!isProtected(named) || (this.#restoresGit && isGitState(named))) return;
     throw new ToolError('ACCESS_DENIED', `\`${shown}\` is protected: programs outside the sandbox run or trust it`);
   }
 

@@ -3,6 +3,7 @@
  * and reads their clocks. Jobs pass it by: each thread has a socket of its own to the gateway.
  */
 import { Socket } from 'node:net';
+import { Worker } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import {
   type FromHost,
@@ -32,15 +33,17 @@ const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
 
 export class TierHost {
   readonly #worker: URL;
+  readonly #shadowThread: URL;
   readonly #gateway: Socket;
   readonly #writer: FrameWriter;
   /** The setup, from the first frame. zod and the default limits are not loaded here, which saves 12 MiB per host. */
   #setup: HostSetup | undefined;
   #threads: HostThreads | undefined;
 
-  /** `fd` is the socket to the gateway, `worker` the module of the threads. */
-  constructor(fd: number, worker: URL) {
+  /** `fd` is the socket to the gateway, `worker` the module of the threads, `shadowThread` that of a write host's own thread. */
+  constructor(fd: number, worker: URL, shadowThread: URL) {
     this.#worker = worker;
+    this.#shadowThread = shadowThread;
     this.#gateway = new Socket({ fd, readable: true, writable: true });
     this.#writer = new FrameWriter(this.#gateway);
     const reader = new FrameReader(2 ** 32 - 1);
@@ -58,9 +61,17 @@ export class TierHost {
       this.#setup = message.setup;
       this.#threads = new HostThreads(message.setup, this.#worker, (it) => this.#send(it));
       this.#threads.start(0);
-    } else if ('startThread' in message) this.#threads?.start(message.startThread);
+    } else if ('startShadow' in message) this.#startShadow();
+    else if ('startThread' in message) this.#threads?.start(message.startThread);
     else if ('endThread' in message) this.#threads?.end(message.endThread);
     else if ('look' in message) this.#send({ clocks: this.#threads?.clocksOf(message.look) ?? [] });
+  }
+
+  /** Starts the thread that keeps what commands change. If it ends, commands run on without undo. */
+  #startShadow(): void {
+    const setup = this.#setup as HostSetup;
+    const resourceLimits = { maxOldGenerationSizeMb: setup.limits.shadowHeapMb };
+    new Worker(this.#shadowThread, { workerData: setup, resourceLimits }).on('error', (error) => console.error(error));
   }
 
   #send(message: FromHost): void {

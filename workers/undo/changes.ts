@@ -10,6 +10,8 @@ import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, type OpenedName, toAccessError } from '../context/anchor.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
+/** Opens a name without opening what it stands for; Node does not name this flag of Linux. */
+const O_PATH = 0o10000000;
 
 /** A name in an open directory, with the path that the caller used. */
 export interface DirEntry extends OpenedName {
@@ -20,10 +22,10 @@ export interface DirEntry extends OpenedName {
 /**
  * One change that is about to become visible. `create`, `modify`, `copy`: something new will be at `at`. `rename`:
  * what is at `from` now. `delete`: nothing. `mkdir`: an empty directory, removed again if the call fails. A directory
- * counts as one change with all its content.
+ * counts as one change with all its content. `chmod`: the same directory with the permissions `mode`.
  */
 export interface Change {
-  readonly kind: 'create' | 'modify' | 'delete' | 'rename' | 'copy' | 'mkdir';
+  readonly kind: 'create' | 'modify' | 'delete' | 'rename' | 'copy' | 'mkdir' | 'chmod';
   /** Type of the entry that is deleted or moved, else of the new one. */
   readonly type: EntryType;
   /** The present entry here, if any, is the pre-image; it is reached by descriptor, never by full name. */
@@ -34,6 +36,7 @@ export interface Change {
   readonly temporary?: string;
   /** Name beside `at` that keeps the old entry until the change is complete. */
   readonly aside?: string;
+  readonly mode?: number;
 }
 
 /** Called for each change before it becomes visible; throwing prevents the change. */
@@ -191,6 +194,20 @@ export class Changes {
   makeDirectory(at: DirEntry): void {
     this.#recorder.recordBefore({ kind: 'mkdir', type: 'directory', at });
     makeDirectory(below(at.fd, at.name), 0o755);
+  }
+
+  /** Sets the permissions of a directory, which itself may not be open to us. */
+  setMode(at: DirEntry, mode: number): void {
+    this.#recorder.recordBefore({ kind: 'chmod', type: 'directory', at, mode });
+    attempt(at.path, () => {
+      const fd = fs.openSync(below(at.fd, at.name), O_PATH | O_DIRECTORY | O_NOFOLLOW);
+      try {
+        fs.chmodSync(`/proc/self/fd/${fd}`, mode);
+      } finally {
+        fs.closeSync(fd);
+      }
+    });
+    this.#note(at, 'directory', 'modify');
   }
 
   keepDirectory(path: string): void {

@@ -21,7 +21,7 @@ export interface BlobKeeper {
 }
 
 /** Bytes up to which a file is held in memory while it is stored. */
-const SMALL_BYTES = 1024 * 1024;
+export const SMALL_BYTES = 1024 * 1024;
 
 export const NONE: Image = { type: 'none' };
 export const UNKNOWN: Image = { type: 'unknown' };
@@ -133,7 +133,7 @@ class ImageReader {
   }
 }
 
-const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 function hashOfFile(path: string): string {
   const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW);
@@ -155,7 +155,7 @@ function hashOfFd(fd: number): string {
   }
 }
 
-function hashOfTree(entries: readonly [string, Leaf][]): string {
+export function hashOfTree(entries: readonly [string, Leaf][]): string {
   const hash = createHash('sha256');
   for (const [path, leaf] of entries) hash.update(`${path}\0${signature(leaf)}\n`);
   return hash.digest('hex');

@@ -1,9 +1,10 @@
 /** The undo journal of one job: what a change replaces is on disk before the change becomes visible. */
+import * as fs from 'node:fs';
 import type { FileChange } from '../../src/call.ts';
 import { roomIn } from '../../src/daemon/disk.ts';
 import type { JournalReport } from '../../src/hosts/job.ts';
 import type { Limits } from '../../src/limits.ts';
-import { codeOf } from '../context/anchor.ts';
+import { below, codeOf } from '../context/anchor.ts';
 import type { Change, ChangeRecorder, DirEntry } from './changes.ts';
 import { type BlobKeeper, boundsOf, imageAt, isKept, NONE, UNKNOWN } from './images.ts';
 import { type Blob, type Image, type JournalEntry, Spool } from './spool.ts';
@@ -129,7 +130,9 @@ export class Journal implements ChangeRecorder, Disposable {
     console.error(error);
   }
 
-  #entryOf({ kind, at, from, temporary, aside }: Change, keeper: BlobWriter, textBytesMax: number): JournalEntry {
+  #entryOf(change: Change, keeper: BlobWriter, textBytesMax: number): JournalEntry {
+    const { kind, at, from, temporary, aside } = change;
+    if (kind === 'chmod') return chmodEntry(change);
     const pre = kind === 'mkdir' ? NONE : this.#readImage(at, keeper);
     const post = (): Image => {
       if (kind === 'delete') return NONE;
@@ -156,6 +159,14 @@ export class Journal implements ChangeRecorder, Disposable {
   #readImage(spot: { fd: number; name: string }, keeper?: BlobWriter): Image {
     return imageAt(spot, keeper ? this.#bounds : boundsOf(this.#limits), keeper);
   }
+}
+
+/** The content of the directory does not change, and is not looked at. */
+export const modeImage = (mode: number): Image => ({ type: 'directory', mode: mode & 0o777, hash: '', entries: [] });
+
+function chmodEntry({ at, mode = 0 }: Change): JournalEntry {
+  const now = fs.lstatSync(below(at.fd, at.name)).mode;
+  return { kind: 'chmod', path: at.realPath, pre: modeImage(now), post: modeImage(mode) };
 }
 
 const isUndoable = ({ pre, post }: JournalEntry): boolean => isKept(pre) && post.type !== 'unknown';

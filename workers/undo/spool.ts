@@ -47,7 +47,7 @@ const temporary = z.string().regex(/^\.ringfence-[0-9a-f]{16}\.tmp$/);
 
 const entry = z.strictObject({
   /** `prepare`: nothing is visible yet except `passing`. */
-  kind: z.enum(['prepare', 'create', 'modify', 'delete', 'rename', 'copy', 'mkdir']),
+  kind: z.enum(['prepare', 'create', 'modify', 'delete', 'rename', 'copy', 'mkdir', 'chmod']),
   /** Relative to the workspace, without links. */
   path: z.string(),
   /** Image before the change. */
@@ -99,23 +99,42 @@ export class Spool implements Disposable {
 
   /** Appends an entry and flushes it. If a crash cuts the line short, its change was never made. */
   append(entry: JournalEntry, blobs: readonly Uint8Array[]): void {
+    this.write(entry, blobs);
+    this.flush();
+  }
+
+  /** Appends an entry; `flush` follows. */
+  write(entry: JournalEntry, blobs: readonly Uint8Array[]): void {
     const tail = blobs.reduce((sum, it) => sum + it.length, 0);
-    const fd = this.#open();
-    writeAll(fd, Buffer.concat([Buffer.from(`${JSON.stringify({ ...entry, tail })}\n`), ...blobs]));
-    fs.fsyncSync(fd);
+    writeAll(this.#open(), Buffer.concat([Buffer.from(`${JSON.stringify({ ...entry, tail })}\n`), ...blobs]));
+  }
+
+  flush(): void {
+    fs.fsyncSync(this.#open());
   }
 
   /** Keeps `bytes` of a file that was just opened; shares its blocks instead of copying if the file system can. */
   keepLarge(fd: number, bytes: number): { file: string; path: string } {
+    const large = this.#nextLarge();
+    if (!cloned(fd, large.path)) writeNew(large.path, 0o600, chunksOf(fd, bytes));
+    return large;
+  }
+
+  /** Keeps the content of a large file. */
+  keepChunks(chunks: Iterable<Uint8Array>): { file: string } {
+    const { file, path } = this.#nextLarge();
+    writeNew(path, 0o600, chunks);
+    return { file };
+  }
+
+  #nextLarge(): { file: string; path: string } {
     if (this.#large === undefined) {
       fs.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       // An earlier attempt may have left some.
       this.#large = fs.readdirSync(this.#folder).length;
     }
-    const name = `large-${this.#large++}`;
-    const path = join(this.#folder, name);
-    if (!cloned(fd, path)) writeNew(path, 0o600, chunksOf(fd, bytes));
-    return { file: name, path };
+    const file = `large-${this.#large++}`;
+    return { file, path: join(this.#folder, file) };
   }
 
   /** The entries in order; empty if there is no such call. Throws CONFLICT for an invalid file. */

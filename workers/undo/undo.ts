@@ -6,6 +6,7 @@ import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
+import { isGitState } from '../../src/paths.ts';
 import type { UndoOutcome } from '../../src/tools/tool.ts';
 import { below } from '../context/anchor.ts';
 import type { HeldPaths } from '../context/held-paths.ts';
@@ -37,6 +38,7 @@ type UndoStep =
   | { readonly kind: 'restore'; readonly path: string; readonly to: Image; readonly expect: Image; read: BlobReader }
   | { readonly kind: 'merge'; readonly path: string; readonly content: Buffer; readonly expect: Image }
   | { readonly kind: 'empty'; readonly path: string }
+  | { readonly kind: 'chmod'; readonly path: string; readonly mode: number }
   | { readonly kind: 'move'; readonly path: string; readonly from: string; readonly expect: Image };
 
 export class Undo {
@@ -81,6 +83,7 @@ export class Undo {
     const { path, pre, post, kind } = entry;
     if (kind === 'prepare') return;
     if (kind === 'rename') return this.#planMove(kept);
+    if (kind === 'chmod') return this.#planMode(entry);
     // Also for a directory that an undo restored: its content has entries of its own.
     if (kind === 'mkdir' || (kind === 'create' && isEmptyDirectory(post))) {
       // Later content is not the call's, and keeps the directory.
@@ -102,6 +105,28 @@ export class Undo {
     } else {
       if (!isOurs) this.#conflicts.add(path);
       this.#restore(path, { to: pre, expect: now, read: kept.read });
+    }
+  }
+
+  #planMode({ path, pre, post }: JournalEntry): void {
+    if (pre.type !== 'directory' || post.type !== 'directory') return;
+    const mode = this.#modeOf(path);
+    if (mode === pre.mode) return;
+    if (mode !== post.mode) this.#conflicts.add(path);
+    if (mode !== undefined) this.#steps.push({ kind: 'chmod', path, mode: pre.mode });
+  }
+
+  /** The permissions of a directory; undefined if there is none. */
+  #modeOf(path: string): number | undefined {
+    const planned = this.#plannedImages.get(path);
+    if (planned) return planned.type === 'directory' ? planned.mode : undefined;
+    try {
+      using spot = this.#parts.paths.hold(path, { kinds: ['write'] });
+      const stat = fs.lstatSync(below(spot.fd, spot.name), { throwIfNoEntry: false });
+      return spot.realPath === path && stat?.isDirectory() ? stat.mode & 0o777 : undefined;
+    } catch (error) {
+      if (error instanceof ToolError && error.code === 'NOT_FOUND') return undefined;
+      throw error;
     }
   }
 
@@ -168,6 +193,8 @@ export class Undo {
   async #merge({ entry: { path, pre, post }, read }: ReadableEntry, now: Image): Promise<Buffer | undefined> {
     if (pre.type !== 'file' || post.type !== 'file' || now.type !== 'file' || !pre.blob || !post.blob) return undefined;
     if (Math.max(pre.bytes, post.bytes, now.bytes) > this.#parts.limits.journalTextBytesMax) return undefined;
+    // A ref or an index of two halves would be nobody's.
+    if (isGitState(path)) return undefined;
     using spot = this.#parts.paths.hold(path, { kinds: ['write'] });
     const current = fs.readFileSync(below(spot.fd, spot.name));
     const [before, after] = [pre.blob, post.blob].map((it) => Buffer.concat([...read(it)])) as [Buffer, Buffer];
@@ -188,6 +215,11 @@ export class Undo {
       }
       case 'empty':
         return this.#removeEmpty(step.path);
+      case 'chmod': {
+        using spot = this.#parts.paths.hold(step.path, { kinds: ['write'] });
+        if (spot.realPath !== step.path) throw moved(step.path);
+        return this.#parts.changes.setMode(spot, step.mode);
+      }
       case 'move':
         this.#assertStill(step.path, step.expect);
         return trees.rename(step.path, step.from, { overwrite: false });

@@ -1,5 +1,6 @@
 import { ToolError } from '../../errors.ts';
 import type { Egress } from '../../hosts/egress.ts';
+import type { HostKey } from '../../hosts/hosts.ts';
 import type { Isolates } from '../../hosts/isolates.ts';
 import type { RunOptions, RunResult } from '../../hosts/runs.ts';
 import { decide } from '../../policy/decide.ts';
@@ -28,6 +29,7 @@ import { networkFor, type PreparedCalls } from './prepared.ts';
 import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { askServers } from './requests.ts';
+import { runShadowed } from './shadowed.ts';
 import { runUpstream, type Upstreams } from './upstream.ts';
 import { runVisit, type VisitParts } from './visit.ts';
 import { withheldOf } from './withheld.ts';
@@ -89,7 +91,8 @@ async function runInTier(
   if (to) return inTime(call, parts, () => upstream(to, call, { attempt, parts }));
   if (tier === 'read_only') return inTime(call, parts, () => run(call, attempt, parts));
   using entry = concurrentCalls.enter(call.root);
-  const outcome = await inTime(call, parts, () => run(call, attempt, parts));
+  const isAlone = () => entry.isAlone;
+  const outcome = await inTime(call, parts, () => run(call, attempt, parts, isAlone));
   const isSeen = hostTierOf(tool, tier) === 'execute' && outcome.usage?.filesChanged?.length;
   return isSeen && !entry.isAlone ? { ...outcome, warnings: [...outcome.warnings, NOT_ALONE] } : outcome;
 }
@@ -141,11 +144,16 @@ async function lastWord(call: ClearedCall, parts: ExecuteParts): Promise<void> {
 }
 
 /** Runs the call under the policy in force now; starts over if the policy changes while a host is made ready. */
-async function run(call: ClearedCall, attempt: Attempt, parts: ExecuteParts): Promise<Outcome> {
+async function run(
+  call: ClearedCall,
+  attempt: Attempt,
+  parts: ExecuteParts,
+  isAlone = () => false,
+): Promise<Outcome> {
   for (;;) {
     const policy = policyOfStart(call, parts);
     try {
-      return await runUnder(policy, call, { attempt, parts });
+      return await runUnder(policy, call, { attempt, parts, isAlone });
     } catch (error) {
       // The call's time limit ends this loop.
       if (error !== POLICY_MOVED) throw error;
@@ -171,7 +179,7 @@ function policyOfStart(call: ClearedCall, { permission }: ExecuteParts): Policy 
 async function runUnder(
   policy: Policy,
   call: ClearedCall,
-  { attempt, parts }: { attempt: Attempt; parts: ExecuteParts },
+  { attempt, parts, isAlone }: { attempt: Attempt; parts: ExecuteParts; isAlone(): boolean },
 ): Promise<Outcome> {
   const { tier, tool, input } = call.checked;
   const { signal } = call.controller;
@@ -222,7 +230,13 @@ async function runUnder(
   if (planned && 'error' in planned) return planned;
   const prepared = tool.prepare && (await parts.prepared.plannedOf(call));
   const request = { ...job, ...(planned && { planned: planned.data }), ...(prepared && { planned: prepared }) };
-  const ran = await runJournalled(call, { place: hostKey, request, options, attempt }, parts);
+  const placed = { place: hostKey, request, options, attempt };
+  // A terminal goes on after its call, and a read changes nothing.
+  const isShadowed = isCommand && !tool.keeps && tier !== 'read_only';
+  const writer: HostKey = { tier: 'write', workspace, view, ...heapOf(policy, 'write') };
+  const ran = await (isShadowed
+    ? runShadowed(call, { ...placed, writer, isAlone }, parts)
+    : runJournalled(call, placed, parts));
   parts.health.note(tool, workspace, ran.result);
   const outcome = toOutcome(ran, call, attempt, network);
   const { result } = ran;

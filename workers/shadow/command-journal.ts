@@ -1,0 +1,287 @@
+/**
+ * Writes what a command changed as entries of an undo journal, with what stood there before, so that the call is undone like
+ * any other. Written when the command is over, so all entries have one flush.
+ */
+import { roomIn } from '../../src/daemon/disk.ts';
+import type { CommandReport } from '../../src/hosts/shadow-messages.ts';
+import type { Limits } from '../../src/limits.ts';
+import { isGitState } from '../../src/paths.ts';
+import { codeOf } from '../context/anchor.ts';
+import { EMPTY, hashOfTree, isKept, NONE, SMALL_BYTES, sha256 } from '../undo/images.ts';
+import { modeImage } from '../undo/journal.ts';
+import { type Blob, type Image, type JournalEntry, type Leaf, Spool } from '../undo/spool.ts';
+import type { Copies } from './copies.ts';
+import { type Entry, type FileEntry, gitDirOf, isObjectPath, isSame, type Why } from './entries.ts';
+import type { Repositories } from './repositories.ts';
+
+export type { CommandReport } from '../../src/hosts/shadow-messages.ts';
+
+export interface PathChange {
+  readonly path: string;
+  readonly pre: Entry | undefined;
+  readonly post: Entry | undefined;
+}
+
+export interface CommandJournalOptions {
+  readonly copies: Copies;
+  readonly repositories: Repositories;
+  /** The spool, and the name of the call's journal in it. */
+  readonly folder: string;
+  readonly key: string;
+  readonly limits: Limits;
+  /** Whether the permissions of the workspace itself changed. */
+  readonly hasOtherRoot: boolean;
+}
+
+/** Writes the journal; undefined if nothing is other than it was. */
+export function writeJournal(changes: readonly PathChange[], options: CommandJournalOptions): CommandReport | undefined {
+  const changed = changes.filter(({ pre, post }) => !isSame(pre, post));
+  using spool = new Spool(options.folder, options.key);
+  const journal = new CommandJournal(changed, spool, options);
+  try {
+    return journal.write();
+  } catch (error) {
+    if (codeOf(error) === undefined) throw error;
+    console.error(error); // The disk is full or failing.
+    spool.remove();
+    return journal.reportAll('no-room');
+  }
+}
+
+/** An entry with its content, before it is written. */
+interface Draft {
+  readonly entry: JournalEntry;
+  readonly blobs: readonly Uint8Array[];
+}
+
+/** Order of the entries; undo begins at the end. */
+const ORDER = ['opened', 'gone', 'changed', 'made', 'filled', 'closed'] as const;
+type Group = (typeof ORDER)[number];
+
+class CommandJournal {
+  readonly #inOrder: readonly PathChange[];
+  /** Position of each path. */
+  readonly #byPath: Map<string, number>;
+  readonly #spool: Spool;
+  readonly #options: CommandJournalOptions;
+  readonly #missing = new Map<string, Why>();
+  readonly #drafts: Record<Group, Draft[]> = { opened: [], gone: [], changed: [], made: [], filled: [], closed: [] };
+  #bytesLeft: number;
+
+  constructor(changed: readonly PathChange[], spool: Spool, options: CommandJournalOptions) {
+    const { limits, folder } = options;
+    this.#spool = spool;
+    this.#options = options;
+    // As a walk meets them: a directory, then all that is in it.
+    const inOrder = changed.toSorted((a, b) => (walkKey(a.path) < walkKey(b.path) ? -1 : 1));
+    this.#inOrder = inOrder;
+    this.#byPath = new Map(inOrder.map((it, index) => [it.path, index]));
+    this.#bytesLeft = Math.min(limits.journalCallBytesMax, roomIn(folder, limits));
+  }
+
+  write(): CommandReport | undefined {
+    const { limits, hasOtherRoot } = this.#options;
+    if (hasOtherRoot) this.#missing.set('.', 'special');
+    const lost = this.#lostRepositories();
+    for (const it of lost) this.#missing.set(`${it}/`, 'git-objects');
+    let whole: string | undefined;
+    for (const change of this.#inOrder) {
+      const { path } = change;
+      const gitDir = gitDirOf(path);
+      if (gitDir !== undefined && (lost.has(gitDir) || isObjectPath(path, gitDir))) continue;
+      if (whole !== undefined && path.startsWith(whole)) continue;
+      if (this.#isWhole(change)) whole = `${path}/`;
+      this.#draft(change);
+    }
+    const all = ORDER.flatMap((it) => this.#drafts[it]);
+    for (const { entry } of all.splice(limits.journalPathsMax)) this.#missing.set(entry.path, 'too-many');
+    for (const { entry, blobs } of all) this.#spool.write(entry, blobs);
+    if (all.length > 0) this.#spool.flush();
+    else this.#spool.remove();
+    return this.#report(all.map(({ entry }) => entry.path));
+  }
+
+  /** The report for a journal that was not written. */
+  reportAll(why: Why): CommandReport {
+    for (const it of this.#inOrder) this.#miss(it, why);
+    return this.#report([]) as CommandReport;
+  }
+
+  #report(paths: readonly string[]): CommandReport | undefined {
+    const total = this.#missing.size;
+    if (paths.length === 0 && total === 0) return undefined;
+    const missing = [...this.#missing].map(([path, why]) => ({ path, why }));
+    const undo = paths.length === 0 ? 'none' : total === 0 ? 'full' : 'partial';
+    return { undo, bytes: this.#spool.bytes, paths, missing: missing.slice(0, this.#options.limits.undoMissingMax), total };
+  }
+
+  /** The repositories of which objects are gone for good: their refs can't be put back, since they would lead nowhere. */
+  #lostRepositories(): Set<string> {
+    const { repositories } = this.#options;
+    const lost = new Set<string>();
+    for (const { path, pre, post } of this.#inOrder) {
+      const gitDir = gitDirOf(path);
+      if (gitDir === undefined || lost.has(gitDir)) continue;
+      const isGone = path === gitDir ? post?.type !== 'directory' && pre !== undefined : pre?.type === 'object' && !post;
+      if (isGone && (path === gitDir || !repositories.holds(path))) lost.add(gitDir);
+    }
+    return lost;
+  }
+
+  /** Whether a change is one entry with all that was or is below: a directory that went, or came in the place of a file. */
+  #isWhole({ pre, post }: PathChange): boolean {
+    return (pre?.type === 'directory') !== (post?.type === 'directory') && pre !== undefined;
+  }
+
+  #draft(change: PathChange): void {
+    const { path, pre, post } = change;
+    const why = whyNot(pre) ?? whyNot(post);
+    if (why) return this.#miss(change, why);
+    if (post?.type === 'directory' && !pre) {
+      const made: Image = { type: 'directory', mode: post.mode & 0o777, hash: '' };
+      return this.#put('made', { kind: 'mkdir', path, pre: NONE, post: made });
+    }
+    if (pre?.type === 'directory' && post?.type === 'directory') {
+      const [before, after] = [modeImage(pre.mode), modeImage(post.mode)];
+      // Where the command left a directory closed, undo opens it first.
+      return this.#put((post.mode & 0o300) === 0o300 ? 'opened' : 'closed', { kind: 'chmod', path, pre: before, post: after });
+    }
+    const blobs: Buffer[] = [];
+    const before = this.#image(path, pre, blobs);
+    if (before.type !== 'unknown' && !isKept(before)) return this.#miss(change, 'no-room');
+    if (before.type === 'unknown') return this.#miss(change, this.#whyOf(pre));
+    const after = this.#postImage(change, blobs);
+    if (after.type === 'unknown') return this.#miss(change, this.#whyOf(post));
+    const kind = !pre ? 'create' : post ? 'modify' : 'delete';
+    this.#put(!pre ? 'filled' : post ? 'changed' : 'gone', { kind, path, pre: before, post: after }, blobs);
+  }
+
+  #put(group: Group, entry: JournalEntry, blobs: readonly Uint8Array[] = []): void {
+    this.#drafts[group].push({ entry, blobs });
+  }
+
+  #miss({ path, pre, post }: PathChange, why: Why): void {
+    const isTree = [pre, post].some((it) => it?.type === 'directory' || (it?.type === 'unknown' && it.isTree));
+    // A name that the policy hides is not told.
+    this.#missing.set(why === 'policy' ? '.' : isTree ? `${path}/` : path, why);
+  }
+
+  #whyOf(entry: Entry | undefined): Why {
+    return entry?.type === 'file' && 'why' in entry.kept ? entry.kept.why : 'unreadable';
+  }
+
+  /** The image of what stood at a path, with its content in `blobs`. */
+  #image(path: string, entry: Entry | undefined, blobs: Buffer[]): Image {
+    if (!entry) return NONE;
+    if (entry.type === 'directory') return this.#tree(path, entry.mode, blobs);
+    return (this.#leaf(entry, blobs) as Exclude<Leaf, { type: 'directory' }> | undefined) ?? { type: 'unknown' };
+  }
+
+  /** A directory that is gone, as it was; what of it is not kept is told, and left out. */
+  #tree(top: string, mode: number, blobs: Buffer[]): Image {
+    const entries: [string, Leaf][] = [];
+    for (const change of this.#below(top)) {
+      const { path, pre } = change;
+      if (!pre) continue;
+      const gitDir = gitDirOf(path);
+      if (gitDir !== undefined && gitDirOf(top) === undefined) continue;
+      const why = whyNot(pre);
+      const leaf = why ? undefined : this.#leaf(pre, blobs);
+      if (leaf) entries.push([path.slice(top.length + 1), leaf]);
+      else this.#miss(change, why ?? this.#whyOf(pre));
+    }
+    return { type: 'directory', mode: mode & 0o777, hash: hashOfTree(entries), entries };
+  }
+
+  /** The changes below a directory, which follow its own. */
+  *#below(top: string): Generator<PathChange> {
+    for (let at = (this.#byPath.get(top) as number) + 1; this.#inOrder[at]?.path.startsWith(`${top}/`); at++)
+      yield this.#inOrder[at] as PathChange;
+  }
+
+  #leaf(entry: Entry, blobs: Buffer[]): Leaf | undefined {
+    if (entry.type === 'symlink') return entry;
+    if (entry.type === 'directory') return { type: 'directory', mode: entry.mode & 0o777 };
+    if (entry.type !== 'file' || entry.bytes > this.#bytesLeft) return undefined;
+    const content = this.#contentOf(entry);
+    if (!content) return undefined;
+    this.#bytesLeft -= entry.bytes;
+    const blob = this.#keep(content, blobs);
+    return { type: 'file', mode: entry.mode & 0o777, bytes: entry.bytes, hash: sha256(content), blob };
+  }
+
+  #keep(content: Buffer, blobs: Buffer[]): Blob {
+    const bytes = content.length;
+    if (bytes > SMALL_BYTES) return { file: this.#spool.keepChunks([content]).file, bytes };
+    const at = blobs.reduce((sum, it) => sum + it.length, 0);
+    blobs.push(content);
+    return { at, bytes };
+  }
+
+  #contentOf({ kept, bytes }: FileEntry): Buffer | undefined {
+    if ('copy' in kept) return Buffer.concat([...this.#options.copies.read(kept.copy)].map((it) => Buffer.from(it)));
+    if (!('oid' in kept)) return undefined;
+    const content = this.#options.repositories.read(kept.oid, this.#options.limits.shadowFileBytesMax);
+    // A filter of git made the file another than its blob.
+    return content?.length === bytes ? content : undefined;
+  }
+
+  /** The image of what the command left at a path. */
+  #postImage({ path, pre, post }: PathChange, blobs: Buffer[]): Image {
+    if (!post) return NONE;
+    if (post.type === 'symlink') return post;
+    if (post.type === 'directory') return this.#postTree(path, post.mode);
+    if (post.type !== 'file') return { type: 'unknown' };
+    const hash = this.#postHash(post);
+    if (hash === undefined) return { type: 'unknown' };
+    const base = { type: 'file', mode: post.mode & 0o777, bytes: post.bytes, hash } as const;
+    // A later merge needs both contents.
+    const isMergeable = pre?.type === 'file' && post.bytes <= this.#options.limits.journalTextBytesMax && !isGitState(path);
+    const content = isMergeable && post.bytes <= this.#bytesLeft ? this.#contentOf(post) : undefined;
+    if (!content) return base;
+    this.#bytesLeft -= post.bytes;
+    return { ...base, blob: this.#keep(content, blobs) };
+  }
+
+  #postHash(post: FileEntry): string | undefined {
+    if ('hash' in post.kept) return post.kept.hash;
+    if (post.hash !== undefined) return post.hash;
+    const content = this.#contentOf(post);
+    return content && sha256(content);
+  }
+
+  /** A directory that came in the place of something else. */
+  #postTree(top: string, mode: number): Image {
+    const entries: [string, Leaf][] = [];
+    for (const { path, post } of this.#below(top)) {
+      if (!post) continue;
+      const leaf = this.#postLeaf(post);
+      if (!leaf) return { type: 'unknown' };
+      entries.push([path.slice(top.length + 1), leaf]);
+    }
+    if (entries.length === 0) return { ...EMPTY, mode: mode & 0o777 } as Image;
+    return { type: 'directory', mode: mode & 0o777, hash: hashOfTree(entries) };
+  }
+
+  #postLeaf(post: Entry): Leaf | undefined {
+    if (whyNot(post)) return undefined;
+    if (post.type === 'symlink') return post;
+    if (post.type === 'directory') return { type: 'directory', mode: post.mode & 0o777 };
+    const hash = post.type === 'file' ? this.#postHash(post) : undefined;
+    if (post.type !== 'file' || hash === undefined) return undefined;
+    return { type: 'file', mode: post.mode & 0o777, bytes: post.bytes, hash };
+  }
+}
+
+/** Why a journal can't hold an entry, whatever its content. */
+function whyNot(entry: Entry | undefined): Why | undefined {
+  if (!entry || entry.type === 'symlink') return undefined;
+  if (entry.type === 'unknown') return entry.why;
+  if (entry.type === 'object') return 'git-objects';
+  // The bits for a foreign owner's rights are neither kept nor set.
+  return entry.mode & 0o7000 ? 'special' : undefined;
+}
+
+/** Sorts a directory before all that is in it, and that before the next name. */
+const walkKey = (path: string): string => path.replaceAll('/', '\0');
+
