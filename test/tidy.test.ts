@@ -57,6 +57,7 @@ const MAY_IMPORT: Record<string, string> = {
   plugins: 'call errors limits text/json plugin-code pipeline policy powers tools',
   hosts:
     'call egress plugin-code polling text/values sandbox protocol policy errors limits paths powers text/shown-text tools/context',
+  'hosts/shadow': 'limits powers protocol text/values',
   browser: 'call egress errors hosts limits policy powers sandbox tools/context',
   pipeline:
     'browser call telemetry egress text/held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values',
@@ -194,6 +195,7 @@ const MAY_IMPORT: Record<string, string> = {
   'workers/symbols': 'errors limits powers sandbox tools/edit tools/source tools/tool workers workers/code',
   'workers/terminals':
     'errors hosts powers sandbox sandbox/command sandbox/terminal tools/terminals tools/tool workers',
+  'workers/shadow': 'daemon/disk hosts limits native paths powers text/glob workers/context workers/undo',
   'workers/undo': 'call daemon/disk errors hosts limits paths powers tools/file-changes tools/tool workers/context',
   'workers/watch': 'call hosts',
 };

@@ -2,7 +2,7 @@
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';
 import type { HostSetup } from '../src/hosts/job.ts';
-import type { FromShadow, ShadowSetup, ToShadow } from '../src/hosts/shadow-messages.ts';
+import type { FromShadow, ShadowSetup, ToShadow } from '../src/hosts/shadow/shadow-messages.ts';
 import { isProtected } from '../src/paths.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
 import { decode } from '../src/protocol/codec.ts';

@@ -315,7 +315,9 @@ function createHosts(
   const { sandbox, limits } = options;
   const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
   const browsers = parts.use(new Browsers({ sandbox, egress, program: browserProgram, limits }, powers));
-  const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress, spoolOf: (it) => undoJournal.spoolOf(it) }, powers));
+  const hosts = parts.use(
+    new Hosts({ ...options, program: hostProgram, egress, spoolOf: (it) => undoJournal.spoolOf(it) }, powers),
+  );
   parts.defer(() => undoJournal.settled());
   const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
   const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));

@@ -1,8 +1,34 @@
-/** Operations on the process of a host. */
+/** The process of a host: what it is started with, and operations on it. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { basename } from 'node:path';
-import type { ChildStatus } from '../call.ts';
+import type { ChildStatus, HostTier } from '../call.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import type { Stdio } from '../sandbox/launcher.ts';
 import { statmOf, textOf } from '../sandbox/proc.ts';
+import type { ConfinedProcess } from '../sandbox/sandbox.ts';
+import type { HostSetup } from './job.ts';
+
+export interface HostOptions {
+  readonly tier: HostTier;
+  /** Absolute path. */
+  readonly workspace: string;
+  /** Everything that the host may know; `threads` and `groups` are completed when it starts. */
+  readonly setup: Omit<HostSetup, 'threads' | 'groups' | 'shadow'>;
+  /** The threads of a tier host; absent for a host that takes its jobs on its only socket. */
+  readonly threads?: Omit<NonNullable<HostSetup['threads']>, 'firstFd'>;
+  /** The workspace's spool, if the host keeps what commands change. */
+  readonly spool?: string;
+  /** Starts the process with these descriptors. Throws SANDBOX_UNAVAILABLE if this machine can't confine it. */
+  start(stdio: Stdio): ConfinedProcess;
+  /** The connection to the egress proxy, for an execute host whose commands may connect. */
+  readonly egress?: Socket;
+  /** Receives what a provider host reports of its server; if it throws, the host is ended. */
+  readonly onTold?: (told: unknown) => void;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
 
 /**
  * Raises or lowers the scheduling priority of a session of processes. The kernel gives each session an equal share of

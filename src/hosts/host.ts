@@ -6,44 +6,22 @@ import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { HostTier } from '../call.ts';
 import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
 import { decode } from '../protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
-import type { Stdio } from '../sandbox/launcher.ts';
 import type { ConfinedProcess } from '../sandbox/sandbox.ts';
-import { adviceOn, killQuietly, leafOf, prefer } from './host-process.ts';
-import { type FromHost, type HostSetup, type Job, parseFromHost, type ThreadEnded, type ToHost } from './job.ts';
+import { adviceOn, type HostOptions, killQuietly, leafOf, prefer } from './host-process.ts';
+import { type FromHost, type Job, parseFromHost, type ThreadEnded, type ToHost } from './job.ts';
 import { type JobEnd, RunningJob, type RunOptions } from './running-job.ts';
-import { ShadowLine } from './shadow-line.ts';
+import { ShadowLine } from './shadow/shadow-line.ts';
 import { aborted, graceOf, overMemory, overTime, toEnd } from './shutdown.ts';
 import { StderrLog } from './stderr-log.ts';
 import { type OverTime, ThreadClocks } from './thread-clocks.ts';
 import { type HostThread, Threads } from './threads.ts';
 
+export type { HostOptions } from './host-process.ts';
 export type { JobEnd, RunOptions } from './running-job.ts';
 export type JobRequest = Omit<Job, 'id'>;
-
-export interface HostOptions {
-  readonly tier: HostTier;
-  /** Absolute path. */
-  readonly workspace: string;
-  /** Everything that the host may know; `threads` and `groups` are completed when it starts. */
-  readonly setup: Omit<HostSetup, 'threads' | 'groups' | 'shadow'>;
-  /** The threads of a tier host; absent for a host that takes its jobs on its only socket. */
-  readonly threads?: Omit<NonNullable<HostSetup['threads']>, 'firstFd'>;
-  /** The workspace's spool, if the host keeps what commands change. */
-  readonly spool?: string;
-  /** Starts the process with these descriptors. Throws SANDBOX_UNAVAILABLE if this machine can't confine it. */
-  start(stdio: Stdio): ConfinedProcess;
-  /** The connection to the egress proxy, for an execute host whose commands may connect. */
-  readonly egress?: Socket;
-  /** Receives what a provider host reports of its server; if it throws, the host is ended. */
-  readonly onTold?: (told: unknown) => void;
-  readonly limits: Limits;
-  readonly powers: Powers;
-}
 
 /** Bytes of a frame with a piece of output; the buffer is allocated once at this size. */
 const PIECE_FRAME_BYTES = 129 * 1024;
@@ -64,7 +42,6 @@ export class Host {
   readonly #line: Socket;
   readonly #writer: FrameWriter;
   readonly #firstFd: number;
-  /** The thread that knows what the workspace held before a command. */
   readonly shadow: ShadowLine | undefined;
   readonly #threads: Threads;
   readonly #clocks: ThreadClocks;
@@ -89,8 +66,8 @@ export class Host {
     if (egress?.destroyed) throw new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended before the command');
     const stdio = ['ignore', 'ignore', 'pipe', 'pipe', ...(egress ? [egress] : [])] as const;
     const starts = threads?.starts ?? 0;
-    const sockets = starts + (spool === undefined ? 0 : 1);
-    this.#process = options.start([...stdio, ...Array.from({ length: sockets }, () => 'pipe' as const)]);
+    const length = starts + (spool === undefined ? 0 : 1);
+    this.#process = options.start([...stdio, ...Array.from({ length }, () => 'pipe' as const)]);
     this.#child = this.#process.child;
     this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
     this.#writer = new FrameWriter(this.#line);
@@ -252,19 +229,12 @@ export class Host {
   }
 
   #createShadow(socket: Socket): ShadowLine | undefined {
-    const { limits, powers, spool } = this.#options;
-    if (spool === undefined) return undefined;
+    if (this.#options.spool === undefined) return undefined;
     return new ShadowLine(socket, {
-      limits,
-      powers,
+      ...this.#options,
       start: () => void this.ready.then(() => this.#send({ startShadow: true })).catch(() => {}),
-      onUse: () => {
-        this.idleSince = powers.monotonicMs();
-      },
-      onInvalid: (error) => {
-        powers.log.error({ error, tier: this.tier }, 'tier host sent an invalid message; ending it');
-        this.kill();
-      },
+      onUse: () => (this.idleSince = this.#options.powers.monotonicMs()),
+      onInvalid: (error) => this.#distrust(error),
     });
   }
 
@@ -345,18 +315,21 @@ export class Host {
   }
 
   #receive(reader: FrameReader, chunk: Buffer, thread?: HostThread): void {
-    const { limits, powers } = this.#options;
     try {
       for (const payload of reader.push(chunk)) {
-        const message = parseFromHost(decode(payload, limits));
+        const message = parseFromHost(decode(payload, this.#options.limits));
         if (!message) throw new Error('not a message of a host');
         this.#take(message, thread);
         if ('output' in message) reader.giveBack(payload);
       }
     } catch (error) {
-      powers.log.error({ error, tier: this.tier }, 'tier host sent an invalid message; ending it');
-      this.kill();
+      this.#distrust(error);
     }
+  }
+
+  #distrust(error: unknown): void {
+    this.#options.powers.log.error({ error, tier: this.tier }, 'tier host sent an invalid message; ending it');
+    this.kill();
   }
 
   #take(message: FromHost, thread: HostThread | undefined): void {

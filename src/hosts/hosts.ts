@@ -5,7 +5,7 @@ import type { Powers } from '../powers.ts';
 import type { Egress } from './egress.ts';
 import { type CoarseIn, type HostKey, HostMasks } from './host-masks.ts';
 import { type RunOptions, type RunRequest, type RunResult, Runs } from './runs.ts';
-import type { NotKept, ShadowedRun } from './shadow-line.ts';
+import type { NotKept, ShadowedRun } from './shadow/shadow-line.ts';
 import { Slots } from './slots.ts';
 import { type StartHostOptions, startHost } from './start-host.ts';
 

@@ -9,7 +9,8 @@ import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { isRecord } from '../text/values.ts';
 import type { FetchedPage } from '../tools/context/page.ts';
-import type { MissingPath, ShadowSetup } from './shadow-messages.ts';
+import type { JournalReport, MissingPath } from './shadow/journal-report.ts';
+import type { ShadowSetup } from './shadow/shadow-messages.ts';
 
 /** One call for a worker. */
 export interface Job {
@@ -97,14 +98,6 @@ export interface ChildAnswer {
   readonly call: number;
   readonly data?: unknown;
   readonly error?: WireError;
-}
-
-/** What a job reports of its journal. */
-export interface JournalReport {
-  readonly undo: 'full' | 'partial' | 'none';
-  readonly bytes: number;
-  /** All paths that the job changed, relative to the workspace, without links. */
-  readonly paths: readonly string[];
 }
 
 /** The path rules of a session's policy for hosts and commands. Plain data. */
@@ -359,21 +352,6 @@ export function parseFromHost(message: unknown): FromHost | undefined {
     return { done: { id: done.id, result: done.result } };
   return undefined;
 }
-
-/** Whether a host's journal report has the right shape. */
-export function isJournalReport(it: unknown, pathsMax: number): it is JournalReport {
-  return (
-    isRecord(it) &&
-    (it.undo === 'full' || it.undo === 'partial' || it.undo === 'none') &&
-    Number.isSafeInteger(it.bytes) &&
-    (it.bytes as number) >= 0 &&
-    Array.isArray(it.paths) &&
-    it.paths.length <= pathsMax &&
-    it.paths.every((path) => typeof path === 'string' && path !== '' && path.length <= PATH_CHARS_MAX)
-  );
-}
-
-const PATH_CHARS_MAX = 4096;
 
 const isOutput = (it: Record<string, unknown>): it is Record<string, unknown> & HostOutput =>
   typeof it.id === 'number' && (it.stream === 'stdout' || it.stream === 'stderr') && it.data instanceof Uint8Array;

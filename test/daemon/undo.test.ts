@@ -128,16 +128,11 @@ test('of another session of the same principal and of an operator it is theirs t
   expect(readdirSync(daemon.workspace)).not.toContain('shared');
 });
 
-test('calls that changed no file, and commands, say why they can not be undone', async () => {
+test('calls that changed no file say why they can not be undone', async () => {
   writeFileSync(at('read'), '');
   const read = await client.call('file_read', { path: 'read' });
   expect(await undo(read.callId)).toMatchObject({
     error: { code: 'UNSUPPORTED', message: expect.stringContaining('changed no file') },
-  });
-  const command = await client.call('terminal_execute', { command: 'echo > made' });
-  expect(command.metadata.undo).toBe('none');
-  expect(await undo(command.callId)).toMatchObject({
-    error: { code: 'UNSUPPORTED', message: expect.stringContaining('commands') },
   });
   const failed = await client.call('file_write', { path: 'read', content: '', overwrite: false });
   expect(failed).toMatchObject({ success: false, metadata: { undo: 'none' } });

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { CommandReport } from '../../src/hosts/shadow-messages.ts';
+import type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
 import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { isProtected } from '../../src/paths.ts';
 import { systemPowers } from '../../src/powers.ts';

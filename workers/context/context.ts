@@ -212,7 +212,8 @@ export class WorkerContext implements ToolContext {
     const { anchor, limits, readOnly } = this.#options;
     const changes = this.#changes;
     const breathe = () => this.breathe();
-    const paths = new HeldPaths({ anchor, rules: this.#rules, changes, readOnly: readOnly === true, restoresGit: true });
+    const access = { readOnly: readOnly === true, restoresGit: true };
+    const paths = new HeldPaths({ anchor, rules: this.#rules, changes, ...access });
     return { paths, changes, trees: new TreeChanges({ paths, changes, limits, breathe }), limits, breathe };
   }
 

@@ -3,7 +3,7 @@
  * any other. Written when the command is over, so all entries have one flush.
  */
 import { roomIn } from '../../src/daemon/disk.ts';
-import type { CommandReport } from '../../src/hosts/shadow-messages.ts';
+import type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
 import type { Limits } from '../../src/limits.ts';
 import { isGitState } from '../../src/paths.ts';
 import { codeOf } from '../context/anchor.ts';
@@ -14,7 +14,7 @@ import type { Copies } from './copies.ts';
 import { type Entry, type FileEntry, gitDirOf, isObjectPath, isSame, type Why } from './entries.ts';
 import type { Repositories } from './repositories.ts';
 
-export type { CommandReport } from '../../src/hosts/shadow-messages.ts';
+export type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
 
 export interface PathChange {
   readonly path: string;
@@ -34,7 +34,10 @@ export interface CommandJournalOptions {
 }
 
 /** Writes the journal; undefined if nothing is other than it was. */
-export function writeJournal(changes: readonly PathChange[], options: CommandJournalOptions): CommandReport | undefined {
+export function writeJournal(
+  changes: readonly PathChange[],
+  options: CommandJournalOptions,
+): CommandReport | undefined {
   const changed = changes.filter(({ pre, post }) => !isSame(pre, post));
   using spool = new Spool(options.folder, options.key);
   const journal = new CommandJournal(changed, spool, options);
@@ -112,7 +115,13 @@ class CommandJournal {
     if (paths.length === 0 && total === 0) return undefined;
     const missing = [...this.#missing].map(([path, why]) => ({ path, why }));
     const undo = paths.length === 0 ? 'none' : total === 0 ? 'full' : 'partial';
-    return { undo, bytes: this.#spool.bytes, paths, missing: missing.slice(0, this.#options.limits.undoMissingMax), total };
+    return {
+      undo,
+      bytes: this.#spool.bytes,
+      paths,
+      missing: missing.slice(0, this.#options.limits.undoMissingMax),
+      total,
+    };
   }
 
   /** The repositories of which objects are gone for good: their refs can't be put back, since they would lead nowhere. */
@@ -122,7 +131,8 @@ class CommandJournal {
     for (const { path, pre, post } of this.#inOrder) {
       const gitDir = gitDirOf(path);
       if (gitDir === undefined || lost.has(gitDir)) continue;
-      const isGone = path === gitDir ? post?.type !== 'directory' && pre !== undefined : pre?.type === 'object' && !post;
+      const isGone =
+        path === gitDir ? post?.type !== 'directory' && pre !== undefined : pre?.type === 'object' && !post;
       if (isGone && (path === gitDir || !repositories.holds(path))) lost.add(gitDir);
     }
     return lost;
@@ -144,7 +154,12 @@ class CommandJournal {
     if (pre?.type === 'directory' && post?.type === 'directory') {
       const [before, after] = [modeImage(pre.mode), modeImage(post.mode)];
       // Where the command left a directory closed, undo opens it first.
-      return this.#put((post.mode & 0o300) === 0o300 ? 'opened' : 'closed', { kind: 'chmod', path, pre: before, post: after });
+      return this.#put((post.mode & 0o300) === 0o300 ? 'opened' : 'closed', {
+        kind: 'chmod',
+        path,
+        pre: before,
+        post: after,
+      });
     }
     const blobs: Buffer[] = [];
     const before = this.#image(path, pre, blobs);
@@ -236,7 +251,8 @@ class CommandJournal {
     if (hash === undefined) return { type: 'unknown' };
     const base = { type: 'file', mode: post.mode & 0o777, bytes: post.bytes, hash } as const;
     // A later merge needs both contents.
-    const isMergeable = pre?.type === 'file' && post.bytes <= this.#options.limits.journalTextBytesMax && !isGitState(path);
+    const isMergeable =
+      pre?.type === 'file' && post.bytes <= this.#options.limits.journalTextBytesMax && !isGitState(path);
     const content = isMergeable && post.bytes <= this.#bytesLeft ? this.#contentOf(post) : undefined;
     if (!content) return base;
     this.#bytesLeft -= post.bytes;
@@ -284,4 +300,3 @@ function whyNot(entry: Entry | undefined): Why | undefined {
 
 /** Sorts a directory before all that is in it, and that before the next name. */
 const walkKey = (path: string): string => path.replaceAll('/', '\0');
-

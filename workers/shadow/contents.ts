@@ -50,7 +50,8 @@ export class Contents {
     };
     if (this.#options.isRefused(path)) return { ...base, kept: { why: 'policy' } };
     const tracked = repositories.tracked(path);
-    if (!isDirty && tracked && repositories.isClean(tracked, path, stat)) return { ...base, kept: { oid: tracked.oid } };
+    if (!isDirty && tracked && repositories.isClean(tracked, path, stat))
+      return { ...base, kept: { oid: tracked.oid } };
     if (stat.size > limits.shadowFileBytesMax) {
       const hash = isDirty && stat.size <= limits.journalCallBytesMax ? this.#hashOf(path) : undefined;
       return { ...base, kept: { why: 'too-large' }, ...(hash !== undefined && { hash }) };

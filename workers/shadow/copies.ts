@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { roomIn } from '../../src/daemon/disk.ts';
 import type { Limits } from '../../src/limits.ts';
 
-/** Where a copy is; `Copies` moves it. */
+/** The place of a copy in the file; `Copies` changes it. */
 export interface Copy {
   at: number;
   readonly bytes: number;
@@ -101,4 +101,3 @@ function open(folder: string): number {
   fs.unlinkSync(path);
   return fd;
 }
-

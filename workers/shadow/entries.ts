@@ -14,7 +14,7 @@ export type Why =
   | 'name'
   | 'git-objects';
 
-/** Where the content of a file is. */
+/** The content of a file: a blob of git, a copy, or nothing. */
 export type Kept = { readonly oid: string } | { readonly copy: Copy; readonly hash: string } | { readonly why: Why };
 
 export interface FileEntry {

@@ -37,7 +37,8 @@ export function readIndex(bytes: Buffer): Map<string, IndexEntry> {
       at = next;
       path = path.slice(0, path.length - value);
     } else path = '';
-    const end = (flags & NAME_LENGTH) < NAME_LENGTH && version !== 4 ? at + (flags & NAME_LENGTH) : bytes.indexOf(0, at);
+    const end =
+      (flags & NAME_LENGTH) < NAME_LENGTH && version !== 4 ? at + (flags & NAME_LENGTH) : bytes.indexOf(0, at);
     if (end < 0) return new Map();
     // As bytes, since a later path of version 4 may cut one in the middle of a character.
     path += bytes.toString('latin1', at, end);

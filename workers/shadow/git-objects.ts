@@ -138,7 +138,10 @@ export class GitObjects implements Disposable {
     return type === BLOB ? content : undefined;
   }
 
-  #objectIn(pack: Pack, { offset, bytesMax, depth }: { offset: number; bytesMax: number; depth: number }): PackedObject {
+  #objectIn(
+    pack: Pack,
+    { offset, bytesMax, depth }: { offset: number; bytesMax: number; depth: number },
+  ): PackedObject {
     if (depth > CHAIN_MAX) throw new Error('a chain of differences without an end');
     const head = Buffer.alloc(64);
     fs.readSync(pack.fd, head, 0, head.length, offset);

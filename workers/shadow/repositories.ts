@@ -16,7 +16,7 @@ const TOLERANCE_NS = 1000;
 
 interface Repository {
   readonly objects: GitObjects;
-  /** By path in the workspace. */
+  /** Entries by their paths in the workspace. */
   readonly index: Map<string, IndexEntry>;
   readonly indexMs: number;
 }

@@ -175,7 +175,8 @@ export class ShadowTree {
   #unknown(path: string, isDirectory: boolean): Why | undefined {
     if (path.includes('\ufffd')) return 'name';
     const gitDir = gitDirOf(path);
-    if (gitDir !== undefined) return path === gitDir && isDirectory ? undefined : isGitState(path) ? undefined : 'protected';
+    if (gitDir !== undefined)
+      return path === gitDir && isDirectory ? undefined : isGitState(path) ? undefined : 'protected';
     if (this.#options.isProtected(path)) return 'protected';
     if (this.#ignored.ignoredBy(path, isDirectory) !== undefined) return 'ignored';
     return !isDirectory && this.#files >= this.#options.limits.shadowFilesMax ? 'too-many' : undefined;

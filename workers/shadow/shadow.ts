@@ -2,7 +2,7 @@
  * Knows what a workspace held before each command, from a copy of its files that follows the kernel's events. Nothing
  * stands between a command and the kernel, and nothing is copied while it runs: docs/decisions/0025-undo-of-commands.md.
  */
-import type { ShadowState } from '../../src/hosts/shadow-messages.ts';
+import type { ShadowState } from '../../src/hosts/shadow/shadow-messages.ts';
 import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
 import type { Anchor } from '../context/anchor.ts';
@@ -155,7 +155,7 @@ export class Shadow implements Disposable {
       for (const pre of this.#runs.values()) if (!pre.has(path)) pre.set(path, old);
     };
     const all = [inotify, copies, repositories];
-    return { tree, copies, repositories, [Symbol.dispose]: () => all.forEach((it) => void it[Symbol.dispose]()) };
+    return { tree, copies, repositories, [Symbol.dispose]: () => disposeAll(all) };
   }
 
   /** Takes in what others change while no command runs, so that the next one need not wait for it. */
@@ -191,6 +191,10 @@ export class Shadow implements Disposable {
     this.#parts?.[Symbol.dispose]();
     this.#parts = undefined;
   }
+}
+
+function disposeAll(all: readonly Disposable[]): void {
+  for (const it of all) it[Symbol.dispose]();
 }
 
 /** Takes in what changed while the tree was read. */

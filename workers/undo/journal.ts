@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import type { FileChange } from '../../src/call.ts';
 import { roomIn } from '../../src/daemon/disk.ts';
-import type { JournalReport } from '../../src/hosts/job.ts';
+import type { JournalReport } from '../../src/hosts/shadow/journal-report.ts';
 import type { Limits } from '../../src/limits.ts';
 import { below, codeOf } from '../context/anchor.ts';
 import type { Change, ChangeRecorder, DirEntry } from './changes.ts';

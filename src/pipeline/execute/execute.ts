@@ -144,12 +144,7 @@ async function lastWord(call: ClearedCall, parts: ExecuteParts): Promise<void> {
 }
 
 /** Runs the call under the policy in force now; starts over if the policy changes while a host is made ready. */
-async function run(
-  call: ClearedCall,
-  attempt: Attempt,
-  parts: ExecuteParts,
-  isAlone = () => false,
-): Promise<Outcome> {
+async function run(call: ClearedCall, attempt: Attempt, parts: ExecuteParts, isAlone = () => false): Promise<Outcome> {
   for (;;) {
     const policy = policyOfStart(call, parts);
     try {

@@ -1,8 +1,8 @@
 /** Runs jobs that change files with an undo journal; the changes of a job that was cut off are rolled back. */
 import { ToolError } from '../../errors.ts';
 import type { HostKey, Hosts } from '../../hosts/hosts.ts';
-import { isJournalReport } from '../../hosts/job.ts';
 import type { RunOptions, RunRequest, RunResult } from '../../hosts/runs.ts';
+import { isJournalReport } from '../../hosts/shadow/journal-report.ts';
 import { unlessAborted } from '../../hosts/shutdown.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';

@@ -2,8 +2,8 @@
 import type { HostKey, Hosts } from '../../hosts/hosts.ts';
 import type { JobUsage } from '../../hosts/job.ts';
 import type { RunResult } from '../../hosts/runs.ts';
-import type { NotKept, ShadowedRun } from '../../hosts/shadow-line.ts';
-import type { CommandReport } from '../../hosts/shadow-messages.ts';
+import type { CommandReport } from '../../hosts/shadow/journal-report.ts';
+import type { NotKept, ShadowedRun } from '../../hosts/shadow/shadow-line.ts';
 import type { Limits } from '../../limits.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
 import type { ClearedCall } from '../stage.ts';

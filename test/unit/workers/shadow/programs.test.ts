@@ -52,7 +52,10 @@ const FULL: [string, string, string?][] = [
   ['git commit', 'git commit -qam third'],
   ['git commit --amend', 'git commit -q --amend -m other'],
   ['git rebase', 'git stash -q; git checkout -q side; git rebase -q main'],
-  ['git merge with a conflict', 'git stash -q; echo x > side.txt; git add -A; git commit -qm x; git merge -q side || true'],
+  [
+    'git merge with a conflict',
+    'git stash -q; echo x > side.txt; git add -A; git commit -qm x; git merge -q side || true',
+  ],
   ['git stash', 'git stash -q -u'],
   ['git stash and pop', 'git stash -q; git stash pop -q'],
   ['git checkout of a branch', 'git stash -q; git checkout -q side'],
@@ -83,9 +86,12 @@ const FULL: [string, string, string?][] = [
   ['a file becomes a directory', 'rm own.txt; mkdir own.txt; echo x > own.txt/in; ln -s in own.txt/link'],
   ['a directory becomes a file', 'rm -rf src; echo src > src'],
   ['a directory is made anew', 'rm -rf src; mkdir src; echo x > src/f1.txt; mkdir src/new'],
-  ['mmap', `python3 -c "
+  [
+    'mmap',
+    `python3 -c "
 import mmap
-f=open('src/f5.txt','r+b');m=mmap.mmap(f.fileno(),0);m[0:4]=b'LINE'"`],
+f=open('src/f5.txt','r+b');m=mmap.mmap(f.fileno(),0);m[0:4]=b'LINE'"`,
+  ],
   ['truncate', 'truncate -s 3 src/f7.txt; truncate -s 100000 src/f8.txt; : > second.txt'],
   ['rename in place', 'for i in src/*.txt; do cp $i $i.new; echo more >> $i.new; mv $i.new $i; done'],
   ['files made and removed', 'mkdir t; for i in 1 2 3; do echo $i > t/$i; done; rm -rf t'],
@@ -100,39 +106,46 @@ const SQLITE = `sqlite3 app.db "pragma journal_mode=wal; create table if not exi
 if (has('sqlite3'))
   FULL.push(
     ['sqlite in WAL mode', `${SQLITE.replace('values(1)', 'values(2)')}`, SQLITE],
-    ['sqlite with its log left', `cp app.db-wal w 2>/dev/null; ${SQLITE}; cp w app.db-wal 2>/dev/null; rm -f w`, SQLITE],
+    [
+      'sqlite with its log left',
+      `cp app.db-wal w 2>/dev/null; ${SQLITE}; cp w app.db-wal 2>/dev/null; rm -f w`,
+      SQLITE,
+    ],
   );
 
-test.each(FULL.filter(([name]) => has(name.split(' ')[0] === 'cc' ? 'cc' : 'git') && (name !== 'make -j8' || has('make'))))(
-  'undo of %s is full, and so is the undo of the undo',
-  { timeout: 60_000 },
-  async (_, script, before) => {
-    using bench = new ShadowBench();
-    bench.sh(PROJECT);
-    if (before) bench.sh(before);
-    await bench.shadow.build();
-    const start = stateOf(bench.ws.path);
-    const { key, report } = bench.command(script);
-    const end = stateOf(bench.ws.path);
-    if (differing(start, end).length === 0) {
-      expect(report).toBeUndefined();
-      return;
-    }
-    expect(report).toMatchObject({ undo: 'full', missing: [], total: 0 });
-    const undone = await bench.undo(key, report?.paths ?? []);
-    expect(undone.conflicts).toEqual([]);
-    expect(differing(start, stateOf(bench.ws.path))).toEqual([]);
-    if (existsSync(bench.at('.git'))) bench.sh('git fsck --connectivity-only 2>&1 && GIT_OPTIONAL_LOCKS=0 git status --short');
-    const again = await bench.undo(undone.key, undone.paths);
-    expect(again.conflicts).toEqual([]);
-    expect(differing(end, stateOf(bench.ws.path))).toEqual([]);
-  },
-);
+test.each(
+  FULL.filter(([name]) => has(name.split(' ')[0] === 'cc' ? 'cc' : 'git') && (name !== 'make -j8' || has('make'))),
+)('undo of %s is full, and so is the undo of the undo', { timeout: 60_000 }, async (_, script, before) => {
+  using bench = new ShadowBench();
+  bench.sh(PROJECT);
+  if (before) bench.sh(before);
+  await bench.shadow.build();
+  const start = stateOf(bench.ws.path);
+  const { key, report } = bench.command(script);
+  const end = stateOf(bench.ws.path);
+  if (differing(start, end).length === 0) {
+    expect(report).toBeUndefined();
+    return;
+  }
+  expect(report).toMatchObject({ undo: 'full', missing: [], total: 0 });
+  const undone = await bench.undo(key, report?.paths ?? []);
+  expect(undone.conflicts).toEqual([]);
+  expect(differing(start, stateOf(bench.ws.path))).toEqual([]);
+  if (existsSync(bench.at('.git')))
+    bench.sh('git fsck --connectivity-only 2>&1 && GIT_OPTIONAL_LOCKS=0 git status --short');
+  const again = await bench.undo(undone.key, undone.paths);
+  expect(again.conflicts).toEqual([]);
+  expect(differing(end, stateOf(bench.ws.path))).toEqual([]);
+});
 
 const PARTIAL: [string, string, Record<string, string>, string?][] = [
   ['an ignored tree', 'echo x > own.txt; echo new > node_modules/pkg/index.js', { 'node_modules/': 'ignored' }],
   ['an ignored tree that is gone', 'rm -rf node_modules own.txt', { 'node_modules/': 'ignored' }],
-  ['a new ignored tree', 'echo x > own.txt; echo dist/ >> .gitignore; mkdir dist; echo x > dist/a', { 'dist/': 'ignored' }],
+  [
+    'a new ignored tree',
+    'echo x > own.txt; echo dist/ >> .gitignore; mkdir dist; echo x > dist/a',
+    { 'dist/': 'ignored' },
+  ],
   ['a special file', 'mkfifo pipe; echo x > own.txt', { pipe: 'special' }],
   ['bits for foreign rights', 'chmod u+s bin/run; echo x > own.txt', { 'bin/run': 'special' }],
   ['all of git', 'rm -rf .git; echo x > own.txt', { '.git/': 'git-objects' }],
@@ -145,20 +158,32 @@ const PARTIAL: [string, string, Record<string, string>, string?][] = [
   ['trusted files', 'mkdir .vscode; echo x > .vscode/a; echo x > own.txt', { '.vscode/': 'protected' }],
 ];
 
-test.each(PARTIAL)('undo of %s is partial, with exactly the paths that differ', { timeout: 60_000 }, async (_, script, missing, before) => {
-  using bench = new ShadowBench();
-  bench.sh(PROJECT);
-  if (before) bench.sh(before);
-  await bench.shadow.build();
-  const start = stateOf(bench.ws.path);
-  const { key, report } = bench.command(script);
-  expect(report?.undo).toBe('partial');
-  expect(Object.fromEntries((report?.missing ?? []).map(({ path, why }) => [path, why]))).toEqual(missing);
-  const undone = await bench.undo(key, report?.paths ?? []);
-  expect(undone.conflicts).toEqual([]);
-  const left = differing(start, stateOf(bench.ws.path));
-  expect(left.length).toBeGreaterThan(0);
-  const told = Object.keys(missing);
-  for (const it of left) expect(told.some((path) => it === path || (path.endsWith('/') && it.startsWith(path))), it).toBe(true);
-  for (const path of told) expect(left.some((it) => it === path || it.startsWith(path)), path).toBe(true);
-});
+test.each(PARTIAL)(
+  'undo of %s is partial, with exactly the paths that differ',
+  { timeout: 60_000 },
+  async (_, script, missing, before) => {
+    using bench = new ShadowBench();
+    bench.sh(PROJECT);
+    if (before) bench.sh(before);
+    await bench.shadow.build();
+    const start = stateOf(bench.ws.path);
+    const { key, report } = bench.command(script);
+    expect(report?.undo).toBe('partial');
+    expect(Object.fromEntries((report?.missing ?? []).map(({ path, why }) => [path, why]))).toEqual(missing);
+    const undone = await bench.undo(key, report?.paths ?? []);
+    expect(undone.conflicts).toEqual([]);
+    const left = differing(start, stateOf(bench.ws.path));
+    expect(left.length).toBeGreaterThan(0);
+    const told = Object.keys(missing);
+    for (const it of left)
+      expect(
+        told.some((path) => it === path || (path.endsWith('/') && it.startsWith(path))),
+        it,
+      ).toBe(true);
+    for (const path of told)
+      expect(
+        left.some((it) => it === path || it.startsWith(path)),
+        path,
+      ).toBe(true);
+  },
+);

@@ -1,24 +1,11 @@
 /** Messages between the gateway and the thread of a write host that knows what a workspace held before a command. */
-import { isRecord } from '../text/values.ts';
-import { isJournalReport, type JournalReport } from './job.ts';
-
-/** What can't be undone of a command, and why. */
-export interface MissingPath {
-  readonly path: string;
-  readonly why: string;
-}
-
-/** What is kept of one command. */
-export interface CommandReport extends JournalReport {
-  /** The first of the paths that can't be undone. */
-  readonly missing: readonly MissingPath[];
-  readonly total: number;
-}
+import { isRecord } from '../../text/values.ts';
+import { type CommandReport, isCommandReport, type ReportBounds } from './journal-report.ts';
 
 export type ToShadow =
   /** A command is about to start. */
   | { readonly begin: number }
-  /** It is over: write its journal under this key in the spool; without a key, keep nothing. */
+  /** A command is over: write its journal under this key in the spool; without a key, keep nothing. */
   | { readonly end: number; readonly key?: string };
 
 /** `building`: the workspace is still being read; `unwatched`: it can't be followed. */
@@ -36,10 +23,9 @@ export interface ShadowSetup {
 }
 
 const STATES: readonly unknown[] = ['building', 'ready', 'unwatched'];
-const WHY = /^[a-z-]{1,32}$/;
 
 /** Checks the shape of a message from the thread, whose process may be compromised. Undefined for an invalid message. */
-export function parseFromShadow(message: unknown, { pathsMax, missingMax }: ShadowBounds): FromShadow | undefined {
+export function parseFromShadow(message: unknown, { pathsMax, missingMax }: ReportBounds): FromShadow | undefined {
   if (!isRecord(message)) return undefined;
   const { began, state, ended, report, lost } = message;
   if (typeof began === 'number' && STATES.includes(state)) return { began, state: state as ShadowState };
@@ -48,21 +34,3 @@ export function parseFromShadow(message: unknown, { pathsMax, missingMax }: Shad
   if (report === undefined) return { ended };
   return isCommandReport(report, { pathsMax, missingMax }) ? { ended, report } : undefined;
 }
-
-interface ShadowBounds {
-  readonly pathsMax: number;
-  readonly missingMax: number;
-}
-
-function isCommandReport(it: unknown, { pathsMax, missingMax }: ShadowBounds): it is CommandReport {
-  if (!isJournalReport(it, pathsMax)) return false;
-  const { missing, total } = it as Partial<CommandReport>;
-  return (
-    Number.isSafeInteger(total) &&
-    Array.isArray(missing) &&
-    missing.length <= missingMax &&
-    missing.every((one) => isRecord(one) && isPath(one.path) && typeof one.why === 'string' && WHY.test(one.why))
-  );
-}
-
-const isPath = (it: unknown): it is string => typeof it === 'string' && it !== '' && it.length <= 4096;

@@ -3,11 +3,12 @@
  * command never waits for it longer than its bounds say, and runs without undo if it does not answer.
  */
 import type { Socket } from 'node:net';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
-import { decode } from '../protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
-import { type CommandReport, type FromShadow, parseFromShadow, type ToShadow } from './shadow-messages.ts';
+import type { Limits } from '../../limits.ts';
+import type { Powers } from '../../powers.ts';
+import { decode } from '../../protocol/codec.ts';
+import { FrameReader, FrameWriter, toFrame } from '../../protocol/frame.ts';
+import type { CommandReport } from './journal-report.ts';
+import { type FromShadow, parseFromShadow, type ToShadow } from './shadow-messages.ts';
 
 /** Why nothing is kept of a command. */
 export type NotKept = 'not-ready' | 'unwatched' | 'late' | 'lost' | 'beside';

@@ -1,0 +1,141 @@
+/** What commands change is undone like the changes of other calls, through a real daemon. */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { ALLOW_ALL, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { treeWithModes } from '../support/workspace.ts';
+
+let daemon: TestDaemon;
+let client: Client;
+
+interface Answer {
+  callId: string;
+  restored: string[];
+  removed: string[];
+  conflicts: string[];
+  merged: string[];
+  undo: string;
+  error?: { code: string; message: string };
+}
+
+beforeAll(async () => {
+  daemon = await startDaemon({ policy: ALLOW_ALL });
+  client = await daemon.connect();
+  await ready(client);
+}, 60_000);
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+const at = (path: string) => join(daemon.workspace, path);
+const tree = () => treeWithModes(daemon.workspace);
+const run = (command: string, by = client) => by.call('terminal_execute', { command });
+const undo = (callId: string, force = false, by = client) =>
+  by.request('calls.undo', { callId, force }) as Promise<Answer>;
+
+/** The workspace is read in the background; until then commands say that they can't be undone. */
+async function ready(by: Client): Promise<void> {
+  await until(async () => (await run('date +%N > .ready', by)).metadata.undo === 'full', 40_000);
+  await run('rm .ready', by);
+}
+
+test('a command is undone, and its undo, too', async () => {
+  mkdirSync(at('src/deep'), { recursive: true });
+  writeFileSync(at('src/a.txt'), 'a\n');
+  writeFileSync(at('src/deep/b.txt'), 'b\n');
+  const before = tree();
+  const made = await run(
+    'mv src lib && echo more >> lib/a.txt && chmod 700 lib/deep && ln -s lib link && echo x > new',
+  );
+  expect(made.metadata).toMatchObject({ undo: 'full' });
+  expect(made.metadata.undoMissing).toBeUndefined();
+  const after = tree();
+  const first = await undo(made.callId);
+  expect(first).toMatchObject({ conflicts: [], undo: 'full' });
+  expect(tree()).toEqual(before);
+  expect(await undo(first.callId)).toMatchObject({ conflicts: [] });
+  expect(tree()).toEqual(after);
+  expect(await undo(made.callId)).toMatchObject({ conflicts: [] });
+  expect(tree()).toEqual(before);
+});
+
+test('a command that changes nothing says none, without more', async () => {
+  const nothing = await run('true');
+  expect(nothing.metadata.undo).toBe('none');
+  expect(nothing.metadata.undoMissing).toBeUndefined();
+  expect(await undo(nothing.callId)).toMatchObject({
+    error: { code: 'UNSUPPORTED', message: expect.stringContaining('changed no file') },
+  });
+});
+
+test('a failed command is undone as well', async () => {
+  const failed = await run('echo half > half; exit 3');
+  expect(failed.metadata.undo).toBe('full');
+  expect(await undo(failed.callId)).toMatchObject({ removed: ['half'] });
+  expect(readdirSync(daemon.workspace)).not.toContain('half');
+});
+
+test("a person's later edit is a conflict or merged, and is never lost", async () => {
+  const text = Array.from({ length: 12 }, (_, i) => `line ${i}\n`).join('');
+  writeFileSync(at('text'), text);
+  const edited = await run("sed -i 's/line 1$/LINE 1/' text");
+  writeFileSync(at('text'), readFileSync(at('text'), 'utf8').replace('line 10', 'mine'));
+  expect(await undo(edited.callId)).toMatchObject({ conflicts: [], merged: ['text'] });
+  expect(readFileSync(at('text'), 'utf8')).toBe(text.replace('line 10', 'mine'));
+  const other = await run("sed -i 's/mine/theirs/' text; echo new > fresh");
+  writeFileSync(at('text'), 'wholly other\n');
+  writeFileSync(at('fresh'), 'kept\n');
+  expect(await undo(other.callId)).toMatchObject({
+    restored: [],
+    conflicts: expect.arrayContaining(['text', 'fresh']),
+  });
+  expect(readFileSync(at('text'), 'utf8')).toBe('wholly other\n');
+  const forced = await undo(other.callId, true);
+  expect(readdirSync(daemon.workspace)).not.toContain('fresh');
+  await undo(forced.callId);
+  expect([readFileSync(at('text'), 'utf8'), readFileSync(at('fresh'), 'utf8')]).toEqual(['wholly other\n', 'kept\n']);
+});
+
+test('what a person changed before a command is what undo restores', async () => {
+  writeFileSync(at('own'), 'first');
+  await run('true');
+  writeFileSync(at('own'), 'second');
+  const command = await run('echo third > own');
+  expect(await undo(command.callId)).toMatchObject({ restored: ['own'], conflicts: [] });
+  expect(readFileSync(at('own'), 'utf8')).toBe('second');
+});
+
+test('git state goes back as one thing, and what git trusts is told', async () => {
+  await using other = await startDaemon({ policy: ALLOW_ALL });
+  await using by = await other.connect();
+  writeFileSync(join(other.workspace, 'a.txt'), 'a\n');
+  await run('git init -q -b main . && git add -A && git commit -qm first', by);
+  await ready(by);
+  const log = () => run('git log --oneline --all; git status --short; git branch', by).then((it) => JSON.stringify(it));
+  const before = treeWithModes(other.workspace);
+  const said = await log();
+  const commit = await run('echo b > b.txt && git add -A && git checkout -q -b next && git commit -qm second', by);
+  expect(commit.metadata).toMatchObject({ undo: 'full' });
+  expect(await undo(commit.callId, false, by)).toMatchObject({ conflicts: [] });
+  const after = treeWithModes(other.workspace);
+  const isObject = (it: string) => it.startsWith('.git/objects/');
+  for (const path of new Set([...Object.keys(before), ...Object.keys(after)]))
+    if (!isObject(path)) expect(after[path], path).toBe(before[path]);
+  const words = (it: string) => JSON.parse(it).data.stdout;
+  expect(words(await log())).toBe(words(said));
+}, 90_000);
+
+test('calls beside each other are not undone as if each had been alone', async () => {
+  const [a, b] = await Promise.all([run('sleep 0.4; echo a > side-a'), run('sleep 0.4; echo b > side-b')]);
+  for (const it of [a, b]) {
+    expect(it.metadata.undo).toBe('none');
+    expect(it.metadata.undoMissing?.every(({ why }) => why === 'beside')).toBe(true);
+  }
+});
+
+test('ringfence undo --last takes back a command', async () => {
+  await run('echo last > last');
+  expect(await client.request('calls.undo', { last: true, force: false })).toMatchObject({ removed: ['last'] });
+});
