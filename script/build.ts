@@ -26,7 +26,6 @@ const ENTRIES = {
       'sqlite-process',
       'typescript6-process',
     ],
-    ...['compartment-thread', 'screen-thread', 'ruff-process', 'syntax-process', 'typescript6-process'],
     'shadow-thread',
     'watch-thread',
   ],

@@ -51,7 +51,7 @@ async function inWorker(bench: Context, { files, rounds }: { files: number; roun
       await write(round + 1, own)();
       const context = ws.context({ journal: { folder, key: key(200_001 + round) } });
       return async () => {
-        await context.undo({ key: own.key, paths: [path], force: false });
+        await context.undo({ keys: [own.key], paths: [path], force: false });
         context.endJournal();
       };
     });

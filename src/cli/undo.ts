@@ -28,8 +28,14 @@ export async function undo(
 }
 
 function printUndo(answer: UndoResult, { force, last }: { force: boolean; last: boolean }): void {
-  const { callId, undone, restored, removed, conflicts, merged, undo: again, error } = answer;
-  if (last && undone !== undefined) say(harmless(`the last call that changed files here is ${undone}`));
+  if (last && answer.undone !== undefined)
+    say(harmless(`the last call that changed files here is ${answer.undone}`));
+  printUndone(answer, force);
+}
+
+/** Prints what an undo restored, or why it did not. */
+export function printUndone(answer: UndoResult, force: boolean): void {
+  const { callId, restored, removed, conflicts, merged, undo: again, error } = answer;
   if (error) {
     say(harmless(`${error.code}: ${error.message}`));
     if (error.suggestion !== undefined) say(harmless(error.suggestion));

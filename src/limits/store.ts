@@ -137,6 +137,12 @@ export const storeLimits = {
   shadowIdleMs: ms().default(2_000),
   /** Paths told of a command that can't be undone, or only in part. */
   undoMissingMax: count().default(100),
+  /** Checkpoints that a principal may name in a workspace; the oldest goes for a new one. */
+  checkpointsMax: count().default(100),
+  /** Calls that one return to a checkpoint undoes; each is a journal that is read whole. */
+  checkpointCallsMax: count().default(1_000),
+  /** Paths that those calls changed; every rule judges each. */
+  checkpointPathsMax: count().default(8_192),
   /** Lines of each text that is merged; comparing takes time proportional to their square. */
   mergeLinesMax: count().default(4_000),
   /**

@@ -62,6 +62,34 @@ export const answers = {
   'calls.cancel': z.strictObject({ cancelled: z.boolean() }),
   'calls.find': z.strictObject({ calls: z.array(shapes.foundCall) }),
   'calls.undo': shapes.undoResult,
+  'checkpoints.list': z.strictObject({
+    checkpoints: z.array(
+      z.strictObject({
+        name: z.string(),
+        at: z.iso.datetime(),
+        principal: z.string(),
+        calls: count().describe('Calls that changed the workspace since.'),
+      }),
+    ),
+  }),
+  'checkpoints.name': z.strictObject({
+    name: z.string(),
+    at: z.iso.datetime(),
+    replaced: z.boolean().describe('Whether the name stood for another point before.'),
+  }),
+  'checkpoints.diff': z.strictObject({
+    name: z.string(),
+    at: z.iso.datetime(),
+    calls: z.array(
+      z.strictObject({ callId: z.string(), sessionId: z.string(), at: z.iso.datetime(), undo: shapes.undo }),
+    ),
+    paths: texts(),
+    pathsTotal: count(),
+  }),
+  'checkpoints.return': shapes.undoResult.extend({
+    calls: texts().describe('The calls that were undone, the newest first.'),
+    incomplete: texts().describe('Those of them of which only a part was kept.'),
+  }),
   'calls.get': shapes.callRecord,
   'calls.list': z.union([
     z.strictObject({ calls: z.array(shapes.callRecord), cursor: z.string().optional() }),

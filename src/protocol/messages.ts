@@ -2,6 +2,8 @@
 import * as z from 'zod';
 
 const id = () => z.string().min(1).max(128);
+/** A name that a person gives a point of a workspace. */
+const checkpoint = () => z.string().regex(/^[\w.-]{1,64}$/);
 const path = () => z.string().min(1).max(4096);
 
 const callOptions = z
@@ -113,6 +115,14 @@ export const params = {
     z.strictObject({ callId: id(), force: z.boolean().default(false) }),
     z.strictObject({ last: z.literal(true), force: z.boolean().default(false) }),
   ]),
+  'checkpoints.list': nothing(),
+  'checkpoints.name': z.strictObject({ name: checkpoint() }),
+  'checkpoints.diff': z.strictObject({ name: checkpoint(), session: id().optional() }),
+  'checkpoints.return': z.strictObject({
+    name: checkpoint(),
+    session: id().optional(),
+    force: z.boolean().default(false),
+  }),
   'calls.get': z.strictObject({ callId: id() }),
   'calls.list': z
     .strictObject({
@@ -214,7 +224,7 @@ export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
 /** Methods that begin something. A daemon that hands over refuses them, and serves the others for what still runs. */
 export const BEGINNING_METHODS: ReadonlySet<string> = new Set([
-  ...['tools.call', 'tools.batch', 'calls.undo', 'sessions.attenuate', 'upgrade'],
+  ...['tools.call', 'tools.batch', 'calls.undo', 'checkpoints.return', 'sessions.attenuate', 'upgrade'],
 ]);
 
 /** Methods that only an operator may use. */

@@ -48,7 +48,7 @@ const fileChange = z.strictObject({
   from: z.string().optional().describe('The earlier path of a renamed file.'),
 });
 
-const undo = z.enum(['full', 'partial', 'none']);
+export const undo = z.enum(['full', 'partial', 'none']);
 
 export const resultMetadata = z.strictObject({
   durationMs: z.number(),

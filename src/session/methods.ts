@@ -12,6 +12,7 @@ import { CONTENT_TYPE } from '../telemetry/families.ts';
 import { spanContextOf } from '../telemetry/trace-context.ts';
 import { toolsOf } from '../tools/registry.ts';
 import type { Batches } from './batches.ts';
+import { checkpointMethods } from './checkpoints.ts';
 import { type ClientLink, subscribe } from './client-link.ts';
 import type { Credentials } from './credentials.ts';
 import type { DaemonMetrics } from './daemon-metrics.ts';
@@ -140,6 +141,7 @@ export function createMethods(parts: MethodParts): Methods {
     },
     'calls.undo': ({ session }, params) =>
       undoCall(session, params, { ...parts, recordOf: (callId) => recordOf(callId, session, parts) }),
+    ...checkpointMethods(parts),
     'calls.list': ({ session }, { everywhere, ended, ...filter }) => {
       if (!everywhere) return session.list(filter, durable.list(session.options));
       if (session.options.role === 'operator') return ended ? allCalls(filter.limit, parts) : runningCalls(parts);

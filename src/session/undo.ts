@@ -40,10 +40,31 @@ export async function undoCall(
   if (found.workspace !== workspace)
     throw new RpcError('INVALID_PARAMS', `call ${callId} was made in another workspace; undo it from there`);
   const { key, paths } = found;
-  const result = await session.callInternal(undoTool, { callId, key, force: params.force, paths });
-  const base = { ...NOTHING, undone: callId, callId: result.callId };
+  const input = { callId, keys: [key], force: params.force, paths };
+  const { key: _, ...result } = await runUndo(session, input, { undoJournal, undoTool });
+  return { ...result, undone: callId };
+}
+
+interface UndoInput {
+  readonly callId: string;
+  /** Keys of the calls to undo, the newest first. */
+  readonly keys: readonly string[];
+  readonly paths: readonly string[];
+  readonly force: boolean;
+  readonly checkpoint?: string;
+}
+
+/** Undoes calls as one call of the session; gives the key of that call, too. */
+export async function runUndo(
+  session: Session,
+  input: UndoInput,
+  { undoJournal, undoTool }: UndoParts,
+): Promise<UndoResult & { readonly key: string }> {
+  const result = await session.callInternal(undoTool, input);
+  const undo = { sessionId: session.options.id, callId: result.callId };
+  const base = { ...NOTHING, callId: result.callId, key: undoJournal.keyOf(undo) };
   if (!result.success) return { ...base, error: result.error };
-  undoJournal.recordUndo({ sessionId: id, callId: result.callId }, key);
+  undoJournal.recordUndo(undo, input.keys[0] as string);
   return { ...base, ...(result.data as Pick<UndoResult, 'restored'>), undo: result.metadata.undo };
 }
 

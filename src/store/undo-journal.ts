@@ -9,6 +9,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Limits } from '../limits.ts';
 import { inSpool } from '../paths.ts';
 import type { Powers } from '../powers.ts';
+import { Checkpoints } from './checkpoints.ts';
 import { openDatabase, storing } from './database.ts';
 import type { DiskRoom } from './disk-room.ts';
 
@@ -67,6 +68,8 @@ export class UndoJournal implements Disposable {
   readonly #options: UndoJournalOptions;
   readonly #database: DatabaseSync;
   readonly #statements: JournalStatements;
+  /** Named points between the calls. */
+  readonly checkpoints: Checkpoints;
   readonly #folders = new Map<string, string | undefined>();
   /** Unfinished calls of an earlier daemon or of a host that died, by workspace. */
   readonly #cutOff = new Map<string, Set<string>>();
@@ -83,6 +86,7 @@ export class UndoJournal implements Disposable {
     this.#database.exec(SCHEMA);
     const columns = this.#database.prepare('SELECT name FROM pragma_table_info(?)').all('calls');
     if (!columns.some(({ name }) => name === 'undoes')) this.#database.exec(UNDOES);
+    this.checkpoints = new Checkpoints(this.#database, options.limits);
     this.#statements = prepare(this.#database);
     const rows = this.#database.prepare('SELECT key, workspace, principal, bytes, undo FROM calls').all();
     for (const { key, workspace, principal, bytes, undo } of rows as { [name: string]: string }[]) {
@@ -172,6 +176,7 @@ export class UndoJournal implements Disposable {
     // Before the row, for which a full disk has no room yet. A row without a file is forgotten at the next start.
     if (spool !== undefined) for (const name of Object.values(inSpool(key))) this.#remove(join(spool, name));
     attempt(() => this.#statements.drop.run(key));
+    this.checkpoints.drop(key);
     this.#cutOff.get(row.workspace)?.delete(key);
     this.#count(row.principal, { calls: -1, bytes: -row.bytes });
   }
@@ -367,7 +372,8 @@ function prepare(database: DatabaseSync): JournalStatements {
     ),
     // An undo that was itself undone has no effect.
     last: database.prepare(`SELECT * FROM calls WHERE workspace = :workspace AND undo IS NOT NULL AND undoes IS NULL
-      AND (:anybody = 1 OR principal = :principal) AND NOT EXISTS (SELECT 1 FROM calls u WHERE u.undoes = calls.key
+      AND (:anybody = 1 OR principal = :principal) AND NOT EXISTS (SELECT 1 FROM calls u
+        WHERE (u.undoes = calls.key OR u.key IN (SELECT undo FROM returns WHERE returns.key = calls.key))
         AND NOT EXISTS (SELECT 1 FROM calls again WHERE again.undoes = u.key))
       ORDER BY begun_ms DESC, rowid DESC LIMIT 1`),
     undid: database.prepare('UPDATE calls SET undoes = ? WHERE key = ?'),

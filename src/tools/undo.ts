@@ -5,10 +5,12 @@ import { defineTool, workspacePath } from './tool.ts';
 /** The input of the internal tool; the gateway writes it, never a caller. */
 const input = z.strictObject({
   callId: z.string().max(128).describe('The call to undo.'),
-  key: z
-    .string()
-    .regex(/^[0-9a-f]{64}$/)
-    .describe('Names its journal.'),
+  keys: z
+    .array(z.string().regex(/^[0-9a-f]{64}$/))
+    .min(1)
+    .max(10_000)
+    .describe('Name its journal, and those of older calls that are undone after it.'),
+  checkpoint: z.string().max(64).optional().describe('The checkpoint to return to.'),
   paths: z.array(workspacePath('Changed by the call.')).min(1).max(100_000).describe('The only paths that may change.'),
   force: z.boolean().describe('Also undo files that were changed since, losing those changes.'),
 });
@@ -33,5 +35,5 @@ export const undoTool = defineTool({
   }),
   examples: [],
   aliases: [],
-  run: ({ key, paths, force }, ctx) => ctx.undo({ key, paths, force }),
+  run: ({ keys, paths, force }, ctx) => ctx.undo({ keys, paths, force }),
 });

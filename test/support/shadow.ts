@@ -80,7 +80,7 @@ export class ShadowBench implements Disposable {
     const context = this.ws.context({ journal: { folder: this.folder, key: own } });
     let outcome: UndoOutcome;
     try {
-      outcome = await context.undo({ key, paths, force });
+      outcome = await context.undo({ keys: [key], paths, force });
     } catch (error) {
       context.endJournal();
       throw error;

@@ -48,6 +48,7 @@ import { Journal, type JournalLocation } from '../undo/journal.ts';
 import { Spool } from '../undo/spool.ts';
 import { TreeChanges } from '../undo/tree-changes.ts';
 import { removePassing, Undo, type UndoParts } from '../undo/undo.ts';
+import { entriesOf, undoAll } from '../undo/undo-calls.ts';
 import type { Anchor } from './anchor.ts';
 import { Commands } from './commands.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
@@ -176,22 +177,25 @@ export class WorkerContext implements ToolContext {
     return journal?.end(this.#changes.noted);
   }
 
-  async undo({ key, paths, force }: UndoRequest): Promise<UndoOutcome> {
+  async undo({ keys, paths, force }: UndoRequest): Promise<UndoOutcome> {
     const { journal } = this.#options;
     if (!journal || !this.#journal) throw new ToolError('UNSUPPORTED', 'nothing is journalled here');
-    const entries = new Spool(journal.folder, key).entries().filter(({ entry: it }) => it.kind !== 'prepare');
-    const named = new Set(paths);
-    if (entries.length === 0 || !entries.every(({ entry: it }) => named.has(it.path) && named.has(it.from ?? it.path)))
-      throw new ToolError('CONFLICT', 'the undo journal of this call was changed, so the call can not be undone');
+    const calls = keys.map((key) => entriesOf(new Spool(journal.folder, key), paths));
     try {
-      return await new Undo(this.#undoParts, { force }).run(entries);
+      const outcome = await undoAll(calls, this.#undoParts, force);
+      if (calls.length > 1 && outcome.conflicts.length > 0 && !force) await this.#takeBack(journal);
+      return outcome;
     } catch (error) {
-      // Rolled back without a journal and without the job's signal: nothing may stay half done.
-      const plain = new WorkerContext({ ...withoutJournal(this.#options), signal: new AbortController().signal });
-      if (this.#changes.noted.length > 0) await plain.rollBack(new Spool(journal.folder, journal.key));
-      this.#changes.forget();
+      await this.#takeBack(journal);
       throw error;
     }
+  }
+
+  /** Takes back what this job changed, without a journal and without the job's signal: nothing may stay half done. */
+  async #takeBack({ folder, key }: JournalLocation): Promise<void> {
+    const plain = new WorkerContext({ ...withoutJournal(this.#options), signal: new AbortController().signal });
+    if (this.#changes.noted.length > 0) await plain.rollBack(new Spool(folder, key));
+    this.#changes.forget();
   }
 
   /** Rolls back a call that was cut off, except where something else changed since. */

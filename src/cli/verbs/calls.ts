@@ -2,6 +2,7 @@
 import { Option } from 'commander';
 import { batch } from '../batch.ts';
 import { call } from '../call/call.ts';
+import { checkpointDiff, checkpointList, checkpointName, checkpointReturn } from '../checkpoint.ts';
 import { callIdOf } from '../ids.ts';
 import { logs } from '../logs.ts';
 import { cancel, ps } from '../ps.ts';
@@ -135,4 +136,27 @@ export function addLookVerbs(verbs: Verbs): void {
     .option('--force', 'undo even if the files were changed since the call')
     .addHelpText('after', `\n${ID}`)
     .action(verbs.ending((id, flags) => undo(id, flags, verbs.callerIn({ ...flags, autostart: false }))));
+
+  addCheckpointVerbs(verbs);
+}
+
+function addCheckpointVerbs(verbs: Verbs): void {
+  const group = verbs.addGroup('checkpoint', 'name points of a folder, and return to them by undoing all calls since');
+  const add = (name: string, description: string) =>
+    verbs.add(name, description, group).option('--workspace <dir>', 'the folder (default: this one)');
+  const one = ['--session <id>', 'only the calls of this session'] as const;
+  const caller = (flags: Parameters<Verbs['callerIn']>[0]) => verbs.callerIn({ ...flags, autostart: false });
+  add('list', 'list the checkpoints of the folder, and how many calls changed it since').action(
+    verbs.ending((flags) => checkpointList(flags, caller(flags))),
+  );
+  add('name <name>', 'name the present point').action(
+    verbs.ending((name, flags) => checkpointName(name, flags, caller(flags))),
+  );
+  add('diff <name>', 'show which calls and files changed since a checkpoint')
+    .option(...one)
+    .action(verbs.ending((name, { session, ...flags }) => checkpointDiff(name, { ...flags, session }, caller(flags))));
+  add('return <name>', 'undo all calls since a checkpoint; with a conflict nothing changes')
+    .option(...one)
+    .option('--force', 'return even if files were changed since by others')
+    .action(verbs.ending((name, { session, ...flags }) => checkpointReturn(name, { ...flags, session }, caller(flags))));
 }

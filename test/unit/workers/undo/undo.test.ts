@@ -55,7 +55,7 @@ class Bench implements Disposable {
   async undo(key: string, { force = false, own = this.newKey(), paths = this.paths(key) } = {}) {
     const context = this.ws.context({ journal: { folder: this.folder, key: own } });
     try {
-      return { ...(await context.undo({ key, paths, force })), key: own } as UndoOutcome & { key: string };
+      return { ...(await context.undo({ keys: [key], paths, force })), key: own } as UndoOutcome & { key: string };
     } finally {
       this.report = context.endJournal();
     }

@@ -1,0 +1,92 @@
+/** `ringfence checkpoint`: names points of a folder, and returns to them. */
+import type { UndoResult } from '../call.ts';
+import type { Client } from '../client.ts';
+import { type CliCaller, connect } from './connect.ts';
+import { shortId } from './ids.ts';
+import { EXIT, harmless, print, printJson, say } from './output.ts';
+import { printUndone } from './undo.ts';
+
+export interface CheckpointFlags {
+  readonly json?: boolean;
+  readonly force?: boolean;
+  readonly session?: string;
+}
+
+interface Listed {
+  readonly name: string;
+  readonly at: string;
+  readonly calls: number;
+}
+
+interface Difference {
+  readonly at: string;
+  readonly calls: readonly { callId: string; at: string; undo: string }[];
+  readonly paths: readonly string[];
+  readonly pathsTotal: number;
+}
+
+type Returned = UndoResult & { readonly calls: readonly string[]; readonly incomplete: readonly string[] };
+
+/** `checkpoint list`. Returns the exit code, like the others. */
+export function checkpointList({ json }: CheckpointFlags, caller: CliCaller): Promise<number> {
+  return asOperator(caller, async (client) => {
+    const { checkpoints } = (await client.request('checkpoints.list', {})) as { checkpoints: Listed[] };
+    if (json) printJson(checkpoints);
+    else if (checkpoints.length === 0) say('no checkpoint here; name one: ringfence checkpoint name NAME');
+    else for (const it of checkpoints) print(harmless(`${it.name}  ${it.at}  ${callsIn(it.calls)} since`));
+    return EXIT.OK;
+  });
+}
+
+export function checkpointName(name: string, { json }: CheckpointFlags, caller: CliCaller): Promise<number> {
+  return asOperator(caller, async (client) => {
+    const named = (await client.request('checkpoints.name', { name })) as { replaced: boolean };
+    if (json) printJson(named);
+    else print(harmless(`${named.replaced ? 'moved' : 'named'} ${name}; to return: ringfence checkpoint return ${name}`));
+    return EXIT.OK;
+  });
+}
+
+export function checkpointDiff(name: string, { json, session }: CheckpointFlags, caller: CliCaller): Promise<number> {
+  return asOperator(caller, async (client) => {
+    const difference = (await client.request('checkpoints.diff', { name, ...only(session) })) as Difference;
+    if (json) printJson(difference);
+    else {
+      print(harmless(`${callsIn(difference.calls.length)} since ${difference.at}, the newest first:`));
+      for (const { callId, at, undo } of difference.calls)
+        print(harmless(`  ${shortId(callId)}  ${at}${undo === 'full' ? '' : `  (undo: ${undo})`}`));
+      for (const path of difference.paths) print(harmless(path));
+      const more = difference.pathsTotal - difference.paths.length;
+      if (more > 0) print(`and ${more} more`);
+    }
+    return EXIT.OK;
+  });
+}
+
+export function checkpointReturn(
+  name: string,
+  { json, force = false, session }: CheckpointFlags,
+  caller: CliCaller,
+): Promise<number> {
+  return asOperator(caller, async (client) => {
+    const answer = (await client.request('checkpoints.return', { name, force, ...only(session) })) as Returned;
+    const isWhole = answer.error === undefined && (force || answer.conflicts.length === 0);
+    if (json) printJson(answer);
+    else {
+      printUndone(answer, force);
+      for (const it of answer.incomplete) say(harmless(`only a part of call ${shortId(it)} was kept`));
+      if (isWhole && answer.calls.length > 0) print(`${callsIn(answer.calls.length)} undone`);
+    }
+    return isWhole ? EXIT.OK : EXIT.FAILED;
+  });
+}
+
+const callsIn = (count: number): string => (count === 1 ? '1 call' : `${count} calls`);
+
+const only = (session: string | undefined) => (session === undefined ? {} : { session });
+
+async function asOperator(caller: CliCaller, action: (client: Client) => Promise<number>): Promise<number> {
+  const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };
+  await using client = await connect({ ...caller, flags, role: 'operator' });
+  return await action(client);
+}
