@@ -179,6 +179,7 @@ const MAY_IMPORT: Record<string, string> = {
     'call errors limits pipeline policy powers protocol session tools/catalogue tools/tool transport',
   'session/delegation': 'call errors limits pipeline policy powers protocol session',
   'session/operator': 'call errors limits pipeline powers protocol redact session store',
+  'session/undo': 'call errors limits pipeline powers protocol session store',
   'store/approvals': 'call errors limits powers store text/json text/values',
   'store/audit': 'call errors limits powers store text/json text/shown-text',
   'workers/browser': 'browser errors limits powers sandbox text/json text/values',
@@ -254,7 +255,7 @@ describe('what is read in one place only', () => {
   });
   test('JSON that others wrote: parse-json; elsewhere only what we wrote under names of our own, or single strings', () => {
     const ours =
-      'text/json daemon/log runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/install protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal';
+      'text/json daemon/log runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/install protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal store/checkpoints';
     // These only test whether a text is JSON.
     const asking = 'store/audit/entry tools/data-text';
     // ripgrep writes the names of its fields without escapes, and so do we in journals. npm's is read by programs in sandboxes.

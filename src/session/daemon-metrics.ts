@@ -6,7 +6,7 @@ import { McpMetrics } from '../telemetry/conventions.ts';
 import { type Family, type Sample, single, toText } from '../telemetry/families.ts';
 import type { Events } from './events.ts';
 import type { StatusParts } from './methods.ts';
-import type { UndoParts } from './undo.ts';
+import type { UndoParts } from './undo/undo.ts';
 
 export interface MetricParts extends StatusParts, Pick<UndoParts, 'undoJournal'> {
   readonly events: Events;

@@ -49,7 +49,7 @@ import type { Results } from './results.ts';
 import { Session } from './session.ts';
 import { SessionRecords } from './session-records.ts';
 import { openedWith, type ResumeRequest, Sessions } from './sessions.ts';
-import type { UndoParts } from './undo.ts';
+import type { UndoParts } from './undo/undo.ts';
 
 export interface GatewayOptions
   extends StatusParts,

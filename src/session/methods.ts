@@ -12,7 +12,6 @@ import { CONTENT_TYPE } from '../telemetry/families.ts';
 import { spanContextOf } from '../telemetry/trace-context.ts';
 import { toolsOf } from '../tools/registry.ts';
 import type { Batches } from './batches.ts';
-import { checkpointMethods } from './checkpoints.ts';
 import { type ClientLink, subscribe } from './client-link.ts';
 import type { Credentials } from './credentials.ts';
 import type { DaemonMetrics } from './daemon-metrics.ts';
@@ -31,7 +30,8 @@ import type { Session } from './session.ts';
 import type { SessionRecords } from './session-records.ts';
 import type { Sessions } from './sessions.ts';
 import { foundTools, toolList, toolStats } from './tool-list.ts';
-import { type UndoParts, undoCall } from './undo.ts';
+import { checkpointMethods } from './undo/checkpoints.ts';
+import { type UndoParts, undoCall } from './undo/undo.ts';
 
 /** What `status` reports about the daemon. */
 export interface StatusParts {
@@ -164,11 +164,7 @@ export function createMethods(parts: MethodParts): Methods {
     'policy.get': ({ session }) => oversight.policy(session),
     'policy.explain': ({ session }, params) => oversight.explain(session, params),
     'policy.backtest': ({ session }, params) => oversight.backtest(session, params),
-    'policy.reload': ({ session }) => {
-      const answer = oversight.reload();
-      if (!answer.ok) records.reloadFailed(session, answer.problems);
-      return answer;
-    },
+    'policy.reload': ({ session }) => reloadPolicy(session, parts),
     'providers.list': ({ session }) => ({ providers: parts.providers.list(session.options.role) }),
     'providers.accept': ({ session }, { provider, tools }) =>
       parts.providers.accept(provider, tools, session.options.principal),
@@ -200,6 +196,13 @@ const auditMethods = (oversight: Oversight) => ({
   'audit.prune': ({ session }: ClientLink, params: Params<'audit.prune'>) =>
     oversight.prune(params, session.options.principal),
 });
+
+/** Answers `policy.reload`. */
+function reloadPolicy(session: Session, { oversight, records }: MethodParts) {
+  const answer = oversight.reload();
+  if (!answer.ok) records.reloadFailed(session, answer.problems);
+  return answer;
+}
 
 /** Answers `upgrade`. Throws RpcError if there is no new daemon to hand over to. */
 async function upgrade(session: Session, { drainMs }: Params<'upgrade'>, parts: MethodParts): Promise<Successor> {

@@ -70,7 +70,11 @@ export class Checkpoints {
   }
 
   /** The calls of a workspace that ended with changes since a point, the newest first; of one session if it is given. */
-  since({ atMs, lastRow }: Checkpoint, { principal, workspace, role }: Undoer, session: string | undefined): CallSince[] {
+  since(
+    { atMs, lastRow }: Checkpoint,
+    { principal, workspace, role }: Undoer,
+    session: string | undefined,
+  ): CallSince[] {
     const rows = attempt(() =>
       this.#prepare(`SELECT key, call_id AS callId, session_id AS sessionId, principal, workspace, undo, paths,
           begun_ms AS atMs, undoes, (SELECT json_group_array(key) FROM returns WHERE undo = calls.key) AS also
@@ -110,7 +114,7 @@ export class Checkpoints {
 }
 
 /**
- * Those of the calls whose undoing brings back what was before all of them, the newest first. A call that was undone by
+ * The calls to undo, the newest first, to bring back what was before all of the given ones. A call that was undone by
  * the next one is left out with it; others are undone one after another, also where they are undos.
  */
 export function callsToUndo(calls: readonly CallSince[]): CallSince[] {

@@ -97,7 +97,8 @@ test('what others did since stays, unless an operator returns', async () => {
   await write('theirs', '1', other);
   expect(await back('shared', { session: 'own' })).toMatchObject({ restored: ['mine'] });
   expect(readFileSync(at('theirs'), 'utf8')).toBe('1');
-  expect(await back('shared', {}, operator)).toMatchObject({ restored: ['theirs'] });
+  expect(await back('shared', {}, operator)).toMatchObject({ conflicts: [] });
+  expect(Object.keys(tree()).filter((it) => ['mine', 'theirs'].includes(it))).toEqual([]);
 });
 
 test('names are bounded, and unknown ones are refused', async () => {

@@ -213,11 +213,10 @@ export class WorkerContext implements ToolContext {
   }
 
   get #undoParts(): UndoParts {
-    const { anchor, limits, readOnly } = this.#options;
+    const { anchor, limits, readOnly = false } = this.#options;
     const changes = this.#changes;
     const breathe = () => this.breathe();
-    const access = { readOnly: readOnly === true, restoresGit: true };
-    const paths = new HeldPaths({ anchor, rules: this.#rules, changes, ...access });
+    const paths = new HeldPaths({ anchor, rules: this.#rules, changes, readOnly, restoresGit: true });
     return { paths, changes, trees: new TreeChanges({ paths, changes, limits, breathe }), limits, breathe };
   }
 

@@ -2,13 +2,13 @@
 import { Option } from 'commander';
 import { batch } from '../batch.ts';
 import { call } from '../call/call.ts';
-import { checkpointDiff, checkpointList, checkpointName, checkpointReturn } from '../checkpoint.ts';
 import { callIdOf } from '../ids.ts';
 import { logs } from '../logs.ts';
 import { cancel, ps } from '../ps.ts';
 import { result } from '../result.ts';
 import { tools } from '../tools.ts';
-import { undo } from '../undo.ts';
+import { checkpointDiff, checkpointList, checkpointName, checkpointReturn } from '../call/checkpoint.ts';
+import { undo } from '../call/undo.ts';
 import type { Verbs } from './verbs.ts';
 
 const WORKSPACE = ['--workspace <dir>', 'the folder to work in (default: this one)'] as const;
@@ -158,5 +158,7 @@ function addCheckpointVerbs(verbs: Verbs): void {
   add('return <name>', 'undo all calls since a checkpoint; with a conflict nothing changes')
     .option(...one)
     .option('--force', 'return even if files were changed since by others')
-    .action(verbs.ending((name, { session, ...flags }) => checkpointReturn(name, { ...flags, session }, caller(flags))));
+    .action(
+      verbs.ending((name, { session, ...flags }) => checkpointReturn(name, { ...flags, session }, caller(flags))),
+    );
 }

@@ -1,9 +1,9 @@
 /** What a tool asks of the undo journal, as `ToolContext.undo`. */
 
-/** A call to undo. */
+/** Calls to undo. */
 export interface UndoRequest {
-  /** Key of the call's undo journal. */
-  readonly key: string;
+  /** Keys of the calls' undo journals, the newest call first. */
+  readonly keys: readonly string[];
   /** All paths that undoing may change. */
   readonly paths: readonly string[];
   /** Whether to overwrite later changes. */

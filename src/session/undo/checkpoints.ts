@@ -1,13 +1,13 @@
 /** Names points of a workspace, tells what changed since, and returns to them by undoing all calls since, as one call. */
-import type { UndoResult } from '../call.ts';
-import { RpcError, ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
-import type { Params } from '../protocol/messages.ts';
-import { type CallSince, type Checkpoint, callsToUndo } from '../store/checkpoints.ts';
-import type { Undoer } from '../store/undo-journal.ts';
-import type { ClientLink } from './client-link.ts';
-import type { Session } from './session.ts';
+import type { UndoResult } from '../../call.ts';
+import { RpcError, ToolError } from '../../errors.ts';
+import type { Limits } from '../../limits.ts';
+import type { Powers } from '../../powers.ts';
+import type { Params } from '../../protocol/messages.ts';
+import { type CallSince, type Checkpoint, callsToUndo } from '../../store/checkpoints.ts';
+import type { Undoer } from '../../store/undo-journal.ts';
+import type { ClientLink } from '../client-link.ts';
+import type { Session } from '../session.ts';
 import { runUndo, type UndoParts } from './undo.ts';
 
 export interface CheckpointParts extends UndoParts {
@@ -108,7 +108,10 @@ const undoerOf = ({ options: { id, principal, role, workspace } }: Session): Und
 });
 
 /** The session whose calls are meant; undefined for all that the caller may undo. A delegated session has only its own. */
-function sessionOf({ options: { id, delegation } }: Session, { session }: { session?: string | undefined }): string | undefined {
+function sessionOf(
+  { options: { id, delegation } }: Session,
+  { session }: { session?: string | undefined },
+): string | undefined {
   return delegation || session === 'own' ? id : session;
 }
 

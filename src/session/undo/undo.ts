@@ -1,10 +1,10 @@
 /** Undoes calls for those who may: their own session, other sessions of their principal, operators. */
-import type { CallRecord, UndoResult } from '../call.ts';
-import { RpcError, ToolError } from '../errors.ts';
-import type { NamedTool } from '../pipeline/stage.ts';
-import type { Params } from '../protocol/messages.ts';
-import type { UndoJournal } from '../store/undo-journal.ts';
-import type { Session } from './session.ts';
+import type { CallRecord, UndoResult } from '../../call.ts';
+import { RpcError, ToolError } from '../../errors.ts';
+import type { NamedTool } from '../../pipeline/stage.ts';
+import type { Params } from '../../protocol/messages.ts';
+import type { UndoJournal } from '../../store/undo-journal.ts';
+import type { Session } from '../session.ts';
 
 export interface UndoParts {
   readonly undoJournal: UndoJournal;

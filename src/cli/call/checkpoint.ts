@@ -1,9 +1,9 @@
 /** `ringfence checkpoint`: names points of a folder, and returns to them. */
-import type { UndoResult } from '../call.ts';
-import type { Client } from '../client.ts';
-import { type CliCaller, connect } from './connect.ts';
-import { shortId } from './ids.ts';
-import { EXIT, harmless, print, printJson, say } from './output.ts';
+import type { UndoResult } from '../../call.ts';
+import type { Client } from '../../client.ts';
+import { type CliCaller, connect } from '../connect.ts';
+import { shortId } from '../ids.ts';
+import { EXIT, harmless, print, printJson, say } from '../output.ts';
 import { printUndone } from './undo.ts';
 
 export interface CheckpointFlags {
@@ -42,7 +42,8 @@ export function checkpointName(name: string, { json }: CheckpointFlags, caller: 
   return asOperator(caller, async (client) => {
     const named = (await client.request('checkpoints.name', { name })) as { replaced: boolean };
     if (json) printJson(named);
-    else print(harmless(`${named.replaced ? 'moved' : 'named'} ${name}; to return: ringfence checkpoint return ${name}`));
+    else
+      print(harmless(`${named.replaced ? 'moved' : 'named'} ${name}; to return: ringfence checkpoint return ${name}`));
     return EXIT.OK;
   });
 }

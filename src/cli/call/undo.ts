@@ -1,7 +1,7 @@
-import type { UndoResult } from '../call.ts';
-import { type CliCaller, connect } from './connect.ts';
-import { callIdOf } from './ids.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+import type { UndoResult } from '../../call.ts';
+import { type CliCaller, connect } from '../connect.ts';
+import { callIdOf } from '../ids.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 
 export interface UndoFlags {
   readonly last?: boolean;
@@ -28,8 +28,7 @@ export async function undo(
 }
 
 function printUndo(answer: UndoResult, { force, last }: { force: boolean; last: boolean }): void {
-  if (last && answer.undone !== undefined)
-    say(harmless(`the last call that changed files here is ${answer.undone}`));
+  if (last && answer.undone !== undefined) say(harmless(`the last call that changed files here is ${answer.undone}`));
   printUndone(answer, force);
 }
 
