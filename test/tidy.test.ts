@@ -1,6 +1,6 @@
 /** Checks the layout: who may import whom, what must not be imported at all, sizes, names, generated files. */
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
@@ -9,11 +9,7 @@ import { defaultLimits } from '../src/limits.ts';
 import { builtinTools } from '../src/tools/builtin.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const files = ['src', 'workers'].flatMap((folder) =>
-  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((it) => it.endsWith('.ts'))
-    .map((it) => join(folder, it)),
-);
+const files = globSync('{src,workers}/**/*.ts', { cwd: root }).sort();
 const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
 
 /** The parts (a file of src, or a folder) that a part may import beside itself. docs/architecture.md says why. */

@@ -47,8 +47,8 @@ import { type ChangeRecorder, Changes, NO_RECORDER } from '../undo/changes.ts';
 import { Journal, type JournalLocation } from '../undo/journal.ts';
 import { Spool } from '../undo/spool.ts';
 import { TreeChanges } from '../undo/tree-changes.ts';
-import { removePassing, Undo, type UndoParts } from '../undo/undo.ts';
-import { entriesOf, undoAll } from '../undo/undo-calls.ts';
+import type { UndoParts } from '../undo/undo.ts';
+import { entriesOf, rollBackCall, undoAll, undoParts } from '../undo/undo-calls.ts';
 import type { Anchor } from './anchor.ts';
 import { Commands } from './commands.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
@@ -199,12 +199,8 @@ export class WorkerContext implements ToolContext {
   }
 
   /** Rolls back a call that was cut off, except where something else changed since. */
-  async rollBack(spool: Spool): Promise<void> {
-    const entries = spool.entries();
-    // Paths in conflict are left; the rest is rolled back.
-    await removePassing(entries, this.#undoParts);
-    await new Undo(this.#undoParts, { force: false, skipsConflicts: true }).run(entries);
-    spool.remove();
+  rollBack(spool: Spool): Promise<void> {
+    return rollBackCall(spool, this.#undoParts);
   }
 
   get #ripgrep(): Ripgrep {
@@ -213,11 +209,8 @@ export class WorkerContext implements ToolContext {
   }
 
   get #undoParts(): UndoParts {
-    const { anchor, limits, readOnly = false } = this.#options;
-    const changes = this.#changes;
-    const breathe = () => this.breathe();
-    const paths = new HeldPaths({ anchor, rules: this.#rules, changes, readOnly, restoresGit: true });
-    return { paths, changes, trees: new TreeChanges({ paths, changes, limits, breathe }), limits, breathe };
+    const parts = { rules: this.#rules, changes: this.#changes, breathe: () => this.breathe() };
+    return undoParts({ ...this.#options, ...parts });
   }
 
   open(path: string, declared?: string): CheckedFile {

@@ -1,8 +1,38 @@
-/** Undoes one call, or several as one: all of them, or with a conflict nothing. */
+/** Undoes one call, or several as one: all of them, or with a conflict nothing; rolls back calls that were cut off. */
 import { ToolError } from '../../src/errors.ts';
+import type { Limits } from '../../src/limits.ts';
 import type { UndoOutcome } from '../../src/tools/tool.ts';
+import type { Anchor } from '../context/anchor.ts';
+import { HeldPaths } from '../context/held-paths.ts';
+import type { PathRules } from '../context/path-rules.ts';
+import type { Changes } from './changes.ts';
 import type { ReadableEntry, Spool } from './spool.ts';
-import { Undo, type UndoParts } from './undo.ts';
+import { TreeChanges } from './tree-changes.ts';
+import { removePassing, Undo, type UndoParts } from './undo.ts';
+
+export interface UndoPartsOptions {
+  readonly anchor: Anchor;
+  readonly rules: PathRules;
+  readonly changes: Changes;
+  readonly limits: Limits;
+  readonly readOnly?: boolean;
+  breathe(): Promise<void>;
+}
+
+/** The parts of an undo, which unlike other calls may put the state of repositories back. */
+export function undoParts(options: UndoPartsOptions): UndoParts {
+  const { changes, limits, readOnly = false, breathe } = options;
+  const paths = new HeldPaths({ ...options, readOnly, restoresGit: true });
+  return { paths, changes, trees: new TreeChanges({ paths, changes, limits, breathe }), limits, breathe };
+}
+
+/** Rolls back a call that was cut off: paths in conflict are left, the rest is as before. */
+export async function rollBackCall(spool: Spool, parts: UndoParts): Promise<void> {
+  const entries = spool.entries();
+  await removePassing(entries, parts);
+  await new Undo(parts, { force: false, skipsConflicts: true }).run(entries);
+  spool.remove();
+}
 
 /** The entries of a call's journal. Throws CONFLICT if it holds other paths than those that were asked about. */
 export function entriesOf(spool: Spool, paths: readonly string[]): ReadableEntry[] {

@@ -227,7 +227,7 @@ async function runUnder(
   const request = { ...job, ...(planned && { planned: planned.data }), ...(prepared && { planned: prepared }) };
   const placed = { place: hostKey, request, options, attempt };
   // A terminal goes on after its call, and a read changes nothing.
-  const isShadowed = isCommand && !tool.keeps && tier !== 'read_only';
+  const isShadowed = isCommand && !keeps && tier !== 'read_only';
   const writer: HostKey = { tier: 'write', workspace, view, ...heapOf(policy, 'write') };
   const ran = await (isShadowed
     ? runShadowed(call, { ...placed, writer, isAlone }, parts)

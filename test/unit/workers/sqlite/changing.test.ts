@@ -62,7 +62,7 @@ const codeOf = (asked: Promise<unknown>) =>
     (error) => error.code,
   );
 const undo = (key: string, paths = ['app.db']) =>
-  ws.context({ journal: { folder: spool, key: newKey() } }).undo({ key, paths, force: false });
+  ws.context({ journal: { folder: spool, key: newKey() } }).undo({ keys: [key], paths, force: false });
 
 describe('a change', () => {
   test('is committed, counted, noted, and can be undone as a whole', async () => {
