@@ -2,13 +2,13 @@
 import { Option } from 'commander';
 import { batch } from '../batch.ts';
 import { call } from '../call/call.ts';
+import { checkpointDiff, checkpointList, checkpointName, checkpointReturn } from '../call/checkpoint.ts';
+import { undo } from '../call/undo.ts';
 import { callIdOf } from '../ids.ts';
 import { logs } from '../logs.ts';
 import { cancel, ps } from '../ps.ts';
 import { result } from '../result.ts';
 import { tools } from '../tools.ts';
-import { checkpointDiff, checkpointList, checkpointName, checkpointReturn } from '../call/checkpoint.ts';
-import { undo } from '../call/undo.ts';
 import type { Verbs } from './verbs.ts';
 
 const WORKSPACE = ['--workspace <dir>', 'the folder to work in (default: this one)'] as const;

@@ -12,7 +12,7 @@ import type { Attempt, RunFacts } from '../outcome.ts';
 import { refusalOf } from '../refusal.ts';
 import type { ClearedCall } from '../stage.ts';
 import { networkOf, timeLimitOf } from './bounds.ts';
-import { CachingSender } from './http-caching.ts';
+import { CachingSender } from './web/http-caching.ts';
 import {
   assertResponse,
   type Exchange,
@@ -21,7 +21,7 @@ import {
   type Hop,
   type HopResponse,
   unlisted,
-} from './http-exchange.ts';
+} from './web/http-exchange.ts';
 
 export interface FetchParts {
   readonly egress: Egress;

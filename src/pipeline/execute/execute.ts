@@ -21,17 +21,17 @@ import { ConcurrentCalls } from './concurrent-changes.ts';
 import { type Connections, runConnected } from './connected.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import type { FetchParts } from './exchanges.ts';
-import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
 import { runOfTools } from './of-tools.ts';
-import { runPage } from './page.ts';
 import { networkFor, type PreparedCalls } from './prepared.ts';
 import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { askServers } from './requests.ts';
 import { runShadowed } from './shadowed.ts';
 import { runUpstream, type Upstreams } from './upstream.ts';
-import { runVisit, type VisitParts } from './visit.ts';
+import { runFetch } from './web/fetch.ts';
+import { runPage } from './web/page.ts';
+import { runVisit, type VisitParts } from './web/visit.ts';
 import { withheldOf } from './withheld.ts';
 
 export interface ExecuteParts extends ReadOnlyRunParts {
@@ -221,10 +221,9 @@ async function runUnder(
       call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
     },
   };
-  const planned = tool.plan && tier !== 'read_only' && (await runReadOnly('plan', call, parts, policy));
-  if (planned && 'error' in planned) return planned;
-  const prepared = tool.prepare && (await parts.prepared.plannedOf(call));
-  const request = { ...job, ...(planned && { planned: planned.data }), ...(prepared && { planned: prepared }) };
+  const planned = await planOf(call, parts, policy);
+  if (planned?.error) return planned;
+  const request = { ...job, ...(planned && { planned: planned.data }) };
   const placed = { place: hostKey, request, options, attempt };
   // A terminal goes on after its call, and a read changes nothing.
   const isShadowed = isCommand && !keeps && tier !== 'read_only';
@@ -242,6 +241,13 @@ async function runUnder(
   } catch (error) {
     return failed(error, outcome);
   }
+}
+
+/** What `run` gets as `ctx.planned`; undefined for tools without a plan. */
+async function planOf(call: ClearedCall, parts: ExecuteParts, policy: Policy): Promise<Outcome | undefined> {
+  const { tool, tier } = call.checked;
+  if (tool.prepare) return succeeded(await parts.prepared.plannedOf(call));
+  return tool.plan && tier !== 'read_only' ? runReadOnly('plan', call, parts, policy) : undefined;
 }
 
 /** The outcome of a run that gave a result. */

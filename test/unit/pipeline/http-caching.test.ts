@@ -7,8 +7,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { ConnectionGuard } from '../../../src/egress/connection-guard.ts';
 import { fetchOnce } from '../../../src/egress/fetch.ts';
 import { defaultLimits } from '../../../src/limits.ts';
-import { CachingSender } from '../../../src/pipeline/execute/http-caching.ts';
-import { assertResponse, exchange, type Hop } from '../../../src/pipeline/execute/http-exchange.ts';
+import { CachingSender } from '../../../src/pipeline/execute/web/http-caching.ts';
+import { assertResponse, exchange, type Hop } from '../../../src/pipeline/execute/web/http-exchange.ts';
 import { parseNetworkEntry } from '../../../src/policy/network.ts';
 import { systemPowers } from '../../../src/powers.ts';
 import { DiskRoom } from '../../../src/store/disk-room.ts';

@@ -1,8 +1,8 @@
 /** Runs a call that is one HTTP request of its input. */
-import type { WebRequest } from '../../tools/context/requests.ts';
-import { failed, type Outcome, succeeded } from '../outcome.ts';
-import type { ClearedCall } from '../stage.ts';
-import { type FetchHooks, type FetchParts, withExchanges } from './exchanges.ts';
+import type { WebRequest } from '../../../tools/context/requests.ts';
+import { failed, type Outcome, succeeded } from '../../outcome.ts';
+import type { ClearedCall } from '../../stage.ts';
+import { type FetchHooks, type FetchParts, withExchanges } from '../exchanges.ts';
 import { toHttpData } from './http-data.ts';
 
 /** Gives the data of the answer, POLICY_DENIED, TIMEOUT or UPSTREAM_FAILED. Throws as `withExchanges` does. */

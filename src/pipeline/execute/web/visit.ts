@@ -2,19 +2,19 @@
  * Runs a call that opens a page in a browser. The lists of the policy hold for each connection of the page, its rules for
  * the page itself and for where it leads.
  */
-import type { BrowserEnd, Browsers } from '../../browser/browsers.ts';
-import { type VisitedPage, visitedPage } from '../../browser/visited-page.ts';
-import type { EgressReport } from '../../egress/messages.ts';
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import { parseAddress } from '../../policy/address.ts';
-import { type Destination, refusedAddress, toHostName } from '../../policy/network.ts';
-import { destinationOf } from '../../tools/context/requests.ts';
-import type { PageVisit } from '../../tools/context/visit.ts';
-import { failed, type Outcome, succeeded } from '../outcome.ts';
-import type { ClearedCall } from '../stage.ts';
-import { timeLimitOf } from './bounds.ts';
-import { assertListed, assertRedirect, type FetchHooks, listedHosts } from './exchanges.ts';
+import type { BrowserEnd, Browsers } from '../../../browser/browsers.ts';
+import { type VisitedPage, visitedPage } from '../../../browser/visited-page.ts';
+import type { EgressReport } from '../../../egress/messages.ts';
+import { ToolError } from '../../../errors.ts';
+import type { Limits } from '../../../limits.ts';
+import { parseAddress } from '../../../policy/address.ts';
+import { type Destination, refusedAddress, toHostName } from '../../../policy/network.ts';
+import { destinationOf } from '../../../tools/context/requests.ts';
+import type { PageVisit } from '../../../tools/context/visit.ts';
+import { failed, type Outcome, succeeded } from '../../outcome.ts';
+import type { ClearedCall } from '../../stage.ts';
+import { timeLimitOf } from '../bounds.ts';
+import { assertListed, assertRedirect, type FetchHooks, listedHosts } from '../exchanges.ts';
 import { unlisted } from './http-exchange.ts';
 import { type PageParts, readByTool } from './page.ts';
 
