@@ -116,20 +116,32 @@ function assertOpened({ device, inode }: DatabaseFile, before: ReadonlyMap<strin
 
 /** Whether the header says that changes go to a write-ahead log. */
 function usesWriteAheadLog({ path }: DatabaseFile): boolean {
-  const header = Buffer.alloc(20);
-  const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-  try {
-    fs.readSync(fd, header, 0, header.length, 0);
-  } finally {
-    fs.closeSync(fd);
-  }
-  return header[18] === 2 && header[19] === 2;
+  return lookAt(false, () => {
+    const header = Buffer.alloc(20);
+    const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+    try {
+      fs.readSync(fd, header, 0, header.length, 0);
+    } finally {
+      fs.closeSync(fd);
+    }
+    return header[18] === 2 && header[19] === 2;
+  });
 }
 
 const hasWriteAheadLog = ({ path }: DatabaseFile): boolean =>
-  (fs.lstatSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0;
+  lookAt(true, () => (fs.lstatSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0);
 
-function stampOf({ path }: DatabaseFile): string {
-  const { size, mtimeNs, ctimeNs, ino } = fs.lstatSync(path, { bigint: true });
-  return `${ino} ${size} ${mtimeNs} ${ctimeNs}`;
+const stampOf = ({ path }: DatabaseFile): string =>
+  lookAt('gone', () => {
+    const { size, mtimeNs, ctimeNs, ino } = fs.lstatSync(path, { bigint: true });
+    return `${ino} ${size} ${mtimeNs} ${ctimeNs}`;
+  });
+
+/** Looks at a file that may be moved, replaced or hidden meanwhile; then the look gives `gone`. */
+function lookAt<T>(gone: T, look: () => T): T {
+  try {
+    return look();
+  } catch {
+    return gone; // ENOENT, ENOTDIR, ELOOP, EACCES
+  }
 }

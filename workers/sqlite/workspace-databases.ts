@@ -13,7 +13,7 @@ import type {
   Table,
 } from '../../src/tools/context/databases.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
-import { type Anchor, below } from '../context/anchor.ts';
+import { type Anchor, below, toAccessError } from '../context/anchor.ts';
 import type { HeldPath, HeldPaths } from '../context/held-paths.ts';
 import type { PathRules } from '../context/path-rules.ts';
 import { assertApproved, replaceable } from '../context/targets.ts';
@@ -35,6 +35,8 @@ export interface WorkspaceDatabasesOptions {
   readonly rules: PathRules;
   readonly files: Pick<FileChanges, 'state'>;
 }
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 /** Files that SQLite keeps beside a database. */
 const BESIDE = ['-wal', '-journal'];
@@ -138,7 +140,7 @@ export class WorkspaceDatabases implements Databases {
 
   #fileToChange(spot: HeldPath): DatabaseFile {
     const { limits } = this.#options;
-    const { fd, name, path } = spot;
+    const { path } = spot;
     const stat = replaceable(spot, true);
     if (!stat) throw new ToolError('NOT_FOUND', `\`${path}\` does not exist`);
     const { journalCallBytesMax: limit } = limits;
@@ -147,10 +149,7 @@ export class WorkspaceDatabases implements Databases {
         suggestion: 'Ask the operator to raise journalCallBytesMax, or to change it with another program.',
         details: { limit, used: stat.size, enforcedBy: 'tool' },
       });
-    const file = fs.openSync(
-      below(fd, name),
-      fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK,
-    );
+    const file = openAt(spot);
     try {
       return fileOf(file, fs.readlinkSync(`/proc/self/fd/${file}`), path);
     } finally {
@@ -190,6 +189,14 @@ export class WorkspaceDatabases implements Databases {
       heapBytes: limits.databaseHeapBytes,
       lockMs: limits.databaseLockMs,
     };
+  }
+}
+
+function openAt({ fd, name, path }: HeldPath): number {
+  try {
+    return fs.openSync(below(fd, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  } catch (error) {
+    throw toAccessError(error, path); // It was replaced since it was held.
   }
 }
 
