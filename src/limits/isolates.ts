@@ -41,5 +41,5 @@ export const isolateLimits = {
   /** Total time for which a program's clock may stop while its calls wait for a person. */
   codePausedMs: ms().default(600_000),
   /** Characters of tool types in the description of code_run for models; beyond it only names are listed. */
-  codeDeclarationsChars: count().default(9 * KiB),
+  codeDeclarationsChars: count().default(12 * KiB),
 };
