@@ -56,7 +56,7 @@ const MAY_IMPORT: Record<string, string> = {
   'hosts/shadow': 'limits powers protocol text/values',
   browser: 'call egress errors hosts limits policy powers sandbox tools/context',
   pipeline:
-    'browser call telemetry egress text/held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values',
+    'browser call telemetry egress text/held-bytes tools/context tools/lifecycle tools/package tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values',
   providers:
     'text/values call errors hosts limits pipeline policy powers secret-source text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:

@@ -13,6 +13,7 @@ import { hostTierOf, keepsAfter, type Preview, type Tool } from '../../tools/too
 import type { Upstream } from '../../tools/upstream.ts';
 import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
 import { decideAgain, type PermissionParts } from '../permission.ts';
+import { networkFor, type PreparedCalls } from '../prepared.ts';
 import type { WritesByPrincipal } from '../principal-writes.ts';
 import type { ClearedCall, Handler, JudgedCall } from '../stage.ts';
 import type { ToolHealth } from '../tool-health.ts';
@@ -23,7 +24,6 @@ import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import type { FetchParts } from './exchanges.ts';
 import { runJournalled } from './journalled.ts';
 import { runOfTools } from './of-tools.ts';
-import { networkFor, type PreparedCalls } from './prepared.ts';
 import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { askServers } from './requests.ts';
@@ -178,9 +178,9 @@ async function runUnder(
 ): Promise<Outcome> {
   const { tier, tool, input } = call.checked;
   const { signal } = call.controller;
-  const { principal, sessionId, workspace, root } = call;
+  const { sessionId, workspace } = call;
   const hostTier = hostTierOf(tool, tier);
-  const view = parts.viewOf({ policy, principal, sessionId, workspace, root });
+  const view = parts.viewOf({ ...call, policy });
   const isCommand = hostTier === 'execute';
   const heap = isCommand ? {} : heapOf(policy, tier);
   const keeps = keepsAfter(tool, input);
@@ -229,8 +229,8 @@ async function runUnder(
   const isShadowed = isCommand && !keeps && tier !== 'read_only';
   const writer: HostKey = { tier: 'write', workspace, view, ...heapOf(policy, 'write') };
   const ran = await (isShadowed
-    ? runShadowed(call, { ...placed, writer, isAlone }, parts)
-    : runJournalled(call, placed, parts));
+    ? runShadowed(call, { place: hostKey, request, options, attempt, writer, isAlone }, parts)
+    : runJournalled(call, { place: hostKey, request, options, attempt }, parts));
   parts.health.note(tool, workspace, ran.result);
   const outcome = toOutcome(ran, call, attempt, network);
   const { result } = ran;

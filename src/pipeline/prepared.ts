@@ -3,16 +3,16 @@
  * was shown is the one that runs.
  */
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
-import type { RunRequest } from '../../hosts/runs.ts';
-import { type NetworkLayer, parseNetworkEntry } from '../../policy/network.ts';
-import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
-import { destinationOf } from '../../tools/context/requests.ts';
-import type { PackageSettings, PackageTerms } from '../../tools/package/settings.ts';
-import type { Prepared, Preview, Tool } from '../../tools/tool.ts';
-import type { CheckedCall, Handler, JudgedCall, Stage } from '../stage.ts';
-import { commandBoundsOf, homeOf, networkOf } from './bounds.ts';
-import { errorOf, inTime, type ReadOnlyRunParts } from './read-only-run.ts';
+import { ToolError } from '../errors.ts';
+import type { RunRequest } from '../hosts/runs.ts';
+import { type NetworkLayer, parseNetworkEntry } from '../policy/network.ts';
+import { type Policy, unixSocketsOf } from '../policy/schema.ts';
+import { destinationOf } from '../tools/context/requests.ts';
+import type { PackageSettings, PackageTerms } from '../tools/package/settings.ts';
+import type { Prepared, Preview, Tool } from '../tools/tool.ts';
+import { commandBoundsOf, homeOf, networkOf } from './execute/bounds.ts';
+import { errorOf, inTime, type ReadOnlyRunParts } from './execute/read-only-run.ts';
+import type { CheckedCall, Handler, JudgedCall, Stage } from './stage.ts';
 
 export interface PrepareParts extends ReadOnlyRunParts {
   readonly packages: PackageSettings;
