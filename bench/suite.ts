@@ -40,7 +40,7 @@ const BENCHES = [
     'web',
     'databases',
   ],
-  ...['orchestration', 'output', 'search', 'symbols', 'graph', 'code', 'git', 'edits', 'undo', 'programs'],
+  ...['orchestration', 'output', 'search', 'symbols', 'graph', 'code', 'git', 'edits', 'undo', 'shadow', 'programs'],
 ];
 
 const HELP = `npm run bench -- [options]

@@ -102,7 +102,7 @@ test('what others did since stays, unless an operator returns', async () => {
 });
 
 test('names are bounded, and unknown ones are refused', async () => {
-  await expect(name('a b')).rejects.toThrow();
+  await expect(name('a b')).rejects.toThrow('name');
   await expect(diff('nowhere')).rejects.toThrow('no checkpoint nowhere');
   for (let i = 0; i < 105; i++) await name(`n${i}`);
   const { checkpoints } = (await client.request('checkpoints.list', {})) as { checkpoints: { name: string }[] };
