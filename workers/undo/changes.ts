@@ -8,6 +8,7 @@ import { ToolError } from '../../src/errors.ts';
 import type { Powers } from '../../src/powers.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, type OpenedName, toAccessError } from '../context/anchor.ts';
+import { Flushes } from './flushes.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
 /** Opens a name without opening what it stands for; Node does not name this flag of Linux. */
@@ -44,6 +45,9 @@ export interface ChangeRecorder {
   /** Called for each temporary name that is about to be used beside `at`. */
   preparing?(at: DirEntry, temporary: string): void;
   recordBefore(change: Change): void;
+  /** From now on what is recorded is flushed by `flush`, not at once. */
+  defer?(): void;
+  flush?(): void;
   /** Called before a file is changed in place; what it gives is called after the change. */
   recordInPlace?(at: DirEntry): () => void;
 }
@@ -68,9 +72,11 @@ export class Changes {
   readonly #recorder: ChangeRecorder;
   readonly #powers: Pick<Powers, 'secret'>;
   readonly #noted: FileChange[] = [];
+  readonly flushes: Flushes;
 
   constructor(recorder: ChangeRecorder, powers: Pick<Powers, 'secret'>) {
     this.#recorder = recorder;
+    this.flushes = new Flushes(recorder);
     this.#powers = powers;
   }
 
@@ -302,16 +308,21 @@ export function toChangeError(error: unknown, path: string): unknown {
 export const exists = (path: string): ToolError =>
   new ToolError('ALREADY_EXISTS', `\`${path}\` exists and overwrite is false`);
 
-/** Writes a new file under a free name, and flushes it to disk. */
-export function writeNew(at: string, mode: number, chunks: Iterable<Uint8Array>): void {
-  for (const _ of writingNew(at, mode, chunks)); // Runs to the end without a pause.
+/** Writes a new file under a free name, and flushes it to disk, unless the caller does. */
+export function writeNew(at: string, mode: number, chunks: Iterable<Uint8Array>, flushes = true): void {
+  for (const _ of writingNew(at, mode, chunks, flushes)); // Runs to the end without a pause.
 }
 
 /**
  * Writes a new file in steps: pauses after each `FLUSH_BYTES`, which are then flushed. A caller that stops early
  * leaves a partial file.
  */
-export function* writingNew(at: string, mode: number, chunks: Iterable<Uint8Array>): Generator<void, void> {
+export function* writingNew(
+  at: string,
+  mode: number,
+  chunks: Iterable<Uint8Array>,
+  flushes = true,
+): Generator<void, void> {
   const fd = fs.openSync(at, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600);
   try {
     let unflushed = 0;
@@ -324,7 +335,7 @@ export function* writingNew(at: string, mode: number, chunks: Iterable<Uint8Arra
       yield;
     }
     fs.fchmodSync(fd, mode);
-    fs.fsyncSync(fd);
+    if (flushes) fs.fsyncSync(fd);
   } finally {
     fs.closeSync(fd);
   }

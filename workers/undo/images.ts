@@ -184,10 +184,10 @@ export function isKept(image: Image): boolean {
 export async function build(
   image: Image,
   to: ImageEntry,
-  { read, breathe }: { read: BlobReader; breathe(): Promise<void> },
+  { read, breathe, flushes = true }: { read: BlobReader; breathe(): Promise<void>; flushes?: boolean },
 ): Promise<void> {
   if (image.type === 'none' || image.type === 'unknown') throw new Error('nothing to make');
-  if (image.type !== 'directory') return buildLeaf(image, below(to.fd, to.name), read);
+  if (image.type !== 'directory') return buildLeaf(image, below(to.fd, to.name), read, flushes);
   const { entries = [], mode } = image;
   using tree = new TreeBuilder(to, mode);
   for (const [index, [path, leaf]] of entries.entries()) {
@@ -234,9 +234,9 @@ class TreeBuilder implements Disposable {
   }
 }
 
-function buildLeaf(leaf: Exclude<Leaf, { type: 'directory' }>, at: string, read: BlobReader): void {
+function buildLeaf(leaf: Exclude<Leaf, { type: 'directory' }>, at: string, read: BlobReader, flushes = true): void {
   if (leaf.type === 'symlink') return fs.symlinkSync(Buffer.from(leaf.target, 'latin1'), at);
   const { blob } = leaf;
   if (!blob) throw new Error('the content was not kept');
-  writeNew(at, leaf.mode, read(blob));
+  writeNew(at, leaf.mode, read(blob), flushes);
 }

@@ -47,6 +47,7 @@ export class Journal implements ChangeRecorder, Disposable {
   /** Number of changes that can be undone, and of those that can't. */
   #undoableChanges = 0;
   #lostChanges = 0;
+  #defers = false;
 
   constructor({ folder, key }: JournalLocation, limits: Limits) {
     this.#spool = new Spool(folder, key);
@@ -69,7 +70,8 @@ export class Journal implements ChangeRecorder, Disposable {
     let entry: JournalEntry;
     try {
       entry = this.#entryOf(change, keeper, journalTextBytesMax);
-      this.#spool.append(entry, keeper.pending);
+      if (this.#defers) this.#spool.write(entry, keeper.pending);
+      else this.#spool.append(entry, keeper.pending);
     } catch (error) {
       this.#failed(error);
       this.#lostChanges += 1;
@@ -107,6 +109,19 @@ export class Journal implements ChangeRecorder, Disposable {
       this.#lostChanges -= 1;
       this.#undoableChanges += 1;
     };
+  }
+
+  defer(): void {
+    this.#defers = true;
+  }
+
+  flush(): void {
+    this.#defers = false;
+    try {
+      this.#spool.flush();
+    } catch (error) {
+      this.#failed(error);
+    }
   }
 
   /** Ends the journal; gives its report, or undefined if nothing was changed. */

@@ -67,12 +67,20 @@ export class Undo {
     const conflicts = [...this.#conflicts];
     const { force, skipsConflicts = false } = this.#options;
     if (conflicts.length > 0 && !force && !skipsConflicts) return { restored: [], removed: [], conflicts, merged: [] };
+    const { flushes } = this.#parts.changes;
+    // Everything that goes is as the call left it, and an undo that a power cut ends can be repeated: one flush is enough.
+    if (!force && !skipsConflicts && this.#merged.size === 0 && this.#steps.length >= MANY) flushes.defer();
     const restored = new Set<string>();
-    for (const step of this.#steps) {
-      if (skipsConflicts && (step.kind === 'merge' || namesOf(step).some((it) => this.#conflicts.has(it)))) continue;
-      await this.#runStep(step);
-      for (const it of namesOf(step)) restored.add(it);
-      await this.#parts.breathe();
+    try {
+      for (const step of this.#steps) {
+        if (skipsConflicts && (step.kind === 'merge' || namesOf(step).some((it) => this.#conflicts.has(it)))) continue;
+        await this.#runStep(step);
+        for (const it of namesOf(step)) restored.add(it);
+        if (flushes.defers) await flushes.flush({ isEnd: false });
+        await this.#parts.breathe();
+      }
+    } finally {
+      if (flushes.defers) await flushes.flush({ isEnd: true });
     }
     const removed = [...restored].filter((it) => this.#isGone(it));
     return { restored: [...restored], removed, conflicts, merged: [...this.#merged] };
@@ -255,7 +263,9 @@ export class Undo {
       paths.judgeInside(['write'], path, `${path}/${inside}`);
     const name = changes.temporaryFor(spot);
     try {
-      await build(to, { fd: spot.fd, name }, { read, breathe });
+      const later = changes.flushes.defers && to.type === 'file';
+      await build(to, { fd: spot.fd, name }, { read, breathe, flushes: !later });
+      if (later) changes.flushes.add(below(spot.fd, name));
       const assertSame = () => {
         if (!isSameImage(imageAt(spot, boundsOf(limits)), expect) && expect.type !== 'unknown') throw moved(path);
       };
@@ -276,6 +286,9 @@ export class Undo {
     if (!isSame || spot.realPath !== path) throw moved(path);
   }
 }
+
+/** Steps from which on they are flushed together. */
+const MANY = 4;
 
 const isEmptyDirectory = (image: Image): boolean =>
   image.type === 'directory' && EMPTY.type === 'directory' && image.hash === EMPTY.hash;
