@@ -22,12 +22,11 @@ import { ConcurrentCalls } from './concurrent-changes.ts';
 import { type Connections, runConnected } from './connected.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import type { FetchParts } from './exchanges.ts';
-import { runJournalled } from './journalled.ts';
+import { runJournalled, runShadowed } from './journalled.ts';
 import { runOfTools } from './of-tools.ts';
 import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { askServers } from './requests.ts';
-import { runShadowed } from './shadowed.ts';
 import { runUpstream, type Upstreams } from './upstream.ts';
 import { runFetch } from './web/fetch.ts';
 import { runPage } from './web/page.ts';
@@ -224,13 +223,11 @@ async function runUnder(
   const planned = await planOf(call, parts, policy);
   if (planned?.error) return planned;
   const request = { ...job, ...(planned && { planned: planned.data }) };
-  const placed = { place: hostKey, request, options, attempt };
+  const writer: HostKey = { tier: 'write', workspace, view, ...heapOf(policy, 'write') };
+  const placed = { place: hostKey, request, options, attempt, writer, isAlone };
   // A terminal goes on after its call, and a read changes nothing.
   const isShadowed = isCommand && !keeps && tier !== 'read_only';
-  const writer: HostKey = { tier: 'write', workspace, view, ...heapOf(policy, 'write') };
-  const ran = await (isShadowed
-    ? runShadowed(call, { place: hostKey, request, options, attempt, writer, isAlone }, parts)
-    : runJournalled(call, { place: hostKey, request, options, attempt }, parts));
+  const ran = await (isShadowed ? runShadowed : runJournalled)(call, placed, parts);
   parts.health.note(tool, workspace, ran.result);
   const outcome = toOutcome(ran, call, attempt, network);
   const { result } = ran;
