@@ -258,7 +258,7 @@ describe('ringfence query', () => {
 
   test('says what is cut, and what is wrong', async () => {
     const cut = await runCli(daemon, ['query', 'app', 'SELECT * FROM users', '--max-rows', '1']);
-    expect([cut.code, cut.stderr]).toEqual([0, expect.stringContaining('only the first 1 rows')]);
+    expect([cut.code, cut.stderr]).toEqual([0, expect.stringContaining('only the first 1 row')]);
     const wrong = await runCli(daemon, ['query', 'app', 'SELEC 1']);
     expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('near "SELEC": syntax error')]);
     const params = await runCli(daemon, ['query', 'app', 'SELECT ?', '--params', 'x']);

@@ -45,13 +45,15 @@ export function showRows(result: ToolResult, isCsv: boolean): void {
     else print(toLines(data).join('\n'));
   }
   for (const warning of result.metadata.warnings ?? []) say(harmless(warning));
-  if (truncatedBy === 'rows') say(`only the first ${rows.length} rows are shown; ask for more with --max-rows`);
+  if (truncatedBy === 'rows') say(`only the first ${inRows(rows.length)} of the result; ask for more with --max-rows`);
   if (truncatedBy === 'bytes' || truncatedBy === 'cells')
-    say(`only ${rows.length} rows fit in a result; select fewer columns or rows`);
-  const counted = columns.length > 0 || changes === undefined ? `${rows.length} rows` : `${changes} rows changed`;
+    say(`only ${inRows(rows.length)} fit in a result; select fewer columns or rows`);
+  const counted = columns.length > 0 || changes === undefined ? inRows(rows.length) : `${inRows(changes)} changed`;
   const undo = changes ? ` · undo: ringfence undo ${harmless(result.callId)}` : '';
   say(`${counted} · ${durationMs} ms${undo}`);
 }
+
+const inRows = (count: number): string => (count === 1 ? '1 row' : `${count} rows`);
 
 /** Throws CliError. */
 function toParams(text: string): unknown {
