@@ -51,7 +51,7 @@ export const codeLimits = {
   /** Files that one refactoring changes. */
   refactorFilesMax: count().default(500),
   /** Files whose errors are compared before and after a refactoring; each takes 2 to 100 ms. */
-  refactorCheckedMax: count().default(200),
+  refactorCheckedMax: count().default(500),
   /** Files that one call checks one by one; each takes 2 to 50 ms. */
   typeCheckFilesMax: count().default(500),
   /** Files that one call lints or formats. */
