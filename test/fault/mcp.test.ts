@@ -42,7 +42,7 @@ const opened = async (): Promise<RawMcp> => {
   return raw;
 };
 const nextError = async (raw: RawMcp, before = raw.answers.length) => {
-  await until(() => raw.answers.length > before);
+  await until(() => raw.answers.length > before, 60_000);
   return raw.answers[before]?.error;
 };
 

@@ -27,6 +27,8 @@ const UNREADABLE: ReadonlySet<string> = new Set([
   ...['audio', 'video', 'map', 'datalist', 'noframes', 'rp'],
 ]);
 
+/** Texts that hold nothing invisible; most are. */
+const PLAIN = /^[\t\n\x20-\x7e]*$/;
 const OTHER_LINE_END = /\r\n|[\r\f\v\u2028\u2029]/g;
 
 /** Characters that the parser gets at once; between two pieces it can be stopped. */
@@ -121,6 +123,7 @@ class VisibleTree extends DomHandler {
    */
   override onend(): void {
     for (const node of this.#texts) {
+      if (PLAIN.test(node.data)) continue;
       const lines = node.data.replace(OTHER_LINE_END, '\n');
       node.data = withoutUnseen(lines);
       if (node.data.length !== lines.length) this.unseen += charactersIn(lines) - charactersIn(node.data);
