@@ -40,7 +40,20 @@ const BENCHES = [
     'web',
     'databases',
   ],
-  ...['orchestration', 'output', 'search', 'symbols', 'graph', 'code', 'git', 'edits', 'undo', 'shadow', 'programs'],
+  ...[
+    'orchestration',
+    'output',
+    'search',
+    'symbols',
+    'graph',
+    'code',
+    'git',
+    'edits',
+    'undo',
+    'shadow',
+    'previews',
+    'programs',
+  ],
 ];
 
 const HELP = `npm run bench -- [options]

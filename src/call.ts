@@ -1,6 +1,7 @@
 /** The shapes of calls and results for all clients, as in docs/protocol.md. */
 import * as z from 'zod';
 import { LAYERS, type WireError } from './errors.ts';
+import type { CommandPreview } from './preview.ts';
 
 export const TIERS = ['read_only', 'write', 'execute', 'external_api'] as const;
 export type Tier = (typeof TIERS)[number];
@@ -138,7 +139,7 @@ interface ResultBase {
   metadata: ResultMetadata;
 }
 export type ToolResult<Data = unknown> =
-  | (ResultBase & { success: true; data: Data })
+  | (ResultBase & { success: true; data: Data; preview?: CommandPreview })
   | (ResultBase & { success: false; error: WireError });
 
 export interface CallOptions {
@@ -195,6 +196,22 @@ export interface CallRecord {
   /** Milliseconds in each stage so far; absent for calls that an earlier daemon recorded. */
   readonly stagesMs?: Partial<Record<StageName, number>>;
   result?: ToolResult;
+}
+
+/** The answer to `calls.commit`. */
+export interface CommitResult {
+  /** Call id of the commit, by which it can be undone. Absent if nothing was tried. */
+  readonly callId?: string;
+  readonly previewId: string;
+  /** Paths that are as the command left them; a folder stands for all in it. */
+  readonly committed: readonly string[];
+  /** The paths of `committed` that are gone. */
+  readonly removed: readonly string[];
+  /** Paths that changed since the preview; with any of these nothing is committed. */
+  readonly conflicts: readonly string[];
+  readonly undo: ResultMetadata['undo'];
+  /** Why nothing was committed. */
+  readonly error?: WireError;
 }
 
 /** The answer to `calls.undo`. */

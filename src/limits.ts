@@ -19,6 +19,7 @@ import { pageLimits } from './limits/pages.ts';
 import { panelLimits } from './limits/panel.ts';
 import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
+import { previewLimits } from './limits/previews.ts';
 import { providerLimits } from './limits/providers.ts';
 import { secretLimits } from './limits/secrets.ts';
 import { storeLimits } from './limits/store.ts';
@@ -363,6 +364,7 @@ export const limitsSchema = z.strictObject({
   ...databaseLimits,
   ...delegationLimits,
   ...policyLimits,
+  ...previewLimits,
   ...providerLimits,
   ...hostLimits,
   ...isolateLimits,

@@ -88,7 +88,7 @@ export function isTrusted(path: string, type: 'file' | 'directory'): boolean {
 
 /**
  * Whether `path` lies in a repository's `.git` and is neither trusted by git nor below something that is: refs, the index
- * and other state, which commands may write. Undo puts such files back; no other tool writes them.
+ * and other state, which commands may write. Undo and commits of previews write such files; no other tool does.
  */
 export function isGitState(path: string): boolean {
   const parts = path.split('/');

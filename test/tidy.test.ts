@@ -32,7 +32,8 @@ const MAY_IMPORT: Record<string, string> = {
   secrets: 'errors limits policy text/json',
   toolchains: 'limits paths text/json',
   telemetry: 'call errors limits text/json powers secret-source',
-  call: 'errors',
+  call: 'errors preview',
+  preview: '',
   'daemon/config':
     'connectors/search daemon/command-environment databases limits paths daemon/user-dirs policy providers secrets telemetry toolchains tools/context tools/package',
   'daemon/user-dirs': '',
@@ -43,29 +44,29 @@ const MAY_IMPORT: Record<string, string> = {
   'daemon/command-environment': 'paths',
   transport: 'errors limits native powers',
   panel: 'errors limits text/json powers store transport',
-  protocol: 'call errors limits text/json powers transport',
+  protocol: 'call errors limits text/json powers transport preview',
   'policy/bundle': 'limits policy text/json',
   policy: 'call errors text/glob limits text/json paths powers tools/tool text/values',
-  store: 'call daemon/disk errors limits text/json paths redact powers text/shown-text',
+  store: 'call daemon/disk errors limits text/json paths redact powers text/shown-text preview',
   sandbox: 'call errors limits native native-programs paths powers',
   egress: 'limits policy powers redact',
   'plugin-code': '',
   plugins: 'call errors limits text/json plugin-code pipeline policy powers tools',
   hosts:
-    'call egress plugin-code polling text/values sandbox protocol policy errors limits paths powers text/shown-text tools/context',
+    'call egress plugin-code polling text/values sandbox protocol policy errors limits paths powers text/shown-text tools/context preview',
   'hosts/shadow': 'limits powers protocol text/values',
   browser: 'call egress errors hosts limits policy powers sandbox tools/context',
   pipeline:
-    'browser call telemetry egress text/held-bytes tools/context tools/lifecycle tools/package tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values',
+    'browser call telemetry egress text/held-bytes tools/context tools/lifecycle tools/package tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values preview',
   providers:
     'text/values call errors hosts limits pipeline policy powers secret-source text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
-    'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool tools/tools call errors limits powers policy protocol hosts transport tools/catalogue',
+    'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool tools/tools call errors limits powers policy protocol hosts transport tools/catalogue paths preview',
   'tools/tool':
     'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/upstream tools/connected',
   'tools/file-changes': '',
   'tools/capability': '',
-  'tools/context': 'errors',
+  'tools/context': 'errors preview',
   'tools/lifecycle': 'tools/tool',
   'tools/search-program': 'tools/lifecycle tools/tool',
   'tools/source': '',
@@ -85,7 +86,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/nulls': 'text/values',
   'tools/spellings': 'text/values',
   'tools/file-spellings': '',
-  'tools/undo': 'tools/tool',
+  'tools/kept': 'preview tools/tool',
   'tools/registry': 'call pipeline policy runtime tools',
   'tools/selection': 'tools/tool text/glob errors',
   'tools/glob-parameter': '',
@@ -105,9 +106,9 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/http': 'tools/rare-parameters tools/tool tools/web errors limits',
   'tools/web': 'call tools/context tools/tool errors limits',
   workers:
-    'browser call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers',
+    'browser call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers preview',
   adapters: 'call client',
-  client: 'call protocol store transport errors limits powers tools',
+  client: 'call protocol store transport errors limits powers tools preview',
   cli: 'call client daemon/command-environment daemon/config errors limits text/json paths pipeline daemon/user-dirs plugins policy powers providers runtime sandbox text/shown-text store transport tools daemon/workspaces',
   'daemon/workspaces': 'daemon/config errors paths daemon/user-dirs powers',
   'daemon/daemon': '*',
@@ -133,7 +134,7 @@ const MAY_IMPORT: Record<string, string> = {
   'daemon/serve':
     'daemon/compiled-code daemon/config daemon/daemon daemon/hand-over daemon/idle-exit daemon/log daemon/notify daemon/state-lock daemon/upgrade daemon/user-dirs policy powers runtime transport',
   'cli/audit': 'cli client errors limits powers store/audit',
-  'cli/call': 'call cli client limits store/approvals text/json text/shown-text',
+  'cli/call': 'call cli client limits store/approvals text/json text/shown-text preview',
   'cli/ci': 'cli cli/audit daemon/user-dirs errors limits policy powers store/audit text/shown-text tools/registry',
   'cli/connectors':
     'cli cli/state connectors daemon/config daemon/user-dirs limits plugins policy secrets tools/registry',
@@ -148,7 +149,7 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/databases':
     'call cli cli/call cli/state client daemon/config daemon/user-dirs databases limits text/json text/shown-text tools/context',
   'cli/doctor':
-    'cli client daemon/config daemon/user-dirs limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
+    'cli client daemon/config daemon/user-dirs errors limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
   'cli/init':
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
@@ -159,10 +160,10 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/verbs':
     'cli cli/audit cli/call cli/connectors cli/databases cli/doctor cli/init cli/install cli/monitor cli/service cli/shell client daemon/user-dirs powers runtime store/audit transport',
   'pipeline/approve':
-    'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool',
+    'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool preview store',
   'pipeline/batch': 'call errors limits pipeline powers text/values',
   'pipeline/execute':
-    'browser call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/package tools/registry tools/tool tools/upstream',
+    'browser call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/package tools/registry tools/tool tools/upstream preview',
   'pipeline/queue': 'call errors hosts limits pipeline policy powers tools/tool',
   'policy/schema': 'call policy text/glob',
   'policy/shell': 'call limits policy',
@@ -175,16 +176,17 @@ const MAY_IMPORT: Record<string, string> = {
     'call errors limits pipeline policy powers protocol session tools/catalogue tools/tool transport',
   'session/delegation': 'call errors limits pipeline policy powers protocol session',
   'session/operator': 'call errors limits pipeline powers protocol redact session store',
-  'session/undo': 'call errors limits pipeline powers protocol session store',
+  'session/undo': 'call errors limits paths pipeline powers preview protocol session store',
   'store/approvals': 'call errors limits powers store text/json text/values',
   'store/audit': 'call errors limits powers store text/json text/shown-text',
   'workers/browser': 'browser errors limits powers sandbox text/json text/values',
   'workers/code': 'errors limits powers text/json text/values tools/source tools/tool workers workers/symbols',
   'workers/context':
-    'call errors hosts limits paths policy powers sandbox sandbox/command tools/context tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/sqlite workers/symbols workers/terminals workers/undo',
+    'call errors hosts limits paths policy powers sandbox sandbox/command tools/context tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/sqlite workers/symbols workers/terminals workers/undo preview workers/preview',
   'workers/host': 'errors hosts limits polling powers protocol sandbox sandbox/command tools',
   'workers/isolate': 'errors hosts limits plugin-code plugins powers protocol text/json workers',
   'workers/pages': 'errors limits text/charset text/json text/shown-text tools/context',
+  'workers/preview': 'errors limits paths preview sandbox text/json tools workers',
   'workers/provider': 'errors limits powers providers sandbox text/json',
   'workers/search': 'errors limits powers sandbox text/glob tools/tool workers/context',
   'workers/sqlite':
@@ -207,10 +209,8 @@ function partOf(file: string): string {
 
 function importsOf(file: string): { specifier: string; target: string | undefined }[] {
   const found = [...(texts.get(file) as string).matchAll(/(?:from|import\() ?'([^']+)'/g)].map((it) => it[1] as string);
-  return found.map((specifier) => ({
-    specifier,
-    target: specifier.startsWith('.') ? relative(root, join(root, dirname(file), specifier)) : undefined,
-  }));
+  const targetOf = (it: string) => (it.startsWith('.') ? relative(root, join(root, dirname(file), it)) : undefined);
+  return found.map((specifier) => ({ specifier, target: targetOf(specifier) }));
 }
 
 test.each(files)('%s imports only what its part may', (file) => {

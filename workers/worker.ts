@@ -9,9 +9,11 @@ import { threadId, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/errors.ts';
 import type { FilesChanged, HostSetup, Job, JobResult, JobUsage } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
+import { HOST_PREVIEWS } from '../src/sandbox/bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command/command.ts';
 import { CommandGroups } from '../src/sandbox/command/group.ts';
 import { Homes } from '../src/sandbox/command/homes.ts';
+import { Overlay } from '../src/sandbox/command/overlay.ts';
 import { WaitingSandbox } from '../src/sandbox/command/waiting-sandbox.ts';
 import { createGitIdentity } from '../src/sandbox/git/commit-author.ts';
 import { GitView } from '../src/sandbox/git/view.ts';
@@ -88,8 +90,9 @@ async function run(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
 
 async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   const sockets = job.sockets && (await liveSockets?.withoutDead(job.sockets));
-  const context = contextOf(job, { signal, onOutput, sockets });
-  const watched = job.readOnly ? undefined : await watch?.begin();
+  using overlay = job.overlay === undefined ? undefined : overlayOf(job.overlay);
+  const context = contextOf(job, { signal, onOutput, sockets, overlay });
+  const watched = job.readOnly || overlay ? undefined : await watch?.begin();
   // Many jobs wait for commands in one thread, so its clock says nothing about them.
   const usage = async (): Promise<JobUsage> => {
     const journal = context.endJournal();
@@ -110,7 +113,13 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     if (!job.preview) await lifecycle.initialize(tool, context);
     const data = await dataOf(tool, job, context);
-    return { ok: true, data, usage: await usage(), ...(tool.state && { state: context.state }) };
+    const preview = await context.previewReport();
+    return {
+      ok: true,
+      data,
+      usage: { ...(await usage()), ...(preview && { preview }) },
+      ...(tool.state && { state: context.state }),
+    };
   } catch (thrown) {
     return failure(thrown, await usage());
   }
@@ -195,9 +204,19 @@ interface Around {
   readonly signal: AbortSignal;
   readonly onOutput: CommandRequest['onOutput'];
   readonly sockets: readonly string[] | undefined;
+  readonly overlay: Overlay | undefined;
 }
 
-function contextOf(job: Job, { signal, onOutput, sockets }: Around): WorkerContext {
+/** Folder of a preview, as this host sees it. Throws UNSUPPORTED. */
+function previewFolder(id: string): string {
+  const folder = setup.tier === 'write' ? HOST_PREVIEWS : setup.command?.previewsFolder;
+  if (folder !== undefined) return join(folder, id);
+  throw new ToolError('UNSUPPORTED', 'this host sees no previews');
+}
+
+const overlayOf = (id: string): Overlay => new Overlay(previewFolder(id), setup.workspace as string);
+
+function contextOf(job: Job, { signal, onOutput, sockets, overlay }: Around): WorkerContext {
   if (!anchor || setup.workspace === undefined) throw new ToolError('INTERNAL', `tier ${setup.tier} has no workspace`);
   const { keeper } = job;
   return new WorkerContext({
@@ -214,6 +233,8 @@ function contextOf(job: Job, { signal, onOutput, sockets }: Around): WorkerConte
     ...(job.planned !== undefined && { planned: job.planned }),
     ...(job.readOnly && { readOnly: true }),
     ...(job.journal && { journal: job.journal }),
+    ...(overlay && { overlay }),
+    ...(job.kept !== undefined && { keptPreview: previewFolder(job.kept) }),
     ...(setup.identity && { identity: setup.identity }),
     limits: setup.limits,
     powers,

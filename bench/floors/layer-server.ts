@@ -39,6 +39,7 @@ import { Events } from '../../src/session/events.ts';
 import { parseParams } from '../../src/session/parse-params.ts';
 import { Policies } from '../../src/session/policies.ts';
 import { Session } from '../../src/session/session.ts';
+import { Previews } from '../../src/store/previews.ts';
 import { ResultCache } from '../../src/store/result-cache.ts';
 import { CallMetrics } from '../../src/telemetry/call-metrics.ts';
 import { toPackageSettings } from '../../src/tools/package/settings.ts';
@@ -134,6 +135,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     permission: facts,
     toolStates,
     undoJournal,
+    previews: new Previews({ stateDir, limits, powers }),
     webCache: { get: async () => undefined, put: async () => {} },
     health: new ToolHealth(runs),
     writes: new WritesByPrincipal('bench'),

@@ -44,14 +44,15 @@ import { Results } from '../session/results.ts';
 import type { Session } from '../session/session.ts';
 import { sessionEntry } from '../session/session-records.ts';
 import type { AuditEntry } from '../store/audit/log.ts';
+import { cachesOf } from '../store/caches.ts';
 import { CommandHomes } from '../store/command-homes.ts';
 import { pastDurationMs } from '../store/past-durations.ts';
+import { Previews, type PreviewsOptions } from '../store/previews.ts';
 import { ResultCache } from '../store/result-cache.ts';
 import { ResultLog } from '../store/result-log.ts';
-import type { WebCache } from '../store/web-cache.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import { Catalogue } from '../tools/catalogue.ts';
-import { builtinToolset, internalUndo } from '../tools/registry.ts';
+import { builtinToolset, internalTools } from '../tools/registry.ts';
 import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
 import type { Config } from './config.ts';
 import { assertPolicy, createPolicies, policyOf, policySource, reloadOf } from './daemon-policies.ts';
@@ -118,12 +119,12 @@ export async function createDaemon(
   // The first host waits for the walk of its workspace, which goes on while the sandbox is tried.
   masks.prepare(workspaces.forOperator().workspace);
   const events = new Events(limits.eventsKept);
-  const commandHomes = new CommandHomes({ stateDir, limits, powers });
+  const { commandHomes, previews } = openFolders(parts, { stateDir, limits, powers });
   const reading = readIdentity(dirs, limits, powers);
   const spoolOf = (workspace: string) => records.undoJournal.spoolOf(workspace);
-  const sandbox = parts.use(await createSandbox(sandboxOptions(config, { commandHomes, spoolOf }), powers));
+  const sandbox = parts.use(await createSandbox(sandboxOptions(config, { commandHomes, previews, spoolOf }), powers));
   if (turn) await takeTurn(turn, { config, workspaces, state });
-  commandHomes.prune();
+  for (const it of [commandHomes, previews]) it.prune();
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   let endStaleHosts = () => {};
   const source = parts.use(
@@ -132,7 +133,7 @@ export async function createDaemon(
   const policies = createPolicies(config, { base: () => source.current, workspaces, powers });
   const identity = await reading;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers, room: records.diskRoom }));
-  const ran = createHosts(parts, { ...records, sandbox, masks, limits, identity, environment }, powers);
+  const ran = createHosts(parts, { ...records, previews, sandbox, masks, limits, identity, environment }, powers);
   const tracer = createTracer(config.traces, parts, { sandbox, limits, powers });
   const warming = warmAhead({ hosts: ran.hosts, policies, workspaces }, powers);
   const search = createSearch(config, powers);
@@ -174,6 +175,12 @@ export async function createDaemon(
   const { closing, ended, handOver, close } = ending;
   return { listeners: listeners.addresses, confinement, isIdle, reload, answers, closing, ended, handOver, close };
 }
+
+/** The folders in which commands keep something. */
+const openFolders = (parts: AsyncDisposableStack, options: PreviewsOptions) => ({
+  commandHomes: new CommandHomes(options),
+  previews: parts.use(new Previews(options)),
+});
 
 /** Creates what knows the tokens: the daemon's own, and those that sessions passed on. */
 function createIdentities(
@@ -219,17 +226,6 @@ interface Services {
   upgrade(drainMs: number): Promise<Successor>;
 }
 
-/** What an operator sees of the caches, and clears with them. */
-const cachesOf = (results: ResultCache<CachedResult>, webCache: WebCache) => ({
-  get status() {
-    return results.status;
-  },
-  clear() {
-    const [ofReads, ofServers] = [results.clear(), webCache.clear()];
-    return { entries: ofReads.entries + ofServers.entries, bytes: ofReads.bytes + ofServers.bytes };
-  },
-});
-
 /** Creates the pipeline that runs calls, and the gateway through which clients reach it. */
 function createGateway({ dirs, limits, environment, cacheStrategy, packages }: Config, services: Services) {
   const { powers, records, ran, policies, providers, sandbox } = services;
@@ -248,6 +244,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
   const pipeline = createPipeline({
     ...records,
     ...ran,
+    commitTool: internalTools.askedCommit,
     upstreams: providers,
     connectors: services.connectors,
     limits,
@@ -276,7 +273,8 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     results: new Results({ log: services.log, limits, powers }),
     callStore: records.callStore,
     ...recording(records, { limits, powers }),
-    undoTool: internalUndo,
+    internalTools,
+    previews: ran.previews,
     confinement: toShown(sandbox.confinement),
     ...wallsOf(sandbox.confinement),
     warm: (session) => warmFor(session, { hosts, policies }),
@@ -293,13 +291,9 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     shutdown: services.shutdown,
     upgrade: services.upgrade,
   });
-  const used = () => [
-    gateway.metrics.sessions,
-    pipeline.queue.running,
-    pipeline.queue.queued,
-    records.approvals.pendingCount,
-  ];
-  const isIdle = () => used().every((it) => it === 0);
+  const { queue } = pipeline;
+  const waiting = () => records.approvals.pendingCount + ran.previews.status.kept;
+  const isIdle = () => [gateway.metrics.sessions, queue.running, queue.queued, waiting()].every((it) => it === 0);
   return { gateway, isIdle };
 }
 
@@ -308,8 +302,9 @@ function createHosts(
   parts: AsyncDisposableStack,
   {
     undoJournal,
+    previews,
     ...options
-  }: Pick<HostsOptions, 'sandbox' | 'masks' | 'limits' | 'identity' | 'environment'> & Records,
+  }: Pick<HostsOptions, 'sandbox' | 'masks' | 'limits' | 'identity' | 'environment'> & Records & { previews: Previews },
   powers: Powers,
 ) {
   const { sandbox, limits } = options;
@@ -321,7 +316,7 @@ function createHosts(
   parts.defer(() => undoJournal.settled());
   const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
   const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
-  return { egress, browsers, hosts, isolates, compartments };
+  return { egress, browsers, hosts, isolates, compartments, previews };
 }
 
 interface ProviderParts {
@@ -353,11 +348,12 @@ function createProviders(
 
 function sandboxOptions(
   { dirs, workspaces, toolchains, limits, cgroup }: Config,
-  { commandHomes, spoolOf }: { commandHomes: CommandHomes } & Required<Pick<SandboxOptions, 'spoolOf'>>,
+  kept: { commandHomes: CommandHomes; previews: Previews } & Required<Pick<SandboxOptions, 'spoolOf'>>,
 ): SandboxOptions {
   const { arch, platform } = process;
-  const of = { spoolOf, homesOf: (it: string) => commandHomes.folderOf(it) };
-  const own = { ...of, runtime, version, arch, platform, stateDir: dirs.stateDir };
+  const homesOf = (it: string) => kept.commandHomes.folderOf(it);
+  const previewsOf = (it: string) => kept.previews.folderOf(it);
+  const own = { homesOf, previewsOf, spoolOf: kept.spoolOf, runtime, version, arch, platform, stateDir: dirs.stateDir };
   return { ...own, workspaces, toolchains, limits, ...(cgroup && { cgroup }) };
 }
 

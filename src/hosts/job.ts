@@ -4,6 +4,7 @@ import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Rule } from '../policy/schema.ts';
+import type { PreviewReport } from '../preview.ts';
 import type { CommandGroupParent } from '../sandbox/cgroup/cgroup.ts';
 import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
@@ -46,6 +47,10 @@ export interface Job {
   readonly cpuMs?: number;
   /** The session, for tools that keep something between calls, and how many things the host may keep. */
   readonly keeper?: { readonly session: string; readonly keptMax: number };
+  /** Id of the preview whose overlay its command changes instead of the workspace. */
+  readonly overlay?: string;
+  /** Id of the preview that the job is about. */
+  readonly kept?: string;
   /** Identifies the command to the egress proxy, if it may connect. */
   readonly egressToken?: string;
   /** Bounds of a program, for an isolate host. */
@@ -166,6 +171,8 @@ export interface JobUsage {
   homeRemoved?: readonly string[];
   /** The host's report. */
   journal?: JournalReport;
+  /** What its command did in an overlay, as the host reports it; the receiver checks it. */
+  preview?: PreviewReport;
   /** Whether the call can be undone, by what the undo journal's store accepted. */
   undo?: JournalReport['undo'];
   /** What can't be undone of a command, and why: the first paths, and how many there are if not all are listed. */
@@ -187,6 +194,8 @@ export interface CommandSandbox {
   readonly guarded: readonly string[];
   /** Absolute path of the folder on disk that holds the HOMEs of commands. */
   readonly homesFolder?: string;
+  /** Absolute path of the folder on disk that holds the previews of commands. */
+  readonly previewsFolder?: string;
   /** The seccomp program, and the one for commands that may have Unix sockets of their own. */
   readonly filter: Uint8Array;
   readonly ownSocketsFilter: Uint8Array;

@@ -6,6 +6,7 @@ import type { Denial, Withheld } from '../call.ts';
 import type { EgressReport } from '../egress/messages.ts';
 import { type ToolError, toToolError } from '../errors.ts';
 import type { JobUsage } from '../hosts/job.ts';
+import type { CommandPreview } from '../preview.ts';
 import type { Call, Handler } from './stage.ts';
 
 /** What an attempt brought beside its data or error. The comments name the stage that knows it. */
@@ -19,6 +20,8 @@ export interface RunFacts {
   readonly denied?: readonly Denial[];
   /** Execute: what the sandbox of a failed command kept from it. */
   readonly withheld?: Withheld;
+  /** Execute: what a previewed command did. */
+  readonly preview?: CommandPreview;
   /** Execute: hosts that the command connected to. */
   readonly connected?: EgressReport['connected'];
   /** Execute: the roll-back that goes on after the answer; the call's locks are held until it settles. Never rejects. */

@@ -10,6 +10,7 @@ import type { Powers } from '../powers.ts';
 import type { Approvals } from '../store/approvals/approvals.ts';
 import type { AuditLog } from '../store/audit/log.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
+import type { Previews } from '../store/previews.ts';
 import type { ResultCache } from '../store/result-cache.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
@@ -17,6 +18,7 @@ import { CallMetrics } from '../telemetry/call-metrics.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import { approvalContextOf } from './approve/approval-context.ts';
 import { type ApproveDeps, approve } from './approve/approve.ts';
+import { previewOfCommit } from './approve/preview-text.ts';
 import { audit, intent } from './audit.ts';
 import { countedCall } from './budget.ts';
 import { type CachedResult, cache } from './cache.ts';
@@ -24,8 +26,10 @@ import { costCap } from './cost-cap.ts';
 import type { Connections } from './execute/connected.ts';
 import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
 import type { Upstreams } from './execute/upstream.ts';
+import type { Outcome } from './outcome.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { PreparedCalls } from './prepared.ts';
+import { previewFirst } from './preview-first.ts';
 import { WritesByPrincipal } from './principal-writes.ts';
 import { FairQueue } from './queue/fair-queue.ts';
 import type { JudgingTurns } from './queue/judging-turns.ts';
@@ -36,7 +40,7 @@ import { schedule } from './queue/schedule.ts';
 import { resolve } from './resolve.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
-import { type ClearedCall, type Handler, inOrder } from './stage.ts';
+import { type ClearedCall, type Handler, inOrder, type NamedTool } from './stage.ts';
 import { timeQueue, timeRun } from './stage-times.ts';
 import { ToolHealth } from './tool-health.ts';
 import { trace, traceRun, traceStage } from './trace.ts';
@@ -51,6 +55,9 @@ export interface PipelineParts {
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
   readonly packages: ExecuteParts['packages'];
+  readonly previews: Previews;
+  /** The tool that commits a preview that a rule requires. */
+  readonly commitTool: NamedTool;
   readonly webCache: ExecuteParts['webCache'];
   readonly hosts: Hosts;
   readonly egress: Egress;
@@ -103,6 +110,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     resolve(parts),
     permission(parts.permission, parts.turns, parts.redact),
     cache({ results: parts.cache, limits, viewKeyOf: (call) => parts.viewOf(call).key }),
+    previewFirst({ ...parts, run: (call): Promise<Outcome> => run(call) }),
     prepared.stage,
     approve(approvals, approveDeps(parts)),
     intent(auditLog),
@@ -115,7 +123,8 @@ export function createPipeline(given: PipelineParts): Pipeline {
     traceRun<ClearedCall>(),
     timeRun,
   ] as const;
-  return { queue, health, metrics, tracer, run: inOrder(order, execute(parts)) };
+  const run: Handler = inOrder(order, execute(parts));
+  return { queue, health, metrics, tracer, run };
 }
 
 /** What a person is shown, and what their approval is bound to. */
@@ -128,8 +137,12 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
     fingerprint,
     proposeRule,
     questionNow: (call) => questionOf(call, parts.permission),
-    preview: async (call) =>
-      call.checked.tool.preview || call.checked.tool.prepare ? previewOf(call, parts) : { preImages: [] },
+    preview: async (call) => {
+      const { tool, input } = call.checked;
+      const id = tool.keptPreview?.(input as never);
+      if (id !== undefined) return previewOfCommit(parts.previews.find(id, call), limits);
+      return tool.preview || tool.prepare ? previewOf(call, parts) : { preImages: [] };
+    },
     // `writes` comes last, so that a call that begins while the files are looked at counts.
     context: async (call) => ({ ...(await approvalContextOf(call, limits)), writes: writes.stateFor(call) }),
   };

@@ -115,6 +115,10 @@ function composeTier({ parent, file, widens }: CompositionContext, tier: Tier): 
   const unixSockets = own.unixSockets ?? before.unixSockets;
   if (own.unixSockets === 'own' && before.unixSockets === 'none')
     widens([...path, 'unixSockets'], `own is more than none (${before.source})`, needs);
+  const previewNetwork = own.previewNetwork ?? before.previewNetwork;
+  if (own.previewNetwork && !before.previewNetwork)
+    widens([...path, 'previewNetwork'], `true is more than false (${before.source})`, needs);
+  const preview = own.preview ?? before.preview;
   const unchanged = own.decision === undefined || own.decision === before.decision;
   return {
     id: before.id,
@@ -126,6 +130,8 @@ function composeTier({ parent, file, widens }: CompositionContext, tier: Tier): 
     ...bounds,
     ...(locks && { locks }),
     ...(unixSockets && { unixSockets }),
+    ...(previewNetwork && { previewNetwork }),
+    ...(preview && { preview }),
   };
 }
 
@@ -180,9 +186,10 @@ function refuseDuplicates({ file, complain }: CompositionContext): void {
       );
     else seen.set(rule.id, path);
   }
-  for (const [index, { sensitive, decision }] of (file.data.rules ?? []).entries()) {
-    if (!sensitive || decision === 'deny') continue;
-    complain(file.positions.atKey(['rules', index, 'sensitive']), 'sensitive is for rules whose decision is deny');
+  for (const [index, { sensitive, preview, decision }] of (file.data.rules ?? []).entries()) {
+    const at = (key: string) => file.positions.atKey(['rules', index, key]);
+    if (sensitive && decision !== 'deny') complain(at('sensitive'), 'sensitive is for rules whose decision is deny');
+    if (preview && decision !== 'ask') complain(at('preview'), 'preview is for rules whose decision is ask');
   }
 }
 
@@ -304,10 +311,14 @@ function versionOf({ tiers, rules, rateLimits, approvals, toolBounds, environmen
       ...TIER_BOUNDS.map((key) => rest[key] ?? null),
       rest.locks ?? null,
       rest.unixSockets ?? null,
+      ...(rest.preview ? ['preview'] : []),
+      ...(rest.previewNetwork ? ['previewNetwork'] : []),
       ...hosts,
     ];
   });
-  const deciding = rules.map(({ id, match, decision, code }) => ({ id, match, decision, code: code ?? null }));
+  const deciding = rules.map(({ id, match, decision, code, preview }) => {
+    return { id, match, decision, code: code ?? null, ...(preview && { preview }) };
+  });
   const limits = rateLimits.map(({ source: _, ...it }) => it);
   return hashOf([perTier, sortedById(deciding), limits, approvals, toolBounds ?? null, environment ?? null]);
 }

@@ -117,8 +117,12 @@ function tierOf({ tiers }: Policy, { tier, destructive }: PolicyQuestion): Decid
   const { approveDestructive, ...rule } = tiers[tier];
   const { id, decision, reason, source } =
     destructive && rule.decision === 'allow' && approveDestructive ? approveDestructive : rule;
-  return { id, decision, reason, source };
+  return { id, decision, reason, source, ...(rule.preview && decision === 'ask' && { preview: rule.preview }) };
 }
+
+/** Whether a person is to be asked about what the call did in a preview, and not about the call itself. */
+export const requiresPreview = ({ decision, rules }: PolicyDecision): boolean =>
+  decision === 'ask' && rules.some((it) => it.decision === 'ask' && it.preview === 'required');
 
 /** The rules that ask or deny for a path that a command names; a path without such a rule is not thereby allowed. */
 function refusalsOf(index: RuleIndex, part: QuestionPart): DecidingRuleFacts[] {

@@ -17,7 +17,7 @@ import type { MatchSpec } from './schema/match.ts';
 import type { Rule, RuleFacts } from './schema.ts';
 
 /** The facts reported about a rule that decided. */
-export type DecidingRuleFacts = RuleFacts & Pick<Rule, 'code'>;
+export type DecidingRuleFacts = RuleFacts & Pick<Rule, 'code' | 'preview'>;
 
 /**
  * How surely a matcher holds, from NO to YES: `not` negates the level, `all` takes the least and `any` the greatest. Allow rules need YES;

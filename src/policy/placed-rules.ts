@@ -35,13 +35,14 @@ export function rulesOf(data: PolicyFile, where: PositionedYaml): PlacedRule[] {
           reason: `The policy says ${decision} for this tool.`,
         }),
   );
-  const rules = (data.rules ?? []).map(({ id, match, decision, reason, sensitive, examples }, index) =>
+  const rules = (data.rules ?? []).map(({ id, match, decision, reason, sensitive, preview, examples }, index) =>
     placed(where, ['rules', index], {
       id,
       match: withoutIgnoreCase(match),
       decision,
       reason,
       ...(sensitive && decision === 'deny' && { code: 'SENSITIVE_FILE' as const }),
+      ...(preview && { preview }),
       ...(examples && { examples }),
     }),
   );

@@ -133,8 +133,8 @@ export class RuleIndex {
   }
 }
 
-function toFiled({ id, decision, reason, source, code, match }: Rule): FiledRule {
-  const facts = Object.freeze({ id, decision, reason, source, ...(code && { code }) });
+function toFiled({ id, decision, reason, source, code, preview, match }: Rule): FiledRule {
+  const facts = Object.freeze({ id, decision, reason, source, ...(code && { code }), ...(preview && { preview }) });
   const { test, ofPaths } = compileMatch(match);
   return { facts, decision, test, ofPaths };
 }

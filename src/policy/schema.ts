@@ -19,6 +19,8 @@ export interface Rule extends RuleFacts {
   readonly match: MatchSpec;
   /** Error code of a refusal by this rule; POLICY_DENIED when absent. */
   readonly code?: 'TOOL_DISABLED' | 'SENSITIVE_FILE';
+  /** For a rule that asks: a command runs as a preview first, and the person is asked about what it did. */
+  readonly preview?: 'required';
   readonly examples?: {
     readonly match?: readonly string[] | undefined;
     readonly no_match?: readonly string[] | undefined;
@@ -50,6 +52,8 @@ export interface TierRule extends RuleFacts, Partial<Readonly<Record<TierBound, 
   /** Only for the execute tier. */
   readonly locks?: Locks;
   readonly unixSockets?: UnixSockets;
+  readonly previewNetwork?: boolean;
+  readonly preview?: 'required';
 }
 
 export interface RateLimit {

@@ -1,5 +1,6 @@
 /** zod schemas of the answer to each method and of each notification; see shapes.ts for how they are used. */
 import * as z from 'zod';
+import { previewChange } from '../preview.ts';
 import type { Method } from './messages.ts';
 import * as shapes from './shapes.ts';
 
@@ -90,6 +91,9 @@ export const answers = {
     calls: texts().describe('The calls that were undone, the newest first.'),
     incomplete: texts().describe('Those of them of which only a part was kept.'),
   }),
+  'calls.diff': z.union([previewChange, z.strictObject({ path: z.string(), error: shapes.wireError })]),
+  'calls.commit': shapes.commitResult,
+  'calls.discard': z.strictObject({ discarded: z.literal(true) }),
   'calls.get': shapes.callRecord,
   'calls.list': z.union([
     z.strictObject({ calls: z.array(shapes.callRecord), cursor: z.string().optional() }),

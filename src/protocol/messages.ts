@@ -123,6 +123,12 @@ export const params = {
     session: id().optional(),
     force: z.boolean().default(false),
   }),
+  'calls.diff': z.strictObject({ previewId: id(), path: z.string().min(1).max(4096) }),
+  'calls.commit': z.strictObject({
+    previewId: id(),
+    paths: z.array(z.string().min(1).max(4096)).min(1).max(1000).optional(),
+  }),
+  'calls.discard': z.strictObject({ previewId: id() }),
   'calls.get': z.strictObject({ callId: id() }),
   'calls.list': z
     .strictObject({

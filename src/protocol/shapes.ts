@@ -5,6 +5,7 @@
 import * as z from 'zod';
 import { denial, STAGES, TIERS, withheldPaths } from '../call.ts';
 import { CATEGORIES, CODES, LAYERS } from '../errors.ts';
+import { commandPreview } from '../preview.ts';
 
 /** ISO 8601. */
 const moment = () => z.iso.datetime();
@@ -79,7 +80,7 @@ export const resultMetadata = z.strictObject({
 
 const ofCall = { callId: z.string(), tool: z.string(), metadata: resultMetadata };
 export const toolResult = z.discriminatedUnion('success', [
-  z.strictObject({ ...ofCall, success: z.literal(true), data: z.unknown() }),
+  z.strictObject({ ...ofCall, success: z.literal(true), data: z.unknown(), preview: commandPreview.optional() }),
   z.strictObject({ ...ofCall, success: z.literal(false), error: wireError }),
 ]);
 
@@ -206,6 +207,16 @@ export const undoResult = z.strictObject({
   removed: texts(),
   conflicts: texts(),
   merged: texts(),
+  undo,
+  error: wireError.optional(),
+});
+
+export const commitResult = z.strictObject({
+  callId: z.string().optional().describe('The commit, by which it can be undone; absent if nothing was tried.'),
+  previewId: z.string(),
+  committed: texts().describe('Paths that are as the command left them; a folder stands for all in it.'),
+  removed: texts().describe('Those of `committed` that are gone.'),
+  conflicts: texts().describe('Paths that changed since the preview; with any of these nothing is committed.'),
   undo,
   error: wireError.optional(),
 });

@@ -174,6 +174,9 @@ const HOST_ETC = '/run/ringfence/etc';
  */
 export const HOST_HOMES = '/run/ringfence/homes';
 
+/** Path of the folder of a workspace's previews inside its write and execute hosts, for the same reason. */
+export const HOST_PREVIEWS = '/run/ringfence/previews';
+
 /** The read-only system: /usr, the top-level folders that link into it or stand beside it, and a few files of /etc. */
 function systemMounts(profile: Pick<Profile, 'nests' | 'isNested' | 'names'>): Mount[] {
   const top = ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'].flatMap((path): Mount[] => {
@@ -236,6 +239,8 @@ export interface ProfileRequest {
   readonly spool?: string;
   /** Folder that holds the homes of the workspace's commands, for execute hosts; absolute. */
   readonly homes?: string;
+  /** Folder that holds the previews of the workspace's commands, for write and execute hosts; absolute. */
+  readonly previews?: string;
   /** What a policy hides from this host; nothing if absent. */
   readonly masks?: Masks;
 }
@@ -253,13 +258,14 @@ const toolchainMounts = ({ toolchains = [] }: ProfileRequest): Mount[] =>
 
 /** The profile of a tier host that runs tools in its own threads. */
 export function hostProfile(tier: Exclude<HostTier, 'execute'>, request: ProfileRequest): Profile {
-  const { workspace, runtime, shownId, spool } = request;
+  const { workspace, runtime, shownId, spool, previews } = request;
   const sees = workspace !== undefined && (tier === 'read_only' || tier === 'write');
   return {
     mounts: [
       tmp(tier === 'isolate' ? ISOLATE_TMP_BYTES : request.tmpBytes),
       ...(sees ? workspaceMounts(workspace, tier === 'write', request) : []),
       ...(tier === 'write' && spool !== undefined ? [{ kind: 'rw', path: spool } as const] : []),
+      ...(previews === undefined ? [] : [{ kind: 'rw-at', path: previews, at: HOST_PREVIEWS } as const]),
       // Last, so that a policy that hides Ringfence's own files does not stop its hosts from starting.
       ...runtime.needed.map(readOnly),
     ],

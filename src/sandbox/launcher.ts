@@ -106,6 +106,8 @@ export interface LauncherOptions {
   readonly toolchains?: readonly string[];
   /** Gives the folder in which a workspace's write hosts keep their undo data; there is none if absent. */
   spoolOf?(workspace: string): string | undefined;
+  /** Gives the folder with the previews of a workspace's commands; there are none if absent. */
+  previewsOf?(workspace: string): string | undefined;
   /** Gives the folder with the homes of a workspace's commands; if absent, each command has one in memory. */
   homesOf?(workspace: string): string | undefined;
   readonly limits: Limits;
@@ -199,7 +201,9 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
       // No other host sees it, and no command.
       const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
       const homes = tier === 'execute' ? options.homesOf?.(workspace) : undefined;
-      const more = { groups, ...(spool !== undefined && { spool }), ...(homes !== undefined && { homes }) };
+      const previews = tier === 'write' || tier === 'execute' ? options.previewsOf?.(workspace) : undefined;
+      const kept = { ...(spool !== undefined && { spool }), ...(homes !== undefined && { homes }) };
+      const more = { groups, ...kept, ...(previews !== undefined && { previews }) };
       const asked = { ...request(workspace), masks: onDisk(masks, workspace, ownerOf(workspace)), ...more };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];

@@ -9,7 +9,7 @@ import { ToolError } from '../errors.ts';
 import { NATIVE_PROGRAMS, nativeProgram } from '../native-programs.ts';
 import type { Powers } from '../powers.ts';
 import { type BrowserRequest, startBrowser } from './browser-launch.ts';
-import { COMMAND_SECCOMP_FD, HOST_HOMES, HOST_SECCOMP_FD } from './bubblewrap.ts';
+import { COMMAND_SECCOMP_FD, HOST_HOMES, HOST_PREVIEWS, HOST_SECCOMP_FD } from './bubblewrap.ts';
 import { type Cgroups, type CommandGroupParent, type HostGroup, openCgroups, trialArgs } from './cgroup/cgroup.ts';
 import type { CgroupVersion } from './cgroup/files.ts';
 import { inGroup } from './cgroup/host-group.ts';
@@ -120,6 +120,8 @@ export interface CommandParts {
   readonly guarded: readonly string[];
   /** Folder that holds the homes of its commands; if absent, each command has one in memory. */
   readonly homesFolder?: string;
+  /** Folder that holds the previews of its commands; there are none if absent. */
+  readonly previewsFolder?: string;
 }
 
 /** Lowest level at which a tier runs by default; docs/policy.md lets an operator lower it once policies can. */
@@ -191,6 +193,7 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
       ownSocketsFilter: filters.own,
       guarded: options.runtime.guarded,
       ...homesPart(options.homesOf?.(workspace), confinement.nests && !isDirect),
+      ...previewsPart(options.previewsOf?.(workspace), confinement.nests && !isDirect),
     }),
     [Symbol.asyncDispose]: async () => cgroups?.[Symbol.asyncDispose](),
   };
@@ -199,6 +202,9 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
 /** Path of the homes as seen by the process that starts the commands: a confined host, or one that sees the machine. */
 const homesPart = (homesFolder: string | undefined, isNested: boolean) =>
   homesFolder === undefined ? {} : { homesFolder: isNested ? HOST_HOMES : homesFolder };
+
+const previewsPart = (previewsFolder: string | undefined, isNested: boolean) =>
+  previewsFolder === undefined ? {} : { previewsFolder: isNested ? HOST_PREVIEWS : previewsFolder };
 
 /** Tests with control groups, if there are any; they are used only if one was seen to limit a command. */
 async function tryAll(

@@ -9,7 +9,7 @@ import { type ProcessStat, sharedMemoryOf, statmOf, statOf } from './proc.ts';
 
 /** A bound that a command exceeded. */
 export interface ExceededLimit {
-  readonly kind: 'memory' | 'cpu' | 'processes' | 'file' | 'home' | 'home-entries';
+  readonly kind: 'memory' | 'cpu' | 'processes' | 'file' | 'home' | 'home-entries' | 'preview' | 'preview-entries';
   /** Limit in the unit of the error's details: bytes, milliseconds, or a number. */
   readonly limit: number;
   readonly used: number;
@@ -18,7 +18,7 @@ export interface ExceededLimit {
 
 /** The exceeded bound, as verdicts name it. */
 export const verdictOf = (kind: ExceededLimit['kind']): 'memory' | 'cpu' | 'processes' | 'file' =>
-  kind === 'home' || kind === 'home-entries' ? 'file' : kind;
+  kind === 'memory' || kind === 'cpu' || kind === 'processes' ? kind : 'file';
 
 /** Measured use of one command; absent figures if it ended before the first measurement. */
 export interface MeasuredUse {

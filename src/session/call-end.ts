@@ -1,4 +1,4 @@
-/** How a call of a session ends: the state that its result means, and the errors of calls that are cut short. */
+/** How a call of a session ends: the state that its result means, and the errors of calls that are cut short or do not begin. */
 import type { CallState, ToolResult } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import { askingRuleOf } from '../pipeline/approve/approve.ts';
@@ -30,3 +30,7 @@ export function late(call: Call, limit: number): ToolError {
     details: { limit, used: limit, enforcedBy: 'timer' },
   });
 }
+
+/** The error of a detached call of a delegated session. */
+export const notDetached = (): ToolError =>
+  new ToolError('UNSUPPORTED', 'a delegated session makes no detached calls: its calls end with it');

@@ -49,11 +49,11 @@ import type { Results } from './results.ts';
 import { Session } from './session.ts';
 import { SessionRecords } from './session-records.ts';
 import { openedWith, type ResumeRequest, Sessions } from './sessions.ts';
-import type { UndoParts } from './undo/undo.ts';
+import type { KeptChangesParts } from './undo/previews.ts';
 
 export interface GatewayOptions
   extends StatusParts,
-    UndoParts,
+    KeptChangesParts,
     Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel'>,
     Pick<PauseParts, 'pauseFile'> {
   readonly pipeline: Pipeline;

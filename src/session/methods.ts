@@ -31,7 +31,8 @@ import type { SessionRecords } from './session-records.ts';
 import type { Sessions } from './sessions.ts';
 import { foundTools, toolList, toolStats } from './tool-list.ts';
 import { checkpointMethods } from './undo/checkpoints.ts';
-import { type UndoParts, undoCall } from './undo/undo.ts';
+import { type KeptChangesParts, previewMethods } from './undo/previews.ts';
+import { undoCall } from './undo/undo.ts';
 
 /** What `status` reports about the daemon. */
 export interface StatusParts {
@@ -82,7 +83,7 @@ export interface ProviderControl {
   accept(provider: string, digests: Readonly<Record<string, string>>, by: string): object;
 }
 
-export interface MethodParts extends StatusParts, UndoParts {
+export interface MethodParts extends StatusParts, KeptChangesParts {
   readonly batches: Batches;
   readonly oversight: Oversight;
   readonly events: Events;
@@ -169,14 +170,11 @@ export function createMethods(parts: MethodParts): Methods {
     'providers.accept': ({ session }, { provider, tools }) =>
       parts.providers.accept(provider, tools, session.options.principal),
     'tokens.rotate': ({ session }, { names }) => rotateTokens(session, names, parts),
+    ...previewMethods(parts),
     ...panelMethods(parts),
     ...pause.methods,
     ...parts.attenuations.methods,
-    'cache.clear': ({ session }) => {
-      const cleared = parts.cache.clear();
-      records.cacheCleared(session, cleared);
-      return cleared;
-    },
+    'cache.clear': ({ session }) => clearCache(session, parts),
     'costs.read': ({ session }, params) => oversight.costs(session, params),
     'metrics.read': (_, params) => readMetrics(params, parts),
     status: ({ session }, params) => statusFor(session, params, parts),
@@ -202,6 +200,13 @@ function reloadPolicy(session: Session, { oversight, records }: MethodParts) {
   const answer = oversight.reload();
   if (!answer.ok) records.reloadFailed(session, answer.problems);
   return answer;
+}
+
+/** Answers `cache.clear`. */
+function clearCache(session: Session, { cache, records }: MethodParts) {
+  const cleared = cache.clear();
+  records.cacheCleared(session, cleared);
+  return cleared;
 }
 
 /** Answers `upgrade`. Throws RpcError if there is no new daemon to hand over to. */

@@ -34,7 +34,7 @@ import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
 import { required } from '../store/approvals/answers.ts';
-import { endOf, late, whileAsked } from './call-end.ts';
+import { endOf, late, notDetached, whileAsked } from './call-end.ts';
 import { accountOf, chainOf, type Delegation } from './delegation/delegation.ts';
 import { type CallFilter, type CallPage, type KeptCall, KeptCalls } from './kept-calls.ts';
 
@@ -382,7 +382,7 @@ export class Session {
     const base = { callId: call.id, tool, metadata };
     return error
       ? { ...base, success: false, error: redactValue(error.toWire()) as WireError }
-      : { ...base, success: true, data: outcome.data };
+      : { ...base, success: true, data: outcome.data, ...shownPreview(outcome) };
   }
 }
 
@@ -392,8 +392,7 @@ const isSame = (a: Pick<Call, 'name' | 'rawInput' | 'options'>, b: typeof a): bo
   (a.options.preview === true) === (b.options.preview === true) &&
   isDeepStrictEqual(a.rawInput, b.rawInput);
 
-const notDetached = (): ToolError =>
-  new ToolError('UNSUPPORTED', 'a delegated session makes no detached calls: its calls end with it');
+const shownPreview = ({ preview }: Outcome) => (preview ? { preview: redactValue(preview) as typeof preview } : {});
 
 type UndoMissing = NonNullable<ResultMetadata['undoMissing']>;
 

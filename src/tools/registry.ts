@@ -8,12 +8,13 @@ import { builtinTools } from './builtin.ts';
 import type { Capability } from './capability.ts';
 import type { ToolAuth, ToolCost } from './connected.ts';
 import { type Schema, typeOf } from './declarations.ts';
+import { commitTool, diffTool } from './kept/previews.ts';
+import { undoTool } from './kept/undo.ts';
 import type { Health } from './lifecycle.ts';
 import { withoutNulls } from './nulls.ts';
 import { type JsonSchema, toPortable, toShort, toStrict } from './portable.ts';
 import { merged, respelled, toldOf } from './spellings.ts';
-import { type Alias, type Tool, tierOfCall } from './tool.ts';
-import { undoTool } from './undo.ts';
+import { type Alias, type Tool, type ToolSpec, tierOfCall } from './tool.ts';
 
 /** All built-in tools by name and alias. */
 export function builtinToolset(): Toolset {
@@ -40,12 +41,18 @@ function namedTool(tool: Tool, { input, toInput, spellings: own }: Omit<Alias<un
   };
 }
 
-/** The tool that `calls.undo` runs; in no toolset. */
-export const internalUndo: NamedTool = {
-  tool: undoTool as unknown as Tool,
-  parse: (input) => undoTool.input.parse(input),
-  parameters: [],
-};
+/** The tools that `calls.undo`, `calls.diff` and `calls.commit` run; in no toolset. */
+export const internalTools = {
+  undo: internal(undoTool),
+  diff: internal(diffTool),
+  commit: internal(commitTool),
+  /** For a preview of a command that a person would be asked about. */
+  askedCommit: internal({ ...commitTool, asks: true }),
+} as const;
+
+function internal<I extends z.ZodObject, O extends z.ZodObject>(tool: ToolSpec<I, O>): NamedTool {
+  return { tool: tool as unknown as Tool, parse: (input) => tool.input.parse(input), parameters: [] };
+}
 
 /** The distinct tools, sorted by name. */
 export const toolsOf = (toolset: Toolset): Tool[] => [...new Set([...toolset.values()].map(({ tool }) => tool))];

@@ -11,6 +11,7 @@ import type { Capability, Category, ListedTool } from './capability.ts';
 import type { Connected, ServiceTerms } from './connected.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 import type { Databases } from './context/databases.ts';
+import type { KeptChanges } from './context/kept-changes.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { Prepared, Preview } from './context/preview.ts';
 import type { ServerRequest, WebRequest } from './context/requests.ts';
@@ -167,6 +168,8 @@ export interface ToolContext {
   readonly changes: FileChanges;
   /** Undoes a call, all of it or nothing. Throws CONFLICT, ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED. */
   undo(request: UndoRequest): Promise<UndoOutcome>;
+  /** The preview that the call is about. Throws UNSUPPORTED if it is about none. */
+  readonly kept: KeptChanges;
   /** Checks a command. Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory, UNSUPPORTED for a shell that is not installed. */
   command(request: CommandToRun): CheckedCommand;
   /** Runs a command to its end, and streams its output to the caller. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */
@@ -257,6 +260,10 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
    * its own; in a read_only call the programs see the workspace read-only.
    */
   readonly runsPrograms?: boolean;
+  /** Whether a preview of a call runs it, over an overlay of the workspace; `preview` is never called. */
+  readonly previewsByRunning?: boolean;
+  /** The preview that a call is about. */
+  keptPreview?(input: z.output<I>): string;
   /** What the call would touch; the policy decides on these effects. */
   effects(input: z.output<I>): Effect[];
   /** Present if the effects are independent, so that a call can run without those that the policy denies. */

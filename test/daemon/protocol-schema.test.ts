@@ -74,6 +74,18 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(agent, 'calls.get', { callId });
   await ask(agent, 'calls.undo', { callId });
   await ask(agent, 'calls.undo', { callId: 'unknown' });
+  await ask(agent, 'checkpoints.name', { name: 'here' });
+  await call('file_write', { path: 'a.txt', content: 'three\n' });
+  await ask(agent, 'checkpoints.list');
+  for (const method of ['checkpoints.diff', 'checkpoints.return'] as const) await ask(agent, method, { name: 'here' });
+  await ask(agent, 'checkpoints.return', { name: 'unknown' });
+
+  const { result: shown } = await call('terminal_execute', { command: 'echo 3 > a.txt; rm -f b' }, { preview: true });
+  const { id: previewId } = (shown as { preview: { id: string } }).preview;
+  for (const path of ['a.txt', 'nothing']) await ask(agent, 'calls.diff', { previewId, path });
+  await ask(agent, 'calls.commit', { previewId, paths: ['nothing'] });
+  await ask(agent, 'calls.discard', { previewId });
+  await ask(agent, 'calls.commit', { previewId: 'unknown' });
 
   const command = call(
     'terminal_execute',

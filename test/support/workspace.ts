@@ -9,7 +9,8 @@ import { systemPowers } from '../../src/powers.ts';
 import { NO_MASKS } from '../../src/sandbox/masks.ts';
 import type { ToolSpec } from '../../src/tools/tool.ts';
 import { Anchor } from '../../workers/context/anchor.ts';
-import { type ContextOptions, WorkerContext } from '../../workers/context/context.ts';
+import { WorkerContext } from '../../workers/context/context.ts';
+import type { ContextOptions } from '../../workers/context/context-options.ts';
 
 export interface TestWorkspace extends Disposable {
   readonly path: string;

@@ -161,6 +161,11 @@ const OVER: Record<ExceededLimit['kind'], { code: Code; says: (limit: number) =>
   file: { code: 'FILE_LIMIT', says: (limit) => `wrote a file of more than ${limit} bytes` },
   home: { code: 'FILE_LIMIT', says: (limit) => `left more than ${limit} bytes in its home` },
   'home-entries': { code: 'FILE_LIMIT', says: (limit) => `left more than ${limit} files and folders in its home` },
+  preview: { code: 'FILE_LIMIT', says: (limit) => `wrote more than ${limit} bytes into its preview` },
+  'preview-entries': {
+    code: 'FILE_LIMIT',
+    says: (limit) => `changed more than ${limit} files and folders in its preview`,
+  },
 };
 
 /** The error of a command that exceeded a limit, with its output so far. */

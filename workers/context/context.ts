@@ -2,14 +2,16 @@
 import * as fs from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { ToolError } from '../../src/errors.ts';
-import type { Identity, Job, JobUsage, PathView } from '../../src/hosts/job.ts';
-import type { CommandBounds, Limits } from '../../src/limits.ts';
+import type { Identity, JobUsage } from '../../src/hosts/job.ts';
+import type { Limits } from '../../src/limits.ts';
 import { isProtected } from '../../src/paths.ts';
-import type { Powers } from '../../src/powers.ts';
-import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/command.ts';
+import type { PreviewReport } from '../../src/preview.ts';
+import type { CommandRequest } from '../../src/sandbox/command/command.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import { ancestorsOf, type Masks } from '../../src/sandbox/masks.ts';
+import { ancestorsOf } from '../../src/sandbox/masks.ts';
 import type { Databases } from '../../src/tools/context/databases.ts';
+import type { KeptChanges } from '../../src/tools/context/kept-changes.ts';
+import type { UndoOutcome, UndoRequest } from '../../src/tools/context/undo.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
 import type { Checkers } from '../../src/tools/source/checkers.ts';
 import type { SourceCode } from '../../src/tools/source/source-code.ts';
@@ -28,78 +30,34 @@ import type {
   ProgramRequest,
   ProgramResult,
   ToolContext,
-  UndoOutcome,
-  UndoRequest,
 } from '../../src/tools/tool.ts';
 import { withinTime } from '../bounded.ts';
 import { WorkspaceCheckers } from '../code/checkers.ts';
 import { WorkspaceSyntax } from '../code/syntax.ts';
 import { WorkspaceCode } from '../code/workspace-code.ts';
+import { KeptPreview } from '../preview/kept-preview.ts';
+import { reportOf } from '../preview/report.ts';
 import { Ripgrep } from '../search/ripgrep.ts';
 import { searchAt } from '../search/search.ts';
 import { WorkspaceDatabases } from '../sqlite/workspace-databases.ts';
-import type { SqliteChildren } from '../sqlite-child.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
 import { WorkspaceSymbols } from '../symbols/symbols.ts';
 import { TypeChecker } from '../symbols/type-checker.ts';
 import { toArgv, toReportingArgv } from '../terminals/shells.ts';
-import { type ChangeRecorder, Changes, NO_RECORDER } from '../undo/changes.ts';
+import { Changes, NO_RECORDER } from '../undo/changes.ts';
 import { Journal, type JournalLocation } from '../undo/journal.ts';
 import { Spool } from '../undo/spool.ts';
 import { TreeChanges } from '../undo/tree-changes.ts';
 import type { UndoParts } from '../undo/undo.ts';
 import { entriesOf, rollBackCall, undoAll, undoParts } from '../undo/undo-calls.ts';
-import type { Anchor } from './anchor.ts';
 import { Commands } from './commands.ts';
+import type { ContextOptions } from './context-options.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
 import { HeldPaths } from './held-paths.ts';
 import { PathRules } from './path-rules.ts';
 import { targetAt } from './targets.ts';
 import { toWithheld } from './withheld.ts';
 import { Witnesses } from './witnesses.ts';
-
-export interface ContextOptions {
-  readonly workspace: string;
-  readonly anchor: Anchor;
-  /** The path rules for the job. */
-  readonly view: PathView;
-  /** What commands must not see or change. */
-  readonly masks: Masks;
-  /** The only contents that writes may replace, if a person approved the call. */
-  readonly preImages?: Job['preImages'];
-  /** Called before each change of a file, instead of the journal. */
-  readonly recorder?: ChangeRecorder;
-  /** The undo journal for what each change replaces; absent for none. */
-  readonly journal?: JournalLocation;
-  readonly state?: unknown;
-  /** The plan of this call. */
-  readonly planned?: unknown;
-  /** Whether the job is read-only. */
-  readonly readOnly?: boolean;
-  /** The person's git identity; absent if unknown. */
-  readonly identity?: Identity;
-  /** Bounds of each command; absent for jobs that run none. */
-  readonly bounds?: CommandBounds;
-  readonly egressToken?: string;
-  /** Name of the commands' HOME. */
-  readonly home?: string;
-  /** Unix sockets of others to hide from commands, if commands may have sockets themselves. */
-  readonly sockets?: readonly string[];
-  readonly limits: Limits;
-  readonly powers: Powers;
-  /** Absent in hosts that run no commands. */
-  readonly command?: CommandSetup;
-  /** What the host keeps for the session; absent if the job has none, or keeps nothing. */
-  readonly kept?: (onGitConfigs: Commands['tookOver']) => KeptPrograms;
-  readonly signal: AbortSignal;
-  /** The thread's ripgrep; a new one if absent. */
-  readonly ripgrep?: Ripgrep;
-  /** The thread's language servers. */
-  readonly servers?: LanguageServers;
-  /** The thread's processes for statements of databases; absent in hosts that query none. */
-  readonly sqlite?: SqliteChildren;
-  readonly onOutput?: CommandRequest['onOutput'];
-}
 
 export class WorkerContext implements ToolContext {
   readonly signal: AbortSignal;
@@ -181,12 +139,46 @@ export class WorkerContext implements ToolContext {
     const { journal } = this.#options;
     if (!journal || !this.#journal) throw new ToolError('UNSUPPORTED', 'nothing is journalled here');
     const calls = keys.map((key) => entriesOf(new Spool(journal.folder, key), paths));
-    try {
+    return this.#wholly(async () => {
       const outcome = await undoAll(calls, this.#undoParts, force);
       if (calls.length > 1 && outcome.conflicts.length > 0 && !force) await this.#takeBack(journal);
       return outcome;
+    });
+  }
+
+  get kept(): KeptChanges {
+    const { keptPreview } = this.#options;
+    if (keptPreview === undefined) throw new ToolError('UNSUPPORTED', 'this call is about no preview');
+    const open = (path: string) => this.open(path);
+    return new KeptPreview(keptPreview, { ...this.#undoParts, open, wholly: (work) => this.#wholly(work) });
+  }
+
+  /** What the commands of the job did in its overlay; undefined if it has none. */
+  async previewReport(): Promise<PreviewReport | undefined> {
+    const { overlay, anchor, limits } = this.#options;
+    if (!overlay) return undefined;
+    const { fd: lower } = anchor.open('.');
+    try {
+      return await reportOf(overlay, {
+        limits,
+        lower,
+        named: (path) => this.#rules.named(path),
+        isRefused: this.refusedBelow('.'),
+        open: (path) => this.open(path),
+        breathe: () => this.breathe(),
+      });
+    } finally {
+      fs.closeSync(lower);
+    }
+  }
+
+  /** Runs changes of which all or none stay. */
+  async #wholly<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
     } catch (error) {
-      await this.#takeBack(journal);
+      const { journal } = this.#options;
+      if (journal) await this.#takeBack(journal);
       throw error;
     }
   }
@@ -324,7 +316,7 @@ export class WorkerContext implements ToolContext {
 
   command({ shell, args, report, ...request }: CommandToRun): CheckedCommand {
     const { workspace, anchor, masks, bounds, signal, readOnly = false } = this.#options;
-    const { egressToken, home, sockets, onOutput } = this.#options;
+    const { egressToken, home, sockets, overlay, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
@@ -334,6 +326,7 @@ export class WorkerContext implements ToolContext {
         ...(egressToken !== undefined && { egressToken }),
         ...(home !== undefined && { home }),
         ...(sockets && { sockets }),
+        ...(overlay && { overlay }),
       };
       const more = { ...(onOutput && { onOutput }), ...own };
       const rest = { workspace, masks, bounds, signal, readOnly, ...more };

@@ -26,8 +26,8 @@ export interface HeldPathsOptions {
   readonly changes: Changes;
   /** Whether the call is read-only, even if its host could write. */
   readonly readOnly: boolean;
-  /** Whether the call may put refs, indexes and other state of repositories back. */
-  readonly restoresGit?: boolean;
+  /** Whether the call may write refs, indexes and other state of repositories. */
+  readonly writesGit?: boolean;
 }
 
 export class HeldPaths {
@@ -35,11 +35,11 @@ export class HeldPaths {
   readonly #rules: PathRules;
   readonly #changes: Changes;
   readonly #readOnly: boolean;
-  readonly #restoresGit: boolean;
+  readonly #writesGit: boolean;
 
-  constructor({ anchor, rules, changes, readOnly, restoresGit = false }: HeldPathsOptions) {
+  constructor({ anchor, rules, changes, readOnly, writesGit = false }: HeldPathsOptions) {
     this.#readOnly = readOnly;
-    this.#restoresGit = restoresGit;
+    this.#writesGit = writesGit;
     this.#anchor = anchor;
     this.#rules = rules;
     this.#changes = changes;
@@ -102,7 +102,7 @@ export class HeldPaths {
   /** Throws ACCESS_DENIED for a path that programs outside the sandbox run or trust. */
   refuseProtected(realPath: string, shown: string): void {
     const named = this.#rules.named(realPath);
-    if (!isProtected(named) || (this.#restoresGit && isGitState(named))) return;
+    if (!isProtected(named) || (this.#writesGit && isGitState(named))) return;
     throw new ToolError('ACCESS_DENIED', `\`${shown}\` is protected: programs outside the sandbox run or trust it`);
   }
 

@@ -53,5 +53,7 @@ export const toolLoaders = {
   workspace_find_references: () => import('../../src/tools/workspace/find-references.ts').then((it) => it.default),
   workspace_search_symbol: () => import('../../src/tools/workspace/search-symbol.ts').then((it) => it.default),
   workspace_structure: () => import('../../src/tools/workspace/structure.ts').then((it) => it.default),
-  calls_undo: () => import('../../src/tools/undo.ts').then((it) => it.undoTool),
+  calls_undo: () => import('../../src/tools/kept/undo.ts').then((it) => it.undoTool),
+  calls_diff: () => import('../../src/tools/kept/previews.ts').then((it) => it.diffTool),
+  calls_commit: () => import('../../src/tools/kept/previews.ts').then((it) => it.commitTool),
 } as const;

@@ -104,6 +104,8 @@ export interface TreeFacts {
   readonly entries: number;
   /** Equal as long as nothing in the tree is made, changed, removed or replaced. */
   readonly print: string;
+  /** The newest change time of an entry, in nanoseconds. */
+  readonly newestNs: bigint;
 }
 
 /**
@@ -113,10 +115,12 @@ export interface TreeFacts {
 export async function lookOver(spot: DirEntry, options: TreeOptions & { empties?: boolean }): Promise<TreeFacts> {
   const pass = new TreeTraversal(options);
   const print = createHash('sha256');
+  let newestNs = 0n;
   const look = async (fd: number, name: string, stat: fs.BigIntStats, at: string, depth: number): Promise<void> => {
     const entry = { below: at, type: typeOf(stat) };
     await pass.enter(entry, depth);
     const { ino, mode, size, mtimeNs, ctimeNs } = stat;
+    if (ctimeNs > newestNs) newestNs = ctimeNs;
     print.update(`${at}\0${[ino, mode, size, mtimeNs, ctimeNs].join(':')}\n`);
     if (entry.type !== 'directory') return;
     using directory = openOrSay(fd, name, pass.name(entry));
@@ -131,7 +135,7 @@ export async function lookOver(spot: DirEntry, options: TreeOptions & { empties?
   const top = fs.lstatSync(below(spot.fd, spot.name), { bigint: true, throwIfNoEntry: false });
   if (!top) throw toAccessError({ code: 'ENOENT' }, spot.path);
   await look(spot.fd, spot.name, top, '', 0);
-  return { entries: pass.entries, print: `tree:${print.digest('hex')}` };
+  return { entries: pass.entries, print: `tree:${print.digest('hex')}`, newestNs };
 }
 
 function openOrSay(fd: number, name: string, shown: string): OpenDirectory {

@@ -19,10 +19,10 @@ export interface UndoPartsOptions {
   breathe(): Promise<void>;
 }
 
-/** The parts of an undo, which unlike other calls may put the state of repositories back. */
+/** The parts of an undo or a commit, which unlike other calls may write the state of repositories. */
 export function undoParts(options: UndoPartsOptions): UndoParts {
   const { changes, limits, readOnly = false, breathe } = options;
-  const paths = new HeldPaths({ ...options, readOnly, restoresGit: true });
+  const paths = new HeldPaths({ ...options, readOnly, writesGit: true });
   return { paths, changes, trees: new TreeChanges({ paths, changes, limits, breathe }), limits, breathe };
 }
 

@@ -6,6 +6,7 @@ import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, printResult, say } from '../output.ts';
 import { showCall } from './command-output.ts';
 import { readInput } from './input.ts';
+import { printPreview } from './shown-preview.ts';
 
 export interface CallFlags {
   readonly timeout?: string;
@@ -63,6 +64,7 @@ export async function runCall(
   const isQuiet = flags.json || show !== undefined;
   const result = await (isQuiet ? running : showCall({ callId: running.callId, result: running }, client));
   const asked = await following;
+  if (!flags.json && result.success && result.preview) printPreview(result.preview);
   if (flags.json) printJson(result);
   else show?.(result);
   if (asked === 'nobody') return EXIT.DENIED;

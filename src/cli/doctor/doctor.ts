@@ -22,6 +22,7 @@ import { describeTraces, losesTraces, type TraceStatus } from '../monitor/trace-
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
 import { type MissingSwitch, missingSwitch } from './missing-switch.ts';
+import { judgePreviews } from './previews.ts';
 import { judgeServices, type ServicesStatus } from './services.ts';
 import { readSystem } from './system.ts';
 import { badHealth, type NamedHealth } from './tool-health.ts';
@@ -61,6 +62,7 @@ export async function doctor(flags: DoctorFlags, caller: CliCaller): Promise<num
     ...(await judgeDaemon(caller, { dirs, limits, powers })),
     judgeConfinement(confinement, cause),
     judgeGitCopies(await whyNoGitCopies(powers)),
+    previewsAt(dirs.stateDir),
   ];
   const probes = PROBE_IDS.map((id): ReportedProbe => {
     const { shows, layer, fix } = PROBES[id];
@@ -144,6 +146,16 @@ function judgeGitCopies(why: string | undefined): DoctorFinding {
     return { id, status: 'ok', found: 'git in commands can set up remotes, branches and submodules' };
   const found = `commands see the configs of repositories read-only: ${why}`;
   return { id, status: 'warning', found, fix: 'Install util-linux and bubblewrap from your distribution.' };
+}
+
+/** Tries a preview's overlay where the state is. */
+function previewsAt(stateDir: string): DoctorFinding {
+  const folder = ownFolder(stateDir);
+  try {
+    return judgePreviews(folder);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 function judgePolicy({ policy, limits }: Config): DoctorFinding {

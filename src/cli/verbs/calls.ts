@@ -3,6 +3,7 @@ import { Option } from 'commander';
 import { batch } from '../batch.ts';
 import { call } from '../call/call.ts';
 import { checkpointDiff, checkpointList, checkpointName, checkpointReturn } from '../call/checkpoint.ts';
+import { commit, discard } from '../call/commit.ts';
 import { undo } from '../call/undo.ts';
 import { callIdOf } from '../ids.ts';
 import { logs } from '../logs.ts';
@@ -53,7 +54,10 @@ export function addCallVerbs(verbs: Verbs): void {
     .option(...MODE)
     .option('--timeout <duration>', 'end the call after this time, such as 250ms, 5s or 2m')
     .option('--progress', 'print the progress of the call on stderr; with --json also its output')
-    .option('--preview', 'show what the call would do, without running it')
+    .option(
+      '--preview',
+      'show what the call would do, without doing it; a command runs over an overlay of the workspace',
+    )
     .option('--detach', 'print the id of the call and return; the call goes on, and its result is kept for an hour')
     .addHelpText(
       'after',
@@ -63,6 +67,16 @@ To read the whole input as JSON, write @input.json, or - for standard input.
 If the tool ran a command to its end, ringfence exits with the exit code of that command.`,
     )
     .action(verbs.ending((tool, input, flags) => call(tool, input, flags, verbs.callerIn(flags))));
+
+  verbs
+    .add('commit <previewId> [path...]', 'make the changes of a previewed command: all, or those of the paths')
+    .option(...WORKSPACE)
+    .action(verbs.ending((id, paths, flags) => commit(id, paths, flags, verbs.callerIn(flags))));
+
+  verbs
+    .add('discard <previewId>', 'forget what a previewed command would change')
+    .option(...WORKSPACE)
+    .action(verbs.ending((id, flags) => discard(id, flags, verbs.callerIn(flags))));
 
   verbs
     .add(

@@ -105,7 +105,9 @@ function askingDecisionOf({ decision, decided, question, cost, checked }: Judged
   if (decision !== 'ask') throw new Error('this stage handles only calls for which the policy says ask');
   const rules = decided.rules.filter((it) => it.decision === 'ask').map((it) => it.id);
   const ofCost = { id: `tiers.${checked.tier}.costUsdAskAbove`, reason: 'Its cost exceeds the soft limit of the day.' };
-  const by = decided.decision === 'ask' ? decided.by : ofCost;
+  const what = checked.tool.keptPreview ? 'commit of what such a command did' : 'call like this';
+  const ofTool = { id: `${checked.tool.name}.asks`, reason: `A person is asked about each ${what}.` };
+  const by = decided.decision === 'ask' ? decided.by : cost?.asks ? ofCost : ofTool;
   return { question, by, askingRules: [...new Set([by.id, ...rules, ...(cost?.asks ? [ofCost.id] : [])])] };
 }
 
@@ -169,7 +171,8 @@ function approvalViewOf(call: JudgedCall, { redact, limits }: ApproveDeps): Appr
       ...(call.budget && { delegated: true as const }),
       ...(command && { reach: reachOf(command), programs: programsOf(command) }),
       ...(command && hasInlineCode(command.commands) && { hasInlineCode: true }),
-      unknown: hidden > 0 || (command !== undefined && isUnknown(command)),
+      // The next preview is another one.
+      unknown: hidden > 0 || tool.keptPreview !== undefined || (command !== undefined && isUnknown(command)),
     },
     shown: { input: part.value, impact: redact(finalImpact) },
     whole,
@@ -274,7 +277,7 @@ function draftOf(call: JudgedCall, { view, diff, undo, binding, deps }: DraftPar
     impact: withVisibleText(view.shown.impact),
     ...(call.cost && { costUsd: call.cost.usd }),
     ...(wholeDiff !== undefined && { diff: shownOf(wholeDiff, shownMax) }),
-    remember: coverageOf(question.command, level),
+    remember: call.checked.tool.keptPreview ? {} : coverageOf(question.command, level),
     callId: call.id,
     reason: by.reason,
     bindingHash: bindingHash(binding),
@@ -387,10 +390,9 @@ const DENIAL_TEXT = {
 
 function denied(call: JudgedCall, denial: Denial, how: keyof typeof DENIAL_TEXT): ToolError {
   const { approvalId, by, feedback } = denial;
-  const { tool } = call.checked;
   call.announce({ status: 'rejected-by-user' });
   const feedbackText = feedback === undefined ? '' : `: ${feedback}`;
-  return new ToolError('APPROVAL_DENIED', `${DENIAL_TEXT[how]} \`${tool.name}\`${feedbackText}`, {
+  return new ToolError('APPROVAL_DENIED', `${DENIAL_TEXT[how]} \`${call.checked.tool.name}\`${feedbackText}`, {
     rule: askingDecisionOf(call).by.id,
     suggestion: 'Do something else, or ask the person what they want; the same call would be denied again.',
     details: { approvalId, by, ...(feedback !== undefined && { feedback }) },

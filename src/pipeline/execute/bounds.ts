@@ -6,7 +6,7 @@ import { layersOf } from '../../policy/decide.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import type { Policy, TierBound, ToolBounds } from '../../policy/schema.ts';
 import type { Tool } from '../../tools/tool.ts';
-import type { CheckedCall } from '../stage.ts';
+import type { CheckedCall, JudgedCall } from '../stage.ts';
 
 interface BoundQuery {
   readonly tier: Tier;
@@ -100,3 +100,10 @@ export function networkOf(policy: Policy, tier: 'execute' | 'external_api' = 'ex
   const lists = networks.filter((it): it is NetworkLayer => it !== 'any');
   return lists.length === 0 ? undefined : lists;
 }
+
+/**
+ * Whether a previewed command gets the network of its policy: only if every layer says so, and no person would have been asked about
+ * the command, since what is sent can't be taken back.
+ */
+export const mayPreviewConnect = (policy: Policy, { decision }: Pick<JudgedCall, 'decision'>): boolean =>
+  decision === 'allow' && layersOf(policy).every((it) => it.tiers.execute.previewNetwork === true);

@@ -6,6 +6,8 @@ import type { RunOptions, RunResult } from '../../hosts/runs.ts';
 import { decide } from '../../policy/decide.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
+import type { CommandPreview } from '../../preview.ts';
+import type { Previews } from '../../store/previews.ts';
 import type { ToolStates } from '../../store/tool-states.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
 import type { PackageSettings } from '../../tools/package/settings.ts';
@@ -17,13 +19,14 @@ import { networkFor, type PreparedCalls } from '../prepared.ts';
 import type { WritesByPrincipal } from '../principal-writes.ts';
 import type { ClearedCall, Handler, JudgedCall } from '../stage.ts';
 import type { ToolHealth } from '../tool-health.ts';
-import { commandBoundsOf, heapOf, homeOf, networkOf, threadCpuOf } from './bounds.ts';
+import { commandBoundsOf, heapOf, homeOf, mayPreviewConnect, networkOf, threadCpuOf } from './bounds.ts';
 import { ConcurrentCalls } from './concurrent-changes.ts';
 import { type Connections, runConnected } from './connected.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import type { FetchParts } from './exchanges.ts';
-import { runJournalled, runShadowed } from './journalled.ts';
+import { runJournalled, runShadowed, type ShadowedJob } from './journalled.ts';
 import { runOfTools } from './of-tools.ts';
+import { runPreviewed } from './previewed.ts';
 import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { askServers } from './requests.ts';
@@ -47,6 +50,7 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   readonly undoJournal: UndoJournal;
   readonly packages: PackageSettings;
   readonly prepared: PreparedCalls;
+  readonly previews: Previews;
   /** Records the start and the end of each call. */
   readonly writes: WritesByPrincipal;
   readonly health: ToolHealth;
@@ -56,7 +60,10 @@ export interface ExecuteParts extends ReadOnlyRunParts {
 export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
   const concurrentCalls = new ConcurrentCalls();
   return async (call) => {
-    if (call.options.preview) return shownPreviewOf(call, parts);
+    const { tool, input } = call.checked;
+    // What goes on in the background would outlive its overlay.
+    const runs = tool.previewsByRunning && !keepsAfter(tool, input);
+    if (call.options.preview && !runs) return shownPreviewOf(call, parts);
     const attempt: Attempt = {};
     try {
       return await runInTier(call, { attempt, parts, concurrentCalls });
@@ -88,7 +95,7 @@ async function runInTier(
   }
   if (tool.requests && tier === 'external_api') return runAnswered(call, attempt, parts);
   if (to) return inTime(call, parts, () => upstream(to, call, { attempt, parts }));
-  if (tier === 'read_only') return inTime(call, parts, () => run(call, attempt, parts));
+  if (tier === 'read_only' || call.options.preview) return inTime(call, parts, () => run(call, attempt, parts));
   using entry = concurrentCalls.enter(call.root);
   const isAlone = () => entry.isAlone;
   const outcome = await inTime(call, parts, () => run(call, attempt, parts, isAlone));
@@ -186,7 +193,8 @@ async function runUnder(
   const hostKey = { tier: hostTier, workspace, view, ...heap, ...(keeps && { keeps: true }) };
   const isStale = () => call.policyNow().version !== policy.version;
   // No network: what is kept outlives the call whose policy listed its hosts.
-  const network = tier === 'execute' && !keeps ? networkFor(tool, policy, parts.packages) : undefined;
+  const mayConnect = tier === 'execute' && !keeps && (!call.options.preview || mayPreviewConnect(policy, call));
+  const network = mayConnect ? networkFor(tool, policy, parts.packages) : undefined;
   const job = {
     tool: tool.name,
     input,
@@ -195,7 +203,8 @@ async function runUnder(
     ...(isCommand
       ? {
           bounds: commandBoundsOf(policy, parts.limits, tier),
-          home: homeOf(policy),
+          // A home outlives the preview.
+          ...(!call.options.preview && { home: homeOf(policy) }),
           unixSockets: unixSocketsOf(policy),
         }
       : threadCpuOf(policy, tier)),
@@ -203,6 +212,7 @@ async function runUnder(
     ...(tier === 'read_only' && { readOnly: true }),
     ...(tool.readsUnchecked && tier === 'read_only' && { isSealed: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
+    ...(tool.keptPreview && { kept: tool.keptPreview(input as never) }),
     ...(keeps && { keeper: { session: sessionId, isStale } }),
   };
   const options: RunOptions = {
@@ -225,11 +235,9 @@ async function runUnder(
   const request = { ...job, ...(planned && { planned: planned.data }) };
   const writer: HostKey = { tier: 'write', workspace, view, ...heapOf(policy, 'write') };
   const placed = { place: hostKey, request, options, attempt, writer, isAlone };
-  // A terminal goes on after its call, and a read changes nothing.
-  const isShadowed = isCommand && !keeps && tier !== 'read_only';
-  const ran = await (isShadowed ? runShadowed : runJournalled)(call, placed, parts);
+  const { ran, preview } = await runPlaced(call, placed, parts);
   parts.health.note(tool, workspace, ran.result);
-  const outcome = toOutcome(ran, call, attempt, network);
+  const outcome = { ...toOutcome(ran, call, attempt, network), ...(preview && { preview }) };
   const { result } = ran;
   if (!result.ok || !tool.state || tier === 'read_only') return outcome;
   try {
@@ -238,6 +246,19 @@ async function runUnder(
   } catch (error) {
     return failed(error, outcome);
   }
+}
+
+/** Runs a job; what a command changes is kept by a shadow, what other calls change by their journal. Previews change nothing. */
+async function runPlaced(
+  call: ClearedCall,
+  job: ShadowedJob,
+  parts: ExecuteParts,
+): Promise<{ ran: RunResult; preview?: CommandPreview }> {
+  if (call.options.preview) return runPreviewed(call, job, parts);
+  const { tier, keeps } = job.place;
+  // A terminal goes on after its call, and a read changes nothing.
+  const isShadowed = tier === 'execute' && !keeps && call.checked.tier !== 'read_only';
+  return { ran: await (isShadowed ? runShadowed : runJournalled)(call, job, parts) };
 }
 
 /** What `run` gets as `ctx.planned`; undefined for tools without a plan. */

@@ -37,6 +37,16 @@ const rule = z.strictObject({
     .boolean()
     .optional()
     .meta(about('Sensitive', 'Whether what the rule denies are secrets: its refusals are SENSITIVE_FILE.', true)),
+  preview: z
+    .literal('required')
+    .optional()
+    .meta(
+      about(
+        'Preview',
+        'For a rule that asks about commands: the command runs as a preview, and the person is asked whether what it did is to be committed.',
+        'required',
+      ),
+    ),
   examples: z
     .strictObject({
       match: examplesOf('Matching', 'Calls that the rule must match.'),

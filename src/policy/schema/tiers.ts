@@ -189,6 +189,26 @@ export const executeTier = tier.extend({
         'none',
       ),
     ),
+  preview: z
+    .literal('required')
+    .optional()
+    .meta(
+      about(
+        'Preview',
+        'Where the tier asks: a command runs as a preview, and the person is asked whether what it did is to be committed.',
+        'required',
+      ),
+    ),
+  previewNetwork: z
+    .boolean()
+    .optional()
+    .meta(
+      about(
+        'Network of previews',
+        'Whether a command that runs as a preview, and about which nobody is asked, may connect to what `network` lists; it has no network when absent.',
+        true,
+      ),
+    ),
   locks: z
     .enum(LOCKS)
     .optional()

@@ -18,6 +18,8 @@ import type { Homes } from './homes.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
 import { FLOOD_PIPE_BYTES } from './output-pipe.ts';
+import { Overlay } from './overlay.ts';
+import { OverlayWatch } from './overlay-watch.ts';
 import type { Rlimits } from './prologue.ts';
 import { ScratchWatch } from './scratch.ts';
 import { begin, type PipedSandbox, shapeOf } from './start.ts';
@@ -63,6 +65,8 @@ export interface CommandRequest {
   readonly sockets?: readonly string[];
   /** Name of its home on disk; if absent, the command gets its own home in memory. */
   readonly home?: string;
+  /** The command changes this instead of the workspace. */
+  readonly overlay?: Overlay;
   /** Token that identifies the command to the egress proxy; absent for a command that may not connect. */
   readonly egressToken?: string;
   /** Ends the command; the reason may be an `Aborted`. */
@@ -140,6 +144,7 @@ export async function runCommand(
   feed(run.child, request.stdin);
   using evidence = new Evidence(run, request, { limits: setup.limits, powers });
   output.onOverflow = () => run.stop();
+  using size = request.overlay && new OverlayWatch(request.overlay, { ...setup, powers }, () => run.stop());
   using _ = stopOnAbort(request.signal, run);
   try {
     const closed = Promise.all([run.child, ...output.pipes].map((it) => closeOf(it)));
@@ -148,7 +153,9 @@ export async function runCommand(
     // A process that bwrap has not killed yet may hold the pipes.
     await settlesWithin(closed, setup.limits.commandDrainMs, powers);
     output.flush();
-    const { exitCode, signal, used } = await run.settle(() => output.stderr.text());
+    const settled = await run.settle(() => output.stderr.text(), request.overlay && Overlay.refusal);
+    const { exitCode, signal } = settled;
+    const used = size?.exceeded ? { ...settled.used, exceeded: size.exceeded } : settled.used;
     const gitConfigs = await run.copies.takeOver('ended');
     const overflowed = output.overflowed ? 'output' : undefined;
     const killed = request.signal.aborted ? 'aborted' : used.exceeded ? 'exceeded' : overflowed;
@@ -229,6 +236,7 @@ function takeOrBeginNow(
   powers: Powers,
 ): PipedSandbox | Promise<PipedSandbox> {
   const shape = shapeOf(request, setup);
+  if (request.overlay) return begin(shape, request, setup, powers);
   const taken = setup.waiting?.take(request, shape);
   if (!(taken instanceof Promise)) return taken ?? begin(shape, request, setup, powers);
   // The masks may have changed meanwhile.

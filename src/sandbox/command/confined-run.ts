@@ -108,9 +108,12 @@ export class ConfinedRun implements Disposable {
 
   /**
    * Tells how the program ended; to be called once it has `ended`. Throws SANDBOX_UNAVAILABLE if its sandbox could not be built;
-   * `complaint` gives what bwrap printed.
+   * `complaint` gives what bwrap printed, `refusal` the error for it where it is not bubblewrap's own.
    */
-  async settle(complaint: () => string): Promise<Settled> {
+  async settle(
+    complaint: () => string,
+    refusal: (printed: string) => ToolError | undefined = () => undefined,
+  ): Promise<Settled> {
     const { status, group } = this.#started;
     if (this.#failure)
       throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${this.#failure.message}`);
@@ -120,7 +123,8 @@ export class ConfinedRun implements Disposable {
     const signal = exitCode === undefined ? undefined : SIGNALS.get((exitCode - 128) as never);
     const used = this.#usedOf((group ?? this.#watch)?.measured, signal);
     if (this.#refusal) throw this.#refusal;
-    if (exitCode === undefined && !this.#isStopped && !used.exceeded) throw notBuilt(complaint());
+    if (exitCode === undefined && !this.#isStopped && !used.exceeded)
+      throw refusal(complaint()) ?? notBuilt(complaint());
     return { exitCode, ...(signal !== undefined && { signal }), used };
   }
 

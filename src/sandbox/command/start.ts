@@ -27,13 +27,14 @@ import { mountsOf } from '../proc.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { CommandGroup } from './group.ts';
 import { type OutputPipe, openOutputPipe } from './output-pipe.ts';
+import type { Overlay } from './overlay.ts';
 import { COMPUTED, type Gate, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
 import { Status } from './status.ts';
 
 /** The fields of a request that its sandbox depends on. */
 export type SandboxRequest = Pick<
   CommandRequest,
-  'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds' | 'home' | 'sockets'
+  'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds' | 'home' | 'sockets' | 'overlay'
 >;
 
 /** What a sandbox is built from, as far as commands differ in it. */
@@ -81,7 +82,8 @@ export function shapeOf(request: SandboxRequest, setup: Omit<CommandSetup, 'watc
     withheld: found,
     tracked,
     workspace,
-    gitConfigs: readOnly ? [] : givenConfigs(found, { workspace, cwd }),
+    // Changes of a copy would be taken over into the repository itself.
+    gitConfigs: readOnly || request.overlay ? [] : givenConfigs(found, { workspace, cwd }),
   };
 }
 
@@ -192,7 +194,11 @@ const needsGate = ({ masks }: Shape): boolean => boundPaths(masks).length > 0;
  * Lets a bash that waits at its gate go on. Rejects with SANDBOX_UNAVAILABLE if it must not; never settles if bash
  * does not get there.
  */
-function letThrough({ child, status, shape, copies }: StartedSandbox, gate: Gate): Promise<void> {
+function letThrough(
+  { child, status, shape, copies }: StartedSandbox,
+  gate: Gate,
+  overlay: Overlay | undefined,
+): Promise<void> {
   const stdio = child.stdio as readonly unknown[];
   const [line, said] = [stdio[gate.fd] as Writable, stdio[gate.builtFd] as Readable];
   // EPIPE, ECONNRESET: bubblewrap has ended; its status tells why.
@@ -200,10 +206,15 @@ function letThrough({ child, status, shape, copies }: StartedSandbox, gate: Gate
   return new Promise<void>((resolve, reject) => {
     said.once('data', () =>
       status.onInit(async (init) => {
-        if (!isMasked({ status, shape })) return reject(new NotInPlace());
-        await copies.lay(init);
-        line.end('\n');
-        resolve();
+        try {
+          if (!isMasked({ status, shape })) throw new NotInPlace();
+          overlay?.hold(child.pid as number);
+          await copies.lay(init);
+          line.end('\n');
+          resolve();
+        } catch (error) {
+          reject(error);
+        }
       }),
     );
   });
@@ -219,7 +230,9 @@ export const hides = ({ masks }: Shape): boolean =>
 /** Builds a sandbox for a command, which begins at once. Throws SANDBOX_UNAVAILABLE, INPUT_INVALID. */
 export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup, powers: Powers): PipedSandbox {
   const stdin = request.stdin === undefined ? 'ignore' : 'pipe';
-  return piped(stdin, (streams) => beginAt({ streams }, { shape, request, setup, powers }));
+  const { overlay } = request;
+  const outer = overlay && { outer: () => overlay.words };
+  return piped(stdin, (streams) => beginAt({ streams, ...outer }, { shape, request, setup, powers }));
 }
 
 /** The same with an attachment of the caller's. */
@@ -230,13 +243,13 @@ export function beginAt(
   const { shape, request, setup, powers } = of;
   const egress = egressOf(request.egressToken);
   const first = LINE_FD + egress.stdio.length;
-  const gate = needsGate(shape) ? { fd: first, builtFd: first + 1 } : undefined;
+  const gate = needsGate(shape) || request.overlay ? { fd: first, builtFd: first + 1 } : undefined;
   const bash = toBashArgs({ ...request, rlimits: setup.rlimits, ...(gate && { gate }) });
   const stdio = [...egress.stdio, ...(gate ? (['pipe', 'pipe'] as const) : [])];
   const started = start({ shape, bash, env: request.env, egress, attachment, stdio }, setup, powers);
   egress.give(started.child);
   if (!gate || started.child.pid === undefined) return started;
-  const admitted = Promise.all([started.admitted, letThrough(started, gate)]).then(() => {});
+  const admitted = Promise.all([started.admitted, letThrough(started, gate, request.overlay)]).then(() => {});
   // Avoids an unhandled rejection when nobody awaits it.
   admitted.catch(() => {});
   return { ...started, admitted };

@@ -8,8 +8,8 @@ import type { Session } from '../session.ts';
 
 export interface UndoParts {
   readonly undoJournal: UndoJournal;
-  /** The tool that undoes calls; no session has it. */
-  readonly undoTool: NamedTool;
+  /** Tools that no session has. */
+  readonly internalTools: { readonly undo: NamedTool };
 }
 
 const NOTHING = { restored: [], removed: [], conflicts: [], merged: [], undo: 'none' } as const;
@@ -23,7 +23,7 @@ interface UndoCallParts extends UndoParts {
 export async function undoCall(
   session: Session,
   params: Params<'calls.undo'>,
-  { undoJournal, undoTool, recordOf }: UndoCallParts,
+  { undoJournal, internalTools, recordOf }: UndoCallParts,
 ): Promise<UndoResult> {
   const { id, role, workspace, delegation } = session.options;
   // A delegated session undoes only what it did itself.
@@ -41,7 +41,7 @@ export async function undoCall(
     throw new RpcError('INVALID_PARAMS', `call ${callId} was made in another workspace; undo it from there`);
   const { key, paths } = found;
   const input = { callId, keys: [key], force: params.force, paths };
-  const { key: _, ...result } = await runUndo(session, input, { undoJournal, undoTool });
+  const { key: _, ...result } = await runUndo(session, input, { undoJournal, internalTools });
   return { ...result, undone: callId };
 }
 
@@ -58,9 +58,9 @@ interface UndoInput {
 export async function runUndo(
   session: Session,
   input: UndoInput,
-  { undoJournal, undoTool }: UndoParts,
+  { undoJournal, internalTools }: UndoParts,
 ): Promise<UndoResult & { readonly key: string }> {
-  const result = await session.callInternal(undoTool, input);
+  const result = await session.callInternal(internalTools.undo, input);
   const undo = { sessionId: session.options.id, callId: result.callId };
   const base = { ...NOTHING, callId: result.callId, key: undoJournal.keyOf(undo) };
   if (!result.success) return { ...base, error: result.error };

@@ -57,6 +57,7 @@ export default defineTool({
   keepsFor: ({ background }) => background,
   cleanup: (session) => session.endKept(),
   destructive: true,
+  previewsByRunning: true,
   effects: ({ command }) => [{ kind: 'exec', target: command }],
   commandOf: ({ command, cwd, env, shell }) => ({
     command,

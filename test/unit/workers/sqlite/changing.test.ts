@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { defaultLimits } from '../../../../src/limits.ts';
 import { systemPowers } from '../../../../src/powers.ts';
 import type { DatabaseSource, Scalar } from '../../../../src/tools/context/databases.ts';
-import type { ContextOptions } from '../../../../workers/context/context.ts';
+import type { ContextOptions } from '../../../../workers/context/context-options.ts';
 import { toRefusal } from '../../../../workers/sqlite/refusals.ts';
 import { SqliteChildren } from '../../../../workers/sqlite-child.ts';
 import { Spool } from '../../../../workers/undo/spool.ts';

@@ -1,6 +1,6 @@
 /** The tool that `calls.undo` runs: in no session's toolset, but under the same stages as any call. */
 import * as z from 'zod';
-import { defineTool, workspacePath } from './tool.ts';
+import { defineTool, workspacePath } from '../tool.ts';
 
 /** The input of the internal tool; the gateway writes it, never a caller. */
 const input = z.strictObject({

@@ -1,0 +1,91 @@
+/**
+ * An overlay of a workspace, for one command: what the command changes goes to a folder of the daemon, and the workspace stays as it
+ * is. util-linux mounts it in a user and a mount namespace of its own, in which bubblewrap then builds the sandbox of the command as
+ * always: the masks are the same binds, over the merged tree (docs/decisions/0024-previews.md).
+ */
+import { chmodSync, closeSync, constants, lstatSync, mkdirSync, openSync } from 'node:fs';
+import { release } from 'node:os';
+import { join } from 'node:path';
+import { ToolError } from '../../errors.ts';
+
+/** Parts of a preview's folder: what the command wrote, the kernel's scratch folder, and the list of the changes. */
+export const PREVIEW_PARTS = { upper: 'upper', work: 'work', list: 'changes.json' } as const;
+
+/** Begins what the shell prints if the kernel refuses the overlay. */
+const REFUSED = 'no overlay: ';
+
+/**
+ * Mounts the overlay over the workspace and executes bubblewrap without any capability: bubblewrap refuses to start with some.
+ * `lowerdir=.` needs no escapes, whatever the workspace is called. util-linux 2.39 and newer would use calls that hosts may not make.
+ */
+const MOUNT = [
+  'cd -- "$1" || exit 1',
+  `m=$(LIBMOUNT_FORCE_MOUNT2=always mount -n -t overlay -o "lowerdir=.,upperdir=$2/${PREVIEW_PARTS.upper},workdir=$2/${PREVIEW_PARTS.work},userxattr" ringfence "$1" 2>&1) || { echo "${REFUSED}$m" >&2; exit 1; }`,
+  'cd /; shift 2; exec setpriv --inh-caps=-all --ambient-caps=-all -- "$@"',
+].join('\n');
+
+/** Characters that separate paths or options in those of an overlay. */
+const SEPARATORS = /[,:\\]/;
+
+export class Overlay implements Disposable {
+  readonly workspace: string;
+  /** The folder that holds what the command changes. */
+  readonly upper: string;
+  /** File for the list of the changes. */
+  readonly list: string;
+  /** When it was made, by the clock that stamps changes of files, in nanoseconds. */
+  readonly sinceNs: bigint;
+  readonly #folder: string;
+  #merged: number | undefined;
+
+  /** Makes the folders of an overlay in a folder that exists. Throws UNSUPPORTED for a name that no overlay can be told. */
+  constructor(folder: string, workspace: string) {
+    if (SEPARATORS.test(folder))
+      throw unsupported(`the state directory has a comma, a colon or a backslash in its name: ${folder}`);
+    this.#folder = folder;
+    this.workspace = workspace;
+    this.list = join(folder, PREVIEW_PARTS.list);
+    this.upper = join(folder, PREVIEW_PARTS.upper);
+    mkdirSync(join(folder, PREVIEW_PARTS.work), 0o700);
+    // The root of the merged tree shows the permissions of this folder.
+    mkdirSync(this.upper, 0o700);
+    chmodSync(this.upper, lstatSync(workspace).mode & 0o777);
+    this.sinceNs = lstatSync(this.upper, { bigint: true }).ctimeNs;
+  }
+
+  /** Words that execute bubblewrap over the overlay. */
+  get words(): readonly string[] {
+    const own = ['unshare', '--user', '--mount', '--map-current-user', '--keep-caps', '--'];
+    return [...own, '/bin/sh', '-c', MOUNT, 'sh', this.workspace, this.#folder];
+  }
+
+  /**
+   * Keeps the merged tree, without any masks, from the namespace of `pid`, bubblewrap's own process; to be called before the
+   * command begins. Listing its folders later tells what the command removed, without any knowledge of how overlays store it.
+   */
+  hold(pid: number): void {
+    this.#merged ??= openSync(`/proc/${pid}/root${this.workspace}`, constants.O_RDONLY | constants.O_DIRECTORY);
+  }
+
+  /** Path of the merged tree, also after the command has ended. */
+  get merged(): string {
+    return `/proc/self/fd/${this.#merged}`;
+  }
+
+  /** The error of a sandbox that could not be built, from what was printed; undefined if the overlay was not the reason. */
+  static refusal(printed: string): ToolError | undefined {
+    const at = printed.indexOf(REFUSED);
+    return at < 0 ? undefined : unsupported(printed.slice(at + REFUSED.length).trim());
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#merged !== undefined) closeSync(this.#merged);
+    this.#merged = undefined;
+  }
+}
+
+const unsupported = (why: string): ToolError =>
+  new ToolError('UNSUPPORTED', `this machine can show no preview of a command: ${why} (Linux ${release()})`, {
+    suggestion:
+      'Run `ringfence doctor`; a preview takes Linux 5.11 or newer, and a state directory that is no overlay itself.',
+  });

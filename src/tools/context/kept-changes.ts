@@ -1,0 +1,26 @@
+/** Changes of previews that can be committed. */
+import type { PreviewChange } from '../../preview.ts';
+
+export interface CommitRequest {
+  /** All paths that may change: those of the steps of the preview that the policy judged. */
+  readonly paths: readonly string[];
+  /** The changed paths to commit; all of them if absent. */
+  readonly only?: readonly string[];
+}
+
+export interface CommitOutcome {
+  /** Paths that are as the command left them; a folder stands for all in it. */
+  readonly committed: string[];
+  /** The paths of `committed` that are gone. */
+  readonly removed: string[];
+  /** Paths that changed since the preview; with any of these nothing is committed. */
+  readonly conflicts: string[];
+}
+
+/** The preview that a call is about. */
+export interface KeptChanges {
+  /** Commits all of it or nothing. Throws UNSUPPORTED for changes that can't be committed, NOT_FOUND for paths without a change. */
+  commit(request: CommitRequest): Promise<CommitOutcome>;
+  /** One change with its diff, if it has one. Throws NOT_FOUND. */
+  change(path: string): Promise<PreviewChange>;
+}

@@ -1,0 +1,58 @@
+/** The tools that `calls.diff` and `calls.commit` run: in no session's toolset, but under the same stages as any call. */
+import * as z from 'zod';
+import { previewChange } from '../../preview.ts';
+import { defineTool, workspacePath } from '../tool.ts';
+
+const previewId = z.uuid().describe('The preview.');
+
+export const diffTool = defineTool({
+  name: 'calls_diff',
+  title: 'Show a change of a preview',
+  summary: 'Shows what a previewed command changed in one file.',
+  version: '1.0.0',
+  capabilities: [{ action: 'diff', description: 'Shows what a previewed command changed in one file.' }],
+  category: 'filesystem',
+  tier: 'read_only',
+  // Only hosts of commands see what they wrote.
+  runsPrograms: true,
+  keptPreview: (it) => it.previewId,
+  effects: ({ path }) => [{ kind: 'read', target: path }],
+  input: z.strictObject({ previewId, path: workspacePath('One of its changes.') }),
+  output: previewChange,
+  examples: [],
+  aliases: [],
+  run: ({ path }, ctx) => ctx.kept.change(path),
+});
+
+/** The input of the internal tool; the gateway writes it, never a caller. */
+const input = z.strictObject({
+  previewId,
+  command: z.string().describe('The command that made the changes.'),
+  changes: z
+    .array(z.strictObject({ path: workspacePath('What changes.'), kind: z.enum(['write', 'delete']) }))
+    .min(1)
+    .max(100_000),
+  only: z.array(workspacePath('To commit, with all below it.')).max(1_000).optional(),
+});
+
+export const commitTool = defineTool({
+  name: 'calls_commit',
+  title: 'Commit a preview',
+  summary: 'Makes the changes of a previewed command in the workspace.',
+  version: '1.0.0',
+  capabilities: [{ action: 'commit', description: 'Makes the changes of a previewed command in the workspace.' }],
+  category: 'filesystem',
+  tier: 'write',
+  destructive: true,
+  keptPreview: (it) => it.previewId,
+  effects: ({ changes }) => changes.map(({ path: target, kind }) => ({ kind, target }) as const),
+  input,
+  output: z.strictObject({
+    committed: z.array(z.string()).describe('Paths that are as the command left them; a folder stands for all in it.'),
+    removed: z.array(z.string()).describe('Those of committed that are gone.'),
+    conflicts: z.array(z.string()).describe('Paths that changed since the preview; then nothing is committed.'),
+  }),
+  examples: [],
+  aliases: [],
+  run: ({ changes, only }, ctx) => ctx.kept.commit({ paths: changes.map(({ path }) => path), ...(only && { only }) }),
+});

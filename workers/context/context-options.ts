@@ -1,0 +1,62 @@
+/** What a job's context is made from. */
+import type { Identity, Job, PathView } from '../../src/hosts/job.ts';
+import type { CommandBounds, Limits } from '../../src/limits.ts';
+import type { Powers } from '../../src/powers.ts';
+import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/command.ts';
+import type { Overlay } from '../../src/sandbox/command/overlay.ts';
+import type { Masks } from '../../src/sandbox/masks.ts';
+import type { KeptPrograms } from '../../src/tools/terminals.ts';
+import type { Ripgrep } from '../search/ripgrep.ts';
+import type { SqliteChildren } from '../sqlite-child.ts';
+import type { LanguageServers } from '../symbols/language-servers.ts';
+import type { ChangeRecorder } from '../undo/changes.ts';
+import type { JournalLocation } from '../undo/journal.ts';
+import type { Anchor } from './anchor.ts';
+import type { Commands } from './commands.ts';
+
+export interface ContextOptions {
+  readonly workspace: string;
+  readonly anchor: Anchor;
+  /** The path rules for the job. */
+  readonly view: PathView;
+  /** What commands must not see or change. */
+  readonly masks: Masks;
+  /** The only contents that writes may replace, if a person approved the call. */
+  readonly preImages?: Job['preImages'];
+  /** Called before each change of a file, instead of the journal. */
+  readonly recorder?: ChangeRecorder;
+  /** The undo journal for what each change replaces; absent for none. */
+  readonly journal?: JournalLocation;
+  readonly state?: unknown;
+  /** The plan of this call. */
+  readonly planned?: unknown;
+  /** Whether the job is read-only. */
+  readonly readOnly?: boolean;
+  /** The person's git identity; absent if unknown. */
+  readonly identity?: Identity;
+  /** Bounds of each command; absent for jobs that run none. */
+  readonly bounds?: CommandBounds;
+  readonly egressToken?: string;
+  /** Name of the commands' HOME. */
+  readonly home?: string;
+  /** Unix sockets of others to hide from commands, if commands may have sockets themselves. */
+  readonly sockets?: readonly string[];
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Absent in hosts that run no commands. */
+  readonly command?: CommandSetup;
+  /** What the host keeps for the session; absent if the job has none, or keeps nothing. */
+  readonly kept?: (onGitConfigs: Commands['tookOver']) => KeptPrograms;
+  /** What the commands of the job change instead of the workspace. */
+  readonly overlay?: Overlay;
+  /** Folder of the preview that the job is about. */
+  readonly keptPreview?: string;
+  readonly signal: AbortSignal;
+  /** The thread's ripgrep; a new one if absent. */
+  readonly ripgrep?: Ripgrep;
+  /** The thread's language servers. */
+  readonly servers?: LanguageServers;
+  /** The thread's processes for statements of databases; absent in hosts that query none. */
+  readonly sqlite?: SqliteChildren;
+  readonly onOutput?: CommandRequest['onOutput'];
+}

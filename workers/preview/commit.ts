@@ -1,0 +1,168 @@
+/**
+ * Makes the changes of a preview in the workspace, by the same code as any call: each is judged, told to the journal, and done by
+ * descriptor. Nothing begins unless all that it replaces is as it was when the preview was made.
+ */
+import * as fs from 'node:fs';
+import { dirname } from 'node:path';
+import { ToolError } from '../../src/errors.ts';
+import type { Limits } from '../../src/limits.ts';
+import type { PreviewStep } from '../../src/preview.ts';
+import { below } from '../context/anchor.ts';
+import type { HeldPath, HeldPaths } from '../context/held-paths.ts';
+import type { PathEffect } from '../context/path-rules.ts';
+import { typeAt } from '../context/targets.ts';
+import { type Changes, type DirEntry, toChangeError } from '../undo/changes.ts';
+import type { TreeChanges } from '../undo/tree-changes.ts';
+import { lookOver, removeTree } from '../undo/trees.ts';
+import type { UpperTree } from './upper-tree.ts';
+
+export interface CommitParts {
+  readonly paths: HeldPaths;
+  readonly changes: Changes;
+  readonly trees: TreeChanges;
+  readonly limits: Limits;
+  /** The path that the gateway judged for one that it did not: a folder above it. */
+  declaredFor(path: string): string | undefined;
+  breathe(): Promise<void>;
+}
+
+/** Permissions of a folder that was just made. */
+const FOLDER_MODE = 0o755;
+
+export class Commit {
+  readonly #upper: UpperTree;
+  readonly #parts: CommitParts;
+  /** Permissions that new and changed folders get at the end, since they may forbid writing. */
+  readonly #modes: { readonly path: string; readonly mode: number }[] = [];
+
+  constructor(upper: UpperTree, parts: CommitParts) {
+    this.#upper = upper;
+    this.#parts = parts;
+  }
+
+  /** Paths that changed below the preview since; with any of these nothing may be committed. */
+  async conflicts(steps: readonly PreviewStep[]): Promise<string[]> {
+    const found: string[] = [];
+    const made = new Set<string>();
+    const removed = new Set<string>();
+    for (const { kind, path, base } of steps) {
+      const isKnown = made.has(dirname(path)) || (removed.has(path) && base === null);
+      if (!isKnown && (base === 'moved' || (await this.#stateAt(path, kind)) !== base)) found.push(path);
+      if (kind === 'mkdir' || (kind === 'put' && base === null)) made.add(path);
+      if (kind === 'delete') removed.add(path);
+      await this.#parts.breathe();
+    }
+    return found;
+  }
+
+  /** Throws CONFLICT for a path that changed just now, and the refusals of path rules; the caller then rolls back. */
+  async run(steps: readonly PreviewStep[]): Promise<void> {
+    for (const step of steps) {
+      await this.#runStep(step);
+      await this.#parts.breathe();
+    }
+    for (const { path, mode } of this.#modes.reverse()) this.#setMode(path, mode);
+  }
+
+  async #runStep({ kind, path, mode = FOLDER_MODE, base }: PreviewStep): Promise<void> {
+    switch (kind) {
+      case 'delete':
+        if ((await this.#stateAt(path, kind)) !== base) throw moved(path);
+        await this.#parts.trees.remove(path, { recursive: true });
+        return;
+      case 'mkdir':
+        this.#makeFolder(path);
+        if (mode !== FOLDER_MODE) this.#modes.push({ path, mode });
+        return;
+      case 'mode':
+        this.#modes.push({ path, mode });
+        return;
+      case 'put':
+        return this.#put(path, base);
+      default:
+        return kind satisfies never;
+    }
+  }
+
+  #makeFolder(path: string): void {
+    const { paths, changes } = this.#parts;
+    using spot = this.#hold(path);
+    paths.refuseProtected(spot.realPath, path);
+    if (typeAt(spot) !== undefined) throw moved(path);
+    changes.makeDirectory(spot);
+    changes.keepDirectory(spot.realPath);
+  }
+
+  async #put(path: string, base: string | null): Promise<void> {
+    const { paths, changes, limits, breathe } = this.#parts;
+    const type = this.#upper.typeOf(path);
+    if (type === undefined || type === 'other')
+      throw new ToolError('CONFLICT', `\`${path}\` in the preview is not as its command left it`);
+    using spot = this.#hold(path);
+    const name = changes.temporaryFor(spot);
+    try {
+      const visit = (inside: string) => {
+        if (inside !== '') paths.judgeInside(['write'], path, `${path}/${inside}`);
+      };
+      await this.#upper.copy(path, { fd: spot.fd, name }, { visit, breathe });
+      const created = base === null;
+      if ((await this.#stateOf(spot)) !== base) throw moved(path);
+      const assertSame = () => {
+        if ((typeAt(spot) === undefined) !== created) throw moved(path);
+      };
+      changes.put(name, spot, { type, overwrite: !created, created, assertSame });
+      spot.keep();
+    } catch (error) {
+      throw toChangeError(error, path);
+    } finally {
+      await removeTree(spot.fd, name, { path, limits, breathe: () => Promise.resolve() });
+    }
+  }
+
+  #setMode(path: string, mode: number): void {
+    using spot = this.#hold(path);
+    if (typeAt(spot) !== 'directory') throw moved(path);
+    this.#parts.changes.setMode(spot, mode);
+  }
+
+  /** The place of a path, whose folder must be there already. */
+  #hold(path: string): HeldPath {
+    const spot = this.#holdFor(path, ['write']);
+    if (spot.realPath === path) return spot;
+    spot[Symbol.dispose]();
+    throw moved(path);
+  }
+
+  #holdFor(path: string, kinds: readonly PathEffect[]): HeldPath {
+    const declared = this.#parts.declaredFor(path);
+    return this.#parts.paths.hold(path, { kinds, ...(declared !== undefined && { declared }) });
+  }
+
+  /** What a step finds at its path, as the list of the preview tells it; `moved` if the path leads elsewhere. */
+  async #stateAt(path: string, kind: PreviewStep['kind']): Promise<string | null> {
+    try {
+      using spot = this.#holdFor(path, kind === 'delete' ? ['write', 'delete'] : ['write']);
+      if (spot.realPath !== path) return 'moved';
+      if (kind !== 'mode') return await this.#stateOf(spot);
+      const stat = fs.lstatSync(below(spot.fd, spot.name), { throwIfNoEntry: false });
+      return stat?.isDirectory() ? `mode:${(stat.mode & 0o777).toString(8)}` : 'moved';
+    } catch (error) {
+      // Its folder is gone.
+      if (error instanceof ToolError && ['NOT_FOUND', 'CONFLICT'].includes(error.code)) return 'moved';
+      throw error;
+    }
+  }
+
+  async #stateOf(spot: DirEntry): Promise<string | null> {
+    if (typeAt(spot) === undefined) return null;
+    const { limits, breathe } = this.#parts;
+    const bounds = { ...limits, treeEntriesMax: limits.previewEntriesMax };
+    return (await lookOver(spot, { path: spot.path, limits: bounds, breathe })).print;
+  }
+}
+
+const moved = (path: string): ToolError =>
+  new ToolError('CONFLICT', `\`${path}\` changed since the preview; nothing of it was committed`, {
+    suggestion: 'Run the command again with preview.',
+    details: { conflicts: [path] },
+  });
