@@ -6,6 +6,7 @@ import type { ToolResult } from '../../src/call.ts';
 import { type Client, createClient } from '../../src/client.ts';
 import { builtinToolset, toolsOf } from '../../src/tools/registry.ts';
 import { ALLOW_ALL, dataOf, startDaemon } from '../support/daemon.ts';
+import { makeDatabase } from '../support/sqlite.ts';
 
 /** The tool of each alias. */
 const OWNERS = new Map(toolsOf(builtinToolset()).flatMap((it) => it.aliases.map((alias) => [alias.name, it.name])));
@@ -65,6 +66,13 @@ const BY_ALIAS: Record<string, [input: object, data: object]> = {
 };
 
 /** The same for the tools that read source code, in a workspace with the files of PROJECT. */
+const BY_DATABASE_ALIAS: typeof BY_ALIAS = Object.fromEntries(
+  ['query_database', 'supabase_query'].map((alias) => [
+    alias,
+    [{ connection: 'app', query: 'SELECT name FROM users WHERE id = ?', params: [1] }, { rows: [['Ada']] }],
+  ]),
+);
+
 const BY_CODE_ALIAS: typeof BY_ALIAS = {
   parse_typescript: [{ code: 'export const a = 1;\n', filePath: 'a.ts' }, { exports: [{ name: 'a', line: 1 }] }],
   analyze_ast: [{ code: 'let a = 1;\n' }, { symbols: [{ name: 'a' }], ast: expect.any(Array) }],
@@ -100,14 +108,24 @@ const call = (client: Client, tool: string, input: object) =>
   client.call(tool, input) as PromiseLike<ToolResult<Record<string, unknown>>>;
 
 test('the aliases tested here are all that there are', () => {
-  expect([...Object.keys(BY_ALIAS), ...Object.keys(BY_CODE_ALIAS)].sort()).toEqual([...OWNERS.keys()].sort());
+  const tested = [BY_ALIAS, BY_DATABASE_ALIAS, BY_CODE_ALIAS].flatMap((it) => Object.keys(it));
+  expect(tested.sort()).toEqual([...OWNERS.keys()].sort());
 });
 
 test.each([
   ['file, command and list tool', BY_ALIAS, { 'a.txt': 'one\ntwo\n', '.hidden': 'one\ntwo\n' }],
+  ['database tool', BY_DATABASE_ALIAS, {}],
   ['code tool', BY_CODE_ALIAS, PROJECT],
 ])('every alias of a %s works with its own parameters, and reports the name of the tool', async (_, aliases, files) => {
-  await using daemon = await startDaemon({ policy: `${ALLOW_ALL}  external_api: { decision: allow }\n` });
+  await using daemon = await startDaemon({
+    policy: `${ALLOW_ALL}  external_api: { decision: allow }\n`,
+    config: { databases: { app: { kind: 'sqlite', path: 'app.db' } } },
+  });
+  if (aliases === BY_DATABASE_ALIAS)
+    makeDatabase(
+      join(daemon.workspace, 'app.db'),
+      "CREATE TABLE users (id, name); INSERT INTO users VALUES (1, 'Ada')",
+    );
   await using client = await daemon.connect();
   for (const [path, text] of Object.entries(files)) writeFileSync(join(daemon.workspace, path), text);
   for (const [alias, [input, expected]] of Object.entries(aliases)) {
