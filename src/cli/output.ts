@@ -71,6 +71,8 @@ export function printResult(result: ToolResult, { isShown = false, isQuiet = fal
   for (const { target, reason, suggestion } of metadata.denied?.slice(0, DENIALS_SHOWN) ?? [])
     say(harmless(`refused: ${target}${reason ? `, ${reason}` : ''}. ${suggestion ?? ''}`));
   if (metadata.withheld) say(harmless(`the sandbox kept from the call ${describeWithheld(metadata.withheld)}`));
+  const missing = (metadata.undoMissing ?? []).map(({ path, why }) => `${path} (${why})`);
+  if (missing.length > 0) say(harmless(`undo will not bring back ${listed(missing)}`));
   for (const warning of metadata.warnings ?? []) say(harmless(warning));
   if (!result.success) {
     const { code, message, suggestion } = result.error;
@@ -85,6 +87,13 @@ export function printResult(result: ToolResult, { isShown = false, isQuiet = fal
   const exitCode = typeof data.exitCode === 'number' ? `exit code ${data.exitCode}` : undefined;
   say([...facts, exitCode, `call ${harmless(callId)}`].filter(Boolean).join(' · '));
 }
+
+function listed(names: readonly string[]): string {
+  const more = names.length - NAMES_SHOWN;
+  return `${names.slice(0, NAMES_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+const NAMES_SHOWN = 3;
 
 function printData(data: Record<string, unknown>, { truncated }: ToolResult['metadata']): void {
   const text = data.content ?? data.stdout ?? data.diff ?? data.tree;

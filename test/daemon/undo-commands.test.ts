@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
+import { runCli } from '../support/cli.ts';
 import { ALLOW_ALL, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
@@ -138,4 +139,12 @@ test('calls beside each other are not undone as if each had been alone', async (
 test('ringfence undo --last takes back a command', async () => {
   await run('echo last > last');
   expect(await client.request('calls.undo', { last: true, force: false })).toMatchObject({ removed: ['last'] });
+});
+
+test('the command line says what an undo would not bring back', async () => {
+  writeFileSync(at('.gitignore'), 'out/\n');
+  const command = 'command=mkdir out && for i in 1 2 3 4 5; do echo x >out/$i; done && echo y >kept';
+  const { stderr } = await runCli(daemon, ['call', 'terminal_execute', command]);
+  expect(stderr).toMatch(/undo will not bring back [^\n]*out[^\n]* \(ignored\)/);
+  expect(stderr).not.toContain('kept');
 });
