@@ -15,6 +15,8 @@ const AT_ONCE = 500;
 /** Rounds with and without panels, and calls of each. */
 const ROUNDS = 6;
 const CALLS_A_ROUND = 200;
+/** On two processors, calls wait for the browser's own work: a p99 below this counts as this. */
+const BROWSER_MS = 50;
 /** The noise of a busy machine between two rounds. */
 const MOST_RATIO = 3;
 const MiB = 1024 * 1024;
@@ -121,7 +123,8 @@ describe.skipIf(chromiumPath === undefined)(`the panel under load (${withoutChro
       }
     }
     const [beside, without] = [quantile(times.beside, 0.99), quantile(times.without, 0.99)];
-    expect(beside / without, `p99 of ${beside} and ${without} ms`).toBeLessThanOrEqual(MOST_RATIO);
+    const told = `p99 of ${beside} and ${without} ms`;
+    expect(beside / Math.max(without, BROWSER_MS), told).toBeLessThanOrEqual(MOST_RATIO);
   });
 
   test('the page loads with at most six requests, none to another origin', async () => {
