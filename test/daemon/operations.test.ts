@@ -25,8 +25,10 @@ test('a state that was saved comes back: the record verifies, and what was done 
   const called = bash('ringfence call file_write path=a.txt content=before --json');
   const { callId } = JSON.parse(called.stdout);
   expect(bash(blockOf('Back up'))).toMatchObject({ status: 0 });
-  // The state is lost, and a new daemon has created its own.
-  expect(bash('rm -r ~/.local/state/ringfence && ringfence call file_list')).toMatchObject({ status: 0 });
+  // The state is lost, and a new daemon has created its own. One that still ran would write while it is removed.
+  expect(bash('ringfence stop; rm -r ~/.local/state/ringfence && ringfence call file_list')).toMatchObject({
+    status: 0,
+  });
   const restored = bash(blockOf('Restore'));
   expect(restored).toMatchObject({ status: 0, stdout: expect.stringMatching(/\d+ entries/) });
   expect(bash(`ringfence undo ${callId}`)).toMatchObject({ status: 0, stdout: expect.stringContaining('a.txt') });
