@@ -5,7 +5,7 @@ export interface ShownCall extends GraphCall {
   readonly tool: string;
   /** The class of its box. */
   readonly kind: string;
-  /** What is told of its time. */
+  /** Its time, as the box shows it. */
   readonly time: string;
 }
 

@@ -25,7 +25,7 @@ const UNANSWERED_MAX = 10_000;
 /** Milliseconds in which notices are collected before they are shown. */
 const FRAME_MS = 100;
 
-/** By session and call, oldest first. */
+/** Known calls by session and call, oldest first. */
 const byKey = new Map<string, KnownCall>();
 const revision = signal(0);
 /** All known calls, newest first. */
@@ -61,7 +61,7 @@ export async function loadCalls(limit = PAGE): Promise<void> {
   };
   for (const it of newest.reverse()) {
     const known = byKey.get(keyOf(it));
-    // What was told meanwhile is newer than this answer.
+    // A notice that came meanwhile is newer than this answer.
     const state = known && isEnded(known.state) && !isEnded(it.state) ? known.state : it.state;
     byKey.set(keyOf(it), { ...it, state, ...(known?.arrival !== undefined && { arrival: known.arrival }) });
   }

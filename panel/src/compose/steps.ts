@@ -7,7 +7,7 @@ export const WHOLE_INPUT = '';
 export interface Step {
   readonly id: string;
   readonly tool: string;
-  /** What is written in each field, by parameter. */
+  /** The text of each field, by parameter. */
   readonly fields: ReadonlyMap<string, string>;
   /** Steps that come before it though it takes nothing from them. */
   readonly after: readonly string[];
@@ -23,7 +23,7 @@ export interface ComposedCall {
 /** Most calls of a file that is opened: each is a form. */
 const STEPS_MAX = 100;
 
-/** As the daemon reads references: `${id.path}`; a second dollar sign before it makes it plain text. */
+/** References to results, as the daemon reads them: `${id.path}`; with a second dollar sign before it, it is plain text. */
 const REFERENCE = /\$?\$\{([^\s.${}[\]]+)\.([^{}]+)\}/g;
 const WHOLE = /^\$\{([^\s.${}[\]]+)\.([^{}]+)\}$/;
 

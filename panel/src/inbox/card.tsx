@@ -30,7 +30,7 @@ export function Card({ approval }: { approval: Approval }) {
 
   const key = cardKey(approval);
   const sending = sendings.value.get(approvalId);
-  // What is read later must not be what is answered now.
+  // An input that is still being read can not be answered.
   const isReady = isArmed(key) && sending?.is !== 'sent' && (!approval.truncated || whole.value !== undefined);
   const send = (given: PersonsAnswer) => {
     if (isReady) void answer(approval, given);

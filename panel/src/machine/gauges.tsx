@@ -20,7 +20,7 @@ async function read(): Promise<void> {
   readings.value = [...readings.value, readingOf(families, Date.now())].slice(-KEPT);
 }
 
-/** What is plotted; the first reading only begins the counting. */
+/** Points of the plots; the first reading only begins the counting. */
 const plotted = computed(() => {
   const all = readings.value;
   const points = all.slice(1).map((now, index) => {

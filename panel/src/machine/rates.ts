@@ -53,7 +53,7 @@ export function percentileMs(before: Reading, now: Reading, share: number): numb
   let [low, below] = [0, 0];
   for (const bound of bounds) {
     const count = countAt(bound);
-    // Of calls beyond the last bound only that is known.
+    // Calls beyond the last bound are counted without their times.
     if (count >= wanted && bound === Infinity) return low * 1000;
     if (count >= wanted) return (low + (bound - low) * ((wanted - below) / (count - below))) * 1000;
     [low, below] = [bound, count];
