@@ -13,7 +13,7 @@ export type Sending =
 export interface Settled {
   readonly approval: Approval;
   readonly decision: Notice<'approval.resolved'>['decision'];
-  /** Who answered: a page, a person at a terminal, a remembered answer. */
+  /** Name of the one who answered: a page, a person at a terminal, a remembered answer. */
   readonly by: string;
   readonly atMs: number;
 }

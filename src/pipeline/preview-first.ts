@@ -60,7 +60,7 @@ async function committed(
     toolset: new Map([[commitTool.tool.name, commitTool]]),
     rawInput: input,
     options: {},
-    // Whoever watches the call sees the command.
+    // The commit announces no states: clients that watch this call were told those of the command.
     reached() {},
   });
   const { usage, approvalGranted, warnings } = done;

@@ -59,7 +59,7 @@ function browserProfile(
 ): Profile {
   return {
     mounts: [
-      // Its settings of the kernel belong to the real root, as whom the host may run.
+      // The host may run as the real root, who could change kernel settings here.
       { kind: 'ro', path: '/proc/sys' },
       { kind: 'tmpfs', at: '/tmp', bytes: limits.browserTmpBytes },
       // Without the index each browser would read all fonts of the machine first.

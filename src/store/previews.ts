@@ -146,7 +146,7 @@ export class Previews implements Disposable {
     const entry = this.#entries.get(id);
     if (!entry) return;
     if (entry.uses > 0) {
-      // Its time is over while it is committed.
+      // The preview expired during its commit; it is removed once the commit is over.
       entry.timer = this.#options.powers.after(USED_MS, () => this.discard(id));
       return;
     }

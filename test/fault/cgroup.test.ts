@@ -96,12 +96,16 @@ const ESCAPED = 'use POSIX; fork and exit; setsid; fork and exit;';
 describe.runIf(isUsable)('a command in a control group', () => {
   test('shows in what the daemon says and in each result', async () => {
     expect(daemon.confinement).toMatchObject({ level: 'A', cgroup: 'v1' });
-    const { metadata } = await run(`perl -e 'fork; $x = "x" x 2e7; do { ($u, $s) = times } while $u + $s < 0.1; wait'`);
+    const measure = () => run(`perl -e 'fork; $x = "x" x 2e7; do { ($u, $s) = times } while $u + $s < 0.1; wait'`);
+    // The least of three: starting bash and perl takes a busy machine as long as their work.
+    const all = [await measure(), await measure(), await measure()];
+    const [{ metadata }] = all.sort((a, b) => a.metadata.resources.cpuMs - b.metadata.resources.cpuMs) as [
+      (typeof all)[number],
+    ];
     const { cpuMs, peakBytes = 0, processes = 0, ...rest } = metadata.resources;
     expect(rest).toEqual({ outputBytes: 0, verdict: 'ok', enforcedBy: 'cgroup v1, pid namespace, timer, rlimits' });
     expect(cpuMs).toBeGreaterThanOrEqual(190);
-    // Twice 100 ms, and what starting bash and perl takes on a slow machine.
-    expect(cpuMs).toBeLessThan(1_000);
+    expect(cpuMs).toBeLessThan(400);
     expect(peakBytes).toBeGreaterThan(40 * MiB);
     // bash and two perl processes.
     expect(processes).toBe(3);

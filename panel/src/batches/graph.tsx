@@ -5,7 +5,7 @@ export interface ShownCall extends GraphCall {
   readonly tool: string;
   /** The class of its box. */
   readonly kind: string;
-  /** Its time, as the box shows it. */
+  /** Time of the call, as its box shows it. */
   readonly time: string;
 }
 

@@ -13,7 +13,7 @@ export interface Series {
 interface PlotProps {
   readonly title: string;
   readonly kind: 'lines' | 'bars';
-  /** What is at each place of the time axis, in words. */
+  /** Labels of the time axis, one for each value of a series. */
   readonly times: readonly string[];
   /** At most three. Bars stand on each other. */
   readonly series: readonly Series[];

@@ -83,7 +83,7 @@ export class BatchTimeline {
     const durationMs = (id: string) => {
       const readyMs = Math.max(0, ...[...before(id)].map((it) => endOf(it) ?? Infinity));
       const usualMs = usual?.of(id) ?? 0;
-      // It waits for calls that have not ended.
+      // This call still waits for others, so only an estimate is known.
       if (readyMs === Infinity) return usualMs;
       return Math.max(0, (endOf(id) ?? Math.max(this.#nowMs, readyMs + usualMs)) - readyMs);
     };

@@ -23,7 +23,7 @@ export default defineTool({
   ],
   category: 'development',
   tier: 'execute',
-  // It reaches only what a call of the same session started.
+  // A call ends only commands that its own session started, so it needs no approval of its own.
   tierOf: () => 'read_only',
   healthCheck: commandHealth,
   destructive: true,

@@ -171,14 +171,19 @@ describe('hostile pages', () => {
   });
 
   // The bench has the figure of a quiet machine, 0.2 s.
-  test('2.6 MB are read in 2.5 seconds of CPU time', async () => {
+  test('2.6 MB are read in a second of CPU time', async () => {
     const section = `<section><h2>Part</h2><p>${'Some <b>bold</b> words and <a href="/x">a link</a>. '.repeat(20)}</p><ul><li>a<li>b</ul></section>`;
     const body = `<main>${section.repeat(2_600_000 / section.length)}</main>`;
     await read(section);
-    const before = threadCpuMs();
-    const { content } = await read(body);
-    expect(content.length).toBeGreaterThan(1_500_000);
-    expect(threadCpuMs() - before).toBeLessThan(2_500);
+    const took: number[] = [];
+    // The best of three: a processor that is shared with other tests counts more time for the same work.
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const before = threadCpuMs();
+      const { content } = await read(body);
+      expect(content.length).toBeGreaterThan(1_500_000);
+      took.push(threadCpuMs() - before);
+    }
+    expect(Math.min(...took)).toBeLessThan(1_000);
   });
 
   const tag = fc.constantFrom(
