@@ -307,7 +307,7 @@ export class ClientConnection implements AsyncDisposable {
       limits: defaultLimits,
       powers: this.#powers,
       onNotification: (method, params) => {
-        const told = params as Record<string, unknown>;
+        const told = (params ?? {}) as Record<string, unknown>;
         isLeft ||= method === 'session.closing' && told.reason === UPGRADE;
         if (isLeft) this.#moveOn(peer);
         this.#onNotification(method, told);
@@ -331,6 +331,8 @@ export class ClientConnection implements AsyncDisposable {
       peer.close();
       throw error;
     })) as Hello;
+    const { frameBytesMax } = hello.limits;
+    if (typeof frameBytesMax === 'number') peer.boundSending(frameBytesMax);
     if (hello.session.resumed?.subscriptions === 0) await this.#subscribeAgain(peer);
     this.#connected = { peer, hello };
     if (isLeft) this.#moveOn(peer);

@@ -92,6 +92,8 @@ export class Peer {
   #inbox: Buffer[] = [];
   #paused = false;
   #closed = false;
+  /** The largest payload that the other side takes. */
+  #sendBytesMax: number;
   #halfFrame: Timer | undefined;
 
   constructor(channel: Channel, options: PeerOptions) {
@@ -100,6 +102,7 @@ export class Peer {
     this.#budget = options.budget ?? { bytes: 0 };
     this.#turns = options.turns ?? new ServingTurns(options.limits, options.powers);
     this.#reader = new FrameReader(options.limits.frameBytesMax);
+    this.#sendBytesMax = options.limits.frameBytesMax;
     channel.open({
       data: (bytes) => this.#receive(bytes),
       drain: () => this.#onDrained(),
@@ -149,16 +152,21 @@ export class Peer {
     this.#send({ method, params });
   }
 
+  /** Bounds what is sent by what the other side said that it takes. A request beyond it rejects with FRAME_TOO_LARGE. */
+  boundSending(frameBytesMax: number): void {
+    this.#sendBytesMax = frameBytesMax;
+  }
+
   /** Closes after everything sent is written. */
   close(): void {
     this.#channel.close();
   }
 
   #send(message: Message): void {
-    const { codec, limits } = this.#options;
+    const { codec } = this.#options;
     const { framing, encoding } = this.#channel;
     const isFramed = codec && framing === 'length' && encoding === 'msgpack';
-    const max = limits.frameBytesMax;
+    const max = this.#sendBytesMax;
     this.#channel.send(isFramed ? encodeFrame(codec.encode(message), max) : toBytes(message, this.#channel, max));
   }
 
