@@ -136,6 +136,7 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/audit': 'cli client errors limits powers store/audit',
   'cli/call': 'call cli client limits store/approvals text/json text/shown-text preview',
   'cli/ci': 'cli cli/audit daemon/user-dirs errors limits policy powers store/audit text/shown-text tools/registry',
+  'cli/conform': 'cli limits powers protocol text/json',
   'cli/connectors':
     'cli cli/state connectors daemon/config daemon/user-dirs limits plugins policy secrets tools/registry',
   connectors:

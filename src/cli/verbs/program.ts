@@ -16,7 +16,14 @@ import {
   addProviderVerbs,
 } from './operator.ts';
 import { addSettingsVerbs } from './settings.ts';
-import { addFolderVerbs, addMachineVerbs, addPipeVerbs, addPluginVerbs, addServeVerb } from './setup.ts';
+import {
+  addFolderVerbs,
+  addMachineVerbs,
+  addPipeVerbs,
+  addPluginVerbs,
+  addProtocolVerbs,
+  addServeVerb,
+} from './setup.ts';
 import { Verbs } from './verbs.ts';
 
 const EXAMPLES = `
@@ -52,6 +59,7 @@ export function createProgram(env: Environment): Verbs {
       addServiceVerbs,
       addMachineVerbs,
       addPipeVerbs,
+      addProtocolVerbs,
       addCiVerb,
     ],
   ])

@@ -1,0 +1,3 @@
+module github.com/ringfence/ringfence/clients/go
+
+go 1.19

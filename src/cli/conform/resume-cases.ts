@@ -1,0 +1,98 @@
+/** Cases of connections that break, and of daemons that hand over. */
+import { type Case, callIdOf, expectData, helloAnswer, open, RPC, SESSION, success, WATCH_MS, works } from './play.ts';
+import { expectThat, type PlayedConnection } from './played-server.ts';
+
+const RESUME_MS = 5000;
+
+/** Watches a connection for calls that must not be made again. */
+async function runsNothing(line: PlayedConnection): Promise<void> {
+  for (;;) {
+    const request = await line.requestIfAny(WATCH_MS);
+    if (!request) return;
+    expectThat(
+      request.method !== 'tools.call',
+      'a call was asked for again in another session, where it runs a second time',
+    );
+    if (request.method === 'hello') line.answer(request, helloAnswer({ id: 'conform-session-2' }));
+  }
+}
+
+export const RESUME: Case[] = [
+  {
+    name: 'resume/continues',
+    rule: 'comes back with session and secret, asks again with the same callId, and gives the result once',
+    async play(stage) {
+      const line = await open(stage, { resumeMs: RESUME_MS });
+      stage.client.call('a');
+      const id = callIdOf(await line.request('tools.call'));
+      line.cut();
+      const again = await stage.server.connection();
+      const hello = await again.request('hello');
+      const { sessionId, secret } = (hello.params.resume ?? {}) as Record<string, unknown>;
+      expectThat(
+        sessionId === SESSION.id && secret === SESSION.secret,
+        'the hello after a cut must have resume: {sessionId, secret} of the session',
+      );
+      again.answer(hello, helloAnswer({ resumeMs: RESUME_MS, resumed: { notices: 0, dropped: 0, subscriptions: 0 } }));
+      const call = await again.request('tools.call');
+      expectThat(callIdOf(call) === id, 'the call must be asked for again with its first callId, or it runs twice');
+      again.answer(call, success(call, { content: 'once' }));
+      expectData(await stage.client.result('a'), { content: 'once' });
+      await works(again, stage.client);
+    },
+  },
+  {
+    name: 'resume/session-gone',
+    rule: 'asks for nothing again where its session is gone, and tells the calls that were cut off',
+    async play(stage) {
+      const line = await open(stage, { resumeMs: RESUME_MS });
+      stage.client.call('a');
+      await line.request('tools.call');
+      line.cut();
+      const again = await stage.server.connection();
+      const hello = await again.request('hello');
+      again.refuse(hello, { code: RPC.forbidden, message: 'played', data: { code: 'FORBIDDEN' } });
+      // A client may open a new session, on the same connection or another, or give up.
+      const next = await again.requestIfAny(WATCH_MS);
+      const line2 = next ? again : await stage.server.connectionIfAny(WATCH_MS);
+      const second = next ?? (await line2?.requestIfAny(WATCH_MS));
+      if (line2 && second) {
+        expectThat(second.method === 'hello', `the client sent ${second.method} without a session`);
+        line2.answer(second, helloAnswer({ resumeMs: RESUME_MS, id: 'conform-session-2' }));
+        await runsNothing(line2);
+      }
+      await stage.client.failure('a');
+    },
+  },
+  {
+    name: 'resume/not-asked-for',
+    rule: 'without resumeMs asks for nothing again, and tells the calls that were cut off',
+    async play(stage) {
+      const line = await open(stage);
+      stage.client.call('a');
+      await line.request('tools.call');
+      line.cut();
+      await stage.client.failure('a');
+      const again = await stage.server.connectionIfAny(WATCH_MS);
+      if (again) await runsNothing(again);
+    },
+  },
+  {
+    name: 'resume/upgrade',
+    rule: 'repeats at the new daemon what one that hands over refused with OVERLOADED and reason upgrade',
+    async play(stage) {
+      const line = await open(stage);
+      stage.client.call('a');
+      const refused = await line.request('tools.call');
+      const data = { code: 'OVERLOADED', reason: 'upgrade' };
+      line.refuse(refused, { code: RPC.overloaded, message: 'a new daemon takes over', data });
+      const again = await stage.server.connection();
+      again.answer(await again.request('hello'), helloAnswer({ id: 'conform-session-2' }));
+      await line.ended();
+      const call = await again.request('tools.call');
+      expectThat(callIdOf(call) === callIdOf(refused), 'the repeated call must have its first callId');
+      again.answer(call, success(call, { content: 'new' }));
+      expectData(await stage.client.result('a'), { content: 'new' });
+    },
+  },
+];
