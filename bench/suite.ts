@@ -53,6 +53,7 @@ const BENCHES = [
     'shadow',
     'previews',
     'programs',
+    'testing',
   ],
 ];
 

@@ -15,7 +15,17 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 
 /** The entries that are started, or imported by others, by folder; files that only our code imports become part of these. */
 const ENTRIES = {
-  src: ['main', 'cli', 'client', 'mcp-bridge', 'adapters/ai', 'adapters/openai-agents', 'adapters/langchain'],
+  src: [
+    'main',
+    'cli',
+    'client',
+    'mcp-bridge',
+    'adapters/ai',
+    'adapters/openai-agents',
+    'adapters/langchain',
+    'testing',
+    'testing/daemon-process',
+  ],
   workers: [
     ...['host', 'worker', 'egress', 'browser', 'isolate', 'provider', 'compartment'],
     ...[

@@ -22,7 +22,8 @@ export const version: string = ownVersion;
 export const docsUrl = (page: string): string => `${homepage.replace(/#.*$/, '')}/blob/main/docs/${page}`;
 
 /** The file of an entry. */
-export const entry = (name: 'main' | 'cli'): string => join(base, 'src', `${name}${extension}`);
+export const entry = (name: 'main' | 'cli' | 'testing/daemon-process'): string =>
+  join(base, 'src', `${name}${extension}`);
 
 /** The program that a person runs. */
 export const bin: string = join(packageDir, 'bin/ringfence.js');

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { PolicyError } from '../policy/load.ts';
-import { monotonicUsec, type Powers, systemPowers } from '../powers.ts';
+import { type Log, monotonicUsec, type Powers, systemPowers } from '../powers.ts';
 import { version } from '../runtime.ts';
 import { handedSockets, type InheritedSockets, inheritedSockets, NO_SOCKETS } from '../transport/inherited-sockets.ts';
 import { SocketError } from '../transport/unix-socket.ts';
@@ -31,11 +31,15 @@ export interface DaemonFlags extends ServeFlags {
   readonly 'keep-socket'?: readonly string[] | undefined;
 }
 
-/** Serves until it is told to end, and sets the exit code. Calls `tellReady` once. */
+/**
+ * Serves until it is told to end, and sets the exit code. Calls `tellReady` once. `toPowers` is another than the
+ * system's in daemons under test only.
+ */
 export async function serve(
   flags: DaemonFlags,
   environment: Environment,
   tellReady: (notice: object) => void,
+  toPowers: (log: Log) => Powers = systemPowers,
 ): Promise<void> {
   const { RINGFENCE_LOG: level = 'info', JOURNAL_STREAM } = environment;
   const isLevel = LOG_LEVELS.includes(level);
@@ -63,7 +67,7 @@ export async function serve(
     const config = loadConfig(flags, environment, cwd);
     log.bound(join(config.dirs.stateDir, 'daemon.log'), config.limits.daemonLogBytesMax);
     process.chdir('/');
-    const powers = systemPowers(log);
+    const powers = toPowers(log);
     const notify = createNotify(environment, powers);
     const sockets = socketsOf(flags, environment);
     const launch = { ...launchOf(flags, environment), cwd, kept: sockets.kept };

@@ -1,0 +1,50 @@
+/** The library that authors of tools, plugins, connectors and agents test with: `ringfence/testing`. */
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { type Added, addConnector, addPlugin, type ConnectorTestOptions } from './testing/added.ts';
+import { startDaemon, type TestDaemon, type TestDaemonOptions, type TestMachine } from './testing/daemon.ts';
+
+export type { Effect, ToolResult } from './call.ts';
+export type { Client } from './client.ts';
+export type { Approval } from './store/approvals/approval.ts';
+export type { Added, ConnectorTestOptions } from './testing/added.ts';
+export type { ApprovalScript, AskedQuestion, ScriptedAnswer } from './testing/approval-script.ts';
+export {
+  assertChanges,
+  assertDecision,
+  assertDenied,
+  assertEffects,
+  assertFailure,
+  assertNoChanges,
+  assertResources,
+  assertSuccess,
+  assertUndo,
+  type ExpectedChanges,
+  type ExpectedDenial,
+  type MostUsed,
+} from './testing/assertions.ts';
+export type { ConnectOptions, TestClock, TestDaemon, TestDaemonOptions } from './testing/daemon.ts';
+export type { ServiceAnswer, ServiceRequest } from './testing/played-http.ts';
+export { type RecordedCall, Recorder, Replayer, type ToolCaller } from './testing/recording.ts';
+export type { ToolPromise } from './testing/tool-contract.ts';
+
+/** What this process knows of its machine: where programs are, and where a person's caches are. */
+const machine = (): TestMachine => ({
+  path: process.env.PATH ?? '',
+  codeCache: join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'ringfence/testing'),
+});
+
+/** Starts a real daemon for a test. Rejects with the daemon's own message if it does not start. */
+export const startTestDaemon = (options: TestDaemonOptions = {}): Promise<TestDaemon> =>
+  startDaemon(options, machine());
+
+/** Starts a daemon with the plugin of a folder. Rejects with every reason why it would not be taken. */
+export const testPlugin = (folder: string, options: TestDaemonOptions = {}): Promise<Added> =>
+  addPlugin(folder, options, machine());
+
+/**
+ * Starts a daemon with the connector of a file or a preset, whose service the test plays. Rejects with every reason why
+ * it would not be taken.
+ */
+export const testConnector = (target: string, options: ConnectorTestOptions): Promise<Added> =>
+  addConnector(target, options, machine());

@@ -1,0 +1,52 @@
+/**
+ * The process of a daemon under test: a daemon as `ringfenced` runs it, but for its clock, which the test moves over
+ * the channel to this process. Nothing but `ringfence/testing` starts it; `ringfenced` has no clock that can be moved.
+ */
+import { parseArgs } from 'node:util';
+import { establishPerimeter } from '../../workers/perimeter.ts';
+import { keepCode, useKeptCode } from '../daemon/compiled-code.ts';
+import { defaultLimits } from '../limits.ts';
+import { systemPowers } from '../powers.ts';
+import type { FromDaemon, ToDaemon } from './messages.ts';
+import { MovableClock } from './movable-clock.ts';
+
+const { values } = parseArgs({
+  options: {
+    state: { type: 'string', default: '' },
+    socket: { type: 'string', default: '' },
+    policy: { type: 'string', default: '' },
+    workspace: { type: 'string', default: '' },
+    /** Milliseconds since the epoch at which the daemon's clock begins. */
+    now: { type: 'string' },
+    /** Folder for compiled code, which makes the next start faster. */
+    'code-cache': { type: 'string', default: '' },
+  },
+});
+const { now, 'code-cache': codeCache, ...flags } = values;
+const STDERR_FD = 2;
+const environment = establishPerimeter(STDERR_FD);
+const tell = (message: FromDaemon) => process.send?.(message);
+
+// The channel closes when the test's process ends, in any way.
+process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+process.channel?.unref();
+
+useKeptCode(codeCache, [flags.workspace]);
+const { serve } = await import('../daemon/serve.ts');
+let clock: MovableClock | undefined;
+process.on('message', ({ advanceMs }: ToDaemon) => {
+  clock?.advance(advanceMs);
+  tell({ kind: 'advanced', nowMs: clock?.now() ?? 0 });
+});
+process.channel?.unref();
+await serve(
+  { ...flags, workspace: [flags.workspace] },
+  environment,
+  (notice) => tell({ kind: 'started', ...(notice as Omit<FromDaemon & { kind: 'started' }, 'kind'>) }),
+  (log) => {
+    clock = new MovableClock(systemPowers(log), now === undefined ? undefined : Number(now));
+    return clock.powers;
+  },
+);
+keepCode(codeCache, defaultLimits);
+if (process.connected) process.disconnect?.();
