@@ -28,6 +28,9 @@ export const entry = (name: 'main' | 'cli' | 'testing/daemon-process'): string =
 /** The program that a person runs. */
 export const bin: string = join(packageDir, 'bin/ringfence.js');
 
+/** The folder with the files that `new` begins a tool, a plugin or a connector with. */
+export const skeletonsFolder: string = join(packageDir, 'examples/skeletons');
+
 /** The folder of the web panel's built page. */
 export const panelFolder: string = join(packageDir, 'dist/panel');
 

@@ -160,9 +160,10 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/monitor': 'call cli client daemon/user-dirs powers telemetry text/shown-text',
   'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
   'cli/shell': 'call cli cli/call paths runtime text/json',
+  'cli/skeletons': 'cli runtime',
   'cli/state': 'cli daemon/user-dirs limits powers runtime secrets store text/json text/values toolchains tools',
   'cli/verbs':
-    'cli cli/audit cli/call cli/connectors cli/databases cli/doctor cli/init cli/install cli/monitor cli/service cli/shell client daemon/user-dirs powers runtime store/audit transport',
+    'cli cli/audit cli/call cli/connectors cli/databases cli/doctor cli/init cli/install cli/monitor cli/service cli/shell cli/skeletons client daemon/user-dirs powers runtime store/audit transport',
   'pipeline/approve':
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool preview store',
   'pipeline/batch': 'call errors limits pipeline powers text/values',

@@ -1,6 +1,7 @@
 /** Verbs for connectors and the secrets that their requests need; their code is loaded on demand. */
 import type { Command } from 'commander';
 import { systemPowers } from '../../powers.ts';
+import { addNewVerb } from './skeletons.ts';
 import { collect, type Verbs } from './verbs.ts';
 
 /** Adds `secret set|list|remove` and `connector add|list|check|remove|from-openapi`. */
@@ -55,4 +56,5 @@ export function addConnectorVerbs(verbs: Verbs): void {
   add(connector, 'remove <name>', 'remove a connector').action(
     verbs.ending(async (name, flags) => (await load()).connectorRemove(name, flags, verbs.caller(flags))),
   );
+  addNewVerb(verbs, connector, 'connector');
 }

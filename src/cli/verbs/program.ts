@@ -24,6 +24,7 @@ import {
   addProtocolVerbs,
   addServeVerb,
 } from './setup.ts';
+import { addToolVerb } from './skeletons.ts';
 import { Verbs } from './verbs.ts';
 
 const EXAMPLES = `
@@ -50,6 +51,7 @@ export function createProgram(env: Environment): Verbs {
     ...[addServeVerb, addCallVerbs, addLookVerbs, addApprovalVerbs, addProviderVerbs, addAuditVerbs, addPolicyVerbs],
     ...[
       addFolderVerbs,
+      addToolVerb,
       addPluginVerbs,
       addConnectorVerbs,
       addDatabaseVerbs,

@@ -8,6 +8,7 @@ import { connect } from '../connect.ts';
 import { MCP_CLIENTS } from '../install/mcp-clients.ts';
 import { serve } from '../serve.ts';
 import { tellVersion } from '../version.ts';
+import { addNewVerb } from './skeletons.ts';
 import { collect, type Verbs } from './verbs.ts';
 
 const STATE = ['--state <dir>', "the daemon's state directory"] as const;
@@ -74,6 +75,7 @@ export function addPluginVerbs(verbs: Verbs): void {
     .addOffline('remove <name>', 'remove a plugin', plugin)
     .option(...STATE)
     .action(verbs.ending(async (name, flags) => (await load()).pluginRemove(name, flags, stateOf(flags))));
+  addNewVerb(verbs, plugin, 'plugin');
 }
 
 /** Loads the code of probes and policies on demand, since it would slow down other verbs. */

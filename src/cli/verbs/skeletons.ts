@@ -1,0 +1,20 @@
+/** Verbs that write the beginning of a tool, a plugin or a connector; their code is loaded on demand. */
+import type { Command } from 'commander';
+import type { SkeletonKind } from '../skeletons/skeleton.ts';
+import type { Verbs } from './verbs.ts';
+
+/** Adds `new <name>` to a group of verbs. */
+export function addNewVerb(verbs: Verbs, group: Command, kind: SkeletonKind): void {
+  verbs
+    .addOffline('new <name>', `write a ${kind} that works, with its test, into a new folder of that name`, group)
+    .action(
+      verbs.ending(async (name, flags) =>
+        (await import('../skeletons/skeleton.ts')).createSkeleton(kind, name, flags, verbs.callerIn(flags)),
+      ),
+    );
+}
+
+/** Adds `tool new`. */
+export function addToolVerb(verbs: Verbs): void {
+  addNewVerb(verbs, verbs.addGroup('tool', 'begin a tool of your own, which is a plugin with one tool'), 'tool');
+}
