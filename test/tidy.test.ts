@@ -31,7 +31,6 @@ const MAY_IMPORT: Record<string, string> = {
   'secret-source': '',
   secrets: 'errors limits policy text/json',
   toolchains: 'limits paths text/json',
-  testing: 'text/json',
   telemetry: 'call errors limits text/json powers secret-source',
   call: 'errors preview',
   preview: '',
