@@ -4,6 +4,8 @@ import { count, ms } from './units.ts';
 export const telemetryLimits = {
   /** Tools that `metrics.read` tells apart; calls to further ones count as `other`, since providers may bring any number of tools. */
   metricToolsMax: count().default(512),
+  /** Newest entries of the record that `tools.stats` counts, so that an operator's question ends: a million take seconds. */
+  toolStatsEntriesMax: count().default(1_000_000),
   /**
    * Ended spans in memory until a collector takes them, about 500 bytes each; further ones are dropped and counted, so that a slow
    * collector costs no call anything.

@@ -139,12 +139,13 @@ const parentOf = ({ options: { parentCallId } }: Call): Pick<AuditEntry, 'detail
   parentCallId === undefined ? {} : { detail: { parentCallId } };
 
 function detailOf({ options }: Call, outcome: Outcome): Pick<AuditEntry, 'detail'> {
-  const { redactions, denied, connected, usage, costUsd } = outcome;
+  const { redactions, denied, connected, usage, costUsd, cached } = outcome;
   const { parentCallId } = options;
   const gitConfigs = usage ? gitConfigsOf(usage) : [];
   const detail = {
     ...(parentCallId !== undefined && { parentCallId }),
     ...(costUsd !== undefined && { costUsd }),
+    ...(cached && { cached }),
     ...(redactions > 0 && { redactions }),
     ...(connected && { connected }),
     ...(gitConfigs.length > 0 && { gitConfigs }),

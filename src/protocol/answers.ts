@@ -18,6 +18,34 @@ const stream = z.enum(['stdout', 'stderr']);
 
 const paused = z.strictObject({ at: z.iso.datetime(), by: z.string() });
 
+const usageCounts = {
+  calls: count(),
+  failed: count().describe('Calls that ran and failed.'),
+  refused: count().describe('Calls that policy, limits or a person refused.'),
+  cacheHits: count().describe('Calls that a kept result answered.'),
+  p50Ms: z.number().optional().describe('Of those that ran, within 5 %.'),
+  p99Ms: z.number().optional(),
+  usd: z.number(),
+};
+
+const toolUsage = z.strictObject({
+  since: z.iso.datetime(),
+  periodMs: z.number().describe('The time has 24 periods of this length.'),
+  tools: z
+    .array(
+      z.strictObject({
+        tool: z.string().describe('`unknown` for names that no session has, `other` beyond `metricToolsMax` tools.'),
+        ...usageCounts,
+        lastAt: z.iso.datetime(),
+        overTime: z
+          .array(z.strictObject({ at: z.iso.datetime(), ...usageCounts }))
+          .describe('Periods that had calls, by their beginning, the oldest first.'),
+      }),
+    )
+    .describe('Tools that were called, the most calls first.'),
+  cut: z.literal(true).optional().describe('Set if older entries of this time were not counted.'),
+});
+
 export const answers = {
   hello: z.strictObject({
     protocol: z.literal(1),
@@ -53,6 +81,7 @@ export const answers = {
     cacheable: count(),
     byCategory: z.record(z.string(), count()),
     byTier: z.record(z.string(), count()),
+    usage: toolUsage,
   }),
   'sessions.attenuate': z.strictObject({ token: z.string(), id: z.string(), expiresAt: z.iso.datetime() }),
   'sessions.revoke': z.strictObject({ revoked: z.boolean() }),

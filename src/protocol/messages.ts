@@ -76,7 +76,14 @@ export const params = {
     query: z.string().min(1).max(256),
     category: z.string().max(64).optional(),
   }),
-  'tools.stats': nothing(),
+  'tools.stats': z
+    .strictObject({
+      /** How far back calls are counted. */
+      hours: z.int().min(1).max(744).default(24),
+      /** Count the calls of this tool only. */
+      tool: z.string().min(1).max(128).optional(),
+    })
+    .prefault({}),
   'tools.call': z.strictObject({
     tool: z.string().min(1).max(128),
     input: z.unknown(),

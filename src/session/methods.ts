@@ -129,7 +129,7 @@ export function createMethods(parts: MethodParts): Methods {
   return {
     'tools.list': ({ session }, params) => toolList(session, params, parts.pipeline),
     'tools.search': ({ session }, query) => foundTools(session, query),
-    'tools.stats': ({ session }) => toolStats(session),
+    'tools.stats': async ({ session }, params) => ({ ...toolStats(session), usage: await oversight.usage(params) }),
     'tools.call': ({ session }, params) => callTool(session, params),
     'tools.batch': ({ session, outbox }, params) => batches.run(session, params, { outbox }),
     ...batches.recent.methods,

@@ -16,8 +16,10 @@ import type { Policy } from '../policy/schema.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
 import type { Approvals } from '../store/approvals/approvals.ts';
+import { callDays } from '../store/audit/daily.ts';
 import type { AuditLog } from '../store/audit/log.ts';
 import { ageMsOf } from '../store/audit/query.ts';
+import { toolUsage, type Usage } from '../store/audit/tool-usage.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
 import type { Session } from './session.ts';
 
@@ -94,7 +96,13 @@ export class Oversight {
   }
 
   async daily({ days }: Params<'audit.daily'>): Promise<object> {
-    return { days: await this.#parts.auditLog.days(days) };
+    return { days: await this.#parts.auditLog.counted((it) => callDays(it, days)) };
+  }
+
+  /** How tools were used in the last hours. */
+  usage({ hours, tool }: Params<'tools.stats'>): Promise<Usage> {
+    const { auditLog, limits } = this.#parts;
+    return auditLog.counted((it) => toolUsage(it, { hours, tool, limits }));
   }
 
   async verify(): Promise<object> {

@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { runCli } from '../support/cli.ts';
 import { ALLOW_ALL, startDaemon } from '../support/daemon.ts';
 
 test('tools.stats counts the tools that a session sees', async () => {
@@ -19,6 +20,33 @@ test('tools.stats counts the tools that a session sees', async () => {
   expect(Object.values(stats.byCategory).reduce((sum, it) => sum + it, 0)).toBe(tools.length);
   await using agent = await daemon.connect();
   await expect(agent.request('tools.stats', {})).rejects.toMatchObject({ code: -32004 });
+});
+
+test('tools.stats and `ringfence tools --stats` tell how tools were used', async () => {
+  await using daemon = await startDaemon();
+  await using operator = await daemon.connect({ role: 'operator' });
+  await using agent = await daemon.connect();
+  writeFileSync(join(daemon.workspace, 'a.txt'), 'a\n');
+  for (const path of ['a.txt', 'a.txt', 'missing.txt']) await agent.call('file_read', { path }, { cache: false });
+  await agent.call('no_such_tool' as string, {});
+  const { usage } = (await operator.request('tools.stats', {})) as { usage: { tools: object[] } };
+  expect(usage.tools).toEqual([
+    expect.objectContaining({
+      tool: 'file_read',
+      calls: 3,
+      failed: 1,
+      refused: 0,
+      p50Ms: expect.any(Number) as number,
+    }),
+    expect.objectContaining({ tool: 'unknown', calls: 1, refused: 1 }),
+  ]);
+  const shown = await runCli(daemon, ['tools', '--stats']);
+  expect(shown.stdout).toMatch(/^tool +calls +failed.*\nfile_read +3 +1 +0 +0 +[\d.]+ ms/);
+  expect((await runCli(daemon, ['tools', 'file_read', '--stats', '--hours', '2'])).stdout).toMatch(/\ntogether +3 +1/);
+  expect(await runCli(daemon, ['tools', '--stats', '--hours', '0'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('from 1 to 744, not 0') as string,
+  });
 });
 
 test('cache.clear forgets what was read, is recorded, and is for operators', async () => {

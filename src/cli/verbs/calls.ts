@@ -109,7 +109,17 @@ If the tool ran a command to its end, ringfence exits with the exit code of that
     )
     .option('--search <words>', 'find tools by words; exit code 1 if none matches')
     .addOption(new Option('--tools <which>', 'which tools to print for an API').choices(['default', 'all']))
-    .action(verbs.ending((name, flags) => tools(name, flags, verbs.callerIn(flags))));
+    .option('--stats', 'show how the tools were used: calls, failures, times and costs; for operators')
+    .option('--hours <number>', 'how far back --stats counts (default: 24)')
+    .action(
+      verbs.ending((name, flags) =>
+        flags.stats
+          ? verbs.asOperator(flags, async (client) =>
+              (await import('../monitor/tool-stats.ts')).toolStats(name, flags, client),
+            )
+          : tools(name, flags, verbs.callerIn(flags)),
+      ),
+    );
 }
 
 export function addLookVerbs(verbs: Verbs): void {

@@ -33,16 +33,23 @@ const DAY_MS = 86_400_000;
 const COUNT = `SELECT substr(at, 1, 10) AS day, kind, code IS NOT NULL AS isFailed, COUNT(*) AS count, SUM(durationMs) AS ms
   FROM audit WHERE seq BETWEEN ? AND ? AND kind IN ('outcome', 'refusal') GROUP BY 1, 2, 3`;
 
+/** The record as it is counted. */
+export interface CountedRecord {
+  readonly database: DatabaseSync;
+  readonly extent: SeqRange;
+  readonly powers: Powers;
+}
+
+/** Throws SHUTTING_DOWN if the record was closed, as it may be while it is counted. */
+export function assertOpen({ database }: CountedRecord): void {
+  if (!database.isOpen) throw new ToolError('SHUTTING_DOWN', 'the audit log was closed');
+}
+
 /** The days of the last `days`, today included, that had calls; the newest first. Rejects with SHUTTING_DOWN. */
-export async function callDays(
-  database: DatabaseSync,
-  { first, last }: SeqRange,
-  { days, powers }: { readonly days: number; readonly powers: Powers },
-): Promise<CallDay[]> {
-  const assertOpen = () => {
-    if (!database.isOpen) throw new ToolError('SHUTTING_DOWN', 'the audit log was closed');
-  };
-  assertOpen();
+export async function callDays(record: CountedRecord, days: number): Promise<CallDay[]> {
+  assertOpen(record);
+  const { database, extent, powers } = record;
+  const { first, last } = extent;
   const statement = database.prepare(COUNT);
   const oldest = new Date(powers.now() - (days - 1) * DAY_MS).toISOString().slice(0, 10);
   const counted = new Map<string, { calls: number; failed: number; refused: number; ran: number; ms: number }>();
@@ -64,7 +71,7 @@ export async function callDays(
     // Entries are in the order of their times.
     if (rows.some(({ day }) => day < oldest)) break;
     await slices.pause();
-    assertOpen();
+    assertOpen(record);
   }
   return [...counted]
     .sort(([a], [b]) => (a > b ? -1 : 1))

@@ -9,7 +9,7 @@ import { openDatabase } from '../database.ts';
 import { AuditBudget } from './budget.ts';
 import { type ChainPosition, createKey, readKey, type SigningKey } from './chain.ts';
 import { CHECKPOINT_SCHEMA, Checkpoints } from './checkpoints.ts';
-import { type CallDay, callDays } from './daily.ts';
+import type { CountedRecord } from './daily.ts';
 import { AUDIT_SCHEMA, type AuditEntry, type AuditRow, COLUMNS, hashOf, toRow } from './entry.ts';
 import { type ExportFormat, toExportLine } from './export.ts';
 import { firstOf, lastOf, prepare, putAside } from './file.ts';
@@ -203,10 +203,10 @@ export class AuditLog implements Disposable {
     return this.#queries.records(filter, this.#extent);
   }
 
-  /** How many calls each of the last days had; the newest first. Rejects with SHUTTING_DOWN. */
-  days(days: number): Promise<CallDay[]> {
+  /** The result of `count`, which counts the entries so far. */
+  counted<Counts>(count: (record: CountedRecord) => Promise<Counts>): Promise<Counts> {
     this.#tryFlush();
-    return callDays(this.#database, this.#extent, { days, powers: this.#powers });
+    return count({ database: this.#database, extent: this.#extent, powers: this.#powers });
   }
 
   /** All entries that match `filter`, oldest first, as lines without newlines. Throws as `query` does. */

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
+import { callDays } from '../../../../src/store/audit/daily.ts';
 import type { AuditRecord } from '../../../../src/store/audit/log.ts';
 import { callsOf, LogFolder } from '../../../support/audit.ts';
 
@@ -233,10 +234,10 @@ describe('query', () => {
     log.append({ ...ended, kind: 'intent' });
     const newest = { day: '2026-01-03', calls: 5_002, failed: 1, refused: 1, meanMs: 30 };
     const oldest = { day: '2026-01-01', calls: 1, failed: 0, refused: 0, meanMs: 10 };
-    expect(await log.days(3)).toEqual([newest, oldest]);
-    expect(await log.days(2)).toEqual([newest]);
+    expect(await log.counted((it) => callDays(it, 3))).toEqual([newest, oldest]);
+    expect(await log.counted((it) => callDays(it, 2))).toEqual([newest]);
     folder.powers.nowMs = Date.UTC(2026, 5, 1);
-    expect(await log.days(30)).toEqual([]);
+    expect(await log.counted((it) => callDays(it, 30))).toEqual([]);
   });
 
   test('a closed log refuses, and a walk under way ends', async () => {
@@ -250,7 +251,7 @@ describe('query', () => {
     folder.close();
     await expect(log.query({})).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
     await expect(log.verify()).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
-    await expect(log.days(1)).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
+    await expect(log.counted((it) => callDays(it, 1))).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
     await expect(walk).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
   });
 });
