@@ -156,7 +156,7 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/init':
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
-  'cli/monitor': 'call cli client daemon/user-dirs powers telemetry text/shown-text',
+  'cli/monitor': 'call cli client daemon/user-dirs powers store/audit telemetry text/shown-text',
   'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
   'cli/shell': 'call cli cli/call paths runtime text/json',
   'cli/skeletons': 'cli runtime',

@@ -94,6 +94,10 @@ If the tool ran a command to its end, ringfence exits with the exit code of that
 
   addShellVerbs(verbs);
 
+  addToolsVerb(verbs);
+}
+
+function addToolsVerb(verbs: Verbs): void {
   verbs
     .add('tools [name]', 'list the tools, or describe one')
     .option(...WORKSPACE)

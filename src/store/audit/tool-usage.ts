@@ -11,7 +11,7 @@ export interface UsageCounts {
   readonly refused: number;
   /** Calls that a kept result answered. */
   readonly cacheHits: number;
-  /** Of the calls that ran, within 5 %; absent if none did. */
+  /** Durations of the calls that ran, within 5 %; absent if none did. */
   readonly p50Ms?: number;
   readonly p99Ms?: number;
   readonly usd: number;
