@@ -158,7 +158,7 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
   'cli/monitor': 'call cli client daemon/user-dirs powers store/audit telemetry text/shown-text',
   'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
-  'cli/shell': 'call cli cli/call paths runtime text/json',
+  'cli/shell': 'call cli cli/call cli/install daemon/user-dirs paths runtime text/json text/values',
   'cli/skeletons': 'cli runtime',
   'cli/state': 'cli daemon/user-dirs limits powers runtime secrets store text/json text/values toolchains tools',
   'cli/verbs':
@@ -256,7 +256,7 @@ describe('what is read in one place only', () => {
   });
   test('JSON that others wrote: parse-json; elsewhere only what we wrote under names of our own, or single strings', () => {
     const ours =
-      'text/json daemon/log runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/install protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal store/checkpoints';
+      'text/json daemon/log runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/file-changes protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal store/checkpoints';
     // These only test whether a text is JSON.
     const asking = 'store/audit/entry tools/data-text';
     // ripgrep writes the names of its fields without escapes, and so do we in journals. npm's is read by programs in sandboxes.

@@ -1,8 +1,9 @@
 /** `ringfence install` on real files in a temporary home; the client programs are not needed. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { dirname, join } from 'node:path';
+import { parse as parseToml } from 'smol-toml';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ringfence, temporaryDir } from '../support/daemon.ts';
 
 const home = temporaryDir('home');
@@ -158,4 +159,92 @@ test('as JSON: what would be written, what was, and nothing but JSON on standard
     written: true,
   });
   rmSync(path);
+});
+
+describe('--exclusive also denies the own tools of an agent', () => {
+  test('in the same file as the entry, in place of what stands there, and undo brings back every byte', () => {
+    const path = join(home, '.codex/config.toml');
+    rmSync(path, { force: true });
+    const before = 'sandbox_mode = "workspace-write" # mine\n\n[features]\n# goals\ngoals = true\n\n[tui]\na = 1\n';
+    writeFileSync(path, before);
+    const shown = run('--client', 'codex', '--exclusive', '--print');
+    expect(shown).toMatchObject({ status: 0, stdout: expect.stringContaining('-sandbox_mode = "workspace-write"') });
+    expect(readFileSync(path, 'utf8')).toBe(before);
+    expect(install('--client', 'codex', '--exclusive')).toMatchObject({ status: 0, stdout: shown.stdout });
+    const written = readFileSync(path, 'utf8');
+    expect(parseToml(written)).toMatchObject({
+      sandbox_mode: 'read-only',
+      web_search: 'disabled',
+      features: { goals: true, shell_tool: false, unified_exec: false },
+      tui: { a: 1 },
+      mcp_servers: { ringfence: {} },
+    });
+    expect(written).toContain('# goals');
+    expect(install('--client', 'codex', '--exclusive').stdout).toContain('already has these settings');
+    expect(install('--client', 'codex', '--exclusive', '--undo').status).toBe(0);
+    expect(readFileSync(path, 'utf8')).toBe(before);
+  });
+
+  test('a file that was changed since keeps the change, and gets back the values of before', () => {
+    const path = join(home, '.codex/config.toml');
+    install('--client', 'codex', '--exclusive');
+    writeFileSync(path, `${readFileSync(path, 'utf8')}\n[late]\na = 1\n`);
+    expect(install('--client', 'codex', '--exclusive', '--undo').status).toBe(0);
+    expect(parseToml(readFileSync(path, 'utf8'))).toEqual({
+      sandbox_mode: 'workspace-write',
+      features: { goals: true },
+      tui: { a: 1 },
+      late: { a: 1 },
+    });
+    rmSync(path);
+  });
+
+  test('in a second file where the agent keeps its settings apart, beside what others deny there', () => {
+    const [servers, settings] = [join(project, '.mcp.json'), join(project, '.claude/settings.json')];
+    mkdirSync(join(project, '.claude'));
+    writeFileSync(settings, '{\n\t"permissions": { "deny": ["Bash", "WebFetch(domain:x.org)"] } // mine\n}\n');
+    const before = readFileSync(settings, 'utf8');
+    const told = JSON.parse(install('--client', 'claude', '--scope', 'project', '--exclusive', '--json').stdout);
+    expect(told).toMatchObject({
+      exclusive: true,
+      written: true,
+      files: [{ file: servers }, { file: settings, before }],
+    });
+    const { deny } = JSON.parse(readFileSync(settings, 'utf8').replace('// mine', '')).permissions;
+    expect(deny).toEqual(expect.arrayContaining(['Bash', 'WebFetch(domain:x.org)', 'Write', 'WebSearch']));
+    expect(deny.filter((it: string) => it === 'Bash')).toHaveLength(1);
+    writeFileSync(settings, readFileSync(settings, 'utf8').replace('"Write"', '"Write", "Mine"'));
+    expect(install('--client', 'claude', '--scope', 'project', '--exclusive', '--undo').status).toBe(0);
+    expect(existsSync(servers)).toBe(false);
+    expect(readFileSync(settings, 'utf8')).toMatch(/"Bash",\s+"WebFetch\(domain:x.org\)",\s+"Mine"\s*\] \} \/\/ mine/);
+  });
+
+  test.each([
+    ['gemini', '.gemini/settings.json', '{"tools": {"exclude": "all"}}', 'tools.exclude in the file is not a list'],
+    ['opencode', '.config/opencode/opencode.jsonc', '{"permission": "ask"}', 'permission in the file is not an object'],
+    ['codex', '.codex/config.toml', 'features.goals = true\n', 'has a form that install does not support'],
+  ])('%s: a setting in another form is left alone, with its name', (client, file, text, words) => {
+    mkdirSync(join(home, dirname(file)), { recursive: true });
+    writeFileSync(join(home, file), text);
+    const refused = install('--client', client, '--exclusive');
+    expect(refused).toMatchObject({ status: 1, stderr: expect.stringContaining(words) });
+    expect(readFileSync(join(home, file), 'utf8')).toBe(text);
+    rmSync(join(home, file));
+  });
+
+  test('through the own command of claude, and its settings in the file', () => {
+    const told = JSON.parse(install('--client', 'claude', '--scope', 'user', '--exclusive', '--json').stdout);
+    expect(told).toMatchObject({ ran: expect.arrayContaining(['claude', 'add']), written: true });
+    expect(told.files).toHaveLength(1);
+    expect(readFileSync(join(home, '.claude/settings.json'), 'utf8')).toContain('"WebFetch"');
+    expect(install('--client', 'claude', '--scope', 'user', '--exclusive', '--undo').status).toBe(0);
+    expect(existsSync(join(home, '.claude/settings.json'))).toBe(false);
+  });
+
+  test('a client without such settings is refused with the names of those that have them', () => {
+    expect(install('--client', 'zed', '--exclusive')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('claude, codex, gemini, opencode'),
+    });
+  });
 });

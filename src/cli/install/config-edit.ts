@@ -1,6 +1,13 @@
 /** Adds an entry to a configuration file of another program or removes it, leaving everything else unchanged. */
 import { isDeepStrictEqual } from 'node:util';
-import { applyEdits, modify, type ParseError, parse as parseJsonc, printParseErrorCode } from 'jsonc-parser';
+import {
+  applyEdits,
+  type FormattingOptions,
+  modify,
+  type ParseError,
+  parse as parseJsonc,
+  printParseErrorCode,
+} from 'jsonc-parser';
 import { parse as parseToml, stringify as toToml } from 'smol-toml';
 import { isRecord } from '../../text/values.ts';
 import { CliError, EXIT } from '../output.ts';
@@ -13,13 +20,18 @@ export interface ConfigEntry {
 
 /** The text with `entry` at its place, or without the entry if undefined. Throws CliError if the text does not have the given format. */
 export function withEntry(text: string, { format, path }: ConfigEntry, entry: object | undefined): string {
-  // Editors on Windows write a byte order mark.
-  const mark = text.startsWith('\ufeff') ? '\ufeff' : '';
-  const body = text.slice(mark.length);
+  const [mark, body] = splitMark(text);
   return mark + (format === 'json' ? inJson(body, path, entry) : inToml(body, path, entry));
 }
 
-function inJson(text: string, path: ConfigEntry['path'], entry: object | undefined): string {
+/** The byte order mark that editors on Windows write, and the rest. */
+export function splitMark(text: string): [mark: string, body: string] {
+  const mark = text.startsWith('\ufeff') ? '\ufeff' : '';
+  return [mark, text.slice(mark.length)];
+}
+
+/** The object of a JSON file with comments; undefined if the file is empty. Throws CliError. */
+export function readJson(text: string): Record<string, unknown> | undefined {
   const errors: ParseError[] = [];
   const root: unknown = parseJsonc(text, errors, { allowTrailingComma: true });
   const [error] = errors;
@@ -29,15 +41,24 @@ function inJson(text: string, path: ConfigEntry['path'], entry: object | undefin
       `the file is not JSON: ${printParseErrorCode(error.error)} at character ${error.offset}`,
     );
   if (root !== undefined && !isRecord(root)) throw new CliError(EXIT.FAILED, 'the file does not hold a JSON object');
+  return root;
+}
+
+/** Formats new members as the file is indented. */
+export function formattingOf(text: string): FormattingOptions {
+  const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
+  return { insertSpaces: !indent.startsWith('\t'), tabSize: indent.length, eol: '\n' };
+}
+
+function inJson(text: string, path: ConfigEntry['path'], entry: object | undefined): string {
+  const root = readJson(text);
   const list = root?.[path[0]];
   if (list !== undefined && !isRecord(list))
     throw new CliError(EXIT.FAILED, `${path[0]} in the file is not an object of servers`);
   if (entry === undefined && list?.[path[1]] === undefined) return text;
-  const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
-  const formattingOptions = { insertSpaces: !indent.startsWith('\t'), tabSize: indent.length, eol: '\n' };
   const known = list?.[path[1]];
   const merged = entry && { ...(isRecord(known) && known), ...entry };
-  const edited = applyEdits(text, modify(text, [...path], merged, { formattingOptions }));
+  const edited = applyEdits(text, modify(text, [...path], merged, { formattingOptions: formattingOf(text) }));
   return edited.endsWith('\n') ? edited : `${edited}\n`;
 }
 

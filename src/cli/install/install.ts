@@ -1,15 +1,15 @@
 /** `ringfence install`: registers us in the configuration of a program that speaks MCP. */
-import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import * as z from 'zod';
-import { findUserDirs, makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
+import { existsSync, rmSync } from 'node:fs';
+import { findUserDirs } from '../../daemon/user-dirs.ts';
+import { isRecord } from '../../text/values.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { mayChange, showChange, writeWhole } from '../own-files.ts';
-import { withEntry } from './config-edit.ts';
+import { AGENT_NAMES, AGENTS, type Denials } from './agents.ts';
+import { readJson } from './config-edit.ts';
+import { denialEdit, entryEdit, type FileChange, InstallRecords, planChanges, textOf } from './file-changes.ts';
 import { findOnPath, launchOf } from './launch.ts';
-import { type ConfigTarget, MCP_CLIENTS, type Scope } from './mcp-clients.ts';
+import { type ConfigTarget, type InstallContext, MCP_CLIENTS, type Scope, type ServerLaunch } from './mcp-clients.ts';
 
 export interface InstallFlags {
   readonly client: string;
@@ -20,6 +20,8 @@ export interface InstallFlags {
   readonly undo?: boolean;
   /** Write without asking. */
   readonly yes?: boolean;
+  /** Also deny the client's own file, shell and web tools. */
+  readonly exclusive?: boolean;
   /** Report the changes as one JSON value. */
   readonly json?: boolean;
 }
@@ -33,45 +35,89 @@ export async function install(flags: InstallFlags, caller: CliCaller): Promise<n
       EXIT.USAGE,
       `no client is named ${flags.client}; the clients are: ${Object.keys(MCP_CLIENTS).join(', ')}`,
     );
+  const around = { ...dirs, cwd: caller.cwd };
+  const denials = flags.exclusive ? denialsOf(flags, around) : undefined;
   const launch = launchOf(caller);
-  const target = toTarget(flags.scope, launch, { ...dirs, cwd: caller.cwd });
-  if (target.own && !flags.print && findOnPath(target.own.program, caller.env.PATH) !== undefined)
-    return byClient(target.own, flags, caller);
-  const path = target.files.find((it) => existsSync(it)) ?? (target.files[0] as string);
-  const before = existsSync(path) ? textOf(path) : undefined;
-  const backups = readKept(dirs);
-  const after = flags.undo ? undone(path, before, { target, kept: backups }) : edited(path, before, target);
-  const tell = (written: boolean) => {
-    const { client, scope } = flags;
-    printJson({ client, scope, file: path, before: before ?? null, after: after ?? null, written });
-  };
-  if (after === before) {
-    if (flags.json) tell(false);
-    else print(`${path} ${flags.undo ? 'does not have Ringfence' : 'already has Ringfence'}; nothing was changed`);
-    return EXIT.OK;
+  const target = toTarget(flags.scope, launch, around);
+  const byItself =
+    target.own && !flags.print && findOnPath(target.own.program, caller.env.PATH) ? target.own : undefined;
+  if (byItself && !denials) return (await byClient(byItself, flags, caller)).exitCode;
+  // The client's own command fails where its list has the entry, or where it hasn't and is to remove it.
+  const isOwnTurn = byItself && hasEntry(target) === (flags.undo ?? false);
+  const ran = isOwnTurn ? await byClient(byItself, { ...flags, json: false, quiet: flags.json }, caller) : undefined;
+  if (ran && ran.exitCode !== EXIT.OK) return ran.exitCode;
+  const records = new InstallRecords(dirs);
+  const edits = [...(byItself ? [] : [entryEdit(target)]), ...(denials ? [denialEdit(denials)] : [])];
+  const changes = planChanges(edits, records, flags.undo ?? false);
+  const isWritten = await change(changes, records, flags);
+  if (flags.json) tellAsJson(flags, changes, { written: isWritten === true, ran: ran?.command });
+  if (isWritten === false) return EXIT.FAILED;
+  if (isWritten && !flags.json) sayWhatNext(flags, changes, launch);
+  return EXIT.OK;
+}
+
+/** The settings that deny the client's own tools. Throws CliError for a client that has no such settings. */
+function denialsOf({ client, scope }: InstallFlags, around: InstallContext): Denials {
+  const name = AGENT_NAMES.find((it) => it === client);
+  if (name !== undefined) return AGENTS[name].denials(scope, around);
+  throw new CliError(
+    EXIT.USAGE,
+    `${client} has no settings that deny its own tools; --exclusive is for: ${AGENT_NAMES.join(', ')}`,
+  );
+}
+
+const hasEntry = ({ files, path: [list, name] }: ConfigTarget): boolean => {
+  const path = files.find((it) => existsSync(it));
+  const known = path === undefined ? undefined : readJson(textOf(path))?.[list];
+  return isRecord(known) && known[name] !== undefined;
+};
+
+/** Shows the changes and writes them if the person agrees; undefined if there is nothing to write. */
+async function change(
+  changes: readonly FileChange[],
+  records: InstallRecords,
+  flags: InstallFlags,
+): Promise<boolean | undefined> {
+  const real = changes.filter((it) => it.after !== it.before);
+  if (!flags.json) {
+    for (const { path, before, after } of real) await showChange(path, before, after);
+    const [{ path } = { path: 'the file' }] = changes;
+    const has = flags.exclusive ? 'these settings' : 'Ringfence';
+    if (real.length === 0)
+      print(`${path} ${flags.undo ? `does not have ${has}` : `already has ${has}`}; nothing was changed`);
   }
-  if (!flags.json) await showChange(path, before, after);
-  if (flags.print) {
-    if (flags.json) tell(false);
-    return EXIT.OK;
+  if (real.length === 0 || flags.print) return undefined;
+  if (!(await mayWrite(real.map((it) => it.path).join(' and '), flags))) return false;
+  for (const it of real) {
+    if (it.after === undefined) rmSync(it.path);
+    else writeWhole(it.path, it.after);
+    records.note(it, flags.undo ?? false);
   }
-  if (!(await mayWrite(path, flags))) return EXIT.FAILED;
-  if (after === undefined) rmSync(path);
-  else writeWhole(path, after);
-  const { [path]: first, ...others } = backups;
-  // Undo restores the state before the first of several installs.
-  const was = first && before !== undefined && first.after === digestOf(before) ? first.before : (before ?? null);
-  const isKept = !flags.undo && after !== undefined && (was ?? '').length <= KEPT_CHARS_MAX;
-  writeKept(dirs, isKept ? { ...others, [path]: { before: was, after: digestOf(after) } } : others);
-  if (flags.json) {
-    tell(true);
-    return EXIT.OK;
-  }
-  const again = `ringfence install --client ${flags.client} --scope ${flags.scope}`;
-  say(flags.undo ? `changed ${path}; to install again: ${again}` : `changed ${path}; to undo: ${again} --undo`);
+  return true;
+}
+
+/** One file of a plain install is told as before there was --exclusive. */
+function tellAsJson(
+  { client, scope, exclusive }: InstallFlags,
+  changes: readonly FileChange[],
+  { written, ran }: { readonly written: boolean; readonly ran: readonly string[] | undefined },
+): void {
+  const files = changes.map(({ path, before, after }) => ({
+    file: path,
+    before: before ?? null,
+    after: after ?? null,
+  }));
+  if (!exclusive) printJson({ client, scope, ...files[0], written });
+  else printJson({ client, scope, exclusive, ...(ran && { ran }), files, written });
+}
+
+function sayWhatNext(flags: InstallFlags, changes: readonly FileChange[], launch: ServerLaunch): void {
+  const exclusive = flags.exclusive ? ' --exclusive' : '';
+  const again = `ringfence install --client ${flags.client} --scope ${flags.scope}${exclusive}`;
+  const paths = changes.map((it) => it.path).join(' and ');
+  say(flags.undo ? `changed ${paths}; to install again: ${again}` : `changed ${paths}; to undo: ${again} --undo`);
   if (!flags.undo)
     say(`${flags.client} starts \`${[launch.command, ...launch.args].join(' ')}\` the next time it runs`);
-  return EXIT.OK;
 }
 
 /** Asks as `mayChange` does, but with --json it requires --yes, since a question would end up inside the JSON. */
@@ -83,84 +129,25 @@ function mayWrite(what: string, flags: InstallFlags): Promise<boolean> {
   );
 }
 
-/** Installs through the client's own command, which reports what it did. Returns the exit code. */
+/** Installs through the client's own command, which reports what it did. */
 async function byClient(
   { program, add, remove }: NonNullable<ConfigTarget['own']>,
-  flags: InstallFlags,
+  flags: InstallFlags & { readonly quiet?: boolean | undefined },
   { env, cwd }: CliCaller,
-): Promise<number> {
+): Promise<{ readonly exitCode: number; readonly command: readonly string[] }> {
   const args = flags.undo ? remove : add;
-  if (!flags.json) print(harmless([program, ...args].join(' ')));
-  if (!(await mayWrite('its own configuration', flags))) return EXIT.FAILED;
-  const stdout = flags.json ? 2 : 'inherit';
+  const command = [program, ...args];
+  const isQuiet = flags.json || flags.quiet;
+  if (!isQuiet) print(harmless(command.join(' ')));
+  if (!(await mayWrite('its own configuration', { ...flags, json: isQuiet ?? false })))
+    return { exitCode: EXIT.FAILED, command };
+  const stdout = isQuiet ? 2 : 'inherit';
   const { execa } = await import('execa');
   const stdio = ['ignore', stdout, 'inherit'] as const;
   const ran = await execa(program, args, { env: { ...env }, extendEnv: false, cwd, stdio, reject: false });
   if (ran.exitCode === undefined && !ran.isTerminated)
     throw new CliError(EXIT.FAILED, `can't run ${program}: ${ran.originalMessage}`);
   const written = ran.exitCode === 0;
-  if (flags.json) printJson({ client: flags.client, scope: flags.scope, ran: [program, ...args], written });
-  return written ? EXIT.OK : EXIT.FAILED;
+  if (flags.json) printJson({ client: flags.client, scope: flags.scope, ran: command, written });
+  return { exitCode: written ? EXIT.OK : EXIT.FAILED, command };
 }
-
-/** The text of a file. Throws CliError unless it is UTF-8, since other encodings could not be restored. */
-function textOf(path: string): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(path));
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'the file is not UTF-8' : code;
-    throw new CliError(EXIT.FAILED, `can't read ${path}: ${why}`);
-  }
-}
-
-function edited(path: string, before: string | undefined, target: ConfigTarget): string {
-  try {
-    return withEntry(before ?? '', target, target.entry);
-  } catch (error) {
-    if (error instanceof CliError) throw new CliError(error.exitCode, `can't change ${path}: ${error.message}`);
-    throw error;
-  }
-}
-
-/**
- * The text before the install if nothing else has changed it since; otherwise the current text without our entry. Undefined if the file did
- * not exist.
- */
-function undone(
-  path: string,
-  before: string | undefined,
-  { target, kept }: { target: ConfigTarget; kept: InstallRecords },
-): string | undefined {
-  const known = kept[path];
-  if (before === undefined) return undefined;
-  if (known?.after === digestOf(before)) return known.before ?? undefined;
-  return withEntry(before, target, undefined);
-}
-
-const KEPT_CHARS_MAX = 1024 * 1024;
-const keptSchema = z.record(z.string(), z.strictObject({ before: z.string().nullable(), after: z.string() }));
-/** Each file's text before the install, null if it did not exist, and the digest of what we wrote; keyed by path. */
-type InstallRecords = z.output<typeof keptSchema>;
-
-const keptPath = ({ stateDir }: UserDirs): string => join(stateDir, 'installs.json');
-
-function readKept(dirs: UserDirs): InstallRecords {
-  const path = keptPath(dirs);
-  if (!existsSync(path)) return {};
-  try {
-    return keptSchema.parse(JSON.parse(textOf(path)));
-  } catch {
-    throw new CliError(
-      EXIT.FAILED,
-      `${path} was not written by \`ringfence install\`; remove the file to continue without undo`,
-    );
-  }
-}
-
-function writeKept(dirs: UserDirs, kept: InstallRecords): void {
-  makeStateDir(dirs.stateDir);
-  writeWhole(keptPath(dirs), JSON.stringify(kept));
-}
-
-const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex');

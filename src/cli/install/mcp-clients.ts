@@ -28,7 +28,7 @@ export interface ConfigTarget {
 }
 
 /** Time for a call that waits for a person, in seconds; several clients stop after one minute by default. */
-const TOOL_TIMEOUT_SEC = 600;
+export const TOOL_TIMEOUT_SEC = 600;
 const NAME = 'ringfence';
 
 type ToTarget = (scope: Scope, launch: ServerLaunch, around: InstallContext) => ConfigTarget;

@@ -1,62 +1,157 @@
-/** `ringfence wrap -- AGENT`: starts an agent whose shells run in the sandbox. */
+/**
+ * `ringfence wrap -- AGENT`: starts an agent whose shells run in the sandbox and, where the agent is known, with
+ * Ringfence as its MCP server and its own tools denied. Nothing of it outlives the run.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { constants, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { entry } from '../../runtime.ts';
-import { type CliCaller, connect } from '../connect.ts';
-import { CliError, EXIT, harmless, say } from '../output.ts';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { makeStateDir } from '../../daemon/user-dirs.ts';
+import { bin, entry } from '../../runtime.ts';
+import { type CliCaller, connect, userDirsOf } from '../connect.ts';
+import { AGENT_NAMES, AGENTS, type AgentName, ALWAYS_GOES_PAST } from '../install/agents.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { withJson } from './agent-json.ts';
 import { WRAP } from './shell.ts';
 
 /** Names under which agents start shells. */
 const SHELLS = ['bash', 'sh', 'zsh', 'dash'] as const;
 
+export interface WrapFlags {
+  /** Whose settings to use: `none` for the shells alone; by the program's name if absent. */
+  readonly client?: string;
+  /** Let the agent call Ringfence's tools without asking by itself. */
+  readonly trust?: boolean;
+  /** Show what would be started, and start nothing. */
+  readonly print?: boolean;
+  readonly json?: boolean;
+}
+
+/** The command that is started, and the files that it needs in its folder. */
+interface WrappedStart {
+  readonly client: AgentName | 'none';
+  readonly program: string;
+  readonly args: readonly string[];
+  /** Variables that are added or replaced. */
+  readonly set: Readonly<Record<string, string>>;
+  readonly files: readonly { readonly path: string; readonly text: string; readonly mode: number }[];
+  readonly goesPast: readonly string[];
+}
+
 /** Runs the agent to its end. Returns its exit code. */
-export async function wrap([program, ...words]: readonly string[], caller: CliCaller): Promise<number> {
+export async function wrap(
+  [program, ...words]: readonly string[],
+  flags: WrapFlags,
+  caller: CliCaller,
+): Promise<number> {
   if (program === undefined) throw new CliError(EXIT.USAGE, 'name the agent to start: ringfence wrap -- AGENT');
   const root = resolve(caller.cwd, caller.flags.workspace ?? caller.cwd);
+  const { stateDir } = userDirsOf(caller.flags, caller.env);
+  const agent = { program, words, client: clientOf(program, flags.client), trusts: flags.trust ?? false };
+  if (flags.print) {
+    show(plan(agent, { folder: join(stateDir, 'wrap-XXXXXX'), root, caller }), flags);
+    return EXIT.OK;
+  }
   // Starts a daemon where none runs, and says so before the agent has the terminal.
   await (await connect({ ...caller, flags: { ...caller.flags, workspace: root } }))[Symbol.asyncDispose]();
-  const folder = mkdtempSync(join(tmpdir(), 'ringfence-wrap-'));
+  makeStateDir(stateDir);
+  // Not in /tmp: Gemini CLI reads no settings below a folder that others may write.
+  const folder = mkdtempSync(join(stateDir, 'wrap-'));
   try {
-    return await run(program, words, environmentOf(folder, root, caller));
+    const start = plan(agent, { folder, root, caller });
+    mkdirSync(join(folder, 'bin'));
+    for (const { path, text, mode } of start.files) writeFileSync(path, text, { mode, flag: 'wx' });
+    const env = { ...caller.env, ...start.set };
+    writeFileSync(join(folder, ENVIRONMENT), JSON.stringify(env), { mode: 0o600, flag: 'wx' });
+    return await run(start, env);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** Makes the shells in a folder that only this user can read, and gives the environment in which they are found first. */
-function environmentOf(folder: string, root: string, { env, flags }: CliCaller): NodeJS.ProcessEnv {
-  const bin = join(folder, 'bin');
-  mkdirSync(bin);
-  const options = Object.entries({ socket: flags.socket, state: flags.state, mode: flags.mode })
+/** Throws CliError for an agent that is not known. */
+function clientOf(program: string, asked: string | undefined): AgentName | 'none' {
+  const name = asked ?? basename(program);
+  const known = AGENT_NAMES.find((it) => it === name);
+  if (known !== undefined || asked === undefined || asked === 'none') return known ?? 'none';
+  throw new CliError(
+    EXIT.USAGE,
+    `no client is named ${harmless(asked)}; the clients are: ${AGENT_NAMES.join(', ')}, none`,
+  );
+}
+
+const ENVIRONMENT = 'environment.json';
+
+interface AgentToStart {
+  readonly program: string;
+  readonly words: readonly string[];
+  readonly client: AgentName | 'none';
+  readonly trusts: boolean;
+}
+
+function plan(
+  { program, words, client, trusts }: AgentToStart,
+  { folder, root, caller }: { folder: string; root: string; caller: CliCaller },
+): WrappedStart {
+  const { env, flags } = caller;
+  // As flags, since Codex and others hand few variables on to their servers.
+  const socket = flags.socket ?? (env.RINGFENCE_SOCKET || undefined);
+  const state = flags.state ?? (env.RINGFENCE_STATE || undefined);
+  const options = Object.entries({ socket, state, mode: flags.mode })
     .flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]))
     .concat(['--workspace', root]);
   const line = [process.execPath, entry('cli'), 'sh', ...options].map(quoted).join(' ');
-  for (const name of SHELLS) {
-    writeFileSync(join(bin, name), `#!/bin/sh\nexec ${line} "$@"\n`);
-    chmodSync(join(bin, name), 0o755);
-  }
-  const wrapped = {
-    ...env,
-    PATH: `${bin}:${env.PATH ?? '/usr/bin:/bin'}`,
-    SHELL: join(bin, 'bash'),
-    RINGFENCE_SESSION: env.RINGFENCE_SESSION || `wrap-${process.pid}`,
-    [WRAP.root]: root,
-    [WRAP.environment]: join(folder, 'environment.json'),
+  const shells = SHELLS.map((name) => ({
+    path: join(folder, 'bin', name),
+    text: `#!/bin/sh\nexec ${line} "$@"\n`,
+    mode: 0o755,
+  }));
+  const agent = client === 'none' ? undefined : AGENTS[client];
+  // By the path of Node: a launcher such as npx would start the server in one of the shells above.
+  const own = agent?.start({ command: process.execPath, args: [bin, 'mcp', ...options] }, trusts);
+  const json = own?.json && withJson(own.json, env, folder);
+  const bins = join(folder, 'bin');
+  return {
+    client,
+    program,
+    args: [...(own?.args ?? []), ...words],
+    set: {
+      PATH: `${bins}:${env.PATH ?? '/usr/bin:/bin'}`,
+      SHELL: join(bins, 'bash'),
+      RINGFENCE_SESSION: env.RINGFENCE_SESSION || `wrap-${process.pid}`,
+      [WRAP.root]: root,
+      [WRAP.environment]: join(folder, ENVIRONMENT),
+      ...json?.set,
+    },
+    files: [...shells, ...(json?.file ? [{ ...json.file, mode: 0o600 }] : [])],
+    goesPast: [...(agent?.goesPast ?? ["the agent's own tools for files, programs and the web"]), ...ALWAYS_GOES_PAST],
   };
-  writeFileSync(wrapped[WRAP.environment], JSON.stringify(wrapped), { mode: 0o600 });
-  return wrapped;
 }
 
 const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`;
 
-async function run(program: string, words: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+function show({ client, program, args, set, files, goesPast }: WrappedStart, { json }: WrapFlags): void {
+  if (json) {
+    printJson({ client, command: [program, ...args], environment: set, files, goesPast });
+    return;
+  }
+  const variables = Object.entries(set).map(([name, value]) => `  ${name}=${value}`);
+  const texts = files.map(({ path, text }) => `  ${path}:\n${text.trimEnd().replaceAll(/^/gm, '    ')}`);
+  const parts = [
+    ['command', `  ${[program, ...args].map((it) => (/^[\w@%+=:,./-]+$/.test(it) ? it : quoted(it))).join(' ')}`],
+    ['environment, beside that of now', ...variables],
+    ['files, removed when the agent ends', ...texts],
+    ['what can still go past Ringfence', ...goesPast.map((it) => `  - ${it}`)],
+  ];
+  print(harmless(parts.map((it) => it.join('\n')).join('\n\n')));
+}
+
+async function run({ program, args }: WrappedStart, env: NodeJS.ProcessEnv): Promise<number> {
   // A terminal sends SIGINT to both; the agent decides what it means.
   process.on('SIGINT', () => {});
   try {
-    const child = spawn(program, words, { stdio: 'inherit', env });
+    const child = spawn(program, args, { stdio: 'inherit', env });
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));
     const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
     if (signal !== null) say(`${harmless(program)} was ended by ${signal}`);

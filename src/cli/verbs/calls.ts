@@ -6,6 +6,7 @@ import { checkpointDiff, checkpointList, checkpointName, checkpointReturn } from
 import { commit, discard } from '../call/commit.ts';
 import { undo } from '../call/undo.ts';
 import { callIdOf } from '../ids.ts';
+import { AGENT_NAMES } from '../install/agents.ts';
 import { logs } from '../logs.ts';
 import { cancel, ps } from '../ps.ts';
 import { result } from '../result.ts';
@@ -40,9 +41,19 @@ command, 127 for a program that is not installed.`,
     .add('wrap <words...>', 'start an agent whose shells (bash, sh, zsh, dash on PATH, and $SHELL) are `ringfence sh`')
     .option(...WORKSPACE)
     .option(...MODE)
+    .addOption(
+      new Option(
+        '--client <name>',
+        "also deny this agent's own file, shell and web tools, and give it those of Ringfence (default: by the program's name)",
+      ).choices([...AGENT_NAMES, 'none']),
+    )
+    .option('--trust', "let the agent call Ringfence's tools without asking you by itself; the policy decides")
+    .option('--print', 'print what would be started, and what can still go past; start nothing')
     .passThroughOptions()
     .action(
-      verbs.ending(async (words, flags) => (await import('../shell/wrap.ts')).wrap(words, verbs.callerIn(flags))),
+      verbs.ending(async (words, flags) =>
+        (await import('../shell/wrap.ts')).wrap(words, flags, verbs.callerIn(flags)),
+      ),
     );
 }
 

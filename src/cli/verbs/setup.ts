@@ -97,6 +97,7 @@ export function addMachineVerbs(verbs: Verbs): void {
     .addOption(
       new Option('--scope <scope>', 'whose configuration to change').choices(['user', 'project']).default('user'),
     )
+    .option('--exclusive', "also deny the client's own file, shell and web tools (claude, codex, gemini, opencode)")
     .option('--print', 'print the changes without writing them')
     .option('--undo', 'restore what install changed')
     .option('--yes', 'write the changes without asking')
