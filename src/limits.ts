@@ -11,6 +11,7 @@ import { connectorLimits } from './limits/connectors.ts';
 import { databaseLimits } from './limits/databases.ts';
 import { delegationLimits } from './limits/delegation.ts';
 import { egressLimits } from './limits/egress.ts';
+import { fleetLimits } from './limits/fleet.ts';
 import { hostLimits } from './limits/hosts.ts';
 import { httpLimits } from './limits/http.ts';
 import { isolateLimits } from './limits/isolates.ts';
@@ -363,6 +364,7 @@ export const limitsSchema = z.strictObject({
   ...connectorLimits,
   ...databaseLimits,
   ...delegationLimits,
+  ...fleetLimits,
   ...policyLimits,
   ...previewLimits,
   ...providerLimits,

@@ -17,6 +17,7 @@ const { values: flags } = parseArgs({
     listen: { type: 'string' },
     'listen-http': { type: 'string' },
     policy: { type: 'string' },
+    fleet: { type: 'string' },
     workspace: { type: 'string', multiple: true },
     'tell-ready': { type: 'boolean' },
     'end-with-parent': { type: 'boolean' },

@@ -55,6 +55,14 @@ export const egressProgram = hostOf('egress');
 export const browserProgram = hostOf('browser', '--max-old-space-size=256');
 export const providerProgram = hostOf('provider', '--max-old-space-size=256');
 
+/** Program and arguments of the process that links the daemon to a fleet. */
+export const fleetProgram: readonly string[] = [
+  process.execPath,
+  '--disable-warning=ExperimentalWarning',
+  '--disable-sigusr1',
+  join(base, 'src', `fleet-node${extension}`),
+];
+
 /** Files that replace the machine's in the /etc of commands. */
 const etc = join(packageDir, 'etc');
 

@@ -6,12 +6,12 @@ import { say } from './output.ts';
 
 /** `ringfence serve`: runs a daemon in the foreground, or with `--detach` in the background. Returns the exit code. */
 export async function serve(
-  flags: ServeFlags & { detach?: boolean; listenHttp?: string },
+  flags: ServeFlags & { detach?: boolean; listenHttp?: string; fleet?: string },
   { env, cwd }: CliCaller,
 ): Promise<number> {
-  const { detach, socket, state, listen, listenHttp, policy, workspace = [] } = flags;
+  const { detach, socket, state, listen, listenHttp, policy, fleet, workspace = [] } = flags;
   const args = [
-    ...Object.entries({ listen, 'listen-http': listenHttp, policy }).flatMap(([name, value]) =>
+    ...Object.entries({ listen, 'listen-http': listenHttp, policy, fleet }).flatMap(([name, value]) =>
       value === undefined ? [] : [`--${name}`, value],
     ),
     ...workspace.flatMap((it) => ['--workspace', it]),

@@ -62,7 +62,7 @@ import { hostsToTell } from './host-status.ts';
 import { Listeners } from './listeners.ts';
 import { createSignIn, panelControl, usePage } from './panel.ts';
 import { createRecords, type Records } from './records.ts';
-import { createConnectors, createDatabases, createSearch } from './services.ts';
+import { createConnectors, createDatabases, createSearch, linkToFleet } from './services.ts';
 import { StateLock } from './state-lock.ts';
 import { createTracer } from './trace-export.ts';
 import { publishEndpoint } from './user-dirs.ts';
@@ -99,6 +99,8 @@ export interface DaemonStart {
    * daemon has closed the state.
    */
   readonly turn?: (() => Promise<void>) | undefined;
+  /** Address of the bus of the daemon's fleet. */
+  readonly fleet?: string | undefined;
   /** Starts another daemon, to which `handOver` is done soon. Throws RpcError. */
   upgrade(drainMs: number, servers: ReadonlyMap<SocketName, Server>): Promise<Successor>;
 }
@@ -107,7 +109,7 @@ export interface DaemonStart {
 export async function createDaemon(
   config: Config,
   powers: Powers,
-  { sockets, turn, upgrade }: DaemonStart,
+  { sockets, turn, fleet, upgrade }: DaemonStart,
 ): Promise<Daemon> {
   const { dirs, limits, environment } = config;
   const { stateDir } = dirs;
@@ -167,7 +169,7 @@ export async function createDaemon(
   const served = { powers, catalogue, events, turns: serving, tracer };
   await listeners.start({ config, sockets, gateway, ...identities, workspaces, signIn, ...served });
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
-
+  await linkToFleet(fleet, { parts, dirs, powers });
   const ending = new Ending({ gateway, listeners, daemonParts: parts.move(), powers });
   const { confinement } = sandbox;
   const reload = reloadOf(source, policies);

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
+import { FleetError } from '../fleet/fleet-error.ts';
 import { PolicyError } from '../policy/load.ts';
 import { type Log, monotonicUsec, type Powers, systemPowers } from '../powers.ts';
 import { version } from '../runtime.ts';
@@ -24,6 +25,8 @@ const STARTED_MS = 3000;
 export interface DaemonFlags extends ServeFlags {
   readonly 'tell-ready'?: boolean | undefined;
   readonly 'end-when-idle'?: boolean | undefined;
+  /** Address of the bus of the daemon's fleet. */
+  readonly fleet?: string | undefined;
   readonly 'end-with-parent'?: boolean | undefined;
   /** Names of the sockets that the daemon before hands over, in the order of their descriptors. */
   readonly 'take-over'?: readonly string[] | undefined;
@@ -71,7 +74,7 @@ export async function serve(
     const notify = createNotify(environment, powers);
     const sockets = socketsOf(flags, environment);
     const launch = { ...launchOf(flags, environment), cwd, kept: sockets.kept };
-    const start = { sockets, turn: predecessor && (() => predecessor.turn(version)) };
+    const start = { sockets, turn: predecessor && (() => predecessor.turn(version)), fleet: flags.fleet };
     const parts = { config, powers, flags, environment, notify, log, launch };
     const read = () => loadConfig(flags, environment, cwd);
     for (let isFirst = true; ; isFirst = false) {
@@ -81,14 +84,25 @@ export async function serve(
         if (asked) end(false);
         if (isFirst) tell({ pid: process.pid, listeners: daemon.listeners, confinement: daemon.confinement });
       };
-      const rest = await serveOnce({ ...parts, start: isFirst ? start : { sockets: NO_SOCKETS }, read, onReady });
+      const rest = await serveOnce({
+        ...parts,
+        start: isFirst ? start : { sockets: NO_SOCKETS, fleet: flags.fleet },
+        read,
+        onReady,
+      });
       if (rest === 'fail') process.exitCode = 1;
       if (rest !== 'serve' || asked) return;
     }
   } catch (error) {
-    const expected = [ConfigError, DaemonError, PolicyError, SocketError, StateDirError, SuccessorError].some(
-      (it) => error instanceof it,
-    );
+    const expected = [
+      ConfigError,
+      DaemonError,
+      FleetError,
+      PolicyError,
+      SocketError,
+      StateDirError,
+      SuccessorError,
+    ].some((it) => error instanceof it);
     const message = (error as Error).message;
     if (expected) log.fatal(message);
     else log.fatal({ error }, message);

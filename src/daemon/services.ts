@@ -1,16 +1,19 @@
-/** The services of others that a daemon asks with secrets: those of connectors, and the one of `web_search`. */
+/** The services of others that a daemon uses: those of connectors, the one of `web_search`, databases, the bus of a fleet. */
 import { type ConnectorChange, Connectors } from '../connectors/connectors.ts';
 import type { ServiceReach } from '../connectors/health-checks.ts';
 import { Search } from '../connectors/search/search.ts';
 import { Databases } from '../databases/databases.ts';
+import { FleetProcess } from '../fleet/process.ts';
 import type { Egress } from '../hosts/egress.ts';
 import { decide } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
+import { fleetProgram } from '../runtime.ts';
 import { hostOf, Secrets } from '../secrets/secrets.ts';
 import type { Policies } from '../session/policies.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { Config } from './config.ts';
 import type { Records } from './records.ts';
+import type { UserDirs } from './user-dirs.ts';
 
 const secretsOf = ({ dirs: { stateDir }, secrets: settings, limits }: Config): Secrets =>
   new Secrets({ stateDir, settings, limits });
@@ -24,6 +27,15 @@ export function createSearch(config: Config, powers: Powers): Search | undefined
 /** The database connections of config.yaml and of `ringfence database add`. */
 export const createDatabases = ({ dirs: { stateDir }, databases: configured, limits }: Config): Databases =>
   new Databases({ stateDir, configured, limits });
+
+/** Links the daemon to the fleet whose bus is at `url`, if it has one, until `parts` end. Throws FleetError. */
+export async function linkToFleet(
+  url: string | undefined,
+  { parts, dirs: { stateDir, socket }, powers }: { parts: AsyncDisposableStack; dirs: UserDirs; powers: Powers },
+): Promise<void> {
+  if (url === undefined) return;
+  parts.use(await FleetProcess.start({ program: fleetProgram, stateDir, socket, url, powers }));
+}
 
 interface ConnectorsParts {
   readonly powers: Powers;

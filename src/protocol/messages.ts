@@ -167,6 +167,8 @@ export const params = {
     decision: z.enum(['approve', 'deny']),
     digest: z.string().max(128).optional(),
     feedback: z.string().max(4096).optional(),
+    /** For whom a program answers, for the record. */
+    onBehalfOf: z.string().min(1).max(128).optional(),
     remember: z
       .strictObject({
         scope: z.enum(['session', 'always']),

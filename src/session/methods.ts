@@ -153,10 +153,10 @@ export function createMethods(parts: MethodParts): Methods {
     'events.subscribe': (caller, params) => subscribe(caller, params, parts),
     'approvals.list': () => oversight.approvals(),
     'approvals.get': (_, { approvalId }) => oversight.wholeApproval(approvalId),
-    'approvals.resolve': ({ session }, params) =>
+    'approvals.resolve': ({ session }, { onBehalfOf, ...params }) =>
       oversight.resolve(
         params,
-        session.options.principal,
+        onBehalfOf === undefined ? session.options.principal : `${session.options.principal} for ${onBehalfOf}`,
         (id, callId) => sessions.byId(id)?.get(callId) ?? durable.liveOf(id, callId),
       ),
     'approvals.grants': () => oversight.grants(),

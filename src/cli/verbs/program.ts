@@ -7,6 +7,7 @@ import { addServiceVerbs } from './background.ts';
 import { addCallVerbs, addLookVerbs } from './calls.ts';
 import { addConnectorVerbs } from './connectors.ts';
 import { addDatabaseVerbs } from './databases.ts';
+import { addFleetVerbs } from './fleet.ts';
 import {
   addApprovalVerbs,
   addCiVerb,
@@ -63,6 +64,7 @@ export function createProgram(env: Environment): Verbs {
       addPipeVerbs,
       addProtocolVerbs,
       addCiVerb,
+      addFleetVerbs,
     ],
   ])
     add(verbs);

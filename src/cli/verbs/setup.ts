@@ -20,6 +20,10 @@ export function addServeVerb(verbs: Verbs): void {
     .option('--listen-http <[host:]port>', 'also serve MCP over HTTP on loopback')
     .option('--workspace <dir>', 'a folder that agents may work in; repeatable', collect)
     .option('--policy <file|name>', 'the policy that decides calls: a file or the name of a built-in policy')
+    .option(
+      '--fleet <nats://host:port>',
+      'link the daemon to its fleet, which `ringfence fleet join` made it a node of',
+    )
     .option('--foreground', 'stay in the foreground (the default)')
     .option('--detach', 'run in the background; return when the daemon is ready')
     .addHelpText(

@@ -1,11 +1,10 @@
 /** Approvals on disk. Architecture invariant: each state change is one UPDATE that names the previous state. */
-import { createHash } from 'node:crypto';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ToolError } from '../../errors.ts';
 import { parseJson } from '../../text/json.ts';
-import { canonical } from '../../text/values.ts';
 import { openDatabase } from '../database.ts';
 import type { Approval, ApprovalDraft, ApprovalEnd, ApprovalState, GrantFacts, WholeQuestion } from './approval.ts';
+import { digestOf, hashOfWhole } from './digest.ts';
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS approvals (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, approval_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
@@ -230,10 +229,8 @@ function toRow(row: Record<string, unknown>): ApprovalRow {
 /** The part of a draft that has no columns of its own. */
 function bodyOf(draft: ApprovalDraft): DraftBody {
   const { bindingHash, subjectHash, callId, sessionId, principal, workspace, whole, ...body } = draft;
-  return whole ? { ...body, wholeHash: hashOf(whole) } : body;
+  return whole ? { ...body, wholeHash: hashOfWhole(whole) } : body;
 }
-
-const hashOf = (value: unknown): string => createHash('sha256').update(canonical(value)).digest('hex');
 
 /** The public view of a row. */
 export function toApproval({ approvalId, draft, requestedMs, expiresMs }: ApprovalRow): Approval {
@@ -266,7 +263,7 @@ export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Approv
     ...shown,
     requestedAt: new Date(requestedMs).toISOString(),
     expiresAt: new Date(expiresMs).toISOString(),
-    digest: hashOf({ ...shown, whole: draft.wholeHash ?? '', proposedRule: draft.proposedRule ?? '' }),
+    digest: digestOf(shown, draft.wholeHash, draft.proposedRule),
   };
 }
 

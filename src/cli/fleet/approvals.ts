@@ -1,0 +1,32 @@
+/** `ringfence fleet approvals`: the questions of all nodes, answered in one place. */
+import {
+  type ApprovalsClient,
+  approvalIdOf,
+  approvalsApprove,
+  approvalsDeny,
+  approvalsList,
+  approvalsWatch,
+  type Terminal,
+} from '../approvals.ts';
+import type { CliCaller } from '../connect.ts';
+import { FleetInbox } from './inbox.ts';
+import { Nodes } from './nodes.ts';
+import { type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
+
+const withInbox = (flags: FleetFlags, caller: CliCaller, action: (inbox: ApprovalsClient) => Promise<number>) =>
+  withFleetErrors(async () => {
+    await using nodes = await Nodes.connect(folderOf(flags, caller));
+    return await action(new FleetInbox(nodes));
+  });
+
+export const fleetApprovals = (flags: FleetFlags, caller: CliCaller): Promise<number> =>
+  withInbox(flags, caller, (inbox) => approvalsList(inbox, flags));
+
+export const fleetApprovalsWatch = (flags: FleetFlags, caller: CliCaller, io: Terminal): Promise<number> =>
+  withInbox(flags, caller, (inbox) => approvalsWatch(inbox, io));
+
+export const fleetApprove = (id: string, flags: FleetFlags, caller: CliCaller): Promise<number> =>
+  withInbox(flags, caller, async (inbox) => approvalsApprove(inbox, await approvalIdOf(id, inbox), flags));
+
+export const fleetDeny = (id: string, flags: FleetFlags & { feedback?: string }, caller: CliCaller): Promise<number> =>
+  withInbox(flags, caller, async (inbox) => approvalsDeny(inbox, await approvalIdOf(id, inbox), flags));

@@ -1,0 +1,99 @@
+/** `ringfence fleet init` makes a fleet; `fleet hub` runs its collector; `fleet policy` says which policy its nodes must follow. */
+import { existsSync, mkdirSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { join } from 'node:path';
+import { serverConfig } from '../../fleet/bus-config.ts';
+import type { Credential } from '../../fleet/credential.ts';
+import { fleetFiles, readFleetFile, writePrivate, writeRoster } from '../../fleet/folder.ts';
+import { Hub } from '../../fleet/hub.ts';
+import { memberKeys } from '../../fleet/nats.ts';
+import { createOperatorKeys } from '../../fleet/signing.ts';
+import { defaultLimits as limits } from '../../limits.ts';
+import { systemPowers } from '../../powers.ts';
+import type { CliCaller } from '../connect.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { createCertificates } from './certificates.ts';
+import { changeRoster, type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
+
+const HOST = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
+
+/** Makes the keys, certificates and configs of a fleet. */
+export async function fleetInit(
+  { host, port, name, ...flags }: FleetFlags & { host: string; port: number; name: string },
+  caller: CliCaller,
+): Promise<number> {
+  return withFleetErrors(async () => {
+    const folder = folderOf(flags, caller);
+    const files = fleetFiles(folder);
+    if (!HOST.test(host) || isIP(host) !== 0)
+      throw new CliError(EXIT.USAGE, harmless(`--host must be a name, since certificates are for names, not ${host}`));
+    if (!Number.isInteger(port) || port < 1 || port > 65_535)
+      throw new CliError(EXIT.USAGE, `--port must be 1 to 65535, not ${port}`);
+    if (existsSync(files.operatorKey)) throw new CliError(EXIT.USAGE, harmless(`${folder} holds a fleet already`));
+    const { privateKey, publicKey } = createOperatorKeys();
+    const [operator, hub] = [await memberKeys(), await memberKeys()];
+    for (const it of ['operator', 'bus', 'hub']) mkdirSync(join(folder, it), { recursive: true, mode: 0o700 });
+    await createCertificates(name, host, files);
+    const ca = readFleetFile(join(files.bus, 'ca.pem'));
+    const credential = {
+      ringfenceFleet: 1,
+      fleet: name,
+      url: `nats://${host}:${port}`,
+      ca,
+      operatorKey: publicKey,
+    } as const;
+    const write = (path: string, role: 'operator' | 'hub', seed: string) => {
+      const whole: Credential = { ...credential, name: role, role, seed };
+      writePrivate(path, JSON.stringify(whole));
+    };
+    write(files.operatorCredential, 'operator', operator.seed);
+    write(files.hubCredential, 'hub', hub.seed);
+    writePrivate(join(files.bus, 'nats-server.conf'), serverConfig({ host, port, folder: files.bus }));
+    const member = (role: 'operator' | 'hub', key: string) => ({ name: role, role, key, labels: [] });
+    const members = [member('operator', operator.publicKey), member('hub', hub.publicKey)];
+    writeRoster(folder, { fleet: name, version: 1, members, invitations: [] }, privateKey);
+    // The last file: without it the folder holds no fleet, and `init` can be run again.
+    writePrivate(files.operatorKey, privateKey);
+    if (flags.json) printJson({ fleet: name, folder, url: credential.url });
+    else print(harmless(nextSteps(folder)));
+    return EXIT.OK;
+  });
+}
+
+const nextSteps = (folder: string): string => `made a fleet in ${folder}
+1. run the bus:      nats-server -c ${folder}/bus/nats-server.conf
+2. run the hub:      ringfence fleet hub
+3. invite a machine: ringfence fleet invite NAME
+The folder ${folder}/operator signs everything that nodes obey: keep it on your own machine, and have a copy.`;
+
+/** Says which policy nodes must follow; others get no sessions. Without a digest, any will do. */
+export async function fleetPolicy(digest: string | undefined, flags: FleetFlags, caller: CliCaller): Promise<number> {
+  return withFleetErrors(async () => {
+    if (digest !== undefined && !/^sha256:[0-9a-f]{64}$/.test(digest))
+      throw new CliError(EXIT.USAGE, harmless(`${digest} is no version of a policy; \`ringfence status\` shows it`));
+    await changeRoster(folderOf(flags, caller), () => ({ policy: digest }));
+    if (flags.json) printJson({ policy: digest ?? null });
+    else say(digest === undefined ? 'nodes may follow any policy' : 'nodes must follow this policy');
+    return EXIT.OK;
+  });
+}
+
+/** Runs the hub until a signal ends it. */
+export async function fleetHub(flags: FleetFlags, caller: CliCaller): Promise<number> {
+  return withFleetErrors(async () => {
+    const tell = (level: string) => (fields: object, text: string) =>
+      say(harmless(`${level}: ${text} ${shown(fields)}`));
+    const log = { debug: () => {}, info: tell('info'), warn: tell('warning'), error: tell('error') };
+    const ended = new Promise<void>((resolve) => {
+      for (const it of ['SIGINT', 'SIGTERM'] as const) process.once(it, () => resolve());
+    });
+    await using _ = await Hub.start(folderOf(flags, caller), limits, systemPowers(log));
+    if (flags.json) printJson({ ready: true });
+    else say('the hub collects the records of all nodes; Ctrl-C ends it');
+    await ended;
+    return EXIT.OK;
+  });
+}
+
+const shown = (fields: object): string =>
+  JSON.stringify(fields, (_, it: unknown) => (it instanceof Error ? it.message : it));

@@ -1,0 +1,98 @@
+/** What all verbs of the fleet's operator share: the folder, the roster and its changes, the bus. */
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { findUserDirs } from '../../daemon/user-dirs.ts';
+import { readCredential } from '../../fleet/credential.ts';
+import { FleetError } from '../../fleet/fleet-error.ts';
+import { fleetFiles, readFleet, writeRoster } from '../../fleet/folder.ts';
+import type { FleetLink } from '../../fleet/link.ts';
+import { connectBus } from '../../fleet/nats.ts';
+import { changed, type Roster } from '../../fleet/roster.ts';
+import { inboxOf } from '../../fleet/subjects.ts';
+import { defaultLimits as limits } from '../../limits.ts';
+import { pause, systemPowers } from '../../powers.ts';
+import { acquireLock } from '../../store/database.ts';
+import type { CliCaller } from '../connect.ts';
+import { CliError, EXIT, harmless, say } from '../output.ts';
+
+export interface FleetFlags {
+  readonly json?: boolean;
+  /** The folder of the fleet. */
+  readonly dir?: string;
+}
+
+export const powers = systemPowers();
+
+export const folderOf = ({ dir }: FleetFlags, { env, cwd }: CliCaller): string =>
+  dir === undefined ? join(findUserDirs({}, env).configHome, 'ringfence/fleet') : resolve(cwd, dir);
+
+/** Runs a verb; a problem with the fleet becomes an error of the command line. */
+export async function withFleetErrors(action: () => Promise<number>): Promise<number> {
+  try {
+    return await action();
+  } catch (error) {
+    if (error instanceof FleetError) throw new CliError(EXIT.FAILED, harmless(error.message));
+    throw error;
+  }
+}
+
+/** Connects to the bus as the operator. Throws FleetError. */
+export async function connectOperator(folder: string): Promise<FleetLink> {
+  const credential = readCredential(fleetFiles(folder).operatorCredential);
+  const inbox = inboxOf(credential.role, credential.name);
+  return await connectBus({ credential, inbox, waits: false, limits, powers });
+}
+
+const LOCK_TRIES = 100;
+const LOCK_TRY_MS = 50;
+
+/** Changes the roster, which nobody else changes meanwhile, and has the bus take it over. Throws FleetError. */
+export async function changeRoster(
+  folder: string,
+  change: (roster: Roster) => Partial<Pick<Roster, 'members' | 'invitations' | 'policy'>>,
+): Promise<Roster> {
+  const path = `${fleetFiles(folder).roster}.lock`;
+  let lock = acquireLock(path);
+  for (let tries = 0; !lock && tries < LOCK_TRIES; tries++) {
+    await pause(LOCK_TRY_MS, keptAlive);
+    lock = acquireLock(path);
+  }
+  if (!lock) throw new FleetError(`another program is changing the roster (${path})`);
+  using _ = lock;
+  const { privateKey, roster } = readFleet(folder, limits);
+  const next = changed(roster, change(roster), limits);
+  writeRoster(folder, next, privateKey);
+  if (!reloadBus(folder))
+    say(harmless(`nats-server does not run here: copy ${fleetFiles(folder).users} to it, and reload it`));
+  return next;
+}
+
+/** Timers of the powers let the program end; nothing else keeps this one. */
+export const keptAlive = {
+  after: (ms: number, fn: () => void) => {
+    const alive = setInterval(() => {}, 2 ** 30);
+    const timer = powers.after(ms, () => {
+      clearInterval(alive);
+      fn();
+    });
+    return {
+      cancel: () => {
+        clearInterval(alive);
+        timer.cancel();
+      },
+    };
+  },
+};
+
+/** Has nats-server read its config again; false if it does not run on this machine. */
+function reloadBus(folder: string): boolean {
+  try {
+    const pid = Number(readFileSync(fleetFiles(folder).pid, 'utf8'));
+    // The file may be left over, and the number may be that of another process by now.
+    if (readFileSync(`/proc/${pid}/comm`, 'utf8').trim() !== 'nats-server') return false;
+    process.kill(pid, 'SIGHUP');
+    return true;
+  } catch {
+    return false; // ENOENT: no file, or no such process. EPERM: the server of another user.
+  }
+}

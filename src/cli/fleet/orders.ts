@@ -1,0 +1,40 @@
+/** `ringfence fleet kill`, `pause`, `resume`, `drain` and `undrain`: orders to nodes. */
+import { FleetError } from '../../fleet/fleet-error.ts';
+import type { Order } from '../../fleet/orders.ts';
+import type { CliCaller } from '../connect.ts';
+import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
+import { Nodes } from './nodes.ts';
+import { type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
+
+/** Sends an order to the named nodes, or to all; exit code 1 if one did not obey. */
+export async function fleetOrder(
+  order: Order,
+  named: readonly string[],
+  { all = false, ...flags }: FleetFlags & { all?: boolean },
+  caller: CliCaller,
+): Promise<number> {
+  if (all === named.length > 0) throw new CliError(EXIT.USAGE, 'name the nodes, or say --all');
+  return withFleetErrors(async () => {
+    await using nodes = await Nodes.connect(folderOf(flags, caller));
+    const told = await Promise.all((all ? nodes.names : named).map((it) => obeyed(nodes, it, order)));
+    if (flags.json) printJson(told);
+    else for (const { node, done, problem } of told) say(harmless(problem ?? `${node}: ${done}`));
+    return told.every((it) => it.problem === undefined) ? EXIT.OK : EXIT.FAILED;
+  });
+}
+
+interface Told {
+  readonly node: string;
+  readonly done?: string;
+  readonly problem?: string;
+}
+
+async function obeyed(nodes: Nodes, node: string, order: Order): Promise<Told> {
+  try {
+    const answer = await nodes.order(node, order);
+    return { node, ...('done' in answer && { done: answer.done }) };
+  } catch (error) {
+    if (error instanceof FleetError) return { node, problem: error.message };
+    throw error;
+  }
+}

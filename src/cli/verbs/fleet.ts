@@ -1,0 +1,115 @@
+/** Verbs of a fleet: many daemons under one operator. Their code, and the client of the bus, are loaded on demand. */
+import type { Command } from 'commander';
+import { collect, type Verbs } from './verbs.ts';
+
+export function addFleetVerbs(verbs: Verbs): void {
+  const fleet = verbs.addGroup('fleet', 'run many daemons as one fleet: invite machines, watch them, answer, stop');
+  addMemberVerbs(verbs, fleet);
+  addLookVerbs(verbs, fleet);
+  addOrderVerbs(verbs, fleet);
+  addInboxVerbs(verbs, fleet);
+}
+
+const DIR = ['--dir <folder>', "the fleet's folder (default: ~/.config/ringfence/fleet)"] as const;
+
+function addMemberVerbs(verbs: Verbs, fleet: Command): void {
+  const init = () => import('../fleet/init.ts');
+  const members = () => import('../fleet/members.ts');
+  verbs
+    .addOffline('init', 'make a fleet: its keys, certificates and the config of its bus', fleet)
+    .requiredOption('--host <name>', 'the name by which machines reach the bus; certificates are for names')
+    .option('--port <number>', 'the port of the bus', Number, 4222)
+    .option('--name <name>', 'the name of the fleet', 'fleet')
+    .option(...DIR)
+    .action(verbs.ending(async (flags) => (await init()).fleetInit(flags, verbs.caller(flags))));
+  verbs
+    .addOffline('hub', 'run the collector of all records, until Ctrl-C', fleet)
+    .option(...DIR)
+    .action(verbs.ending(async (flags) => (await init()).fleetHub(flags, verbs.caller(flags))));
+  verbs
+    .addOffline(
+      'policy [version]',
+      'say which policy nodes must follow (`ringfence status` shows it); none: any',
+      fleet,
+    )
+    .option(...DIR)
+    .action(verbs.ending(async (version, flags) => (await init()).fleetPolicy(version, flags, verbs.caller(flags))));
+  verbs
+    .addOffline('invite <name>', 'print a token that works once, and wait until that machine has joined', fleet)
+    .option('--label <label>', 'a label of the machine; repeatable', collect)
+    .option('--wait <seconds>', 'how long the token is good for', Number, 600)
+    .option(...DIR)
+    .action(verbs.ending(async (name, flags) => (await members()).fleetInvite(name, flags, verbs.caller(flags))));
+  verbs
+    .addOffline('join <token>', 'make this machine a node; `-` reads the token from standard input', fleet)
+    .option('--state <dir>', "the daemon's state directory")
+    .action(verbs.ending(async (token, flags) => (await members()).fleetJoin(token, flags, verbs.caller(flags))));
+  verbs
+    .addOffline('revoke <node>', 'end the membership of a node', fleet)
+    .option(...DIR)
+    .action(verbs.ending(async (node, flags) => (await members()).fleetRevoke(node, flags, verbs.caller(flags))));
+}
+
+function addLookVerbs(verbs: Verbs, fleet: Command): void {
+  const load = () => import('../fleet/look.ts');
+  verbs
+    .addOffline('status', 'show whether all nodes are here and all records whole; exit code 0 or 1', fleet)
+    .option(...DIR)
+    .action(verbs.ending(async (flags) => (await load()).fleetStatus(flags, verbs.caller(flags))));
+  verbs
+    .addOffline('nodes', 'list the nodes, and what each is doing', fleet)
+    .option(...DIR)
+    .action(verbs.ending(async (flags) => (await load()).fleetNodes(flags, verbs.caller(flags))));
+}
+
+function addOrderVerbs(verbs: Verbs, fleet: Command): void {
+  const add = (name: string, description: string, order: Parameters<Orders['fleetOrder']>[0]) =>
+    verbs
+      .addOffline(`${name} [nodes...]`, description, fleet)
+      .option('--all', 'all nodes')
+      .option(...DIR)
+      .action(
+        verbs.ending(async (nodes, flags) =>
+          (await import('../fleet/orders.ts')).fleetOrder(order, nodes, flags, verbs.caller(flags)),
+        ),
+      );
+  add('kill', 'end all calls of nodes, and let none begin until `fleet resume`', { kind: 'pause', cancel: true });
+  add('pause', 'let no call begin on nodes until `fleet resume`; those that run go on', {
+    kind: 'pause',
+    cancel: false,
+  });
+  add('resume', 'let calls begin again on nodes', { kind: 'resume' });
+  add('drain', 'give nodes no further sessions of the fleet', { kind: 'drain', drain: true });
+  add('undrain', 'give nodes sessions of the fleet again', { kind: 'drain', drain: false });
+}
+
+type Orders = typeof import('../fleet/orders.ts');
+
+function addInboxVerbs(verbs: Verbs, fleet: Command): void {
+  const approvals = fleet.command('approvals').description('answer the questions of all nodes');
+  const load = () => import('../fleet/approvals.ts');
+  verbs
+    .addOffline('list', 'list the questions that wait, as NODE/ID', approvals, { isDefault: true })
+    .option(...DIR)
+    .action(verbs.ending(async (flags) => (await load()).fleetApprovals(flags, verbs.caller(flags))));
+  verbs
+    .addOffline('watch', 'answer questions in this terminal until Ctrl-C; with --json, print them', approvals)
+    .option(...DIR)
+    .action(
+      verbs.ending(async (flags) => {
+        const { stdin: input, stdout: output } = process;
+        const noColor = verbs.env.NO_COLOR !== undefined;
+        const io = { input, output, isTTY: output.isTTY, noColor, json: flags.json === true };
+        return (await load()).fleetApprovalsWatch(flags, verbs.caller(flags), io);
+      }),
+    );
+  verbs
+    .addOffline('approve <id>', 'allow a waiting call, once', approvals)
+    .option(...DIR)
+    .action(verbs.ending(async (id, flags) => (await load()).fleetApprove(id, flags, verbs.caller(flags))));
+  verbs
+    .addOffline('deny <id>', 'deny a waiting call', approvals)
+    .option('--feedback <text>', 'the reason; the agent gets to read it')
+    .option(...DIR)
+    .action(verbs.ending(async (id, flags) => (await load()).fleetDeny(id, flags, verbs.caller(flags))));
+}

@@ -1,0 +1,123 @@
+/** The hub: collects the audit logs of all nodes, and answers what it knows of them. It decides nothing. */
+import { statSync } from 'node:fs';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import { type CollectedLog, Collector } from './collector.ts';
+import { type Credential, readCredential } from './credential.ts';
+import { FleetError } from './fleet-error.ts';
+import { fleetFiles, readRosterFile } from './folder.ts';
+import type { BusMessage, FleetLink } from './link.ts';
+import { connectBus, isSignedBy } from './nats.ts';
+import { keyOf, type Roster } from './roster.ts';
+import { inboxOf, publisherOf, subjects } from './subjects.ts';
+import { fromWire, toWire } from './wire.ts';
+
+/** Silence after which the log of a node is told as late. */
+export const AUDIT_LATE_MS = 30_000;
+
+/** What the hub answers to the operator. */
+export interface HubStatus {
+  readonly logs: readonly (CollectedLog & { readonly isLate: boolean })[];
+}
+
+export class Hub implements AsyncDisposable {
+  readonly #parts = new AsyncDisposableStack();
+  readonly #folder: string;
+  readonly #credential: Credential;
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  readonly #collector: Collector;
+  #roster: { readonly roster: Roster; readonly changedMs: number };
+
+  /** Starts the hub of a folder. Throws FleetError. */
+  static async start(folder: string, limits: Limits, powers: Powers): Promise<Hub> {
+    const hub = new Hub(folder, limits, powers);
+    try {
+      await hub.#connect();
+    } catch (error) {
+      await hub[Symbol.asyncDispose]();
+      throw error;
+    }
+    return hub;
+  }
+
+  private constructor(folder: string, limits: Limits, powers: Powers) {
+    this.#folder = folder;
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#credential = readCredential(fleetFiles(folder).hubCredential);
+    this.#roster = this.#readRoster();
+    this.#collector = this.#parts.use(
+      new Collector(fleetFiles(folder).audit, {
+        fleet: this.#credential.fleet,
+        limits,
+        now: () => powers.now(),
+        keyOf: (node) => keyOf(this.#rosterNow(), 'node', node),
+        isSignedBy,
+      }),
+    );
+  }
+
+  async #connect(): Promise<void> {
+    const { role, name } = this.#credential;
+    const link = this.#parts.use(
+      await connectBus({
+        credential: this.#credential,
+        inbox: inboxOf(role, name),
+        waits: true,
+        limits: this.#limits,
+        powers: this.#powers,
+      }),
+    );
+    this.#listen(link);
+  }
+
+  #listen(link: FleetLink): void {
+    this.#parts.use(link.subscribe(subjects.audit('*'), (message) => void this.#takeBatch(message)));
+    this.#parts.use(link.subscribe(subjects.hubStatus, (message) => message.respond(toWire(this.#status()))));
+  }
+
+  async #takeBatch(message: BusMessage): Promise<void> {
+    const node = publisherOf(message.subject);
+    try {
+      const receipt = await this.#collector.take(node, fromWire(message.data));
+      if (receipt) message.respond(toWire(receipt));
+      else this.#powers.log.warn({ node }, 'entries of a log came that the node has not signed');
+      if (receipt?.broken !== undefined) this.#powers.log.error({ node, reason: receipt.broken }, 'a log is broken');
+    } catch (error) {
+      this.#powers.log.error({ node, error }, 'entries of a log could not be stored');
+    }
+  }
+
+  #status(): HubStatus {
+    const now = this.#powers.now();
+    return { logs: this.#collector.logs.map((it) => ({ ...it, isLate: now - it.heardMs > AUDIT_LATE_MS })) };
+  }
+
+  /** The roster, read again when its file was replaced. A roster that is not the operator's, or older, changes nothing. */
+  #rosterNow(): Roster {
+    try {
+      if (this.#changedMs() !== this.#roster.changedMs) {
+        const read = this.#readRoster();
+        this.#roster =
+          read.roster.version >= this.#roster.roster.version ? read : { ...this.#roster, changedMs: read.changedMs };
+      }
+    } catch (error) {
+      if (!(error instanceof FleetError)) throw error;
+      this.#powers.log.warn({ reason: error.message }, 'the roster can not be read; the one before stays in force');
+    }
+    return this.#roster.roster;
+  }
+
+  #readRoster() {
+    const changedMs = this.#changedMs();
+    const { operatorKey } = this.#credential;
+    return { roster: readRosterFile(fleetFiles(this.#folder).hubRoster, operatorKey, this.#limits), changedMs };
+  }
+
+  #changedMs = (): number => statSync(fleetFiles(this.#folder).hubRoster, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#parts[Symbol.asyncDispose]();
+  }
+}

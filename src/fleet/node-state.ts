@@ -1,0 +1,42 @@
+/** What a node remembers of its orders across restarts. */
+import { existsSync, readFileSync } from 'node:fs';
+import * as z from 'zod';
+import { parseJson } from '../text/json.ts';
+import { writePrivate } from './folder.ts';
+
+const stored = z.strictObject({ isDraining: z.boolean(), lastIssuedAtMs: z.int().min(0) });
+
+export class NodeState {
+  readonly #path: string;
+  #now: z.infer<typeof stored>;
+
+  /** Reads the file. A file that is damaged counts as missing: orders are signed and expire. */
+  constructor(path: string) {
+    this.#path = path;
+    const read = existsSync(path) ? stored.safeParse(jsonOf(readFileSync(path, 'utf8'))) : undefined;
+    this.#now = read?.success ? read.data : { isDraining: false, lastIssuedAtMs: 0 };
+  }
+
+  get isDraining(): boolean {
+    return this.#now.isDraining;
+  }
+
+  /** When the last order was issued that changed something. */
+  get lastIssuedAtMs(): number {
+    return this.#now.lastIssuedAtMs;
+  }
+
+  /** Notes an order before it is obeyed, so that it is obeyed once. */
+  note(lastIssuedAtMs: number, isDraining: boolean = this.#now.isDraining): void {
+    this.#now = { isDraining, lastIssuedAtMs };
+    writePrivate(this.#path, JSON.stringify(this.#now));
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined; // A SyntaxError: the file was cut off.
+  }
+}

@@ -1,0 +1,22 @@
+/** Names on the bus. Each member may publish under names of its own only; bus-config.ts makes the server hold that. */
+
+export const subjects = {
+  /** Heartbeats of a node. */
+  heartbeat: (node: string) => `rf.hb.${node}`,
+  /** Says that the questions of a node have changed. */
+  questions: (node: string) => `rf.ap.${node}`,
+  /** Entries of a node's audit log, which the hub answers. */
+  audit: (node: string) => `rf.audit.${node}`,
+  /** Signed orders for a node, which it answers. */
+  order: (node: string) => `rf.op.${node}`,
+  /** Asks the hub what it knows of the nodes' audit logs. */
+  hubStatus: 'rf.hub.status',
+  /** A request to join, answered by the operator who waits for it. */
+  join: (invitation: string) => `rf.join.${invitation}`,
+} as const;
+
+/** The prefix of subjects at which a member gets answers; nobody else may subscribe to them. */
+export const inboxOf = (role: string, name: string): string => `_INBOX.${role}-${name}`;
+
+/** The last part of a subject, which is the name of who published it. */
+export const publisherOf = (subject: string): string => subject.slice(subject.lastIndexOf('.') + 1);
