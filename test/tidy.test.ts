@@ -380,12 +380,8 @@ describe('docs/errors.md', () => {
 
   test('has every code of errors.ts with its category, layer and whether it is recoverable', () => {
     const told = rows.filter((it) => it.length === 7 && Object.hasOwn(CODES, it[1] ?? '')).map((it) => it.slice(1, 5));
-    const meant = Object.entries(CODES).map(([code, it]) => [
-      code,
-      it.category,
-      it.layer,
-      it.recoverable ? 'yes' : 'no',
-    ]);
+    const yesOrNo = (it: boolean) => (it ? 'yes' : 'no');
+    const meant = Object.entries(CODES).map(([code, it]) => [code, it.category, it.layer, yesOrNo(it.recoverable)]);
     expect(told).toEqual(meant);
   });
   test('has every JSON-RPC code with its number', () => {

@@ -19,6 +19,8 @@ import { DaemonError } from './state-lock.ts';
 import { type Rest, Upgrade, type UpgradeOptions } from './upgrade.ts';
 import { type Environment, StateDirError } from './user-dirs.ts';
 
+/** Errors that a person can do something about. */
+const EXPECTED = [ConfigError, DaemonError, FleetError, PolicyError, SocketError, StateDirError, SuccessorError];
 /** Milliseconds after which the code of the start and of a first call has been compiled. */
 const STARTED_MS = 3000;
 
@@ -84,25 +86,13 @@ export async function serve(
         if (asked) end(false);
         if (isFirst) tell({ pid: process.pid, listeners: daemon.listeners, confinement: daemon.confinement });
       };
-      const rest = await serveOnce({
-        ...parts,
-        start: isFirst ? start : { sockets: NO_SOCKETS, fleet: flags.fleet },
-        read,
-        onReady,
-      });
+      const next = isFirst ? start : { sockets: NO_SOCKETS, fleet: flags.fleet };
+      const rest = await serveOnce({ ...parts, start: next, read, onReady });
       if (rest === 'fail') process.exitCode = 1;
       if (rest !== 'serve' || asked) return;
     }
   } catch (error) {
-    const expected = [
-      ConfigError,
-      DaemonError,
-      FleetError,
-      PolicyError,
-      SocketError,
-      StateDirError,
-      SuccessorError,
-    ].some((it) => error instanceof it);
+    const expected = EXPECTED.some((it) => error instanceof it);
     const message = (error as Error).message;
     if (expected) log.fatal(message);
     else log.fatal({ error }, message);
