@@ -7,7 +7,11 @@ const groups = readdirSync(root, { withFileTypes: true }).filter((it) => it.isDi
 const tools = groups
   .flatMap(({ name }) =>
     readdirSync(new URL(`${name}/`, root))
-      .filter((file) => readFileSync(new URL(`${name}/${file}`, root), 'utf8').includes('export default defineTool('))
+      .filter(
+        (file) =>
+          file.endsWith('.ts') &&
+          readFileSync(new URL(`${name}/${file}`, root), 'utf8').includes('export default defineTool('),
+      )
       .map((file) => ({ group: name, verb: file.replace(/\.ts$/, '') })),
   )
   .map(({ group, verb }) => ({

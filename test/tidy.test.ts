@@ -74,7 +74,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/upstream': '',
   'tools/connected': '',
   'tools/terminals': 'tools/tool',
-  'tools/package': 'errors limits text/json text/values tools/context tools/edit tools/tool',
+  'tools/package': 'errors limits text/json text/values tools/context tools/edit tools/terminal tools/tool',
   'tools/edit': 'limits errors tools/file-changes tools/tool',
   'tools/builtin': 'tools',
   'tools/catalogue': 'pipeline',
@@ -261,7 +261,7 @@ describe('what is read in one place only', () => {
     const ours =
       'text/json daemon/log runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/file-changes protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal store/checkpoints store/audit/entry tools/data-text';
     // ripgrep writes the names of its fields without escapes, and so do we in journals. npm's is read by programs in sandboxes.
-    const plain = ['workers/search/match-records.ts', 'workers/undo/spool.ts', 'src/tools/package/npm-scripts.ts'];
+    const plain = ['workers/search/match-records.ts', 'workers/undo/spool.ts', 'src/tools/package/programs.ts'];
     const except = [...ours.split(' ').map((it) => `src/${it}.ts`), ...plain];
     expect(occurrences(/JSON\.parse\(/, except)).toEqual([]);
   });

@@ -18,9 +18,12 @@ const PACKAGES = {
   pnpm: 'pnpm',
   pyright: 'pyright',
   typescript: 'typescript',
-  yarn: 'yarn',
+  // The package `yarn` ends with version 1.
+  yarn: '@yarnpkg/cli-dist',
 } as const;
 export type ToolchainName = keyof typeof PACKAGES;
+/** The newest versions that work without the script of their package; pnpm 12 is a native program that its script fetches. */
+const NEWEST: Readonly<Partial<Record<ToolchainName, string>>> = { pnpm: '10' };
 export const TOOLCHAIN_NAMES = Object.keys(PACKAGES) as ToolchainName[];
 
 /** A version of a package in the registry. */
@@ -50,14 +53,15 @@ export interface RegistryOptions {
 }
 
 /**
- * The newest version that begins with `wanted`, such as `24` or `24.15`; the one that the registry calls latest if that
+ * The newest version that begins with `asked`, such as `24` or `24.15`; the one that the registry calls latest if that
  * is absent. Versions before a release don't count. Throws ToolchainError.
  */
 export async function findPackage(
   toolchain: ToolchainName,
-  wanted: string | undefined,
+  asked: string | undefined,
   { registry, arch, limits }: RegistryOptions,
 ): Promise<PackageVersion> {
+  const wanted = asked ?? NEWEST[toolchain];
   const name = PACKAGES[toolchain].replace('{arch}', arch);
   const bytes = await download(`${registry}/${name}`, limits.toolchainListingBytesMax, limits);
   const { 'dist-tags': tags, versions } = readListing(name, bytes);

@@ -5,8 +5,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Client, RunningCall } from '../../src/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { type FakeRegistry, startRegistry } from '../support/npm-registry.ts';
+import { addToolchain } from '../support/toolchains.ts';
 
 const MS = 120_000;
 
@@ -147,5 +148,65 @@ describe.skipIf(!findProgram('npm'))('package_install', () => {
     expect(await call).toMatchObject({
       error: { code: 'POLICY_DENIED', details: { findings: [{ id: 'fresh:young@1.0.1' }] } },
     });
+  });
+});
+
+describe.skipIf(!findProgram('node')).each([
+  ['pnpm', 'pnpm-lock.yaml', 'pnpm-workspace.yaml', 'pnpmfile: ./evil.cjs\n'],
+  ['yarn', 'yarn.lock', '.yarnrc.yml', 'yarnPath: ./evil.cjs\n'],
+] as const)('package_install by %s', (manager, lockfile, settings, evil) => {
+  test('installs what was shown, and nothing once the project has changed', { timeout: MS * 2 }, async () => {
+    const stateDir = temporaryDir('state');
+    await addToolchain(stateDir, manager);
+    registry = await startRegistry();
+    daemon = await startDaemon({
+      stateDir,
+      policy: `tiers:\n  execute: { decision: ask, network: { allow: ["${registry.host}"] } }\n  write: { decision: allow, approve: [] }\n`,
+      config: { packages: { registry: registry.url } },
+    });
+    agent = await daemon.connect();
+    operator = await daemon.connect({ role: 'operator' });
+    try {
+      registry.publish('wanted', { version: '1.0.0', ageDays: 60, manifest: { dependencies: { below: '^1.0.0' } } });
+      registry.publish('below', { version: '1.0.0', ageDays: 60, manifest: { scripts: { install: 'touch canary' } } });
+      const write = (name: string, text: string) => writeFileSync(at(name), text);
+      const plain = manager === 'yarn' ? 'nodeLinker: node-modules\n' : '';
+      write('package.json', '{"name":"project"}');
+      for (const [name, text] of [
+        ['package.json', '{"name":"project","dependencies":{"other":"1.0.0"}}'],
+        [lockfile, '# other\n'],
+        [settings, evil],
+      ] as const) {
+        write(settings, plain);
+        const call = install({ manager, packages: [{ name: 'wanted', version: `<${10 + name.length}` }] });
+        const question = await asked(call);
+        expect(question.diff).toMatch(
+          /^\+ below 1\.0\.0 \(published .*, has an install script, which does not run\)$/m,
+        );
+        write(name, text);
+        await answer(question.approvalId, 'approve');
+        const result = (await call) as unknown as { error: { code: string } };
+        expect(['CONFLICT', 'APPROVAL_STALE']).toContain(result.error?.code);
+        expect(existsSync(at('node_modules'))).toBe(false);
+        write('package.json', '{"name":"project"}');
+        rmSync(at(lockfile), { force: true });
+      }
+      write(settings, plain);
+      const call = install({ manager, packages: [{ name: 'wanted' }] });
+      const question = await asked(call);
+      registry.publish('below', { version: '1.5.0', ageDays: 60 });
+      await answer(question.approvalId, 'approve');
+      const { data } = (await call) as { data: { lockfileHash: string } };
+      expect(question.diff).toContain(data.lockfileHash);
+      expect(read(lockfile)).toContain('below@');
+      expect(read(lockfile)).not.toContain('1.5.0');
+      expect(existsSync(at('canary')) || existsSync(at('node_modules/below/canary'))).toBe(false);
+    } finally {
+      await agent[Symbol.asyncDispose]();
+      await operator[Symbol.asyncDispose]();
+      await daemon[Symbol.asyncDispose]();
+      await registry[Symbol.asyncDispose]();
+      rmSync(stateDir, { recursive: true, force: true });
+    }
   });
 });

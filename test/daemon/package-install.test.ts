@@ -303,8 +303,6 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
   });
 
   test.each([
-    ['pnpm', 'pnpm-lock.yaml'],
-    ['yarn', 'yarn.lock'],
     ['cargo', 'Cargo.toml'],
     ['go', 'go.mod'],
     ['uv', 'uv.lock'],
@@ -312,6 +310,8 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
   ])('%s is not supported, and the answer says why', { timeout: MS }, async (manager, file) => {
     await refused({ manager }, 'UNSUPPORTED', new RegExp(`^${manager} is not supported: `));
     write(file, '');
+    await refused({}, 'INPUT_INVALID', new RegExp(`package.json and ${file}: .* npm or ${manager}`));
+    rmSync(at('package.json'));
     await refused({}, 'UNSUPPORTED', new RegExp(`^${manager} is not supported: `));
   });
 

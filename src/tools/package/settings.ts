@@ -1,6 +1,9 @@
 /** What the operator's settings say of packages; the gateway sends it with each job that plans or installs. */
 import * as z from 'zod';
 
+export const MANAGERS = ['npm', 'pnpm', 'yarn', 'pip', 'uv', 'cargo', 'go'] as const;
+export type ManagerName = (typeof MANAGERS)[number];
+
 export const packagesSchema = z.strictObject({
   registry: z
     .string()

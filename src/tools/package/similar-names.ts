@@ -1,7 +1,9 @@
 /** Finds names that could be taken for those of popular packages: one slip away, or the same but for dashes and dots. */
 
-const POPULAR: ReadonlySet<string> = new Set(
-  `@angular/core @aws-sdk/client-s3 @babel/core @biomejs/biome @eslint/js @nestjs/core @playwright/test @prisma/client
+export type Ecosystem = 'npm' | 'python' | 'cargo' | 'go';
+
+const POPULAR: Readonly<Record<Ecosystem, ReadonlySet<string>>> = {
+  npm: wordsOf(`@angular/core @aws-sdk/client-s3 @babel/core @biomejs/biome @eslint/js @nestjs/core @playwright/test @prisma/client
   @reduxjs/toolkit @sentry/node @storybook/react @supabase/supabase-js @tailwindcss/vite @tanstack/react-query
   @testing-library/react @types/node @types/react @typescript-eslint/parser @vitejs/plugin-react
   accepts acorn ajv angular ansi-regex ansi-styles argparse async autoprefixer aws-sdk axios babel-core babel-loader
@@ -30,23 +32,62 @@ const POPULAR: ReadonlySet<string> = new Set(
   terser three through2 tinymce tmp ts-jest ts-loader ts-node tslib tsup tsx turbo type-is typeorm typescript
   typescript-eslint uglify-js underscore undici unified unist-util-visit update-notifier uuid validator vite vitest vue
   vue-router vuex watchpack web3 webpack webpack-cli webpack-dev-server which winston wordwrap ws xml2js yallist
-  yaml yargs yarn zod zone.js zustand`
-    .split(/\s+/)
-    .filter((it) => it !== ''),
-);
+  yaml yargs yarn zod zone.js zustand`),
+  python:
+    wordsOf(`aiohttp alembic annotated-types anyio argon2-cffi asyncpg attrs babel bandit bcrypt beautifulsoup4 black boto3 botocore
+  cachetools celery certifi cffi chardet charset-normalizer click colorama coverage cryptography cython dask
+  django djangorestframework dnspython docutils email-validator execnet fastapi filelock flake8 flask fonttools fsspec
+  gevent google-api-core google-auth greenlet grpcio gunicorn httpcore httpx huggingface-hub hypothesis idna importlib-metadata
+  ipython isort itsdangerous jinja2 jmespath joblib jsonschema jupyter keras kiwisolver langchain lxml mako markdown
+  markupsafe marshmallow matplotlib multidict mypy mysqlclient nltk notebook numba numpy oauthlib openai opencv-python
+  openpyxl packaging pandas paramiko passlib pathspec pillow platformdirs playwright pluggy poetry prometheus-client
+  protobuf psutil psycopg2 psycopg2-binary pyarrow pyasn1 pycparser pycryptodome pydantic pydantic-core pygments pyjwt
+  pylint pymongo pymysql pyparsing pytest pytest-cov python-dateutil python-dotenv pytorch pytz pyyaml redis regex requests
+  requests-oauthlib rich ruff scikit-learn scipy scrapy seaborn selenium sentry-sdk setuptools simplejson
+  sniffio soupsieve sphinx sqlalchemy starlette sympy tabulate tensorflow tokenizers toml tomli torch torchvision
+  tornado tqdm transformers typer typing-extensions tzdata ujson urllib3 uvicorn virtualenv watchdog websocket-client
+  websockets werkzeug wheel wrapt xgboost yarl zipp`),
+  cargo:
+    wordsOf(`ahash anyhow arrayvec async-trait axum base64 bincode bitflags bytes cargo chrono clap criterion crossbeam
+  crossbeam-channel crossbeam-utils dashmap derive-more diesel either env-logger env_logger eyre fastrand flate2
+  futures futures-util getrandom hashbrown hex http hyper indexmap itertools itoa lazy_static libc log memchr memmap2
+  mime mio ndarray nom num-bigint num-traits num_cpus once_cell openssl openssl-sys parking_lot percent-encoding
+  petgraph pin-project pin-project-lite proc-macro2 prost proptest quote rand rand_core rayon regex regex-syntax
+  reqwest ring rustls ryu semver serde serde_derive serde_json serde_yaml sha2 slab smallvec socket2 sqlx strum syn
+  tempfile thiserror time tokio tokio-util toml tonic tower tracing tracing-subscriber unicode-ident url uuid wasm-bindgen
+  winapi windows-sys zeroize`),
+  go: wordsOf(`github.com/aws/aws-sdk-go github.com/aws/aws-sdk-go-v2 github.com/cespare/xxhash github.com/davecgh/go-spew
+  github.com/docker/docker github.com/fatih/color github.com/fsnotify/fsnotify github.com/gin-gonic/gin
+  github.com/go-chi/chi github.com/go-redis/redis github.com/go-sql-driver/mysql github.com/gofiber/fiber
+  github.com/gogo/protobuf github.com/golang-jwt/jwt github.com/golang/mock github.com/golang/protobuf
+  github.com/google/go-cmp github.com/google/uuid github.com/gorilla/mux github.com/gorilla/websocket
+  github.com/hashicorp/golang-lru github.com/jackc/pgx github.com/jmoiron/sqlx github.com/joho/godotenv
+  github.com/json-iterator/go github.com/labstack/echo github.com/lib/pq github.com/mattn/go-sqlite3
+  github.com/mitchellh/mapstructure github.com/pkg/errors github.com/pmezard/go-difflib
+  github.com/prometheus/client_golang github.com/rs/zerolog github.com/sirupsen/logrus github.com/spf13/cobra
+  github.com/spf13/pflag github.com/spf13/viper github.com/stretchr/testify github.com/urfave/cli go.mongodb.org/mongo-driver
+  go.uber.org/zap golang.org/x/crypto golang.org/x/net golang.org/x/sync golang.org/x/sys golang.org/x/text
+  golang.org/x/tools google.golang.org/grpc google.golang.org/protobuf gopkg.in/yaml.v2 gopkg.in/yaml.v3 gorm.io/gorm
+  k8s.io/api k8s.io/apimachinery k8s.io/client-go`),
+};
+
+function wordsOf(text: string): ReadonlySet<string> {
+  return new Set(text.split(/\s+/).filter((it) => it !== ''));
+}
 
 /** Shorter names are one slip away from too many others. */
 const CHARS_MIN = 5;
 const bare = (name: string): string => name.toLowerCase().replaceAll(/[-_.]/g, '');
 
-const byBare = new Map([...POPULAR].map((it) => [bare(it), it]));
-
 /** The popular package that a name is like; undefined if there is none, or if it is popular itself. Pure. */
-export function similarTo(name: string): string | undefined {
-  if (POPULAR.has(name) || name.length < CHARS_MIN || name.length > 64) return undefined;
-  const same = byBare.get(bare(name));
-  if (same !== undefined) return same;
-  return [...POPULAR].find((it) => it.length >= CHARS_MIN && isOneSlip(name, it));
+export function similarTo(name: string, ecosystem: Ecosystem): string | undefined {
+  const popular = POPULAR[ecosystem];
+  if (popular.has(name) || name.length < CHARS_MIN || name.length > 64) return undefined;
+  const same = [...popular].find((it) => bare(it) === bare(name));
+  // Python's names are the same whatever their dashes and dots are, and Go's paths may differ by a version at the end.
+  if (same !== undefined) return ecosystem === 'python' ? undefined : same;
+  if (ecosystem === 'go' && popular.has(name.replace(/\/v\d+$/, ''))) return undefined;
+  return [...popular].find((it) => it.length >= CHARS_MIN && isOneSlip(name, it));
 }
 
 /** Whether one letter was added, left out, replaced, or swapped with its neighbour. Pure. */

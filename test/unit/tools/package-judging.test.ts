@@ -1,13 +1,15 @@
 /** How a planned installation is judged, apart from npm: names, settings files, lockfiles, reports. */
 import { describe, expect, test } from 'vitest';
-import { questionableOf, refusedOf } from '../../../src/tools/package/npm-findings.ts';
-import { changesBetween, lockedPackages } from '../../../src/tools/package/npm-lock.ts';
-import { advisoriesOf } from '../../../src/tools/package/npm-plan.ts';
-import { riskyKeys } from '../../../src/tools/package/npm-settings-file.ts';
+import { auditedBy } from '../../../src/tools/package/advisories.ts';
+import { questionableOf, refusedOf } from '../../../src/tools/package/findings.ts';
+import { changesBetween } from '../../../src/tools/package/locked.ts';
+import { lockedPackages as lockedByNpm } from '../../../src/tools/package/npm/lock.ts';
+import { riskyKeys } from '../../../src/tools/package/npm/settings-file.ts';
 import { toPackageSettings } from '../../../src/tools/package/settings.ts';
 import { similarTo } from '../../../src/tools/package/similar-names.ts';
 
 const REGISTRY = 'https://registry.npmjs.org';
+const lockedPackages = (text: string | null) => lockedByNpm(text, REGISTRY);
 
 test.each([
   ['lodahs', 'lodash'],
@@ -20,13 +22,13 @@ test.each([
   ['babelcore', 'babel-core'],
   ['react_dom', 'react-dom'],
 ])('%s is like %s', (name, popular) => {
-  expect(similarTo(name)).toBe(popular);
+  expect(similarTo(name, 'npm')).toBe(popular);
 });
 
 test.each(['lodash', 'preact', 'react', 'ms', 'quite-another', '@own/lodash', 'x'.repeat(200)])(
   '%s is like no other',
   (name) => {
-    expect(similarTo(name)).toBeUndefined();
+    expect(similarTo(name, 'npm')).toBeUndefined();
   },
 );
 
@@ -54,7 +56,7 @@ const ENTRY = {
 const lockOf = (packages: object) => JSON.stringify({ lockfileVersion: 3, packages: { '': {}, ...packages } });
 const refusals = (entry: object, place = 'node_modules/plain') => {
   const after = lockedPackages(lockOf({ [place]: entry }));
-  return refusedOf(after, changesBetween([], after), { registry: REGISTRY }).map((it) => it.problem);
+  return refusedOf(after, changesBetween([], after)).map((it) => it.problem);
 };
 
 describe('a lockfile', () => {
@@ -91,9 +93,7 @@ describe('a lockfile', () => {
     const [before, after] = [ENTRY, { ...ENTRY, integrity: `sha512-${'B'.repeat(86)}==` }].map((it) =>
       lockedPackages(lockOf({ 'node_modules/plain': it })),
     ) as [ReturnType<typeof lockedPackages>, ReturnType<typeof lockedPackages>];
-    expect(refusedOf(after, changesBetween(before, after), { registry: REGISTRY })).toMatchObject([
-      { problem: /another content/ },
-    ]);
+    expect(refusedOf(after, changesBetween(before, after))).toMatchObject([{ problem: /another content/ }]);
   });
 
   test('can not forge a line, nor turn one around, where a person reads it', () => {
@@ -116,7 +116,7 @@ describe('the cool-down', () => {
   const ids = (name: string, time?: string) => {
     const packages = lockedPackages(lockOf({ [`node_modules/${name}`]: ENTRY }));
     const times = time === undefined ? {} : { [`${name}@1.0.0`]: time };
-    return questionableOf({ packages, times, direct: new Set() }, terms).map((it) => it.id);
+    return questionableOf({ packages, times, direct: new Set(), ecosystem: 'npm' }, terms).map((it) => it.id);
   };
 
   test('holds for young versions and for those of unknown age, and not for excepted ones', () => {
@@ -134,13 +134,13 @@ describe('the cool-down', () => {
 test.each([undefined, null, 1, {}, { vulnerabilities: {} }, { message: 'x', error: {} }, { auditReportVersion: 2 }])(
   'the report %j says nothing of vulnerabilities: they are not checked',
   (report) => {
-    expect(advisoriesOf(report)).toBe('not checked');
+    expect(auditedBy(report)).toBe('not checked');
   },
 );
 
 test('a report of npm audit tells each advisory once, in one line', () => {
   const via = [{ title: 'Bad\n! forged', severity: 'high\n', url: 'https://x.example' }, 'other'];
-  expect(advisoriesOf({ auditReportVersion: 2, vulnerabilities: { x: { via }, other: { via: ['x'] } } })).toEqual([
+  expect(auditedBy({ auditReportVersion: 2, vulnerabilities: { x: { via }, other: { via: ['x'] } } })).toEqual([
     { package: 'x', title: 'Bad ! forged', severity: 'unknown', url: 'https://x.example' },
   ]);
 });
