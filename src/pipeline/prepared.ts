@@ -7,9 +7,9 @@ import { ToolError } from '../errors.ts';
 import type { RunRequest } from '../hosts/runs.ts';
 import { type NetworkLayer, parseNetworkEntry } from '../policy/network.ts';
 import { type Policy, unixSocketsOf } from '../policy/schema.ts';
-import { destinationOf } from '../tools/context/requests.ts';
-import type { PackageSettings, PackageTerms } from '../tools/package/settings.ts';
-import type { Prepared, Preview, Tool } from '../tools/tool.ts';
+import { destinationOf, type RegistryKind } from '../tools/context/requests.ts';
+import { type PackageSettings, type PackageTerms, registriesOf } from '../tools/package/settings.ts';
+import type { Prepared, Preview } from '../tools/tool.ts';
 import { commandBoundsOf, homeOf, networkOf } from './execute/bounds.ts';
 import { errorOf, inTime, type ReadOnlyRunParts } from './execute/read-only-run.ts';
 import type { CheckedCall, Handler, JudgedCall, Stage } from './stage.ts';
@@ -92,7 +92,7 @@ export class PreparedCalls {
       bounds: commandBoundsOf(policy, limits, tier),
       home: homeOf(policy),
       unixSockets: unixSocketsOf(policy),
-      ...(tool.usesRegistry && { network: registryNetwork(policy, packages) }),
+      ...(tool.registryOf && { network: registryNetwork(policy, tool.registryOf(input as never), packages) }),
     };
     const key = { tier: 'execute', workspace, view: viewOf(call) } as const;
     const { result } = await inTime(call, this.#parts, () => hosts.run(key, request, { signal: controller.signal }));
@@ -105,24 +105,24 @@ export class PreparedCalls {
 
 /** The network of a call's commands: what the policy lists, or of that the registry alone. */
 export function networkFor(
-  { usesRegistry = false }: Pick<Tool, 'usesRegistry'>,
+  { tool, input }: Pick<CheckedCall['checked'], 'tool' | 'input'>,
   policy: Policy,
   packages: PackageSettings,
 ): readonly NetworkLayer[] | undefined {
-  return usesRegistry ? registryNetwork(policy, packages) : networkOf(policy);
+  return tool.registryOf ? registryNetwork(policy, tool.registryOf(input as never), packages) : networkOf(policy);
 }
 
-/** Throws POLICY_DENIED if the policy lists no host: then npm could only fail. */
-function registryNetwork(policy: Policy, { registry }: PackageSettings): readonly NetworkLayer[] {
+/** Throws POLICY_DENIED if the policy lists no host: then a package manager could only fail. */
+function registryNetwork(policy: Policy, kind: RegistryKind, packages: PackageSettings): readonly NetworkLayer[] {
   const layers = networkOf(policy);
-  const host = destinationOf(registry);
-  if (layers) return [...layers, [{ ...parseNetworkEntry(host), private: true }]];
+  const hosts = [...new Set(registriesOf(kind, packages).map(destinationOf))];
+  if (layers) return [...layers, hosts.map((it) => ({ ...parseNetworkEntry(it), private: true }))];
   throw new ToolError(
     'POLICY_DENIED',
-    `the policy lists no host for commands, so the registry ${host} is not reached`,
+    `the policy lists no host for commands, so the registry ${hosts.join(', ')} is not reached`,
     {
       rule: 'tiers.execute.network',
-      suggestion: `Ask the person to list it: tiers: { execute: { network: { allow: ["${host}"] } } }`,
+      suggestion: `Ask the person to list it: tiers: { execute: { network: { allow: ${JSON.stringify(hosts)} } } }`,
     },
   );
 }

@@ -14,7 +14,7 @@ import type { Databases } from './context/databases.ts';
 import type { KeptChanges } from './context/kept-changes.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { Prepared, Preview } from './context/preview.ts';
-import type { ServerRequest, WebRequest } from './context/requests.ts';
+import type { RegistryKind, ServerRequest, WebRequest } from './context/requests.ts';
 import type { UndoOutcome, UndoRequest } from './context/undo.ts';
 import type { PageVisit } from './context/visit.ts';
 import type { FileChanges } from './file-changes.ts';
@@ -344,8 +344,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
    * as `ctx.planned`. Called once a call; no plan is shown and then made again.
    */
   prepare?(input: z.output<I>, context: ToolContext): Promise<Prepared>;
-  /** Whether its commands may connect to the package registry of the settings, if the policy lists it, and to nothing else. */
-  readonly usesRegistry?: boolean;
+  /** The package registry of the settings that its commands may connect to, if the policy lists it, and to nothing else. */
+  registryOf?(input: z.output<I>): RegistryKind;
   /** Whether a person is asked about a call that the policy allows. */
   asksFor?(input: z.output<I>): boolean;
   /** Computes what a run would do to files without doing it. Runs in the read_only host, before a person is asked. */

@@ -306,7 +306,6 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
     ['cargo', 'Cargo.toml'],
     ['go', 'go.mod'],
     ['uv', 'uv.lock'],
-    ['pip', 'requirements.txt'],
   ])('%s is not supported, and the answer says why', { timeout: MS }, async (manager, file) => {
     await refused({ manager }, 'UNSUPPORTED', new RegExp(`^${manager} is not supported: `));
     write(file, '');

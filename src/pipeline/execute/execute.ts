@@ -194,7 +194,7 @@ async function runUnder(
   const isStale = () => call.policyNow().version !== policy.version;
   // No network: what is kept outlives the call whose policy listed its hosts.
   const mayConnect = tier === 'execute' && !keeps && (!call.options.preview || mayPreviewConnect(policy, call));
-  const network = mayConnect ? networkFor(tool, policy, parts.packages) : undefined;
+  const network = mayConnect ? networkFor(call.checked, policy, parts.packages) : undefined;
   const job = {
     tool: tool.name,
     input,

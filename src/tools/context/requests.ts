@@ -37,3 +37,6 @@ export function destinationOf(url: string): string {
   const { hostname, port, protocol } = new URL(url);
   return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;
 }
+
+/** Registries of packages, whose addresses are the operator's settings. */
+export type RegistryKind = 'npm' | 'python' | 'cargo' | 'go';

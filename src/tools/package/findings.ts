@@ -1,8 +1,9 @@
 /** Judges a planned lockfile: what is refused, and what a person has to accept by name. */
 import { ToolError } from '../../errors.ts';
+import type { RegistryKind } from '../context/requests.ts';
 import type { LockChanges, LockedPackage } from './locked.ts';
 import type { PackageTerms } from './settings.ts';
-import { type Ecosystem, similarTo } from './similar-names.ts';
+import { similarTo } from './similar-names.ts';
 
 export interface Finding {
   /** How `accept` names it; absent if it can't be accepted. */
@@ -33,7 +34,7 @@ export interface NewPackages {
   readonly times: Readonly<Record<string, string>>;
   /** The packages that the project itself names. */
   readonly direct: ReadonlySet<string>;
-  readonly ecosystem: Ecosystem;
+  readonly ecosystem: RegistryKind;
 }
 
 /** What may be accepted by name: versions in their cool-down, and names like those of popular packages that the project itself names. */

@@ -33,7 +33,7 @@ export default defineTool({
   name: 'package_install',
   title: 'Install packages',
   summary:
-    'Install packages by npm, pnpm or yarn, or what the lockfile says: planned first, judged, shown, then exactly that is installed; no script of a package runs. ' +
+    'Install packages by npm, pnpm, yarn or pip, or what the lockfile says: planned first, judged, shown, then exactly that is installed; no script of a package runs. ' +
     'Refuses packages from anywhere but the registry; versions younger than three days and names like popular ones only by `accept`.',
   notes:
     'The registry must be listed in tiers.execute.network; no other host is reached. It hears the names of the packages before a person is asked. ' +
@@ -44,7 +44,7 @@ export default defineTool({
   category: 'development',
   tier: 'execute',
   destructive: true,
-  usesRegistry: true,
+  registryOf: (it) => judgedAs(it).ecosystem,
   effects: (it) => {
     const { manifest, lockfile } = judgedAs(it);
     return [

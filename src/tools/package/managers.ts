@@ -5,17 +5,17 @@ import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
 import { npm } from './npm/npm.ts';
 import { pnpm } from './pnpm/pnpm.ts';
+import { pip } from './python/pip.ts';
 import type { Input } from './schemas.ts';
 import type { ManagerName } from './settings.ts';
 import type { PackageManager } from './steps.ts';
 import { yarn } from './yarn/yarn.ts';
 
-const SUPPORTED: Readonly<Partial<Record<ManagerName, PackageManager>>> = { npm, pnpm, yarn };
+const SUPPORTED: Readonly<Partial<Record<ManagerName, PackageManager>>> = { npm, pnpm, yarn, pip };
 
 /** Why the others are not supported yet; each would need the three steps in its own way. */
 const UNSUPPORTED: Readonly<Partial<Record<ManagerName, string>>> = {
-  pip: 'packages without a wheel run code when they are planned, and there is no lockfile to install from',
-  uv: 'packages without a wheel run code when they are planned',
+  uv: 'its lockfile is not read yet; pip is supported',
   cargo: 'build scripts run at the next build, whatever was shown',
   go: 'it has no plan that could be shown before it downloads',
 };

@@ -33,9 +33,10 @@ export async function reported(
   cwd: string,
   ctx: ToolContext,
   request: object,
+  interpreter = 'node -e',
 ): Promise<Record<string, unknown>> {
   const command = ctx.command({
-    command: 'exec node -e "$1"',
+    command: `exec ${interpreter} "$1"`,
     shell: 'bash',
     args: [program],
     cwd,
@@ -47,7 +48,7 @@ export async function reported(
   const value = reportOf(result);
   if (value) return value;
   const { exitCode, stderr } = result;
-  if (exitCode === 127) throw programMissing('node');
+  if (exitCode === 127) throw programMissing(interpreter.split(' ')[0] as string);
   throw new ToolError('CODE_ERROR', `the program that runs the package manager ended with ${exitCode}`, {
     details: { stderr: stderr.slice(-STDERR_CHARS) },
   });
@@ -129,7 +130,14 @@ export async function appliedBy(
   ctx: ToolContext,
 ): Promise<void> {
   const report = await reported(APPLY, folder, ctx, { files, before, folders, step });
-  const { moved, linked, code, stdout, stderr, changed, missing } = report;
+  assertApplied(report, { words: step.words, manifest, lockfile });
+}
+
+/** Throws for a report that says that the plan was not installed. */
+export function assertApplied(
+  { moved, linked, code, stdout, stderr, changed, missing }: Record<string, unknown>,
+  { words, manifest, lockfile }: Pick<Step, 'words'> & Pick<Installation, 'manifest' | 'lockfile'>,
+): void {
   if (Array.isArray(moved))
     throw new ToolError('CONFLICT', `changed since the plan was made: ${moved.map(String).join(', ')}`, {
       suggestion: 'Call again to plan from what is there now.',
@@ -137,7 +145,7 @@ export async function appliedBy(
   if (Array.isArray(linked)) throw new ToolError('UNSUPPORTED', `${linked.map(String).join(', ')} is a symbolic link`);
   if (typeof missing === 'string') throw programMissing(missing.slice(0, 64));
   if (code !== 0) {
-    const name = step.words.slice(0, 2).join(' ');
+    const name = words.slice(0, 2).join(' ');
     throw new ToolError('CODE_ERROR', `${name} failed; ${manifest} and ${lockfile} are as before`, {
       details: {
         stderr: [stdout, stderr]
@@ -148,5 +156,5 @@ export async function appliedBy(
     });
   }
   if (Array.isArray(changed) && changed.length > 0)
-    throw new ToolError('CONFLICT', `changed while ${step.words[0]} ran: ${changed.map(String).join(', ')}`);
+    throw new ToolError('CONFLICT', `changed while ${words[0]} ran: ${changed.map(String).join(', ')}`);
 }

@@ -1,17 +1,24 @@
 /** What the operator's settings say of packages; the gateway sends it with each job that plans or installs. */
 import * as z from 'zod';
+import type { RegistryKind } from '../context/requests.ts';
 
 export const MANAGERS = ['npm', 'pnpm', 'yarn', 'pip', 'uv', 'cargo', 'go'] as const;
 export type ManagerName = (typeof MANAGERS)[number];
 
+const indexUrl = z
+  .string()
+  .max(2048)
+  .refine((it) => /^https?:$/.test(URL.parse(it)?.protocol ?? ''), 'takes an http:// or https:// URL')
+  .refine((it) => !/[@?#]/.test(it), 'holds no name, password or query');
+
 export const packagesSchema = z.strictObject({
-  registry: z
-    .string()
-    .max(2048)
-    .refine((it) => /^https?:$/.test(URL.parse(it)?.protocol ?? ''), 'takes an http:// or https:// URL')
-    .refine((it) => !/[@?#]/.test(it), 'holds no name, password or query')
+  registry: indexUrl.optional().describe('URL of the npm registry. Default: `https://registry.npmjs.org`.'),
+  pythonIndex: indexUrl.optional().describe('URL of the index of Python packages. Default: `https://pypi.org/simple`.'),
+  pythonFiles: indexUrl
     .optional()
-    .describe('URL of the npm registry. Default: `https://registry.npmjs.org`.'),
+    .describe(
+      'URL of the host that has the files of that index. Default: that of `pythonIndex`, or `https://files.pythonhosted.org`.',
+    ),
   coolDownDays: z
     .number()
     .min(0)
@@ -25,21 +32,31 @@ export const packagesSchema = z.strictObject({
     .describe('Packages without that bound: names, or `@scope/*`. Default: none.'),
 });
 
+/** URLs are without a slash at their end. */
 export interface PackageSettings {
-  /** Without a slash at its end. */
   readonly registry: string;
+  readonly pythonIndex: string;
+  readonly pythonFiles: string;
   readonly coolDownDays: number;
   readonly coolDownExcept: readonly string[];
 }
 
 /** The settings as jobs get them. */
-export interface PackageTerms extends Pick<PackageSettings, 'registry' | 'coolDownDays' | 'coolDownExcept'> {
+export interface PackageTerms extends PackageSettings {
   /** Versions that were published later are in their cool-down; ISO 8601. */
   readonly notAfter: string;
 }
 
+const bare = (url: string): string => url.replace(/\/+$/, '');
+
+/** The URLs of the hosts that an installation reaches. */
+export const registriesOf = (kind: RegistryKind, { registry, pythonIndex, pythonFiles }: PackageSettings): string[] =>
+  ({ npm: [registry], python: [pythonIndex, pythonFiles], cargo: [], go: [] })[kind];
+
 export const toPackageSettings = (given: z.output<typeof packagesSchema> = {}): PackageSettings => ({
-  registry: (given.registry ?? 'https://registry.npmjs.org').replace(/\/+$/, ''),
+  registry: bare(given.registry ?? 'https://registry.npmjs.org'),
+  pythonIndex: bare(given.pythonIndex ?? 'https://pypi.org/simple'),
+  pythonFiles: bare(given.pythonFiles ?? given.pythonIndex ?? 'https://files.pythonhosted.org'),
   coolDownDays: given.coolDownDays ?? 3,
   coolDownExcept: given.coolDownExcept ?? [],
 });

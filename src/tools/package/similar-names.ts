@@ -1,8 +1,7 @@
 /** Finds names that could be taken for those of popular packages: one slip away, or the same but for dashes and dots. */
+import type { RegistryKind } from '../context/requests.ts';
 
-export type Ecosystem = 'npm' | 'python' | 'cargo' | 'go';
-
-const POPULAR: Readonly<Record<Ecosystem, ReadonlySet<string>>> = {
+const POPULAR: Readonly<Record<RegistryKind, ReadonlySet<string>>> = {
   npm: wordsOf(`@angular/core @aws-sdk/client-s3 @babel/core @biomejs/biome @eslint/js @nestjs/core @playwright/test @prisma/client
   @reduxjs/toolkit @sentry/node @storybook/react @supabase/supabase-js @tailwindcss/vite @tanstack/react-query
   @testing-library/react @types/node @types/react @typescript-eslint/parser @vitejs/plugin-react
@@ -80,7 +79,7 @@ const CHARS_MIN = 5;
 const bare = (name: string): string => name.toLowerCase().replaceAll(/[-_.]/g, '');
 
 /** The popular package that a name is like; undefined if there is none, or if it is popular itself. Pure. */
-export function similarTo(name: string, ecosystem: Ecosystem): string | undefined {
+export function similarTo(name: string, ecosystem: RegistryKind): string | undefined {
   const popular = POPULAR[ecosystem];
   if (popular.has(name) || name.length < CHARS_MIN || name.length > 64) return undefined;
   const same = [...popular].find((it) => bare(it) === bare(name));

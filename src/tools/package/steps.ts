@@ -1,11 +1,11 @@
 /** What a package manager does for an installation, in three steps: it reads a project, plans in a copy of it, and installs the plan. */
 import { posix } from 'node:path';
 import { ToolError } from '../../errors.ts';
+import type { RegistryKind } from '../context/requests.ts';
 import type { ToolContext } from '../tool.ts';
 import type { Advisory } from './advisories.ts';
 import type { LockedPackage } from './locked.ts';
 import type { ManagerName, PackageTerms } from './settings.ts';
-import type { Ecosystem } from './similar-names.ts';
 
 /** What a call asks for. */
 export interface Wanted {
@@ -47,7 +47,7 @@ export interface StepParts {
 
 export interface PackageManager {
   readonly name: ManagerName;
-  readonly ecosystem: Ecosystem;
+  readonly ecosystem: RegistryKind;
   readonly manifest: string;
   readonly lockfile: string;
   /** Names of packages; others, such as URLs, would mean something else to the manager. */
