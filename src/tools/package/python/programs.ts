@@ -1,14 +1,15 @@
 /** The programs that run pip, each in a sandbox of its own: Python without the settings and modules of the workspace (`-I`). */
 
 const SHARED = `
-import hashlib, json, os, re, subprocess, sys, tempfile, urllib.request
+import hashlib, json, os, re, sys, tempfile, urllib.request
+from subprocess import DEVNULL, run as start
 request = json.load(sys.stdin)
 tmp = tempfile.mkdtemp(prefix="install-")
 # No settings file is read, of whatever level.
 env = {**{k: v for k, v in os.environ.items() if not k.startswith("PIP_")}, "PIP_CONFIG_FILE": os.devnull,
   "SETUPTOOLS_USE_DISTUTILS": "stdlib"}
 def run(words, cwd):
-    ran = subprocess.run(words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    ran = start(words, cwd=cwd, env=env, stdin=DEVNULL, capture_output=True, text=True, errors="replace")
     return {"code": ran.returncode, "stdout": ran.stdout, "stderr": ran.stderr[-8000:]}
 flags = ["--isolated", "--only-binary", ":all:", "--index-url", request["index"] + "/", "--no-cache-dir", "--no-input",
   "--disable-pip-version-check", "--retries", "1"] + [w for host in request["plain"] for w in ("--trusted-host", host)]
