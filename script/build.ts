@@ -37,6 +37,7 @@ const ENTRIES = {
       'typescript6-process',
     ],
     'shadow-thread',
+    'terminals/port-relay',
     'watch-thread',
   ],
 };

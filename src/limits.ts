@@ -187,6 +187,12 @@ export const limitsSchema = z.strictObject({
   terminalLookMs: ms().default(500),
   /** Longest life of a terminal or a command in the background, so that polling can't keep one forever. */
   terminalLifeMs: ms().default(14_400_000),
+  /** Commands in the background of one principal that go on when their session ends, so that leaving them piles up nothing. */
+  detachedCommandsMax: count().default(4),
+  /** Ports of commands in the background that are open for people at once; each is a process of about 50 MB in their hosts. */
+  forwardsMax: count().default(8),
+  /** Connections to one such port at once; a browser opens six. */
+  forwardConnectionsMax: count().default(64),
   /** Bytes of kept output of a terminal or a command in the background; the oldest is dropped first, and answers say so. */
   terminalLogBytes: bytes().default(256 * KiB),
   /** Bytes of such output in one answer. */

@@ -4,9 +4,11 @@
  */
 import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { release, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { threadId, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/errors.ts';
+import type { BackgroundJob } from '../src/hosts/background/background-job.ts';
 import type { FilesChanged, HostSetup, Job, JobResult, JobUsage } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
 import { HOST_PREVIEWS } from '../src/sandbox/bubblewrap.ts';
@@ -37,6 +39,7 @@ import { Ripgrep } from './search/ripgrep.ts';
 import { SqliteChildren } from './sqlite-child.ts';
 import { LanguageServers } from './symbols/language-servers.ts';
 import { backgroundFor } from './terminals/background-commands.ts';
+import { runBackgroundJob } from './terminals/background-jobs.ts';
 import { KeptPrograms } from './terminals/kept-programs.ts';
 import { terminalsFor } from './terminals/terminals.ts';
 import { Spool } from './undo/spool.ts';
@@ -82,6 +85,7 @@ export default function serve({ thread, fd }: ThreadTask): Promise<never> {
 
 async function run(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   try {
+    if (job.background) return await backgroundResult(job.background, signal, onOutput);
     return await (job.page ? readPage(job, job.page) : toResult(job, signal, onOutput));
   } finally {
     clock.end(job.id);
@@ -122,6 +126,29 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     };
   } catch (thrown) {
     return failure(thrown, await usage());
+  }
+}
+
+/** Answers the gateway about commands in the background. */
+async function backgroundResult(
+  asked: BackgroundJob,
+  signal: AbortSignal,
+  onOutput: CommandRequest['onOutput'],
+): Promise<JobResult> {
+  const usage: JobUsage = { cpuMs: 0, outputBytes: 0, verdict: 'ok', enforcedBy: 'host' };
+  try {
+    if (!kept) throw new ToolError('INTERNAL', `tier ${setup.tier} runs no commands`);
+    const data = await runBackgroundJob(asked, kept, {
+      folder: setup.command?.previewsFolder,
+      relay: fileURLToPath(new URL(`./terminals/port-relay${extname(import.meta.url)}`, import.meta.url)),
+      limits: setup.limits,
+      powers,
+      signal,
+      onOpen: () => void onOutput?.('stdout', Buffer.from('open')),
+    });
+    return { ok: true, data, usage };
+  } catch (thrown) {
+    return failure(thrown, usage);
   }
 }
 

@@ -12,6 +12,7 @@ import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { audit, intent } from '../../src/pipeline/audit.ts';
 import { type CachedResult, cache } from '../../src/pipeline/cache.ts';
 import { costCap } from '../../src/pipeline/cost-cap.ts';
+import { BackgroundCommands } from '../../src/pipeline/execute/background/background-commands.ts';
 import { execute } from '../../src/pipeline/execute/execute.ts';
 import { succeeded } from '../../src/pipeline/outcome.ts';
 import { permission } from '../../src/pipeline/permission.ts';
@@ -136,6 +137,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     toolStates,
     undoJournal,
     previews: new Previews({ stateDir, limits, powers }),
+    background: new BackgroundCommands({ hosts, limits, powers, auditLog }),
     webCache: { get: async () => undefined, put: async () => {} },
     health: new ToolHealth(runs),
     writes: new WritesByPrincipal('bench'),

@@ -1,4 +1,4 @@
-/** `ringfence ps` and `ringfence cancel`: running calls of all sessions. */
+/** `ringfence ps` and `ringfence cancel`: running calls of all sessions, and their commands in the background. */
 import type { CallState, Effect } from '../call.ts';
 import type { Client } from '../client.ts';
 import { systemPowers } from '../powers.ts';
@@ -16,20 +16,52 @@ interface ListedCall {
   readonly effects: readonly Effect[];
 }
 
-/** Lists running calls, oldest first. Returns the exit code. */
+/** A command in the background, as `background.list` tells of it. */
+export interface ListedBackground {
+  readonly callId: string;
+  readonly handle: string;
+  readonly command: string;
+  readonly startedAt: string;
+  readonly exited: boolean;
+  readonly detached: boolean;
+  readonly ports: readonly number[];
+  readonly workspace: string;
+  readonly client: string;
+}
+
+/** Lists running calls, then what they left running in the background, each oldest first. Returns the exit code. */
 export async function ps({ json }: { json?: boolean }, client: Pick<Client, 'request'>): Promise<number> {
   const { calls } = (await client.request('calls.list', { everywhere: true })) as { calls: ListedCall[] };
-  if (json) printJson(calls);
-  else if (calls.length === 0) say('no calls are running');
-  else for (const it of calls) print(showLine(lineOf(it, systemPowers().now())));
+  const { commands } = (await client.request('background.list', {})) as { commands: ListedBackground[] };
+  const running = commands.filter(({ exited }) => !exited);
+  const nowMs = systemPowers().now();
+  if (json) printJson([...calls, ...running]);
+  else if (calls.length + running.length === 0) say('no calls are running');
+  else
+    for (const line of [...calls.map((it) => lineOf(it, nowMs)), ...running.map((it) => backgroundLine(it, nowMs))])
+      print(showLine(line));
   return EXIT.OK;
 }
 
-function lineOf({ callId, tool, createdAt, state, workspace, client, effects }: ListedCall, nowMs: number): string {
-  const seconds = Math.max(0, Math.round((nowMs - Date.parse(createdAt)) / 1000));
+function lineOf(call: ListedCall, nowMs: number): string {
+  const { tool, createdAt, state, effects } = call;
   const what = effects.map(({ target }) => target).join(', ');
-  const state16 = state.status.padEnd(15);
-  return `${shortId(callId)}  ${state16}  ${`${seconds} s`.padStart(6)}  ${tool.padEnd(18)} ${what}   (${client}, ${workspace})`;
+  return toLine(call, { status: state.status, since: createdAt, what: `${tool.padEnd(18)} ${what}` }, nowMs);
+}
+
+function backgroundLine(it: ListedBackground, nowMs: number): string {
+  const ports = it.ports.length > 0 ? `   ports ${it.ports.join(', ')}` : '';
+  const status = it.detached ? 'detached' : 'background';
+  return toLine(it, { status, since: it.startedAt, what: `${it.command}${ports}` }, nowMs);
+}
+
+function toLine(
+  { callId, client, workspace }: Pick<ListedCall, 'callId' | 'client' | 'workspace'>,
+  { status, since, what }: { status: string; since: string; what: string },
+  nowMs: number,
+): string {
+  const seconds = Math.max(0, Math.round((nowMs - Date.parse(since)) / 1000));
+  return `${shortId(callId)}  ${status.padEnd(15)}  ${`${seconds} s`.padStart(6)}  ${what}   (${client}, ${workspace})`;
 }
 
 /** Cancels a call. Returns the exit code: 1 if it is not running. */

@@ -11,6 +11,7 @@ import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
 import { Isolates } from '../hosts/isolates.ts';
 import type { Limits } from '../limits.ts';
 import type { CachedResult } from '../pipeline/cache.ts';
+import { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
 import { createPipeline } from '../pipeline/pipeline.ts';
 import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { PluginSource, type PluginStatus } from '../plugins/plugin-source.ts';
@@ -37,6 +38,7 @@ import { DurableCalls } from '../session/durable-calls.ts';
 import { Events } from '../session/events.ts';
 import { Gateway } from '../session/gateway.ts';
 import type { Successor } from '../session/methods.ts';
+import { Forwards } from '../session/operator/forwards.ts';
 import type { PanelControl } from '../session/operator/panel-methods.ts';
 import { Oversight } from '../session/oversight.ts';
 import type { Policies } from '../session/policies.ts';
@@ -276,7 +278,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     callStore: records.callStore,
     ...recording(records, { limits, powers }),
     internalTools,
-    previews: ran.previews,
+    ...ran,
     confinement: toShown(sandbox.confinement),
     ...wallsOf(sandbox.confinement),
     warm: (session) => warmFor(session, { hosts, policies }),
@@ -287,7 +289,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     checkServices: () => services.connectors.checkHealth(),
     cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,
-    sessionEnded: sessionEnds([hosts, isolates, compartments], oversight, records),
+    sessionEnded: sessionEnds([hosts, isolates, compartments, ran.forwards], oversight, records),
     panel: services.panel,
     pauseFile: join(dirs.stateDir, 'paused.json'),
     shutdown: services.shutdown,
@@ -318,7 +320,9 @@ function createHosts(
   parts.defer(() => undoJournal.settled());
   const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
   const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
-  return { egress, browsers, hosts, isolates, compartments, previews };
+  const background = new BackgroundCommands({ ...options, hosts, powers });
+  const forwards = new Forwards({ ...options, background, previews, powers });
+  return { egress, browsers, hosts, isolates, compartments, previews, background, forwards };
 }
 
 interface ProviderParts {

@@ -33,6 +33,12 @@ export interface EgressLease {
   fetch(asked: HttpRequest): Promise<HttpAnswer>;
 }
 
+/** A lease whose holder ends it, once. */
+export interface HeldLease extends EgressLease {
+  /** Ends the command's connections; `lost` if the proxy died meanwhile. */
+  close(): Promise<EgressReport | 'lost'>;
+}
+
 export interface EgressOptions {
   readonly sandbox: Pick<Sandbox, 'startEgress'>;
   /** Node and its arguments for the proxy's process. */
@@ -63,6 +69,19 @@ export class Egress implements AsyncDisposable {
     signal: AbortSignal,
     run: (lease: EgressLease) => Promise<T>,
   ): Promise<T & { egress: EgressReport | 'lost' }> {
+    const lease = await this.lease(layers, signal);
+    let egress: EgressReport | 'lost' = 'lost';
+    let ran: T;
+    try {
+      ran = await run(lease);
+    } finally {
+      egress = await lease.close();
+    }
+    return { ...ran, egress };
+  }
+
+  /** The same for a command that goes on after its call: the caller closes the lease. Throws as `lend` does. */
+  async lease(layers: readonly NetworkLayer[], signal: AbortSignal): Promise<HeldLease> {
     const { egressCommandsMax, egressAnswerMs } = this.#options.limits;
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
     if (this.#leases >= egressCommandsMax)
@@ -78,18 +97,15 @@ export class Egress implements AsyncDisposable {
       signal.throwIfAborted();
       const token = this.#powers.secret();
       await proxy.ask({ open: { token, layers } }, token);
-      let egress: EgressReport | undefined;
-      let ran: T;
-      try {
-        const fetch = (asked: HttpRequest) =>
-          unlessAborted(proxy.fetch(token, asked, asked.withinMs + egressAnswerMs), signal);
-        ran = await run({ token, line: proxy.line, fetch });
-      } finally {
-        egress = await close(proxy, token);
-      }
-      return { ...ran, egress: egress ?? 'lost' };
-    } finally {
+      return {
+        token,
+        line: proxy.line,
+        fetch: (asked) => unlessAborted(proxy.fetch(token, asked, asked.withinMs + egressAnswerMs), signal),
+        close: () => close(proxy, token).finally(() => this.#release()),
+      };
+    } catch (error) {
       this.#release();
+      throw error;
     }
   }
 
@@ -111,12 +127,11 @@ export class Egress implements AsyncDisposable {
   }
 }
 
-/** Ends the command's connections; undefined if the proxy died meanwhile. */
-async function close(proxy: EgressProcess, token: string): Promise<EgressReport | undefined> {
+async function close(proxy: EgressProcess, token: string): Promise<EgressReport | 'lost'> {
   try {
     return (await proxy.ask({ close: { token } }, token)) as EgressReport;
   } catch {
-    return undefined; // SANDBOX_UNAVAILABLE: the proxy died, and the log says so.
+    return 'lost'; // SANDBOX_UNAVAILABLE: the proxy died, and the log says so.
   }
 }
 

@@ -96,7 +96,7 @@ export class Host {
   }
 
   get jobs(): number {
-    return this.#jobs.size;
+    return [...this.#jobs.values()].filter(({ options }) => !options.isWait).length;
   }
 
   /** Jobs that run at the same moment. */

@@ -10,6 +10,7 @@ import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { isRecord } from '../text/values.ts';
 import type { FetchedPage } from '../tools/context/page.ts';
+import type { BackgroundJob } from './background/background-job.ts';
 import type { JournalReport, MissingPath } from './shadow/journal-report.ts';
 import type { ShadowSetup } from './shadow/shadow-messages.ts';
 
@@ -63,6 +64,8 @@ export interface Job {
   readonly page?: FetchedPage;
   /** Instead of a tool: roll back the calls that were cut off, by their names in the spool. */
   readonly rollBack?: { readonly folder: string; readonly keys: readonly string[] };
+  /** Instead of a call: something about commands in the background. */
+  readonly background?: BackgroundJob;
   /** Instead of a call: run the health checks of these tools. */
   readonly health?: readonly string[];
 }

@@ -7,6 +7,8 @@ import type { OverTime } from './thread-clocks.ts';
 
 export interface RunOptions {
   readonly signal: AbortSignal;
+  /** Whether the job only waits for what goes on anyway: then it does not keep its host, and counts as none. */
+  readonly isWait?: boolean;
   /**
    * Receives output; copies what it keeps of `data`, since the memory is reused. A returned promise delays the
    * acknowledgement to the host until it settles; it never rejects.

@@ -3,7 +3,7 @@ import type { EgressReport } from '../egress/messages.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { UnixSockets } from '../policy/schema/tiers.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
-import type { Egress } from './egress.ts';
+import type { Egress, EgressLease } from './egress.ts';
 import type { RunOptions as HostRunOptions, JobEnd, JobRequest } from './host.ts';
 import type { HostKey, HostMasks } from './host-masks.ts';
 import type { JobResult } from './job.ts';
@@ -30,14 +30,16 @@ export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egres
   readonly unixSockets?: UnixSockets;
   /** What the command may connect to, as policy layers; absent for nothing. */
   readonly network?: readonly NetworkLayer[];
+  /** Access to the egress proxy that the caller holds and gives back, in place of `network`. */
+  readonly lease?: EgressLease;
   /** Whether programs in the host read files that no tool checks, so that its masks must be as new as a command's. */
   readonly isSealed?: boolean;
   /** Targets that a person approved for this call: `ask` rules about them do not apply to it. */
   readonly lifted?: readonly string[];
 }
 
-/** A request whose network is replaced by the proxy's token. */
-type LeasedRequest = Omit<RunRequest, 'network'> & Pick<JobRequest, 'egressToken'>;
+/** A request with the proxy's token in place of its network. */
+type LeasedRequest = Omit<RunRequest, 'network' | 'lease'> & Pick<JobRequest, 'egressToken'>;
 
 export interface RunOptions extends HostRunOptions {
   /**
@@ -70,8 +72,9 @@ export class Runs {
    * it never notice. Throws the signal's reason if an abort comes before the job starts.
    */
   async run(key: HostKey, request: RunRequest, options: RunOptions): Promise<RunResult> {
-    const { network, ...job } = request;
+    const { network, lease, ...job } = request;
     const { egress } = this.#options;
+    if (lease) return this.#run({ ...key, egress: lease.line }, { ...job, egressToken: lease.token }, options);
     if (!network || !egress) return this.#run(key, job, options);
     return egress.lend(network, options.signal, ({ line, token }) =>
       this.#run({ ...key, egress: line }, { ...job, egressToken: token }, options),

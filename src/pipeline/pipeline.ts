@@ -61,6 +61,7 @@ export interface PipelineParts {
   readonly webCache: ExecuteParts['webCache'];
   readonly hosts: Hosts;
   readonly egress: Egress;
+  readonly background: ExecuteParts['background'];
   readonly browsers: Browsers;
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;

@@ -115,6 +115,9 @@ function composeTier({ parent, file, widens }: CompositionContext, tier: Tier): 
   const unixSockets = own.unixSockets ?? before.unixSockets;
   if (own.unixSockets === 'own' && before.unixSockets === 'none')
     widens([...path, 'unixSockets'], `own is more than none (${before.source})`, needs);
+  const forward = own.forward ?? before.forward;
+  if (own.forward === 'allow' && before.forward === 'deny')
+    widens([...path, 'forward'], `allow is more than deny (${before.source})`, needs);
   const previewNetwork = own.previewNetwork ?? before.previewNetwork;
   if (own.previewNetwork && !before.previewNetwork)
     widens([...path, 'previewNetwork'], `true is more than false (${before.source})`, needs);
@@ -130,6 +133,7 @@ function composeTier({ parent, file, widens }: CompositionContext, tier: Tier): 
     ...bounds,
     ...(locks && { locks }),
     ...(unixSockets && { unixSockets }),
+    ...(forward && { forward }),
     ...(previewNetwork && { previewNetwork }),
     ...(preview && { preview }),
   };
@@ -311,6 +315,7 @@ function versionOf({ tiers, rules, rateLimits, approvals, toolBounds, environmen
       ...TIER_BOUNDS.map((key) => rest[key] ?? null),
       rest.locks ?? null,
       rest.unixSockets ?? null,
+      ...(rest.forward ? [{ forward: rest.forward }] : []),
       ...(rest.preview ? ['preview'] : []),
       ...(rest.previewNetwork ? ['previewNetwork'] : []),
       ...hosts,

@@ -2,7 +2,7 @@
 import type { Decision, Tier } from '../call.ts';
 import type { NetworkLayer } from './network.ts';
 import type { MatchSpec } from './schema/match.ts';
-import { LOCKS, type Locks, type UnixSockets } from './schema/tiers.ts';
+import { type Forward, LOCKS, type Locks, type UnixSockets } from './schema/tiers.ts';
 
 /** Source and reason of a decision, as explanations and audit entries show them. */
 export interface RuleFacts {
@@ -52,6 +52,7 @@ export interface TierRule extends RuleFacts, Partial<Readonly<Record<TierBound, 
   /** Only for the execute tier. */
   readonly locks?: Locks;
   readonly unixSockets?: UnixSockets;
+  readonly forward?: Forward;
   readonly previewNetwork?: boolean;
   readonly preview?: 'required';
 }
@@ -95,6 +96,10 @@ export interface Policy {
 /** Whether commands may use Unix sockets of their own: `none` if any layer says so. */
 export const unixSocketsOf = (policy: Policy): UnixSockets =>
   [policy, ...policy.and].some(({ tiers }) => tiers.execute.unixSockets === 'none') ? 'none' : 'own';
+
+/** Whether a person may open a port of a command in the background: not if any layer denies it. */
+export const mayForward = (policy: Policy): boolean =>
+  [policy, ...policy.and].every(({ tiers }) => tiers.execute.forward !== 'deny');
 
 /** The strictest locks that any layer sets; `workspace` if none does. */
 export function locksOf(policy: Policy): Locks {

@@ -124,6 +124,33 @@ export const answers = {
   'calls.commit': shapes.commitResult,
   'calls.discard': z.strictObject({ discarded: z.literal(true) }),
   'calls.get': shapes.callRecord,
+  'background.list': z.strictObject({
+    commands: z.array(
+      z.strictObject({
+        callId: z.string(),
+        handle: z.string(),
+        sessionId: z.string(),
+        principal: z.string(),
+        client: z.string(),
+        workspace: z.string(),
+        command: z.string(),
+        startedAt: z.iso.datetime(),
+        exited: z.boolean(),
+        detached: z.boolean(),
+        network: z.boolean(),
+        ports: z.array(count()),
+      }),
+    ),
+  }),
+  'forward.open': z.strictObject({
+    forwardId: z.string(),
+    path: z.string(),
+    callId: z.string(),
+    handle: z.string(),
+    command: z.string(),
+    ports: z.array(count()),
+  }),
+  'forward.wait': z.strictObject({ reason: z.string() }),
   'calls.list': z.union([
     z.strictObject({ calls: z.array(shapes.callRecord), cursor: z.string().optional() }),
     z.strictObject({ calls: z.array(shapes.runningCall) }),

@@ -136,6 +136,9 @@ export const params = {
     paths: z.array(z.string().min(1).max(4096)).min(1).max(1000).optional(),
   }),
   'calls.discard': z.strictObject({ previewId: id() }),
+  'background.list': nothing(),
+  'forward.open': z.strictObject({ callId: id(), port: z.int().min(1).max(65_535) }),
+  'forward.wait': z.strictObject({ forwardId: id() }),
   'calls.get': z.strictObject({ callId: id() }),
   'calls.list': z
     .strictObject({
@@ -240,6 +243,7 @@ export type Params<M extends Method> = z.output<(typeof params)[M]>;
 /** Methods that begin something. A daemon that hands over refuses them, and serves the others for what still runs. */
 export const BEGINNING_METHODS: ReadonlySet<string> = new Set([
   ...['tools.call', 'tools.batch', 'calls.undo', 'checkpoints.return', 'sessions.attenuate', 'upgrade'],
+  'forward.open',
 ]);
 
 /** Methods that only an operator may use. */
@@ -257,5 +261,6 @@ export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
   ...['policy.backtest', 'policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'upgrade', 'calls.find'],
   ...['tools.stats', 'cache.clear', 'costs.read', 'metrics.read'],
   ...['panel.open', 'panel.sessions', 'panel.revoke'],
+  ...['background.list', 'forward.open', 'forward.wait'],
   ...['gateway.pause', 'gateway.resume', 'batches.list', 'batches.get'],
 ]);

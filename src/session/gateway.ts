@@ -54,7 +54,7 @@ import type { KeptChangesParts } from './undo/previews.ts';
 export interface GatewayOptions
   extends StatusParts,
     KeptChangesParts,
-    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel'>,
+    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel' | 'background' | 'forwards'>,
     Pick<PauseParts, 'pauseFile'> {
   readonly pipeline: Pipeline;
   readonly catalogue: Catalogue;

@@ -3,6 +3,7 @@ import type { CallOptions, CallRecord, HostReport } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { CoarseIn } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
+import type { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
 import { tierBoundsOf } from '../pipeline/execute/bounds.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
@@ -20,6 +21,7 @@ import { chainOf } from './delegation/delegation.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { allCalls, findCalls, runningCalls, sessionRunning } from './operator/find-calls.ts';
+import type { Forwards } from './operator/forwards.ts';
 import { type PanelControl, panelMethods, revokeAllPages } from './operator/panel-methods.ts';
 import type { Pause } from './operator/pause-methods.ts';
 import type { Oversight } from './oversight.ts';
@@ -101,6 +103,8 @@ export interface MethodParts extends StatusParts, KeptChangesParts {
   readonly credentials: Pick<Credentials, 'rotate'>;
   readonly panel: PanelControl;
   readonly pause: Pause;
+  readonly forwards: Forwards;
+  readonly background: BackgroundCommands;
   /** Starts the daemon's shutdown after the answer was sent. */
   shutdown(graceMs: number): void;
   /** Starts a new daemon, and hands over to it after the answer was sent. Throws RpcError if it does not start. */
@@ -172,6 +176,7 @@ export function createMethods(parts: MethodParts): Methods {
     'tokens.rotate': ({ session }, { names }) => rotateTokens(session, names, parts),
     ...previewMethods(parts),
     ...panelMethods(parts),
+    ...parts.forwards.methods,
     ...pause.methods,
     ...parts.attenuations.methods,
     'cache.clear': ({ session }) => clearCache(session, parts),
@@ -237,11 +242,14 @@ async function readMetrics({ format }: Params<'metrics.read'>, { metrics }: Meth
   return { contentType: CONTENT_TYPE, text: await metrics.text() };
 }
 
-/** Answers `calls.cancel`: for a session's own calls and batches, detached calls of its principal, and any call for an operator. */
+/**
+ * Answers `calls.cancel`: for a session's own calls and batches, detached calls of its principal, and for an operator any call,
+ * with the commands that it left in the background.
+ */
 function cancel(
   session: Session,
   params: Params<'calls.cancel'>,
-  { batches, durable, sessions, records }: MethodParts,
+  { batches, durable, sessions, records, background }: MethodParts,
 ): { cancelled: boolean } {
   const { callId } = params;
   const isOperator = session.options.role === 'operator';
@@ -253,7 +261,10 @@ function cancel(
   const reason = new ToolError('CANCELLED', 'an operator cancelled the call', { details: { by: 'operator' } });
   const owner = isOperator && params.session !== undefined ? sessions.byId(params.session) : undefined;
   const isBatch = owner !== undefined && batches.cancel(owner, callId, reason);
-  const cancelled = running?.abort(callId, reason) || durable.cancel(callId, session.options) || isBatch;
+  const left = isOperator ? background.running(callId) : [];
+  for (const it of left) void background.stop(it);
+  const cancelled =
+    running?.abort(callId, reason) || durable.cancel(callId, session.options) || isBatch || left.length > 0;
   if (isOperator && cancelled) records.cancelled(session, callId);
   return { cancelled };
 }

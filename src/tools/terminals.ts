@@ -109,7 +109,6 @@ export interface BackgroundCommands {
   signal(handle: string, name: string): Promise<void>;
   /** Ends everything that the command started; its output stays readable. */
   stop(handle: string): Promise<void>;
-  list(): BackgroundEntry[];
 }
 
 /** The programs that a host keeps for a session between its calls. */

@@ -1,12 +1,12 @@
 /** The commands that one session has in the background, as its calls reach them. */
-import { settlesWithin } from '../../src/powers.ts';
+import { type Powers, settlesWithin } from '../../src/powers.ts';
 import type { CommandRequest } from '../../src/sandbox/command/command.ts';
 import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';
 import { Background } from '../../src/sandbox/terminal/background.ts';
-import type { BackgroundCommands } from '../../src/tools/terminals.ts';
-import type { Asking, Keeper, KeptOptions, KeptProgram, KeptPrograms } from './kept-programs.ts';
+import type { BackgroundCommands, BackgroundEntry } from '../../src/tools/terminals.ts';
+import type { Asking, Keeper, KeptOptions, KeptProgram, KeptPrograms, KeptRecord } from './kept-programs.ts';
 
-class KeptCommand implements KeptProgram {
+export class KeptCommand implements KeptProgram {
   readonly kind = 'background command';
   readonly run: Background;
 
@@ -76,14 +76,18 @@ export function backgroundFor(
       await run.stop();
       onGitConfigs(await run.takeOver());
     },
-    list: () =>
-      kept.listOf<typeof kind, KeptCommand>(session, kind).map(({ id, command, program: { run } }) => ({
-        handle: id,
-        command,
-        exited: run.ended !== undefined,
-        ageMs: Math.round(powers.monotonicMs() - run.startedAt),
-        seq: run.log.end,
-        ...(run.ports.length > 0 && { ports: run.ports }),
-      })),
   };
 }
+
+/** A command as lists tell of it. */
+export const entryOf = (
+  { id, command, program: { run } }: KeptRecord<KeptCommand>,
+  powers: Powers,
+): BackgroundEntry => ({
+  handle: id,
+  command,
+  exited: run.ended !== undefined,
+  ageMs: Math.round(powers.monotonicMs() - run.startedAt),
+  seq: run.log.end,
+  ...(run.ports.length > 0 && { ports: run.ports }),
+});

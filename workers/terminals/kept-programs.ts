@@ -39,6 +39,9 @@ export interface KeptRecord<P extends KeptProgram = KeptProgram> {
   idle: Timer;
   look: Timer;
   readonly life: Timer;
+  /** Settles when nobody can ask for it any more. */
+  readonly forgotten: Promise<void>;
+  readonly forget: () => void;
 }
 
 /** What a call that asks for a kept program brings. */
@@ -89,6 +92,7 @@ export class KeptPrograms {
       this.#opening.delete(opening);
     }
     const id = powers.uuid();
+    const { promise: forgotten, resolve: forget } = Promise.withResolvers<void>();
     const record: KeptRecord = {
       id,
       session,
@@ -98,6 +102,8 @@ export class KeptPrograms {
       idle: this.#idleTimer(() => record),
       look: powers.after(limits.terminalLookMs, () => this.#checkMasks(record)),
       life: powers.after(limits.terminalLifeMs, () => void this.end(record)),
+      forgotten,
+      forget,
     };
     this.#records.set(id, record);
     this.#options.onCount(this.#records.size);
@@ -129,6 +135,15 @@ export class KeptPrograms {
     return record as KeptRecord<P>;
   }
 
+  /** A program of any session: for the gateway, which knows whose it is. */
+  anyones<K extends KeptProgram['kind'], P extends KeptProgram & { readonly kind: K }>(
+    id: string,
+    kind: K,
+  ): KeptRecord<P> | undefined {
+    const record = this.#records.get(id);
+    return record?.program.kind === kind ? (record as KeptRecord<P>) : undefined;
+  }
+
   /** The programs of one kind of a session. */
   listOf<K extends KeptProgram['kind'], P extends KeptProgram & { readonly kind: K }>(
     session: string,
@@ -150,6 +165,7 @@ export class KeptPrograms {
     if (!this.#records.delete(kept.id)) return [];
     for (const timer of [kept.idle, kept.look, kept.life]) timer.cancel();
     const outcomes = await kept.program.close(time);
+    kept.forget();
     this.#options.onCount(this.#records.size);
     return outcomes;
   }

@@ -4,6 +4,7 @@ import { batch } from '../batch.ts';
 import { call } from '../call/call.ts';
 import { checkpointDiff, checkpointList, checkpointName, checkpointReturn } from '../call/checkpoint.ts';
 import { commit, discard } from '../call/commit.ts';
+import { forward } from '../call/forward.ts';
 import { undo } from '../call/undo.ts';
 import { callIdOf } from '../ids.ts';
 import { AGENT_NAMES } from '../install/agents.ts';
@@ -139,14 +140,20 @@ function addToolsVerb(verbs: Verbs): void {
 
 export function addLookVerbs(verbs: Verbs): void {
   verbs
-    .add('ps', 'list the running calls of all sessions')
+    .add('ps', 'list the running calls of all sessions, and what they left running in the background')
     .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => ps(flags, client))));
 
   verbs
-    .add('cancel <callId>', 'cancel a running call of any session')
+    .add('cancel <callId>', 'cancel a running call of any session, or end what it left running in the background')
     .option('--session <id>', 'the session of the call, if several sessions have a call with this id')
     .addHelpText('after', `\n${ID}`)
     .action(verbs.ending((id, flags) => verbs.asOperator(flags, (client) => cancel(id, flags, client))));
+
+  verbs
+    .add('forward <callId> <port>', 'open a port of a command in the background on 127.0.0.1, until Ctrl-C')
+    .option('--port <n>', 'the port on 127.0.0.1 (default: any that is free)')
+    .addHelpText('after', `\n${ID}`)
+    .action(verbs.ending((id, port, flags) => verbs.asOperator(flags, (client) => forward(id, port, flags, client))));
 
   verbs
     .add('result <callId>', 'show the result of a call; results are kept for an hour')

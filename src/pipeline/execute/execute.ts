@@ -2,6 +2,7 @@ import { ToolError } from '../../errors.ts';
 import type { Egress } from '../../hosts/egress.ts';
 import type { HostKey } from '../../hosts/hosts.ts';
 import type { Isolates } from '../../hosts/isolates.ts';
+import type { RetainedSession } from '../../hosts/retained-sessions.ts';
 import type { RunOptions, RunResult } from '../../hosts/runs.ts';
 import { decide } from '../../policy/decide.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
@@ -19,6 +20,8 @@ import { networkFor, type PreparedCalls } from '../prepared.ts';
 import type { WritesByPrincipal } from '../principal-writes.ts';
 import type { ClearedCall, Handler, JudgedCall } from '../stage.ts';
 import type { ToolHealth } from '../tool-health.ts';
+import type { BackgroundCommands } from './background/background-commands.ts';
+import { keptPlaceOf, listBackground, runKept } from './background/kept-calls.ts';
 import { commandBoundsOf, heapOf, homeOf, mayPreviewConnect, networkOf, threadCpuOf } from './bounds.ts';
 import { ConcurrentCalls } from './concurrent-changes.ts';
 import { type Connections, runConnected } from './connected.ts';
@@ -50,6 +53,7 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   readonly undoJournal: UndoJournal;
   readonly packages: PackageSettings;
   readonly prepared: PreparedCalls;
+  readonly background: BackgroundCommands;
   readonly previews: Previews;
   /** Records the start and the end of each call. */
   readonly writes: WritesByPrincipal;
@@ -84,6 +88,8 @@ async function runInTier(
   if (tool.isolated) return isolated(call, attempt, parts);
   const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
   if (tool.ofTools) return inTime(call, parts, () => runOfTools(call, hooks));
+  const of = tool.ofBackground?.(call.checked.input as never);
+  if (of && of.handle === undefined) return listBackground(call, { ...parts, hooks });
   const { connected, upstream: to } = tool;
   if (connected) return inTime(call, parts, () => runConnected(connected, call, parts, hooks));
   const visit = tool.toVisit?.(call.checked.input as never);
@@ -184,17 +190,10 @@ async function runUnder(
 ): Promise<Outcome> {
   const { tier, tool, input } = call.checked;
   const { signal } = call.controller;
-  const { sessionId, workspace } = call;
-  const hostTier = hostTierOf(tool, tier);
+  const { workspace } = call;
   const view = parts.viewOf({ ...call, policy });
-  const isCommand = hostTier === 'execute';
-  const heap = isCommand ? {} : heapOf(policy, tier);
-  const keeps = keepsAfter(tool, input);
-  const hostKey = { tier: hostTier, workspace, view, ...heap, ...(keeps && { keeps: true }) };
-  const isStale = () => call.policyNow().version !== policy.version;
-  // No network: what is kept outlives the call whose policy listed its hosts.
-  const mayConnect = tier === 'execute' && !keeps && (!call.options.preview || mayPreviewConnect(policy, call));
-  const network = mayConnect ? networkFor(call.checked, policy, parts.packages) : undefined;
+  const isCommand = hostTierOf(tool, tier) === 'execute';
+  const { place, keeper, network } = placeOf(call, { policy, view }, parts);
   const job = {
     tool: tool.name,
     input,
@@ -213,7 +212,7 @@ async function runUnder(
     ...(tool.readsUnchecked && tier === 'read_only' && { isSealed: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(tool.keptPreview && { kept: tool.keptPreview(input as never) }),
-    ...(keeps && { keeper: { session: sessionId, isStale } }),
+    ...(keeper && { keeper }),
   };
   const options: RunOptions = {
     signal,
@@ -234,7 +233,7 @@ async function runUnder(
   if (planned?.error) return planned;
   const request = { ...job, ...(planned && { planned: planned.data }) };
   const writer: HostKey = { tier: 'write', workspace, view, ...heapOf(policy, 'write') };
-  const placed = { place: hostKey, request, options, attempt, writer, isAlone };
+  const placed = { place, request, options, attempt, writer, isAlone, ...(keeper && { keeper }) };
   const { ran, preview } = await runPlaced(call, placed, parts);
   parts.health.note(tool, workspace, ran.result);
   const outcome = { ...toOutcome(ran, call, attempt, network), ...(preview && { preview }) };
@@ -248,16 +247,35 @@ async function runUnder(
   }
 }
 
+/** The host of a call, the owner of what it keeps there, and the network of its commands. Throws NOT_FOUND, QUEUE_FULL. */
+function placeOf(
+  call: ClearedCall,
+  { policy, view }: { policy: Policy; view: HostKey['view'] },
+  parts: ExecuteParts,
+): { place: HostKey; keeper?: RetainedSession; network?: readonly NetworkLayer[] | undefined } {
+  const { tier, tool } = call.checked;
+  const hostTier = hostTierOf(tool, tier);
+  const heap = hostTier === 'execute' ? {} : heapOf(policy, tier);
+  const own: HostKey = { tier: hostTier, workspace: call.workspace, view, ...heap };
+  const isStale = () => call.policyNow().version !== policy.version;
+  const kept = keptPlaceOf(call, { place: own, isStale }, parts.background);
+  // A terminal has no network: nobody judges what is typed in it.
+  const mayKeep = !kept || tool.keepsFor !== undefined;
+  const mayConnect = tier === 'execute' && mayKeep && (!call.options.preview || mayPreviewConnect(policy, call));
+  return { place: own, ...kept, ...(mayConnect && { network: networkFor(call.checked, policy, parts.packages) }) };
+}
+
 /** Runs a job; what a command changes is kept by a shadow, what other calls change by their journal. Previews change nothing. */
 async function runPlaced(
   call: ClearedCall,
-  job: ShadowedJob,
+  job: ShadowedJob & { readonly keeper?: RetainedSession },
   parts: ExecuteParts,
 ): Promise<{ ran: RunResult; preview?: CommandPreview }> {
   if (call.options.preview) return runPreviewed(call, job, parts);
-  const { tier, keeps } = job.place;
-  // A terminal goes on after its call, and a read changes nothing.
-  const isShadowed = tier === 'execute' && !keeps && call.checked.tier !== 'read_only';
+  const { keeper } = job;
+  if (keeper) return { ran: await runKept(call, { ...job, keeper }, parts) };
+  // A read changes nothing.
+  const isShadowed = job.place.tier === 'execute' && call.checked.tier !== 'read_only';
   return { ran: await (isShadowed ? runShadowed : runJournalled)(call, job, parts) };
 }
 

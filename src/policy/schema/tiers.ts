@@ -151,6 +151,10 @@ export type Locks = (typeof LOCKS)[number];
 const UNIX_SOCKETS = ['own', 'none'] as const;
 export type UnixSockets = (typeof UNIX_SOCKETS)[number];
 
+/** Whether a person may open a port of a background command, from least to most strict. */
+const FORWARD = ['allow', 'deny'] as const;
+export type Forward = (typeof FORWARD)[number];
+
 /** The execute tier, which alone limits processes, files, Unix sockets and locks. */
 export const executeTier = tier.extend({
   network: network('commands'),
@@ -187,6 +191,17 @@ export const executeTier = tier.extend({
         'Which ones a command may use: `own` (when absent) are those that it makes itself, `none` are none at all.',
         'own',
         'none',
+      ),
+    ),
+  forward: z
+    .enum(FORWARD)
+    .optional()
+    .meta(
+      about(
+        'Ports',
+        'Whether a person may open a port of a command in the background on their loopback (`ringfence forward`): `allow` when absent.',
+        'allow',
+        'deny',
       ),
     ),
   preview: z

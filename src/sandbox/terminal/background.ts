@@ -94,6 +94,11 @@ export class Background {
     return { exitCode, ...(signal !== undefined && { signal }) };
   }
 
+  /** Pid of its sandbox's init, which is in the command's namespaces; undefined until it is built. */
+  get init(): number | undefined {
+    return this.#init;
+  }
+
   /** TCP ports that it listens on, in a network of its own. */
   get ports(): number[] {
     return this.#init === undefined || this.#ended !== undefined ? [] : listeningPorts(this.#init);

@@ -1,5 +1,6 @@
 /** Pausing: while a person looks into something, no call begins; the ones that run may be ended as well. */
 import { RpcError, ToolError } from '../../errors.ts';
+import type { BackgroundCommands } from '../../pipeline/execute/background/background-commands.ts';
 import type { FairQueue } from '../../pipeline/queue/fair-queue.ts';
 import type { Powers } from '../../powers.ts';
 import type { Params } from '../../protocol/messages.ts';
@@ -19,6 +20,7 @@ export interface PauseParts {
   readonly sessions: Sessions;
   readonly durable: DurableCalls;
   readonly batches: Batches;
+  readonly background: Pick<BackgroundCommands, 'all' | 'stop'>;
   readonly records: SessionRecords;
 }
 
@@ -67,15 +69,16 @@ export class Pause {
     return { wasPaused };
   }
 
-  /** Ends all calls and batches of all sessions; gives the number of calls. */
+  /** Ends all calls, batches and commands in the background of all sessions; gives the number of calls. */
   #cancelAll({ options: seeker }: Session): number {
-    const { sessions, durable, batches } = this.#parts;
+    const { sessions, durable, batches, background } = this.#parts;
     const reason = new ToolError('CANCELLED', 'an operator stopped all calls', { details: { by: 'operator' } });
     batches.cancelAll(reason);
     const detached = durable.underWay.map(({ record }) => record);
     const open = sessions.all.flatMap(({ session }) =>
       session.underWay.filter(({ record }) => session.abort(record.callId, reason)).map(({ record }) => record),
     );
+    for (const it of background.all) void background.stop(it);
     const others = detached.filter((it) => !open.includes(it));
     return open.length + others.filter(({ callId }) => durable.cancel(callId, seeker)).length;
   }

@@ -33,7 +33,7 @@ const input = z.strictObject({
       .boolean()
       .default(false)
       .describe(
-        'Return a handle at once and let the command go on, without network and `timeout`, until it ends or its session does; terminal_output and terminal_kill take the handle.',
+        'Return a handle at once and let the command go on, without `timeout`, until it ends or its session does; terminal_output and terminal_kill take the handle.',
       ),
   ),
 });

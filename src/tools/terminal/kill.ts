@@ -28,6 +28,7 @@ export default defineTool({
   healthCheck: commandHealth,
   destructive: true,
   keeps: true,
+  ofBackground: ({ handle }) => ({ handle }),
   cleanup: (session) => session.endKept(),
   effects: () => [],
   input: z.strictObject({

@@ -12,7 +12,7 @@ export default defineTool({
   title: 'Read background output',
   summary:
     'Read what a command in the background has written since `afterSeq`, and whether it has ended; waits for output up to `waitMs`. ' +
-    'Without a handle, lists the commands that this session has in the background.',
+    'Without a handle, lists the commands in the background: those of this session, and detached ones.',
   notes:
     'Standard output and standard error come in the order in which they were written. Old output is dropped first; `missedBytes` tells of it. ' +
     'A command that has ended stays readable until the session starts others, or nobody has asked for it for a while.',
@@ -27,6 +27,7 @@ export default defineTool({
   tier: 'read_only',
   healthCheck: commandHealth,
   keeps: true,
+  ofBackground: ({ handle }) => ({ handle }),
   cleanup: (session) => session.endKept(),
   effects: () => [],
   input: z.strictObject({
@@ -52,10 +53,11 @@ export default defineTool({
           ageMs: z.int(),
           seq: z.int(),
           ports,
+          detached: z.literal(true).optional().describe('It goes on when its session ends.'),
         }),
       )
       .optional()
-      .describe('Commands of this session; without a handle.'),
+      .describe('Commands of this session, and detached ones of others; without a handle.'),
   }),
   examples: [
     { input: {}, output: { commands: [] } },
@@ -63,8 +65,7 @@ export default defineTool({
   ],
   aliases: [],
 
-  async run({ handle, afterSeq, waitMs }, { background }) {
-    if (handle === undefined) return { commands: background.list() };
+  async run({ handle = '', afterSeq, waitMs }, { background }) {
     return background.output(handle, { afterSeq, waitMs });
   },
 });

@@ -1,10 +1,12 @@
 /** Runs the programs of native/ alone: for this machine's architecture, and for arm64 under qemu if it is installed. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { once } from 'node:events';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { NATIVE_PROGRAMS, nativeFolder } from '../../../src/native-programs.ts';
+import { NATIVE_PROGRAMS, nativeFolder, nativeProgram } from '../../../src/native-programs.ts';
+import { findProgram } from '../../../src/sandbox/find-program.ts';
 import { egressOf } from '../../../src/sandbox/listener-program.ts';
 import { encodeSteps, type ProbeStep, readReport } from '../../../src/sandbox/proof/probe-program.ts';
 import type { Arch } from '../../../src/sandbox/syscalls.ts';
@@ -168,4 +170,51 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
 test('the token of a command stands neither on a command line nor in an environment', () => {
   const { args, first, environment, stdio } = egressOf(TOKEN);
   expect(JSON.stringify({ args, first, environment, stdio })).not.toContain(TOKEN.slice(0, 8));
+});
+
+const UP = ['sh', '-c', 'echo up; exec sleep 300'];
+
+/** A sandbox as commands have it: its processes are in a user namespace below the one that owns its network. */
+const bwrap = findProgram('bwrap') ?? '';
+test.skipIf(bwrap === '')('join-net enters the network of a sandbox, and keeps everything else', async () => {
+  const words = [
+    '--unshare-user',
+    '--unshare-net',
+    '--unshare-pid',
+    '--disable-userns',
+    '--uid',
+    '1000',
+    '--die-with-parent',
+  ];
+  const system = ['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc'];
+  const stdio = ['ignore', 'pipe', 'inherit'] as const;
+  const sandbox = spawn(bwrap, [...words, ...system, '--info-fd', '3', ...UP], { stdio: [...stdio, 'pipe'] });
+  const ended = once(sandbox, 'exit');
+  const [[info]] = await Promise.all([
+    once(sandbox.stdio[3] as Socket, 'data'),
+    once(sandbox.stdout as Socket, 'data'),
+  ]);
+  const pid = JSON.parse(`${info}`)['child-pid'] as number;
+  try {
+    const spaces = ['net', 'mnt', 'pid'].map((it) => `/proc/self/ns/${it}`);
+    const child = spawn(nativeProgram('join-net'), [`${pid}`, '/usr/bin/readlink', ...spaces], { stdio: [...stdio] });
+    const [net, mnt, pids] = (await said(child)).trim().split('\n');
+    expect(net).toBe(readlinkSync(`/proc/${pid}/ns/net`));
+    expect(net).not.toBe(readlinkSync('/proc/self/ns/net'));
+    expect([mnt, pids]).toEqual(['mnt', 'pid'].map((it) => readlinkSync(`/proc/self/ns/${it}`)));
+  } finally {
+    // Its init: bubblewrap alone may leave that behind.
+    process.kill(pid, 'SIGKILL');
+    await ended;
+  }
+});
+
+test.each([
+  ['no such process', '999999999'],
+  ['no number', 'x/../..'],
+])('join-net runs nothing for %s', async (_, pid) => {
+  const child = spawn(nativeProgram('join-net'), [pid, '/bin/echo', 'ran'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(child, 'exit');
+  expect(await said(child)).toBe('');
+  expect(await ended).toEqual([126, null]);
 });

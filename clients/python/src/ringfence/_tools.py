@@ -1183,6 +1183,7 @@ class TerminalOutputDataCommandsItem(TypedDict, total=False):
     ageMs: Required[int]
     seq: Required[int]
     ports: list[int]
+    detached: Literal[True]
 
 
 class TerminalOutputData(TypedDict, total=False):
