@@ -151,7 +151,7 @@ const MAY_IMPORT: Record<string, string> = {
   'fleet-node': 'client fleet limits powers workers',
   databases: 'errors limits pipeline policy text/json tools/context',
   'daemon/services':
-    'connectors daemon/config daemon/records daemon/user-dirs databases fleet hosts policy powers runtime secrets session tools/catalogue',
+    'connectors daemon/config daemon/records daemon/user-dirs databases fleet hosts policy powers providers runtime sandbox secrets session tools/catalogue',
   'cli/databases':
     'call cli cli/call cli/state client daemon/config daemon/user-dirs databases limits text/json text/shown-text tools/context',
   'cli/doctor':

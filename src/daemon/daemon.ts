@@ -19,14 +19,13 @@ import { createProgramResolver } from '../policy/shell/programs.ts';
 import { createPolicySource, type PolicySource, type ReloadResult } from '../policy/watch.ts';
 import type { Powers } from '../powers.ts';
 import { ServingTurns } from '../protocol/serving-turns.ts';
-import { Providers } from '../providers/providers.ts';
+import type { Providers } from '../providers/providers.ts';
 import {
   browserProgram,
   compartmentProgram,
   egressProgram,
   hostProgram,
   isolateProgram,
-  providerProgram,
   runtime,
   version,
 } from '../runtime.ts';
@@ -64,7 +63,7 @@ import { hostsToTell } from './host-status.ts';
 import { Listeners } from './listeners.ts';
 import { createSignIn, panelControl, usePage } from './panel.ts';
 import { createRecords, type Records } from './records.ts';
-import { createConnectors, createDatabases, createSearch, linkToFleet } from './services.ts';
+import { createConnectors, createDatabases, createProviders, createSearch, linkToFleet } from './services.ts';
 import { StateLock } from './state-lock.ts';
 import { createTracer } from './trace-export.ts';
 import { publishEndpoint } from './user-dirs.ts';
@@ -323,33 +322,6 @@ function createHosts(
   const background = new BackgroundCommands({ ...options, hosts, powers });
   const forwards = new Forwards({ ...options, background, previews, powers });
   return { egress, browsers, hosts, isolates, compartments, previews, background, forwards };
-}
-
-interface ProviderParts {
-  readonly powers: Powers;
-  readonly records: Records;
-  readonly policies: Policies;
-  readonly sandbox: Sandbox;
-  readonly egress: Egress;
-  readonly catalogue: Catalogue;
-}
-
-function createProviders(
-  { providers: settings, environment, limits }: Config,
-  { powers, records, policies, sandbox, egress, catalogue }: ProviderParts,
-): Providers {
-  return new Providers(
-    {
-      settings,
-      catalogue,
-      pins: records.providerPins,
-      // For no principal and no session: rules about single sessions don't apply to a provider.
-      viewOf: (workspace) =>
-        policies.viewOf({ policy: policies.base, principal: '', sessionId: '', workspace, root: workspace }),
-      record: (entry) => records.auditLog.append(entry),
-    },
-    { sandbox, egress, program: providerProgram, environment, version, limits, powers },
-  );
 }
 
 function sandboxOptions(

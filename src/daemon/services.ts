@@ -1,4 +1,7 @@
-/** The services of others that a daemon uses: those of connectors, the one of `web_search`, databases, the bus of a fleet. */
+/**
+ * The services of others that a daemon uses: those of connectors and providers, the one of `web_search`, databases, the
+ * bus of a fleet.
+ */
 import { type ConnectorChange, Connectors } from '../connectors/connectors.ts';
 import type { ServiceReach } from '../connectors/health-checks.ts';
 import { Search } from '../connectors/search/search.ts';
@@ -7,7 +10,9 @@ import { FleetProcess } from '../fleet/process.ts';
 import type { Egress } from '../hosts/egress.ts';
 import { decide } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
-import { fleetProgram } from '../runtime.ts';
+import { Providers } from '../providers/providers.ts';
+import { fleetProgram, providerProgram, version } from '../runtime.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
 import { hostOf, Secrets } from '../secrets/secrets.ts';
 import type { Policies } from '../session/policies.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
@@ -79,3 +84,31 @@ const connectorChanges =
   ({ auditLog }: Records) =>
   ({ name: connector, ...change }: ConnectorChange): void =>
     auditLog.append({ kind: 'policy', sessionId: '', principal: 'daemon', detail: { connector, ...change } });
+
+interface ProviderParts {
+  readonly powers: Powers;
+  readonly records: Records;
+  readonly policies: Policies;
+  readonly sandbox: Sandbox;
+  readonly egress: Egress;
+  readonly catalogue: Catalogue;
+}
+
+/** Creates what starts the external tool providers. */
+export function createProviders(
+  { providers: settings, environment, limits }: Config,
+  { powers, records, policies, sandbox, egress, catalogue }: ProviderParts,
+): Providers {
+  return new Providers(
+    {
+      settings,
+      catalogue,
+      pins: records.providerPins,
+      // For no principal and no session: rules about single sessions don't apply to a provider.
+      viewOf: (workspace) =>
+        policies.viewOf({ policy: policies.base, principal: '', sessionId: '', workspace, root: workspace }),
+      record: (entry) => records.auditLog.append(entry),
+    },
+    { sandbox, egress, program: providerProgram, environment, version, limits, powers },
+  );
+}
