@@ -24,6 +24,16 @@ export interface Settled {
   readonly used: MeasuredUse;
 }
 
+/** The exit of a program that ended by itself; empty for one that was killed for another reason, or that still runs. */
+export function exitOf(
+  settled: Settled | undefined,
+  ended: string | undefined,
+): Pick<Settled, 'signal'> & { readonly exitCode?: number } {
+  const { exitCode, signal } = settled ?? {};
+  if (ended !== 'exit' || exitCode === undefined) return {};
+  return { exitCode, ...(signal !== undefined && { signal }) };
+}
+
 const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
 /** Wait for a bwrap that was killed while its init lived on for a moment. */
 const STATUS_WAIT_MS = 1000;

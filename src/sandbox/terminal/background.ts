@@ -9,7 +9,7 @@ import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import { type Powers, settlesWithin } from '../../powers.ts';
 import type { CommandRequest, CommandSetup } from '../command/command.ts';
-import { ConfinedRun, type Settled } from '../command/confined-run.ts';
+import { ConfinedRun, exitOf, type Settled } from '../command/confined-run.ts';
 import { NODES_PIPE, openOutputPipe } from '../command/output-pipe.ts';
 import { beginAt, shapeOf } from '../command/start.ts';
 import type { TakeOverTime } from '../git/config/copies.ts';
@@ -89,9 +89,7 @@ export class Background {
 
   /** How the command ended; empty if we killed it, or it still runs. */
   get exit(): { exitCode?: number; signal?: string } {
-    const { exitCode, signal } = this.#settled ?? {};
-    if (this.#ended !== 'exit' || exitCode === undefined) return {};
-    return { exitCode, ...(signal !== undefined && { signal }) };
+    return exitOf(this.#settled, this.#ended);
   }
 
   /** Pid of its sandbox's init, which is in the command's namespaces; undefined until it is built. */

@@ -7,7 +7,7 @@ import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import { type Powers, settlesWithin } from '../../powers.ts';
 import type { CommandRequest, CommandSetup } from '../command/command.ts';
-import { ConfinedRun, type Settled } from '../command/confined-run.ts';
+import { ConfinedRun, exitOf, type Settled } from '../command/confined-run.ts';
 import { type Attachment, beginAt, shapeOf } from '../command/start.ts';
 import { findProgram } from '../find-program.ts';
 import type { TakeOverTime } from '../git/config/copies.ts';
@@ -127,9 +127,7 @@ export class Terminal {
 
   /** How the program ended; empty if we killed it, or it still runs. */
   get exit(): { exitCode?: number; signal?: string } {
-    const { exitCode, signal } = this.#settled ?? {};
-    if (this.#ended !== 'exit' || exitCode === undefined) return {};
-    return { exitCode, ...(signal !== undefined && { signal }) };
+    return exitOf(this.#settled, this.#ended);
   }
 
   /** Waits until signals reach a program, or it has ended. Throws SANDBOX_UNAVAILABLE if it may not begin. */
