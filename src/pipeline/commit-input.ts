@@ -3,7 +3,7 @@ import { isBelow } from '../paths.ts';
 import type { KeptPreview } from '../store/previews.ts';
 
 /** The input of the tool that commits: what the policy is to judge, for all of a preview or for some paths. */
-export function commitInput({ id, command, steps }: KeptPreview, paths: readonly string[] | undefined) {
+export function commitInput({ id, command, steps }: KeptPreview, paths: readonly string[] | undefined, force = false) {
   const named = paths?.map((it) => it.replace(/\/+$/, ''));
   const isMeant = (path: string) => !named || named.some((it) => isBelow(it, path) || isBelow(path, it));
   const kindOf = ({ kind }: KeptPreview['steps'][number]) => (kind === 'delete' ? 'delete' : 'write');
@@ -14,6 +14,7 @@ export function commitInput({ id, command, steps }: KeptPreview, paths: readonly
   return {
     previewId: id,
     command,
+    force,
     changes: [...changes].map(([path, kind]) => ({ path, kind })),
     ...(named && { only: named }),
   };

@@ -134,6 +134,7 @@ export const params = {
   'calls.commit': z.strictObject({
     previewId: id(),
     paths: z.array(z.string().min(1).max(4096)).min(1).max(1000).optional(),
+    force: z.boolean().default(false),
   }),
   'calls.discard': z.strictObject({ previewId: id() }),
   'background.list': nothing(),

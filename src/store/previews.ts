@@ -54,6 +54,8 @@ export class Previews implements Disposable {
   readonly #options: PreviewsOptions;
   readonly #root: string;
   readonly #entries = new Map<string, Entry>();
+  /** Previews of earlier daemons, so that who asks for one is told why it is gone. */
+  readonly #lost = new Set<string>();
 
   constructor(options: PreviewsOptions) {
     this.#options = options;
@@ -122,6 +124,7 @@ export class Previews implements Disposable {
 
   /** A preview of the caller's session, or of its principal in its workspace. Throws NOT_FOUND. */
   find(id: string, { sessionId, principal, workspace }: PreviewUser): KeptPreview {
+    if (this.#lost.has(id)) throw lost(id);
     const kept = this.#entries.get(id)?.kept;
     const isTheirs = kept?.sessionId === sessionId || (principal !== '' && kept?.principal === principal);
     if (!kept || !isTheirs || kept.workspace !== workspace) throw notKept(id);
@@ -162,12 +165,17 @@ export class Previews implements Disposable {
     if (folders.length > 0) this.#remove(folders);
   }
 
-  /** Removes what an earlier daemon left. No host may be running. */
+  /** Removes what an earlier daemon left, and remembers the newest previews of it as lost. No host may be running. */
   prune(): void {
     const left = fs
       .readdirSync(this.#root)
-      .flatMap((name) => fs.readdirSync(join(this.#root, name)).map((it) => join(this.#root, name, it)));
-    if (left.length > 0) this.#remove(left);
+      .flatMap((name) =>
+        fs.readdirSync(join(this.#root, name)).map((it) => ({ id: it, path: join(this.#root, name, it) })),
+      );
+    // Ids begin with the time.
+    const newest = left.toSorted((a, b) => (a.id < b.id ? 1 : -1)).slice(0, this.#options.limits.previewsMax);
+    for (const { id } of newest) this.#lost.add(id);
+    if (left.length > 0) this.#remove(left.map(({ path }) => path));
   }
 
   get #bytes(): number {
@@ -200,6 +208,12 @@ export class Previews implements Disposable {
 
 /** Time until a preview that is being committed is looked at again. */
 const USED_MS = 5_000;
+
+const lost = (id: string): ToolError =>
+  new ToolError('NOT_FOUND', `preview ${id} was lost when the daemon restarted`, {
+    suggestion:
+      'Nobody watched the files below it meanwhile, so it could not be committed safely; run the command again with preview.',
+  });
 
 const notKept = (id: string): ToolError =>
   new ToolError('NOT_FOUND', `there is no preview ${id.slice(0, 64)}`, {

@@ -123,6 +123,35 @@ test('what somebody else changes while the command runs is a conflict, too, and 
   expect(existsSync(at('d/others'))).toBe(true);
 });
 
+test('force puts what the command did in place of what changed since, and undo brings that back', async () => {
+  const command = 'echo new > a; rm d/b; rm -r d/deep; mkdir made; echo x > made/x; echo y > fresh; chmod 700 d';
+  const { id } = await preview(command);
+  writeFileSync(at('a'), 'mine\n');
+  rmSync(at('d/b'));
+  writeFileSync(at('d/deep/c'), 'mine\n');
+  mkdirSync(at('made'));
+  writeFileSync(at('made/mine'), 'mine\n');
+  writeFileSync(at('fresh'), 'mine\n');
+  const mine = tree();
+  const plain = (await client.request('calls.commit', { previewId: id })) as CommitResult;
+  expect(plain.conflicts.toSorted()).toEqual(['a', 'd/b', 'd/deep', 'fresh', 'made']);
+  expect(tree()).toEqual(mine);
+
+  // A new folder is put as a whole, so one that somebody else made stays in its way.
+  const refused = (await client.request('calls.commit', { previewId: id, force: true })) as CommitResult;
+  expect(refused).toMatchObject({ committed: [], conflicts: ['made'] });
+  expect(tree()).toEqual(mine);
+  const paths = ['a', 'd', 'fresh'];
+  const forced = (await client.request('calls.commit', { previewId: id, paths, force: true })) as CommitResult;
+  expect(forced).toMatchObject({ conflicts: [], undo: 'full' });
+  expect(readFileSync(at('a'), 'utf8')).toBe('new\n');
+  expect(readFileSync(at('fresh'), 'utf8')).toBe('y\n');
+  expect([existsSync(at('d/b')), existsSync(at('d/deep'))]).toEqual([false, false]);
+  expect(statSync(at('d')).mode & 0o777).toBe(0o700);
+  expect(await client.undo(forced.callId as string)).toMatchObject({ conflicts: [] });
+  expect(tree()).toEqual(mine);
+});
+
 test('devices, fifos, sockets and what others trust are listed, and committed by no means', async () => {
   const listener = "perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => q(socket), Listen => 1)'";
   const shown = await preview(

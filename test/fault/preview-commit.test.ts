@@ -79,10 +79,12 @@ test('a daemon that is killed in the middle of a commit takes it back when it st
   const [stateDir, workspace] = [temporaryDir('state'), temporaryDir('ws')];
   fill(workspace);
   const before = treeWithModes(workspace);
+  let previewId: string;
   {
     await using daemon = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
     await using client = await daemon.connect();
-    const committing = commit(client, await preview(client)).catch(() => undefined);
+    previewId = await preview(client);
+    const committing = commit(client, previewId).catch(() => undefined);
     await begun(committing, workspace);
     daemon.process.kill('SIGKILL');
     await daemon.ended;
@@ -97,6 +99,7 @@ test('a daemon that is killed in the middle of a commit takes it back when it st
     expect(written).toMatchObject({ success: true });
     await client.undo(written.callId);
     expect(treeWithModes(workspace)).toEqual(before);
+    await expect(commit(client, previewId)).rejects.toThrow('was lost when the daemon restarted');
   }
   for (const it of [stateDir, workspace]) removeTree(it);
 });

@@ -55,6 +55,47 @@ export class Commit {
     return found;
   }
 
+  /**
+   * The steps for somebody who wants them whatever changed since: each takes what is there now for what the preview saw. `conflicts`
+   * are paths that still can't be had: they lead elsewhere now, or a folder and something else would replace each other.
+   */
+  async forced(steps: readonly PreviewStep[]): Promise<{ steps: PreviewStep[]; conflicts: string[] }> {
+    const forced: PreviewStep[] = [];
+    const conflicts: string[] = [];
+    const made = new Set<string>();
+    const removed = new Set<string>();
+    for (const step of steps) {
+      const { kind, path } = step;
+      const isFree = made.has(dirname(path)) || removed.has(path);
+      const now = isFree ? null : await this.#stateAt(path, kind);
+      const next = now === 'moved' ? undefined : this.#forcedStep(step, now);
+      if (next) forced.push(...next);
+      else conflicts.push(path);
+      if (kind === 'delete') removed.add(path);
+      else if (now === null) made.add(path);
+      await this.#parts.breathe();
+    }
+    return { steps: forced, conflicts };
+  }
+
+  /** What a step becomes if `now` is there; undefined if a folder and something else would replace each other. */
+  #forcedStep(step: PreviewStep, now: string | null): PreviewStep[] | undefined {
+    const { kind, path, mode } = step;
+    if (kind === 'mode') return [step];
+    if (kind === 'delete') return now === null ? [] : [{ ...step, base: now }];
+    if (now === null) return [{ ...step, base: null }];
+    const isFolder = this.#isFolder(path);
+    if (kind === 'put')
+      return isFolder || this.#upper.typeOf(path) === 'directory' ? undefined : [{ ...step, base: now }];
+    if (!isFolder) return undefined;
+    return mode === undefined ? [] : [{ kind: 'mode', path, mode, base: now }];
+  }
+
+  #isFolder(path: string): boolean {
+    using spot = this.#holdFor(path, ['write']);
+    return typeAt(spot) === 'directory';
+  }
+
   /** Throws CONFLICT for a path that changed just now, and the refusals of path rules; the caller then rolls back. */
   async run(steps: readonly PreviewStep[]): Promise<void> {
     for (const step of steps) {

@@ -30,7 +30,7 @@ export class KeptPreview implements KeptChanges {
     this.#parts = parts;
   }
 
-  async commit({ paths, only }: CommitRequest): Promise<CommitOutcome> {
+  async commit({ paths, only, force }: CommitRequest): Promise<CommitOutcome> {
     const list = this.#list();
     using upper = this.#openUpper();
     assertSupported(list, only);
@@ -41,10 +41,11 @@ export class KeptPreview implements KeptChanges {
     if (!steps.every(({ path }) => judged.has(path) || declaredFor(path) !== undefined))
       throw new ToolError('CONFLICT', 'the list of changes of this preview was changed, so it can not be committed');
     const commit = new Commit(upper, { ...this.#parts, declaredFor });
-    const conflicts = await commit.conflicts(steps);
-    if (conflicts.length > 0) return { committed: [], removed: [], conflicts };
-    await this.#parts.wholly(() => commit.run(steps));
-    return { ...committedBy(steps), conflicts };
+    const found = await commit.conflicts(steps);
+    const meant = found.length > 0 && force ? await commit.forced(steps) : { steps, conflicts: found };
+    if (meant.conflicts.length > 0) return { committed: [], removed: [], conflicts: meant.conflicts };
+    await this.#parts.wholly(() => commit.run(meant.steps));
+    return { ...committedBy(steps), conflicts: [] };
   }
 
   async change(path: string): Promise<PreviewChange> {

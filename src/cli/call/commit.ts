@@ -7,17 +7,18 @@ import { askPerson, hearOfPrograms, park } from './call.ts';
 
 export interface CommitFlags {
   readonly json?: boolean;
+  readonly force?: boolean;
 }
 
 /** `ringfence commit PREVIEW_ID [PATH …]`. Returns the exit code. */
 export async function commit(
   previewId: string,
   paths: readonly string[],
-  { json }: CommitFlags,
+  { json, force = false }: CommitFlags,
   caller: CliCaller,
 ): Promise<number> {
   await using client = await connect(caller);
-  const answer = await answered(client, { previewId, paths }, caller);
+  const answer = await answered(client, { previewId, paths, force }, caller);
   if (json) printJson(answer);
   else printCommit(answer);
   if (answer.error) return exitCodeOf({ success: false, error: answer.error } as ToolResult);
@@ -27,7 +28,7 @@ export async function commit(
 /** The answer to the commit; a person at this terminal is asked if the policy asks. */
 async function answered(
   client: Client,
-  { previewId, paths }: { previewId: string; paths: readonly string[] },
+  { previewId, paths, force }: { previewId: string; paths: readonly string[]; force: boolean },
   caller: CliCaller,
 ): Promise<CommitResult> {
   await hearOfPrograms(client);
@@ -40,7 +41,7 @@ async function answered(
       .catch(() => {});
   });
   try {
-    const which = { previewId, ...(paths.length > 0 && { paths }) };
+    const which = { previewId, force, ...(paths.length > 0 && { paths }) };
     return (await client.request('calls.commit', which)) as CommitResult;
   } finally {
     over.abort();
@@ -55,7 +56,7 @@ function printCommit({ callId, committed, removed, conflicts, undo, error }: Com
   }
   for (const path of committed) print(harmless(`${removed.includes(path) ? 'removed' : 'committed'} ${path}`));
   for (const path of conflicts) say(harmless(`changed since the preview: ${path}`));
-  if (conflicts.length > 0) say('nothing was committed; run the command again with --preview');
+  if (conflicts.length > 0) say('nothing was committed; run the command again with --preview, or commit with --force');
   else if (committed.length === 0) print('nothing to commit: the command changed no file');
   if (undo !== 'none') print(`to undo it: ringfence undo ${callId}`);
 }

@@ -83,6 +83,7 @@ If the tool ran a command to its end, ringfence exits with the exit code of that
   verbs
     .add('commit <previewId> [path...]', 'make the changes of a previewed command: all, or those of the paths')
     .option(...WORKSPACE)
+    .option('--force', 'make them even if files were changed since the preview')
     .action(verbs.ending((id, paths, flags) => commit(id, paths, flags, verbs.callerIn(flags))));
 
   verbs

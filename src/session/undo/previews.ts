@@ -56,13 +56,13 @@ async function diff(
 
 async function commit(
   session: Session,
-  { previewId, paths }: Params<'calls.commit'>,
+  { previewId, paths, force }: Params<'calls.commit'>,
   parts: PreviewMethodParts,
 ): Promise<CommitResult> {
   const kept = find(session, previewId, parts);
   const { id, isAsked } = kept;
   const tool = isAsked ? parts.internalTools.askedCommit : parts.internalTools.commit;
-  const input = commitInput(kept, paths);
+  const input = commitInput(kept, paths, force);
   const nothing = { previewId: id, committed: [], removed: [], conflicts: [], undo: 'none' } as const;
   const unchanged = input.only?.find(
     (path) => !kept.steps.some((it) => isBelow(path, it.path) || isBelow(it.path, path)),

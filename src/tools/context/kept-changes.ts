@@ -6,6 +6,8 @@ export interface CommitRequest {
   readonly paths: readonly string[];
   /** The changed paths to commit; all of them if absent. */
   readonly only?: readonly string[];
+  /** Whether to replace what changed since the preview, too. */
+  readonly force: boolean;
 }
 
 export interface CommitOutcome {

@@ -33,6 +33,7 @@ const input = z.strictObject({
     .min(1)
     .max(100_000),
   only: z.array(workspacePath('To commit, with all below it.')).max(1_000).optional(),
+  force: z.boolean().default(false).describe('Replace what changed since the preview, too.'),
 });
 
 export const commitTool = defineTool({
@@ -54,5 +55,6 @@ export const commitTool = defineTool({
   }),
   examples: [],
   aliases: [],
-  run: ({ changes, only }, ctx) => ctx.kept.commit({ paths: changes.map(({ path }) => path), ...(only && { only }) }),
+  run: ({ changes, only, force }, ctx) =>
+    ctx.kept.commit({ paths: changes.map(({ path }) => path), force, ...(only && { only }) }),
 });
