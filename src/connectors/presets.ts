@@ -15,6 +15,7 @@ export const presetNames = (): string[] =>
 
 /** The text of a preset; undefined if there is none of that name. */
 export function presetText(name: string, { connectorFileBytesMax }: Limits): string | undefined {
+  if (!/^[a-z_/]+$/.test(name)) return undefined;
   const path = join(presetsFolder(), `${name}.yaml`);
-  return /^[a-z_/]+$/.test(name) && existsSync(path) ? readTrusted(path, connectorFileBytesMax) : undefined;
+  return existsSync(path) ? readTrusted(path, connectorFileBytesMax) : undefined;
 }

@@ -16,4 +16,16 @@ export const pluginLimits = {
   pluginSchemaValuesMax: count().default(500),
   /** Delay from a change of the pinned plugins to their reload; `plugin add` makes several changes. */
   pluginReloadMs: ms().default(50),
+  /** Largest answer of a registry about packages; npm's own about much used packages has several MiB. */
+  marketListingBytesMax: bytes().default(32 * MiB),
+  /** Largest archive of a package with a plugin or a connector. */
+  marketPackageBytesMax: bytes().default(4 * MiB),
+  /** Largest such archive unpacked: a bomb has a thousand times its own size. */
+  marketUnpackedBytesMax: bytes().default(16 * MiB),
+  /** Files and folders in such an archive. */
+  marketEntriesMax: count().default(2000),
+  /** Longest time for an answer of a registry. */
+  marketFetchMs: ms().default(30_000),
+  /** Longest time for checking a package in its sandbox. */
+  marketTrialMs: ms().default(60_000),
 };

@@ -27,9 +27,9 @@ export interface Plugin {
   readonly sha256: string;
 }
 
-const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+export const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 /** Most levels of folders below the plugin's own. */
-const DEPTH_MAX = 4;
+export const DEPTH_MAX = 4;
 
 /** Reads a plugin from a folder, without hidden files and without following links. Throws PluginError. */
 export function readPlugin(folder: string, limits: Limits): Plugin {

@@ -13,6 +13,17 @@ export interface FakeVersion {
   /** URL of the tarball in place of the registry's own. */
   readonly tarball?: string;
   readonly integrity?: string;
+  /** Bytes of the archive in place of one with the files. */
+  readonly archive?: Buffer;
+}
+
+/** An entry of an archive that `tarOf` writes as it is told, whatever it would do to who unpacks it. */
+export interface TarEntry {
+  readonly path: string;
+  readonly content?: string;
+  /** `0` for a file, `1` and `2` for links, `5` for a folder; a file by default. */
+  readonly type?: string;
+  readonly link?: string;
 }
 
 export interface FakeRegistry extends AsyncDisposable {
@@ -38,6 +49,7 @@ export async function startRegistry(): Promise<FakeRegistry> {
     const path = decodeURIComponent(request.url ?? '');
     seen.push(`${request.method} ${path}`);
     request.resume();
+    if (path.startsWith('/-/v1/search')) return void response.end(JSON.stringify(found(packages)));
     if (path.includes('/-/npm/v1/security/')) {
       if (!registry.advisories || !path.endsWith('advisories/bulk')) return void response.writeHead(404).end('{}');
       return void response.end(JSON.stringify(registry.advisories));
@@ -72,6 +84,14 @@ export async function startRegistry(): Promise<FakeRegistry> {
   return registry;
 }
 
+/** The answer to every search: all packages, as npm gives more than what was asked for. */
+const found = (packages: ReadonlyMap<string, ReadonlyMap<string, FakeVersion>>) => ({
+  objects: [...packages].map(([name, versions]) => {
+    const newest = [...versions.values()].at(-1);
+    return { package: { name, version: newest?.version, ...newest?.manifest } };
+  }),
+});
+
 function packument(name: string, versions: ReadonlyMap<string, FakeVersion>, url: string): object {
   const all = [...versions.values()];
   const file = name.replace(/^.*\//, '');
@@ -97,13 +117,18 @@ function packument(name: string, versions: ReadonlyMap<string, FakeVersion>, url
   };
 }
 
-function tarballOf(name: string, { version, manifest, files }: FakeVersion): Buffer {
+function tarballOf(name: string, { version, manifest, files, archive }: FakeVersion): Buffer {
+  if (archive) return archive;
   const all = { 'package.json': JSON.stringify({ name, version, ...manifest }), 'index.js': '', ...files };
-  const blocks = Object.entries(all).map(([path, text]) => tarEntry(`package/${path}`, Buffer.from(text)));
-  return gzipSync(Buffer.concat([...blocks, Buffer.alloc(1024)]));
+  return tarOf(Object.entries(all).map(([path, content]) => ({ path: `package/${path}`, content })));
 }
 
-function tarEntry(path: string, content: Buffer): Buffer {
+export function tarOf(entries: readonly TarEntry[]): Buffer {
+  return gzipSync(Buffer.concat([...entries.map(tarEntry), Buffer.alloc(1024)]));
+}
+
+function tarEntry({ path, content: text = '', type = '0', link = '' }: TarEntry): Buffer {
+  const content = Buffer.from(text);
   const header = Buffer.alloc(512);
   const put = (at: number, text: string) => void header.write(text, at, 'latin1');
   put(0, path);
@@ -113,7 +138,8 @@ function tarEntry(path: string, content: Buffer): Buffer {
   put(124, `${content.length.toString(8).padStart(11, '0')}\0`);
   put(136, '00000000000\0');
   put(148, ' '.repeat(8));
-  put(156, '0');
+  put(156, type);
+  put(157, link);
   put(257, 'ustar\x0000');
   put(
     148,

@@ -1,6 +1,7 @@
 /** Verbs for connectors and the secrets that their requests need; their code is loaded on demand. */
 import type { Command } from 'commander';
 import { systemPowers } from '../../powers.ts';
+import { addMarketVerbs } from './market.ts';
 import { addNewVerb } from './skeletons.ts';
 import { collect, type Verbs } from './verbs.ts';
 
@@ -57,4 +58,5 @@ export function addConnectorVerbs(verbs: Verbs): void {
     verbs.ending(async (name, flags) => (await load()).connectorRemove(name, flags, verbs.caller(flags))),
   );
   addNewVerb(verbs, connector, 'connector');
+  addMarketVerbs(verbs, connector, 'connector');
 }

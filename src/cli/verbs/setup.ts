@@ -8,6 +8,7 @@ import { connect } from '../connect.ts';
 import { MCP_CLIENTS } from '../install/mcp-clients.ts';
 import { serve } from '../serve.ts';
 import { tellVersion } from '../version.ts';
+import { addMarketVerbs } from './market.ts';
 import { addNewVerb } from './skeletons.ts';
 import { collect, type Verbs } from './verbs.ts';
 
@@ -80,6 +81,7 @@ export function addPluginVerbs(verbs: Verbs): void {
     .option(...STATE)
     .action(verbs.ending(async (name, flags) => (await load()).pluginRemove(name, flags, stateOf(flags))));
   addNewVerb(verbs, plugin, 'plugin');
+  addMarketVerbs(verbs, plugin, 'plugin');
 }
 
 /** Loads the code of probes and policies on demand, since it would slow down other verbs. */

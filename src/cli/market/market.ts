@@ -1,0 +1,141 @@
+/**
+ * `ringfence plugin|connector search|install`: packages of an npm registry. A package is fetched, judged and tried
+ * before a person is asked; what is installed is exactly what was shown, by its hash.
+ */
+import { createInterface } from 'node:readline/promises';
+import { FILE } from '../../connectors/connector.ts';
+import { ConfigError, readConfigFile } from '../../daemon/config.ts';
+import { defaultLimits as limits } from '../../limits.ts';
+import { MarketError } from '../../market/market-error.ts';
+import { takenFiles } from '../../market/package-files.ts';
+import {
+  fetchRelease,
+  findRelease,
+  type MarketKind,
+  type RegistryOptions,
+  type Release,
+  search,
+} from '../../market/registry.ts';
+import { readTarball } from '../../market/tarball.ts';
+import type { PinnedFiles } from '../../plugins/pin-folder.ts';
+import { toPackageSettings } from '../../tools/package/settings.ts';
+import { similarTo } from '../../tools/package/similar-names.ts';
+import { type CliCaller, userDirsOf } from '../connect.ts';
+import { connectorAdd } from '../connectors/connector.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { pluginAdd } from '../plugin.ts';
+import { tryOut } from './trial.ts';
+
+interface MarketCaller extends CliCaller {
+  readonly nowMs: number;
+}
+
+export interface InstallFlags {
+  readonly json?: boolean;
+  readonly yes?: boolean;
+  /** Hash that the plugin or connector must have. */
+  readonly sha256?: string;
+}
+
+/** Lists packages of a kind. Returns the exit code: 1 if none was found. */
+export async function marketSearch(
+  kind: MarketKind,
+  words: readonly string[],
+  { json }: { readonly json?: boolean },
+  caller: MarketCaller,
+): Promise<number> {
+  const found = await orFailed(() => search(kind, words, optionsOf(caller)));
+  if (json) printJson(found);
+  else if (found.length === 0) say(`no ${kind} matches`);
+  else
+    for (const { name, version, description } of found)
+      print(harmless(`${`${name}@${version}`.padEnd(32)} ${description}`));
+  return found.length > 0 ? EXIT.OK : EXIT.FAILED;
+}
+
+/** Installs a package as a plugin or a connector, once a person has seen it and agreed. Returns the exit code. */
+export async function marketInstall(
+  kind: MarketKind,
+  wanted: string,
+  flags: InstallFlags,
+  caller: MarketCaller,
+): Promise<number> {
+  if (flags.yes && flags.sha256 === undefined)
+    throw new CliError(EXIT.USAGE, '--yes needs --sha256: without a person, only what somebody looked at is installed');
+  const expected = flags.sha256?.replace(/^sha256:/, '');
+  const release = await orFailed(() => findRelease(kind, wanted, optionsOf(caller)));
+  const files = await orFailed(async () =>
+    takenFiles(kind, readTarball(await fetchRelease(release, limits), limits), limits),
+  );
+  using trial = await orFailed(() => tryOut(kind, files, kind === 'connector' ? FILE : ''));
+  if (!flags.json) show(release, files, trial.sha256);
+  if (expected !== undefined && expected !== trial.sha256)
+    throw new CliError(
+      EXIT.FAILED,
+      `${release.name}@${release.version} has sha256:${trial.sha256}, not sha256:${harmless(expected)}; nothing was installed`,
+    );
+  if (!flags.yes && !(await agrees(kind, release, trial.sha256))) return EXIT.FAILED;
+  const { json, sha256 } = { json: flags.json ?? false, sha256: trial.sha256 };
+  if (kind === 'connector') return connectorAdd(`${trial.folder}/${FILE}`, { json, sha256 }, caller);
+  const { stateDir } = userDirsOf(caller.flags, caller.env);
+  return pluginAdd(trial.folder, { json, sha256 }, { stateDir, nowMs: caller.nowMs });
+}
+
+/** Shows what would be installed, as far as the check of the plugin or connector does not show it itself. */
+function show(
+  { name, version, description, publishedAt, integrity, installScripts }: Release,
+  files: PinnedFiles,
+  sha256: string,
+): void {
+  print(harmless(`${name}@${version}: ${description}`));
+  print(harmless(`published at ${publishedAt}, ${integrity}`));
+  const similar = similarTo(name, 'npm');
+  if (similar !== undefined) print(`its name is like that of ${similar}, which is another package`);
+  if (installScripts.length > 0) print(`its scripts were not run, and never are: ${installScripts.join(', ')}`);
+  for (const [path, text] of Object.entries(files)) print(harmless(`  ${path}  ${Buffer.byteLength(text)} bytes`));
+  print(`checked in a sandbox: sha256:${sha256}\n`);
+}
+
+/** Asks the person. Without a terminal, says how to install what was shown. */
+async function agrees(kind: MarketKind, { name, version }: Release, sha256: string): Promise<boolean> {
+  if (!process.stdin.isTTY) {
+    say(
+      `nothing was installed; to install what was shown: ringfence ${kind} install ${name}@${version} --yes --sha256 ${sha256}`,
+    );
+    return false;
+  }
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await lines.question(`Install ${harmless(name)}@${harmless(version)}? [y/n] `);
+    if (/^y(es)?$/i.test(answer.trim())) return true;
+    say('nothing was installed');
+    return false;
+  } finally {
+    lines.close();
+  }
+}
+
+/** The registry and the age of versions, as the operator's config has them. Throws CliError. */
+function optionsOf({ flags, env, nowMs }: MarketCaller): RegistryOptions {
+  try {
+    const { packages } = readConfigFile(userDirsOf(flags, env).configFile);
+    const { registry, coolDownDays, coolDownExcept } = toPackageSettings(packages);
+    const { protocol, hostname } = new URL(registry);
+    if (protocol !== 'https:' && hostname !== '127.0.0.1')
+      throw new CliError(
+        EXIT.USAGE,
+        `packages.registry of config.yaml must be an https URL, not ${harmless(registry)}`,
+      );
+    return { registry, limits, nowMs, coolDownDays, coolDownExcept };
+  } catch (error) {
+    throw error instanceof ConfigError ? new CliError(EXIT.USAGE, error.message) : error;
+  }
+}
+
+async function orFailed<Value>(action: () => Promise<Value>): Promise<Value> {
+  try {
+    return await action();
+  } catch (error) {
+    throw error instanceof MarketError ? new CliError(EXIT.FAILED, harmless(error.message)) : error;
+  }
+}
