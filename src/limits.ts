@@ -3,6 +3,7 @@
  * for a bound that nothing reads. Sizes are in bytes, times in milliseconds.
  */
 import * as z from 'zod';
+import { agentLimits } from './limits/agents.ts';
 import { browserLimits } from './limits/browsers.ts';
 import { codeLimits } from './limits/code.ts';
 import { commandLimits } from './limits/commands.ts';
@@ -363,6 +364,7 @@ export const limitsSchema = z.strictObject({
   /** Directories that `cd` may have changed to; relative paths are judged from each of them. */
   commandFoldersMax: count().default(16),
 
+  ...agentLimits,
   ...browserLimits,
   ...codeLimits,
   ...connectionLimits,

@@ -51,6 +51,8 @@ export const hostProgram = hostOf('host', '--max-semi-space-size=8');
 export const isolateProgram = hostOf('isolate', '--no-node-snapshot');
 /** For plugins that share a realm. */
 export const compartmentProgram = hostOf('compartment');
+/** For the conversations of sub-agents: small, since one process is needed for each that runs. */
+export const agentProgram = hostOf('agent/agent-host', '--max-semi-space-size=2');
 export const egressProgram = hostOf('egress');
 export const browserProgram = hostOf('browser', '--max-old-space-size=256');
 export const providerProgram = hostOf('provider', '--max-old-space-size=256');

@@ -12,36 +12,29 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const files = globSync('{src,workers}/**/*.ts', { cwd: root }).sort();
 const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
 
+/** Parts that import nothing but themselves. */
+const ALONE = [
+  'errors limits paths powers text/values native native-programs text/charset text/held-bytes',
+  'redact secret-source preview daemon/user-dirs text/json daemon/log-file text/shown-text',
+  'plugin-code tools/file-changes tools/capability tools/source tools/upstream tools/connected',
+  'tools/rare-parameters tools/details tools/file-spellings tools/glob-parameter tools/data-text',
+];
+
 /** The parts (a file of src, or a folder) that a part may import beside itself. docs/architecture.md says why. */
 const MAY_IMPORT: Record<string, string> = {
-  errors: '',
-  limits: '',
-  paths: '',
-  powers: '',
-  'text/values': '',
+  ...Object.fromEntries(ALONE.flatMap((it) => it.split(' ')).map((part) => [part, ''])),
   'daemon/disk': 'limits',
   polling: 'powers',
   runtime: 'native-programs',
-  native: '',
-  'native-programs': '',
-  'text/charset': '',
   'text/glob': 'errors',
-  'text/held-bytes': '',
-  redact: '',
-  'secret-source': '',
   secrets: 'errors limits policy text/json',
   toolchains: 'limits paths text/json',
   market: 'connectors limits plugins text/json',
   telemetry: 'call errors limits text/json powers secret-source',
   call: 'errors preview',
-  preview: '',
   'daemon/config':
-    'connectors/search daemon/command-environment databases limits paths daemon/user-dirs policy providers secrets telemetry toolchains tools/context tools/package',
-  'daemon/user-dirs': '',
-  'text/json': '',
+    'agents connectors/search daemon/command-environment databases limits paths daemon/user-dirs policy providers secrets telemetry toolchains tools/context tools/package',
   'daemon/log': 'daemon/log-file powers text/shown-text',
-  'daemon/log-file': '',
-  'text/shown-text': '',
   'daemon/command-environment': 'paths',
   transport: 'errors limits native powers',
   panel: 'errors limits text/json powers store transport',
@@ -51,7 +44,6 @@ const MAY_IMPORT: Record<string, string> = {
   store: 'call daemon/disk errors limits text/json paths redact powers text/shown-text preview',
   sandbox: 'call errors limits native native-programs paths powers',
   egress: 'limits policy powers redact',
-  'plugin-code': '',
   plugins: 'call errors limits text/json plugin-code pipeline policy powers tools',
   hosts:
     'call egress plugin-code polling text/values sandbox protocol policy errors limits paths powers text/shown-text tools/context preview',
@@ -66,34 +58,24 @@ const MAY_IMPORT: Record<string, string> = {
     'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool tools/tools call errors limits powers policy protocol hosts transport tools/catalogue paths preview',
   'tools/tool':
     'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/upstream tools/connected',
-  'tools/file-changes': '',
-  'tools/capability': '',
   'tools/context': 'errors preview',
   'tools/lifecycle': 'tools/tool',
   'tools/search-program': 'tools/lifecycle tools/tool',
-  'tools/source': '',
   'tools/separable': 'errors',
-  'tools/upstream': '',
-  'tools/connected': '',
   'tools/terminals': 'tools/tool',
   'tools/package': 'errors limits text/json text/values tools/context tools/edit tools/terminal tools/tool',
   'tools/edit': 'limits errors tools/file-changes tools/tool',
   'tools/builtin': 'tools',
   'tools/catalogue': 'pipeline',
   'tools/portable': 'tools/rare-parameters text/values',
-  'tools/rare-parameters': '',
-  'tools/details': '',
   'tools/declarations': 'tools/registry',
   'tools/declared-effects': 'call errors limits',
   'tools/nulls': 'text/values',
   'tools/spellings': 'text/values',
-  'tools/file-spellings': '',
   'tools/kept': 'preview tools/tool',
   'tools/registry': 'call pipeline policy runtime tools',
   'tools/selection': 'tools/tool text/glob errors',
-  'tools/glob-parameter': '',
   'tools/file-text': 'tools/tool errors',
-  'tools/data-text': '',
   'tools/file':
     'tools/tool tools/details tools/edit tools/file-changes tools/file-spellings tools/file-text tools/glob-parameter tools/rare-parameters tools/search-program tools/selection tools/spellings text/glob errors',
   'tools/workspace': 'tools/search-program tools/source tools/tool tools/glob-parameter tools/rare-parameters errors',
@@ -102,6 +84,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/terminal': 'errors limits tools/context tools/lifecycle tools/rare-parameters tools/tool',
   'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
   'tools/todo': 'tools/tool errors',
+  'tools/task': 'errors limits tools/rare-parameters tools/tool',
   'tools/tools': 'errors tools/capability tools/declarations tools/tool',
   'tools/code':
     'errors limits text/json text/values tools/context tools/edit tools/rare-parameters tools/search-program tools/selection tools/source tools/tool',
@@ -116,7 +99,8 @@ const MAY_IMPORT: Record<string, string> = {
   cli: 'call client daemon/command-environment daemon/config errors limits text/json paths pipeline daemon/user-dirs plugins policy powers providers runtime sandbox text/shown-text store transport tools daemon/workspaces',
   'daemon/workspaces': 'daemon/config errors paths daemon/user-dirs powers',
   'daemon/daemon': '*',
-  'daemon/host-status': 'browser call hosts providers',
+  'daemon/daemon-hosts':
+    'browser call daemon/records hosts pipeline/execute powers providers runtime session/operator store',
   'daemon/trace-export': 'egress hosts limits policy powers runtime sandbox secret-source telemetry',
   'daemon/warm-hosts': 'call daemon/workspaces hosts pipeline/execute policy powers session tools/registry',
   'daemon/daemon-policies': 'daemon/config daemon/records daemon/workspaces limits paths policy powers session tools',
@@ -150,9 +134,10 @@ const MAY_IMPORT: Record<string, string> = {
     'connectors errors limits pipeline policy powers secrets text/shown-text text/values tools/connected tools/tool tools/web',
   fleet: 'client limits powers store text/json',
   'fleet-node': 'client fleet limits powers workers',
+  agents: 'egress errors limits pipeline policy secrets tools/task tools/tool',
   databases: 'errors limits pipeline policy text/json tools/context',
   'daemon/services':
-    'connectors daemon/config daemon/records daemon/user-dirs databases fleet hosts policy powers providers runtime sandbox secrets session tools/catalogue',
+    'agents connectors daemon/config daemon/records daemon/user-dirs databases fleet hosts pipeline/execute policy powers providers runtime sandbox secrets session tools/catalogue tools/registry',
   'cli/databases':
     'call cli cli/call cli/state client daemon/config daemon/user-dirs databases limits text/json text/shown-text tools/context',
   'cli/doctor':
@@ -168,13 +153,14 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/shell': 'call cli cli/call cli/install daemon/user-dirs paths runtime text/json text/values',
   'cli/skeletons': 'cli runtime',
   'cli/state': 'cli daemon/user-dirs limits powers runtime secrets store text/json text/values toolchains tools',
+  'cli/tasks': 'call cli cli/call client store store/approvals text/shown-text tools/task',
   'cli/verbs':
-    'cli cli/audit cli/call cli/connectors cli/databases cli/doctor cli/fleet cli/init cli/install cli/monitor cli/service cli/shell cli/skeletons client daemon/user-dirs market powers runtime store/audit transport',
+    'cli cli/audit cli/call cli/connectors cli/databases cli/doctor cli/fleet cli/init cli/install cli/monitor cli/service cli/shell cli/skeletons cli/tasks client daemon/user-dirs market powers runtime store/audit transport',
   'pipeline/approve':
     'call errors limits paths pipeline policy store/approvals text/glob text/shown-text text/values tools/tool preview store',
   'pipeline/batch': 'call errors limits pipeline powers text/values',
   'pipeline/execute':
-    'browser call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/package tools/registry tools/tool tools/upstream preview',
+    'agents browser call egress errors hosts limits paths pipeline policy powers store text/charset text/json text/shown-text text/values tools/connected tools/context tools/package tools/registry tools/task tools/tool tools/upstream preview redact',
   'pipeline/queue': 'call errors hosts limits pipeline policy powers tools/tool',
   'policy/schema': 'call policy text/glob',
   'policy/shell': 'call limits policy',
@@ -185,11 +171,12 @@ const MAY_IMPORT: Record<string, string> = {
   'sandbox/terminal': 'errors limits powers sandbox sandbox/command',
   'session/connections':
     'call errors limits pipeline policy powers protocol session tools/catalogue tools/tool transport',
-  'session/delegation': 'call errors limits pipeline policy powers protocol session',
+  'session/delegation': 'call errors limits pipeline policy powers protocol session store',
   'session/operator': 'call errors limits pipeline policy powers protocol redact session store',
   'session/undo': 'call errors limits paths pipeline powers preview protocol session store',
   'store/approvals': 'call errors limits powers store text/json text/values',
   'store/audit': 'call errors limits powers store text/json text/shown-text',
+  'workers/agent': 'errors hosts limits pipeline/execute text/json text/values workers/isolate',
   'workers/browser': 'browser errors limits powers sandbox text/json text/values',
   'workers/code': 'errors limits powers text/json text/values tools/source tools/tool workers workers/symbols',
   'workers/context':

@@ -130,6 +130,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     browsers: { run: () => Promise.reject(new Error('the bench has no browsers')) },
     upstreams,
     connectors: { networkOf: () => [], run: () => Promise.reject(new Error('the bench has no connectors')) },
+    tasks: { run: () => Promise.reject(new Error('the bench has no sub-agents')) },
     hosts,
     limits,
     powers,

@@ -1,9 +1,6 @@
 /** Converts results to the messages that model APIs expect in answer to a tool call. */
 import type { ToolResult } from '../call.ts';
-import { envelopeOf } from '../protocol/envelope.ts';
-import { toJson } from '../protocol/json.ts';
-import { modelTexts } from '../protocol/model-text.ts';
-import { errorText } from '../protocol/result-text.ts';
+import { messageText } from '../protocol/message-text.ts';
 
 /** The answer to a tool call in the format of each API; `openai` is the Responses API, `openai-chat` is Chat Completions. */
 export interface ToolMessages {
@@ -23,7 +20,7 @@ export function toToolMessage(
   id: string,
   result: ToolResult,
 ): ToolMessages[keyof ToolMessages] {
-  const text = toText(result);
+  const text = messageText(result);
   switch (format) {
     case 'openai':
       return { type: 'function_call_output', call_id: id, output: text };
@@ -34,34 +31,4 @@ export function toToolMessage(
     default:
       return format satisfies never;
   }
-}
-
-/** The parts of a result that a model needs: data or error, warnings, denials, and whether output is missing. */
-function toText(result: ToolResult): string {
-  const { warnings = [], denied = [], truncated } = result.metadata;
-  return [
-    ...(result.success ? dataTexts(result) : [errorText(result.error)]),
-    ...warnings.map((it) => `warning: ${it}`),
-    ...(denied.length > 0 ? [`kept from: ${toJson(denied)}`] : []),
-    ...(truncated ? [`[not all output is here: it had ${truncated.bytesTotal} bytes]`] : []),
-  ].join('\n');
-}
-
-/** The data of a result; what strangers wrote, in an envelope. */
-function dataTexts(result: ToolResult & { success: true }): string[] {
-  const texts = modelTexts(result.tool, withoutMedia(result.data));
-  if ((result.data as { trust?: unknown } | null)?.trust !== 'untrusted') return texts;
-  const { begin, end, inside } = envelopeOf(result, result.data);
-  return [begin, ...texts.map(inside), end];
-}
-
-/** Replaces media of external providers, since megabytes of base64 mean nothing to a model as text. */
-function withoutMedia(data: unknown): unknown {
-  if (typeof data !== 'object' || data === null || !('content' in data) || !Array.isArray(data.content)) return data;
-  return { ...data, content: data.content.map(withoutData) };
-}
-
-function withoutData(block: unknown): unknown {
-  if (typeof block !== 'object' || block === null || !('mimeType' in block) || !('data' in block)) return block;
-  return { ...block, data: `[${String(block.data).length} base64 characters are left out]` };
 }

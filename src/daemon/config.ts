@@ -7,6 +7,7 @@ import { totalmem } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
+import { type AgentProfile, agentsSchema, toAgentProfiles } from '../agents/settings.ts';
 import { type SearchSettings, searchSchema, toSearchSettings } from '../connectors/search/settings.ts';
 import { databasesSchema, toSource } from '../databases/settings.ts';
 import { type Limits, limitsSchema } from '../limits.ts';
@@ -21,10 +22,12 @@ import { type PackageSettings, packagesSchema, toPackageSettings } from '../tool
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Address, toAddress } from './config/address.ts';
 import { ConfigError } from './config/config-error.ts';
+import { chosen, type Origin } from './config/origin.ts';
 import { principalName } from './config/principal-name.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
 
 export { ConfigError } from './config/config-error.ts';
+export type { Origin } from './config/origin.ts';
 
 /** The schema of config.yaml. `npm run gen` writes docs/configuration.md from these descriptions. */
 export const configSchema = z.strictObject({
@@ -95,7 +98,10 @@ export const configSchema = z.strictObject({
     .describe('Programs that give secrets, by the names of these: [secrets](how-to/secrets.md). Default: none.'),
   modes: modesSchema
     .optional()
-    .describe('Modes beside `read`, `plan` and `code`, by name: [sub-agents](how-to/modes.md). Default: none.'),
+    .describe('Modes beside `read`, `plan` and `code`, by name: [modes](how-to/modes.md). Default: none.'),
+  agents: agentsSchema
+    .optional()
+    .describe('Models of sub-agents, by name: [sub-agents](how-to/sub-agents.md). Default: none.'),
   search: searchSchema.optional().describe('The service of `web_search`: [web](how-to/web.md). Default: none.'),
   databases: databasesSchema
     .optional()
@@ -149,6 +155,8 @@ export interface Config {
   /** Database connections by name. */
   readonly databases: Readonly<Record<string, DatabaseSource>>;
   readonly packages: PackageSettings;
+  /** Profiles of sub-agents by name. */
+  readonly agents: Readonly<Record<string, AgentProfile>>;
   /** Modes by name, beside the built-in ones; policies by built-in name or absolute path. */
   readonly modes: Readonly<Record<string, Mode>>;
   /** The collector of traces; undefined if calls are not traced. */
@@ -162,25 +170,11 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   return toConfig(readConfigFile(dirs.configFile), { flags, env, cwd, dirs });
 }
 
-/** The sources of a setting, the one with the highest precedence first. */
-export type Origin = 'flag' | 'environment' | 'file' | 'default';
-
 interface ConfigSources {
   readonly flags: ServeFlags;
   readonly env: Environment;
   readonly cwd: string;
   readonly dirs: UserDirs;
-}
-
-/** The first given value, and its source. */
-function chosen<T>(given: { flag?: T | undefined; environment?: T | undefined; file?: T | undefined }): {
-  value: T | undefined;
-  from: Origin;
-} {
-  const { flag, environment, file } = given;
-  if (flag !== undefined) return { value: flag, from: 'flag' };
-  if (environment !== undefined) return { value: environment, from: 'environment' };
-  return { value: file, from: file === undefined ? 'default' : 'file' };
 }
 
 /** Merges a file's settings with flags and environment. Creates nothing. Throws ConfigError. */
@@ -220,6 +214,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     databases: Object.fromEntries(
       Object.entries(file.databases ?? {}).map(([name, it]) => [name, toSource(it)] as const),
     ),
+    agents: toAgentProfiles(file.agents ?? {}, (it) => toPolicy(it, toPath)),
     modes: toModes(file.modes ?? {}, (it) => toPolicy(it, toPath)),
     providers: toProviders(file.providers ?? {}, { dirs, workspaces, env }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({

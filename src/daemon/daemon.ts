@@ -1,17 +1,11 @@
 /** The composition root: the only file that knows every part. */
 import type { Server } from 'node:net';
 import { join } from 'node:path';
-import { Browsers } from '../browser/browsers.ts';
 import type { Connectors } from '../connectors/connectors.ts';
-import { withSearch } from '../connectors/search/toolset.ts';
-import { withDatabases } from '../databases/databases.ts';
-import { Egress } from '../hosts/egress.ts';
+import type { Egress } from '../hosts/egress.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
-import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
-import { Isolates } from '../hosts/isolates.ts';
 import type { Limits } from '../limits.ts';
 import type { CachedResult } from '../pipeline/cache.ts';
-import { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
 import { createPipeline } from '../pipeline/pipeline.ts';
 import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { PluginSource, type PluginStatus } from '../plugins/plugin-source.ts';
@@ -20,15 +14,7 @@ import { createPolicySource, type PolicySource, type ReloadResult } from '../pol
 import type { Powers } from '../powers.ts';
 import { ServingTurns } from '../protocol/serving-turns.ts';
 import type { Providers } from '../providers/providers.ts';
-import {
-  browserProgram,
-  compartmentProgram,
-  egressProgram,
-  hostProgram,
-  isolateProgram,
-  runtime,
-  version,
-} from '../runtime.ts';
+import { runtime, version } from '../runtime.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown, wallsOf } from '../sandbox/sandbox.ts';
 import { Batches } from '../session/batches.ts';
 import { Credentials } from '../session/credentials.ts';
@@ -37,7 +23,6 @@ import { DurableCalls } from '../session/durable-calls.ts';
 import { Events } from '../session/events.ts';
 import { Gateway } from '../session/gateway.ts';
 import type { Successor } from '../session/methods.ts';
-import { Forwards } from '../session/operator/forwards.ts';
 import type { PanelControl } from '../session/operator/panel-methods.ts';
 import { Oversight } from '../session/oversight.ts';
 import type { Policies } from '../session/policies.ts';
@@ -52,18 +37,26 @@ import { Previews, type PreviewsOptions } from '../store/previews.ts';
 import { ResultCache } from '../store/result-cache.ts';
 import { ResultLog } from '../store/result-log.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
-import { Catalogue } from '../tools/catalogue.ts';
-import { builtinToolset, internalTools } from '../tools/registry.ts';
+import type { Catalogue } from '../tools/catalogue.ts';
+import { internalTools } from '../tools/registry.ts';
 import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
 import type { Config } from './config.ts';
+import { createHosts, hostsToTell } from './daemon-hosts.ts';
 import { assertPolicy, createPolicies, policyOf, policySource, reloadOf } from './daemon-policies.ts';
 import { Ending } from './ending.ts';
 import { readIdentity } from './git-author.ts';
-import { hostsToTell } from './host-status.ts';
 import { Listeners } from './listeners.ts';
 import { createSignIn, panelControl, usePage } from './panel.ts';
 import { createRecords, type Records } from './records.ts';
-import { createConnectors, createDatabases, createProviders, createSearch, linkToFleet } from './services.ts';
+import {
+  createCatalogue,
+  createConnectors,
+  createProviders,
+  createSearch,
+  createTaskServices,
+  linkToFleet,
+  type TaskServices,
+} from './services.ts';
 import { StateLock } from './state-lock.ts';
 import { createTracer } from './trace-export.ts';
 import { publishEndpoint } from './user-dirs.ts';
@@ -140,7 +133,8 @@ export async function createDaemon(
   const tracer = createTracer(config.traces, parts, { sandbox, limits, powers });
   const warming = warmAhead({ hosts: ran.hosts, policies, workspaces }, powers);
   const search = createSearch(config, powers);
-  const catalogue = new Catalogue(withDatabases(withSearch(builtinToolset(), search), createDatabases(config)));
+  const tasks = createTaskServices(config);
+  const catalogue = createCatalogue(config, search, tasks);
   const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
   endStaleHosts = () => {
     for (const it of [ran.hosts, providers]) it.endStale();
@@ -152,7 +146,7 @@ export async function createDaemon(
   );
   const connectors = parts.use(createConnectors(config, { ...ran, powers, records, policies, catalogue, search }));
   const serving = new ServingTurns(limits, powers);
-  const stores = { events, records, log };
+  const stores = { events, records, log, tasks };
   const services = { ...stores, powers, workspaces, source, policies, sandbox, ran, catalogue, providers, tracer };
   const { gateway, isIdle } = createGateway(config, {
     ...services,
@@ -172,8 +166,7 @@ export async function createDaemon(
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
   await linkToFleet(fleet, { parts, dirs, powers });
   const ending = new Ending({ gateway, listeners, daemonParts: parts.move(), powers });
-  const { confinement } = sandbox;
-  const reload = reloadOf(source, policies);
+  const [{ confinement }, reload] = [sandbox, reloadOf(source, policies)];
   const answers = () => records.auditLog.answers().then(() => ran.hosts.answers());
   const { closing, ended, handOver, close } = ending;
   return { listeners: listeners.addresses, confinement, isIdle, reload, answers, closing, ended, handOver, close };
@@ -216,6 +209,7 @@ interface Services {
   readonly log: ResultLog;
   readonly ran: ReturnType<typeof createHosts>;
   readonly catalogue: Catalogue;
+  readonly tasks: TaskServices;
   readonly providers: Providers;
   readonly identities: ReturnType<typeof createIdentities>;
   readonly plugins: PluginSource;
@@ -250,6 +244,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     commitTool: internalTools.askedCommit,
     upstreams: providers,
     connectors: services.connectors,
+    ...services.tasks,
     limits,
     powers,
     permission,
@@ -275,6 +270,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     oversight,
     results: new Results({ log: services.log, limits, powers }),
     callStore: records.callStore,
+    ...services.tasks,
     ...recording(records, { limits, powers }),
     internalTools,
     ...ran,
@@ -288,7 +284,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     checkServices: () => services.connectors.checkHealth(),
     cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,
-    sessionEnded: sessionEnds([hosts, isolates, compartments, ran.forwards], oversight, records),
+    sessionEnded: sessionEnds([hosts, isolates, compartments, ran.agentHosts, ran.forwards], oversight, records),
     panel: services.panel,
     pauseFile: join(dirs.stateDir, 'paused.json'),
     shutdown: services.shutdown,
@@ -298,30 +294,6 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
   const waiting = () => records.approvals.pendingCount + ran.previews.status.kept;
   const isIdle = () => [gateway.metrics.sessions, queue.running, queue.queued, waiting()].every((it) => it === 0);
   return { gateway, isIdle };
-}
-
-/** Creates the hosts for the code of tools, callers and plugins; ended with `parts`. */
-function createHosts(
-  parts: AsyncDisposableStack,
-  {
-    undoJournal,
-    previews,
-    ...options
-  }: Pick<HostsOptions, 'sandbox' | 'masks' | 'limits' | 'identity' | 'environment'> & Records & { previews: Previews },
-  powers: Powers,
-) {
-  const { sandbox, limits } = options;
-  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
-  const browsers = parts.use(new Browsers({ sandbox, egress, program: browserProgram, limits }, powers));
-  const hosts = parts.use(
-    new Hosts({ ...options, program: hostProgram, egress, spoolOf: (it) => undoJournal.spoolOf(it) }, powers),
-  );
-  parts.defer(() => undoJournal.settled());
-  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
-  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
-  const background = new BackgroundCommands({ ...options, hosts, powers });
-  const forwards = new Forwards({ ...options, background, previews, powers });
-  return { egress, browsers, hosts, isolates, compartments, previews, background, forwards };
 }
 
 function sandboxOptions(
@@ -357,10 +329,11 @@ const pluginChanges =
 
 /** The records that the gateway needs. */
 const recording = (
-  { auditLog, approvals, callStore, undoJournal, diskRoom, panelSessions }: Records,
+  { auditLog, approvals, callStore, taskStore, undoJournal, diskRoom, panelSessions }: Records,
   { limits, powers }: { limits: Limits; powers: Powers },
 ) => ({
   undoJournal,
+  taskStore,
   durable: new DurableCalls(callStore, limits),
   batches: new Batches({ limits, powers, pastDurationMs: (...asked) => pastDurationMs(auditLog, ...asked) }),
   auditStatus: () => auditLog.status,

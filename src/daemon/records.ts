@@ -13,6 +13,7 @@ import { CostLedger } from '../store/cost-ledger.ts';
 import { DiskRoom } from '../store/disk-room.ts';
 import { PanelSessions } from '../store/panel-sessions.ts';
 import { ProviderPins } from '../store/provider-pins.ts';
+import { TaskStore } from '../store/task-store.ts';
 import { ToolStates } from '../store/tool-states.ts';
 import { UndoJournal } from '../store/undo-journal.ts';
 import { WebCache } from '../store/web-cache.ts';
@@ -33,6 +34,7 @@ export interface Records extends Disposable {
   readonly providerPins: ProviderPins;
   readonly panelSessions: PanelSessions;
   readonly undoJournal: UndoJournal;
+  readonly taskStore: TaskStore;
   readonly webCache: WebCache;
   readonly diskRoom: DiskRoom;
   /** Hides secrets in plain data, found by their form and by the names of their keys: for the log, and for people who decide. */
@@ -66,11 +68,12 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const toolStates = parts.use(new ToolStates(at('tools.db'), limits, powers));
   const providerPins = parts.use(new ProviderPins(at('providers.db'), powers));
   const panelSessions = parts.use(new PanelSessions(at('panel.db'), limits, powers));
+  const taskStore = parts.use(new TaskStore(at('tasks.db'), limits, powers));
   const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers, room: diskRoom }));
   const webCache = new WebCache({ folder: at('web-cache'), limits, powers, room: diskRoom });
   const openStores = parts.move();
   const state = { toolStates, providerPins, panelSessions };
-  const stores = { auditLog, approvals, ledger, callStore, ...state, undoJournal, webCache };
+  const stores = { auditLog, approvals, ledger, callStore, taskStore, ...state, undoJournal, webCache };
   return { ...stores, diskRoom, redact, [Symbol.dispose]: () => openStores.dispose() };
 }
 

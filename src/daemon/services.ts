@@ -1,13 +1,17 @@
 /**
- * The services of others that a daemon uses: those of connectors and providers, the one of `web_search`, databases, the
- * bus of a fleet.
+ * The services of others that a daemon uses: those of connectors and providers, the one of `web_search`, databases,
+ * models, the bus of a fleet.
  */
+import { Agents } from '../agents/agents.ts';
+import { withAgents } from '../agents/toolset.ts';
 import { type ConnectorChange, Connectors } from '../connectors/connectors.ts';
 import type { ServiceReach } from '../connectors/health-checks.ts';
 import { Search } from '../connectors/search/search.ts';
-import { Databases } from '../databases/databases.ts';
+import { withSearch } from '../connectors/search/toolset.ts';
+import { Databases, withDatabases } from '../databases/databases.ts';
 import { FleetProcess } from '../fleet/process.ts';
 import type { Egress } from '../hosts/egress.ts';
+import { RunningTasks } from '../pipeline/execute/tasks/running-tasks.ts';
 import { decide } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
 import { Providers } from '../providers/providers.ts';
@@ -15,7 +19,8 @@ import { fleetProgram, providerProgram, version } from '../runtime.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { hostOf, Secrets } from '../secrets/secrets.ts';
 import type { Policies } from '../session/policies.ts';
-import type { Catalogue } from '../tools/catalogue.ts';
+import { Catalogue } from '../tools/catalogue.ts';
+import { builtinToolset } from '../tools/registry.ts';
 import type { Config } from './config.ts';
 import type { Records } from './records.ts';
 import type { UserDirs } from './user-dirs.ts';
@@ -29,8 +34,23 @@ export function createSearch(config: Config, powers: Powers): Search | undefined
   return search && new Search(search, { secrets: secretsOf(config), limits, powers });
 }
 
+/** What sub-agents need of a daemon. */
+export interface TaskServices {
+  readonly agents: Agents;
+  readonly runningTasks: RunningTasks;
+}
+
+export const createTaskServices = (config: Config): TaskServices => ({
+  agents: new Agents({ profiles: config.agents, secrets: secretsOf(config) }),
+  runningTasks: new RunningTasks(config.limits),
+});
+
+/** The built-in tools, bound to what the configuration says of their services. */
+export const createCatalogue = (config: Config, search: Search | undefined, { agents }: TaskServices): Catalogue =>
+  new Catalogue(withAgents(withDatabases(withSearch(builtinToolset(), search), createDatabases(config)), agents));
+
 /** The database connections of config.yaml and of `ringfence database add`. */
-export const createDatabases = ({ dirs: { stateDir }, databases: configured, limits }: Config): Databases =>
+const createDatabases = ({ dirs: { stateDir }, databases: configured, limits }: Config): Databases =>
   new Databases({ stateDir, configured, limits });
 
 /** Links the daemon to the fleet whose bus is at `url`, if it has one, until `parts` end. Throws FleetError. */

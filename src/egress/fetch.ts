@@ -20,28 +20,44 @@ export async function fetchOnce(
   guard: ConnectionGuard,
   { limits, powers }: FetchParts,
 ): Promise<HttpAnswer> {
+  const { withinMs, idleMs = withinMs } = asked;
   const late = Promise.withResolvers<HttpAnswer>();
   const ending = new AbortController();
-  const timer = powers.after(asked.withinMs, () => {
+  const end = (why: string) => {
     ending.abort();
-    late.resolve({ late: `it took longer than ${asked.withinMs} ms` });
-  });
+    late.resolve({ late: why });
+  };
+  const timer = powers.after(withinMs, () => end(`it took longer than ${withinMs} ms`));
+  const listen = () => powers.after(idleMs, () => end(`nothing came for ${idleMs} ms`));
+  let silence = listen();
+  const onPiece = () => {
+    silence.cancel();
+    silence = listen();
+  };
   try {
-    return await Promise.race([exchange(asked, guard, { limits, signal: ending.signal }), late.promise]);
+    return await Promise.race([exchange(asked, guard, { limits, signal: ending.signal, onPiece }), late.promise]);
   } finally {
     timer.cancel();
+    silence.cancel();
   }
+}
+
+interface ExchangeParts {
+  readonly limits: Limits;
+  readonly signal: AbortSignal;
+  /** Called for each piece of the body. */
+  onPiece(): void;
 }
 
 async function exchange(
   asked: HttpRequest,
   guard: ConnectionGuard,
-  { limits, signal }: { limits: Limits; signal: AbortSignal },
+  { limits, signal, onPiece }: ExchangeParts,
 ): Promise<HttpAnswer> {
   try {
     const url = new URL(asked.url);
     const incoming = await send(asked, await connectionTo(url, guard, asked.ca), { url, limits, signal });
-    return await responseOf(incoming, asked, limits);
+    return await responseOf(incoming, asked, { limits, onPiece });
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
     return error instanceof ConnectionRefused
@@ -115,7 +131,11 @@ const INTERIM_MAX = 16;
 /** Lowest valid status. Node accepts any three digits, but the gateway ends an egress process that reports less. */
 const STATUS_MIN = 100;
 
-async function responseOf(incoming: IncomingMessage, { bytesMax }: HttpRequest, limits: Limits): Promise<HttpResponse> {
+async function responseOf(
+  incoming: IncomingMessage,
+  { bytesMax }: HttpRequest,
+  { limits, onPiece }: Pick<ExchangeParts, 'limits' | 'onPiece'>,
+): Promise<HttpResponse> {
   const { statusCode: status = 0 } = incoming;
   if (status < STATUS_MIN) throw new Error(`the server answered with the status ${status}, which there is not`);
   const { body: stream, removed } = decoded(incoming, bytesMax, limits);
@@ -123,6 +143,7 @@ async function responseOf(incoming: IncomingMessage, { bytesMax }: HttpRequest, 
   let [bytes, truncated] = [0, false];
   for await (const piece of stream) {
     pieces.push(piece);
+    onPiece();
     bytes += piece.length;
     truncated = bytes > bytesMax;
     if (truncated) break;

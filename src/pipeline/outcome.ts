@@ -24,6 +24,8 @@ export interface RunFacts {
   readonly preview?: CommandPreview;
   /** Execute: hosts that the command connected to. */
   readonly connected?: EgressReport['connected'];
+  /** Execute: whether strangers may have written of the result, though not those of every call of its tool. */
+  readonly untrusted?: boolean;
   /** Execute: the roll-back that goes on after the answer; the call's locks are held until it settles. Never rejects. */
   readonly settling?: Promise<unknown>;
   /** Sanitize: how many secrets were hidden in the result or error. */

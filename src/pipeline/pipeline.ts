@@ -25,6 +25,7 @@ import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
 import type { Connections } from './execute/connected.ts';
 import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
+import { createTasks, type RunTaskParts } from './execute/tasks/run-task.ts';
 import type { Upstreams } from './execute/upstream.ts';
 import type { Outcome } from './outcome.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
@@ -48,7 +49,7 @@ import { validate } from './validate.ts';
 
 export type { Call, Toolset } from './stage.ts';
 
-export interface PipelineParts {
+export interface PipelineParts extends Pick<RunTaskParts, 'agents' | 'agentHosts' | 'taskStore' | 'runningTasks'> {
   readonly auditLog: AuditLog;
   readonly approvals: Approvals;
   readonly ledger: CostLedger;
@@ -96,7 +97,13 @@ export interface Pipeline {
 export function createPipeline(given: PipelineParts): Pipeline {
   const health = new ToolHealth(given);
   const prepared = new PreparedCalls(given);
-  const parts = { ...given, prepared, health, writes: new WritesByPrincipal(given.powers.uuid()) };
+  const parts = {
+    ...given,
+    tasks: createTasks(given),
+    prepared,
+    health,
+    writes: new WritesByPrincipal(given.powers.uuid()),
+  };
   const { auditLog, approvals, ledger, limits, powers, tracer } = parts;
   const queue = new FairQueue(limits);
   const metrics = new CallMetrics(limits);

@@ -6,6 +6,7 @@ import type { Policy } from '../policy/schema.ts';
 import type { OpenSpan } from '../telemetry/tracer.ts';
 import type { Preview, Tool } from '../tools/tool.ts';
 import type { Budget } from './budget.ts';
+import type { OpenChild } from './execute/tasks/child-session.ts';
 import type { Outcome } from './outcome.ts';
 import type { StageTimes } from './stage-times.ts';
 
@@ -83,6 +84,8 @@ export interface Call {
   reached(call: CheckedCall): void;
   /** Makes calls for a program; set if the tool runs one. */
   readonly child?: ChildCall;
+  /** Opens the session of a sub-agent, which ends with the call. */
+  readonly openChild?: OpenChild;
   /** Called before each time that the job is sent. Throws STORE_FAILED to stop the call. */
   readonly onStart?: () => void;
   /** Set by the stage `trace`, if calls are traced. */

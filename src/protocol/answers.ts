@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { previewChange } from '../preview.ts';
 import type { Method } from './messages.ts';
 import * as shapes from './shapes.ts';
+import { listedTask, shownTask } from './task-shapes.ts';
 
 const count = () => z.int().nonnegative();
 const texts = () => z.array(z.string());
@@ -85,6 +86,9 @@ export const answers = {
   }),
   'sessions.attenuate': z.strictObject({ token: z.string(), id: z.string(), expiresAt: z.iso.datetime() }),
   'sessions.revoke': z.strictObject({ revoked: z.boolean() }),
+  'tasks.list': z.strictObject({ tasks: z.array(listedTask) }),
+  'tasks.show': shownTask,
+  'tasks.cancel': z.strictObject({ cancelled: z.boolean() }),
   'tools.call': shapes.toolResult,
   'tools.batch': z.union([shapes.batchResult, shapes.batchEstimate]),
   'batches.list': z.strictObject({ batches: z.array(shapes.listedBatch) }),

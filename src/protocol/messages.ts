@@ -64,6 +64,9 @@ export const params = {
     expiresIn: z.int().min(1).max(86_400_000),
   }),
   'sessions.revoke': z.strictObject({ id: id() }),
+  'tasks.list': z.strictObject({ limit: z.int().min(1).max(200).default(50) }).prefault({}),
+  'tasks.show': z.strictObject({ taskId: id() }),
+  'tasks.cancel': z.strictObject({ taskId: id() }),
   'tools.list': z
     .strictObject({
       tier: z.enum(['read_only', 'write', 'execute', 'external_api']).optional(),

@@ -1,24 +1,24 @@
-/** Calls that a program makes: calls of its session with their own records, ended together with the program. */
-import type { CallOptions, ToolResult } from '../call.ts';
-import type { ToolError } from '../errors.ts';
+/** Calls that a program or a sub-agent makes: calls with their own records, ended together with what makes them. */
+import type { ToolResult } from '../call.ts';
 import type { Call, ChildCall, Handler } from '../pipeline/stage.ts';
+import { callUntil } from './call-until.ts';
+import { type OpenSession, openChild } from './delegation/child-sessions.ts';
 import type { Session } from './session.ts';
 
-/** Lets each call make further calls. */
+/** Lets each call make further calls, and have a sub-agent with a session of its own. */
 export const withChildCalls =
-  (run: Handler, session: () => Session): Handler =>
+  (run: Handler, { session, open }: { session(): Session; readonly open: OpenSession }): Handler =>
   (call) =>
-    run({ ...call, child: childCallsOf(session(), call) });
+    run({
+      ...call,
+      child: childCallsOf(session(), call),
+      openChild: (terms) => openChild(session(), call, { terms, open }),
+    });
 
 /** Makes calls on behalf of the program of `parent`. */
 function childCallsOf(session: Session, parent: Pick<Call, 'id'>): ChildCall {
-  return async (tool, input, { signal, span, onState }): Promise<ToolResult> => {
-    const callId = session.options.powers.uuid();
-    const options: CallOptions = { callId, parentCallId: parent.id, ...(span && { span }) };
-    const cancel = () => session.abort(callId, signal.reason as ToolError);
-    const result = session.call(tool, input, options, onState);
-    signal.addEventListener('abort', cancel, { once: true });
-    if (signal.aborted) cancel();
-    return result.finally(() => signal.removeEventListener('abort', cancel));
+  return (tool, input, { signal, span, onState }): Promise<ToolResult> => {
+    const options = { callId: session.options.powers.uuid(), parentCallId: parent.id, ...(span && { span }) };
+    return callUntil(session, { tool, input, options }, { signal, onState });
   };
 }

@@ -37,7 +37,7 @@ import { DaemonMetrics } from './daemon-metrics.ts';
 import type { Attenuations } from './delegation/attenuations.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
-import { type LocalOpening, type LocalSession, toLocalSession } from './local-sessions.ts';
+import { type LocalOpening, type LocalSession, SILENT, toLocalSession } from './local-sessions.ts';
 import { createMethods, type MethodParts, type Methods, type StatusParts } from './methods.ts';
 import { Pause, type PauseParts } from './operator/pause-methods.ts';
 import { Outbox } from './outbox.ts';
@@ -54,7 +54,7 @@ import type { KeptChangesParts } from './undo/previews.ts';
 export interface GatewayOptions
   extends StatusParts,
     KeptChangesParts,
-    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel' | 'background' | 'forwards'>,
+    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel' | 'background' | 'forwards' | 'taskStore' | 'runningTasks'>,
     Pick<PauseParts, 'pauseFile'> {
   readonly pipeline: Pipeline;
   readonly catalogue: Catalogue;
@@ -163,7 +163,7 @@ export class Gateway {
    * Opens a session for a front end inside this process, by the same rules as for connections. The front end has established the identity
    * itself. Throws RpcError.
    */
-  openSession({ identity, ...asked }: LocalOpening, receiver: NoticeReceiver): LocalSession {
+  openSession({ identity, ...asked }: LocalOpening, receiver: NoticeReceiver = SILENT): LocalSession {
     if (this.#moving) throw movedOn();
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
     const connection: Connection = { peer: receiver, destroy: () => receiver.close() };
@@ -364,7 +364,7 @@ export class Gateway {
       mode: asked.mode,
       delegation: identity.delegation,
       policy,
-      run: withChildCalls(pipeline.run, () => session),
+      run: withChildCalls(pipeline.run, { session: () => session, open: (asked) => this.openSession(asked) }),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
       ...(asked.sawUntrusted && { sawUntrusted: true }),
       onUntrusted: (callId, tool) => {

@@ -6,7 +6,7 @@ import type { Approval, Resolution } from '../store/approvals/approval.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Identity } from './authenticate.ts';
 import type { Batches } from './batches.ts';
-import type { ClientLink } from './client-link.ts';
+import type { ClientLink, NoticeReceiver } from './client-link.ts';
 import { movedOn, movedOnCall } from './connections/hand-over.ts';
 import type { Event, Events } from './events.ts';
 import type { Oversight } from './oversight.ts';
@@ -30,6 +30,9 @@ export interface LocalOpening {
   /** Called on every state change of its calls. */
   onUpdate(call: Call, state: CallState): void;
 }
+
+/** Receives nothing: for sessions whose owner is told of its calls by `onUpdate`. */
+export const SILENT: NoticeReceiver = { closed: false, congested: false, notify() {}, close() {} };
 
 /** A part of a call's kept output. */
 export interface ResultPage {

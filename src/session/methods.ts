@@ -18,6 +18,7 @@ import type { Credentials } from './credentials.ts';
 import type { DaemonMetrics } from './daemon-metrics.ts';
 import type { Attenuations } from './delegation/attenuations.ts';
 import { chainOf } from './delegation/delegation.ts';
+import { type TaskMethodParts, taskMethods } from './delegation/task-methods.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { allCalls, findCalls, runningCalls, sessionRunning } from './operator/find-calls.ts';
@@ -85,7 +86,7 @@ export interface ProviderControl {
   accept(provider: string, digests: Readonly<Record<string, string>>, by: string): object;
 }
 
-export interface MethodParts extends StatusParts, KeptChangesParts {
+export interface MethodParts extends StatusParts, KeptChangesParts, TaskMethodParts {
   readonly batches: Batches;
   readonly oversight: Oversight;
   readonly events: Events;
@@ -179,6 +180,7 @@ export function createMethods(parts: MethodParts): Methods {
     ...parts.forwards.methods,
     ...pause.methods,
     ...parts.attenuations.methods,
+    ...taskMethods(parts),
     'cache.clear': ({ session }) => clearCache(session, parts),
     'costs.read': ({ session }, params) => oversight.costs(session, params),
     'metrics.read': (_, params) => readMetrics(params, parts),

@@ -321,7 +321,8 @@ export class Session {
         { error: outcome.error.cause, callId: redactText(call.id) },
         'a call failed with an internal error',
       );
-    if (outcome.started && kept.reached?.checked.tool.untrusted) this.#seeUntrusted(kept.reached);
+    const isUntrusted = outcome.untrusted || kept.reached?.checked.tool.untrusted;
+    if (outcome.started && kept.reached && isUntrusted) this.#seeUntrusted(kept.reached);
     const result = this.#toResult(call, startedAt, outcome, kept.reached);
     kept.heldBytes = outcome.heldBytes;
     call.times?.end();

@@ -88,8 +88,8 @@ interface Stats {
 export function toolList(
   session: Session,
   { tier, category, format, tools }: Params<'tools.list'>,
-  { health: known }: Pick<Pipeline, 'health'>,
-): object {
+  { health: known }: Partial<Pick<Pipeline, 'health'>> = {},
+): { tools: object[] } {
   const { options, policy: policyNow } = session;
   const policy = policyNow();
   // A request for a category or tier, or for a format that models don't read, gets all matching tools.
@@ -98,7 +98,7 @@ export function toolList(
   const infos = (isWhole ? visible : shortList(visible, session, (it) => !it.isExtra))
     .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)
     .map((it) => {
-      const health = known.badHealthOf(it.name, options.workspace);
+      const health = known?.badHealthOf(it.name, options.workspace);
       const info = { ...toToolInfo(it, decideTool(policy, it)), ...(health && { health }) };
       return it.isolated && !it.plugin ? { ...info, description: withTools(info.description, options, policy) } : info;
     });

@@ -36,6 +36,7 @@ import gitShow from './git/show.ts';
 import gitStatus from './git/status.ts';
 import httpRequest from './http/request.ts';
 import packageInstall from './package/install.ts';
+import taskDelegate from './task/delegate.ts';
 import terminalExecute from './terminal/execute.ts';
 import terminalInteractive from './terminal/interactive.ts';
 import terminalKill from './terminal/kill.ts';
@@ -91,6 +92,7 @@ export const builtinTools = {
   git_status: gitStatus,
   http_request: httpRequest,
   package_install: packageInstall,
+  task_delegate: taskDelegate,
   terminal_execute: terminalExecute,
   terminal_interactive: terminalInteractive,
   terminal_kill: terminalKill,

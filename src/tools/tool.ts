@@ -293,6 +293,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   commandOf?(input: z.output<I>): CommandLine | undefined;
   /** Whether a call is a caller's program: it runs in an isolate host with no authority but tool calls. `run` is never called. */
   readonly isolated?: boolean;
+  /** Whether a call starts a sub-agent, whose calls are judged by themselves. `run` is never called. */
+  readonly delegates?: boolean;
   /** The HTTP request that a call is; the egress process makes it. `run` is never called. */
   toRequest?(input: z.output<I>): WebRequest;
   /**

@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
+import { ModelServer } from '../../src/testing/model-server.ts';
 import { builtinToolset, toolsOf } from '../../src/tools/registry.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { toolPromises } from '../support/contract.ts';
@@ -29,15 +30,19 @@ const toolset = builtinToolset();
 const tools = toolsOf(toolset);
 let daemon: TestDaemon;
 let client: Client;
+let models: ModelServer;
 
 beforeAll(async () => {
   const databases = { shop: { kind: 'sqlite', path: 'shop.db', access: 'write' } };
-  daemon = await startDaemon({ policy: ALLOW, config: { databases } });
+  models = await ModelServer.start([{ text: 'In settings.ts.' }]);
+  const agents = { default: { dialect: 'openai', url: models.url, model: 'scripted' } };
+  daemon = await startDaemon({ policy: ALLOW, config: { databases, agents } });
   client = await daemon.connect();
 });
 afterAll(async () => {
   await client[Symbol.asyncDispose]();
   await daemon[Symbol.asyncDispose]();
+  await models[Symbol.asyncDispose]();
 });
 
 /** Makes a repository with one commit and one untracked file; hidden, so that it does not disturb other tests. */

@@ -10,6 +10,7 @@ import { decode } from '../../src/protocol/codec.ts';
 import { encodeJson } from '../../src/protocol/json.ts';
 import { repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { type Answer, RawPeer } from '../support/raw-peer.ts';
+import { ScriptedTasks } from '../support/tasks.ts';
 
 const schema = JSON.parse(readFileSync(join(repository, 'docs/protocol.schema.json'), 'utf8'));
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
@@ -26,10 +27,12 @@ function problems(name: string, value: unknown): string[] {
 let daemon: TestDaemon;
 let agent: RawPeer;
 let operator: RawPeer;
+let models: ScriptedTasks;
 beforeAll(async () => {
+  models = await ScriptedTasks.start();
   daemon = await startDaemon({
     policy: 'extends: default\ntiers:\n  execute: { decision: ask }\n',
-    config: { principals: { ci: {} } },
+    config: { principals: { ci: {} }, agents: models.profiles() },
   });
   agent = new RawPeer(daemon.socket);
   operator = new RawPeer(daemon.socket);
@@ -37,6 +40,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const it of [agent, operator]) it.socket.destroy();
   await daemon[Symbol.asyncDispose]();
+  await models[Symbol.asyncDispose]();
 });
 
 const asked = new Set<string>();
@@ -64,6 +68,11 @@ test('every method is asked and answers as the schema says, and so do errors and
 
   const passed = await ask(agent, 'sessions.attenuate', { tools: ['file_*'], budget: { calls: 3 }, expiresIn: 60_000 });
   await ask(agent, 'sessions.revoke', { id: (passed.result as { id: string }).id });
+
+  models.on('look', [{ text: 'I look.', calls: [{ name: 'file_list', input: { path: '.' } }] }, { text: 'done' }]);
+  await call('task_delegate', { prompt: 'look' });
+  const { tasks } = (await ask(agent, 'tasks.list')).result as { tasks: { taskId: string }[] };
+  for (const method of ['tasks.show', 'tasks.cancel']) await ask(agent, method, { taskId: tasks[0]?.taskId });
 
   const written = await call('file_write', { path: 'a.txt', content: 'one\n' });
   await call('file_read', { path: 'a.txt' });

@@ -45,7 +45,7 @@ export interface TestDaemon extends AsyncDisposable {
   readonly token: (role: 'agent' | 'operator') => string;
   /** Log lines so far. */
   readonly log: () => string;
-  readonly connect: (options?: { role?: 'operator' | 'agent'; workspace?: string }) => Promise<Client>;
+  readonly connect: (options?: { role?: 'operator' | 'agent'; workspace?: string; mode?: string }) => Promise<Client>;
   readonly ended: Promise<number | null>;
 }
 
@@ -120,8 +120,13 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
     listeners: parsed.listeners,
     confinement: parsed.confinement,
     log: () => log,
-    connect: ({ role, workspace: other } = {}) =>
-      createClient({ socket, workspace: other ?? workspace, ...(role && { role, token: token(role) }) }),
+    connect: ({ role, workspace: other, mode } = {}) =>
+      createClient({
+        socket,
+        workspace: other ?? workspace,
+        ...(mode !== undefined && { mode }),
+        ...(role && { role, token: token(role) }),
+      }),
     async [Symbol.asyncDispose]() {
       child.kill('SIGTERM');
       await ended;

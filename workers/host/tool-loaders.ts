@@ -37,6 +37,7 @@ export const toolLoaders = {
   git_status: () => import('../../src/tools/git/status.ts').then((it) => it.default),
   http_request: () => import('../../src/tools/http/request.ts').then((it) => it.default),
   package_install: () => import('../../src/tools/package/install.ts').then((it) => it.default),
+  task_delegate: () => import('../../src/tools/task/delegate.ts').then((it) => it.default),
   terminal_execute: () => import('../../src/tools/terminal/execute.ts').then((it) => it.default),
   terminal_interactive: () => import('../../src/tools/terminal/interactive.ts').then((it) => it.default),
   terminal_kill: () => import('../../src/tools/terminal/kill.ts').then((it) => it.default),

@@ -31,6 +31,13 @@ export function toLine(approval: Approval, nowMs: number): string {
   );
 }
 
+/** The calls by which a call came about, the nearest first. */
+const toChain = (parents: Approval['parents']): string =>
+  parents
+    .map(({ tool, callId }) => `${tool} ${callId}`)
+    .toReversed()
+    .join(', made by ');
+
 /** The complete question without the prompt: tool, parameters, effects, diff, and finally the impact, so that it is not scrolled away. */
 export function showApproval(approval: Approval, { color }: QuestionStyle): string {
   const { tool, reason, rule, workspace, principal, input, effects, diff, impact, costUsd, expiresAt } = approval;
@@ -44,6 +51,7 @@ export function showApproval(approval: Approval, { color }: QuestionStyle): stri
     paint(1, `Tool: ${showLine(tool)}`),
     `${showLine(reason)} (rule ${showLine(rule)})`,
     `${showLine(principal)} in ${showLine(workspace)}, ${showLine(approval.approvalId)}`,
+    ...(approval.parents.length > 0 ? [`Made by ${showLine(toChain(approval.parents))}`] : []),
     RULE,
     title('Parameters:'),
     ...showBlock(JSON.stringify(input, null, 2) ?? '', LINES_MAX),

@@ -26,6 +26,7 @@ import {
   addServeVerb,
 } from './setup.ts';
 import { addToolVerb } from './skeletons.ts';
+import { addTaskVerbs } from './tasks.ts';
 import { Verbs } from './verbs.ts';
 
 const EXAMPLES = `
@@ -56,6 +57,7 @@ export function createProgram(env: Environment): Verbs {
       addPluginVerbs,
       addConnectorVerbs,
       addDatabaseVerbs,
+      addTaskVerbs,
       addSettingsVerbs,
       addDaemonVerbs,
       addPanelVerbs,

@@ -89,7 +89,8 @@ function idempotencyKeyOf({ id, principal, workspace, checked }: ClearedCall): s
   return `ringfence-${hash('sha256', named).slice(0, 40)}`;
 }
 
-async function waitUnlessAborted(
+/** Waits; throws the reason of an abort. */
+export async function waitUnlessAborted(
   ms: number,
   { signal, powers }: { signal: AbortSignal; powers: FetchParts['powers'] },
 ): Promise<void> {

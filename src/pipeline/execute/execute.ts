@@ -33,6 +33,7 @@ import { runPreviewed } from './previewed.ts';
 import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { askServers } from './requests.ts';
+import type { Tasks } from './tasks/run-task.ts';
 import { runUpstream, type Upstreams } from './upstream.ts';
 import { runFetch } from './web/fetch.ts';
 import { runPage } from './web/page.ts';
@@ -40,6 +41,7 @@ import { runVisit, type VisitParts } from './web/visit.ts';
 import { withheldOf } from './withheld.ts';
 
 export interface ExecuteParts extends ReadOnlyRunParts {
+  readonly tasks: Tasks;
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;
   readonly connectors: Connections;
@@ -87,6 +89,7 @@ async function runInTier(
   const { tool, tier } = call.checked;
   if (tool.isolated) return isolated(call, attempt, parts);
   const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
+  if (tool.delegates) return parts.tasks.run(call, hooks);
   if (tool.ofTools) return inTime(call, parts, () => runOfTools(call, hooks));
   const of = tool.ofBackground?.(call.checked.input as never);
   if (of && of.handle === undefined) return listBackground(call, { ...parts, hooks });

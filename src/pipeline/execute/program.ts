@@ -167,8 +167,8 @@ function sizeOf(value: unknown): number {
   return Object.entries(value).reduce((sum, [key, it]) => sum + key.length + 4 + sizeOf(it), 2);
 }
 
-/** The remaining time of a program. The clock stops while one of the program's calls waits for a person, up to a bound. */
-class Clock {
+/** The remaining time of a program or a task. The clock stops while one of the program's calls waits for a person, up to a bound. */
+export class Clock {
   readonly #powers: Powers;
   readonly #onEnd: () => void;
   #leftMs: number;

@@ -44,8 +44,8 @@ function assertRoom(table: LockTable, session: string, limits: Limits): void {
 function wantedBy(call: ClearedCall): LockRequest {
   const { effects, tool } = call.checked;
   const owner = call.sessionId;
-  // A program takes no locks: the calls that it makes take theirs, and would wait for the program's for ever.
-  if (tool.isolated) return { reads: [], writes: [], owner };
+  // Programs and sub-agents take no locks: the calls that they make take theirs, and would wait for these for ever.
+  if (tool.isolated || tool.delegates) return { reads: [], writes: [], owner };
   const locks = call.question.command ? locksOf(call.policy) : 'paths';
   if (locks === 'none') return { reads: [], writes: [], owner };
   if (locks === 'workspace') return { reads: [], writes: [''], owner };

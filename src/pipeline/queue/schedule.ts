@@ -34,11 +34,13 @@ export const schedule =
 
 /** The line and slots of a call. Programs have slots of their own: a program waits for its calls, which need slots themselves. */
 function slotOf(
-  { isolated, upstream, toRequest, toVisit, connected }: Tool,
+  { isolated, delegates, upstream, toRequest, toVisit, connected }: Tool,
   tier: Tier,
   { call, limits }: { call: ClearedCall; limits: Limits },
 ): Pick<QueueSlot, 'line' | 'slots' | 'slotsPerSession'> {
   if (isolated) return { line: 'isolate', slots: limits.isolatesMax, slotsPerSession: limits.sessionIsolatesMax };
+  // A sub-agent waits for its own sub-agents: one that waited for a slot might wait for ever. Their number is bounded where they start.
+  if (delegates) return { line: 'task', slots: Infinity, slotsPerSession: Infinity };
   // Each provider has a line of its own, so that a slow one holds up only its own callers.
   if (upstream) {
     const { provider, concurrency } = upstream;

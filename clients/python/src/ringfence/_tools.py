@@ -1083,6 +1083,48 @@ class PackageInstallData(TypedDict, total=False):
     lockfileHash: Required[str]
 
 
+class TaskDelegateInputBudget(TypedDict, total=False):
+    usd: float
+    tokens: int
+    calls: int
+    ms: int
+
+
+class TaskDelegateInput(TypedDict, total=False):
+    prompt: Required[str]
+    context: str
+    tools: list[str]
+    maxCycles: int
+    budget: TaskDelegateInputBudget
+    agent: str
+    mode: str
+    output: dict[str, Any]
+
+
+class TaskDelegateDataToolExecutionsItem(TypedDict, total=False):
+    tool: Required[str]
+    callId: Required[str]
+    success: Required[bool]
+
+
+class TaskDelegateDataUsage(TypedDict, total=False):
+    inputTokens: Required[float]
+    outputTokens: Required[float]
+    usd: float
+    cycles: Required[float]
+
+
+class TaskDelegateData(TypedDict, total=False):
+    summary: str
+    output: Any
+    toolExecutions: Required[list[TaskDelegateDataToolExecutionsItem]]
+    modifiedFiles: Required[list[str]]
+    usage: Required[TaskDelegateDataUsage]
+    ended: Required[Literal["done", "cycles", "budget", "cancelled", "refused", "error"]]
+    reason: str
+    taskId: Required[str]
+
+
 class TerminalExecuteInput(TypedDict, total=False):
     command: Required[str]
     cwd: str
@@ -1625,6 +1667,10 @@ class ToolMethods:
         """Install packages."""
         return await self.call("package_install", input, call_options=call_options)
 
+    async def task_delegate(self, *, call_options: CallOptions | None = None, **input: Unpack[TaskDelegateInput]) -> Result[TaskDelegateData]:
+        """Delegate a task."""
+        return await self.call("task_delegate", input, call_options=call_options)
+
     async def terminal_execute(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalExecuteInput]) -> Result[TerminalExecuteData]:
         """Run a command."""
         return await self.call("terminal_execute", input, call_options=call_options)
@@ -1851,6 +1897,10 @@ class SyncToolMethods:
     def package_install(self, *, call_options: CallOptions | None = None, **input: Unpack[PackageInstallInput]) -> Result[PackageInstallData]:
         """Install packages."""
         return self.call("package_install", input, call_options=call_options)
+
+    def task_delegate(self, *, call_options: CallOptions | None = None, **input: Unpack[TaskDelegateInput]) -> Result[TaskDelegateData]:
+        """Delegate a task."""
+        return self.call("task_delegate", input, call_options=call_options)
 
     def terminal_execute(self, *, call_options: CallOptions | None = None, **input: Unpack[TerminalExecuteInput]) -> Result[TerminalExecuteData]:
         """Run a command."""

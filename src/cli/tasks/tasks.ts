@@ -1,0 +1,93 @@
+/** `ringfence tasks list|show|cancel`: tasks of sub-agents, and their transcripts. */
+import type { Client } from '../../client.ts';
+import type { ListedTask, ShownTask } from '../../store/task-store.ts';
+import { showBlock, showLine } from '../../text/shown-text.ts';
+import { idOf, shortId } from '../ids.ts';
+import { EXIT, print, printJson, say } from '../output.ts';
+
+interface Flags {
+  readonly json?: boolean;
+}
+type TasksClient = Pick<Client, 'request'>;
+
+/** Most lines of one text of a transcript. */
+const LINES_MAX = 40;
+const PROMPT_CHARS_MAX = 80;
+
+/** Lists tasks, the newest first. Returns the exit code. */
+export async function tasksList({ json, limit }: Flags & { limit?: number }, client: TasksClient): Promise<number> {
+  const tasks = await listed(client, limit);
+  if (json) printJson(tasks);
+  else if (tasks.length === 0) say('no tasks were delegated');
+  else for (const it of tasks) print(showLine(lineOf(it)));
+  return EXIT.OK;
+}
+
+/** Prints a task with its transcript. Returns the exit code. */
+export async function tasksShow(id: string, { json }: Flags, client: TasksClient): Promise<number> {
+  const taskId = await taskIdOf(id, client);
+  const task = (await client.request('tasks.show', { taskId })) as ShownTask;
+  if (json) printJson(task);
+  else for (const it of linesOf(task)) print(it);
+  return EXIT.OK;
+}
+
+/** Cancels a task. Returns the exit code: 1 if it does not run. */
+export async function tasksCancel(id: string, { json }: Flags, client: TasksClient): Promise<number> {
+  const taskId = await taskIdOf(id, client);
+  const { cancelled } = (await client.request('tasks.cancel', { taskId })) as { cancelled: boolean };
+  if (json) printJson({ taskId, cancelled });
+  else say(showLine(cancelled ? `cancelled ${taskId}` : `no task ${taskId} is running`));
+  return cancelled ? EXIT.OK : EXIT.FAILED;
+}
+
+async function listed(client: TasksClient, limit?: number): Promise<ListedTask[]> {
+  const asked = limit === undefined ? {} : { limit };
+  return ((await client.request('tasks.list', asked)) as { tasks: ListedTask[] }).tasks;
+}
+
+/** The task id that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
+const taskIdOf = async (text: string, client: TasksClient): Promise<string> =>
+  idOf(
+    text,
+    (await listed(client, TASKS_MAX)).map((it) => it.taskId),
+  );
+
+/** The most that the daemon lists. */
+const TASKS_MAX = 200;
+
+function lineOf({ taskId, startedAt, ended = 'running', agent, prompt, calls = 0 }: ListedTask): string {
+  const [first = ''] = prompt.split('\n');
+  const what = first.length <= PROMPT_CHARS_MAX ? first : `${first.slice(0, PROMPT_CHARS_MAX)}…`;
+  return `${shortId(taskId)}  ${startedAt}  ${ended.padEnd(9)}  ${agent}  ${calls} calls  ${what}`;
+}
+
+interface Entry {
+  readonly kind: string;
+  readonly text?: string;
+  readonly calls?: readonly { readonly tool: string; readonly input: unknown }[];
+  readonly tool?: string;
+  readonly success?: boolean;
+}
+
+function linesOf({ prompt, transcript, truncated, ended = 'running', reason, ...task }: ShownTask): string[] {
+  const { taskId, callId, agent, model, workspace } = task;
+  return [
+    showLine(`task ${taskId} of call ${callId}`),
+    showLine(`${agent} (${model}) in ${workspace}: ${ended}${reason === undefined ? '' : `: ${reason}`}`),
+    '\n> task',
+    ...showBlock(prompt, LINES_MAX),
+    ...(transcript as Entry[]).flatMap(entryLines),
+    ...(truncated ? ['\n[the rest is left out: the transcript is too long]'] : []),
+  ];
+}
+
+function entryLines({ kind, text = '', calls = [], tool = '', success }: Entry): string[] {
+  if (kind === 'end') return [];
+  const title = kind === 'result' ? `${tool} ${success ? 'ok' : 'failed'}` : 'model';
+  return [
+    `\n> ${showLine(title)}`,
+    ...(text === '' ? [] : showBlock(text, LINES_MAX)),
+    ...calls.map((it) => showLine(`→ ${it.tool} ${JSON.stringify(it.input)}`)),
+  ];
+}

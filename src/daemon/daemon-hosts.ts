@@ -1,0 +1,73 @@
+/** The daemon's hosts: starts what runs the code of tools, callers, plugins and sub-agents, and tells of it in `status`. */
+import { Browsers } from '../browser/browsers.ts';
+import type { HostReport } from '../call.ts';
+import { Egress } from '../hosts/egress.ts';
+import { childrenOf } from '../hosts/host-process.ts';
+import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
+import { Isolates } from '../hosts/isolates.ts';
+import { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
+import type { Powers } from '../powers.ts';
+import type { Providers } from '../providers/providers.ts';
+import {
+  agentProgram,
+  browserProgram,
+  compartmentProgram,
+  egressProgram,
+  hostProgram,
+  isolateProgram,
+} from '../runtime.ts';
+import { Forwards } from '../session/operator/forwards.ts';
+import type { Previews } from '../store/previews.ts';
+import type { Records } from './records.ts';
+
+interface AllHosts {
+  readonly browsers: Browsers;
+  readonly hosts: Hosts;
+  readonly isolates: Isolates;
+  readonly compartments: Isolates;
+  readonly agentHosts: Isolates;
+}
+
+export const hostsToTell = (all: AllHosts, providers: Providers) => ({
+  hostStatus: () => hostStatus(all, providers),
+  coarseMasks: all.hosts.coarseMasks,
+  canStartHosts: () => all.hosts.canStart,
+});
+
+async function hostStatus(
+  { browsers, hosts, isolates, compartments, agentHosts }: AllHosts,
+  providers: Providers,
+): Promise<HostReport[]> {
+  const all = [
+    ...(await hosts.status()),
+    ...[isolates, compartments, agentHosts, browsers].flatMap((it) => it.status()),
+    ...providers.hostStatus(),
+  ];
+  // What an execute host runs are commands of agents: those are calls, and there may be thousands of processes.
+  return all.map((it) => ({ ...it, children: it.tier === 'execute' ? [] : childrenOf(it.pid) }));
+}
+
+/** Creates the hosts for the code of tools, callers and plugins; ended with `parts`. */
+export function createHosts(
+  parts: AsyncDisposableStack,
+  {
+    undoJournal,
+    previews,
+    ...options
+  }: Pick<HostsOptions, 'sandbox' | 'masks' | 'limits' | 'identity' | 'environment'> & Records & { previews: Previews },
+  powers: Powers,
+) {
+  const { sandbox, limits } = options;
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const browsers = parts.use(new Browsers({ sandbox, egress, program: browserProgram, limits }, powers));
+  const hosts = parts.use(
+    new Hosts({ ...options, program: hostProgram, egress, spoolOf: (it) => undoJournal.spoolOf(it) }, powers),
+  );
+  parts.defer(() => undoJournal.settled());
+  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
+  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
+  const agentHosts = parts.use(new Isolates({ sandbox, program: agentProgram, limits }, powers));
+  const background = new BackgroundCommands({ ...options, hosts, powers });
+  const forwards = new Forwards({ ...options, background, previews, powers });
+  return { egress, browsers, hosts, isolates, compartments, agentHosts, previews, background, forwards };
+}
