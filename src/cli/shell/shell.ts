@@ -3,23 +3,16 @@
  * policy, in the sandbox, with its record and its undo.
  */
 import { readFileSync } from 'node:fs';
-import { constants } from 'node:os';
 import { relative, resolve } from 'node:path';
-import type { ToolResult } from '../../call.ts';
 import { isInside } from '../../paths.ts';
 import { parseJson } from '../../text/json.ts';
-import { followCall } from '../call/call.ts';
-import { showCall } from '../call/command-output.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { CliError, EXIT, exitCodeOf, harmless } from '../output.ts';
+import { CliError, EXIT, harmless } from '../output.ts';
 import { readShellArguments, toCommandLine } from './arguments.ts';
-import { inputIfAny, wholeInput } from './standard-input.ts';
-
-/** The longest time of a call: a shell has no limit of its own. */
-const TIMEOUT_MS = 3_600_000;
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-/** What shells exit with for a command that was found but could not run, and `timeout` for one out of time. */
-const SHELL_EXIT = { refused: 126, timedOut: 124 } as const;
+import { converse } from './conversation.ts';
+import { KeptShell } from './kept-shell.ts';
+import { isOwnVariable, runShellCommand, SHELL_EXIT } from './run-command.ts';
+import { inputIfAny, scriptOrCommands } from './standard-input.ts';
 
 /** The environment by which `ringfence wrap` tells its shells where they are. */
 export const WRAP = { root: 'RINGFENCE_WRAP_ROOT', environment: 'RINGFENCE_WRAP_ENVIRONMENT' } as const;
@@ -28,30 +21,18 @@ export const WRAP = { root: 'RINGFENCE_WRAP_ROOT', environment: 'RINGFENCE_WRAP_
 export async function shell(words: readonly string[], caller: CliCaller): Promise<number> {
   const asked = readShellArguments(words);
   const isScript = asked.source.kind === 'input';
-  if (isScript && process.stdin.isTTY)
-    throw new CliError(
-      EXIT.USAGE,
-      'ringfence sh runs a command (-c), a file or standard input; for a terminal: ringfence call terminal_interactive',
-    );
-  const { command, stdin } = toCommandLine(asked, isScript ? wholeInput() : await inputIfAny());
-  if (command.trim() === '') return EXIT.OK;
   const { root, cwd } = folderOf(caller);
-  await using client = await connect({ ...caller, flags: { ...caller.flags, workspace: root } });
-  const interrupt = new AbortController();
-  let signal: (typeof SIGNALS)[number] | undefined;
-  for (const it of SIGNALS)
-    process.once(it, () => {
-      signal ??= it;
-      interrupt.abort();
-    });
-  const env = exportedSince(caller.env);
-  const input = { command, cwd, timeout: TIMEOUT_MS, ...(stdin !== '' && { stdin }), ...(env && { env }) };
-  const running = client.call('terminal_execute', input, { signal: interrupt.signal });
-  const following = followCall(running, { client, flags: {}, caller, interrupt });
-  following.catch(() => {}); // Awaited below, after the result is shown.
-  const result = await showCall({ callId: running.callId, result: running }, client, { isQuiet: true });
-  await following;
-  return signal === undefined ? shellExitCode(result) : 128 + constants.signals[signal];
+  const open = () => connect({ ...caller, flags: { ...caller.flags, workspace: root } });
+  const exported = exportedSince(caller.env) ?? {};
+  const script = isScript && !process.stdin.isTTY ? await scriptOrCommands() : undefined;
+  if (isScript && script === undefined) {
+    await using client = await open();
+    return await converse(new KeptShell(client, caller, { root, folder: resolve(root, cwd), exported }));
+  }
+  const { command, stdin } = toCommandLine(asked, script ?? (await inputIfAny()));
+  if (command.trim() === '') return EXIT.OK;
+  await using client = await open();
+  return await runShellCommand(client, caller, { command, cwd, exported, stdin });
 }
 
 /** The workspace, and the current folder in it. */
@@ -62,22 +43,6 @@ function folderOf({ env, cwd, flags }: CliCaller): { root: string; cwd: string }
   return { root, cwd: relative(root, cwd) || '.' };
 }
 
-/** Variables that the shell of a sandbox has of its own. */
-const OWN: ReadonlySet<string> = new Set([
-  'PATH',
-  'HOME',
-  'SHELL',
-  'PWD',
-  'OLDPWD',
-  'SHLVL',
-  '_',
-  'LANG',
-  'TZ',
-  'TERM',
-  'TMPDIR',
-  'USER',
-  'LOGNAME',
-]);
 const VARIABLES_MAX = 64;
 const VALUE_CHARS_MAX = 32 * 1024;
 
@@ -95,13 +60,7 @@ function exportedSince(env: CliCaller['env']): Record<string, string> | undefine
       it[1] !== before[it[0]] &&
       it[1].length <= VALUE_CHARS_MAX &&
       /^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(it[0]) &&
-      !OWN.has(it[0]) &&
-      !it[0].startsWith('RINGFENCE_'),
+      !isOwnVariable(it[0]),
   );
   return Object.fromEntries(exported.slice(0, VARIABLES_MAX));
-}
-
-function shellExitCode(result: ToolResult): number {
-  if (result.success || result.error.code === 'PROGRAM_MISSING') return exitCodeOf(result);
-  return result.error.category === 'TIMEOUT' ? SHELL_EXIT.timedOut : SHELL_EXIT.refused;
 }

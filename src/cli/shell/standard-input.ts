@@ -3,14 +3,50 @@ import { fstatSync, readFileSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { CliError, EXIT } from '../output.ts';
+import { isIncomplete } from './command-lines.ts';
 
 /** The most that a call takes. */
 const BYTES_MAX = 8 * 1024 * 1024;
 /** Agents start shells with a pipe that they never write to nor close: one that is silent this long counts as empty. */
 const SILENT_MS = 100;
+/** A program that is silent this long behind a complete command waits for its output. */
+const WAITING_MS = 250;
 
-/** All of standard input; a script is read so. Throws CliError. */
-export const wholeInput = (): string => toText(readFileSync(0));
+/** All of standard input. Throws CliError. */
+const wholeInput = (): string => toText(readFileSync(0));
+
+/**
+ * A script on standard input, which bash runs as a whole; undefined for a pipe that stays open behind a complete command
+ * and falls silent: a program writes its commands one by one and waits for what each gives. Throws CliError.
+ */
+export async function scriptOrCommands(stream: Readable = process.stdin): Promise<string | undefined> {
+  const kind = fstatSync(0);
+  if (!kind.isFIFO() && !kind.isSocket()) return wholeInput();
+  const pieces: Buffer[] = [];
+  const { promise: ended, resolve } = Promise.withResolvers<boolean>();
+  let bytes = 0;
+  let silence: NodeJS.Timeout | undefined;
+  const judge = () => {
+    const text = Buffer.concat(pieces).toString();
+    if (text.endsWith('\n') && !isIncomplete(text)) resolve(false);
+  };
+  const take = (piece: Buffer) => {
+    pieces.push(piece);
+    bytes += piece.length;
+    if (bytes > BYTES_MAX) resolve(true);
+    clearTimeout(silence);
+    silence = setTimeout(judge, WAITING_MS);
+  };
+  const end = () => resolve(true);
+  stream.on('data', take).once('end', end);
+  const isWhole = await ended;
+  stream.off('data', take).off('end', end);
+  clearTimeout(silence);
+  stream.pause();
+  if (isWhole) return toText(Buffer.concat(pieces));
+  stream.unshift(Buffer.concat(pieces));
+  return undefined;
+}
 
 /** Standard input, if there is any: the whole of a file, and of a pipe that says something soon. Throws CliError. */
 export async function inputIfAny(stream: Readable = process.stdin): Promise<string> {
