@@ -150,7 +150,7 @@ const MAY_IMPORT: Record<string, string> = {
     'cli cli/connectors connectors daemon/config errors limits market plugins powers runtime sandbox text/json tools/package',
   'cli/monitor': 'call cli client daemon/user-dirs powers store/audit telemetry text/shown-text',
   'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
-  'cli/shell': 'call cli cli/call cli/install daemon/user-dirs paths runtime text/json text/values',
+  'cli/shell': 'call cli cli/call cli/install client daemon/user-dirs paths runtime text/json text/values',
   'cli/skeletons': 'cli runtime',
   'cli/state': 'cli daemon/user-dirs limits powers runtime secrets store text/json text/values toolchains tools',
   'cli/tasks': 'call cli cli/call client store store/approvals text/shown-text tools/task',

@@ -25,7 +25,7 @@ export async function scriptOrCommands(stream: Readable = process.stdin): Promis
   const pieces: Buffer[] = [];
   const { promise: ended, resolve } = Promise.withResolvers<boolean>();
   let bytes = 0;
-  let silence: NodeJS.Timeout | undefined;
+  let silence = new AbortController();
   const judge = () => {
     const text = Buffer.concat(pieces).toString();
     if (text.endsWith('\n') && !isIncomplete(text)) resolve(false);
@@ -34,14 +34,15 @@ export async function scriptOrCommands(stream: Readable = process.stdin): Promis
     pieces.push(piece);
     bytes += piece.length;
     if (bytes > BYTES_MAX) resolve(true);
-    clearTimeout(silence);
-    silence = setTimeout(judge, WAITING_MS);
+    silence.abort();
+    silence = new AbortController();
+    wait(WAITING_MS, undefined, { signal: silence.signal }).then(judge, () => {}); // More was written meanwhile.
   };
   const end = () => resolve(true);
   stream.on('data', take).once('end', end);
   const isWhole = await ended;
   stream.off('data', take).off('end', end);
-  clearTimeout(silence);
+  silence.abort();
   stream.pause();
   if (isWhole) return toText(Buffer.concat(pieces));
   stream.unshift(Buffer.concat(pieces));
