@@ -1,0 +1,1 @@
+echo "deployed to $1"
