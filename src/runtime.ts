@@ -53,6 +53,8 @@ export const isolateProgram = hostOf('isolate', '--no-node-snapshot');
 export const compartmentProgram = hostOf('compartment');
 /** For the conversations of sub-agents: small, since one process is needed for each that runs. */
 export const agentProgram = hostOf('agent/agent-host', '--max-semi-space-size=2');
+/** For what one database server sends. Nothing in it makes code of texts. */
+export const databaseProgram = hostOf('database/process', '--disallow-code-generation-from-strings');
 export const egressProgram = hostOf('egress');
 export const browserProgram = hostOf('browser', '--max-old-space-size=256');
 export const providerProgram = hostOf('provider', '--max-old-space-size=256');
@@ -95,6 +97,8 @@ function neededPaths(): string[] {
     'css-select',
     'unpdf',
     'lru-cache',
+    'pg',
+    'pg-protocol',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
   const modules = [...files, ...NATIVE.flatMap(nativeOf)].map(modulesOf);

@@ -135,7 +135,7 @@ const MAY_IMPORT: Record<string, string> = {
   fleet: 'client limits powers store text/json',
   'fleet-node': 'client fleet limits powers workers',
   agents: 'egress errors limits pipeline policy secrets tools/task tools/tool',
-  databases: 'errors limits pipeline policy text/json tools/context',
+  databases: 'connectors errors hosts limits pipeline policy powers protocol sandbox secrets text tools/context',
   'daemon/services':
     'agents connectors daemon/config daemon/records daemon/user-dirs databases fleet hosts pipeline/execute policy powers providers runtime sandbox secrets session tools/catalogue tools/registry',
   'cli/databases':
@@ -179,6 +179,7 @@ const MAY_IMPORT: Record<string, string> = {
   'workers/agent': 'errors hosts limits pipeline/execute text/json text/values workers/isolate',
   'workers/browser': 'browser errors limits powers sandbox text/json text/values',
   'workers/code': 'errors limits powers text/json text/values tools/source tools/tool workers workers/symbols',
+  'workers/database': 'databases egress errors limits policy powers protocol text tools/context workers',
   'workers/context':
     'call errors hosts limits paths policy powers sandbox sandbox/command tools/context tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/sqlite workers/symbols workers/terminals workers/undo preview workers/preview',
   'workers/host': 'errors hosts limits polling powers protocol sandbox sandbox/command tools',

@@ -129,6 +129,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     egress,
     browsers: { run: () => Promise.reject(new Error('the bench has no browsers')) },
     upstreams,
+    databaseServers: { run: () => Promise.reject(new Error('the bench has no database servers')) },
     connectors: { networkOf: () => [], run: () => Promise.reject(new Error('the bench has no connectors')) },
     tasks: { run: () => Promise.reject(new Error('the bench has no sub-agents')) },
     hosts,

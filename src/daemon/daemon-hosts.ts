@@ -18,7 +18,9 @@ import {
 } from '../runtime.ts';
 import { Forwards } from '../session/operator/forwards.ts';
 import type { Previews } from '../store/previews.ts';
+import type { Config } from './config.ts';
 import type { Records } from './records.ts';
+import { createDatabaseServers } from './services.ts';
 
 interface AllHosts {
   readonly browsers: Browsers;
@@ -53,11 +55,15 @@ export function createHosts(
   {
     undoJournal,
     previews,
-    ...options
-  }: Pick<HostsOptions, 'sandbox' | 'masks' | 'limits' | 'identity' | 'environment'> & Records & { previews: Previews },
+    config,
+    ...given
+  }: Pick<HostsOptions, 'sandbox' | 'masks' | 'identity'> & Records & { previews: Previews; config: Config },
   powers: Powers,
 ) {
-  const { sandbox, limits } = options;
+  const { limits, environment } = config;
+  const options = { ...given, limits, environment };
+  const { sandbox } = options;
+  const databaseServers = parts.use(createDatabaseServers(config, sandbox, powers));
   const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
   const browsers = parts.use(new Browsers({ sandbox, egress, program: browserProgram, limits }, powers));
   const hosts = parts.use(
@@ -69,5 +75,5 @@ export function createHosts(
   const agentHosts = parts.use(new Isolates({ sandbox, program: agentProgram, limits }, powers));
   const background = new BackgroundCommands({ ...options, hosts, powers });
   const forwards = new Forwards({ ...options, background, previews, powers });
-  return { egress, browsers, hosts, isolates, compartments, agentHosts, previews, background, forwards };
+  return { databaseServers, egress, browsers, hosts, isolates, compartments, agentHosts, previews, background, forwards };
 }

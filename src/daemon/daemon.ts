@@ -105,7 +105,7 @@ export async function createDaemon(
   powers: Powers,
   { sockets, turn, fleet, upgrade }: DaemonStart,
 ): Promise<Daemon> {
-  const { dirs, limits, environment } = config;
+  const { dirs, limits } = config;
   const { stateDir } = dirs;
   await using parts = new AsyncDisposableStack();
   const state = parts.use(new StateLock(stateDir, { version, limits, powers }));
@@ -129,7 +129,7 @@ export async function createDaemon(
   const policies = createPolicies(config, { base: () => source.current, workspaces, powers });
   const identity = await reading;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers, room: records.diskRoom }));
-  const ran = createHosts(parts, { ...records, previews, sandbox, masks, limits, identity, environment }, powers);
+  const ran = createHosts(parts, { ...records, previews, sandbox, masks, identity, config }, powers);
   const tracer = createTracer(config.traces, parts, { sandbox, limits, powers });
   const warming = warmAhead({ hosts: ran.hosts, policies, workspaces }, powers);
   const search = createSearch(config, powers);

@@ -8,6 +8,7 @@ import { type ConnectorChange, Connectors } from '../connectors/connectors.ts';
 import type { ServiceReach } from '../connectors/health-checks.ts';
 import { Search } from '../connectors/search/search.ts';
 import { withSearch } from '../connectors/search/toolset.ts';
+import { DatabaseServers } from '../databases/database-servers.ts';
 import { Databases, withDatabases } from '../databases/databases.ts';
 import { FleetProcess } from '../fleet/process.ts';
 import type { Egress } from '../hosts/egress.ts';
@@ -15,7 +16,7 @@ import { RunningTasks } from '../pipeline/execute/tasks/running-tasks.ts';
 import { decide } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
 import { Providers } from '../providers/providers.ts';
-import { fleetProgram, providerProgram, version } from '../runtime.ts';
+import { databaseProgram, fleetProgram, providerProgram, version } from '../runtime.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { hostOf, Secrets } from '../secrets/secrets.ts';
 import type { Policies } from '../session/policies.ts';
@@ -52,6 +53,12 @@ export const createCatalogue = (config: Config, search: Search | undefined, { ag
 /** The database connections of config.yaml and of `ringfence database add`. */
 const createDatabases = ({ dirs: { stateDir }, databases: configured, limits }: Config): Databases =>
   new Databases({ stateDir, configured, limits });
+
+/** The servers of database connections. */
+export function createDatabaseServers(config: Config, sandbox: Sandbox, powers: Powers): DatabaseServers {
+  const { limits } = config;
+  return new DatabaseServers({ sandbox, program: databaseProgram, secrets: secretsOf(config), limits }, powers);
+}
 
 /** Links the daemon to the fleet whose bus is at `url`, if it has one, until `parts` end. Throws FleetError. */
 export async function linkToFleet(

@@ -1,6 +1,8 @@
 /** The key `databases` of config.yaml, and the files of `ringfence database add`: connections by name. */
 import { posix } from 'node:path';
 import * as z from 'zod';
+import { toHostName } from '../policy/network.ts';
+import { secretName } from '../secrets/secret-files.ts';
 import type { DatabaseSource } from '../tools/context/databases.ts';
 
 export const databaseName = z
@@ -13,7 +15,12 @@ const isInside = (path: string): boolean => {
   return !path.includes('\0') && !posix.isAbsolute(plain) && plain !== '.' && !plain.startsWith('..');
 };
 
-export const databaseSchema = z.strictObject({
+const access = z
+  .enum(['read', 'write'])
+  .optional()
+  .describe('`write`: statements may also change rows. Default: `read`.');
+
+const fileSchema = z.strictObject({
   kind: z.enum(['sqlite']).describe('What it is: a SQLite file in the workspace.'),
   path: z
     .string()
@@ -21,11 +28,49 @@ export const databaseSchema = z.strictObject({
     .max(4096)
     .refine(isInside, 'takes a path below the workspace, relative to it, such as data/app.db')
     .describe('The file, relative to the workspace of whoever asks.'),
-  access: z
-    .enum(['read', 'write'])
-    .optional()
-    .describe('`write`: statements may also change rows, and undo takes the file back. Default: `read`.'),
+  access,
 });
+
+const isPlain = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
+const plainName = z.string().min(1).max(128).refine(isPlain, 'must not hold a NUL byte or half a character');
+
+const serverSchema = z
+  .strictObject({
+    kind: z.enum(['postgres']).describe('What it is: a PostgreSQL server.'),
+    host: z
+      .string()
+      .max(253)
+      .transform((it) => toHostName(it) ?? '')
+      .refine((it) => it !== '', 'takes the name or the address of a host')
+      .describe('Name or address of the server.'),
+    port: z.int().min(1).max(65_535).optional().describe('Default: the usual one of the kind.'),
+    database: plainName.describe('Name of the database.'),
+    user: plainName.describe('The user; one with rights beyond the database is refused.'),
+    secret: secretName.optional().describe('Name of the secret that is the password: `ringfence secret set NAME`.'),
+    tls: z
+      .enum(['verify', 'off'])
+      .optional()
+      .describe('`off`: without encryption, for `private` hosts only. Default: `verify`.'),
+    private: z.boolean().optional().describe('Whether the host may be this machine or one of its networks.'),
+    ca: z
+      .string()
+      .max(4096)
+      .refine((it) => posix.isAbsolute(it) && isPlain(it), 'takes an absolute path')
+      .optional()
+      .describe("File with the certificates of the server's authority in PEM. Default: those of the machine."),
+    access,
+    maxCost: z
+      .number()
+      .positive()
+      .optional()
+      .describe('Most cost of a statement, as EXPLAIN estimates it. Default: `databaseCostMax`.'),
+  })
+  .refine((it) => it.tls !== 'off' || it.private === true, {
+    message: 'takes `off` with `private` only: what is sent over public networks is encrypted',
+    path: ['tls'],
+  });
+
+export const databaseSchema = z.discriminatedUnion('kind', [fileSchema, serverSchema]);
 type WrittenDatabase = z.output<typeof databaseSchema>;
 
 /** The most in config.yaml; `databasesMax` bounds all of them. */
@@ -35,8 +80,11 @@ export const databasesSchema = z
   .record(databaseName, databaseSchema)
   .refine((it) => Object.keys(it).length <= DATABASES_MAX, `must name at most ${DATABASES_MAX} connections`);
 
-export const toSource = ({ kind, path, access = 'read' }: WrittenDatabase): DatabaseSource => ({
-  kind,
-  path: posix.normalize(path),
-  access,
-});
+const PORTS = { postgres: 5432 } as const;
+
+export function toSource(written: WrittenDatabase): DatabaseSource {
+  const { access: rights = 'read' } = written;
+  if ('path' in written) return { kind: written.kind, path: posix.normalize(written.path), access: rights };
+  const { kind, port = PORTS[kind], tls = 'verify', private: isPrivate = false } = written;
+  return { ...written, port, tls, private: isPrivate, access: rights };
+}

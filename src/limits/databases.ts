@@ -35,10 +35,22 @@ export const databaseLimits = {
   databaseProcessesMax: count().default(4),
   /** Data memory of the process that runs statements; its runtime reserves most of it without filling it. */
   databaseMemoryBytes: bytes().default(1024 * MiB),
+  /** Sessions of one connection at its server; further calls wait. */
+  databaseSessionsMax: count().default(4),
+  /** Bytes that a server may send for one statement; the connection is closed at more. */
+  databaseWireBytes: bytes().default(4 * MiB),
+  /** Memory for one sort or hash of a statement at a server. */
+  databaseSortBytes: bytes().default(16 * MiB),
+  /** Cost of one statement in PostgreSQL's estimate; connections may have a bound of their own. */
+  databaseCostMax: count().default(10_000_000),
+  /** JavaScript heap of the process of one server, in MiB. */
+  databaseHeapMb: count().default(64),
   /** Time that a statement waits for another program's lock. */
   databaseLockMs: ms().default(2_000),
   /** Time after its last statement when the process ends. */
   databaseIdleMs: ms().default(120_000),
+  /** Time for the process of a server to cancel what it runs before it is killed. */
+  databaseEndMs: ms().default(2_000),
   /** Time in which a change that was cut off is rolled back. */
   databaseRecoverMs: ms().default(10_000),
 };

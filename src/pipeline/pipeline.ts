@@ -67,6 +67,7 @@ export interface PipelineParts extends Pick<RunTaskParts, 'agents' | 'agentHosts
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;
   readonly connectors: Connections;
+  readonly databaseServers: ExecuteParts['databaseServers'];
   readonly compartments: Isolates;
   readonly limits: Limits;
   readonly powers: Powers;

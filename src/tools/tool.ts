@@ -10,7 +10,7 @@ import type { PluginCode } from '../plugin-code.ts';
 import type { Capability, Category, ListedTool } from './capability.ts';
 import type { Connected, ServiceTerms } from './connected.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
-import type { Databases } from './context/databases.ts';
+import type { DatabaseRequest, Databases, ServerAnswer } from './context/databases.ts';
 import type { KeptChanges } from './context/kept-changes.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { Prepared, Preview } from './context/preview.ts';
@@ -309,6 +309,9 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   toVisit?(input: z.output<I>): PageVisit | undefined;
   /** The gateway's answer to a call about the tools of the session. `run` is never called. */
   ofTools?(input: z.output<I>, tools: readonly ListedTool[]): z.output<O>;
+  /** What a call asks a database server, whose answer `ofServer` makes the result; undefined for files. `run` is never called then. */
+  toServer?(input: z.output<I>): DatabaseRequest | undefined;
+  ofServer?(answer: ServerAnswer): z.output<O>;
   /** The operation of a connector that the egress process carries out. `run` is never called. */
   readonly connected?: Connected;
   /** Whether a person is asked about each call that the policy allows. */

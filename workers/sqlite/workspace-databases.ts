@@ -5,13 +5,7 @@ import { ToolError } from '../../src/errors.ts';
 import type { Job } from '../../src/hosts/job.ts';
 import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
-import type {
-  DatabaseQuery,
-  DatabaseSchema,
-  DatabaseSource,
-  Databases,
-  Table,
-} from '../../src/tools/context/databases.ts';
+import type { DatabaseQuery, DatabaseSchema, Databases, FileSource, Table } from '../../src/tools/context/databases.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
 import { type Anchor, below, toAccessError } from '../context/anchor.ts';
 import type { HeldPath, HeldPaths } from '../context/held-paths.ts';
@@ -48,7 +42,7 @@ export class WorkspaceDatabases implements Databases {
     this.#options = options;
   }
 
-  query(source: DatabaseSource, query: DatabaseQuery): Promise<Table> {
+  query(source: FileSource, query: DatabaseQuery): Promise<Table> {
     return this.#timed(() =>
       source.access === 'write'
         ? this.#change(source, query)
@@ -56,13 +50,13 @@ export class WorkspaceDatabases implements Databases {
     );
   }
 
-  explain(source: DatabaseSource, query: DatabaseQuery): Promise<Table> {
+  explain(source: FileSource, query: DatabaseQuery): Promise<Table> {
     return this.#timed(() =>
       this.#reading(source, (ask, file) => ask('explain', { file, query, bounds: this.#bounds })),
     );
   }
 
-  async schema(source: DatabaseSource, table: string | undefined, maxRows: number): Promise<DatabaseSchema> {
+  async schema(source: FileSource, table: string | undefined, maxRows: number): Promise<DatabaseSchema> {
     const asked = { ...(table !== undefined && { table }), maxRows, bounds: this.#bounds };
     let indexes: DatabaseSchema['indexes'] = [];
     const timed = await this.#timed(() =>
@@ -75,7 +69,7 @@ export class WorkspaceDatabases implements Databases {
     return { table: timed, indexes };
   }
 
-  async preImages({ path }: DatabaseSource): Promise<{ path: string; hash: string | null }[]> {
+  async preImages({ path }: FileSource): Promise<{ path: string; hash: string | null }[]> {
     const all: { path: string; hash: string | null }[] = [];
     for (const it of [path, ...BESIDE.map((end) => path + end)])
       all.push({ path: it, hash: await this.#options.files.state(it) });
@@ -89,7 +83,7 @@ export class WorkspaceDatabases implements Databases {
     return { ...table, durationMs: Math.round((powers.monotonicMs() - startedMs) * 1000) / 1000 };
   }
 
-  async #reading<T>({ path }: DatabaseSource, work: (ask: AskSqlite, file: DatabaseFile) => Promise<T>): Promise<T> {
+  async #reading<T>({ path }: FileSource, work: (ask: AskSqlite, file: DatabaseFile) => Promise<T>): Promise<T> {
     const { children, signal, anchor, rules, workspace } = this.#options;
     anchor.assertInside(path);
     const { fd, realPath } = rules.open(path, () => anchor.open(path));
@@ -106,7 +100,7 @@ export class WorkspaceDatabases implements Databases {
    * Changes a file in place, as SQLite does, so that programs that have it open see the change; a copy that replaces it
    * would leave them with the old file. The lock is held from before the file is kept for undo until after the change.
    */
-  async #change({ path }: DatabaseSource, query: DatabaseQuery): Promise<AnsweredTable> {
+  async #change({ path }: FileSource, query: DatabaseQuery): Promise<AnsweredTable> {
     const { children, paths, changes, signal } = this.#options;
     using spot = paths.hold(path, { kinds: ['read', 'write'] });
     for (const it of BESIDE) paths.hold(path + it, { kinds: ['read', 'write'] })[Symbol.dispose]();

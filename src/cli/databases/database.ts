@@ -1,4 +1,5 @@
 /** `ringfence database add|list|check|remove`: works on the state directory; a running daemon notices changes at once. */
+import { resolve } from 'node:path';
 import type * as z from 'zod';
 import type { Client } from '../../client.ts';
 import { readConfigFile } from '../../daemon/config.ts';
@@ -12,7 +13,7 @@ import {
 } from '../../databases/database-files.ts';
 import { databaseName, databaseSchema, toSource } from '../../databases/settings.ts';
 import { defaultLimits as limits } from '../../limits.ts';
-import type { DatabaseSource } from '../../tools/context/databases.ts';
+import { type DatabaseSource, isServer } from '../../tools/context/databases.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from '../output.ts';
 import { assertKnownState } from '../state/known-state.ts';
@@ -23,22 +24,30 @@ interface DatabaseFlags {
 }
 
 export interface DatabaseAddFlags extends DatabaseFlags {
-  readonly kind?: string;
+  readonly kind: string;
   readonly path?: string;
+  readonly host?: string;
+  readonly port?: string;
+  readonly database?: string;
+  readonly user?: string;
+  readonly secret?: string;
+  readonly tls?: string;
+  readonly private?: boolean;
+  readonly ca?: string;
   readonly access?: string;
+  readonly maxCost?: string;
 }
 
-interface ListedDatabase extends Partial<DatabaseSource> {
+type ListedDatabase = {
   readonly name: string;
   /** `config` for one of config.yaml, `state` for a stored one. */
   readonly place: 'config' | 'state';
-  readonly problem?: string;
-}
+} & (DatabaseSource | { readonly problem: string });
 
 /** Stores a connection. Returns the exit code. */
 export function databaseAdd(name: string, addFlags: DatabaseAddFlags, { flags, env }: CliCaller): number {
-  const { json, kind, path, access } = addFlags;
-  const parsed = databaseSchema.safeParse({ kind, path, ...(access !== undefined && { access }) });
+  const { json } = addFlags;
+  const parsed = databaseSchema.safeParse(settingsOf(addFlags));
   const problem = databaseName.safeParse(name).error ?? parsed.error;
   if (problem) throw new CliError(EXIT.USAGE, harmless(problemOf(problem)));
   const { stateDir, configFile } = userDirsOf(flags, env);
@@ -73,9 +82,9 @@ export function databaseList({ json }: DatabaseFlags, { flags, env }: CliCaller)
   );
   if (json) printJson(rows);
   else if (rows.length === 0)
-    say('no database connections; add one with: ringfence database add NAME --kind sqlite --path FILE');
+    say('no database connections; add one with: ringfence database add NAME --kind sqlite|postgres …');
   else for (const it of rows) print(harmless(describe(it)));
-  return rows.some((it) => it.problem !== undefined) ? EXIT.FAILED : EXIT.OK;
+  return rows.some((it) => 'problem' in it) ? EXIT.FAILED : EXIT.OK;
 }
 
 /** Asks the daemon for the tables of a connection. Returns the exit code. */
@@ -106,15 +115,42 @@ export function databaseRemove(name: string, { json }: DatabaseFlags, { flags, e
 
 function listed(stateDir: string, name: string): ListedDatabase {
   try {
-    return { name, place: 'state', ...readDatabase(stateDir, name, limits) };
+    const source = readDatabase(stateDir, name, limits);
+    return { name, place: 'state', ...(source ?? { problem: 'it was removed meanwhile' }) };
   } catch (error) {
     if (error instanceof DatabaseError) return { name, place: 'state', problem: error.message };
     throw error;
   }
 }
 
-const describe = ({ name, kind, path, access, place, problem }: ListedDatabase): string =>
-  problem === undefined ? `${name}  ${kind}  ${path}  ${access}  (${place})` : `${name}  off: ${problem}`;
+/** The flags as config.yaml would have them. */
+function settingsOf({ json: _, port, maxCost, ca, ...flags }: DatabaseAddFlags): Record<string, unknown> {
+  const { kind, path, host, database, user, secret, tls, private: isPrivate, access } = flags;
+  const settings = {
+    kind,
+    path,
+    host,
+    database,
+    user,
+    secret,
+    tls,
+    private: isPrivate,
+    access,
+    port: port === undefined ? undefined : Number(port),
+    maxCost: maxCost === undefined ? undefined : Number(maxCost),
+    ca: ca === undefined ? undefined : resolve(ca),
+  };
+  return Object.fromEntries(Object.entries(settings).filter(([, it]) => it !== undefined));
+}
+
+function describe(listed: ListedDatabase): string {
+  if ('problem' in listed) return `${listed.name}  off: ${listed.problem}`;
+  const { name, kind, access, place } = listed;
+  if (!isServer(listed)) return `${name}  ${kind}  ${listed.path}  ${access}  (${place})`;
+  const { user, host, port, database, secret, tls } = listed;
+  const password = secret === undefined ? 'no password' : `secret ${secret}`;
+  return `${name}  ${kind}  ${user}@${host}:${port}/${database}  tls ${tls}  ${password}  ${access}  (${place})`;
+}
 
 const problemOf = ({ issues }: z.ZodError): string =>
   issues

@@ -1,7 +1,7 @@
 /** Results of queries as a table for people, and as CSV for programs. */
 
 import { charactersIn, visibleInLine } from '../../text/shown-text.ts';
-import type { Cell, Column, ColumnType } from '../../tools/context/databases.ts';
+import type { Cell, Column } from '../../tools/context/databases.ts';
 
 export interface ShownTable {
   readonly columns: readonly Column[];
@@ -9,7 +9,7 @@ export interface ShownTable {
 }
 
 const CELL_CHARS_MAX = 60;
-const NUMBERS: ReadonlySet<ColumnType> = new Set(['integer', 'real', 'numeric']);
+const NUMBERS = /^(small|big|tiny|medium)?int(eger|\(|$)|^(real|numeric|decimal|float|double)\b/;
 
 /** Lines of a table: names, a rule, rows. Long cells are cut; what could control a terminal is escaped. */
 export function toLines({ columns, rows }: ShownTable): string[] {
@@ -36,9 +36,9 @@ const cut = (text: string): string =>
     ? visibleInLine(text)
     : `${visibleInLine(text.slice(0, CELL_CHARS_MAX - 1).toWellFormed())}…`;
 
-function padded(text: string, width: number, type: ColumnType | undefined): string {
+function padded(text: string, width: number, type: string | undefined): string {
   const spaces = ' '.repeat(Math.max(0, width - charactersIn(text)));
-  return type !== undefined && NUMBERS.has(type) ? spaces + text : text + spaces;
+  return type !== undefined && NUMBERS.test(type) ? spaces + text : text + spaces;
 }
 
 function field(cell: Cell): string {

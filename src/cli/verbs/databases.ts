@@ -15,8 +15,17 @@ export function addDatabaseVerbs(verbs: Verbs): void {
       .option('--socket <path>', "the daemon's socket")
       .option('--state <dir>', "the daemon's state directory");
   addOffline(database, 'add <name>', 'store a connection; agents can use it at once')
-    .requiredOption('--kind <kind>', 'sqlite')
-    .requiredOption('--path <path>', 'the file, relative to the workspace of whoever asks')
+    .requiredOption('--kind <kind>', 'sqlite or postgres')
+    .option('--path <path>', 'sqlite: the file, relative to the workspace of whoever asks')
+    .option('--host <host>', 'the server')
+    .option('--port <n>', 'its port (default: 5432)')
+    .option('--database <name>', 'the database at the server')
+    .option('--user <name>', 'the user, who should have no rights but those that agents need')
+    .option('--secret <name>', 'the secret that is the password (ringfence secret set NAME)')
+    .option('--tls <mode>', 'verify, or off for a private host (default: verify)')
+    .option('--ca <file>', "certificates of the server's authority in PEM (default: those of the machine)")
+    .option('--private', 'the host may be this machine or one of its networks')
+    .option('--max-cost <n>', 'most cost of a statement, as the server estimates it')
     .option('--access <access>', 'read, or write to let statements change rows (default: read)')
     .action(verbs.ending(async (name, flags) => (await load()).databaseAdd(name, flags, verbs.caller(flags))));
   addOffline(database, 'list', 'list the connections; exit code 1 if one can not be used').action(

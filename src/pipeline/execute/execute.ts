@@ -25,6 +25,7 @@ import { keptPlaceOf, listBackground, runKept } from './background/kept-calls.ts
 import { commandBoundsOf, heapOf, homeOf, mayPreviewConnect, networkOf, threadCpuOf } from './bounds.ts';
 import { ConcurrentCalls } from './concurrent-changes.ts';
 import { type Connections, runConnected } from './connected.ts';
+import { estimateAtServer, runServer, type ServerParts } from './database-server.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import type { FetchParts } from './exchanges.ts';
 import { runJournalled, runShadowed, type ShadowedJob } from './journalled.ts';
@@ -45,6 +46,7 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;
   readonly connectors: Connections;
+  readonly databaseServers: ServerParts['databaseServers'];
   /** Hosts of plugins that share a JavaScript realm. */
   readonly compartments: Isolates;
   readonly egress: Egress;
@@ -95,6 +97,8 @@ async function runInTier(
   if (of && of.handle === undefined) return listBackground(call, { ...parts, hooks });
   const { connected, upstream: to } = tool;
   if (connected) return inTime(call, parts, () => runConnected(connected, call, parts, hooks));
+  const statement = tool.toServer?.(call.checked.input as never);
+  if (statement) return inTime(call, parts, () => runServer(statement, call, parts, hooks));
   const visit = tool.toVisit?.(call.checked.input as never);
   if (visit) return inTime(call, parts, () => runVisit(visit, call, { parts, hooks }));
   const request = tool.toRequest?.(call.checked.input as never);
@@ -355,8 +359,10 @@ export async function previewOf(call: JudgedCall, parts: ExecuteParts): Promise<
 }
 
 async function previewed(call: JudgedCall, parts: ExecuteParts): Promise<Outcome> {
-  const { tool } = call.checked;
+  const { tool, input } = call.checked;
   if (tool.prepare) return succeeded(await parts.prepared.preview(call), {});
+  const statement = tool.toServer?.(input as never);
+  if (statement) return succeeded(await inTime(call, parts, () => estimateAtServer(statement, call, parts)), {});
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `\`${tool.name}\` has no preview; call it without preview`);
   return runReadOnly('preview', call, parts);
 }

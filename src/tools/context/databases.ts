@@ -1,12 +1,38 @@
 /** Databases that tools query, as `ToolContext.databases`. */
 
 /** A connection of the operator. */
-export interface DatabaseSource {
+export type DatabaseSource = FileSource | ServerSource;
+
+/** A database in the workspace. */
+export interface FileSource {
   readonly kind: 'sqlite';
   /** Relative to the workspace. */
   readonly path: string;
   readonly access: 'read' | 'write';
 }
+
+/** A database on a server. */
+export interface ServerSource {
+  readonly kind: 'postgres';
+  /** A name or an address, in the form of `toHostName`. */
+  readonly host: string;
+  readonly port: number;
+  readonly database: string;
+  readonly user: string;
+  /** Name of the secret that is the password; absent for a server that asks for none. */
+  readonly secret?: string | undefined;
+  /** `off`: without encryption, which only private addresses may be reached by. */
+  readonly tls: 'verify' | 'off';
+  /** Whether the host may be this machine or one of its networks. */
+  readonly private: boolean;
+  /** Absolute path of a file with certificates of authorities in PEM, in place of the machine's. */
+  readonly ca?: string | undefined;
+  readonly access: 'read' | 'write';
+  /** Most cost of a statement, as the database estimates it. */
+  readonly maxCost?: number | undefined;
+}
+
+export const isServer = (source: DatabaseSource): source is ServerSource => 'host' in source;
 
 export type Scalar = string | number | boolean | null;
 
@@ -19,7 +45,7 @@ export interface DatabaseQuery {
 }
 
 /**
- * What the cells of a column hold. `numeric`: integers and reals. `mixed`: anything; each cell says its type. `null`:
+ * What the cells of a column of a SQLite file hold. `numeric`: integers and reals. `mixed`: anything; each cell says its type. `null`:
  * nothing but NULL, and no type was declared.
  */
 export const COLUMN_TYPES = ['integer', 'real', 'numeric', 'text', 'blob', 'mixed', 'null'] as const;
@@ -27,15 +53,20 @@ export type ColumnType = (typeof COLUMN_TYPES)[number];
 
 export interface Column {
   readonly name: string;
-  readonly type: ColumnType;
+  /** A ColumnType, or the name that a server gives the type. */
+  readonly type: string;
   /** The type that the table declares. */
   readonly declared?: string | undefined;
 }
 
 /** Integers beyond 2^53 are decimal text, blobs base64, and infinite reals `Infinity` and `-Infinity`. */
 export type PlainCell = string | number | null;
+/** Servers have truth values, too. */
+export type ServerCell = PlainCell | boolean;
 /** In columns of type `mixed`, a value says its type. */
-export type Cell = PlainCell | { readonly type: 'integer' | 'real' | 'text' | 'blob'; readonly value: string | number };
+export type Cell =
+  | ServerCell
+  | { readonly type: 'integer' | 'real' | 'text' | 'blob'; readonly value: string | number };
 
 export interface Table {
   readonly columns: Column[];
@@ -44,6 +75,10 @@ export interface Table {
   readonly truncatedBy?: 'rows' | 'bytes' | 'cells' | undefined;
   /** Rows that the statement and its triggers inserted, updated or deleted; absent for connections that only read. */
   readonly changes?: number | undefined;
+  /** The cost that the server estimated, in its own unit. */
+  readonly cost?: number | undefined;
+  /** What the server told beside the rows. */
+  readonly notices?: readonly string[] | undefined;
   /** Time of the query, waiting for locks included. */
   readonly durationMs: number;
 }
@@ -62,16 +97,35 @@ export interface DatabaseSchema {
   readonly indexes: TableIndex[];
 }
 
+/** What a call asks a server. */
+export interface DatabaseRequest {
+  /** Name of the connection. */
+  readonly connection: string;
+  readonly source: ServerSource;
+  readonly asked: AskedOfServer;
+}
+
+/** `estimate`: how many rows a statement would change. */
+export type AskedOfServer =
+  | { readonly what: 'query' | 'explain' | 'estimate'; readonly query: DatabaseQuery }
+  | { readonly what: 'schema'; readonly table?: string | undefined; readonly maxRows: number };
+
+/** A server's answer: rows, and the indexes of a schema. */
+export interface ServerAnswer extends Omit<Table, 'rows'> {
+  readonly rows: ServerCell[][];
+  readonly indexes?: TableIndex[] | undefined;
+}
+
 /**
  * Runs statements in a process of their own. Throws ACCESS_DENIED and SENSITIVE_FILE for the file, INPUT_INVALID for the
  * statement, ACCESS_DENIED for what the connection does not allow, and a limit's code.
  */
 export interface Databases {
-  query(source: DatabaseSource, query: DatabaseQuery): Promise<Table>;
+  query(source: FileSource, query: DatabaseQuery): Promise<Table>;
   /** The plan of a statement, which does not run. */
-  explain(source: DatabaseSource, query: DatabaseQuery): Promise<Table>;
+  explain(source: FileSource, query: DatabaseQuery): Promise<Table>;
   /** Tables and views, or the one that is named. */
-  schema(source: DatabaseSource, table: string | undefined, maxRows: number): Promise<DatabaseSchema>;
+  schema(source: FileSource, table: string | undefined, maxRows: number): Promise<DatabaseSchema>;
   /** Files as they are now, for `Preview.preImages`. */
-  preImages(source: DatabaseSource): Promise<{ path: string; hash: string | null }[]>;
+  preImages(source: FileSource): Promise<{ path: string; hash: string | null }[]>;
 }

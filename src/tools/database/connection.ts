@@ -3,7 +3,15 @@ import * as z from 'zod';
 import type { Effect, Tier } from '../../call.ts';
 import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
-import { COLUMN_TYPES, type DatabaseSource, type Table } from '../context/databases.ts';
+import {
+  type AskedOfServer,
+  COLUMN_TYPES,
+  type DatabaseRequest,
+  type DatabaseSource,
+  type FileSource,
+  isServer,
+  type Table,
+} from '../context/databases.ts';
 
 const { databaseSqlCharsMax, databaseParamsMax, databaseParamCharsMax, databaseRowsMax } = defaultLimits;
 
@@ -35,11 +43,11 @@ export const params = z
       .refine((it) => Object.keys(it).length <= databaseParamsMax, `may hold at most ${databaseParamsMax} parameters`),
   ])
   .default([])
-  .describe('Values for `?` in their order, or for `:name` by name.');
+  .describe('Values for `?` (PostgreSQL: `$1`) in their order, or for `:name` by name (SQLite).');
 
 export const maxRows = z.int().min(1).max(databaseRowsMax).default(1_000).describe('Most rows.');
 
-const plainCell = z.union([z.string(), z.number(), z.null()]);
+const plainCell = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 const cell = z.union([
   plainCell,
   z.strictObject({
@@ -53,22 +61,30 @@ export const tableShape = {
     .array(
       z.strictObject({
         name: z.string(),
-        type: z.enum(COLUMN_TYPES).describe('What the cells hold; `mixed`: each cell says it.'),
+        type: z
+          .string()
+          .describe(
+            `What the cells hold. SQLite: ${COLUMN_TYPES.join(', ')}, where \`mixed\` means that each cell says it; servers: their name of the type.`,
+          ),
         declared: z.string().optional().describe('The type that the table declares.'),
       }),
     )
     .describe('Columns of the rows.'),
   rows: z
     .array(z.array(cell))
-    .describe('Integers beyond 2^53 are decimal text, blobs base64, infinite reals `Infinity` and `-Infinity`.'),
+    .describe(
+      'Integers beyond 2^53 are decimal text, blobs base64, reals that are no numbers text such as `Infinity` and `NaN`. Decimals, dates, arrays and all other types are the text of the server.',
+    ),
   rowCount: z.int().nonnegative().describe('Number of rows in `rows`.'),
   truncated: z.boolean().describe('Whether rows are missing.'),
   truncatedBy: z.enum(['rows', 'bytes', 'cells']).optional().describe('The bound that cut the rows.'),
   durationMs: z.number().describe('Time of the query, waiting for locks included.'),
+  cost: z.number().optional().describe('Cost that the server estimated, in its own unit.'),
+  notices: z.array(z.string()).optional().describe('What the server told beside the rows.'),
 };
 
 /** The output of a tool for a table. */
-export function toOutput({ columns, rows, truncatedBy, durationMs }: Table) {
+export function toOutput({ columns, rows, truncatedBy, durationMs, cost, notices }: Table) {
   return {
     columns,
     rows,
@@ -76,6 +92,8 @@ export function toOutput({ columns, rows, truncatedBy, durationMs }: Table) {
     truncated: truncatedBy !== undefined,
     ...(truncatedBy && { truncatedBy }),
     durationMs,
+    ...(cost !== undefined && { cost }),
+    ...(notices && { notices: [...notices] }),
   };
 }
 
@@ -84,31 +102,49 @@ function boundSource(input: object): DatabaseSource | undefined {
   return (input as { source?: DatabaseSource }).source;
 }
 
-/** Throws UNSUPPORTED outside of a daemon, which looks up connections. */
-export function sourceOf(input: object): DatabaseSource {
+/** The file of a connection. Throws UNSUPPORTED outside of a daemon, which looks up connections. */
+export function sourceOf(input: object): FileSource {
   const source = boundSource(input);
-  if (source) return source;
+  if (source && !isServer(source)) return source;
   throw new ToolError('UNSUPPORTED', 'no database connections are configured');
 }
 
-/** The name of the connection, and the file that is read. */
+/** The request to the server of a connection; undefined for one to a file. */
+export function serverRequest(
+  input: { readonly connection: string },
+  asked: AskedOfServer,
+): DatabaseRequest | undefined {
+  const source = boundSource(input);
+  return source && isServer(source) ? { connection: input.connection, source, asked } : undefined;
+}
+
+/** The name of the connection, and the file that is read or the server that is asked. */
 export function readEffects(input: { readonly connection: string }): Effect[] {
   const source = boundSource(input);
-  return [
-    { kind: 'query', target: input.connection },
-    ...(source ? [{ kind: 'read' as const, target: source.path }] : []),
-  ];
+  return [{ kind: 'query', target: input.connection }, ...(source ? [reachOf(source)] : [])];
+}
+
+function reachOf(source: DatabaseSource): Effect {
+  if (!isServer(source)) return { kind: 'read', target: source.path };
+  const { host, port } = source;
+  return { kind: 'connect', target: host.includes(':') ? `[${host}]:${port}` : `${host}:${port}` };
 }
 
 /** Also the file that is written, if the connection may write. */
 export function queryEffects(input: { readonly connection: string }): Effect[] {
   const source = boundSource(input);
-  return [
-    ...readEffects(input),
-    ...(source?.access === 'write' ? [{ kind: 'write' as const, target: source.path }] : []),
-  ];
+  const isWritten = source && !isServer(source) && source.access === 'write';
+  return [...readEffects(input), ...(isWritten ? [{ kind: 'write' as const, target: source.path }] : [])];
 }
 
-export const queryTier = (input: object): Tier => (boundSource(input)?.access === 'write' ? 'write' : 'read_only');
+/** Reading changes nothing, wherever the database is; what a server changes can't be taken back. */
+export function queryTier(input: object): Tier {
+  const source = boundSource(input);
+  if (source?.access !== 'write') return 'read_only';
+  return isServer(source) ? 'external_api' : 'write';
+}
+
+/** Whether a person is asked about a call whatever the policy says: changes at a server can't be undone. */
+export const asksForQuery = (input: object): boolean => queryTier(input) === 'external_api';
 
 export const QUERY_MS = 30_000;

@@ -1,6 +1,17 @@
 import * as z from 'zod';
+import type { DatabaseQuery } from '../context/databases.ts';
 import { defineTool } from '../tool.ts';
-import { connection, params, QUERY_MS, readEffects, sourceOf, sql, tableShape, toOutput } from './connection.ts';
+import {
+  connection,
+  params,
+  QUERY_MS,
+  readEffects,
+  serverRequest,
+  sourceOf,
+  sql,
+  tableShape,
+  toOutput,
+} from './connection.ts';
 
 const ROWS_MAX = 1_000;
 
@@ -11,7 +22,7 @@ export default defineTool({
   title: 'Explain a query',
   summary:
     'Show how a database would run one SQL statement: which indexes it uses and which tables it scans. The statement does not run.',
-  notes: 'For SQLite the rows are those of EXPLAIN QUERY PLAN.',
+  notes: 'For SQLite the rows are those of EXPLAIN QUERY PLAN, for servers those of EXPLAIN.',
   version: '1.0.0',
   capabilities: [{ action: 'explain', description: 'Shows the plan of a statement.' }],
   category: 'database',
@@ -34,8 +45,14 @@ export default defineTool({
   aliases: [],
   spellings: { names: { query: 'sql', database: 'connection' } },
 
+  toServer: (input) => serverRequest(input, { what: 'explain', query: toQuery(input) }),
+  ofServer: toOutput,
+
   async run(input, ctx) {
-    const query = { sql: input.sql, params: input.params, maxRows: ROWS_MAX };
-    return toOutput(await ctx.databases.explain(sourceOf(input), query));
+    return toOutput(await ctx.databases.explain(sourceOf(input), toQuery(input)));
   },
 });
+
+function toQuery({ sql: statement, params: values }: z.output<typeof input>): DatabaseQuery {
+  return { sql: statement, params: values, maxRows: ROWS_MAX };
+}

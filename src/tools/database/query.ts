@@ -1,12 +1,15 @@
 import * as z from 'zod';
+import type { DatabaseQuery, Table } from '../context/databases.ts';
 import { defineTool } from '../tool.ts';
 import {
+  asksForQuery,
   connection,
   maxRows,
   params,
   QUERY_MS,
   queryEffects,
   queryTier,
+  serverRequest,
   sourceOf,
   sql,
   tableShape,
@@ -29,8 +32,8 @@ export default defineTool({
     'Run one SQL statement on a database connection that the operator configured, by its name. Values belong into params, not into the statement. ' +
     'Look at the tables with database_schema first.',
   notes:
-    'Connections are SQLite files in the workspace; those with `access: read` run SELECT only, those with `access: write` also INSERT, UPDATE and ' +
-    'DELETE, and undo takes the whole file back. PRAGMA, ATTACH, VACUUM, transactions, changes of the schema and loading of extensions are refused, and so is a second ' +
+    'Connections are SQLite files in the workspace or PostgreSQL servers; those with `access: read` run SELECT only, those with `access: write` also ' +
+    'INSERT, UPDATE and DELETE. Undo takes a whole SQLite file back; about each statement that may change rows of a server a person is asked. PRAGMA, ATTACH, VACUUM, transactions, changes of the schema and loading of extensions are refused, and so is a second ' +
     'statement. Integers beyond 2^53 can be compared as text: `id = CAST(? AS INTEGER)`. The audit log leaves the values of params out.',
   version: '1.0.0',
   capabilities: [
@@ -45,6 +48,7 @@ export default defineTool({
   dependencies: ['database_schema'],
   unrecorded: ['params'],
   effects: queryEffects,
+  asksFor: asksForQuery,
   timeoutMs: () => QUERY_MS,
   input,
   output: z.strictObject({
@@ -83,10 +87,19 @@ export default defineTool({
     return { preImages: source.access === 'write' ? await ctx.databases.preImages(source) : [] };
   },
 
+  toServer: (input) => serverRequest(input, { what: 'query', query: toQuery(input) }),
+  ofServer: (table) => withChanges(table),
+
   async run(input, ctx) {
-    const { sql: statement, params: values, maxRows: rowsMax } = input;
-    const table = await ctx.databases.query(sourceOf(input), { sql: statement, params: values, maxRows: rowsMax });
-    const { changes } = table;
-    return { ...toOutput(table), ...(changes !== undefined && { changes }) };
+    return withChanges(await ctx.databases.query(sourceOf(input), toQuery(input)));
   },
 });
+
+function toQuery({ sql: statement, params: values, maxRows: rowsMax }: z.output<typeof input>): DatabaseQuery {
+  return { sql: statement, params: values, maxRows: rowsMax };
+}
+
+function withChanges(table: Table) {
+  const { changes } = table;
+  return { ...toOutput(table), ...(changes !== undefined && { changes }) };
+}

@@ -1,6 +1,15 @@
 import * as z from 'zod';
 import { defineTool } from '../tool.ts';
-import { connection, maxRows, QUERY_MS, readEffects, sourceOf, tableShape, toOutput } from './connection.ts';
+import {
+  connection,
+  maxRows,
+  QUERY_MS,
+  readEffects,
+  serverRequest,
+  sourceOf,
+  tableShape,
+  toOutput,
+} from './connection.ts';
 
 const input = z.strictObject({
   connection,
@@ -50,6 +59,9 @@ export default defineTool({
   ],
   aliases: [],
   spellings: { names: { database: 'connection', limit: 'maxRows' } },
+
+  toServer: (input) => serverRequest(input, { what: 'schema', table: input.table, maxRows: input.maxRows }),
+  ofServer: (answer) => ({ ...toOutput(answer), indexes: answer.indexes ?? [] }),
 
   async run(input, ctx) {
     const { table, indexes } = await ctx.databases.schema(sourceOf(input), input.table, input.maxRows);

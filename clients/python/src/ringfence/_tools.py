@@ -539,7 +539,7 @@ class DatabaseExplainInput(TypedDict, total=False):
 
 class DatabaseExplainDataColumnsItem(TypedDict, total=False):
     name: Required[str]
-    type: Required[Literal["integer", "real", "numeric", "text", "blob", "mixed", "null"]]
+    type: Required[str]
     declared: str
 
 
@@ -550,11 +550,13 @@ class DatabaseExplainDataRowsItemItem2(TypedDict, total=False):
 
 class DatabaseExplainData(TypedDict, total=False):
     columns: Required[list[DatabaseExplainDataColumnsItem]]
-    rows: Required[list[list[str | float | None | DatabaseExplainDataRowsItemItem2]]]
+    rows: Required[list[list[str | float | bool | None | DatabaseExplainDataRowsItemItem2]]]
     rowCount: Required[int]
     truncated: Required[bool]
     truncatedBy: Literal["rows", "bytes", "cells"]
     durationMs: Required[float]
+    cost: float
+    notices: list[str]
 
 
 class DatabaseQueryInput(TypedDict, total=False):
@@ -566,7 +568,7 @@ class DatabaseQueryInput(TypedDict, total=False):
 
 class DatabaseQueryDataColumnsItem(TypedDict, total=False):
     name: Required[str]
-    type: Required[Literal["integer", "real", "numeric", "text", "blob", "mixed", "null"]]
+    type: Required[str]
     declared: str
 
 
@@ -577,11 +579,13 @@ class DatabaseQueryDataRowsItemItem2(TypedDict, total=False):
 
 class DatabaseQueryData(TypedDict, total=False):
     columns: Required[list[DatabaseQueryDataColumnsItem]]
-    rows: Required[list[list[str | float | None | DatabaseQueryDataRowsItemItem2]]]
+    rows: Required[list[list[str | float | bool | None | DatabaseQueryDataRowsItemItem2]]]
     rowCount: Required[int]
     truncated: Required[bool]
     truncatedBy: Literal["rows", "bytes", "cells"]
     durationMs: Required[float]
+    cost: float
+    notices: list[str]
     changes: int
 
 
@@ -593,7 +597,7 @@ class DatabaseSchemaInput(TypedDict, total=False):
 
 class DatabaseSchemaDataColumnsItem(TypedDict, total=False):
     name: Required[str]
-    type: Required[Literal["integer", "real", "numeric", "text", "blob", "mixed", "null"]]
+    type: Required[str]
     declared: str
 
 
@@ -611,11 +615,13 @@ class DatabaseSchemaDataIndexesItem(TypedDict, total=False):
 
 class DatabaseSchemaData(TypedDict, total=False):
     columns: Required[list[DatabaseSchemaDataColumnsItem]]
-    rows: Required[list[list[str | float | None | DatabaseSchemaDataRowsItemItem2]]]
+    rows: Required[list[list[str | float | bool | None | DatabaseSchemaDataRowsItemItem2]]]
     rowCount: Required[int]
     truncated: Required[bool]
     truncatedBy: Literal["rows", "bytes", "cells"]
     durationMs: Required[float]
+    cost: float
+    notices: list[str]
     indexes: Required[list[DatabaseSchemaDataIndexesItem]]
 
 

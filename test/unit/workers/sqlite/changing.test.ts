@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../../src/limits.ts';
 import { systemPowers } from '../../../../src/powers.ts';
-import type { DatabaseSource, Scalar } from '../../../../src/tools/context/databases.ts';
+import type { FileSource, Scalar } from '../../../../src/tools/context/databases.ts';
 import type { ContextOptions } from '../../../../workers/context/context-options.ts';
 import { toRefusal } from '../../../../workers/sqlite/refusals.ts';
 import { SqliteChildren } from '../../../../workers/sqlite-child.ts';
@@ -20,7 +20,7 @@ const sqlite = new SqliteChildren(limits, systemPowers());
 afterAll(() => sqlite[Symbol.dispose]());
 const SQL = `CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT UNIQUE, age INT CHECK (age < 200));
   INSERT INTO t VALUES (1, 'Ada', 36), (2, 'Bob', 40);`;
-const APP: DatabaseSource = { kind: 'sqlite', path: 'app.db', access: 'write' };
+const APP: FileSource = { kind: 'sqlite', path: 'app.db', access: 'write' };
 
 let ws: TestWorkspace;
 let spool: string;
@@ -41,7 +41,7 @@ const files = () => fs.readdirSync(ws.path).sort();
 const newKey = () => (++calls).toString(16).padStart(64, '0');
 
 interface Asked extends Partial<ContextOptions> {
-  readonly source?: DatabaseSource;
+  readonly source?: FileSource;
   readonly params?: readonly Scalar[];
   readonly in?: TestWorkspace;
 }

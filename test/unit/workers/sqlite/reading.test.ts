@@ -6,7 +6,7 @@ import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../../src/limits.ts';
 import { systemPowers } from '../../../../src/powers.ts';
-import type { DatabaseSource, Scalar } from '../../../../src/tools/context/databases.ts';
+import type { FileSource, Scalar } from '../../../../src/tools/context/databases.ts';
 import { SqliteChildren } from '../../../../workers/sqlite-child.ts';
 import { ruleOf } from '../../../support/policy.ts';
 import { makeDatabase, rowsOf } from '../../../support/sqlite.ts';
@@ -26,10 +26,10 @@ beforeEach(() => {
 afterEach(() => ws[Symbol.dispose]());
 
 const at = (name: string) => join(ws.path, name);
-const APP: DatabaseSource = { kind: 'sqlite', path: 'app.db', access: 'read' };
+const APP: FileSource = { kind: 'sqlite', path: 'app.db', access: 'read' };
 
 interface Asked {
-  readonly source?: DatabaseSource;
+  readonly source?: FileSource;
   readonly params?: readonly Scalar[] | Record<string, Scalar>;
   readonly maxRows?: number;
   readonly signal?: AbortSignal;

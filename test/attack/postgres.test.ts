@@ -1,0 +1,326 @@
+/** Statements that try to write, to read outside or to stay, at a real PostgreSQL server, and servers that lie. */
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ServerLogin } from '../../src/databases/messages.ts';
+import { defaultLimits } from '../../src/limits.ts';
+import { systemPowers } from '../../src/powers.ts';
+import { Connector } from '../../workers/database/connector.ts';
+import { PostgresSession } from '../../workers/database/postgres/session.ts';
+import { Refused } from '../../workers/sqlite/refusals.ts';
+import { missingPostgres, startPostgres, type TestPostgres } from '../support/postgres.ts';
+
+const powers = systemPowers();
+const limits = { ...defaultLimits, egressConnectMs: 5_000, databaseEndMs: 200 };
+const BASE = { kind: 'postgres', host: '127.0.0.1', database: 'postgres', tls: 'off', private: true } as const;
+
+function open(login: Partial<ServerLogin> & { port: number }, bounds = limits) {
+  const whole: ServerLogin = { ...BASE, user: 'reader', password: 'pw', access: 'read', ...login };
+  const connector = new Connector({ login: whole, resolve: async () => [], limits: bounds, powers });
+  return PostgresSession.open({ connector, limits: bounds, powers });
+}
+
+const codeOf = async (work: Promise<unknown>): Promise<string> => {
+  try {
+    await work;
+    return 'ok';
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal.code;
+    throw error;
+  }
+};
+
+/** Statements that are no queries, or hold one. OUT stands for a file that must not come to be. */
+const STATEMENTS = [
+  "COPY users TO PROGRAM 'touch OUT'",
+  "COPY (SELECT 1) TO 'OUT'",
+  "COPY users FROM PROGRAM 'touch OUT'",
+  'COPY users TO STDOUT',
+  'COPY users FROM STDIN',
+  'SET TRANSACTION READ WRITE',
+  'SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE',
+  'SET ROLE postgres',
+  'RESET ALL',
+  "DO $$ BEGIN EXECUTE 'DELETE FROM users'; END $$",
+  'COMMIT',
+  'commit;',
+  'ROLLBACK',
+  'BEGIN',
+  'END',
+  'SAVEPOINT s',
+  "PREPARE TRANSACTION 'x'",
+  'PREPARE p AS DELETE FROM users',
+  'EXECUTE p',
+  'DEALLOCATE ALL',
+  'LISTEN x',
+  'NOTIFY x',
+  'LOCK TABLE users',
+  'VACUUM',
+  'CHECKPOINT',
+  "LOAD 'x'",
+  'CREATE TABLE t (a int)',
+  'CREATE TEMP TABLE t (a int)',
+  'CREATE TABLE t AS SELECT 1',
+  'CREATE EXTENSION dblink',
+  "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+  'DROP TABLE users',
+  'TRUNCATE users',
+  'ALTER SYSTEM SET work_mem = 1',
+  'GRANT ALL ON users TO PUBLIC',
+  'SELECT 1 INTO t',
+  'SELECT * INTO TEMP t FROM users',
+  'EXPLAIN ANALYZE DELETE FROM users',
+  'ANALYZE DELETE FROM users',
+  '(ANALYZE) DELETE FROM users',
+  'FETCH 1 FROM ringfence_rows',
+  'CLOSE ALL',
+  'DECLARE c CURSOR WITH HOLD FOR SELECT 1',
+  'CALL p()',
+  'SHOW data_directory',
+  'SELECT 1; DELETE FROM users',
+  'SELECT 1; COMMIT; DELETE FROM users',
+  '; DELETE FROM users',
+  'SELECT 1 -- \n; DELETE FROM users',
+  'SELECT 1 /* */; DELETE FROM users; /*',
+  "SELECT '\\'; DELETE FROM users; --'",
+  'SELECT 1) x; DELETE FROM users; --',
+  'SELECT 1 FOR UPDATE; COMMIT',
+  '',
+  ';',
+];
+
+/** Changes, which only connections that write may make. */
+const CHANGES = [
+  'INSERT INTO users VALUES (99)',
+  'UPDATE users SET id = id + 100',
+  'DELETE FROM users',
+  'WITH d AS (DELETE FROM users RETURNING *) SELECT * FROM d',
+  'MERGE INTO users u USING (SELECT 1 AS a) s ON u.id = s.a WHEN MATCHED THEN DELETE',
+  'SELECT * FROM users FOR UPDATE',
+];
+
+/** Queries that call what reaches beyond reading. */
+const CALLS = [
+  "SELECT pg_read_file('/etc/passwd')",
+  "SELECT pg_read_binary_file('postgresql.conf')",
+  "SELECT pg_ls_dir('/')",
+  "SELECT pg_stat_file('/etc/passwd')",
+  "SELECT lo_import('/etc/passwd')",
+  "SELECT lo_export(1, 'OUT')",
+  'SELECT lo_create(4711)',
+  "SELECT lo_from_bytea(4711, 'x')",
+  "SELECT nextval('numbers')",
+  "SELECT setval('numbers', 500)",
+  "SELECT set_config('transaction_read_only', 'off', true)",
+  "SELECT set_config('role', 'postgres', true)",
+  "SELECT set_config('session_authorization', 'postgres', true)",
+  "SELECT query_to_xml('DELETE FROM users', true, true, '')",
+  "SELECT query_to_xml('COPY users TO PROGRAM ''touch OUT''', true, true, '')",
+  "SELECT set_config('role', 'postgres', true), query_to_xml('SELECT pg_read_file(''/etc/passwd'')', true, true, '')",
+  "SELECT pg_notify('x', 'y')",
+  'SELECT pg_reload_conf()',
+  'SELECT pg_rotate_logfile()',
+  "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename <> 'reader'",
+  'SELECT pg_advisory_lock(1)',
+  'SELECT pg_try_advisory_lock_shared(2)',
+  "SELECT dblink_exec('host=127.0.0.1', 'DELETE FROM users')",
+  'SELECT sneaky()',
+  'SELECT sneaky_temp()',
+  "SELECT pg_create_restore_point('x')",
+  "SELECT pg_create_physical_replication_slot('x')",
+];
+
+describe.skipIf(missingPostgres !== undefined)(`PostgreSQL${missingPostgres ? ` (${missingPostgres})` : ''}`, () => {
+  let server: TestPostgres;
+  let out: string;
+  let before: unknown;
+  const state = () =>
+    server.sql(`SELECT (SELECT json_agg(id ORDER BY id) FROM users), (SELECT last_value FROM numbers),
+      (SELECT count(*)::int FROM pg_largeobject_metadata), (SELECT count(*)::int FROM pg_class),
+      (SELECT count(*)::int FROM pg_proc), (SELECT count(*)::int FROM pg_prepared_xacts),
+      (SELECT count(*)::int FROM pg_replication_slots), (SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory'),
+      (SELECT array_agg(relacl::text) FROM pg_class WHERE relname = 'users')`);
+
+  beforeAll(async () => {
+    server = await startPostgres();
+    out = join(server.folder, 'out');
+    await server.sql(`CREATE TABLE users (id int); INSERT INTO users VALUES (1), (2); CREATE SEQUENCE numbers;
+      CREATE ROLE reader LOGIN PASSWORD 'pw'; CREATE ROLE writer LOGIN PASSWORD 'pw';
+      CREATE FUNCTION sneaky() RETURNS void LANGUAGE sql SECURITY DEFINER AS 'DELETE FROM users';
+      CREATE FUNCTION sneaky_temp() RETURNS void LANGUAGE plpgsql
+        AS $f$ BEGIN EXECUTE 'CREATE TEMP TABLE kept (a int); PREPARE kept AS SELECT 1'; END $f$;
+      GRANT ALL ON users, numbers TO reader, writer; GRANT ALL ON SCHEMA public TO reader, writer`);
+    before = await state();
+  });
+  afterAll(() => server?.[Symbol.asyncDispose]());
+
+  /** Runs statements one after the other, each as a call. */
+  async function attack(login: Partial<ServerLogin>, statements: readonly string[]) {
+    let session = await open({ port: server.port, ...login });
+    const codes = new Map<string, string>();
+    for (const text of statements) {
+      const sql = text.replaceAll('OUT', out);
+      if (!session.isUsable) session = await open({ port: server.port, ...login });
+      codes.set(text, await codeOf(session.run({ what: 'query', query: { sql, params: [], maxRows: 10 } }, 2_000)));
+      await session.reset();
+      await codeOf(session.run({ what: 'explain', query: { sql, params: [], maxRows: 10 } }, 2_000));
+      await session.reset();
+    }
+    session.end();
+    expect(await state()).toEqual(before);
+    expect(existsSync(out)).toBe(false);
+    return codes;
+  }
+
+  test('a reading connection takes nothing but queries', async () => {
+    const codes = await attack({}, [...STATEMENTS, ...CHANGES]);
+    expect([...codes].filter(([, code]) => code === 'ok')).toEqual([]);
+  });
+
+  test('functions write nothing, read nothing outside, and leave nothing', async () => {
+    const codes = await attack({}, CALLS);
+    const passed = [...codes].filter(([, code]) => code === 'ok').map(([sql]) => sql);
+    // These do what they may, and all of it ends with the call.
+    const harmless = /pg_notify|advisory|lo_create|lo_from_bytea|sneaky_temp|pg_terminate_backend/;
+    expect(passed.filter((it) => !harmless.test(it))).toEqual([]);
+  });
+
+  test('a writing connection takes changes, and nothing else', async () => {
+    const codes = await attack({ user: 'writer', access: 'write' }, STATEMENTS);
+    expect([...codes].filter(([, code]) => code === 'ok')).toEqual([]);
+    const into = 'WITH d AS (INSERT INTO users VALUES (5) RETURNING *) SELECT * INTO t FROM d';
+    expect([...(await attack({ user: 'writer', access: 'write' }, [into])).values()]).not.toContain('ok');
+  });
+
+  test.each(['postgres'])('%s, a superuser, is let do nothing', async (user) => {
+    expect(await codeOf(open({ port: server.port, user, password: server.password }))).toBe('UNSUPPORTED');
+    await server.sql(`CREATE ROLE heir LOGIN PASSWORD 'pw' NOINHERIT; GRANT postgres TO heir`);
+    expect(await codeOf(open({ port: server.port, user: 'heir' }))).toBe('UNSUPPORTED');
+  });
+
+  test('a lock of others is waited for briefly, and a cross join is not begun', async () => {
+    const session = await open({ port: server.port }, { ...limits, databaseLockMs: 100 });
+    const holder = server.sql('BEGIN; LOCK TABLE users; SELECT pg_sleep(1.5); COMMIT');
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    const run = (sql: string) =>
+      codeOf(session.run({ what: 'query', query: { sql, params: [], maxRows: 10 } }, 10_000));
+    expect(await run('SELECT * FROM users')).toBe('CONFLICT');
+    await session.reset();
+    await holder;
+    const series = 'generate_series(1, 100000)';
+    expect(await run(`SELECT count(*) FROM ${series} a, ${series} b, ${series} c`)).toBe('COST_LIMIT');
+    session.end();
+  });
+});
+
+/** One message of the protocol. */
+function message(tag: string, body: Uint8Array, length = body.length + 4): Buffer {
+  const head = Buffer.alloc(5);
+  head.write(tag, 'latin1');
+  head.writeUInt32BE(length >>> 0, 1);
+  return Buffer.concat([head, body]);
+}
+const READY = message('Z', Buffer.from('I'));
+const WELCOME = Buffer.concat([
+  message('R', Buffer.from([0, 0, 0, 0])),
+  message('K', Buffer.from([0, 0, 0, 1, 0, 0, 0, 2])),
+  READY,
+]);
+const NO_ROLES = Buffer.concat([message('C', Buffer.from('SELECT 0\0')), READY]);
+
+describe('a server that lies', () => {
+  const sockets = new Set<Socket>();
+  let server: Server;
+  let play: Buffer[] = [];
+  beforeAll(async () => {
+    server = createServer((socket) => {
+      sockets.add(socket);
+      const answers = [...play];
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+      socket.on('data', () => {
+        const next = answers.shift();
+        if (next) socket.write(next);
+      });
+    });
+    await new Promise<void>((ready) => void server.listen(0, '127.0.0.1', ready));
+  });
+  afterAll(async () => {
+    for (const it of sockets) it.destroy();
+    await new Promise((closed) => server.close(closed));
+  });
+
+  const short = { ...limits, egressConnectMs: 150, databaseEndMs: 50, databaseWireBytes: 256 * 1024 };
+  /** Asks the server something; gives the code, or `late` if it never answers. */
+  async function ask(answers: Buffer[], login: Partial<ServerLogin> = {}): Promise<string> {
+    play = answers;
+    const { port } = server.address() as { port: number };
+    let session: PostgresSession | undefined;
+    const work = async () => {
+      session = await open({ port, ...login }, short);
+      await session.run({ what: 'query', query: { sql: 'SELECT 1', params: [], maxRows: 10 } }, 1_000);
+      await session.reset();
+    };
+    const late = new Promise<string>((resolve) => setTimeout(() => resolve('late'), 400));
+    const code = await Promise.race([codeOf(work()), late]);
+    await session?.cancel();
+    expect(session?.isUsable ?? false).toBe(false);
+    return code;
+  }
+
+  const tag = fc.constantFrom(...'RKZTDCEN123nIAStGHWVdc!\0'.split(''));
+  const body = fc.oneof(
+    fc.uint8Array({ maxLength: 64 }),
+    fc.string({ maxLength: 40 }).map((it) => Buffer.from(`${it}\0`)),
+    fc.array(fc.integer({ min: -2, max: 70_000 }), { maxLength: 12 }).map((all) => {
+      const bytes = Buffer.alloc(all.length * 4);
+      for (const [at, it] of all.entries()) bytes.writeInt32BE(it, at * 4);
+      return bytes;
+    }),
+  );
+  const length = fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, fc.integer({ min: 0, max: 0xffffffff }));
+  const lie = fc
+    .array(fc.tuple(tag, body, length), { minLength: 1, maxLength: 8 })
+    .map((all) => Buffer.concat(all.map(([name, bytes, claimed]) => message(name, bytes, claimed))));
+
+  test('in any message of the login or of an answer, can do no more than fail', async () => {
+    const streams = fc.tuple(fc.integer({ min: 0, max: 3 }), fc.array(lie, { minLength: 1, maxLength: 3 }));
+    await fc.assert(
+      fc.asyncProperty(streams, async ([honest, lies]) => {
+        const first = [WELCOME, NO_ROLES].slice(0, honest);
+        const code = await ask([...first, ...lies]);
+        expect(code).not.toBe('ok');
+      }),
+      { numRuns: 150, endOnFailure: true },
+    );
+  });
+
+  test('gets no password in the clear, and is not trusted by its word', async () => {
+    const plain = message('R', Buffer.from([0, 0, 0, 3]));
+    expect(await ask([plain, WELCOME])).toBe('UPSTREAM_FAILED');
+    const md5 = message('R', Buffer.from([0, 0, 0, 5, 1, 2, 3, 4]));
+    expect(await ask([md5, WELCOME])).toBe('UPSTREAM_FAILED');
+    const sasl = message('R', Buffer.concat([Buffer.from([0, 0, 0, 10]), Buffer.from('SCRAM-SHA-256\0\0')]));
+    expect(await ask([sasl, WELCOME])).toBe('UPSTREAM_FAILED');
+  });
+
+  test('is not sent anything where encryption is asked for and it has none', async () => {
+    for (const answer of ['N', 'E', 'Sx', 'garbage'])
+      expect(await ask([Buffer.from(answer)], { tls: 'verify' })).toBe('UPSTREAM_FAILED');
+  });
+
+  test('fills no memory with one message or with many', async () => {
+    const rows = Buffer.concat(Array.from({ length: 4000 }, () => message('D', Buffer.from([0, 0]))));
+    const endless = Buffer.concat(Array.from({ length: 20 }, () => rows));
+    const before = process.memoryUsage().rss;
+    for (const answer of [endless, message('D', Buffer.alloc(2_000_000)), message('D', Buffer.alloc(1e6), 2 ** 31)])
+      expect(await ask([WELCOME, NO_ROLES, answer])).not.toBe('ok');
+    expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
+  });
+});
+
+test('the code that talks to servers makes no code of texts', () => {
+  const runtime = readFileSync(new URL('../../src/runtime.ts', import.meta.url), 'utf8');
+  expect(runtime).toContain("hostOf('database/process', '--disallow-code-generation-from-strings')");
+});

@@ -1,0 +1,257 @@
+/**
+ * One login at a PostgreSQL server. What an agent wrote runs with `DECLARE … CURSOR FOR` before it, whose grammar takes
+ * nothing but queries, in a transaction that can't write; or, for connections that may write, as one prepared statement.
+ */
+import { serialize } from 'pg-protocol';
+import { parseJson } from '../../../src/text/json.ts';
+import type { AskedOfServer, DatabaseQuery, TableIndex } from '../../../src/tools/context/databases.ts';
+import { Refused } from '../../sqlite/refusals.ts';
+import { type Answer, type ServerSession, type SessionParts, settled } from '../session.ts';
+import { TableWriter } from '../table-writer.ts';
+import { LOGIN_BYTES_MAX, SHORT_BYTES_MAX } from '../wire-bounds.ts';
+import { type RowsOf, runStatements, statement, type Taken, toValues } from './exchange.ts';
+import { type LoggedIn, login, requestCancel } from './login.ts';
+import { changeIn, costOf, estimatedRows, type Plan, toPlan } from './plan.ts';
+import { INDEXES, ROLES, SETTINGS, TABLES, TYPE_NAMES } from './schema.ts';
+import { TypeNames } from './types.ts';
+import { ConnectionLost } from './wire.ts';
+
+type SchemaRequest = Extract<AskedOfServer, { what: 'schema' }>;
+
+const CURSOR = 'ringfence_rows';
+
+export class PostgresSession implements ServerSession {
+  readonly #parts: SessionParts;
+  readonly #line: LoggedIn;
+  readonly #types = new TypeNames();
+  #isCancelled = false;
+
+  private constructor(parts: SessionParts, line: LoggedIn) {
+    this.#parts = parts;
+    this.#line = line;
+  }
+
+  /** Logs in, and refuses a user whose rights reach beyond the database. Throws Refused. */
+  static async open(parts: SessionParts): Promise<PostgresSession> {
+    const session = new PostgresSession(parts, await login(parts));
+    try {
+      await session.#refusingLoss(() => session.#assertPlainRole());
+      return session;
+    } catch (error) {
+      session.end();
+      throw error;
+    }
+  }
+
+  get isUsable(): boolean {
+    return this.#line.wire.isOpen && !this.#isCancelled;
+  }
+
+  run(asked: AskedOfServer, withinMs: number): Promise<Answer> {
+    return this.#refusingLoss(async () => {
+      if (asked.what === 'schema') return await this.#schema(asked, withinMs);
+      if (asked.what === 'explain') return await this.#explain(asked.query, withinMs);
+      const plan = await this.#plan(asked.query, withinMs);
+      const change = changeIn(plan);
+      if (asked.what === 'estimate') return estimateOf(change);
+      return change ? await this.#change(asked.query, plan) : await this.#read(asked.query, plan);
+    });
+  }
+
+  async reset(): Promise<void> {
+    if (!this.isUsable) return;
+    const { wire } = this.#line;
+    const options = { bytesMax: SHORT_BYTES_MAX, take: () => {} };
+    let isClean = false;
+    const work = async () => {
+      await wire.exchange([serialize.query('ROLLBACK')], options);
+      // Lets go of locks and settings that outlive a transaction.
+      isClean = (await wire.exchange([serialize.query('DISCARD ALL')], options)) === undefined;
+    };
+    await settled(work(), this.#parts);
+    if (!isClean) this.end();
+  }
+
+  async cancel(): Promise<void> {
+    this.#isCancelled = true;
+    await this.#cancelStatement();
+    this.end();
+  }
+
+  end(): void {
+    this.#line.wire.fail(new ConnectionLost('it was closed'));
+  }
+
+  async #cancelStatement(): Promise<void> {
+    // If the server can't be reached, its statement_timeout ends the statement.
+    await settled(requestCancel(this.#parts.connector, this.#line.backend), this.#parts);
+  }
+
+  async #refusingLoss<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (this.#isCancelled) throw new Refused('CANCELLED', 'the statement was cancelled');
+      if (!(error instanceof ConnectionLost)) throw error;
+      const why = error.message.slice(0, 200).toWellFormed();
+      throw new Refused('UPSTREAM_FAILED', `the connection to the database was lost: ${why}`);
+    }
+  }
+
+  async #assertPlainRole(): Promise<void> {
+    const writer = this.#shortWriter();
+    await this.#run(statement(ROLES), { phase: 'run', bytesMax: LOGIN_BYTES_MAX, writer });
+    const { rows } = writer.end([]);
+    if (rows.length === 0) return;
+    const roles = rows.map(([name, why]) => `${name} (${why})`).join(', ');
+    throw new Refused(
+      'UNSUPPORTED',
+      `the user \`${this.#parts.connector.login.user}\` has rights beyond its database, by the roles ${roles}`
+        .slice(0, 500)
+        .toWellFormed(),
+      'Ask the person to configure a user without such rights: CREATE ROLE … LOGIN, and GRANT SELECT on its tables.',
+    );
+  }
+
+  /** Plans a statement in a transaction that has begun. Throws Refused if it is too costly. */
+  async #plan({ sql, params }: DatabaseQuery, withinMs: number): Promise<Plan> {
+    const writer = this.#shortWriter();
+    const explain = statement(`EXPLAIN (FORMAT JSON) ${sql}`, toValues(params));
+    const bounds = { phase: 'plan', statementsBefore: 2, bytesMax: SHORT_BYTES_MAX, writer } as const;
+    await this.#run([...this.#begin(withinMs), ...explain], bounds);
+    const plan = toPlan(writer.end([]).rows[0]?.[0]);
+    const { maxCost = this.#parts.limits.databaseCostMax } = this.#parts.connector.login;
+    const cost = costOf(plan);
+    if (cost <= maxCost) return plan;
+    throw new Refused(
+      'COST_LIMIT',
+      `the database estimates that the statement costs ${Math.ceil(cost)}, and the connection allows ${maxCost}`,
+      'Add conditions, or join by columns with an index; database_explain shows the plan.',
+    );
+  }
+
+  /** Begins a transaction that takes no longer, waits for no locks, and uses no more memory than it may. */
+  #begin(withinMs: number): Buffer[] {
+    const { connector, limits } = this.#parts;
+    const lockMs = Math.min(withinMs, limits.databaseLockMs);
+    const memory = `${Math.ceil(limits.databaseSortBytes / 1024)}kB`;
+    const settings = [`${withinMs}`, `${lockMs}`, `${limits.databaseIdleMs}`, memory, 'hex', 'postgres', '1', 'on'];
+    const begin = connector.login.access === 'write' ? 'BEGIN READ WRITE' : 'BEGIN READ ONLY';
+    return [...statement(begin), ...statement(SETTINGS, settings)];
+  }
+
+  async #read({ sql, params, maxRows }: DatabaseQuery, plan: Plan): Promise<Answer> {
+    const writer = this.#writer(maxRows);
+    const statements = [
+      ...statement(`DECLARE ${CURSOR} NO SCROLL CURSOR FOR ${sql}`, toValues(params)),
+      ...statement(`FETCH FORWARD ${maxRows + 1} FROM ${CURSOR}`),
+    ];
+    const { databaseWireBytes: bytesMax } = this.#parts.limits;
+    const taken = await this.#run(statements, { phase: 'run', statementsBefore: 1, bytesMax, writer });
+    return { ...(await this.#tableOf(taken, writer)), cost: costOf(plan) };
+  }
+
+  /** Changes rows and commits, or changes nothing. */
+  async #change({ sql, params, maxRows }: DatabaseQuery, plan: Plan): Promise<Answer> {
+    const { connector, limits } = this.#parts;
+    if (connector.login.access === 'read')
+      throw new Refused('ACCESS_DENIED', 'the connection only reads', 'Ask the person for one with access: write.');
+    const writer = this.#writer(maxRows);
+    const bounds = { phase: 'run', bytesMax: limits.databaseWireBytes, writer } as const;
+    const taken = await this.#run(statement(sql, toValues(params)), bounds);
+    if (taken.isCut)
+      throw new Refused('OUTPUT_LIMIT', 'the changed rows are too large to return; nothing was changed', FEWER);
+    if (taken.tag.startsWith('SELECT') && taken.fields.length === 0)
+      throw new Refused('ACCESS_DENIED', 'the connection does not allow SELECT INTO; nothing was changed');
+    const table = await this.#tableOf(taken, writer);
+    await this.#commit();
+    const changes = Number(/\d+$/.exec(taken.tag)?.[0] ?? 0);
+    return { ...table, changes, cost: costOf(plan) };
+  }
+
+  async #commit(): Promise<void> {
+    const writer = this.#shortWriter();
+    try {
+      const { tag } = await this.#run(statement('COMMIT'), { phase: 'run', bytesMax: SHORT_BYTES_MAX, writer });
+      if (tag !== 'COMMIT') throw new Refused('CONFLICT', 'the database did not keep the change');
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+      throw new Refused('UPSTREAM_FAILED', 'the connection was lost during COMMIT; look whether the change was kept');
+    }
+  }
+
+  async #explain({ sql, params, maxRows }: DatabaseQuery, withinMs: number): Promise<Answer> {
+    const writer = this.#writer(maxRows);
+    const explain = statement(`EXPLAIN (FORMAT TEXT) ${sql}`, toValues(params));
+    const { databaseWireBytes: bytesMax } = this.#parts.limits;
+    const bounds = { phase: 'plan', statementsBefore: 2, bytesMax, writer } as const;
+    return await this.#tableOf(await this.#run([...this.#begin(withinMs), ...explain], bounds), writer);
+  }
+
+  async #schema({ table: named, maxRows }: SchemaRequest, withinMs: number): Promise<Answer> {
+    const table = named ?? null;
+    const { databaseWireBytes: bytesMax, databaseIndexesMax, databaseIndexColumnsMax } = this.#parts.limits;
+    const writer = this.#writer(maxRows);
+    const tables = [...this.#begin(withinMs), ...statement(TABLES, [table])];
+    await this.#run(tables, { phase: 'run', statementsBefore: 2, bytesMax, writer });
+    const found = writer.end(SCHEMA_COLUMNS.map((name) => ({ name, type: NUMBERS.has(name) ? 'integer' : 'text' })));
+    if (table !== null && found.rows.length === 0)
+      throw new Refused(
+        'NOT_FOUND',
+        `the database has no table or view \`${table}\``,
+        'List all with database_schema.',
+      );
+    const most = this.#writer(databaseIndexesMax);
+    const values = [table, `${databaseIndexColumnsMax}`, `${databaseIndexesMax + 1}`];
+    await this.#run(statement(INDEXES, values), { phase: 'run', bytesMax, writer: most });
+    const { rows, truncatedBy } = most.end([]);
+    const indexes = rows.map(([of, name, unique, columns]): TableIndex => {
+      const names = parseJson(String(columns ?? '[]')) as (string | null)[];
+      return { table: String(of), name: String(name), unique: unique === 1, columns: names };
+    });
+    return { ...found, indexes, ...(truncatedBy && !found.truncatedBy && { truncatedBy: 'cells' as const }) };
+  }
+
+  async #tableOf({ fields, notices, isCut }: Taken, writer: TableWriter): Promise<Answer> {
+    const unknown = this.#types.unknownIn(fields);
+    if (unknown.length > 0 && !isCut) {
+      const names = this.#writer(unknown.length);
+      const asked = statement(TYPE_NAMES, [`{${unknown.join(',')}}`]);
+      await this.#run(asked, { phase: 'run', bytesMax: SHORT_BYTES_MAX, writer: names });
+      this.#types.learn(
+        unknown,
+        names.end([]).rows.map(([it]) => String(it)),
+      );
+    }
+    return { ...writer.end(this.#types.columnsOf(fields)), ...(notices.length > 0 && { notices }) };
+  }
+
+  /** Throws Refused, ConnectionLost. */
+  async #run(statements: readonly Buffer[], rowsOf: RowsOf): Promise<Taken> {
+    const taken = await runStatements(this.#line.wire, statements, rowsOf);
+    if (taken.isCut) void this.#cancelStatement();
+    return taken;
+  }
+
+  #writer(maxRows: number): TableWriter {
+    const { databaseResultBytes: bytesMax, databaseCellsMax: cellsMax } = this.#parts.limits;
+    return new TableWriter({ maxRows, bytesMax, cellsMax });
+  }
+
+  #shortWriter(): TableWriter {
+    return new TableWriter({ maxRows: 100, bytesMax: SHORT_BYTES_MAX, cellsMax: 1_000 });
+  }
+}
+
+const FEWER = 'Leave out RETURNING, or return fewer columns.';
+const SCHEMA_COLUMNS = ['table', 'kind', 'column', 'type', 'notNull', 'primaryKey', 'default', 'references'];
+const NUMBERS: ReadonlySet<string> = new Set(['notNull', 'primaryKey']);
+
+/** What a statement would change, as one row. */
+function estimateOf(change: Plan | undefined): Answer {
+  const columns = ['operation', 'table', 'rows'].map((name) => ({ name, type: name === 'rows' ? 'integer' : 'text' }));
+  const rows = change ? [[wordOf(change.Operation), wordOf(change['Relation Name']), estimatedRows(change)]] : [];
+  return { columns, rows };
+}
+
+const wordOf = (value: unknown): string => (typeof value === 'string' ? value.slice(0, 200).toWellFormed() : '?');

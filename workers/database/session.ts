@@ -1,0 +1,34 @@
+/** What a connection to a server does, whatever kind of server it is. */
+import type { Limits } from '../../src/limits.ts';
+import type { Powers } from '../../src/powers.ts';
+import type { AskedOfServer, ServerAnswer } from '../../src/tools/context/databases.ts';
+import type { Connector } from './connector.ts';
+
+export type Answer = Omit<ServerAnswer, 'durationMs'>;
+
+export interface SessionParts {
+  readonly connector: Connector;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+/** Waits for work with a server, but not for ever: one that lies may never answer. Never rejects. */
+export async function settled(work: Promise<unknown>, { limits, powers }: SessionParts): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = powers.after(limits.databaseEndMs, late.resolve);
+  await Promise.race([work.catch(() => {}), late.promise]); // Rejects if the connection is lost.
+  timer.cancel();
+}
+
+/** One login, used by one call at a time. */
+export interface ServerSession {
+  /** Whether another call may use it. */
+  readonly isUsable: boolean;
+  /** Throws Refused. */
+  run(asked: AskedOfServer, withinMs: number): Promise<Answer>;
+  /** Ends what a call left: its transaction, locks and settings. Never rejects. */
+  reset(): Promise<void>;
+  /** Has the server end the statement that runs; the session can't be used afterwards. Never rejects. */
+  cancel(): Promise<void>;
+  end(): void;
+}
