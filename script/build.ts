@@ -27,7 +27,17 @@ const ENTRIES = {
     'testing/daemon-process',
   ],
   workers: [
-    ...['host', 'worker', 'egress', 'database/process', 'browser', 'isolate', 'provider', 'compartment', 'agent/agent-host'],
+    ...[
+      'host',
+      'worker',
+      'egress',
+      'database/process',
+      'browser',
+      'isolate',
+      'provider',
+      'compartment',
+      'agent/agent-host',
+    ],
     ...[
       'compartment-thread',
       'screen-thread',

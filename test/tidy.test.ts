@@ -100,7 +100,7 @@ const MAY_IMPORT: Record<string, string> = {
   'daemon/workspaces': 'daemon/config errors paths daemon/user-dirs powers',
   'daemon/daemon': '*',
   'daemon/daemon-hosts':
-    'browser call daemon/records hosts pipeline/execute powers providers runtime session/operator store',
+    'browser call daemon/config daemon/records daemon/services hosts pipeline/execute powers providers runtime session/operator store',
   'daemon/trace-export': 'egress hosts limits policy powers runtime sandbox secret-source telemetry',
   'daemon/warm-hosts': 'call daemon/workspaces hosts pipeline/execute policy powers session tools/registry',
   'daemon/daemon-policies': 'daemon/config daemon/records daemon/workspaces limits paths policy powers session tools',

@@ -75,5 +75,16 @@ export function createHosts(
   const agentHosts = parts.use(new Isolates({ sandbox, program: agentProgram, limits }, powers));
   const background = new BackgroundCommands({ ...options, hosts, powers });
   const forwards = new Forwards({ ...options, background, previews, powers });
-  return { databaseServers, egress, browsers, hosts, isolates, compartments, agentHosts, previews, background, forwards };
+  return {
+    databaseServers,
+    egress,
+    browsers,
+    hosts,
+    isolates,
+    compartments,
+    agentHosts,
+    previews,
+    background,
+    forwards,
+  };
 }

@@ -2,7 +2,6 @@
 import type { Server } from 'node:net';
 import { join } from 'node:path';
 import type { Connectors } from '../connectors/connectors.ts';
-import type { Egress } from '../hosts/egress.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
 import type { Limits } from '../limits.ts';
 import type { CachedResult } from '../pipeline/cache.ts';

@@ -15,6 +15,7 @@ import type { KeptChanges } from './context/kept-changes.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { Prepared, Preview } from './context/preview.ts';
 import type { RegistryKind, ServerRequest, WebRequest } from './context/requests.ts';
+import type { ContentQuery, FoundLine, SearchScope } from './context/search.ts';
 import type { UndoOutcome, UndoRequest } from './context/undo.ts';
 import type { PageVisit } from './context/visit.ts';
 import type { FileChanges } from './file-changes.ts';
@@ -31,6 +32,7 @@ import type { Upstream } from './upstream.ts';
 
 export type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 export type { Prepared, Preview } from './context/preview.ts';
+export type { ContentQuery, FoundLine, SearchScope } from './context/search.ts';
 export type { UndoOutcome, UndoRequest } from './context/undo.ts';
 
 declare const checked: unique symbol;
@@ -78,40 +80,6 @@ export interface CheckedTarget extends Disposable {
 /** A command line with its directory and environment, ready to run in a sandbox of its own. */
 export interface CheckedCommand {
   readonly [checked]: 'command';
-}
-
-/** The files of a search. Hidden files, and those that .gitignore, .ignore and .rgignore exclude, are left out. */
-export interface SearchScope {
-  /**
-   * Glob for files: with a `/` against the path below the searched directory, else against the name. A segment `.…`
-   * matches hidden files.
-   */
-  readonly include?: string | undefined;
-  /** Globs of files and directories to leave out. */
-  readonly exclude?: readonly string[] | undefined;
-  /** File name extension, without the dot. */
-  readonly extension?: string | undefined;
-  /** Whether to search subdirectories; the default is true. */
-  readonly recursive?: boolean;
-}
-
-/** A search for lines that match a regular expression in Rust's syntax, or contain a plain text. */
-export interface ContentQuery extends SearchScope {
-  readonly pattern: string;
-  readonly literal: boolean;
-  readonly caseSensitive: boolean;
-}
-
-export interface FoundLine {
-  /** Relative to the workspace root. */
-  file: string;
-  line: number;
-  /** Column of the first match, counted from 1 in characters. */
-  column: number;
-  /** The line; a long one is cut around the match with `…`. */
-  text: string;
-  before?: string[];
-  after?: string[];
 }
 
 /** An open directory or file below the workspace root for ripgrep to search. All paths it gives are relative to the workspace root. */
