@@ -16,7 +16,7 @@ const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 
 const ALONE = [
   'errors limits paths powers text/values native native-programs text/charset text/held-bytes',
   'redact secret-source preview daemon/user-dirs text/json daemon/log-file text/shown-text',
-  'plugin-code tools/file-changes tools/capability tools/source tools/upstream tools/connected',
+  'plugin-code tools/file-changes tools/capability tools/source tools/upstream tools/connected tools/versions',
   'tools/rare-parameters tools/details tools/file-spellings tools/glob-parameter tools/data-text',
 ];
 
@@ -53,11 +53,11 @@ const MAY_IMPORT: Record<string, string> = {
   pipeline:
     'browser call telemetry egress text/held-bytes tools/context tools/lifecycle tools/package tools/tool tools/upstream policy store hosts redact text/glob paths errors limits powers text/shown-text text/values preview',
   providers:
-    'text/values call errors hosts limits pipeline policy powers secret-source text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
+    'text/values call errors hosts limits pipeline policy powers secret-source text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream tools/versions',
   session:
     'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool tools/tools call errors limits powers policy protocol hosts transport tools/catalogue paths preview',
   'tools/tool':
-    'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/upstream tools/connected',
+    'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/upstream tools/connected tools/versions',
   'tools/context': 'errors preview',
   'tools/lifecycle': 'tools/tool',
   'tools/search-program': 'tools/lifecycle tools/tool',
@@ -128,7 +128,7 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/connectors':
     'cli cli/state connectors daemon/config daemon/user-dirs limits plugins policy secrets tools/registry',
   connectors:
-    'call egress errors limits pipeline plugins policy powers secrets text/json text/shown-text text/values tools/catalogue tools/connected tools/declared-effects tools/nulls tools/tool',
+    'call egress errors limits pipeline plugins policy powers secrets text/json text/shown-text text/values tools/catalogue tools/connected tools/declared-effects tools/nulls tools/tool tools/versions',
   'connectors/openapi': 'connectors limits plugins text/json text/shown-text text/values',
   'connectors/search':
     'connectors errors limits pipeline policy powers secrets text/shown-text text/values tools/connected tools/tool tools/web',

@@ -51,8 +51,10 @@ async function find(query: string, json: boolean | undefined, client: Client): P
 function explain({ name, description, tier, decision, aliases, inputSchema, ...it }: ToolInfo): void {
   print(`${name} — ${description}\n\ntier: ${tier}   decision: ${decision}   aliases: ${aliases.join(', ')}`);
   // A daemon older than this program may not send these.
-  const { capabilities = [], dependencies = [], documentation, health } = it as Partial<ToolInfo>;
+  const { capabilities = [], dependencies = [], documentation, health, majors, deprecated } = it as Partial<ToolInfo>;
   if (health) print(harmless(`does not work now: ${health.message ?? 'no reason given'}`));
+  if (majors) print(`versions: ${majors.map((major) => `${name}@${major}`).join(', ')}`);
+  if (deprecated?.replacement !== undefined) print(harmless(`deprecated: use ${deprecated.replacement} instead`));
   if (dependencies.length > 0) print(`usually after: ${dependencies.join(', ')}`);
   if (documentation !== undefined) print(`reference: ${documentation}`);
   if (capabilities.length > 0) print('\ncan:');

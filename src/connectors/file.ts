@@ -4,6 +4,7 @@ import { defaultLimits } from '../limits.ts';
 import { type JsonSchema, jsonSchema } from '../plugins/json-schema.ts';
 import { secretName } from '../secrets/secret-files.ts';
 import { problemOfTransport } from '../secrets/secrets.ts';
+import { deprecationSchema, mixedName, VERSIONED_NAME } from '../tools/versions.ts';
 import { parseAmount } from './amount.ts';
 import { parseJsonPath } from './json-path.ts';
 import { patternProblem, patternsIn } from './patterns.ts';
@@ -163,6 +164,7 @@ const operation = z.strictObject({
     .optional()
     .describe('Gives the template the files below the path in a parameter, and the name of the folder.'),
   timeoutMs: z.int().min(100).max(300_000).optional(),
+  deprecated: deprecationSchema.optional(),
 });
 export type OperationFile = z.output<typeof operation>;
 
@@ -176,7 +178,11 @@ export const connectorSchema = z
     headers: headers.default({}),
     health: z.strictObject({ path: text(512).regex(/^\//) }).optional(),
     operations: z
-      .record(name(32), operation)
+      .record(
+        text(32).regex(VERSIONED_NAME, 'takes lower-case letters, digits and single _, a letter first, and @MAJOR'),
+        operation,
+      )
+      .refine((it) => mixedName(Object.keys(it)) === undefined, 'an operation stands with a version and without')
       .refine((it) => Object.keys(it).length >= 1, 'names at least one operation')
       .refine((it) => Object.keys(it).length <= connectorOperationsMax, {
         error: `has more than ${connectorOperationsMax} operations; cut it down`,

@@ -11,6 +11,7 @@ import { parseJson } from '../text/json.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { withoutNulls } from '../tools/nulls.ts';
 import { defineTool, type Tool } from '../tools/tool.ts';
+import { calledNames, deprecationWarnings, describedAs, splitName, versionsOf } from '../tools/versions.ts';
 import { amountOf, parseAmount } from './amount.ts';
 import type { Connector } from './connector.ts';
 import type { OperationFile } from './file.ts';
@@ -31,13 +32,18 @@ export function toToolset(connector: Connector, options: ToolsetOptions): Toolse
     toNamed(toTool(connector, name, { at, options }), options),
   );
   return new Map(
-    named.flatMap((it) => [it.tool.name, ...it.tool.aliases.map((alias) => alias.name)].map((name) => [name, it])),
+    named.flatMap((it) => {
+      const called = calledNames(it.tool.name, it.tool.connected?.operation ?? '', it.tool);
+      return [...called, ...it.tool.aliases.map((alias) => alias.name)].map((name) => [name, it]);
+    }),
   );
 }
 
 function toNamed(tool: Tool, { assertConfigured }: ToolsetOptions): NamedTool {
+  const [calledAs = tool.name] = calledNames(tool.name, tool.connected?.operation ?? '', tool);
   return {
     tool,
+    warnings: () => deprecationWarnings(calledAs, tool.deprecated),
     parse(input) {
       assertConfigured();
       return tool.input.parse(withoutNulls(input, tool.input));
@@ -46,9 +52,14 @@ function toNamed(tool: Tool, { assertConfigured }: ToolsetOptions): NamedTool {
   };
 }
 
-function toTool(connector: Connector, name: string, { at, options }: { at: number; options: ToolsetOptions }): Tool {
-  const operation = connector.operations[name] as OperationFile;
-  const { title = name.replaceAll('_', ' '), description, request, aliases, timeoutMs } = operation;
+function toTool(
+  connector: Connector,
+  declared: string,
+  { at, options }: { at: number; options: ToolsetOptions },
+): Tool {
+  const operation = connector.operations[declared] as OperationFile;
+  const { name, major } = splitName(declared);
+  const { title = name.replaceAll('_', ' '), description, request, aliases, timeoutMs, deprecated } = operation;
   const schema = inputSchemaOf(operation);
   const input = withOneOf(withPatterns(toZod(schema), schema.properties, defaultLimits), operation);
   const isReading = request.method === 'GET' || request.method === 'HEAD';
@@ -57,14 +68,16 @@ function toTool(connector: Connector, name: string, { at, options }: { at: numbe
     name: `${connector.name}__${name}`,
     title: `${connector.title}: ${title}`,
     // Marks the file's words, which would otherwise look like ours.
-    summary: `(${connector.title}, by the connector \`${connector.name}\`) ${description}`,
-    version: `1.0.0+${connector.sha256.slice(0, HASH_CHARS)}`,
+    summary: `(${connector.title}, by the connector \`${connector.name}\`) ${describedAs(description, deprecated)}`,
+    version: `1.0.0+${connector.sha256.slice(0, HASH_CHARS)}${major === undefined ? '' : `.${major}`}`,
+    ...versionsOf(declared, Object.keys(connector.operations)),
+    ...(deprecated && { deprecated }),
     capabilities: [{ action: name, description: title }],
     category: 'service',
     tier: 'external_api',
     ...authOf(connector.auth, options.assertConfigured),
     cost: costTermsOf(amountsOf(operation)),
-    connected: { connector: connector.name, operation: name, digest: connector.sha256 },
+    connected: { connector: connector.name, operation: declared, digest: connector.sha256 },
     asks: operation.approval === 'always',
     destructive: !isReading,
     // Others write what services hold: issues, messages, mail.

@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { TIERS, type Tier } from '../call.ts';
 import { CODES } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
+import { deprecationSchema, mixedName, VERSIONED_NAME } from '../tools/versions.ts';
 import { CAPABILITIES, CAPABILITY_NAMES, mayHave } from './capabilities.ts';
 import { type JsonSchema, objectSchema, schemasIn } from './json-schema.ts';
 
@@ -55,7 +56,7 @@ const example = z.union([
 
 const tool = z
   .strictObject({
-    name: name(32),
+    name: text(32).regex(VERSIONED_NAME, 'takes lower-case letters, digits and single _, a letter first, and @MAJOR'),
     title: text(128),
     description: text(2048),
     tier: z.enum(TIERS),
@@ -72,6 +73,7 @@ const tool = z
       .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'takes the name of an exported function')
       .optional(),
     examples: z.array(example).max(32).default([]),
+    deprecated: deprecationSchema.optional(),
   })
   .superRefine((it, context) => {
     const complain = (path: PropertyKey[], message: string) => context.addIssue({ code: 'custom', path, message });
@@ -114,6 +116,9 @@ export const manifestSchema = z
         context.addIssue({ code: 'custom', path: ['tools', at, 'name'], message: `${it.name} stood before` });
       seen.add(it.name);
     }
+    const mixed = mixedName(tools.map((it) => it.name));
+    if (mixed !== undefined)
+      context.addIssue({ code: 'custom', path: ['tools'], message: `${mixed} stands with a version and without` });
   });
 
 export type Manifest = z.output<typeof manifestSchema>;

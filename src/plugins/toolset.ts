@@ -6,6 +6,7 @@ import { parseJson } from '../text/json.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { withoutNulls } from '../tools/nulls.ts';
 import { defineTool, type PluginSpec, type Tool } from '../tools/tool.ts';
+import { calledNames, deprecationWarnings, describedAs, splitName, versionsOf } from '../tools/versions.ts';
 import { toolsOfCapabilities } from './capabilities.ts';
 import { effectsOf } from './effects.ts';
 import { type JsonSchema, type ObjectSchema, toZod } from './json-schema.ts';
@@ -19,16 +20,23 @@ const HASH_CHARS = 12;
 
 /** The plugin's tools by name, `plugin__tool`. */
 export function toToolset(plugin: Plugin): Toolset {
-  const tools = plugin.manifest.tools.map((declared) => toTool(plugin, declared));
-  return new Map(tools.map((tool) => [tool.name, named(tool)]));
+  return new Map(
+    plugin.manifest.tools.flatMap((declared) => {
+      const tool = toTool(plugin, declared);
+      const called = calledNames(tool.name, declared.name, tool);
+      return called.map((name) => [name, named(tool, name)] as const);
+    }),
+  );
 }
 
+/** The name of a tool as the manifest declares it, with its version if it has one. */
 export const toolNameOf = ({ name }: Pick<Manifest, 'name'>, tool: Pick<ManifestTool, 'name'>): string =>
   `${name}__${tool.name}`;
 
-function named(tool: Tool): NamedTool {
+function named(tool: Tool, name: string): NamedTool {
   return {
     tool,
+    warnings: () => deprecationWarnings(name, tool.deprecated),
     parse: (input) => tool.input.parse(withoutNulls(input, tool.input)),
     parameters: Object.keys(tool.input.shape),
   };
@@ -36,14 +44,19 @@ function named(tool: Tool): NamedTool {
 
 function toTool(plugin: Plugin, declared: ManifestTool): Tool {
   const { manifest, sha256 } = plugin;
-  const { title, description, tier, limits, effects } = declared;
+  const { title, description, tier, limits, effects, deprecated } = declared;
+  const { name, major } = splitName(declared.name);
+  const all = manifest.tools.map((it) => it.name);
   return defineTool({
     title,
-    summary: description,
+    summary: describedAs(description, deprecated),
     tier,
-    name: toolNameOf(manifest, declared),
-    version: `${manifest.version}+${sha256.slice(0, HASH_CHARS)}`,
-    capabilities: [{ action: declared.name, description: title }],
+    name: toolNameOf(manifest, { name }),
+    // Kept results and answers of people are bound to it.
+    version: `${manifest.version}+${sha256.slice(0, HASH_CHARS)}${major === undefined ? '' : `.${major}`}`,
+    ...versionsOf(declared.name, all),
+    ...(deprecated && { deprecated }),
+    capabilities: [{ action: name, description: title }],
     category: 'custom',
     isolated: true,
     destructive: tier !== 'read_only' && (declared.destructive ?? true),
@@ -75,7 +88,7 @@ function specOf({ manifest, files }: Plugin, declared: ManifestTool): PluginSpec
       isolation: manifest.isolation,
       modules,
       module,
-      export: declared.export ?? name,
+      export: declared.export ?? splitName(name).name,
       input: shownOf(input),
       output: shownOf(output),
     },

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { TIERS, type Tier } from '../call.ts';
 import { parseNetworkEntry } from '../policy/network.ts';
 import { openText, type SecretContext, type SecretSource, secretReference, toSecretSource } from '../secret-source.ts';
+import { deprecationSchema } from '../tools/versions.ts';
 
 const word = (max: number) => z.string().min(1).max(max);
 /**
@@ -20,6 +21,7 @@ const tool = z.strictObject({
     .optional()
     .describe('The tier that policies apply to its calls (default: the tier of the provider).'),
   effects: effects.optional().describe('Which parameters of the tool name paths or hosts.'),
+  deprecated: deprecationSchema.optional().describe('What callers of the tool are told: another tool, or a reason.'),
 });
 
 const variables = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/), value);

@@ -12,6 +12,7 @@ import { declarationsOf } from '../tools/declarations.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { TOOL_FORMATS, toFormat, toToolInfo } from '../tools/registry.ts';
 import { defineTool, type Tool } from '../tools/tool.ts';
+import { deprecationWarnings, describedAs } from '../tools/versions.ts';
 import { type ListedTools, providedData, type ToolDefinition } from './messages.ts';
 import type { ProviderSettings } from './settings.ts';
 import { toDefinition } from './text.ts';
@@ -29,7 +30,7 @@ export interface ToolOptions {
 
 /** The tool as it appears in a toolset. The server's hints about effects are not trusted. */
 export function toNamedTool({ settings, name, definition, digest, limits, assertAccepted }: ToolOptions): NamedTool {
-  const { tier = settings.tier, effects: named = {} } = configOf(settings, definition.name);
+  const { tier = settings.tier, effects: named = {}, deprecated } = configOf(settings, definition.name);
   const { inputSchema, title, description } = definition;
   const input = inputOf(inputSchema, { limits, targets: Object.values(named).flat() });
   const tool = defineTool({
@@ -42,7 +43,11 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
     untrusted: tier === 'external_api',
     capabilities: [{ action: definition.name, description: `Calls a tool of the external provider ${settings.name}.` }],
     // Marks the server's words, which would otherwise look like ours.
-    summary: `(From the external provider \`${settings.name}\`, in its own words.) ${description}`,
+    summary: describedAs(
+      `(From the external provider \`${settings.name}\`, in its own words.) ${description}`,
+      deprecated,
+    ),
+    ...(deprecated && { deprecated }),
     effects: (given) => boundedEffects([...hostsOf(settings), ...effectsOf(given, named)], limits),
     destructive: true,
     isExtra: false,
@@ -58,6 +63,7 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
   return {
     tool: tool as unknown as Tool,
     parameters: Object.keys(propertiesOf(inputSchema)),
+    warnings: () => deprecationWarnings(name, deprecated),
     parse(given) {
       assertAccepted();
       return input.parse(given);

@@ -15,6 +15,7 @@ import { withoutNulls } from './nulls.ts';
 import { type JsonSchema, toPortable, toShort, toStrict } from './portable.ts';
 import { merged, respelled, toldOf } from './spellings.ts';
 import { type Alias, type Tool, type ToolSpec, tierOfCall } from './tool.ts';
+import type { Deprecation } from './versions.ts';
 
 /** All built-in tools by name and alias. */
 export function builtinToolset(): Toolset {
@@ -54,8 +55,9 @@ function internal<I extends z.ZodObject, O extends z.ZodObject>(tool: ToolSpec<I
   return { tool: tool as unknown as Tool, parse: (input) => tool.input.parse(input), parameters: [] };
 }
 
-/** The distinct tools, sorted by name. */
-export const toolsOf = (toolset: Toolset): Tool[] => [...new Set([...toolset.values()].map(({ tool }) => tool))];
+/** The distinct tools, sorted by name, without older versions of others. */
+export const toolsOf = (toolset: Toolset): Tool[] =>
+  [...new Set([...toolset.values()].map(({ tool }) => tool))].filter((it) => !it.isOlder);
 
 const builtins = builtinToolset();
 
@@ -90,6 +92,9 @@ export interface ToolInfo {
   /** For tools of services. */
   auth?: ToolAuth;
   cost?: ToolCost;
+  /** Major versions that can be called as `name@major`, the newest first; the bare name is the newest. */
+  majors?: readonly number[];
+  deprecated?: Deprecation;
   /** Why calls would fail on this machine; absent if no reason is known. */
   health?: Health;
 }
@@ -197,6 +202,8 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
     decision,
     ...(tool.auth && { auth: tool.auth() }),
     ...(tool.cost && { cost: tool.cost }),
+    ...(tool.majors && { majors: tool.majors }),
+    ...(tool.deprecated && { deprecated: tool.deprecated }),
   };
 }
 

@@ -29,6 +29,7 @@ import type { TypeScript } from './source/typescript.ts';
 import type { Spellings } from './spellings.ts';
 import type { BackgroundCommands, Terminals } from './terminals.ts';
 import type { Upstream } from './upstream.ts';
+import type { Versioned } from './versions.ts';
 
 export type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 export type { Prepared, Preview } from './context/preview.ts';
@@ -207,7 +208,7 @@ export interface PluginSpec {
   readonly outputBytes: number;
 }
 
-export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends Lifecycle, ServiceTerms {
+export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends Lifecycle, ServiceTerms, Versioned {
   /** `group_verb`; the file is `src/tools/<group>/<verb>.ts`. */
   readonly name: string;
   readonly title: string;

@@ -80,3 +80,11 @@ test('a call goes to the host of its provider, and where its parameters say', ()
     /at most 262144 are allowed in one call/,
   );
 });
+
+test('a tool that the operator deprecates says so to models and callers', () => {
+  const provider = { command: ['a'], tools: { do: { deprecated: { replacement: 'new__do' } } } };
+  const { tool, warnings } = named({ type: 'object' }, provider);
+  expect(tool.summary).toMatch(/^\(Deprecated: use new__do instead\) /);
+  expect(warnings?.({})).toEqual(['fix__do is deprecated: use new__do instead']);
+  expect(named({ type: 'object' }).warnings?.({})).toEqual([]);
+});
