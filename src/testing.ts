@@ -24,6 +24,14 @@ export {
   type MostUsed,
 } from './testing/assertions.ts';
 export type { ConnectOptions, TestClock, TestDaemon, TestDaemonOptions } from './testing/daemon.ts';
+export {
+  type Dialect,
+  type ModelReply,
+  type ModelRequest,
+  type ModelScript,
+  ModelServer,
+  type ScriptedCall,
+} from './testing/model-server.ts';
 export type { ServiceAnswer, ServiceRequest } from './testing/played-http.ts';
 export { type RecordedCall, Recorder, Replayer, type ToolCaller } from './testing/recording.ts';
 export type { ToolPromise } from './testing/tool-contract.ts';

@@ -10,7 +10,7 @@ import { installPackage } from '../support/installed-package.ts';
 
 const run = promisify(execFile);
 const fixture = join(repository, 'test/fixtures/testing-library');
-const scenarios = 8;
+const scenarios = 9;
 let folder: string;
 
 beforeAll(() => {
