@@ -54,6 +54,7 @@ const BENCHES = [
     'previews',
     'programs',
     'testing',
+    'clients',
   ],
 ];
 
