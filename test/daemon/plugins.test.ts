@@ -154,7 +154,9 @@ describe.each(['isolate', 'compartment'] as const)('a tool in a %s', (isolation)
 
   test('is recorded with the calls that it made', async () => {
     const callId = `parent-${isolation}`;
-    await dataOf(call('read', { path: 'notes.txt' }, { callId }) as never);
+    // Nobody has read this file yet: the record says of a call that a kept result answered it.
+    writeFileSync(join(daemon.workspace, `${callId}.txt`), 'new');
+    await dataOf(call('read', { path: `${callId}.txt` }, { callId }) as never);
     await using operator = await daemon.connect({ role: 'operator' });
     const { entries } = (await operator.request('audit.query', { tool: 'file_read' })) as {
       entries: { detail?: object }[];
