@@ -31,6 +31,9 @@ export const bin: string = join(packageDir, 'bin/ringfence.js');
 /** The folder with the files that `new` begins a tool, a plugin or a connector with. */
 export const skeletonsFolder: string = join(packageDir, 'examples/skeletons');
 
+/** The same as a program and its arguments, for the daemon. */
+export const cliProgram: readonly string[] = [process.execPath, '--disable-warning=ExperimentalWarning', bin];
+
 /** The folder of the web panel's built page. */
 export const panelFolder: string = join(packageDir, 'dist/panel');
 

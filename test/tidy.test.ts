@@ -85,6 +85,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
   'tools/todo': 'tools/tool errors',
   'tools/task': 'errors limits tools/rare-parameters tools/tool',
+  'tools/toolchain': 'tools/tool errors',
   'tools/tools': 'errors tools/capability tools/declarations tools/tool',
   'tools/code':
     'errors limits text/json text/values tools/context tools/edit tools/rare-parameters tools/search-program tools/selection tools/source tools/tool',

@@ -14,6 +14,7 @@ import { type CachedResult, cache } from '../../src/pipeline/cache.ts';
 import { costCap } from '../../src/pipeline/cost-cap.ts';
 import { BackgroundCommands } from '../../src/pipeline/execute/background/background-commands.ts';
 import { execute } from '../../src/pipeline/execute/execute.ts';
+import { ToolchainRequests } from '../../src/pipeline/execute/toolchains.ts';
 import { succeeded } from '../../src/pipeline/outcome.ts';
 import { permission } from '../../src/pipeline/permission.ts';
 import { PreparedCalls } from '../../src/pipeline/prepared.ts';
@@ -139,6 +140,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     toolStates,
     undoJournal,
     previews: new Previews({ stateDir, limits, powers }),
+    toolchains: new ToolchainRequests({ program: [], stateDir, registry: '', limits, powers }),
     background: new BackgroundCommands({ hosts, limits, powers, auditLog }),
     webCache: { get: async () => undefined, put: async () => {} },
     health: new ToolHealth(runs),

@@ -50,6 +50,7 @@ import { createRecords, type Records } from './records.ts';
 import {
   createCatalogue,
   createConnectors,
+  createPackageParts,
   createProviders,
   createSearch,
   createTaskServices,
@@ -247,7 +248,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     limits,
     powers,
     permission,
-    packages,
+    ...createPackageParts({ dirs, limits, packages }, powers),
     turns,
     cache,
     tracer: services.tracer,
@@ -290,7 +291,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     upgrade: services.upgrade,
   });
   const { queue } = pipeline;
-  const waiting = () => records.approvals.pendingCount + ran.previews.status.kept;
+  const waiting = () => records.approvals.pendingCount + ran.previews.status.kept + ran.background.all.length;
   const isIdle = () => [gateway.metrics.sessions, queue.running, queue.queued, waiting()].every((it) => it === 0);
   return { gateway, isIdle };
 }

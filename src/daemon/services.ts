@@ -1,6 +1,6 @@
 /**
  * The services of others that a daemon uses: those of connectors and providers, the one of `web_search`, databases,
- * models, the bus of a fleet.
+ * models, the bus of a fleet, the registry of toolchains.
  */
 import { Agents } from '../agents/agents.ts';
 import { withAgents } from '../agents/toolset.ts';
@@ -13,10 +13,11 @@ import { Databases, withDatabases } from '../databases/databases.ts';
 import { FleetProcess } from '../fleet/process.ts';
 import type { Egress } from '../hosts/egress.ts';
 import { RunningTasks } from '../pipeline/execute/tasks/running-tasks.ts';
+import { ToolchainRequests } from '../pipeline/execute/toolchains.ts';
 import { decide } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
 import { Providers } from '../providers/providers.ts';
-import { databaseProgram, fleetProgram, providerProgram, version } from '../runtime.ts';
+import { cliProgram, databaseProgram, fleetProgram, providerProgram, version } from '../runtime.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { hostOf, Secrets } from '../secrets/secrets.ts';
 import type { Policies } from '../session/policies.ts';
@@ -139,3 +140,13 @@ export function createProviders(
     { sandbox, egress, program: providerProgram, environment, version, limits, powers },
   );
 }
+
+/** Creates what installs packages in workspaces, and toolchains for commands. */
+export const createPackageParts = (
+  { dirs, limits, packages }: Pick<Config, 'dirs' | 'limits' | 'packages'>,
+  powers: Powers,
+) => {
+  const { registry } = packages;
+  const toolchains = new ToolchainRequests({ program: cliProgram, stateDir: dirs.stateDir, registry, limits, powers });
+  return { packages, toolchains };
+};

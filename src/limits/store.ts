@@ -176,4 +176,6 @@ export const storeLimits = {
   toolchainPackageBytesMax: bytes().default(256 * MiB),
   /** Time for one answer of a registry. */
   toolchainFetchMs: ms().default(600_000),
+  /** Toolchains that are looked up or installed for agents at once; each takes a process of about 100 MB. */
+  toolchainRequestsMax: count().default(2),
 };

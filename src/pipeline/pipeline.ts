@@ -63,6 +63,7 @@ export interface PipelineParts extends Pick<RunTaskParts, 'agents' | 'agentHosts
   readonly hosts: Hosts;
   readonly egress: Egress;
   readonly background: ExecuteParts['background'];
+  readonly toolchains: ExecuteParts['toolchains'];
   readonly browsers: Browsers;
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;
@@ -150,6 +151,7 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
       const { tool, input } = call.checked;
       const id = tool.keptPreview?.(input as never);
       if (id !== undefined) return previewOfCommit(parts.previews.find(id, call), limits);
+      if (tool.toolchain) return parts.toolchains.preview(call);
       return tool.preview || tool.prepare ? previewOf(call, parts) : { preImages: [] };
     },
     // `writes` comes last, so that a call that begins while the files are looked at counts.

@@ -44,6 +44,7 @@ import terminalOutput from './terminal/output.ts';
 import terminalScript from './terminal/script.ts';
 import todoRead from './todo/read.ts';
 import todoWrite from './todo/write.ts';
+import toolchainRequest from './toolchain/request.ts';
 import toolsDescribe from './tools/describe.ts';
 import toolsSearch from './tools/search.ts';
 import webFetch from './web/fetch.ts';
@@ -100,6 +101,7 @@ export const builtinTools = {
   terminal_script: terminalScript,
   todo_read: todoRead,
   todo_write: todoWrite,
+  toolchain_request: toolchainRequest,
   tools_describe: toolsDescribe,
   tools_search: toolsSearch,
   web_fetch: webFetch,

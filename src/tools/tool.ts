@@ -293,11 +293,10 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly keeps?: boolean;
   /** The same of one call of a tool that does not always. */
   keepsFor?(input: z.output<I>): boolean;
-  /**
-   * The commands in the background that a call is about: the one of a handle, which decides in which host the call runs; without a
-   * handle the gateway answers with a list of all, and `run` is not called.
-   */
+  /** The background command that a call is about, whose host then runs it; without one the gateway lists all, and `run` is not called. */
   ofBackground?(input: z.output<I>): { readonly handle?: string | undefined };
+  /** The toolchain that a call asks a person to have installed; the gateway finds and installs it. `run` is never called. */
+  toolchain?(input: z.output<I>): { readonly name: string; readonly version?: string | undefined };
   /** The external provider that gets the calls. `run` is never called. */
   readonly upstream?: Upstream;
   /** Estimated cost of the call in US dollars; reserved before it runs. */

@@ -45,6 +45,7 @@ export const toolLoaders = {
   terminal_script: () => import('../../src/tools/terminal/script.ts').then((it) => it.default),
   todo_read: () => import('../../src/tools/todo/read.ts').then((it) => it.default),
   todo_write: () => import('../../src/tools/todo/write.ts').then((it) => it.default),
+  toolchain_request: () => import('../../src/tools/toolchain/request.ts').then((it) => it.default),
   tools_describe: () => import('../../src/tools/tools/describe.ts').then((it) => it.default),
   tools_search: () => import('../../src/tools/tools/search.ts').then((it) => it.default),
   web_fetch: () => import('../../src/tools/web/fetch.ts').then((it) => it.default),

@@ -22,7 +22,11 @@ const NEXT = 'a running daemon uses it after: ringfence upgrade';
 /** Fetches a toolchain from an npm registry, checks its hash and installs it; runs none of its scripts. Returns the exit code. */
 export async function toolchainAdd(
   wanted: string,
-  { json, registry = NPM_REGISTRY }: ToolchainFlags & { readonly registry?: string },
+  {
+    json,
+    registry = NPM_REGISTRY,
+    integrity,
+  }: ToolchainFlags & { readonly registry?: string; readonly integrity?: string },
   { flags, env }: CliCaller,
 ): Promise<number> {
   const { name, version } = parse(wanted);
@@ -30,6 +34,8 @@ export async function toolchainAdd(
   try {
     makeStateDir(stateDir);
     const found = await findPackage(name, version, { registry: toRegistry(registry), arch: process.arch, limits });
+    if (integrity !== undefined && found.integrity !== integrity)
+      throw new ToolchainError(`${found.name}@${found.version} has the hash ${found.integrity} now, not ${integrity}`);
     const asked = { name, version: found.version, program: name };
     const installed = await installToolchain(stateDir, asked, (folder) => unpackPackage(found, folder, limits));
     if (json) printJson({ ...installed, package: found.name, integrity: found.integrity });
@@ -38,6 +44,25 @@ export async function toolchainAdd(
       print(`${found.name} ${found.integrity}`);
       say(NEXT);
     }
+    return EXIT.OK;
+  } catch (error) {
+    throw error instanceof ToolchainError ? new CliError(EXIT.FAILED, harmless(error.message)) : error;
+  }
+}
+
+/** Tells which package `toolchain add` would install now, and which installed versions it would remove. Returns the exit code. */
+export async function toolchainResolve(
+  wanted: string,
+  { json, registry = NPM_REGISTRY }: ToolchainFlags & { readonly registry?: string },
+  { flags, env }: CliCaller,
+): Promise<number> {
+  const { name, version } = parse(wanted);
+  try {
+    const found = await findPackage(name, version, { registry: toRegistry(registry), arch: process.arch, limits });
+    const others = installedToolchains(userDirsOf(flags, env).stateDir).filter((it) => it.name === name);
+    const replaces = others.map((it) => `${it.name}@${it.version}`);
+    if (json) printJson({ ...found, name, package: found.name, replaces });
+    else print(harmless(`${name}@${found.version}: ${found.name} ${found.integrity}`));
     return EXIT.OK;
   } catch (error) {
     throw error instanceof ToolchainError ? new CliError(EXIT.FAILED, harmless(error.message)) : error;

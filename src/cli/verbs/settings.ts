@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { Verbs } from './verbs.ts';
 
-/** Adds `init`, `config path|check|show`, `state du`, `backup`, `restore`, `toolchain add|list|remove` and `token rotate`. */
+/** Adds `init`, `config path|check|show`, `state du`, `backup`, `restore`, `toolchain add|resolve|list|remove` and `token rotate`. */
 export function addSettingsVerbs(verbs: Verbs): void {
   const add = (parent: Command, name: string, description: string) =>
     verbs
@@ -59,8 +59,14 @@ function addToolchainVerbs(verbs: Verbs, add: (parent: Command, name: string, de
   const loadToolchain = () => import('../state/toolchain.ts');
   add(toolchain, 'add <name[@version]>', 'install node, npm, pnpm, yarn, typescript or pyright from the npm registry')
     .option('--registry <url>', 'another registry, by https')
+    .option('--integrity <hash>', 'install only the package with this hash (sha512-…)')
     .action(
       verbs.ending(async (name, flags) => (await loadToolchain()).toolchainAdd(name, flags, verbs.caller(flags))),
+    );
+  add(toolchain, 'resolve <name[@version]>', 'show which package and hash `add` would install, without installing it')
+    .option('--registry <url>', 'another registry, by https')
+    .action(
+      verbs.ending(async (name, flags) => (await loadToolchain()).toolchainResolve(name, flags, verbs.caller(flags))),
     );
   add(toolchain, 'list', 'list the installed toolchains and their programs').action(
     verbs.ending(async (flags) => (await loadToolchain()).toolchainList(flags, verbs.caller(flags))),

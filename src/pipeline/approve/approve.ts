@@ -53,13 +53,13 @@ export const approve =
     const view = approvalViewOf(call, deps);
     const remembered = approvals.remembered(view.facts, call.id);
     // A yes to an earlier plan is none to this one.
-    const grant = call.checked.tool.prepare && remembered?.decision === 'approve' ? undefined : remembered;
+    const { prepare, toolchain } = call.checked.tool;
+    const grant = (prepare ?? toolchain) && remembered?.decision === 'approve' ? undefined : remembered;
     if (grant?.decision === 'approve')
       return { ...(await outcomeOf(next, { ...call, approval: {} })), approvalGranted: true };
     const denial = grant ?? approvals.deniedLately(view.facts);
     if (denial) throw denied(call, denial, grant ? 'remembered' : 'repeated');
     assertApproverPresent(call, { approvals, deps, facts: view.facts });
-
     const { signal } = call.controller;
     const [{ preImages, diff, undo }, context] = await Promise.all([
       deps.preview(call, { diff: true }),

@@ -35,6 +35,7 @@ import { runProgram } from './program.ts';
 import { errorOf, inTime, type ReadOnlyRunParts, runReadOnly, timeout } from './read-only-run.ts';
 import { askServers } from './requests.ts';
 import type { Tasks } from './tasks/run-task.ts';
+import { runToolchain, type ToolchainRequests } from './toolchains.ts';
 import { runUpstream, type Upstreams } from './upstream.ts';
 import { runFetch } from './web/fetch.ts';
 import { runPage } from './web/page.ts';
@@ -58,6 +59,7 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   readonly packages: PackageSettings;
   readonly prepared: PreparedCalls;
   readonly background: BackgroundCommands;
+  readonly toolchains: ToolchainRequests;
   readonly previews: Previews;
   /** Records the start and the end of each call. */
   readonly writes: WritesByPrincipal;
@@ -93,6 +95,7 @@ async function runInTier(
   const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
   if (tool.delegates) return parts.tasks.run(call, hooks);
   if (tool.ofTools) return inTime(call, parts, () => runOfTools(call, hooks));
+  if (tool.toolchain) return inTime(call, parts, () => runToolchain(call, parts.toolchains, hooks));
   const of = tool.ofBackground?.(call.checked.input as never);
   if (of && of.handle === undefined) return listBackground(call, { ...parts, hooks });
   const { connected, upstream: to } = tool;

@@ -55,5 +55,7 @@ function suggestionOf(program: string, [best]: readonly ProgramSource[]): string
   if (best === undefined)
     return `Use another program, or ask the person to install the package that has \`${program}\`.`;
   if (best.from === 'workspace') return `The workspace has it installed; run \`${best.run}\`.`;
+  if (best.request)
+    return `Use another program, or ask by \`toolchain_request\` with \`name: ${best.request.input.name}\`; a person sees what it installs.`;
   return `Use another program, or ask the person to run \`${best.run}\`.`;
 }

@@ -4,6 +4,8 @@
 export interface ProgramSource {
   readonly from: 'workspace' | 'debian' | 'npm' | 'pip' | 'cargo' | 'go' | 'rustup' | 'toolchain';
   readonly run: string;
+  /** The call by which an agent can ask a person for it. */
+  readonly request?: { readonly tool: 'toolchain_request'; readonly input: { readonly name: string } };
 }
 
 type Packages = Readonly<Partial<Record<Exclude<ProgramSource['from'], 'workspace'>, string>>>;
@@ -131,6 +133,7 @@ export function sourcesOf(program: string): ProgramSource[] {
   const packages = Object.hasOwn(PACKAGES, program) ? (PACKAGES[program] as Packages) : {};
   return Object.entries(packages).map(([from, name]) => {
     const source = from as keyof Packages;
-    return { from: source, run: LINES[source](name) };
+    const request = { tool: 'toolchain_request', input: { name } } as const;
+    return { from: source, run: LINES[source](name), ...(source === 'toolchain' && { request }) };
   });
 }

@@ -1314,6 +1314,20 @@ class TodoWriteData(TypedDict, total=False):
     metrics: Required[TodoWriteDataMetrics]
 
 
+class ToolchainRequestInput(TypedDict, total=False):
+    name: Required[Literal["node", "npm", "pnpm", "yarn", "typescript", "pyright"]]
+    version: str
+
+
+class ToolchainRequestData(TypedDict, total=False):
+    name: Required[str]
+    version: Required[str]
+    package: Required[str]
+    integrity: Required[str]
+    programs: Required[list[str]]
+    usedAfter: Required[str]
+
+
 class ToolsDescribeInput(TypedDict, total=False):
     names: Required[list[str]]
 
@@ -1705,6 +1719,10 @@ class ToolMethods:
         """Write the todo list."""
         return await self.call("todo_write", input, call_options=call_options)
 
+    async def toolchain_request(self, *, call_options: CallOptions | None = None, **input: Unpack[ToolchainRequestInput]) -> Result[ToolchainRequestData]:
+        """Ask for a toolchain."""
+        return await self.call("toolchain_request", input, call_options=call_options)
+
     async def tools_describe(self, *, call_options: CallOptions | None = None, **input: Unpack[ToolsDescribeInput]) -> Result[ToolsDescribeData]:
         """Describe tools."""
         return await self.call("tools_describe", input, call_options=call_options)
@@ -1935,6 +1953,10 @@ class SyncToolMethods:
     def todo_write(self, *, call_options: CallOptions | None = None, **input: Unpack[TodoWriteInput]) -> Result[TodoWriteData]:
         """Write the todo list."""
         return self.call("todo_write", input, call_options=call_options)
+
+    def toolchain_request(self, *, call_options: CallOptions | None = None, **input: Unpack[ToolchainRequestInput]) -> Result[ToolchainRequestData]:
+        """Ask for a toolchain."""
+        return self.call("toolchain_request", input, call_options=call_options)
 
     def tools_describe(self, *, call_options: CallOptions | None = None, **input: Unpack[ToolsDescribeInput]) -> Result[ToolsDescribeData]:
         """Describe tools."""
