@@ -100,6 +100,7 @@ function neededPaths(): string[] {
     'css-select',
     'unpdf',
     'lru-cache',
+    'mysql2',
     'pg',
     'pg-protocol',
   ];

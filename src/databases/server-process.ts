@@ -59,6 +59,8 @@ export class ServerProcess {
   readonly #ready = Promise.withResolvers<void>();
   readonly #gone: Promise<void>;
   readonly #calls = new Map<number, PromiseWithResolvers<Answer>>();
+  /** Calls that the process has not answered; those that were cancelled among them. */
+  readonly #unanswered = new Set<number>();
   #nextId = 1;
   #isAlive = true;
 
@@ -100,10 +102,12 @@ export class ServerProcess {
     this.#calls.set(own, call);
     const abort = () => {
       this.#send({ cancel: { id: own } });
+      this.#killUnlessAnswered(own);
       call.reject(signal.reason as Error);
     };
     signal.addEventListener('abort', abort, { once: true });
     try {
+      this.#unanswered.add(own);
       this.#send({ ask: { id: own, asked, withinMs } });
       return await call.promise;
     } finally {
@@ -131,6 +135,14 @@ export class ServerProcess {
     if (this.#isAlive) this.#frames.write(toFrame(message, this.#options.limits.frameBytesMax));
   }
 
+  /** Ends the process if a server keeps it so busy that it does not even answer a call that was cancelled. */
+  #killUnlessAnswered(id: number): void {
+    const { limits, powers } = this.#options;
+    powers.after(limits.egressConnectMs + 2 * limits.databaseEndMs, () => {
+      if (this.#unanswered.has(id)) this.#kill();
+    });
+  }
+
   #receive(reader: FrameReader, chunk: Buffer): void {
     try {
       for (const payload of reader.push(chunk)) this.#take(fromProcess.parse(decode(payload, this.#options.limits)));
@@ -141,12 +153,14 @@ export class ServerProcess {
   }
 
   #take(message: z.output<typeof fromProcess>): void {
-    if ('ready' in message) this.#ready.resolve();
-    else if ('answered' in message) this.#calls.get(message.answered.id)?.resolve(message.answered.answer);
+    if ('ready' in message) return this.#ready.resolve();
+    const { id: own } = 'answered' in message ? message.answered : message.refused;
+    this.#unanswered.delete(own);
+    if ('answered' in message) this.#calls.get(own)?.resolve(message.answered.answer);
     else {
       const { code, message: why, suggestion } = message.refused.refusal;
       const error = new ToolError(code, why, { ...(suggestion !== undefined && { suggestion }) });
-      this.#calls.get(message.refused.id)?.reject(error);
+      this.#calls.get(own)?.reject(error);
     }
   }
 

@@ -1,6 +1,7 @@
 /** The key `databases` of config.yaml, and the files of `ringfence database add`: connections by name. */
 import { posix } from 'node:path';
 import * as z from 'zod';
+import { parseAddress } from '../policy/address.ts';
 import { toHostName } from '../policy/network.ts';
 import { secretName } from '../secrets/secret-files.ts';
 import type { DatabaseSource } from '../tools/context/databases.ts';
@@ -36,7 +37,7 @@ const plainName = z.string().min(1).max(128).refine(isPlain, 'must not hold a NU
 
 const serverSchema = z
   .strictObject({
-    kind: z.enum(['postgres']).describe('What it is: a PostgreSQL server.'),
+    kind: z.enum(['postgres', 'mysql']).describe('What it is: a PostgreSQL server, or one of MySQL or MariaDB.'),
     host: z
       .string()
       .max(253)
@@ -63,11 +64,18 @@ const serverSchema = z
       .number()
       .positive()
       .optional()
-      .describe('Most cost of a statement, as EXPLAIN estimates it. Default: `databaseCostMax`.'),
+      .describe(
+        'Most cost of a statement in the estimate of the server; MySQL: rows of a join. Default: `databaseCostMax`.',
+      ),
   })
   .refine((it) => it.tls !== 'off' || it.private === true, {
     message: 'takes `off` with `private` only: what is sent over public networks is encrypted',
     path: ['tls'],
+  })
+  // Its driver compares the names in certificates only.
+  .refine((it) => it.kind !== 'mysql' || it.tls === 'off' || parseAddress(it.host) === undefined, {
+    message: 'takes a name, not an address, where the certificate of a mysql server is verified',
+    path: ['host'],
   });
 
 export const databaseSchema = z.discriminatedUnion('kind', [fileSchema, serverSchema]);
@@ -80,7 +88,7 @@ export const databasesSchema = z
   .record(databaseName, databaseSchema)
   .refine((it) => Object.keys(it).length <= DATABASES_MAX, `must name at most ${DATABASES_MAX} connections`);
 
-const PORTS = { postgres: 5432 } as const;
+const PORTS = { postgres: 5432, mysql: 3306 } as const;
 
 export function toSource(written: WrittenDatabase): DatabaseSource {
   const { access: rights = 'read' } = written;

@@ -9,6 +9,7 @@ import { FrameReader, toFrame } from '../../src/protocol/frame.ts';
 import { establishPerimeter } from '../perimeter.ts';
 import { Refused } from '../sqlite/refusals.ts';
 import { Connector } from './connector.ts';
+import { MysqlSession } from './mysql/session.ts';
 import { SessionPool } from './pool.ts';
 import { PostgresSession } from './postgres/session.ts';
 
@@ -38,7 +39,8 @@ function receive(message: ToServerProcess): void {
     limits = given;
     const connector = new Connector({ login, resolve, limits, powers });
     const parts = { connector, limits, powers };
-    pool = new SessionPool({ open: () => PostgresSession.open(parts), sessionsMax: limits.databaseSessionsMax });
+    const open = () => (login.kind === 'mysql' ? MysqlSession.open(parts) : PostgresSession.open(parts));
+    pool = new SessionPool({ open, sessionsMax: limits.databaseSessionsMax });
     send({ ready: true });
   } else if ('ask' in message) void answer(message.ask);
   else void pool?.cancel(message.cancel.id);

@@ -15,10 +15,10 @@ export function addDatabaseVerbs(verbs: Verbs): void {
       .option('--socket <path>', "the daemon's socket")
       .option('--state <dir>', "the daemon's state directory");
   addOffline(database, 'add <name>', 'store a connection; agents can use it at once')
-    .requiredOption('--kind <kind>', 'sqlite or postgres')
+    .requiredOption('--kind <kind>', 'sqlite, postgres or mysql')
     .option('--path <path>', 'sqlite: the file, relative to the workspace of whoever asks')
     .option('--host <host>', 'the server')
-    .option('--port <n>', 'its port (default: 5432)')
+    .option('--port <n>', 'its port (default: the usual one of the kind)')
     .option('--database <name>', 'the database at the server')
     .option('--user <name>', 'the user, who should have no rights but those that agents need')
     .option('--secret <name>', 'the secret that is the password (ringfence secret set NAME)')

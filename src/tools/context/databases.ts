@@ -13,7 +13,7 @@ export interface FileSource {
 
 /** A database on a server. */
 export interface ServerSource {
-  readonly kind: 'postgres';
+  readonly kind: 'postgres' | 'mysql';
   /** A name or an address, in the form of `toHostName`. */
   readonly host: string;
   readonly port: number;
