@@ -304,7 +304,6 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
 
   test.each([
     ['cargo', 'Cargo.toml'],
-    ['go', 'go.mod'],
     ['uv', 'uv.lock'],
   ])('%s is not supported, and the answer says why', { timeout: MS }, async (manager, file) => {
     await refused({ manager }, 'UNSUPPORTED', new RegExp(`^${manager} is not supported: `));

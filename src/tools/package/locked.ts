@@ -28,25 +28,32 @@ export const textOf = (value: unknown): string =>
 
 export const shownUrl = (url: string): string => JSON.stringify(url.slice(0, 200));
 
-/** What installing the second instead of the first changes. */
+/** What installing the second instead of the first changes. A version that takes the place of the only other one of its name is a change. */
 export function changesBetween(before: readonly LockedPackage[], after: readonly LockedPackage[]): LockChanges {
   const was = new Map(before.map((it) => [it.place, it]));
   const is = new Map(after.map((it) => [it.place, it]));
   const isSame = (a: LockedPackage, b: LockedPackage) =>
     a.name === b.name && a.version === b.version && a.problem === b.problem && a.integrity === b.integrity;
+  const added = after.filter((it) => !was.has(it.place));
+  const removed = before.filter((it) => !is.has(it.place));
+  const moved = pairsOf(removed, added);
+  const inPlace = after.flatMap((to) => {
+    const from = was.get(to.place);
+    return from && !isSame(from, to) ? [{ from, to }] : [];
+  });
   return {
-    added: after.filter((it) => !was.has(it.place)),
-    removed: before.filter((it) => !is.has(it.place)),
-    changed: after.flatMap((to) => {
-      const from = was.get(to.place);
-      return from && !isSame(from, to) ? [{ from, to }] : [];
-    }),
+    added: added.filter((it) => !moved.some(({ to }) => to === it)),
+    removed: removed.filter((it) => !moved.some(({ from }) => from === it)),
+    changed: [...inPlace, ...moved],
   };
 }
 
-/** Packages of two lists, as one version of one name each: versions of a name that took the place of others are changes. */
-export function byName(packages: readonly LockedPackage[]): LockedPackage[] {
-  const count = new Map<string, number>();
-  for (const { name } of packages) count.set(name, (count.get(name) ?? 0) + 1);
-  return packages.map((it) => (count.get(it.name) === 1 ? { ...it, place: it.name } : it));
+/** Pairs of one removed and one added version of a name; names with more of them are left out. */
+function pairsOf(removed: readonly LockedPackage[], added: readonly LockedPackage[]) {
+  const [gone, come] = [removed, added].map((list) => Map.groupBy(list, (it) => it.name));
+  return [...(gone ?? [])].flatMap(([name, [from, ...others]]) => {
+    const [to, ...more] = come?.get(name) ?? [];
+    const isPair = others.length === 0 && more.length === 0;
+    return from && to && isPair && from.version !== to.version ? [{ from, to }] : [];
+  });
 }

@@ -3,6 +3,7 @@ import { posix } from 'node:path';
 import { ToolError } from '../../errors.ts';
 import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
+import { go } from './go/go.ts';
 import { npm } from './npm/npm.ts';
 import { pnpm } from './pnpm/pnpm.ts';
 import { pip } from './python/pip.ts';
@@ -11,13 +12,12 @@ import type { ManagerName } from './settings.ts';
 import type { PackageManager } from './steps.ts';
 import { yarn } from './yarn/yarn.ts';
 
-const SUPPORTED: Readonly<Partial<Record<ManagerName, PackageManager>>> = { npm, pnpm, yarn, pip };
+const SUPPORTED: Readonly<Partial<Record<ManagerName, PackageManager>>> = { npm, pnpm, yarn, pip, go };
 
 /** Why the others are not supported yet; each would need the three steps in its own way. */
 const UNSUPPORTED: Readonly<Partial<Record<ManagerName, string>>> = {
   uv: 'its lockfile is not read yet; pip is supported',
   cargo: 'build scripts run at the next build, whatever was shown',
-  go: 'it has no plan that could be shown before it downloads',
 };
 
 /** Files by which a project's manager is known, by language, the surest first. */

@@ -42,8 +42,13 @@ const made = steps.length === request.steps.length && steps.at(-1).code === 0;
 const files = Object.fromEntries(request.read.map((name) => [name, readAt(project + "/" + name)]));
 `;
 
+/** Plans in a copy of the project, which holds nothing else. */
+export const PLAN = `${STEPS}
+report({ steps, files });
+`;
+
 /**
- * Plans by npm, with the report of its audit. Times of publication come from the registry's answers, which npm leaves in a cache
+ * The same for npm, with the report of its audit. Times of publication come from the registry's answers, which npm leaves in a cache
  * that only this run has.
  */
 export const NPM_PLAN = `${STEPS}${String.raw`

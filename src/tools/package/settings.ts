@@ -19,6 +19,12 @@ export const packagesSchema = z.strictObject({
     .describe(
       'URL of the host that has the files of that index. Default: that of `pythonIndex`, or `https://files.pythonhosted.org`.',
     ),
+  goProxy: indexUrl.optional().describe('URL of the proxy of Go modules. Default: `https://proxy.golang.org`.'),
+  goSumDb: z
+    .string()
+    .regex(/^(off|[a-z0-9.-]{1,253})$/, 'takes the name of a checksum database, or off')
+    .optional()
+    .describe('Database that vouches for the hashes of Go modules, or `off`. Default: `sum.golang.org`.'),
   coolDownDays: z
     .number()
     .min(0)
@@ -37,6 +43,9 @@ export interface PackageSettings {
   readonly registry: string;
   readonly pythonIndex: string;
   readonly pythonFiles: string;
+  readonly goProxy: string;
+  /** Name of a checksum database, or `off`. */
+  readonly goSumDb: string;
   readonly coolDownDays: number;
   readonly coolDownExcept: readonly string[];
 }
@@ -50,13 +59,18 @@ export interface PackageTerms extends PackageSettings {
 const bare = (url: string): string => url.replace(/\/+$/, '');
 
 /** The URLs of the hosts that an installation reaches. */
-export const registriesOf = (kind: RegistryKind, { registry, pythonIndex, pythonFiles }: PackageSettings): string[] =>
-  ({ npm: [registry], python: [pythonIndex, pythonFiles], cargo: [], go: [] })[kind];
+export const registriesOf = (kind: RegistryKind, settings: PackageSettings): string[] => {
+  const { registry, pythonIndex, pythonFiles, goProxy, goSumDb } = settings;
+  const sums = goSumDb === 'off' ? [] : [`https://${goSumDb}`];
+  return { npm: [registry], python: [pythonIndex, pythonFiles], cargo: [], go: [goProxy, ...sums] }[kind];
+};
 
 export const toPackageSettings = (given: z.output<typeof packagesSchema> = {}): PackageSettings => ({
   registry: bare(given.registry ?? 'https://registry.npmjs.org'),
   pythonIndex: bare(given.pythonIndex ?? 'https://pypi.org/simple'),
   pythonFiles: bare(given.pythonFiles ?? given.pythonIndex ?? 'https://files.pythonhosted.org'),
+  goProxy: bare(given.goProxy ?? 'https://proxy.golang.org'),
+  goSumDb: given.goSumDb ?? 'sum.golang.org',
   coolDownDays: given.coolDownDays ?? 3,
   coolDownExcept: given.coolDownExcept ?? [],
 });

@@ -108,6 +108,17 @@ describe('a lockfile', () => {
   });
 });
 
+test('a version that takes the place of the only other one of its name is a change; others are added and removed', () => {
+  const of = (name: string, version: string) =>
+    ({ place: `${name}@${version}`, name, version, integrity: version, hasScript: false, isBundled: false }) as const;
+  const before = [of('a', '1'), of('b', '1'), of('c', '1'), of('d', '1')];
+  const after = [of('a', '2'), of('b', '1'), of('b', '2'), of('c', '2'), of('c', '3')];
+  const { added, removed, changed } = changesBetween(before, after);
+  expect(added.map((it) => it.place)).toEqual(['b@2', 'c@2', 'c@3']);
+  expect(removed.map((it) => it.place)).toEqual(['c@1', 'd@1']);
+  expect(changed.map(({ from, to }) => [from.place, to.place])).toEqual([['a@1', 'a@2']]);
+});
+
 describe('the cool-down', () => {
   const terms = {
     ...toPackageSettings({ coolDownExcept: ['excepted', '@own/*'] }),

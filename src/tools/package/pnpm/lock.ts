@@ -1,7 +1,7 @@
 /** What pnpm-lock.yaml (version 9) holds. */
 import { ToolError } from '../../../errors.ts';
 import { isRecord } from '../../../text/values.ts';
-import { byName, type LockedPackage, shownUrl, textOf } from '../locked.ts';
+import { type LockedPackage, shownUrl, textOf } from '../locked.ts';
 import { problemOf } from '../npm/lock.ts';
 import { readYaml } from '../yaml-text.ts';
 
@@ -14,7 +14,7 @@ export function lockedByPnpm(text: string | null, registry: string): LockedPacka
       suggestion: 'Make it again: `pnpm install --lockfile-only`.',
     });
   const found = Object.entries(packages as object).map(([key, it]) => toPackage(key, isRecord(it) ? it : {}, registry));
-  return byName([...found, ...linksIn(importers as object), ...linksIn(snapshots as object)]);
+  return [...found, ...linksIn(importers as object), ...linksIn(snapshots as object)];
 }
 
 function toPackage(

@@ -2,7 +2,7 @@
 import { posix } from 'node:path';
 import { ToolError } from '../../../errors.ts';
 import { isRecord } from '../../../text/values.ts';
-import { byName, type LockedPackage, shownUrl, textOf } from '../locked.ts';
+import { type LockedPackage, shownUrl, textOf } from '../locked.ts';
 import { timesOf, tooYoung } from '../npm/npm.ts';
 import { assertApplied, programMissing, reported, STDERR_CHARS } from '../run-program.ts';
 import type { PackageTerms } from '../settings.ts';
@@ -62,7 +62,7 @@ export const pip: PackageManager = {
     const report = await reported(PIP_PLAN, '.', ctx, request, PYTHON);
     if (report.code !== 0) throw refusedByPip(report);
     const found = Array.isArray(report.found) ? report.found.filter(isRecord) : [];
-    const after = byName(found.map((it) => toPackage(it, terms)));
+    const after = found.map((it) => toPackage(it, terms));
     const times = found.map((it) => [`${textOf(it.name)}@${textOf(it.version)}`, it.time]);
     return {
       files: { ...manifests, [LOCKFILE]: HEADER + after.map(lineOf).toSorted().join('') },

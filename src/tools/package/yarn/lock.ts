@@ -1,13 +1,13 @@
 /** What yarn.lock of yarn 4 holds. */
 import { isRecord } from '../../../text/values.ts';
-import { byName, type LockedPackage, shownUrl, textOf } from '../locked.ts';
+import { type LockedPackage, shownUrl, textOf } from '../locked.ts';
 import { readYaml } from '../yaml-text.ts';
 
 /** The packages of a lockfile; none of a missing one. Throws UNSUPPORTED for what is none. */
 export function lockedByYarn(text: string | null): LockedPackage[] {
   if (text === null || text.trim() === '') return [];
   const entries = Object.entries(readYaml(text, 'yarn.lock')).filter(([key]) => key !== '__metadata');
-  const found = entries.flatMap(([key, it]): LockedPackage[] => {
+  return entries.flatMap(([key, it]): LockedPackage[] => {
     const { resolution, version, checksum, conditions } = isRecord(it) ? it : {};
     const locator = textOf(resolution) || textOf(key);
     const [, name = locator, origin = ''] = /^(@[^/@]+\/[^@]+|[^@]+)@(.*)$/.exec(locator) ?? [];
@@ -28,7 +28,6 @@ export function lockedByYarn(text: string | null): LockedPackage[] {
       },
     ];
   });
-  return byName(found);
 }
 
 /** A repair that yarn itself brings for packages of the registry; no file of the project is part of it. */
