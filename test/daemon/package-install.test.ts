@@ -302,16 +302,17 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
     await refused({}, 'UNSUPPORTED', /workspaces/);
   });
 
-  test.each([
-    ['cargo', 'Cargo.toml'],
-    ['uv', 'uv.lock'],
-  ])('%s is not supported, and the answer says why', { timeout: MS }, async (manager, file) => {
-    await refused({ manager }, 'UNSUPPORTED', new RegExp(`^${manager} is not supported: `));
-    write(file, '');
-    await refused({}, 'INPUT_INVALID', new RegExp(`package.json and ${file}: .* npm or ${manager}`));
-    rmSync(at('package.json'));
-    await refused({}, 'UNSUPPORTED', new RegExp(`^${manager} is not supported: `));
-  });
+  test.each([['uv', 'uv.lock']])(
+    '%s is not supported, and the answer says why',
+    { timeout: MS },
+    async (manager, file) => {
+      await refused({ manager }, 'UNSUPPORTED', new RegExp(`^${manager} is not supported: `));
+      write(file, '');
+      await refused({}, 'INPUT_INVALID', new RegExp(`package.json and ${file}: .* npm or ${manager}`));
+      rmSync(at('package.json'));
+      await refused({}, 'UNSUPPORTED', new RegExp(`^${manager} is not supported: `));
+    },
+  );
 
   test('node_modules that leads elsewhere is left alone', { timeout: MS }, async () => {
     mkdirSync(at('precious'));

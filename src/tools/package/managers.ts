@@ -3,6 +3,7 @@ import { posix } from 'node:path';
 import { ToolError } from '../../errors.ts';
 import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
+import { cargo } from './cargo/cargo.ts';
 import { go } from './go/go.ts';
 import { npm } from './npm/npm.ts';
 import { pnpm } from './pnpm/pnpm.ts';
@@ -12,12 +13,11 @@ import type { ManagerName } from './settings.ts';
 import type { PackageManager } from './steps.ts';
 import { yarn } from './yarn/yarn.ts';
 
-const SUPPORTED: Readonly<Partial<Record<ManagerName, PackageManager>>> = { npm, pnpm, yarn, pip, go };
+const SUPPORTED: Readonly<Partial<Record<ManagerName, PackageManager>>> = { npm, pnpm, yarn, pip, cargo, go };
 
 /** Why the others are not supported yet; each would need the three steps in its own way. */
 const UNSUPPORTED: Readonly<Partial<Record<ManagerName, string>>> = {
   uv: 'its lockfile is not read yet; pip is supported',
-  cargo: 'build scripts run at the next build, whatever was shown',
 };
 
 /** Files by which a project's manager is known, by language, the surest first. */

@@ -26,13 +26,20 @@ const runAt = (cwd, { words, env: more = {}, startsNothing = false }) => {
 };
 `;
 
-/** Writes the files into an empty folder, runs each step there until one fails, and reports what they printed and the files that they left. */
-const STEPS = `${SHARED}
+/** Writes the files into an empty folder; what follows runs each step there until one fails, and reads the files that they left. */
+const COPIED = `
 const project = tmp + "/project";
 for (const [name, text] of Object.entries(request.files)) {
   fs.mkdirSync(require("node:path").dirname(project + "/" + name), { recursive: true });
   fs.writeFileSync(project + "/" + name, text);
 }
+`;
+/** The same with links to the other entries of the project's folder, but for settings and what programs have built. */
+const LINKED = `${COPIED}
+const own = new Set([...Object.keys(request.files), ".cargo", ".git", "target", "rust-toolchain", "rust-toolchain.toml"]);
+for (const name of fs.readdirSync(request.folder)) if (!own.has(name)) fs.symlinkSync(request.folder + "/" + name, project + "/" + name);
+`;
+const STEPS_RUN = `
 const steps = [];
 for (const step of request.steps) {
   steps.push(runAt(project, step));
@@ -42,10 +49,31 @@ const made = steps.length === request.steps.length && steps.at(-1).code === 0;
 const files = Object.fromEntries(request.read.map((name) => [name, readAt(project + "/" + name)]));
 `;
 
+const STEPS = `${SHARED}${COPIED}${STEPS_RUN}`;
+
 /** Plans in a copy of the project, which holds nothing else. */
 export const PLAN = `${STEPS}
 report({ steps, files });
 `;
+
+/**
+ * The same for cargo, with links to the sources, which have to be there. Times of publication come from the index, which cargo leaves in
+ * a home that only this run has.
+ */
+export const CARGO_PLAN = `${SHARED}${LINKED}${STEPS_RUN}${String.raw`
+const times = {};
+const cached = (at) => fs.readdirSync(at, { withFileTypes: true }).flatMap((it) => (it.isDirectory() ? cached(at + "/" + it.name) : [at + "/" + it.name]));
+const index = tmp + "/cargo/registry/index";
+for (const file of made && fs.existsSync(index) ? cached(index) : []) {
+  for (const part of readAt(file).split("\0")) {
+    try {
+      const { name, vers, pubtime } = JSON.parse(part);
+      if (typeof pubtime === "string") times[name + "@" + vers] = pubtime.slice(0, 64);
+    } catch {}
+  }
+}
+report({ steps, files, times });
+`}`;
 
 /**
  * The same for npm, with the report of its audit. Times of publication come from the registry's answers, which npm leaves in a cache
