@@ -229,6 +229,10 @@ export interface UndoResult {
   readonly merged: readonly string[];
   /** Whether the undo itself can be undone. */
   readonly undo: ResultMetadata['undo'];
+  /** What else the undone call changed, and why that was not kept; absent if nothing, or no longer known. */
+  readonly left?: readonly { readonly path: string; readonly why: string }[];
+  /** The command that brings what is left to the state of the restored files, if the undone call was an installation. */
+  readonly restoreCommand?: string;
   /** Why nothing was restored. */
   readonly error?: WireError;
 }

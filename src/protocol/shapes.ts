@@ -208,6 +208,11 @@ export const undoResult = z.strictObject({
   conflicts: texts(),
   merged: texts(),
   undo,
+  left: z
+    .array(z.strictObject({ path: z.string(), why: z.string() }))
+    .optional()
+    .describe('What else the undone call changed, which was not kept.'),
+  restoreCommand: z.string().optional().describe('After an installation: what brings `left` back to the lockfile.'),
   error: wireError.optional(),
 });
 

@@ -7,6 +7,7 @@ import { findProgram } from '../../src/sandbox/find-program.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { type FakeRegistry, startRegistry } from '../support/npm-registry.ts';
+import { hasPip, startIndex } from '../support/python-index.ts';
 import { addToolchain } from '../support/toolchains.ts';
 
 const MS = 120_000;
@@ -130,6 +131,31 @@ describe.skipIf(!findProgram('npm'))('package_install', () => {
     expect(existsSync(at('node_modules'))).toBe(false);
   });
 
+  test('the scripts of one package run with a yes of their own, without network, and no others', {
+    timeout: MS,
+  }, async () => {
+    const script = `echo ran > "$INIT_CWD/canary-$npm_package_name"; node -e 'require("http").get("http://127.0.0.1:3128").on("error", (it) => console.log("offline", it.code))'`;
+    for (const name of ['needed', 'other'])
+      registry.publish(name, { version: '1.0.0', ageDays: 60, manifest: { scripts: { postinstall: script } } });
+    const packages = [{ name: 'needed' }, { name: 'other' }];
+    expect(await install({ packages, allowScripts: ['needed', 'other'] })).toMatchObject({
+      error: { code: 'INPUT_INVALID' },
+    });
+    const call = install({ packages, allowScripts: ['needed'] });
+    const question = await asked(call);
+    expect(question.diff).toMatch(/^! the install scripts of needed run, without network$/m);
+    expect(question.diff).toMatch(/^\+ other 1\.0\.0 \(.*has an install script, which does not run\)$/m);
+    await answer(question.approvalId, 'approve');
+    expect(await call).toMatchObject({
+      success: true,
+      data: {
+        scriptsSkipped: ['other@1.0.0'],
+        scriptsRun: [{ script: `postinstall: ${script}`, exitCode: 0, output: 'offline ECONNREFUSED\n' }],
+      },
+    });
+    expect(readdirSync(daemon.workspace).filter((it) => it.startsWith('canary'))).toEqual(['canary-needed']);
+  });
+
   test('what is accepted by name is asked about, whatever the policy says', { timeout: MS }, async () => {
     registry.publish('young', { version: '1.0.0', ageDays: 1 });
     writeFileSync(
@@ -201,12 +227,54 @@ describe.skipIf(!findProgram('node')).each([
       expect(read(lockfile)).toContain('below@');
       expect(read(lockfile)).not.toContain('1.5.0');
       expect(existsSync(at('canary')) || existsSync(at('node_modules/below/canary'))).toBe(false);
+      const allowed = install({ manager, allowScripts: ['below'] });
+      await answer((await asked(allowed)).approvalId, 'approve');
+      expect(await allowed).toMatchObject({ data: { scriptsRun: [{ script: 'install: touch canary', exitCode: 0 }] } });
     } finally {
       await agent[Symbol.asyncDispose]();
       await operator[Symbol.asyncDispose]();
       await daemon[Symbol.asyncDispose]();
       await registry[Symbol.asyncDispose]();
       rmSync(stateDir, { recursive: true, force: true });
+    }
+  });
+});
+
+describe.skipIf(!hasPip())('package_install by pip', () => {
+  test('installs what was shown, and nothing once the project has changed', { timeout: MS }, async () => {
+    await using index = await startIndex();
+    index.publish('wanted', { version: '1.0.0', ageDays: 60 });
+    daemon = await startDaemon({
+      policy: `tiers:\n  execute: { decision: ask, network: { allow: ["${index.host}"] } }\n  write: { decision: allow, approve: [] }\n`,
+      config: { packages: { pythonIndex: index.url } },
+    });
+    agent = await daemon.connect();
+    operator = await daemon.connect({ role: 'operator' });
+    try {
+      for (const name of ['requirements.txt', 'requirements.lock']) {
+        const call = install({ manager: 'pip', packages: [{ name: 'wanted', version: `<${10 + name.length}` }] });
+        const question = await asked(call);
+        expect(question.diff).toMatch(/^\+ wanted 1\.0\.0 \(direct, published .*\)$/m);
+        writeFileSync(at(name), 'other\n');
+        await answer(question.approvalId, 'approve');
+        const result = (await call) as unknown as { error: { code: string } };
+        expect(['CONFLICT', 'APPROVAL_STALE']).toContain(result.error?.code);
+        expect(readdirSync(daemon.workspace)).toEqual([name]);
+        rmSync(at(name));
+      }
+      const call = install({ manager: 'pip', packages: [{ name: 'wanted' }] });
+      const question = await asked(call);
+      index.publish('wanted', { version: '1.0.0', ageDays: 60, files: { 'wanted/evil.py': '' } });
+      await answer(question.approvalId, 'approve');
+      expect(await call).toMatchObject({ success: false, error: { code: 'CODE_ERROR' } });
+      expect(existsSync(at('requirements.txt')) || existsSync(at('requirements.lock'))).toBe(false);
+      expect(
+        readdirSync(at('.venv/lib')).flatMap((it) => readdirSync(at(`.venv/lib/${it}/site-packages`))),
+      ).not.toContain('wanted');
+    } finally {
+      await agent[Symbol.asyncDispose]();
+      await operator[Symbol.asyncDispose]();
+      await daemon[Symbol.asyncDispose]();
     }
   });
 });

@@ -301,18 +301,26 @@ describe.skipIf(!findProgram('node')).each([
   });
 });
 
-test.skipIf(!findProgram('node') || findProgram('pnpm') || findProgram('yarn'))(
+const missing = [
+  { manager: 'pnpm', manifest: 'package.json', text: '{}', brings: 'ringfence toolchain add pnpm' },
+  { manager: 'yarn', manifest: 'package.json', text: '{}', brings: 'ringfence toolchain add yarn' },
+  { manager: 'cargo', manifest: 'Cargo.toml', text: '[package]\nname = "own"\n', brings: 'apt-get install cargo' },
+  { manager: 'go', manifest: 'go.mod', text: 'module own\n', brings: 'apt-get install golang-go' },
+].filter(({ manager }) => !findProgram(manager));
+
+test.skipIf(!findProgram('node') || missing.length === 0)(
   'a manager that commands do not find is named, with what brings it',
   { timeout: MS },
   async () => {
     await using daemon = await startDaemon({
-      policy: 'tiers:\n  execute: { decision: allow, network: { allow: ["registry.npmjs.org:443"] } }\n',
+      policy: 'tiers:\n  execute: { decision: allow, network: { allow: ["*.example:443"] } }\n',
     });
     await using client = await daemon.connect();
-    writeFileSync(join(daemon.workspace, 'package.json'), '{}');
-    for (const manager of ['pnpm', 'yarn'])
+    for (const { manager, manifest, text, brings } of missing) {
+      writeFileSync(join(daemon.workspace, manifest), text);
       expect(await client.call('package_install', { manager } as never)).toMatchObject({
-        error: { code: 'PROGRAM_MISSING', suggestion: expect.stringContaining(`ringfence toolchain add ${manager}`) },
+        error: { code: 'PROGRAM_MISSING', suggestion: expect.stringContaining(brings) },
       });
+    }
   },
 );

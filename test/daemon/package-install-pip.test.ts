@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
-import { type FakeIndex, startIndex } from '../support/python-index.ts';
+import { type FakeIndex, hasPip, startIndex } from '../support/python-index.ts';
 
 const MS = 120_000;
 const CANARY = 'open("/tmp/canary", "w"); open("canary", "w")\n';
@@ -25,16 +25,6 @@ const CANARY = 'open("/tmp/canary", "w"); open("canary", "w")\n';
 type Result =
   | { success: true; data: Record<string, unknown> & { lockfileDiff: string; lockfileHash: string } }
   | { success: false; error: { code: string; message: string; details?: Record<string, unknown> } };
-
-/** Whether commands have a Python with pip and venv; Debian keeps them in packages of their own. */
-function hasPip(): boolean {
-  try {
-    execFileSync('/usr/bin/python3', ['-I', '-c', 'import pip, venv, ensurepip'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false; // ENOENT or ModuleNotFoundError
-  }
-}
 
 describe.skipIf(!hasPip())('pip', () => {
   let index: FakeIndex;

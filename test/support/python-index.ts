@@ -1,4 +1,5 @@
 /** A Python package index on loopback (PEP 503, 691 and 700) whose wheels are made in the test. */
+import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -23,6 +24,16 @@ export interface FakeIndex extends AsyncDisposable {
   /** Path of each request. */
   readonly seen: string[];
   publish(name: string, project: FakeProject): void;
+}
+
+/** Whether commands have a Python with pip and venv; Debian keeps them in packages of their own. */
+export function hasPip(): boolean {
+  try {
+    execFileSync('/usr/bin/python3', ['-I', '-c', 'import pip, venv, ensurepip'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false; // ENOENT or ModuleNotFoundError
+  }
 }
 
 const DAY_MS = 86_400_000;

@@ -314,7 +314,7 @@ export class WorkerContext implements ToolContext {
     });
   }
 
-  command({ shell, args, report, ...request }: CommandToRun): CheckedCommand {
+  command({ shell, args, report, offline = false, ...request }: CommandToRun): CheckedCommand {
     const { workspace, anchor, masks, bounds, signal, readOnly = false } = this.#options;
     const { egressToken, home, sockets, overlay, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
@@ -323,7 +323,7 @@ export class WorkerContext implements ToolContext {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
       const own = {
-        ...(egressToken !== undefined && { egressToken }),
+        ...(egressToken !== undefined && !offline && { egressToken }),
         ...(home !== undefined && { home }),
         ...(sockets && { sockets }),
         ...(overlay && { overlay }),

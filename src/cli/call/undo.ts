@@ -34,7 +34,7 @@ function printUndo(answer: UndoResult, { force, last }: { force: boolean; last: 
 
 /** Prints what an undo restored, or why it did not. */
 export function printUndone(answer: UndoResult, force: boolean): void {
-  const { callId, restored, removed, conflicts, merged, undo: again, error } = answer;
+  const { callId, restored, removed, conflicts, merged, left = [], restoreCommand, undo: again, error } = answer;
   if (error) {
     say(harmless(`${error.code}: ${error.message}`));
     if (error.suggestion !== undefined) say(harmless(error.suggestion));
@@ -48,5 +48,7 @@ export function printUndone(answer: UndoResult, force: boolean): void {
   if (conflicts.length > 0 && !force)
     say('nothing was restored; add --force to restore anyway and lose the later changes');
   else if (restored.length === 0) print('nothing to undo: all files are as they were before the call');
+  for (const { path, why } of left) say(harmless(`not brought back: ${path} (${why})`));
+  if (restoreCommand !== undefined) say(harmless(`to bring it back: ${restoreCommand}`));
   if (again !== 'none') print(`to reverse this undo: ringfence undo ${callId}`);
 }

@@ -41,8 +41,19 @@ export async function undoCall(
     throw new RpcError('INVALID_PARAMS', `call ${callId} was made in another workspace; undo it from there`);
   const { key, paths } = found;
   const input = { callId, keys: [key], force: params.force, paths };
+  const record = recordOf(callId);
   const { key: _, ...result } = await runUndo(session, input, { undoJournal, internalTools });
-  return { ...result, undone: callId };
+  return { ...result, undone: callId, ...(result.restored.length > 0 && leftBy(record)) };
+}
+
+/** What an undo can't bring back of a call. Only the built-in installation may name a command for a person to run. */
+function leftBy(record: CallRecord | undefined): Pick<UndoResult, 'left' | 'restoreCommand'> {
+  const { result, tool } = record ?? {};
+  const left = result?.metadata.undoMissing;
+  if (!result?.success || !left) return {};
+  const { restoreCommand } = result.data as { restoreCommand?: unknown };
+  const isTold = tool === 'package_install' && typeof restoreCommand === 'string';
+  return { left, ...(isTold && { restoreCommand }) };
 }
 
 interface UndoInput {

@@ -49,6 +49,8 @@ export interface CommandToRun {
   readonly cwd: string;
   readonly env: Record<string, string>;
   readonly stdin?: string;
+  /** Whether the command may not connect, whatever the call may. */
+  readonly offline?: boolean;
   /** A shell other than the default bash; its positional parameters are `args`. */
   readonly shell?: 'bash' | 'sh' | 'zsh';
   readonly args?: readonly string[];

@@ -8,8 +8,9 @@ import { defaultLimits } from '../../limits.ts';
 import { unifiedDiff } from '../edit/diff.ts';
 import { defineTool, type ToolContext } from '../tool.ts';
 import { judged, shownTo } from './judging.ts';
-import { assertNames, judgedAs, managerAt, managerOf } from './managers.ts';
+import { assertNames, assertScripts, judgedAs, managerAt, managerOf } from './managers.ts';
 import { type Input, input, type Output, output } from './schemas.ts';
+import { runScripts } from './scripts.ts';
 import type { PackageTerms } from './settings.ts';
 import type { BoundFiles, ProjectFiles } from './steps.ts';
 
@@ -18,11 +19,12 @@ const { packagePlanBytes } = defaultLimits;
 const quoted = (word: string): string => (/^[\w@%+=:,./^~-]+$/.test(word) ? word : `'${word}'`);
 
 /** The command that a person would type for it: rules for that command hold for the call. */
-const commandOf = (it: Input) => ({
-  command: judgedAs(it).commandOf(it).map(quoted).join(' '),
-  cwd: it.projectPath,
-  env: {},
-});
+const commandOf = (it: Input) => {
+  const manager = judgedAs(it);
+  const lines = [manager.commandOf(it), ...it.allowScripts.map((name) => [manager.name, 'rebuild', name])];
+  const command = lines.map((words) => words.map(quoted).join(' ')).join(' && ');
+  return { command, cwd: it.projectPath, env: {} };
+};
 
 /** What `prepare` makes, and `run` gets. */
 interface Plan extends BoundFiles {
@@ -33,7 +35,7 @@ export default defineTool({
   name: 'package_install',
   title: 'Install packages',
   summary:
-    'Install packages by npm, pnpm, yarn or pip, or what the lockfile says: planned first, judged, shown, then exactly that is installed; no script of a package runs. ' +
+    'Install packages by npm, pnpm, yarn, pip, cargo or go, or what the lockfile says: planned first, judged, shown, then exactly that is installed; no script of a package runs but those of `allowScripts`. ' +
     'Refuses packages from anywhere but the registry; versions younger than three days and names like popular ones only by `accept`.',
   notes:
     'The registry must be listed in tiers.execute.network; no other host is reached. It hears the names of the packages before a person is asked. ' +
@@ -54,7 +56,7 @@ export default defineTool({
     ];
   },
   commandOf,
-  asksFor: ({ accept }) => accept.length > 0,
+  asksFor: ({ accept, allowScripts }) => accept.length + allowScripts.length > 0,
   timeoutMs: () => 600_000,
   input,
   output,
@@ -72,6 +74,7 @@ export default defineTool({
     const terms = ctx.planned as PackageTerms;
     const manager = managerOf(wanted);
     assertNames(wanted, manager);
+    assertScripts(wanted, manager);
     const project = manager.projectAt(wanted.projectPath, { terms, ctx });
     const isCooled = !wanted.accept.some((it) => it.startsWith('fresh:'));
     const made = await manager.planned(project, { ...wanted, isCooled }, { terms, ctx });
@@ -89,7 +92,7 @@ export default defineTool({
     return {
       plan,
       hash: data.lockfileHash,
-      diff: `${shownTo(data)}\n${manifestDiff ?? ''}`,
+      diff: `${shownTo(data, wanted)}\n${manifestDiff ?? ''}`,
       preImages: Object.entries(plan.before).map(([name, hash]) => ({
         path: posix.join(wanted.projectPath, name),
         hash,
@@ -100,7 +103,9 @@ export default defineTool({
   async run(wanted, ctx) {
     const { terms, plan } = ctx.planned as { terms: PackageTerms; plan: Plan };
     await managerOf(wanted).applied(wanted.projectPath, plan, { terms, ctx });
-    return plan.data;
+    const [name] = wanted.allowScripts;
+    if (name === undefined) return plan.data;
+    return { ...plan.data, scriptsRun: await runScripts(name, wanted.projectPath, ctx) };
   },
 });
 

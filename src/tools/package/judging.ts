@@ -10,7 +10,7 @@ const { graphEntriesMax } = defaultLimits;
 
 /** What the plan changes. Throws POLICY_DENIED for what is refused, or not accepted. */
 export function judged(
-  { accept }: Input,
+  { accept, allowScripts }: Input,
   { files, before, after, times, direct, advisories }: Planned,
   manager: PackageManager,
   { terms, ctx }: StepParts,
@@ -25,14 +25,17 @@ export function judged(
   const ids = open.map((it) => JSON.stringify(it.id)).slice(0, 10);
   assertNone(open, `Choose others, or call again with accept: [${ids.join(', ')}]; a person is asked about it.`);
   const shownOf = (it: LockedPackage) => packageOf(it, { times, direct });
-  const scripts = after.filter((it) => it.hasScript).map((it) => `${it.name}@${it.version}`);
+  const scripts = after
+    .filter((it) => it.hasScript && !allowScripts.includes(it.name))
+    .map((it) => `${it.name}@${it.version}`);
   return {
     added: changes.added.slice(0, graphEntriesMax).map(shownOf),
     removed: changes.removed.slice(0, graphEntriesMax).map(({ name, version }) => ({ name, version })),
     changed: changes.changed.slice(0, graphEntriesMax).map(({ from, to }) => ({ ...shownOf(to), from: from.version })),
     scriptsSkipped: [...new Set(scripts)].slice(0, graphEntriesMax),
-    lockfileDiff: linesOf(changes, { times, direct }),
+    lockfileDiff: linesOf(changes, { times, direct, allowScripts }),
     advisories: advisories === 'not checked' ? advisories : [...advisories],
+    restoreCommand: manager.restoreCommand,
     lockfileHash: ctx.hashOf(Buffer.from(files[manager.lockfile] ?? '')),
   };
 }
@@ -57,13 +60,14 @@ function packageOf(it: LockedPackage, { times, direct }: Known): z.output<typeof
 }
 
 /** One line a package. */
-function linesOf({ added, removed, changed }: LockChanges, known: Known): string {
+function linesOf({ added, removed, changed }: LockChanges, known: Known & Pick<Input, 'allowScripts'>): string {
+  const runs = (it: LockedPackage) => known.allowScripts.includes(it.name);
   const about = (it: LockedPackage) => {
     const { direct, publishedAt } = packageOf(it, known);
     const facts = [
       ...(direct ? ['direct'] : []),
       ...(publishedAt === undefined ? [] : [`published ${publishedAt.slice(0, 10)}`]),
-      ...(it.hasScript ? ['has an install script, which does not run'] : []),
+      ...(it.hasScript ? [`has an install script, which ${runs(it) ? 'runs' : 'does not run'}`] : []),
     ];
     return `${it.version}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}`;
   };
@@ -79,12 +83,16 @@ function linesOf({ added, removed, changed }: LockChanges, known: Known): string
 }
 
 /** What a person is shown. */
-export function shownTo({ added, changed, removed, lockfileDiff, advisories, lockfileHash }: Output): string {
+export function shownTo(
+  { added, changed, removed, lockfileDiff, advisories, lockfileHash }: Output,
+  { allowScripts }: Pick<Input, 'allowScripts'>,
+): string {
   const known =
     advisories === 'not checked'
       ? ['advisories: not checked']
       : advisories.map((it) => `! ${it.package}: ${it.severity}, ${it.title}`);
   const counts = [added, changed, removed].map((it) => it.length);
   const total = `${counts[0]} added, ${counts[1]} changed, ${counts[2]} removed; planned lockfile ${lockfileHash}`;
-  return [total, ...known, lockfileDiff === '' ? 'the lockfile stays as it is' : lockfileDiff, ''].join('\n');
+  const run = allowScripts.map((it) => `! the install scripts of ${it} run, without network`);
+  return [total, ...run, ...known, lockfileDiff === '' ? 'the lockfile stays as it is' : lockfileDiff, ''].join('\n');
 }

@@ -60,8 +60,14 @@ export const nameOf = (manager: Input['manager']): ManagerName => (manager === '
 /** The same for judging, which must not throw. */
 export const judgedAs = ({ manager }: Pick<Input, 'manager'>): PackageManager => SUPPORTED[nameOf(manager)] ?? npm;
 
+/** Throws UNSUPPORTED where the packages of a manager have no scripts. */
+export function assertScripts({ allowScripts }: Pick<Input, 'allowScripts'>, manager: PackageManager): void {
+  if (allowScripts.length > 0 && !manager.hasScripts)
+    throw new ToolError('UNSUPPORTED', `${manager.name} installs packages without scripts: leave out \`allowScripts\``);
+}
+
 /** Throws INPUT_INVALID for names that the manager could take for something else, such as an address. */
-export function assertNames({ packages }: Pick<Input, 'packages'>, { name, packageName }: PackageManager): void {
-  const wrong = packages.find((it) => !packageName.test(it.name));
-  if (wrong) throw new ToolError('INPUT_INVALID', `${wrong.name} is no name of a package for ${name}`);
+export function assertNames({ packages, allowScripts }: Input, { name, packageName }: PackageManager): void {
+  const wrong = [...packages.map((it) => it.name), ...allowScripts].find((it) => !packageName.test(it));
+  if (wrong !== undefined) throw new ToolError('INPUT_INVALID', `${wrong} is no name of a package for ${name}`);
 }

@@ -161,6 +161,30 @@ else {
 `;
 
 /**
+ * Runs the install scripts of a package where npm, yarn or pnpm have put it, as they would: in its folder, with the programs of the project.
+ * Names outside of `node_modules` are not followed.
+ */
+export const SCRIPTS = `${SHARED}
+const path = require("node:path");
+const inside = (at) => { try { return fs.realpathSync(at).startsWith(fs.realpathSync("node_modules") + path.sep); } catch { return false; } };
+const stored = (() => { try { return fs.readdirSync("node_modules/.pnpm"); } catch { return []; } })();
+const prefix = request.name.replace("/", "+") + "@";
+const folders = ["node_modules/" + request.name, ...stored.filter((it) => it.startsWith(prefix)).map((it) => "node_modules/.pnpm/" + it + "/node_modules/" + request.name)];
+const ran = [];
+for (const folder of new Set(folders.filter(inside).map((it) => fs.realpathSync(it)))) {
+  const { scripts = {}, version = "" } = JSON.parse(readAt(folder + "/package.json") || "{}");
+  for (const event of ["preinstall", "install", "postinstall"]) {
+    if (typeof scripts[event] !== "string" || ran.some((it) => it.exitCode !== 0)) continue;
+    const bins = [folder + "/node_modules/.bin", path.resolve("node_modules/.bin")];
+    const own = { npm_lifecycle_event: event, npm_package_name: request.name, npm_package_version: String(version), INIT_CWD: path.resolve("."), PATH: [...bins, env.PATH].join(":") };
+    const { code, stdout, stderr } = runAt(folder, { words: ["/bin/sh", "-c", scripts[event]], env: own });
+    ran.push({ script: event + ": " + scripts[event], exitCode: code === null ? -1 : code, output: (stdout.slice(-4000) + stderr).slice(-8000) });
+  }
+}
+report({ ran });
+`;
+
+/**
  * The same for pnpm and yarn, whose lockfiles have no times. Asks the registry through the proxy that the sandbox has: times of
  * publication, install scripts, licences, and known vulnerabilities. What it does not answer is left out.
  */

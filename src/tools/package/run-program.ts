@@ -33,7 +33,7 @@ export async function reported(
   cwd: string,
   ctx: ToolContext,
   request: object,
-  interpreter = 'node -e',
+  { interpreter = 'node -e', isOffline = false }: { interpreter?: string; isOffline?: boolean } = {},
 ): Promise<Record<string, unknown>> {
   const command = ctx.command({
     command: `exec ${interpreter} "$1"`,
@@ -41,6 +41,7 @@ export async function reported(
     args: [program],
     cwd,
     env: ENVIRONMENT,
+    offline: isOffline,
     stdin: JSON.stringify(request),
     report: '-',
   });

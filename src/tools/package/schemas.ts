@@ -4,6 +4,8 @@ import { workspacePath } from '../tool.ts';
 import { MANAGERS } from './settings.ts';
 
 const PACKAGES_MAX = 20;
+/** Each takes a yes of its own. */
+const SCRIPTS_MAX = 1;
 
 const packageName = z
   .string()
@@ -33,6 +35,11 @@ export const input = z.strictObject({
     .describe('To add or update; none: install what the lockfile says.'),
   dev: z.boolean().default(false).describe('Add them for development only.'),
   projectPath: workspacePath('Folder with package.json or its kin.').default('.'),
+  allowScripts: z
+    .array(packageName)
+    .max(SCRIPTS_MAX)
+    .default([])
+    .describe('A package whose install scripts run, without network; a person is asked about each, one a call.'),
   accept: z
     .array(z.string().regex(/^(fresh|similar):[^\s]{1,300}$/, 'takes fresh:NAME@VERSION and similar:NAME'))
     .max(100)
@@ -55,7 +62,11 @@ export const output = z.strictObject({
   added: z.array(packageShape),
   removed: z.array(z.strictObject({ name: z.string(), version: z.string() })),
   changed: z.array(packageShape.extend({ from: z.string().describe('The version before.') })),
-  scriptsSkipped: z.array(z.string()).describe('Packages with install scripts; none has run.'),
+  scriptsSkipped: z.array(z.string()).describe('Packages with install scripts that have not run.'),
+  scriptsRun: z
+    .array(z.strictObject({ script: z.string(), exitCode: z.int(), output: z.string() }))
+    .optional()
+    .describe('With allowScripts: the scripts that ran, up to the first that failed.'),
   lockfileDiff: z.string().describe('The difference of the lockfile in lines.'),
   advisories: z
     .union([
@@ -65,6 +76,7 @@ export const output = z.strictObject({
       ),
     ])
     .describe('Known vulnerabilities of the whole lockfile.'),
+  restoreCommand: z.string().describe('After an undo: what brings the installed files back to the lockfile.'),
   lockfileHash: z.string().describe('SHA-256 of the lockfile that was planned, shown and installed.'),
 });
 export type Output = z.output<typeof output>;

@@ -60,8 +60,10 @@ export interface PackageManager {
   planned(project: ProjectFiles, wanted: Wanted, parts: StepParts): Promise<Planned>;
   /** Installs a plan. Throws CONFLICT if the project has changed since, CODE_ERROR with the words of the manager. */
   applied(folder: string, plan: BoundFiles, parts: StepParts): Promise<void>;
-  /** Words of the command that runs the install scripts of one package; absent where there are none. */
-  scriptOf?(name: string): string[];
+  /** The command that installs what the lockfile says, for a person. */
+  readonly restoreCommand: string;
+  /** Whether packages have scripts that installing would run; they lie in `node_modules` then. */
+  readonly hasScripts?: true;
 }
 
 /** The text of a file; null if there is none, undefined if the policy hides it, from commands as well. */

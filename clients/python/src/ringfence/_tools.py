@@ -1038,6 +1038,7 @@ class PackageInstallInput(TypedDict, total=False):
     packages: list[PackageInstallInputPackagesItem]
     dev: bool
     projectPath: str
+    allowScripts: list[str]
     accept: list[str]
 
 
@@ -1072,6 +1073,12 @@ PackageInstallDataChangedItem = TypedDict(
 )
 
 
+class PackageInstallDataScriptsRunItem(TypedDict, total=False):
+    script: Required[str]
+    exitCode: Required[int]
+    output: Required[str]
+
+
 class PackageInstallDataAdvisories2Item(TypedDict, total=False):
     package: Required[str]
     severity: Required[str]
@@ -1084,8 +1091,10 @@ class PackageInstallData(TypedDict, total=False):
     removed: Required[list[PackageInstallDataRemovedItem]]
     changed: Required[list[PackageInstallDataChangedItem]]
     scriptsSkipped: Required[list[str]]
+    scriptsRun: list[PackageInstallDataScriptsRunItem]
     lockfileDiff: Required[str]
     advisories: Required[Literal["not checked"] | list[PackageInstallDataAdvisories2Item]]
+    restoreCommand: Required[str]
     lockfileHash: Required[str]
 
 

@@ -38,6 +38,7 @@ export const cargo: PackageManager = {
   ecosystem: 'cargo',
   manifest: MANIFEST,
   lockfile: LOCKFILE,
+  restoreCommand: 'cargo fetch --locked',
   packageName: /^[A-Za-z][\w-]*$/,
   commandOf: ({ packages, dev }) =>
     packages.length === 0

@@ -35,6 +35,7 @@ export const go: PackageManager = {
   ecosystem: 'go',
   manifest: MANIFEST,
   lockfile: LOCKFILE,
+  restoreCommand: 'go mod download',
   packageName: /^[a-z0-9][a-z0-9-]*(\.[a-z0-9-]+)+(\/[\w~-][\w.~-]*)+$/i,
   commandOf: ({ packages }) =>
     packages.length === 0

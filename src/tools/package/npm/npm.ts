@@ -53,9 +53,10 @@ export const npm: PackageManager = {
   ecosystem: 'npm',
   manifest: MANIFEST,
   lockfile: LOCKFILE,
+  restoreCommand: 'npm ci --ignore-scripts',
   packageName: NPM_NAME,
   commandOf: ({ packages, dev }) => ['npm', 'install', ...(dev ? ['--save-dev'] : []), ...packages.map(specOf)],
-  scriptOf: (name) => ['npm', 'rebuild', '--ignore-scripts=false', '--', name],
+  hasScripts: true,
 
   projectAt(folder, { terms: { registry }, ctx }) {
     const at = (name: string) => posix.join(folder, name);

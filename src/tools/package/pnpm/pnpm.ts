@@ -65,12 +65,13 @@ export const pnpm: PackageManager = {
   ecosystem: 'npm',
   manifest: MANIFEST,
   lockfile: LOCKFILE,
+  restoreCommand: 'pnpm install --frozen-lockfile --ignore-scripts',
   packageName: NPM_NAME,
   commandOf: ({ packages, dev }) =>
     packages.length === 0
       ? ['pnpm', 'install']
       : ['pnpm', 'add', ...(dev ? ['--save-dev'] : []), ...packages.map(specOf)],
-  scriptOf: (name) => ['pnpm', 'rebuild', '--config.ignore-scripts=false', '--ignore-pnpmfile', name],
+  hasScripts: true,
 
   projectAt(folder, { terms: { registry }, ctx }) {
     const at = (name: string) => posix.join(folder, name);
@@ -137,7 +138,9 @@ export const pnpm: PackageManager = {
   },
 
   applied: (folder, plan, { terms, ctx }) => {
-    const words = ['pnpm', 'install', '--frozen-lockfile', ...flagsOf(terms.registry)];
+    // The plan was judged; a version that was accepted by name is taken.
+    const age = '--config.minimum-release-age=0';
+    const words = ['pnpm', 'install', '--frozen-lockfile', age, ...flagsOf(terms.registry)];
     const step = { words, env: ENVIRONMENT };
     return appliedBy(folder, plan, { step, folders: ['node_modules'], manifest: MANIFEST, lockfile: LOCKFILE }, ctx);
   },

@@ -17,7 +17,7 @@ const HEADER = '# By package_install; by hand: pip install --require-hashes --no
 /** Times that versions in their cool-down are left out and the rest is resolved again. */
 const ROUNDS = 8;
 
-const PYTHON = 'python3 -I -c';
+const PYTHON = { interpreter: 'python3 -I -c' };
 
 /** The options about the index; `plain` are the hosts that are reached without TLS. */
 function indexOf({ pythonIndex, pythonFiles }: PackageTerms) {
@@ -30,6 +30,7 @@ export const pip: PackageManager = {
   ecosystem: 'python',
   manifest: MANIFEST,
   lockfile: LOCKFILE,
+  restoreCommand: '.venv/bin/pip install --require-hashes --no-deps -r requirements.lock',
   packageName: /^[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$/,
   commandOf: ({ packages }) =>
     packages.length === 0

@@ -59,10 +59,11 @@ export const yarn: PackageManager = {
   ecosystem: 'npm',
   manifest: MANIFEST,
   lockfile: LOCKFILE,
+  restoreCommand: 'yarn install --immutable --mode=skip-build',
   packageName: NPM_NAME,
   commandOf: ({ packages, dev }) =>
     packages.length === 0 ? ['yarn', 'install'] : ['yarn', 'add', ...(dev ? ['--dev'] : []), ...packages.map(specOf)],
-  scriptOf: (name) => ['yarn', 'rebuild', name],
+  hasScripts: true,
 
   projectAt(folder, { terms: { registry }, ctx }) {
     const at = (name: string) => posix.join(folder, name);
