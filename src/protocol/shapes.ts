@@ -51,6 +51,8 @@ const fileChange = z.strictObject({
 
 export const undo = z.enum(['full', 'partial', 'none']);
 
+const notKept = z.strictObject({ path: z.string(), why: z.string() });
+
 export const resultMetadata = z.strictObject({
   durationMs: z.number(),
   queuedMs: z.number(),
@@ -68,10 +70,7 @@ export const resultMetadata = z.strictObject({
     .extend({ network: z.union([z.literal('none'), texts()]), unixSockets: z.enum(['own', 'none']) })
     .optional(),
   undo,
-  undoMissing: z
-    .array(z.strictObject({ path: z.string(), why: z.string() }))
-    .optional()
-    .describe('Paths of the changes of a command that can not be undone, and why.'),
+  undoMissing: z.array(notKept).optional().describe('What a command changed that can not be undone, and why.'),
   undoMissingTotal: count().optional(),
   resources,
   costUsd: z.number().optional(),
@@ -208,10 +207,7 @@ export const undoResult = z.strictObject({
   conflicts: texts(),
   merged: texts(),
   undo,
-  left: z
-    .array(z.strictObject({ path: z.string(), why: z.string() }))
-    .optional()
-    .describe('What else the undone call changed, which was not kept.'),
+  left: z.array(notKept).optional().describe('What else the undone call changed, which was not kept.'),
   restoreCommand: z.string().optional().describe('After an installation: what brings `left` back to the lockfile.'),
   error: wireError.optional(),
 });

@@ -48,10 +48,10 @@ export default defineTool({
   destructive: true,
   registryOf: (it) => judgedAs(it).ecosystem,
   effects: (it) => {
-    const { manifest, lockfile } = judgedAs(it);
+    const { manifest, devManifest = manifest, lockfile } = judgedAs(it);
     return [
       { kind: 'exec', target: commandOf(it).command },
-      { kind: 'write', target: posix.join(it.projectPath, manifest) },
+      { kind: 'write', target: posix.join(it.projectPath, it.dev ? devManifest : manifest) },
       { kind: 'write', target: posix.join(it.projectPath, lockfile) },
     ];
   },
@@ -85,9 +85,10 @@ export default defineTool({
       });
     const data = judged(wanted, made, manager, { terms, ctx });
     const plan: Plan = { files: { ...made.files }, before: hashesOf(project, ctx), data };
-    const at = posix.join(wanted.projectPath, manager.manifest);
-    const before = Buffer.from(project.texts[manager.manifest] ?? '');
-    const after = Buffer.from(made.files[manager.manifest] ?? '');
+    const changed = (wanted.dev && manager.devManifest) || manager.manifest;
+    const at = posix.join(wanted.projectPath, changed);
+    const before = Buffer.from(project.texts[changed] ?? '');
+    const after = Buffer.from(made.files[changed] ?? '');
     const manifestDiff = await unifiedDiff(at, { before, after }, ctx.limits);
     return {
       plan,

@@ -50,6 +50,8 @@ export interface PackageManager {
   readonly ecosystem: RegistryKind;
   readonly manifest: string;
   readonly lockfile: string;
+  /** The manifest of packages for development only, where that is another file. */
+  readonly devManifest?: string;
   /** Names of packages; others, such as URLs, would mean something else to the manager. */
   readonly packageName: RegExp;
   /** Words of the command that a person would type for it: rules for that command hold for the call. */

@@ -30,6 +30,7 @@ export const pip: PackageManager = {
   ecosystem: 'python',
   manifest: MANIFEST,
   lockfile: LOCKFILE,
+  devManifest: DEV_MANIFEST,
   restoreCommand: '.venv/bin/pip install --require-hashes --no-deps -r requirements.lock',
   packageName: /^[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$/,
   commandOf: ({ packages }) =>
