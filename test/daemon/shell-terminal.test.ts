@@ -48,6 +48,10 @@ describe('at a terminal', () => {
     await shell.type('cd sub\r', 'ringfence:/sub$ ');
     expect(await shell.type('export A=five; B=lost\r', 'ringfence:/sub$ ')).not.toContain('ringfence-');
     expect(await shell.type('echo "<$A/$B>"; basename "$PWD"\r', 'sub$ ')).toMatch(/<five\/>\s+sub/);
+    await using client = await daemon.connect({ role: 'operator' });
+    const record = JSON.stringify(await client.request('audit.query', { tool: 'terminal_execute', limit: 1 }));
+    // What the sandbox has set is not handed on as if the agent had exported it.
+    expect(record).not.toContain('GIT_CONFIG');
     await shell.type('false\r', 'sub$ ');
     expect(await shell.type('echo "<$?>"\r', 'sub$ ')).toContain('<1>');
     await shell.type('cd /usr\r', 'is outside of the workspace');
@@ -102,6 +106,10 @@ describe('a program that writes its commands one by one', () => {
     await ask('cd sub && export KEPT="a b\nc"\necho "in ${PWD##*/}: $KEPT"\n', 'in sub: a b\nc\n');
     await ask('cat <<X\nhere\nX\n', 'here\n');
     await ask('unset KEPT; export LATE=1\necho "[$KEPT$LATE]"\n', '[1]\n');
+    await ask(
+      'for i in {1..99}; do export "V$i=$i"; done; export LONG=$(seq 20000)\necho "still here"\n',
+      'still here\n',
+    );
     expect(await ask('printf without-end\necho; echo "code $?"\n', 'code 0\n')).not.toContain('ringfence');
     child.stdin.end('exit 9\necho never\n');
     expect(await ended).toBe(9);

@@ -154,6 +154,13 @@ describe('an agent that ringfence wrap starts', () => {
     expect(existsSync(join(daemon.workspace, 'from-below'))).toBe(true);
   });
 
+  test('removes what a run that was killed has left', async () => {
+    const left = join(daemon.stateDir, `wrap-${2 ** 22 + 1}-x`); // No process has such an id.
+    mkdirSync(left);
+    await wrapped('');
+    expect(existsSync(left)).toBe(false);
+  });
+
   test('leaves no folder of shells behind, and a program that is missing is told', async () => {
     const run = await wrapped('console.log(process.env.SHELL)');
     expect(existsSync(run.stdout.trim())).toBe(false);

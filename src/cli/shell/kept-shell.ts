@@ -7,7 +7,7 @@ import type { CliCaller } from '../connect.ts';
 import { harmless, say } from '../output.ts';
 import { mayChangeShell } from './command-lines.ts';
 import { ReportedOutput, type ShellState, withReport } from './kept-state.ts';
-import { isOwnVariable, runShellCommand } from './run-command.ts';
+import { runShellCommand } from './run-command.ts';
 
 export class KeptShell {
   readonly root: string;
@@ -41,7 +41,7 @@ export class KeptShell {
       exported,
       ...(report && { report }),
     });
-    const after = report?.state(this.#state, isOwnVariable);
+    const after = report?.state();
     if (after) this.#keep(after);
     return this.exitCode;
   }

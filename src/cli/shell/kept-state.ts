@@ -3,6 +3,7 @@
  * its own: a command that may change them tells them at the end of its output, behind a mark, and that part is not shown.
  */
 import type { OutputEntry } from '../../client.ts';
+import { exportable } from './exported.ts';
 
 export interface ShellState {
   /** Absolute. */
@@ -11,9 +12,14 @@ export interface ShellState {
   readonly exported: Readonly<Record<string, string>>;
 }
 
-/** The command with the part that tells the state; its exit code stays. */
-export const withReport = (command: string, mark: string): string =>
-  `${command}\nringfence_exit=$?; printf '%s\\0' ${mark} "$PWD"; env -0; exit "$ringfence_exit"`;
+/**
+ * The command with the part that tells the state; its exit code stays. What the sandbox itself has set is told, too, as
+ * the environment in which this bash began.
+ */
+export const withReport = (command: string, mark: string): string => {
+  const told = `printf '%s\\0' ${mark} "$PWD"; cat /proc/$$/environ; printf '%s\\0' ${mark}; env -0`;
+  return `${command}\nringfence_exit=$?; ${told}; exit "$ringfence_exit"`;
+};
 
 /** The output before the mark, and what follows it. */
 export class ReportedOutput {
@@ -59,13 +65,14 @@ export class ReportedOutput {
   }
 
   /** The state behind the mark; undefined if the command ended before it told all of it. */
-  state(before: ShellState, isOwn: (name: string) => boolean): ShellState | undefined {
-    const [, folder, ...variables] = this.#held.toString().split('\0');
-    // The last piece is empty where `env` has written to its end.
-    if (!this.#isBehind || folder === undefined || variables.pop() !== '') return undefined;
-    const exported = variables
-      .map((it) => it.split(/=(.*)/s) as [string, string])
-      .filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(name) && !isOwn(name));
-    return { folder: folder || before.folder, exported: Object.fromEntries(exported) };
+  state(): ShellState | undefined {
+    const [, behind = '', after] = this.#held.toString().split(this.#mark.toString());
+    const at = behind.indexOf('\0');
+    // `env` ends the last variable as it ends the others.
+    if (!this.#isBehind || at < 1 || !after?.endsWith('\0')) return undefined;
+    const began = new Set(behind.slice(at + 1).split('\0'));
+    const changed = after.split('\0').filter((it) => !began.has(it));
+    const variables = Object.fromEntries(changed.map((it) => it.split(/=(.*)/s) as [string, string]));
+    return { folder: behind.slice(0, at), exported: exportable(variables) };
   }
 }

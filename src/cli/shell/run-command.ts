@@ -14,12 +14,6 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Exit codes of shells for a command that was found but could not run, and of `timeout` for one out of time. */
 export const SHELL_EXIT = { refused: 126, timedOut: 124 } as const;
 
-/** Variables that the shell of a sandbox has of its own. */
-const OWN: ReadonlySet<string> = new Set(
-  'PATH HOME SHELL PWD OLDPWD SHLVL _ LANG TZ TERM TMPDIR USER LOGNAME'.split(' '),
-);
-export const isOwnVariable = (name: string): boolean => OWN.has(name) || /^(RINGFENCE|ringfence)_/.test(name);
-
 export interface ShellCommand {
   readonly command: string;
   /** Relative to the workspace. */

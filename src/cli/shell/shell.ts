@@ -10,8 +10,9 @@ import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless } from '../output.ts';
 import { readShellArguments, toCommandLine } from './arguments.ts';
 import { converse } from './conversation.ts';
+import { exportable } from './exported.ts';
 import { KeptShell } from './kept-shell.ts';
-import { isOwnVariable, runShellCommand, SHELL_EXIT } from './run-command.ts';
+import { runShellCommand, SHELL_EXIT } from './run-command.ts';
 import { inputIfAny, scriptOrCommands } from './standard-input.ts';
 
 /** The environment by which `ringfence wrap` tells its shells where they are. */
@@ -43,9 +44,6 @@ function folderOf({ env, cwd, flags }: CliCaller): { root: string; cwd: string }
   return { root, cwd: relative(root, cwd) || '.' };
 }
 
-const VARIABLES_MAX = 64;
-const VALUE_CHARS_MAX = 32 * 1024;
-
 /**
  * What the agent has exported since `ringfence wrap` started it. The environment of before stays outside of the sandbox: it
  * holds the person's keys.
@@ -54,13 +52,5 @@ function exportedSince(env: CliCaller['env']): Record<string, string> | undefine
   const path = env[WRAP.environment];
   if (path === undefined) return undefined;
   const before = parseJson(readFileSync(path, 'utf8')) as Record<string, string>;
-  const exported = Object.entries(env).filter(
-    (it): it is [string, string] =>
-      it[1] !== undefined &&
-      it[1] !== before[it[0]] &&
-      it[1].length <= VALUE_CHARS_MAX &&
-      /^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(it[0]) &&
-      !isOwnVariable(it[0]),
-  );
-  return Object.fromEntries(exported.slice(0, VARIABLES_MAX));
+  return exportable(Object.fromEntries(Object.entries(env).filter(([name, value]) => value !== before[name])));
 }

@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { makeStateDir } from '../../daemon/user-dirs.ts';
@@ -56,8 +56,9 @@ export async function wrap(
   // Starts a daemon where none runs, and says so before the agent has the terminal.
   await (await connect({ ...caller, flags: { ...caller.flags, workspace: root } }))[Symbol.asyncDispose]();
   makeStateDir(stateDir);
+  removeAbandoned(stateDir);
   // Not in /tmp: Gemini CLI reads no settings below a folder that others may write.
-  const folder = mkdtempSync(join(stateDir, 'wrap-'));
+  const folder = mkdtempSync(join(stateDir, `${FOLDER}${process.pid}-`));
   try {
     const start = plan(agent, { folder, root, caller });
     mkdirSync(join(folder, 'bin'));
@@ -67,6 +68,18 @@ export async function wrap(
     return await run(start, env);
   } finally {
     rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Folders of runs, by the id of their process. */
+const FOLDER = 'wrap-';
+
+/** Removes what runs left that were killed: the environment of a person is in it. */
+function removeAbandoned(stateDir: string): void {
+  for (const name of readdirSync(stateDir)) {
+    const pid = new RegExp(`^${FOLDER}(\\d+)-`).exec(name)?.[1];
+    if (pid !== undefined && !existsSync(`/proc/${pid}`))
+      rmSync(join(stateDir, name), { recursive: true, force: true });
   }
 }
 
