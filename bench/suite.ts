@@ -55,6 +55,7 @@ const BENCHES = [
     'programs',
     'testing',
     'clients',
+    'tasks',
   ],
 ];
 

@@ -177,7 +177,7 @@ const MAY_IMPORT: Record<string, string> = {
   'session/undo': 'call errors limits paths pipeline powers preview protocol session store',
   'store/approvals': 'call errors limits powers store text/json text/values',
   'store/audit': 'call errors limits powers store text/json text/shown-text',
-  'workers/agent': 'errors hosts limits pipeline/execute text/json text/values workers/isolate',
+  'workers/agent': 'errors hosts limits pipeline/execute text/json text/values workers workers/isolate',
   'workers/browser': 'browser errors limits powers sandbox text/json text/values',
   'workers/code': 'errors limits powers text/json text/values tools/source tools/tool workers workers/symbols',
   'workers/database': 'databases egress errors limits policy powers protocol text tools/context workers',

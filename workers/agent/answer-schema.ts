@@ -1,12 +1,15 @@
 /** Checks the last answer of a model against the JSON Schema that its caller asked for. */
+import type { Limits } from '../../src/limits.ts';
 import { parseJson } from '../../src/text/json.ts';
+import { withinTime } from '../bounded.ts';
 
 const PROBLEM_CHARS = 500;
 
-/** The value of the answer, or what is wrong with it. The schema is its caller's, so that compiling it may fail, too. */
+/** The value of the answer, or what is wrong with it. The schema is its caller's, so that compiling it may fail, and its patterns may take for ever. */
 export async function checkAnswer(
   text: string,
   schema: Readonly<Record<string, unknown>>,
+  { boundedWorkMs }: Pick<Limits, 'boundedWorkMs'>,
 ): Promise<{ value?: unknown; problem?: string }> {
   let value: unknown;
   try {
@@ -17,8 +20,8 @@ export async function checkAnswer(
   const { Ajv2020 } = await import('ajv/dist/2020.js');
   const ajv = new Ajv2020({ allErrors: true, strict: false, validateFormats: false, logger: false });
   try {
-    const validate = ajv.compile(schema);
-    if (validate(value)) return { value };
+    const validate = withinTime(() => ajv.compile(schema), boundedWorkMs);
+    if (withinTime(() => validate(value), boundedWorkMs)) return { value };
     return { problem: ajv.errorsText(validate.errors, { dataVar: 'answer' }).slice(0, PROBLEM_CHARS) };
   } catch (error) {
     return { problem: `the schema can't be used: ${(error as Error).message}`.slice(0, PROBLEM_CHARS) };

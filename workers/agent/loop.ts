@@ -28,7 +28,7 @@ export interface AgentLine {
   answered(answer: AnsweredAsk): Promise<TurnAnswer>;
 }
 
-type LoopLimits = Pick<Limits, 'modelLineChars' | 'taskContextChars'>;
+type LoopLimits = Pick<Limits, 'modelLineChars' | 'taskContextChars' | 'boundedWorkMs'>;
 
 const MALFORMED = 'its model wrote arguments that are no JSON object twice in a row';
 
@@ -60,7 +60,7 @@ export async function runLoop(job: AgentJob, line: AgentLine, limits: LoopLimits
       continue;
     }
     if (!job.output) return { text: answer.text };
-    const { value, problem } = await checkAnswer(answer.text, job.output);
+    const { value, problem } = await checkAnswer(answer.text, job.output, limits);
     if (problem === undefined) return { text: answer.text, output: value };
     if (hasErred) return { text: answer.text, problem: `its last answer does not fit the schema: ${problem}` };
     hasErred = true;

@@ -101,7 +101,7 @@ async function looped(replies: readonly ModelReply[], more: object = {}) {
         return { results: it.calls.map(({ id }) => ({ id, text: `of ${id}`, success: true })), over: false };
       },
     },
-    { ...defaultLimits, taskContextChars: 3_000 },
+    { ...defaultLimits, taskContextChars: 3_000, boundedWorkMs: 100 },
   );
   return { result, asked, answered };
 }
@@ -141,6 +141,12 @@ describe('the loop', () => {
   test('says what is wrong with a schema that can not be used', async () => {
     const { result } = await looped([{ text: '{}' }], { output: { type: 'nothing' } });
     expect(result.problem).toContain("the schema can't be used");
+  });
+
+  test('ends a pattern of the schema that takes for ever', async () => {
+    const slow = { type: 'string', pattern: '^(a+)+$' };
+    const { result } = await looped([{ text: JSON.stringify(`${'a'.repeat(40)}!`) }], { output: slow });
+    expect(result.problem).toContain('took longer than 100 ms');
   });
 
   test('does not send a conversation that is too long', async () => {
