@@ -115,9 +115,17 @@ export class TaskStore implements Disposable {
     const text = JSON.stringify(entry);
     const bytes = Buffer.byteLength(text);
     attempt(() => {
-      const hasRoom = this.#grow.get(bytes, taskId, bytes, this.#limits.taskTranscriptBytes) !== undefined;
-      if (hasRoom) this.#append.run(taskId, taskId, text);
-      else this.#cut.run(taskId);
+      // One commit for both statements, which is most of the time that an entry takes.
+      this.#database.exec('BEGIN IMMEDIATE');
+      try {
+        const hasRoom = this.#grow.get(bytes, taskId, bytes, this.#limits.taskTranscriptBytes) !== undefined;
+        if (hasRoom) this.#append.run(taskId, taskId, text);
+        else this.#cut.run(taskId);
+        this.#database.exec('COMMIT');
+      } catch (error) {
+        if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+        throw error;
+      }
     });
   }
 

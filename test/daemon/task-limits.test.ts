@@ -20,7 +20,14 @@ beforeAll(async () => {
   const { default: openai, claude } = models.profiles({ maxOutputTokens: 100, secret: 'model_key' });
   const priced = { pricesUsdPerMillion: { input: 1000, output: 2000 } };
   daemon = await startDaemon({
-    limits: { hostStartMs: 100_000, taskTranscriptBytes: 4_000, taskContextChars: 8_000, taskResultChars: 3_000 },
+    limits: {
+      hostStartMs: 100_000,
+      taskTranscriptBytes: 4_000,
+      taskContextChars: 8_000,
+      taskResultChars: 3_000,
+      taskMs: 15_000,
+      modelAnswerMs: 4_000,
+    },
     policy: 'tiers:\n  execute: { decision: allow }\n  write: { decision: allow, approve: [] }\n',
     config: {
       secrets: { model_key: { command: ['/bin/echo', KEY] } },
@@ -135,6 +142,29 @@ describe('a budget', () => {
     expect(all.reduce((sum, it) => sum + (it.usage.usd ?? 0), 0)).toBeLessThanOrEqual(60);
     expect(all.map((it) => it.ended)).toEqual(Array(4).fill('budget'));
     expect(all.flatMap((it) => it.toolExecutions).filter((it) => it.success).length).toBeLessThanOrEqual(16);
+  });
+});
+
+describe('without a budget', () => {
+  test('a task ends after the time of the limit, whatever its caller says', async () => {
+    const prompt = task('taskMs');
+    models.on(prompt, [{ calls: [waiting] }]);
+    const data = await taskData(delegate(agent, prompt, { budget: { ms: 86_400_000 } }));
+    expect(data).toMatchObject({ ended: 'budget', reason: 'the task took longer than 15000 ms' });
+  });
+
+  test('an answer that trickles ends after its time', async () => {
+    const prompt = task('trickle');
+    models.on(prompt, [{ text: 'x'.repeat(200), stallAfterBytes: 300 }]);
+    const data = await taskData(delegate(agent, prompt));
+    expect(data).toMatchObject({ ended: 'error' });
+    expect(data.reason).toContain('longer than 4000 ms');
+  });
+
+  test('more cycles, or a longer task, than the limits allow are refused', async () => {
+    const invalid = { success: false, error: { code: 'INPUT_INVALID' } };
+    expect(await delegate(agent, task('cycles'), { maxCycles: 51 })).toMatchObject(invalid);
+    expect(await delegate(agent, 'x'.repeat(128 * 1024 + 1))).toMatchObject(invalid);
   });
 });
 

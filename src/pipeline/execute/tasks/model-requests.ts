@@ -61,6 +61,7 @@ export class ModelRequests {
   readonly #parts: ModelParts;
   readonly #options: ModelRequestsOptions;
   readonly #tools: readonly unknown[];
+  readonly #toolBytes: number;
   #inputTokens = 0;
   #outputTokens = 0;
   #usd = 0;
@@ -77,6 +78,7 @@ export class ModelRequests {
     this.#options = options;
     const { profile, child } = options;
     this.#tools = child.tools(profile.dialect === 'openai' ? 'openai-chat' : 'anthropic');
+    this.#toolBytes = Buffer.byteLength(JSON.stringify(this.#tools));
     if (profile.pricesUsdPerMillion === undefined && this.#isCostBounded()) throw unknownPrice(profile.name);
   }
 
@@ -153,7 +155,7 @@ export class ModelRequests {
   /** Takes what an answer may cost at most, which is as long as the budget leaves room for. Throws COST_LIMIT. */
   #take({ system, messages }: Conversation): Taken {
     const { profile, child } = this.#options;
-    const bytes = Buffer.byteLength(JSON.stringify([system, messages, this.#tools]));
+    const bytes = this.#toolBytes + Buffer.byteLength(JSON.stringify([system, messages]));
     const added = Math.max(0, bytes - this.#known.bytes);
     const inputTokens = this.#known.tokens + Math.ceil(added / BYTES_PER_TOKEN);
     const outputTokens = Math.floor(Math.min(profile.maxOutputTokens, this.#roomFor(inputTokens)));
