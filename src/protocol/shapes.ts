@@ -121,7 +121,7 @@ export const runningCall = callRecord.omit({ result: true }).extend({
 export const listedCall = runningCall.extend({
   summary: z.string().describe('What it is about: a command, a path, an address; at most 200 characters.'),
   tier: tier.optional(),
-  parentCallId: z.string().optional().describe('The call whose program made it.'),
+  parentCallId: z.string().optional().describe('The call whose program or sub-agent made it.'),
   durationMs: z.number().optional(),
   code: z.string().optional().describe('Of its error, if it failed.'),
 });

@@ -141,6 +141,19 @@ describe.each(['default', 'claude'])('a task of the profile %s', (profile) => {
   });
 });
 
+test('a call of a sub-agent is found below the call that delegated the task, and can be undone', async () => {
+  await using operator = await daemon.connect({ role: 'operator' });
+  const prompt = task('undo');
+  models.on(prompt, [{ calls: [write('undone.txt')] }, { text: 'done' }]);
+  const running = agent.call('task_delegate', { prompt });
+  const { toolExecutions } = await taskData(running as ReturnType<typeof delegate>);
+  const [{ callId = '' } = {}] = toolExecutions as { callId?: string }[];
+  const { entries } = (await operator.request('audit.query', { callId })) as { entries: { detail?: object }[] };
+  expect(entries.map((it) => it.detail)).toContainEqual({ parentCallId: running.callId });
+  expect(await agent.request('calls.undo', { callId })).toMatchObject({ undone: callId, removed: ['undone.txt'] });
+  expect(existsSync(inWorkspace('undone.txt'))).toBe(false);
+});
+
 describe('authority', () => {
   test('a tool that is not among its tools is not there, though its caller has it', async () => {
     const prompt = task('narrow');

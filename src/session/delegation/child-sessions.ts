@@ -44,7 +44,7 @@ export function openChild(
       has: (it) => terms.tools.every((patterns) => isAmong(patterns, it.name)) && (terms.delegates || !it.delegates),
       onUpdate: (call, state) => terms.onState(call.id, call.name, state),
     });
-    return toChild(local, budget, terms);
+    return toChild(local, { budget, terms, callId });
   } catch (error) {
     budget.close();
     if (error instanceof RpcError) throw new ToolError('INPUT_INVALID', error.message);
@@ -52,7 +52,14 @@ export function openChild(
   }
 }
 
-function toChild(local: LocalSession, budget: Budget, { listsAll }: ChildTerms): ChildSession {
+interface ChildParts {
+  readonly budget: Budget;
+  readonly terms: ChildTerms;
+  /** The call that the session belongs to. */
+  readonly callId: string;
+}
+
+function toChild(local: LocalSession, { budget, terms: { listsAll }, callId }: ChildParts): ChildSession {
   const { session } = local;
   return {
     id: session.options.id,
@@ -61,7 +68,7 @@ function toChild(local: LocalSession, budget: Budget, { listsAll }: ChildTerms):
       return session.sawUntrusted;
     },
     tools: (format) => toolList(session, { format, tools: listsAll ? 'all' : 'default' }).tools,
-    run: (calls, signal) => runTurn(session, calls, signal),
+    run: (calls, signal) => runTurn(session, calls, { signal, parentCallId: callId }),
     abort: (callId, reason) => void session.abort(callId, reason),
     async end(reason) {
       await local.end(reason);
@@ -71,7 +78,11 @@ function toChild(local: LocalSession, budget: Budget, { listsAll }: ChildTerms):
 }
 
 /** Runs calls as a batch. Their inputs hold no references, since a model's texts mean what they say. */
-async function runTurn(session: Session, calls: readonly TurnCall[], signal: AbortSignal): Promise<TurnResult[]> {
+async function runTurn(
+  session: Session,
+  calls: readonly TurnCall[],
+  { signal, parentCallId }: { readonly signal: AbortSignal; readonly parentCallId: string },
+): Promise<TurnResult[]> {
   const { limits, powers, toolset } = session.options;
   const inputs = new Map(calls.map(({ callId, input }) => [callId, input]));
   const { results } = await runBatch(
@@ -86,7 +97,7 @@ async function runTurn(session: Session, calls: readonly TurnCall[], signal: Abo
       followsOf: (tool) => toolset.get(tool)?.tool.dependencies ?? [],
       refuse: ({ id, tool }, error) => session.refusal(tool, inputs.get(id), { options: { callId: id }, error }),
       run: ({ id, tool }, _, control) =>
-        callUntil(session, { tool, input: inputs.get(id), options: { callId: id } }, control),
+        callUntil(session, { tool, input: inputs.get(id), options: { callId: id, parentCallId } }, control),
     },
   );
   return results.map((result) => {
