@@ -18,6 +18,8 @@ export const agentLimits = {
   taskResultChars: count().default(32 * KiB),
   /** Characters of a conversation beyond which older results of tools are cut to their beginning and end. */
   taskContextChars: count().default(400 * KiB),
+  /** Time for compiling the schema of an answer, and for checking the answer: patterns may take for ever. */
+  taskSchemaMs: ms().default(10_000),
   /** Bytes of one answer of a model, as streamed: a model may go on for ever. */
   modelAnswerBytes: bytes().default(8 * MiB),
   /** Characters of one line of a streamed answer. */

@@ -9,7 +9,7 @@ const PROBLEM_CHARS = 500;
 export async function checkAnswer(
   text: string,
   schema: Readonly<Record<string, unknown>>,
-  { boundedWorkMs }: Pick<Limits, 'boundedWorkMs'>,
+  { taskSchemaMs }: Pick<Limits, 'taskSchemaMs'>,
 ): Promise<{ value?: unknown; problem?: string }> {
   let value: unknown;
   try {
@@ -20,8 +20,8 @@ export async function checkAnswer(
   const { Ajv2020 } = await import('ajv/dist/2020.js');
   const ajv = new Ajv2020({ allErrors: true, strict: false, validateFormats: false, logger: false });
   try {
-    const validate = withinTime(() => ajv.compile(schema), boundedWorkMs);
-    if (withinTime(() => validate(value), boundedWorkMs)) return { value };
+    const validate = withinTime(() => ajv.compile(schema), taskSchemaMs);
+    if (withinTime(() => validate(value), taskSchemaMs)) return { value };
     return { problem: ajv.errorsText(validate.errors, { dataVar: 'answer' }).slice(0, PROBLEM_CHARS) };
   } catch (error) {
     return { problem: `the schema can't be used: ${(error as Error).message}`.slice(0, PROBLEM_CHARS) };

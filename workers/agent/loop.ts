@@ -28,7 +28,7 @@ export interface AgentLine {
   answered(answer: AnsweredAsk): Promise<TurnAnswer>;
 }
 
-type LoopLimits = Pick<Limits, 'modelLineChars' | 'taskContextChars' | 'boundedWorkMs'>;
+type LoopLimits = Pick<Limits, 'modelLineChars' | 'taskContextChars' | 'taskSchemaMs'>;
 
 const MALFORMED = 'its model wrote arguments that are no JSON object twice in a row';
 

@@ -101,7 +101,7 @@ async function looped(replies: readonly ModelReply[], more: object = {}) {
         return { results: it.calls.map(({ id }) => ({ id, text: `of ${id}`, success: true })), over: false };
       },
     },
-    { ...defaultLimits, taskContextChars: 3_000, boundedWorkMs: 100 },
+    { ...defaultLimits, taskContextChars: 3_000, taskSchemaMs: 100 },
   );
   return { result, asked, answered };
 }
