@@ -24,6 +24,7 @@ import { makeDatabase } from '../support/sqlite.ts';
 const ALLOW = `${ALLOW_ALL}rules:
   - { id: requests, match: { tool: [http_request, "web_*"] }, decision: allow, reason: The policy lists no host. }
   - { id: commits, match: { tool: git_commit }, decision: allow, reason: The examples are ours. }
+approvals: { headless: deny }
 `;
 
 const toolset = builtinToolset();

@@ -19,6 +19,8 @@ export default defineTool({
   category: 'development',
   tier: 'execute',
   asks: true,
+  // It takes the place of the version that is installed.
+  destructive: true,
   toolchain: ({ name, version }) => ({ name, version }),
   timeoutMs: () => TIMEOUT_MS,
   effects: ({ name, version }) => [
@@ -40,7 +42,11 @@ export default defineTool({
     programs: z.array(z.string()),
     usedAfter: z.string().describe('What the person runs so that commands find it.'),
   }),
-  examples: [{ input: { name: 'node', version: 'latest' }, error: 'INPUT_INVALID' }],
+  examples: [
+    // Nobody is there to be asked about the examples.
+    { input: { name: 'node', version: '24' }, error: 'APPROVAL_DENIED' },
+    { input: { name: 'node', version: 'latest' }, error: 'INPUT_INVALID' },
+  ],
   aliases: [],
 
   run() {
