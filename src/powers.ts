@@ -5,6 +5,7 @@
  */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 
 export interface Log {
   debug(fields: object, message: string): void;
@@ -58,6 +59,9 @@ export function systemPowers(log: Log = silentLog): Powers {
 
 /** The kernel's monotonic clock in microseconds, which service managers compare with their own. */
 export const monotonicUsec = (): bigint => process.hrtime.bigint() / 1000n;
+
+/** Milliseconds since the machine started, those included in which it slept; the same for all of its processes. */
+export const bootMs = (): number => Number.parseFloat(readFileSync('/proc/uptime', 'latin1')) * 1000;
 
 /**
  * Calls `fn` after all pending promise callbacks. Node runs `nextTick` callbacks before promise callbacks; one queued

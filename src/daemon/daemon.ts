@@ -20,6 +20,7 @@ import { Credentials } from '../session/credentials.ts';
 import { Attenuations } from '../session/delegation/attenuations.ts';
 import { DurableCalls } from '../session/durable-calls.ts';
 import { Events } from '../session/events.ts';
+import { Fences } from '../session/fences.ts';
 import { Gateway } from '../session/gateway.ts';
 import type { Successor } from '../session/methods.ts';
 import type { PanelControl } from '../session/operator/panel-methods.ts';
@@ -182,9 +183,10 @@ const openFolders = (parts: AsyncDisposableStack, options: PreviewsOptions) => (
 function createIdentities(
   { dirs: { stateDir }, principals, limits }: Config,
   { records, policies, powers }: Pick<Services, 'records' | 'policies' | 'powers'>,
-): { readonly credentials: Credentials; readonly attenuations: Attenuations } {
+): { readonly credentials: Credentials; readonly attenuations: Attenuations; readonly fences: Fences } {
   const attenuations = new Attenuations({ policies, limits, powers });
-  return { credentials: new Credentials({ ...records, stateDir, principals, attenuations }, powers), attenuations };
+  const issuers = { attenuations, fences: new Fences(limits, powers) };
+  return { credentials: new Credentials({ ...records, stateDir, principals, ...issuers }, powers), ...issuers };
 }
 
 /** Takes over from another daemon, as late as possible. Throws PolicyError and DaemonError before that. */
@@ -284,7 +286,11 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     checkServices: () => services.connectors.checkHealth(),
     cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,
-    sessionEnded: sessionEnds([hosts, isolates, compartments, ran.agentHosts, ran.forwards], oversight, records),
+    sessionEnded: sessionEnds(
+      [hosts, isolates, compartments, ran.agentHosts, ran.forwards, services.identities.fences],
+      oversight,
+      records,
+    ),
     panel: services.panel,
     pauseFile: join(dirs.stateDir, 'paused.json'),
     shutdown: services.shutdown,

@@ -1,5 +1,5 @@
 /** Bounds of the fleet: of what comes over the bus, which is trusted with nothing. */
-import { bytes, count, KiB, ms } from './units.ts';
+import { bytes, count, KiB, MiB, ms } from './units.ts';
 
 export const fleetLimits = {
   /** Bytes of one message on the bus, below what its server takes by default; a longer one is dropped unread. */
@@ -10,6 +10,10 @@ export const fleetLimits = {
   fleetInvitationsMax: count().default(64),
   /** Bytes of the questions in one answer of a node; the others follow when these are answered. */
   fleetQuestionBytesMax: bytes().default(256 * KiB),
+  /** Sessions of the fleet on one node; each is a session of its daemon. */
+  fleetSessionsMax: count().default(256),
+  /** Bytes of one session on their way over the bus, so that a slow reader holds up its own session only. */
+  fleetWindowBytes: bytes().default(MiB),
   /** Longest time for which a signed order holds, so that a bus which keeps it back can't use it later. */
   fleetOrderMs: ms().default(600_000),
   /** Bytes of entries of the audit log in one message to the collector. */

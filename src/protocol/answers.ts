@@ -304,6 +304,12 @@ export const answers = {
   }),
   'gateway.pause': z.strictObject({ paused, cancelled: count() }),
   'gateway.resume': z.strictObject({ wasPaused: z.boolean() }),
+  'fleet.admit': z.strictObject({
+    token: z.string().describe('Opens one session of the fleet, as `hello.token`.'),
+    id: z.string().describe('Names the fence of that session.'),
+  }),
+  'fleet.confirm': z.strictObject({}),
+  'fleet.close': z.strictObject({}),
   'panel.open': z.strictObject({
     url: z.string().describe('Opens the panel, once and soon; its fragment holds a code.'),
     expiresAt: z.iso.datetime().describe('When the code expires.'),

@@ -234,6 +234,14 @@ export const params = {
   status: z.strictObject({ health: z.boolean().optional() }).prefault({}),
   'gateway.pause': z.strictObject({ cancel: z.boolean().default(false) }).prefault({}),
   'gateway.resume': nothing(),
+  'fleet.admit': nothing(),
+  'fleet.confirm': z.strictObject({
+    id: id(),
+    epoch: z.int().min(1),
+    confirmedAtMs: z.number().min(0),
+    notAfterMs: z.number().min(0),
+  }),
+  'fleet.close': z.strictObject({ id: id() }),
   'panel.open': z.strictObject({ port: z.int().min(1).max(65_535).optional() }).prefault({}),
   'panel.sessions': nothing(),
   'panel.revoke': z.strictObject({ id: id() }),
@@ -267,4 +275,5 @@ export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
   ...['panel.open', 'panel.sessions', 'panel.revoke'],
   ...['background.list', 'forward.open', 'forward.wait'],
   ...['gateway.pause', 'gateway.resume', 'batches.list', 'batches.get'],
+  ...['fleet.admit', 'fleet.confirm', 'fleet.close'],
 ]);

@@ -3,6 +3,7 @@ import { RpcError } from '../errors.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Channel } from '../transport/transport.ts';
 import type { Delegation } from './delegation/delegation.ts';
+import type { Fence } from './fences.ts';
 
 /** The identity that a token proves. */
 export interface Identity {
@@ -10,6 +11,8 @@ export interface Identity {
   readonly principal: string;
   /** Built-in name or file of the policy that narrows this principal's permissions. */
   readonly policy?: string;
+  /** Set for a session that a fleet has placed here. */
+  readonly fence?: Fence;
   /** Set for a token that a session passed on. */
   readonly delegation?: Delegation;
 }

@@ -6,6 +6,7 @@ import { readOrMakeToken, replaceToken } from '../store/tokens.ts';
 import { sameSecret } from '../transport/same-secret.ts';
 import type { Identity } from './authenticate.ts';
 import type { Attenuations } from './delegation/attenuations.ts';
+import type { Fences } from './fences.ts';
 
 export interface CredentialsOptions {
   /** Absolute path, outside every sandbox. */
@@ -15,6 +16,8 @@ export interface CredentialsOptions {
   readonly panelSessions: Pick<PanelSessions, 'idOf'>;
   /** Tokens that sessions passed on. */
   readonly attenuations: Pick<Attenuations, 'identify'>;
+  /** Tokens of sessions that a fleet opens. */
+  readonly fences: Pick<Fences, 'identify'>;
 }
 
 const PANEL = 'panel:';
@@ -40,14 +43,16 @@ export class Credentials {
   readonly #powers: Powers;
   readonly #panelSessions: CredentialsOptions['panelSessions'];
   readonly #attenuations: CredentialsOptions['attenuations'];
+  readonly #fences: CredentialsOptions['fences'];
   readonly #credentials: readonly KnownCredential[];
 
   /** Creates missing tokens: `operator.token`, `agent.token`, `metrics.token`, `tokens/<principal>.token`. */
-  constructor({ stateDir, principals, panelSessions, attenuations }: CredentialsOptions, powers: Powers) {
+  constructor({ stateDir, principals, panelSessions, attenuations, fences }: CredentialsOptions, powers: Powers) {
     this.#stateDir = stateDir;
     this.#powers = powers;
     this.#panelSessions = panelSessions;
     this.#attenuations = attenuations;
+    this.#fences = fences;
     const identities: [name: string, identity: Identity | undefined][] = [
       ['operator', { role: 'operator', principal: 'operator' }],
       ['agent', { role: 'agent', principal: 'token' }],
@@ -70,7 +75,8 @@ export class Credentials {
    */
   readonly identify = (token: string): Identity | undefined => {
     const [known] = this.#credentials.filter(({ secret }) => sameSecret(token, secret));
-    return known ? known.identity : (this.#attenuations.identify(token) ?? this.#identifyPage(token));
+    if (known) return known.identity;
+    return this.#attenuations.identify(token) ?? this.#fences.identify(token) ?? this.#identifyPage(token);
   };
 
   /** Whether a token may read the daemon's metrics: the one made for that, and the operator's. */

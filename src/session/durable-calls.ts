@@ -9,6 +9,7 @@ import { subjectHash } from '../pipeline/approve/binding.ts';
 import { type Call, effectsOf } from '../pipeline/stage.ts';
 import { redactText } from '../redact.ts';
 import type { CallStore, StoredCall } from '../store/call-store.ts';
+import type { Fence } from './fences.ts';
 import type { KeptCall } from './kept-calls.ts';
 import type { CallKeeping, Session } from './session.ts';
 
@@ -29,10 +30,18 @@ export class DurableCalls {
   }
 
   /** The call storage of one session. `restored`: an earlier daemon opened the session. */
-  keeping({ resumable, restored }: { resumable: boolean; restored: boolean }): CallKeeping {
+  keeping({
+    resumable,
+    restored,
+    fence,
+  }: {
+    resumable: boolean;
+    restored: boolean;
+    fence: Fence | undefined;
+  }): CallKeeping {
     return {
       earlierResult: (call, isForgotten) => this.#earlierResult(call, restored || (resumable && isForgotten)),
-      recordStart: (kept) => this.#recordStart(kept, resumable),
+      recordStart: (kept) => fenced(kept, fence, this.#recordStart(kept, resumable || fence !== undefined)),
       recordEnd: (kept) => this.#recordEnd(kept),
     };
   }
@@ -144,6 +153,14 @@ export class DurableCalls {
     this.#store.end(key, record.state.status, wasCut ? undefined : record.result);
   }
 }
+
+/** Checks the fence of the call's session before the record of its start is written, if it has one. */
+const fenced = ({ call }: KeptCall, fence: Fence | undefined, record: Call['onStart']): Call['onStart'] =>
+  fence &&
+  (() => {
+    fence.assertMayStart(call.name);
+    record?.();
+  });
 
 /** A call that only reads may run again. */
 const mayChange = ({ toolset, name, options }: Call): boolean =>

@@ -54,7 +54,10 @@ import type { KeptChangesParts } from './undo/previews.ts';
 export interface GatewayOptions
   extends StatusParts,
     KeptChangesParts,
-    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel' | 'background' | 'forwards' | 'taskStore' | 'runningTasks'>,
+    Pick<
+      MethodParts,
+      'shutdown' | 'upgrade' | 'panel' | 'background' | 'forwards' | 'fences' | 'taskStore' | 'runningTasks'
+    >,
     Pick<PauseParts, 'pauseFile'> {
   readonly pipeline: Pipeline;
   readonly catalogue: Catalogue;
@@ -276,8 +279,8 @@ export class Gateway {
 
   #open(connection: Connection, asked: NewSession): ClientLink {
     const { limits, powers } = this.#options;
-    const { delegation } = asked.identity;
-    const resumeMs = delegation ? 0 : Math.min(asked.resumeMs, limits.resumeMaxMs);
+    const { delegation, fence } = asked.identity;
+    const resumeMs = delegation || fence ? 0 : Math.min(asked.resumeMs, limits.resumeMaxMs);
     const link = this.#newLink({
       ...asked,
       resumeMs,
@@ -342,7 +345,7 @@ export class Gateway {
   };
 
   #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): ClientLink {
-    const { powers, limits, pipeline, results, durable } = this.#options;
+    const { powers, limits, pipeline, results, durable, fences } = this.#options;
     const outbox = new Outbox(limits);
     const subscriptions: ClientLink['subscriptions'] = [];
     const { resumeMs, restored, onUpdate } = asked;
@@ -365,7 +368,7 @@ export class Gateway {
       delegation: identity.delegation,
       policy,
       run: withChildCalls(pipeline.run, { session: () => session, open: (asked) => this.openSession(asked) }),
-      keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
+      keeping: durable.keeping({ resumable: resumeMs > 0, restored, fence: fences.fenceOf(id, identity) }),
       ...(asked.sawUntrusted && { sawUntrusted: true }),
       onUntrusted: (callId, tool) => {
         this.#options.callStore.noteUntrusted(id);

@@ -21,6 +21,7 @@ import { chainOf } from './delegation/delegation.ts';
 import { type TaskMethodParts, taskMethods } from './delegation/task-methods.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
+import type { Fences } from './fences.ts';
 import { allCalls, findCalls, runningCalls, sessionRunning } from './operator/find-calls.ts';
 import type { Forwards } from './operator/forwards.ts';
 import { type PanelControl, panelMethods, revokeAllPages } from './operator/panel-methods.ts';
@@ -99,6 +100,7 @@ export interface MethodParts extends StatusParts, KeptChangesParts, TaskMethodPa
   readonly durable: DurableCalls;
   readonly recent: RecentCalls;
   readonly attenuations: Attenuations;
+  readonly fences: Fences;
   /** Number of operators who listen for approvals now. */
   approvers(): number;
   readonly credentials: Pick<Credentials, 'rotate'>;
@@ -181,6 +183,7 @@ export function createMethods(parts: MethodParts): Methods {
     ...pause.methods,
     ...parts.attenuations.methods,
     ...taskMethods(parts),
+    ...parts.fences.methods,
     'cache.clear': ({ session }) => clearCache(session, parts),
     'costs.read': ({ session }, params) => oversight.costs(session, params),
     'metrics.read': (_, params) => readMetrics(params, parts),

@@ -1,0 +1,121 @@
+/**
+ * Sessions that a fleet has placed here. Each has a fence: its calls start only while the fleet's link confirms that this
+ * node owns the workspace, and that somebody waits for the calls. The link opens such a session by a token that works once.
+ */
+import { hash } from 'node:crypto';
+import { RpcError, ToolError } from '../errors.ts';
+import { type CallFence, type HeldLease, whyNotStart } from '../fencing.ts';
+import type { Limits } from '../limits.ts';
+import { bootMs, type Powers } from '../powers.ts';
+import type { Params } from '../protocol/messages.ts';
+import type { Identity } from './authenticate.ts';
+import type { ClientLink } from './client-link.ts';
+
+/** The principal of all sessions of a fleet. */
+const PRINCIPAL = 'fleet';
+
+export class Fence {
+  readonly id: string;
+  /** The session of the link that admitted it. */
+  readonly ownerId: string;
+  #lease: HeldLease | undefined;
+  #call: CallFence | undefined;
+
+  constructor(id: string, ownerId: string) {
+    this.id = id;
+    this.ownerId = ownerId;
+  }
+
+  /** Notes a confirmed renewal. The first one names the ownership under which the session was opened. */
+  confirm({ epoch, confirmedAtMs, notAfterMs }: Params<'fleet.confirm'>): void {
+    this.#lease = { epoch, confirmedAtMs };
+    this.#call = { epoch: this.#call?.epoch ?? epoch, notAfterMs };
+  }
+
+  /** The session's calls start no more. */
+  close(): void {
+    this.#lease = undefined;
+  }
+
+  /** Throws HOST_CRASHED with `outcome: none` if a call may not start now. */
+  assertMayStart(tool: string): void {
+    const never = { epoch: 0, notAfterMs: 0 };
+    const why = whyNotStart(this.#lease, this.#call ?? never, bootMs());
+    if (why === undefined) return;
+    throw new ToolError('HOST_CRASHED', `this node may not start \`${tool}\`: ${why}`, {
+      suggestion: 'Nothing was done. Open a session anew, and call again.',
+      details: { outcome: 'none' },
+    });
+  }
+}
+
+export class Fences {
+  readonly #limits: Limits;
+  readonly #powers: Pick<Powers, 'secret' | 'uuid'>;
+  readonly #byId = new Map<string, Fence>();
+  /** Fences of open sessions, by the ids of these. */
+  readonly #bySession = new Map<string, Fence>();
+  /** Fences by the hash of a token that was not used yet. */
+  readonly #byToken = new Map<string, Fence>();
+
+  constructor(limits: Limits, powers: Pick<Powers, 'secret' | 'uuid'>) {
+    this.#limits = limits;
+    this.#powers = powers;
+  }
+
+  readonly methods = {
+    'fleet.admit': ({ session }: ClientLink) => this.#admit(session.options.id),
+    'fleet.confirm': (_: ClientLink, params: Params<'fleet.confirm'>) => {
+      const fence = this.#byId.get(params.id);
+      if (!fence) throw new RpcError('INVALID_PARAMS', `there is no fence ${params.id}`);
+      fence.confirm(params);
+      return {};
+    },
+    'fleet.close': (_: ClientLink, { id }: Params<'fleet.close'>) => {
+      this.#end((it) => it.id === id);
+      return {};
+    },
+  };
+
+  /** Throws RpcError OVERLOADED. */
+  #admit(ownerId: string): { token: string; id: string } {
+    const { fleetSessionsMax } = this.#limits;
+    if (this.#byId.size >= fleetSessionsMax)
+      throw new RpcError('OVERLOADED', `${this.#byId.size} sessions of the fleet are open, which is the maximum`);
+    const fence = new Fence(this.#powers.uuid(), ownerId);
+    const token = this.#powers.secret();
+    this.#byId.set(fence.id, fence);
+    this.#byToken.set(hash('sha256', token, 'hex'), fence);
+    return { token, id: fence.id };
+  }
+
+  /** The identity of a session of the fleet, by its token; a token works once. */
+  readonly identify = (token: string): Identity | undefined => {
+    const key = hash('sha256', token, 'hex');
+    const fence = this.#byToken.get(key);
+    if (!fence) return undefined;
+    this.#byToken.delete(key);
+    return { role: 'agent', principal: PRINCIPAL, fence };
+  };
+
+  /** The fence of a new session: its own, or that of the session which passed its authority on. */
+  fenceOf(id: string, { fence, delegation }: Identity): Fence | undefined {
+    const found = fence ?? (delegation && this.#bySession.get(delegation.parent.options.id));
+    if (found) this.#bySession.set(id, found);
+    return found;
+  }
+
+  /** Closes the fences of a link that is gone. */
+  endSession(id: string): void {
+    this.#bySession.delete(id);
+    this.#end((it) => it.ownerId === id);
+  }
+
+  #end(which: (fence: Fence) => boolean): void {
+    for (const it of [...this.#byId.values()].filter(which)) {
+      it.close();
+      this.#byId.delete(it.id);
+    }
+    for (const [key, it] of this.#byToken) if (which(it)) this.#byToken.delete(key);
+  }
+}
