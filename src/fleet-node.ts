@@ -45,7 +45,7 @@ try {
   tell({ ready: credential.name });
   const token = readFileSync(join(stateDir, 'operator.token'), 'utf8').trim();
   const daemon = await createClient({ socket, role: 'operator', token, name: 'ringfence-fleet' });
-  await FleetNode.start({ credential, stateDir, daemon, limits: defaultLimits, powers: systemPowers(log) });
+  await FleetNode.start({ credential, stateDir, daemon, socket, limits: defaultLimits, powers: systemPowers(log) });
 } catch (error) {
   tell({ failed: (error as Error).message, isExpected: error instanceof FleetError });
   process.exitCode = 1;

@@ -14,7 +14,7 @@ const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 
 
 /** Parts that import nothing but themselves. */
 const ALONE = [
-  'errors limits paths powers text/values native native-programs text/charset text/held-bytes',
+  'errors fencing limits paths powers text/values native native-programs text/charset text/held-bytes',
   'redact secret-source preview daemon/user-dirs text/json daemon/log-file text/shown-text',
   'plugin-code tools/file-changes tools/capability tools/source tools/upstream tools/connected tools/versions',
   'tools/rare-parameters tools/details tools/file-spellings tools/glob-parameter tools/data-text',
@@ -55,7 +55,7 @@ const MAY_IMPORT: Record<string, string> = {
   providers:
     'text/values call errors hosts limits pipeline policy powers secret-source text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream tools/versions',
   session:
-    'pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool tools/tools call errors limits powers policy protocol hosts transport tools/catalogue paths preview',
+    'fencing pipeline telemetry text/held-bytes redact store tools/registry tools/declarations tools/tool tools/tools call errors limits powers policy protocol hosts transport tools/catalogue paths preview',
   'tools/tool':
     'call errors limits plugin-code tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/upstream tools/connected tools/versions',
   'tools/context': 'errors preview',
@@ -133,7 +133,8 @@ const MAY_IMPORT: Record<string, string> = {
   'connectors/openapi': 'connectors limits plugins text/json text/shown-text text/values',
   'connectors/search':
     'connectors errors limits pipeline policy powers secrets text/shown-text text/values tools/connected tools/tool tools/web',
-  fleet: 'client limits powers store text/json',
+  fleet: 'client fencing limits powers store text/json',
+  'fleet/placed': 'call errors fencing fleet limits powers protocol text/values transport',
   'fleet-node': 'client fleet limits powers workers',
   agents: 'egress errors limits pipeline policy secrets tools/task tools/tool',
   databases: 'connectors errors hosts limits pipeline policy powers protocol sandbox secrets text tools/context',
@@ -143,7 +144,7 @@ const MAY_IMPORT: Record<string, string> = {
     'call cli cli/call cli/state client daemon/config daemon/user-dirs databases limits text/json text/shown-text tools/context',
   'cli/doctor':
     'cli client daemon/config daemon/user-dirs errors limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
-  'cli/fleet': 'cli daemon/user-dirs fleet limits powers store text/json',
+  'cli/fleet': 'cli daemon/user-dirs fleet limits powers store text/json transport',
   'cli/init':
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
@@ -171,7 +172,7 @@ const MAY_IMPORT: Record<string, string> = {
   'sandbox/proof': 'limits powers sandbox',
   'sandbox/terminal': 'errors limits powers sandbox sandbox/command',
   'session/connections':
-    'call errors limits pipeline policy powers protocol session tools/catalogue tools/tool transport',
+    'call errors fencing limits pipeline policy powers protocol session tools/catalogue tools/tool transport',
   'session/delegation': 'call errors limits pipeline policy powers protocol session store',
   'session/operator': 'call errors limits pipeline policy powers protocol redact session store',
   'session/undo': 'call errors limits paths pipeline powers preview protocol session store',

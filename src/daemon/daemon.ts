@@ -16,11 +16,11 @@ import type { Providers } from '../providers/providers.ts';
 import { runtime, version } from '../runtime.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown, wallsOf } from '../sandbox/sandbox.ts';
 import { Batches } from '../session/batches.ts';
+import { Fences } from '../session/connections/fences.ts';
 import { Credentials } from '../session/credentials.ts';
 import { Attenuations } from '../session/delegation/attenuations.ts';
 import { DurableCalls } from '../session/durable-calls.ts';
 import { Events } from '../session/events.ts';
-import { Fences } from '../session/fences.ts';
 import { Gateway } from '../session/gateway.ts';
 import type { Successor } from '../session/methods.ts';
 import type { PanelControl } from '../session/operator/panel-methods.ts';
@@ -286,11 +286,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     checkServices: () => services.connectors.checkHealth(),
     cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,
-    sessionEnded: sessionEnds(
-      [hosts, isolates, compartments, ran.agentHosts, ran.forwards, services.identities.fences],
-      oversight,
-      records,
-    ),
+    sessionEnded: sessionEnds([hosts, isolates, compartments, ran.agentHosts, ran.forwards], oversight, records),
     panel: services.panel,
     pauseFile: join(dirs.stateDir, 'paused.json'),
     shutdown: services.shutdown,

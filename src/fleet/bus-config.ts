@@ -23,8 +23,19 @@ tls {
   key_file: ${quoted(join(folder, 'server.key'))}
   timeout: 5
 }
+jetstream {
+  store_dir: ${quoted(join(folder, 'leases'))}
+  max_memory_store: 16777216
+  max_file_store: 67108864
+}
 include "users.conf"
 `;
+
+/** What taking and renewing leases needs. */
+const LEASES = [
+  ...['$KV.owner.*', '$JS.API.STREAM.INFO.KV_owner'],
+  ...['$JS.API.STREAM.MSG.GET.KV_owner', '$JS.API.DIRECT.GET.KV_owner.>'],
+];
 
 /** Subjects that a user may publish, and those that it may subscribe to; everything else is refused. */
 interface Permissions {
@@ -34,12 +45,21 @@ interface Permissions {
 
 const PERMISSIONS: Record<Member['role'], (name: string) => Permissions> = {
   node: (name) => ({
-    publish: [subjects.heartbeat(name), subjects.questions(name), subjects.audit(name)],
-    subscribe: [subjects.order(name)],
+    publish: [
+      ...[subjects.heartbeat(name), subjects.questions(name), subjects.audit(name), subjects.roster],
+      ...[subjects.toGateway('*', name, '*'), ...LEASES],
+    ],
+    subscribe: [subjects.order(name), subjects.open(name), subjects.toNode(name, '*')],
+  }),
+  gateway: (name) => ({
+    publish: [subjects.roster, subjects.open('*'), subjects.toNode('*', '*')],
+    subscribe: [subjects.heartbeat('*'), subjects.toGateway(name, '*', '*')],
   }),
   hub: () => ({
-    publish: [],
-    subscribe: [subjects.heartbeat('*'), subjects.audit('*'), subjects.hubStatus],
+    publish: ['INFO', 'STREAM.INFO.KV_owner', 'STREAM.CREATE.KV_owner', 'STREAM.UPDATE.KV_owner'].map(
+      (it) => `$JS.API.${it}`,
+    ),
+    subscribe: [subjects.heartbeat('*'), subjects.audit('*'), subjects.hubStatus, subjects.roster],
   }),
   operator: () => ({
     publish: [subjects.order('*'), subjects.hubStatus],

@@ -45,19 +45,19 @@ export function readFleetFile(path: string): string {
 export function readFleet(folder: string, limits: Limits): { readonly privateKey: string; readonly roster: Roster } {
   const files = fleetFiles(folder);
   const privateKey = readFleetFile(files.operatorKey);
-  return { privateKey, roster: readRosterFile(files.roster, publicKeyOf(privateKey), limits) };
+  return { privateKey, roster: readRosterFile(files.roster, publicKeyOf(privateKey), limits).roster };
 }
 
 /** The signed roster in a file. Throws FleetError. */
-export function readRosterFile(path: string, operatorKey: string, limits: Limits): Roster {
+export function readRosterFile(path: string, operatorKey: string, limits: Limits): { roster: Roster; signed: unknown } {
   const text = readFleetFile(path);
-  let given: unknown;
+  let signed: unknown;
   try {
-    given = parseJson(text);
+    signed = parseJson(text);
   } catch {
-    given = undefined; // A SyntaxError, told as a roster that is not signed.
+    signed = undefined; // A SyntaxError, told as a roster that is not signed.
   }
-  return readRoster(given, operatorKey, limits);
+  return { roster: readRoster(signed, operatorKey, limits), signed };
 }
 
 /** Signs a roster, and writes it for the hub and as users of the bus. */

@@ -27,7 +27,7 @@ export class Hub implements AsyncDisposable {
   readonly #limits: Limits;
   readonly #powers: Powers;
   readonly #collector: Collector;
-  #roster: { readonly roster: Roster; readonly changedMs: number };
+  #roster: { readonly roster: Roster; readonly signed: unknown; readonly changedMs: number };
 
   /** Starts the hub of a folder. Throws FleetError. */
   static async start(folder: string, limits: Limits, powers: Powers): Promise<Hub> {
@@ -69,12 +69,20 @@ export class Hub implements AsyncDisposable {
         powers: this.#powers,
       }),
     );
+    await link.leases.make();
     this.#listen(link);
   }
 
   #listen(link: FleetLink): void {
     this.#parts.use(link.subscribe(subjects.audit('*'), (message) => void this.#takeBatch(message)));
+    this.#parts.use(link.subscribe(subjects.roster, (message) => message.respond(toWire(this.#signedRoster()))));
     this.#parts.use(link.subscribe(subjects.hubStatus, (message) => message.respond(toWire(this.#status()))));
+  }
+
+  /** Gives out the roster as it is signed. */
+  #signedRoster(): unknown {
+    this.#rosterNow();
+    return this.#roster.signed;
   }
 
   async #takeBatch(message: BusMessage): Promise<void> {
@@ -112,7 +120,7 @@ export class Hub implements AsyncDisposable {
   #readRoster() {
     const changedMs = this.#changedMs();
     const { operatorKey } = this.#credential;
-    return { roster: readRosterFile(fleetFiles(this.#folder).hubRoster, operatorKey, this.#limits), changedMs };
+    return { ...readRosterFile(fleetFiles(this.#folder).hubRoster, operatorKey, this.#limits), changedMs };
   }
 
   #changedMs = (): number => statSync(fleetFiles(this.#folder).hubRoster, { throwIfNoEntry: false })?.mtimeMs ?? 0;

@@ -1,4 +1,5 @@
 /** What the fleet needs of a bus. nats.ts is the one that is used; everything that comes over it is taken for hostile. */
+import type { LeaseStore } from './leases.ts';
 
 export interface BusMessage {
   readonly subject: string;
@@ -8,6 +9,8 @@ export interface BusMessage {
 }
 
 export interface FleetLink extends AsyncDisposable {
+  /** The store of leases. */
+  readonly leases: LeaseStore;
   /** Whether the bus is reached at the moment, as far as is known. */
   readonly isConnected: boolean;
   /** Sends a message that may be lost; while the bus is not reached it is dropped. */

@@ -4,6 +4,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { Credential } from './credential.ts';
 import { FleetError } from './fleet-error.ts';
+import { LeaseStore } from './leases.ts';
 import { type FleetLink, Unanswered } from './link.ts';
 
 export const PACKAGES = '@nats-io/transport-node@3.4.0 @nats-io/kv@3.4.0 @nats-io/nkeys@2.0.3';
@@ -92,12 +93,14 @@ export async function connectBus(options: ConnectOptions): Promise<FleetLink> {
 }
 
 class NatsLink implements FleetLink {
+  readonly leases: LeaseStore;
   readonly #connection: NatsConnection;
   readonly #options: ConnectOptions;
   #isConnected = true;
 
   constructor(connection: NatsConnection, options: ConnectOptions) {
     this.#connection = connection;
+    this.leases = new LeaseStore(connection);
     this.#options = options;
     void this.#watch();
   }

@@ -28,6 +28,7 @@ export type OrderAnswer =
   | { readonly refused: string }
   /** `next`: where further questions begin, if not all fit. */
   | { readonly questions: readonly FleetQuestion[]; readonly next?: number }
+  | { readonly found: unknown }
   | { readonly done: string };
 
 export interface NodeOrdersOptions {
@@ -69,13 +70,16 @@ export class NodeOrders {
 
   async #obeyChecked({ order, issuedAtMs }: IssuedOrder): Promise<OrderAnswer> {
     const { state, powers } = this.#options;
-    if (order.kind !== 'questions') powers.log.info({ order: order.kind }, 'an order of the operator');
+    if (order.kind !== 'questions' && order.kind !== 'call')
+      powers.log.info({ order: order.kind }, 'an order of the operator');
     if (changesState(order)) state.note(issuedAtMs, order.kind === 'drain' ? order.drain : undefined);
     switch (order.kind) {
       case 'questions':
         return await this.#questions(order.from);
       case 'answer':
         return await this.#answer(order);
+      case 'call':
+        return { found: await this.#ask('calls.find', { id: order.callId }) };
       case 'pause': {
         const { cancelled } = await this.#ask<{ cancelled: number }>('gateway.pause', { cancel: order.cancel });
         return { done: order.cancel ? `paused, ${cancelled} calls ended` : 'paused' };

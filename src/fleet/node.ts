@@ -13,7 +13,10 @@ import type { BusMessage, FleetLink } from './link.ts';
 import { connectBus, type MemberKeys, memberKeys } from './nats.ts';
 import { NodeOrders } from './node-orders.ts';
 import { NodeState } from './node-state.ts';
+import { NodeSessions } from './placed/node-sessions.ts';
+import { OwnedWorkspaces } from './placed/owned-workspaces.ts';
 import { HEARTBEAT_MS, type Heartbeat } from './presence.ts';
+import { RosterCopy } from './roster-copy.ts';
 import { inboxOf, subjects } from './subjects.ts';
 import { fromWire, toWire } from './wire.ts';
 
@@ -25,6 +28,8 @@ export interface NodeOptions {
   /** The daemon's state directory. */
   readonly stateDir: string;
   readonly daemon: DaemonClient;
+  /** The daemon's socket. */
+  readonly socket: string;
   readonly limits: Limits;
   readonly powers: Powers;
 }
@@ -65,6 +70,7 @@ export class FleetNode implements AsyncDisposable {
     this.#tellQuestions(link);
     this.#beat(link);
     this.#ship(link, keys);
+    this.#serveSessions(link, keys);
   }
 
   /** Obeys orders one after the other, so that a later one can't overtake an earlier one. */
@@ -143,6 +149,16 @@ export class FleetNode implements AsyncDisposable {
     this.#parts.use(
       new AuditShipper({ fleet: credential.fleet, node: credential.name, keys, link, daemon, limits, powers }),
     );
+  }
+
+  /** Takes sessions that gateways of the fleet place here. */
+  #serveSessions(link: FleetLink, keys: MemberKeys): void {
+    const { credential, powers, limits } = this.#options;
+    const { operatorKey, name } = credential;
+    const copy = this.#parts.use(new RosterCopy({ link, operatorKey, limits, powers }));
+    const owned = this.#parts.use(new OwnedWorkspaces(link.leases, name, powers));
+    const ways = { roster: () => copy.now, isDraining: () => this.#state.isDraining };
+    this.#parts.use(new NodeSessions({ ...this.#options, ...ways, keys, link, owned }));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

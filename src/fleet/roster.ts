@@ -14,7 +14,7 @@ export const labelName = z.string().regex(/^[a-z0-9][a-z0-9._=-]{0,62}$/, 'must 
 /** The public half of an nkey of a user. */
 export const userKey = z.string().regex(/^U[A-Z2-7]{55}$/, 'must be the public nkey of a user');
 
-export const ROLES = ['node', 'hub', 'operator'] as const;
+export const ROLES = ['node', 'gateway', 'hub', 'operator'] as const;
 
 const member = z.strictObject({
   name: memberName,

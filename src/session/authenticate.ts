@@ -2,8 +2,8 @@
 import { RpcError } from '../errors.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Channel } from '../transport/transport.ts';
+import type { Fence } from './connections/fences.ts';
 import type { Delegation } from './delegation/delegation.ts';
-import type { Fence } from './fences.ts';
 
 /** The identity that a token proves. */
 export interface Identity {

@@ -5,8 +5,8 @@ import type { PanelSessions } from '../store/panel-sessions.ts';
 import { readOrMakeToken, replaceToken } from '../store/tokens.ts';
 import { sameSecret } from '../transport/same-secret.ts';
 import type { Identity } from './authenticate.ts';
+import type { Fences } from './connections/fences.ts';
 import type { Attenuations } from './delegation/attenuations.ts';
-import type { Fences } from './fences.ts';
 
 export interface CredentialsOptions {
   /** Absolute path, outside every sandbox. */

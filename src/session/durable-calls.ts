@@ -9,7 +9,7 @@ import { subjectHash } from '../pipeline/approve/binding.ts';
 import { type Call, effectsOf } from '../pipeline/stage.ts';
 import { redactText } from '../redact.ts';
 import type { CallStore, StoredCall } from '../store/call-store.ts';
-import type { Fence } from './fences.ts';
+import type { Fence } from './connections/fences.ts';
 import type { KeptCall } from './kept-calls.ts';
 import type { CallKeeping, Session } from './session.ts';
 

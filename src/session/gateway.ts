@@ -54,11 +54,8 @@ import type { KeptChangesParts } from './undo/previews.ts';
 export interface GatewayOptions
   extends StatusParts,
     KeptChangesParts,
-    Pick<
-      MethodParts,
-      'shutdown' | 'upgrade' | 'panel' | 'background' | 'forwards' | 'fences' | 'taskStore' | 'runningTasks'
-    >,
-    Pick<PauseParts, 'pauseFile'> {
+    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel' | 'background' | 'forwards' | 'taskStore' | 'runningTasks'>,
+    Pick<PauseParts & MethodParts, 'pauseFile' | 'fences'> {
   readonly pipeline: Pipeline;
   readonly catalogue: Catalogue;
   readonly policies: Policies;
@@ -108,7 +105,7 @@ export class Gateway {
     const recent = new RecentCalls(options.limits, options.powers);
     const sessionEnded = (session: Session) => {
       recent.add(session);
-      options.attenuations.sessionEnded(session);
+      for (const it of [options.attenuations, options.fences]) it.sessionEnded(session);
       options.sessionEnded(session);
     };
     this.#sessions = new Sessions({ ...options, records: this.#records, sessionEnded });

@@ -46,6 +46,7 @@ export class TestFleet implements AsyncDisposable {
   readonly port: number;
   #bus: ChildProcess | undefined;
   #hub: ChildProcess | undefined;
+  #gateway: ChildProcess | undefined;
   readonly #daemons: TestDaemon[] = [];
   readonly #folders = new Set<string>();
 
@@ -152,7 +153,23 @@ export class TestFleet implements AsyncDisposable {
     return daemon;
   }
 
+  /** Starts a gateway; gives the socket for its clients. */
+  async gateway(name = 'gateway', ...args: string[]): Promise<string> {
+    const stateDir = temporaryDir('gateway');
+    this.#folders.add(stateDir);
+    const joined = await this.join(name, stateDir, '--gateway');
+    if (joined.code !== 0) throw new Error(joined.stderr);
+    const words = ['gateway', '--fleet', this.url, '--state', stateDir, '--json', ...args];
+    this.#gateway = beginCli(NOWHERE, words);
+    let said = '';
+    this.#gateway.stderr?.on('data', (chunk: Buffer) => (said += chunk));
+    const ready = await Promise.race([once(this.#gateway.stdout as NodeJS.EventEmitter, 'data'), endOf(this.#gateway)]);
+    if (!Array.isArray(ready)) throw new Error(said);
+    return join(stateDir, 'gateway.sock');
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    await end(this.#gateway);
     for (const it of this.#daemons) await it[Symbol.asyncDispose]();
     for (const it of this.#folders) removeTree(it);
     await this.stopHub();

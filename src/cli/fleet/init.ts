@@ -14,6 +14,7 @@ import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { createCertificates } from './certificates.ts';
 import { changeRoster, type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
+import { sayLog, untilSignal } from './running.ts';
 
 const HOST = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
 
@@ -81,19 +82,11 @@ export async function fleetPolicy(digest: string | undefined, flags: FleetFlags,
 /** Runs the hub until a signal ends it. */
 export async function fleetHub(flags: FleetFlags, caller: CliCaller): Promise<number> {
   return withFleetErrors(async () => {
-    const tell = (level: string) => (fields: object, text: string) =>
-      say(harmless(`${level}: ${text} ${shown(fields)}`));
-    const log = { debug: () => {}, info: tell('info'), warn: tell('warning'), error: tell('error') };
-    const ended = new Promise<void>((resolve) => {
-      for (const it of ['SIGINT', 'SIGTERM'] as const) process.once(it, () => resolve());
-    });
-    await using _ = await Hub.start(folderOf(flags, caller), limits, systemPowers(log));
+    const ended = untilSignal();
+    await using _ = await Hub.start(folderOf(flags, caller), limits, systemPowers(sayLog));
     if (flags.json) printJson({ ready: true });
     else say('the hub collects the records of all nodes; Ctrl-C ends it');
     await ended;
     return EXIT.OK;
   });
 }
-
-const shown = (fields: object): string =>
-  JSON.stringify(fields, (_, it: unknown) => (it instanceof Error ? it.message : it));

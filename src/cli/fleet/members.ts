@@ -35,7 +35,12 @@ const ROSTER_MS = 10_000;
 /** Prints a token for one machine, and waits until that machine has joined. */
 export async function fleetInvite(
   name: string,
-  { label = [], wait, ...flags }: FleetFlags & { label?: readonly string[]; wait: number },
+  {
+    label = [],
+    wait,
+    gateway = false,
+    ...flags
+  }: FleetFlags & { label?: readonly string[]; wait: number; gateway?: boolean },
   caller: CliCaller,
 ): Promise<number> {
   return withFleetErrors(async () => {
@@ -51,10 +56,11 @@ export async function fleetInvite(
     const asking = await memberKeys();
     const { fleet, url, ca, operatorKey } = readCredential(fleetFiles(folder).operatorCredential);
     const invitation = powers.secret().slice(0, 16);
+    const role = gateway ? 'gateway' : 'node';
     const whole: Token = {
       fleet,
       name,
-      role: 'node',
+      role,
       url,
       ca,
       operatorKey,
@@ -70,13 +76,14 @@ export async function fleetInvite(
       }));
     let key: string | undefined;
     try {
-      await using link = await connectOperator(folder);
+      // A connection that is made while the bus reads the roster may be dropped.
+      await using link = await retried(() => connectOperator(folder));
       if (flags.json) printJson({ token: toToken(whole) });
       else print(toToken(whole));
       say(harmless(`on the machine: ringfence fleet join TOKEN; waiting ${wait} s for ${name}, Ctrl-C gives up`));
       key = await asked(link, whole, wait * 1000);
     } finally {
-      await close(key === undefined ? undefined : { name, role: 'node', key, labels: [...label] });
+      await close(key === undefined ? undefined : { name, role, key, labels: [...label] });
     }
     if (key === undefined) throw new CliError(EXIT.LIMITED, harmless(`${name} did not join; the token is void`));
     say(harmless(`${name} has joined`));
@@ -133,7 +140,12 @@ export async function fleetJoin(
     );
     writePrivate(path, JSON.stringify(credential));
     if (json) printJson({ fleet, name, url });
-    else say(harmless(`this machine is ${name} of the fleet ${fleet}; run: ringfence serve --fleet ${url}`));
+    else
+      say(
+        harmless(
+          `this machine is ${name} of the fleet ${fleet}; run: ringfence ${role === 'node' ? 'serve' : role} --fleet ${url}`,
+        ),
+      );
     return EXIT.OK;
   });
 }
@@ -172,8 +184,8 @@ async function retried<T>(attempt: () => Promise<T>): Promise<T> {
 export async function fleetRevoke(name: string, flags: FleetFlags, caller: CliCaller): Promise<number> {
   return withFleetErrors(async () => {
     await changeRoster(folderOf(flags, caller), ({ members }) => {
-      const isIt = (it: Member) => it.name === name && it.role === 'node';
-      if (!members.some(isIt)) throw new FleetError(`the fleet has no node ${name}`);
+      const isIt = (it: Member) => it.name === name && (it.role === 'node' || it.role === 'gateway');
+      if (!members.some(isIt)) throw new FleetError(`the fleet has no node or gateway ${name}`);
       return { members: members.filter((it) => !isIt(it)) };
     });
     if (flags.json) printJson({ revoked: name });

@@ -2,7 +2,7 @@
 import { FleetError } from '../../fleet/fleet-error.ts';
 import type { Order } from '../../fleet/orders.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { Nodes } from './nodes.ts';
 import { type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
 
@@ -21,6 +21,26 @@ export async function fleetOrder(
     else for (const { node, done, problem } of told) say(harmless(problem ?? `${node}: ${done}`));
     return told.every((it) => it.problem === undefined) ? EXIT.OK : EXIT.FAILED;
   });
+}
+
+/** Tells what a node knows of a call, for one whose answer was lost; exit code 1 if it knows none. */
+export async function fleetCall(node: string, callId: string, flags: FleetFlags, caller: CliCaller): Promise<number> {
+  return withFleetErrors(async () => {
+    await using nodes = await Nodes.connect(folderOf(flags, caller));
+    const answer = await nodes.order(node, { kind: 'call', callId });
+    const { calls = [] } = ('found' in answer ? answer.found : {}) as { calls?: FoundCall[] };
+    if (flags.json) printJson(calls);
+    else if (calls.length === 0) say(harmless(`${node} has started no call ${callId}`));
+    else for (const it of calls) print(harmless(`${it.callId}  ${it.tool ?? ''}  ${it.state?.status ?? 'unknown'}`));
+    return calls.length > 0 ? EXIT.OK : EXIT.FAILED;
+  });
+}
+
+/** A call as the daemon of a node knows it. */
+interface FoundCall {
+  readonly callId: string;
+  readonly tool?: string;
+  readonly state?: { readonly status: string };
 }
 
 interface Told {

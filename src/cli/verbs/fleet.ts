@@ -3,6 +3,16 @@ import type { Command } from 'commander';
 import { collect, type Verbs } from './verbs.ts';
 
 export function addFleetVerbs(verbs: Verbs): void {
+  verbs
+    .addOffline('gateway', 'run a gateway: clients connect to it as to a daemon, and it places their sessions on nodes')
+    .requiredOption(
+      '--fleet <nats://host:port>',
+      'the bus of the fleet, which `ringfence fleet join` made it a gateway of',
+    )
+    .option('--socket <path>', 'where clients connect (default: gateway.sock in the state directory)')
+    .option('--state <dir>', 'the state directory with the credential')
+    .option('--label <label>', 'a label that nodes must have; repeatable', collect)
+    .action(verbs.ending(async (flags) => (await import('../fleet/gateway.ts')).gateway(flags, verbs.caller(flags))));
   const fleet = verbs.addGroup('fleet', 'run many daemons as one fleet: invite machines, watch them, answer, stop');
   addMemberVerbs(verbs, fleet);
   addLookVerbs(verbs, fleet);
@@ -37,6 +47,7 @@ function addMemberVerbs(verbs: Verbs, fleet: Command): void {
   verbs
     .addOffline('invite <name>', 'print a token that works once, and wait until that machine has joined', fleet)
     .option('--label <label>', 'a label of the machine; repeatable', collect)
+    .option('--gateway', 'the machine becomes a gateway, which places sessions on nodes')
     .option('--wait <seconds>', 'how long the token is good for', Number, 600)
     .option(...DIR)
     .action(verbs.ending(async (name, flags) => (await members()).fleetInvite(name, flags, verbs.caller(flags))));
@@ -63,6 +74,14 @@ function addLookVerbs(verbs: Verbs, fleet: Command): void {
 }
 
 function addOrderVerbs(verbs: Verbs, fleet: Command): void {
+  verbs
+    .addOffline('call <node> <id>', 'tell what became of a call whose answer was lost; exit code 0 or 1', fleet)
+    .option(...DIR)
+    .action(
+      verbs.ending(async (node, id, flags) =>
+        (await import('../fleet/orders.ts')).fleetCall(node, id, flags, verbs.caller(flags)),
+      ),
+    );
   const add = (name: string, description: string, order: Parameters<Orders['fleetOrder']>[0]) =>
     verbs
       .addOffline(`${name} [nodes...]`, description, fleet)

@@ -3,13 +3,14 @@
  * node owns the workspace, and that somebody waits for the calls. The link opens such a session by a token that works once.
  */
 import { hash } from 'node:crypto';
-import { RpcError, ToolError } from '../errors.ts';
-import { type CallFence, type HeldLease, whyNotStart } from '../fencing.ts';
-import type { Limits } from '../limits.ts';
-import { bootMs, type Powers } from '../powers.ts';
-import type { Params } from '../protocol/messages.ts';
-import type { Identity } from './authenticate.ts';
-import type { ClientLink } from './client-link.ts';
+import { RpcError, ToolError } from '../../errors.ts';
+import { type CallFence, type HeldLease, whyNotStart } from '../../fencing.ts';
+import type { Limits } from '../../limits.ts';
+import { bootMs, type Powers } from '../../powers.ts';
+import type { Params } from '../../protocol/messages.ts';
+import type { Identity } from '../authenticate.ts';
+import type { ClientLink } from '../client-link.ts';
+import type { Session } from '../session.ts';
 
 /** The principal of all sessions of a fleet. */
 const PRINCIPAL = 'fleet';
@@ -106,7 +107,7 @@ export class Fences {
   }
 
   /** Closes the fences of a link that is gone. */
-  endSession(id: string): void {
+  sessionEnded({ options: { id } }: Session): void {
     this.#bySession.delete(id);
     this.#end((it) => it.ownerId === id);
   }

@@ -1,0 +1,201 @@
+/**
+ * The gateway: clients connect to it as to a daemon, and it places each session on a node. It keeps nothing: which nodes
+ * there are it hears, and who may be one stands in the roster. It decides no call and sees no key of a node.
+ */
+import type { Socket } from 'node:net';
+import { RpcError } from '../../errors.ts';
+import type { Limits } from '../../limits.ts';
+import { type Powers, pause } from '../../powers.ts';
+import { listenSocket } from '../../transport/unix-socket.ts';
+import type { Credential } from '../credential.ts';
+import { type FleetLink, Unanswered } from '../link.ts';
+import { connectBus, isSignedBy, type MemberKeys, memberKeys } from '../nats.ts';
+import { type Candidate, place } from '../placement.ts';
+import { Presence, presenceAt } from '../presence.ts';
+import { keyOf } from '../roster.ts';
+import { RosterCopy } from '../roster-copy.ts';
+import { inboxOf, publisherOf, subjects } from '../subjects.ts';
+import { fromWire, toWire } from '../wire.ts';
+import { ALIVE_MS, type Opening, openingAnswer, transcriptOf } from './opening.ts';
+import { type Hello, Relay } from './relay.ts';
+import { createSessionKeys, Sealing } from './sealing.ts';
+import { SessionStream } from './stream.ts';
+
+export interface GatewayOptions {
+  readonly credential: Credential;
+  /** Path of the socket for clients. */
+  readonly socket: string;
+  /** Labels that the nodes of all sessions must have. */
+  readonly labels: readonly string[];
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+const OPEN_MS = 15_000;
+const LOOK_MS = 100;
+/** Memory that a node must have free to get a session. */
+const FREE_MEMORY_MIN = 256 * 1024 * 1024;
+
+interface Placed {
+  readonly node: string;
+  readonly relay: Relay;
+}
+
+export class FleetGateway implements AsyncDisposable {
+  readonly #options: GatewayOptions;
+  readonly #parts = new AsyncDisposableStack();
+  readonly #presence: Presence;
+  /** Sessions by their names on the bus; one that is being opened keeps what comes early. */
+  readonly #streams = new Map<string, Pick<SessionStream, 'receive' | 'keepAlive'>>();
+  readonly #placed = new Set<Placed>();
+  #roster!: RosterCopy;
+  #keys!: MemberKeys;
+  #link!: FleetLink;
+
+  private constructor(options: GatewayOptions) {
+    this.#options = options;
+    this.#presence = new Presence(options.limits.fleetMembersMax);
+  }
+
+  /** Starts to serve clients. Throws FleetError, SocketError. */
+  static async start(options: GatewayOptions): Promise<FleetGateway> {
+    const gateway = new FleetGateway(options);
+    try {
+      await gateway.#start();
+    } catch (error) {
+      await gateway[Symbol.asyncDispose]();
+      throw error;
+    }
+    return gateway;
+  }
+
+  async #start(): Promise<void> {
+    const { credential, socket, limits, powers } = this.#options;
+    const { name, role } = credential;
+    this.#keys = await memberKeys(credential.seed);
+    const link = await connectBus({ credential, inbox: inboxOf(role, name), waits: true, limits, powers });
+    this.#link = this.#parts.use(link);
+    this.#roster = this.#parts.use(new RosterCopy({ link, operatorKey: credential.operatorKey, limits, powers }));
+    this.#parts.use(
+      link.subscribe(subjects.heartbeat('*'), ({ subject, data }) =>
+        this.#presence.hear(publisherOf(subject), fromWire(data), powers.monotonicMs()),
+      ),
+    );
+    this.#parts.use(
+      link.subscribe(subjects.toGateway(name, '*', '*'), ({ subject, data }) =>
+        this.#streams.get(publisherOf(subject))?.receive(data),
+      ),
+    );
+    const timers = [
+      powers.every(LOOK_MS, () => this.#look()),
+      powers.every(ALIVE_MS, () => {
+        for (const it of this.#streams.values()) it.keepAlive();
+      }),
+    ];
+    this.#parts.defer(() => {
+      for (const it of timers) it.cancel();
+    });
+    this.#parts.use(await listenSocket(socket, (client) => this.#accept(client)));
+  }
+
+  /** Tells the clients of lost nodes. */
+  #look(): void {
+    const now = this.#options.powers.monotonicMs();
+    const lost = new Set(
+      this.#presence.all.filter((it) => presenceAt(it.heardAtMs, now) === 'lost').map((it) => it.node),
+    );
+    for (const it of this.#placed) if (lost.has(it.node)) it.relay.lose(`${it.node} was not heard`);
+  }
+
+  #accept(client: Socket): void {
+    const { limits, powers } = this.#options;
+    const relay: Relay = new Relay(client, { limits, powers, open: (hello) => this.#open(hello, relay) });
+  }
+
+  /** Places a session and opens it on its node. Throws RpcError OVERLOADED if there is none for it. */
+  async #open(hello: Hello, relay: Relay): Promise<{ stream: SessionStream; hello: Hello }> {
+    const { powers, labels, limits } = this.#options;
+    const { node: at, path } = placeOf(hello.workspace);
+    const bounds = { sessionsMax: limits.fleetSessionsMax, freeMemoryMin: FREE_MEMORY_MIN };
+    const wanted = { key: powers.uuid(), labels, node: at };
+    const placed = place(wanted, await this.#candidates(), bounds);
+    if ('refused' in placed) throw new RpcError('OVERLOADED', placed.refused);
+    const { node } = placed;
+    const stream = await this.#openOn(node, path);
+    const entry = { node, relay };
+    this.#placed.add(entry);
+    stream.once('close', () => this.#placed.delete(entry));
+    return { stream, hello: path === undefined ? hello : { ...hello, workspace: path } };
+  }
+
+  /** The nodes of the roster that were heard; waits for the first heartbeats of a bus that was just reached. */
+  async #candidates(): Promise<Candidate[]> {
+    const { powers } = this.#options;
+    for (let tries = 0; tries < 20 && (this.#presence.all.length === 0 || !this.#roster.now); tries++)
+      await pause(LOOK_MS, powers);
+    const roster = this.#roster.now;
+    const now = powers.monotonicMs();
+    return this.#presence.all.flatMap(({ node, heardAtMs, beat }) => {
+      const member = roster?.members.find((it) => it.role === 'node' && it.name === node);
+      if (!member || !roster) return [];
+      const hasPolicy = roster.policy === undefined || roster.policy === beat.policy;
+      return [{ ...beat, name: node, labels: member.labels, presence: presenceAt(heardAtMs, now), hasPolicy }];
+    });
+  }
+
+  async #openOn(node: string, workspace: string | undefined): Promise<SessionStream> {
+    const { credential, powers, limits } = this.#options;
+    const key = this.#roster.now && keyOf(this.#roster.now, 'node', node);
+    if (key === undefined) throw new RpcError('OVERLOADED', `the roster has no node ${node}`);
+    const own = createSessionKeys();
+    const session = powers.secret().slice(0, 32);
+    const atMs = powers.now();
+    const folder = workspace === undefined ? {} : { workspace };
+    const asked: Opening = { gateway: credential.name, node, session, key: own.publicKey, atMs, ...folder };
+    const signature = this.#keys.sign(transcriptOf(credential.fleet, asked));
+    const early: Uint8Array[] = [];
+    let stream: SessionStream | undefined;
+    // The node may send before its answer has come.
+    this.#streams.set(session, { receive: (it) => void early.push(it), keepAlive() {} });
+    try {
+      const answer = openingAnswer.safeParse(fromWire(await this.#sent(node, { opening: asked, signature })));
+      if (!answer.success) throw new RpcError('OVERLOADED', `${node} answered something else`);
+      if ('refused' in answer.data) throw new RpcError('OVERLOADED', `${node} refused: ${answer.data.refused}`);
+      const transcript = transcriptOf(credential.fleet, asked, answer.data.key);
+      if (!(await isSignedBy(key, transcript, answer.data.signature)))
+        throw new RpcError('OVERLOADED', `somebody else than ${node} answered`);
+      const sealing = new Sealing('gateway', own, answer.data.key, transcript);
+      const subject = subjects.toNode(node, session);
+      const send = (data: Uint8Array) => this.#link.publish(subject, data);
+      stream = new SessionStream({ sealing, windowBytes: limits.fleetWindowBytes, send });
+    } finally {
+      if (stream) this.#streams.set(session, stream);
+      else this.#streams.delete(session);
+    }
+    stream.once('close', () => this.#streams.delete(session));
+    stream.on('error', (error) => powers.log.warn({ node, reason: error.message }, 'a session ended'));
+    for (const it of early) stream.receive(it);
+    return stream;
+  }
+
+  async #sent(node: string, message: object): Promise<Uint8Array> {
+    try {
+      return await this.#link.request(subjects.open(node), toWire(message), OPEN_MS);
+    } catch (error) {
+      if (!(error instanceof Unanswered)) throw error;
+      throw new RpcError('OVERLOADED', `${node} can't be reached: ${error.message}`);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const it of this.#placed) it.relay.lose('the gateway ends');
+    await this.#parts[Symbol.asyncDispose]();
+  }
+}
+
+/** The node and the folder that a client names as `NODE:/folder`; any node, and a folder that all have, as `/folder`. */
+function placeOf(workspace: unknown): { node?: string; path?: string } {
+  if (typeof workspace !== 'string') return {};
+  const [, node, path] = /^([a-z0-9-]+):(\/.*)$/.exec(workspace) ?? [];
+  return node === undefined || path === undefined ? { path: workspace } : { node, path };
+}

@@ -1,0 +1,165 @@
+/** Sessions that gateways open on this node: each is a session of the daemon, fenced by the lease of its workspace. */
+import { createHash } from 'node:crypto';
+import type { HeldLease } from '../../fencing.ts';
+import type { Limits } from '../../limits.ts';
+import { bootMs, type Powers } from '../../powers.ts';
+import { toFrame } from '../../protocol/frame.ts';
+import { connectUnix } from '../../transport/unix-socket.ts';
+import type { Credential } from '../credential.ts';
+import type { BusMessage, FleetLink } from '../link.ts';
+import { isSignedBy, type MemberKeys } from '../nats.ts';
+import type { DaemonClient } from '../node.ts';
+import { LOST_MS } from '../presence.ts';
+import { keyOf, type Roster } from '../roster.ts';
+import { subjects } from '../subjects.ts';
+import { fromWire, toWire } from '../wire.ts';
+import { OPENING_MS, type Opening, type OpeningAnswer, signedOpening, transcriptOf } from './opening.ts';
+import type { OwnedWorkspaces } from './owned-workspaces.ts';
+import { createSessionKeys, Sealing } from './sealing.ts';
+import { SessionStream } from './stream.ts';
+
+export interface NodeSessionsOptions {
+  readonly credential: Credential;
+  readonly keys: MemberKeys;
+  readonly link: FleetLink;
+  readonly daemon: Pick<DaemonClient, 'request'>;
+  /** The daemon's socket. */
+  readonly socket: string;
+  readonly owned: OwnedWorkspaces;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  roster(): Roster | undefined;
+  isDraining(): boolean;
+}
+
+export class NodeSessions implements Disposable {
+  readonly #options: NodeSessionsOptions;
+  readonly #parts = new DisposableStack();
+  readonly #open = new Map<string, SessionStream>();
+
+  constructor(options: NodeSessionsOptions) {
+    this.#options = options;
+    const { link, credential } = options;
+    this.#parts.use(link.subscribe(subjects.open(credential.name), (message) => void this.#answer(message)));
+    this.#parts.use(
+      link.subscribe(subjects.toNode(credential.name, '*'), ({ subject, data }) =>
+        this.#open.get(subject.slice(subject.lastIndexOf('.') + 1))?.receive(data),
+      ),
+    );
+  }
+
+  async #answer(message: BusMessage): Promise<void> {
+    const { log } = this.#options.powers;
+    const answer = await this.#begin(fromWire(message.data)).catch((error: Error): OpeningAnswer => {
+      log.warn({ reason: error.message }, 'a session of the fleet could not be opened');
+      return { refused: error.message.slice(0, 1024) };
+    });
+    message.respond(toWire(answer));
+  }
+
+  /** Opens a session for a gateway. Throws if the gateway is none of the fleet, and if the session can't be opened. */
+  async #begin(given: unknown): Promise<OpeningAnswer> {
+    const { credential, keys, daemon, owned, limits } = this.#options;
+    const asked = await this.#checked(given);
+    const { session, workspace } = asked;
+    if (this.#options.isDraining()) throw new Error(`${credential.name} is draining`);
+    if (this.#open.size >= limits.fleetSessionsMax)
+      throw new Error(`${credential.name} has ${this.#open.size} sessions of the fleet, which is the maximum`);
+    const own = createSessionKeys();
+    const transcript = transcriptOf(credential.fleet, asked, own.publicKey);
+    const stream = this.#streamOf(asked, new Sealing('node', own, asked.key, transcript));
+    this.#open.set(session, stream);
+    stream.once('close', () => this.#open.delete(session));
+    try {
+      const { token, id } = (await daemon.request('fleet.admit', {})) as { token: string; id: string };
+      stream.once('close', () => void daemon.request('fleet.close', { id }).catch(() => {}));
+      const confirm = (lease: HeldLease) => this.#confirm(id, session, lease);
+      const user = {
+        // Without a confirmation the daemon starts nothing.
+        confirmed: (it: HeldLease) => void confirm(it).catch(() => {}),
+        lost: () => stream.destroy(),
+      };
+      const { lease, release } = await owned.own(leaseName(credential.name, workspace), user);
+      stream.once('close', release);
+      if (stream.destroyed) release();
+      await confirm(lease);
+      await this.#connect(stream, token);
+    } catch (error) {
+      stream.destroy();
+      throw error;
+    }
+    return { key: own.publicKey, signature: keys.sign(transcript) };
+  }
+
+  /** What a gateway of the fleet asks this node, and asked a moment ago. Throws otherwise. */
+  async #checked(given: unknown): Promise<Opening> {
+    const { credential, roster, powers } = this.#options;
+    const parsed = signedOpening.safeParse(given);
+    if (!parsed.success) throw new Error('this version of Ringfence does not know what the gateway asks');
+    const { opening: asked, signature } = parsed.data;
+    const known = roster();
+    const key = known && keyOf(known, 'gateway', asked.gateway);
+    if (key === undefined) throw new Error(`${asked.gateway} is no gateway of this fleet`);
+    if (!(await isSignedBy(key, transcriptOf(credential.fleet, asked), signature)))
+      throw new Error(`somebody else than the gateway ${asked.gateway} asks`);
+    if (asked.node !== credential.name) throw new Error(`the session is for ${asked.node}, not for ${credential.name}`);
+    const ageMs = Math.abs(powers.now() - asked.atMs);
+    if (ageMs > OPENING_MS)
+      throw new Error(`the clocks of gateway and node differ by ${ageMs} ms; at most ${OPENING_MS} may`);
+    if (this.#open.has(asked.session)) throw new Error('the session is open already');
+    return asked;
+  }
+
+  readonly #heardAt = new Map<string, number>();
+
+  #streamOf({ gateway, session }: Opening, sealing: Sealing): SessionStream {
+    const { link, credential, limits, powers } = this.#options;
+    const subject = subjects.toGateway(gateway, credential.name, session);
+    const onHeard = () => void this.#heardAt.set(session, bootMs());
+    onHeard();
+    const stream = new SessionStream({
+      sealing,
+      windowBytes: limits.fleetWindowBytes,
+      send: (data) => link.publish(subject, data),
+      onHeard,
+    });
+    // A gateway that is silent is gone, and with it whoever waits for the calls.
+    const watch = powers.every(LOST_MS / 6, () => {
+      if (bootMs() - (this.#heardAt.get(session) ?? 0) >= LOST_MS) stream.destroy();
+    });
+    stream.on('error', (error) => powers.log.warn({ session, reason: error.message }, 'a session of the fleet ended'));
+    stream.once('close', () => {
+      watch.cancel();
+      this.#heardAt.delete(session);
+    });
+    return stream;
+  }
+
+  /** Tells the daemon that calls of a session may start. */
+  async #confirm(id: string, session: string, lease: HeldLease): Promise<void> {
+    const notAfterMs = (this.#heardAt.get(session) ?? 0) + LOST_MS;
+    await this.#options.daemon.request('fleet.confirm', { id, ...lease, notAfterMs });
+  }
+
+  /** Connects the session to the daemon; the gateway opens it with the token, which nobody else can read. */
+  async #connect(stream: SessionStream, token: string): Promise<void> {
+    const { socket } = await connectUnix(this.#options.socket);
+    stream.write(toFrame({ token }, this.#options.limits.frameBytesMax));
+    socket.pipe(stream);
+    stream.pipe(socket);
+    socket.once('close', () => stream.destroy());
+    socket.on('error', () => stream.destroy());
+    stream.once('close', () => socket.destroy());
+  }
+
+  [Symbol.dispose](): void {
+    for (const it of this.#open.values()) it.destroy();
+    this.#parts[Symbol.dispose]();
+  }
+}
+
+/** The name of a workspace's lease. A folder of one node is another one than that of another node. */
+const leaseName = (node: string, workspace = ''): string =>
+  createHash('sha256')
+    .update(JSON.stringify([node, workspace]))
+    .digest('hex');
