@@ -72,7 +72,7 @@ const serverSchema = z
     message: 'takes `off` with `private` only: what is sent over public networks is encrypted',
     path: ['tls'],
   })
-  // Its driver compares the names in certificates only.
+  // The driver mysql2 compares only the names in certificates.
   .refine((it) => it.kind !== 'mysql' || it.tls === 'off' || parseAddress(it.host) === undefined, {
     message: 'takes a name, not an address, where the certificate of a mysql server is verified',
     path: ['host'],

@@ -59,7 +59,7 @@ export class Replayer implements ToolCaller {
   }
 
   async call(tool: string, input: object = {}): Promise<ToolResult> {
-    // As in the file, which knows no undefined members.
+    // JSON drops undefined members, as the file did.
     const given: unknown = parseJson(JSON.stringify(input));
     const at = this.unused.findIndex((it) => it.tool === tool && isDeepStrictEqual(it.input, given));
     const [found] = at < 0 ? [] : this.unused.splice(at, 1);

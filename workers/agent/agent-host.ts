@@ -28,7 +28,7 @@ class Agents implements Engine {
       return (user + system) / 1000;
     };
     const result = run(input as AgentJob, { messages, limits: this.#limits, cpuMs, bytesMax: bounds.resultBytes });
-    // Whoever ends the loop needs no more of it: its questions are not answered any more.
+    // Nothing is left to end here: the pipeline stops answering the questions of the loop.
     return { result, cpuMs, end() {}, release() {} };
   }
 }

@@ -108,7 +108,7 @@ function plan(
   { folder, root, caller }: { folder: string; root: string; caller: CliCaller },
 ): WrappedStart {
   const { env, flags } = caller;
-  // As flags, since Codex and others hand few variables on to their servers.
+  // Agents such as Codex hand few variables on to their servers, so these are flags.
   const socket = flags.socket ?? (env.RINGFENCE_SOCKET || undefined);
   const state = flags.state ?? (env.RINGFENCE_STATE || undefined);
   const options = Object.entries({ socket, state, mode: flags.mode })
@@ -121,7 +121,7 @@ function plan(
     mode: 0o755,
   }));
   const agent = client === 'none' ? undefined : AGENTS[client];
-  // By the path of Node: a launcher such as npx would start the server in one of the shells above.
+  // Node is named by its path: a launcher such as npx would start the server in one of the shells above.
   const own = agent?.start({ command: process.execPath, args: [bin, 'mcp', ...options] }, trusts);
   const json = own?.json && withJson(own.json, env, folder);
   const bins = join(folder, 'bin');

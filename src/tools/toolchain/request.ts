@@ -19,7 +19,7 @@ export default defineTool({
   category: 'development',
   tier: 'execute',
   asks: true,
-  // It takes the place of the version that is installed.
+  // The version that is installed is replaced.
   destructive: true,
   toolchain: ({ name, version }) => ({ name, version }),
   timeoutMs: () => TIMEOUT_MS,

@@ -158,7 +158,7 @@ export class BackgroundCommands {
     if (hasEnded) await this.#ask(place, { handle, waitFor: 'forgotten' });
     this.#commands.delete(handle);
     this.#ended.delete(handle);
-    // Its host knows a detached command by an owner of its own.
+    // A detached command has an owner of its own, which its host takes for a session.
     if (command.isDetached) hosts.endSession(command.keeper.session);
   }
 
