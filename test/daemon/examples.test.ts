@@ -143,4 +143,11 @@ describe('examples', () => {
     expect(after.stdout).toMatch(/^hello\nfailed: SENSITIVE_FILE: /);
     expect(after.stdout).not.toContain('SECRET=1');
   });
+
+  test('plugins: their tests, which use nothing but ringfence/testing, pass', async () => {
+    using project = new Project('plugins');
+    const run = await project.run('--test', '--test-reporter=tap', 'plugins.test.js');
+    expect(run.stdout).toMatch(/^# pass 3$/m);
+    expect(run.code).toBe(0);
+  });
 });
