@@ -3,8 +3,9 @@
  * that is a script; without them, what the programs would be given, by the schemas that they document.
  */
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AGENT_NAMES, AGENTS, type AgentName, ALWAYS_GOES_PAST } from '../../src/cli/install/agents.ts';
@@ -20,8 +21,12 @@ const PROGRAMS: Readonly<Record<AgentName, string>> = {
   opencode: join(installed, 'opencode-linux-x64/bin/opencode'),
 };
 
-// Gemini CLI reads no settings below /tmp, which everybody may write to.
-const folder = mkdtempSync(join(repository, 'dist/agents-'));
+/** Whether nobody else may write to a folder or to one above it: Gemini CLI reads no settings elsewhere. */
+const isUnshared = (path: string): boolean =>
+  (statSync(path).mode & 0o022) === 0 && (path === dirname(path) || isUnshared(dirname(path)));
+// The checkout may be below /tmp.
+const parent = [join(repository, 'dist'), homedir()].find(isUnshared);
+const folder = mkdtempSync(join(parent ?? join(repository, 'dist'), '.agents-'));
 const home = join(folder, 'home');
 let daemon: TestDaemon;
 beforeAll(async () => {
@@ -78,7 +83,7 @@ describe('what an agent is given', () => {
     });
   });
 
-  test('gemini: the settings of the machine, and over them ours', async () => {
+  test.skipIf(!parent)('gemini: the settings of the machine, and over them ours', async () => {
     const present = join(folder, 'present.json');
     writeFileSync(present, '{ "ui": {"theme": "dark"}, "tools": {"exclude": ["save_memory"]} } // mine');
     const { environment, files } = await printed(['--', 'gemini'], { GEMINI_CLI_SYSTEM_SETTINGS_PATH: present });
@@ -98,7 +103,7 @@ describe('what an agent is given', () => {
     expect(permission.bash).toBe('deny');
   });
 
-  test('--trust: each agent in its own words, and nothing of it without', async () => {
+  test.skipIf(!parent)('--trust: each agent in its own words, and nothing of it without', async () => {
     const words = { claude: '--allowedTools=mcp__ringfence', codex: 'approval_mode="approve"' } as const;
     const others = { gemini: '"trust": true', opencode: 'ringfence_*' } as const;
     for (const [name, word] of Object.entries({ ...words, ...others })) {
