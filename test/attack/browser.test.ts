@@ -191,7 +191,8 @@ describe.runIf(findChromium())('a page', () => {
       renderers = browserPids().filter((pid) =>
         readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('--type=renderer'),
       );
-      return renderers.length > 0;
+      // A renderer confines itself right after its start, before it reads anything of the page.
+      return renderers.some((pid) => /^Seccomp:\t2$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')));
     });
     const [renderer = 0] = renderers;
     const [main = 0] = browserPids();
