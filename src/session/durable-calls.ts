@@ -156,11 +156,12 @@ export class DurableCalls {
 
 /** Checks the fence of the call's session before the record of its start is written, if it has one. */
 const fenced = ({ call }: KeptCall, fence: Fence | undefined, record: Call['onStart']): Call['onStart'] =>
-  fence &&
-  (() => {
-    fence.assertMayStart(call.name);
-    record?.();
-  });
+  fence
+    ? () => {
+        fence.assertMayStart(call.name);
+        record?.();
+      }
+    : record;
 
 /** A call that only reads may run again. */
 const mayChange = ({ toolset, name, options }: Call): boolean =>

@@ -186,19 +186,19 @@ describe.runIf(findChromium())('a page', () => {
 
   test('is shown by processes that Chromium and the kernel confine, of which none is left', async () => {
     const running = shown('/plain', { waitMs: 1_500 });
+    const filtersOf = (pid: number) =>
+      Number(/Seccomp_filters:\t(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
     let renderers: number[] = [];
     await until(() => {
       renderers = browserPids().filter((pid) =>
         readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('--type=renderer'),
       );
-      // A renderer confines itself right after its start, before it reads anything of the page.
-      return renderers.some((pid) => /^Seccomp:\t2$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')));
+      // A renderer adds its own filter right after its start, before it reads anything of the page.
+      return renderers.some((pid) => filtersOf(pid) > filtersOf(browserPids()[0] ?? 0));
     });
-    const [renderer = 0] = renderers;
+    const renderer = renderers.find((pid) => filtersOf(pid) > filtersOf(browserPids()[0] ?? 0)) ?? 0;
     const [main = 0] = browserPids();
     const status = readFileSync(`/proc/${renderer}/status`, 'utf8');
-    const filtersOf = (pid: number) =>
-      Number(/Seccomp_filters:\t(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
     expect(status).toMatch(/^Seccomp:\t2$/m);
     expect(filtersOf(renderer)).toBeGreaterThan(filtersOf(main));
     for (const name of ['user', 'pid', 'net'])
