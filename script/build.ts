@@ -20,6 +20,7 @@ const ENTRIES = {
     'cli',
     'client',
     'mcp-bridge',
+    'fleet-node',
     'adapters/ai',
     'adapters/openai-agents',
     'adapters/langchain',

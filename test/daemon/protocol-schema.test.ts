@@ -134,6 +134,13 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(operator, 'gateway.pause');
   await ask(operator, 'status');
   await ask(operator, 'gateway.resume');
+  await ask(operator, 'background.list');
+  // Their errors show the schema; test/daemon/forward.test.ts has the answers of an open port.
+  await ask(operator, 'forward.open', { callId: 'none', port: 80 });
+  await ask(operator, 'forward.wait', { forwardId: 'none' });
+  const { id: admitted } = (await ask(operator, 'fleet.admit')).result as { id: string };
+  await ask(operator, 'fleet.confirm', { id: admitted, epoch: 1, confirmedAtMs: 0, notAfterMs: 0 });
+  await ask(operator, 'fleet.close', { id: admitted });
   await ask(operator, 'panel.open');
   await ask(operator, 'panel.sessions');
   await ask(operator, 'panel.revoke', { id: 'p_none' });

@@ -154,6 +154,14 @@ test('a call of a sub-agent is found below the call that delegated the task, and
   expect(existsSync(inWorkspace('undone.txt'))).toBe(false);
 });
 
+test('its alias takes a prompt and a context, and reports the name of the tool', async () => {
+  const prompt = task('alias');
+  models.on(prompt, [{ text: 'done' }]);
+  const result = await agent.call('task', { prompt, context: 'The file is a.txt.' });
+  expect(result).toMatchObject({ tool: 'task_delegate', success: true, data: { summary: 'done' } });
+  expect(JSON.stringify(models.requestsOf(prompt)[0]?.body)).toContain('The file is a.txt.');
+});
+
 describe('authority', () => {
   test('a tool that is not among its tools is not there, though its caller has it', async () => {
     const prompt = task('narrow');
