@@ -54,8 +54,13 @@ describe('a roster', () => {
 
   test('gives each member subjects of its own and nothing to a name that it does not have', () => {
     const config = usersConfig({ ...roster, members: [{ name: 'n1', role: 'node', key: key(2), labels: [] }] });
-    expect(config).toContain('publish { allow: ["rf.hb.n1", "rf.ap.n1", "rf.audit.n1"] }');
-    expect(config).toContain('subscribe { allow: ["rf.op.n1", "_INBOX.node-n1.>"] }');
+    const own = '"rf.hb.n1", "rf.ap.n1", "rf.audit.n1", "rf.roster", "rf.gw.*.n1.*"';
+    // Leases are values that a node writes, and a stream that it looks at; it makes and removes none.
+    const leases = '"$KV.owner.*", "$JS.API.STREAM.INFO.KV_owner", "$JS.API.STREAM.MSG.GET.KV_owner"';
+    expect(config).toContain(`publish { allow: [${own}, ${leases}, "$JS.API.DIRECT.GET.KV_owner.>"] }`);
+    expect(config).toContain(
+      'subscribe { allow: ["rf.op.n1", "rf.node.n1.open", "rf.node.n1.s.*", "_INBOX.node-n1.>"] }',
+    );
   });
 });
 
