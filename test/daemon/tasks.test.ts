@@ -157,7 +157,7 @@ test('a call of a sub-agent is found below the call that delegated the task, and
 test('its alias takes a prompt and a context, and reports the name of the tool', async () => {
   const prompt = task('alias');
   models.on(prompt, [{ text: 'done' }]);
-  const result = await agent.call('task', { prompt, context: 'The file is a.txt.' });
+  const result = await agent.call('task' as string, { prompt, context: 'The file is a.txt.' });
   expect(result).toMatchObject({ tool: 'task_delegate', success: true, data: { summary: 'done' } });
   expect(JSON.stringify(models.requestsOf(prompt)[0]?.body)).toContain('The file is a.txt.');
 });
