@@ -45,6 +45,7 @@ const ENTRIES = {
       'ruff-process',
       'syntax-process',
       'sqlite-process',
+      'duckdb/process',
       'typescript6-process',
     ],
     'shadow-thread',

@@ -105,6 +105,7 @@ function neededPaths(): string[] {
     'pg-protocol',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
+  files.push(...OPTIONAL.flatMap(optional));
   const modules = [...files, ...NATIVE.flatMap(nativeOf)].map(modulesOf);
   const binary = ptyBinary();
   if (binary !== undefined) modules.push(binary);
@@ -117,6 +118,18 @@ function neededPaths(): string[] {
   const unique = [...new Set(paths)];
   // A path in /usr is visible anyway, and so is one below another.
   return unique.filter((path) => !path.startsWith('/usr/') && !unique.some((it) => path.startsWith(`${it}/`)));
+}
+
+/** Packages that people install beside this one. */
+const OPTIONAL = ['@duckdb/node-api'];
+
+/** The file of an optional package; none if it is not installed. */
+function optional(name: string): string[] {
+  try {
+    return [fileURLToPath(import.meta.resolve(name))];
+  } catch {
+    return []; // ERR_MODULE_NOT_FOUND
+  }
 }
 
 /** The folder that holds a package and its dependencies; for pnpm the whole store, which links each package's dependencies beside it. */

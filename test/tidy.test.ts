@@ -183,7 +183,8 @@ const MAY_IMPORT: Record<string, string> = {
   'workers/code': 'errors limits powers text/json text/values tools/source tools/tool workers workers/symbols',
   'workers/database': 'databases egress errors limits policy powers protocol text tools/context workers',
   'workers/context':
-    'call errors hosts limits paths policy powers sandbox sandbox/command tools/context tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/sqlite workers/symbols workers/terminals workers/undo preview workers/preview',
+    'call errors hosts limits paths policy powers sandbox sandbox/command tools/context tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/duckdb workers/sqlite workers/symbols workers/terminals workers/undo preview workers/preview',
+  'workers/duckdb': 'errors limits powers tools/context workers workers/database workers/sqlite',
   'workers/host': 'errors hosts limits polling powers protocol sandbox sandbox/command tools',
   'workers/isolate': 'errors hosts limits plugin-code plugins powers protocol text/json workers',
   'workers/pages': 'errors limits text/charset text/json text/shown-text tools/context',

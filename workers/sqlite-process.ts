@@ -3,23 +3,20 @@
  * crashes SQLite ends this process and nothing else. It opens no file but its own code and the databases that the host names.
  */
 import type { DatabaseSync } from 'node:sqlite';
-import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import { establishPerimeter } from './perimeter.ts';
 import { changeLocked, checkpoint, lockFile } from './sqlite/changing.ts';
-import type { Answered, SqliteRequests } from './sqlite/messages.ts';
+import type { SqliteRequests } from './sqlite/messages.ts';
 import { openForReading } from './sqlite/opening.ts';
-import { Refused } from './sqlite/refusals.ts';
 import { schemaOf } from './sqlite/schema.ts';
+import { serveStatements } from './sqlite/serving.ts';
 import { READING, runStatement } from './sqlite/statement.ts';
 
 establishPerimeter(2);
 
-type Handlers = { [M in keyof SqliteRequests]: (asked: SqliteRequests[M]['asked']) => SqliteRequests[M]['answer'] };
-
 /** The database between `lock` and `unlock`. */
 let locked: DatabaseSync | undefined;
 
-const handlers: Handlers = {
+serveStatements<SqliteRequests>({
   query({ file, query, bounds }) {
     using open = openForReading(file, bounds);
     const table = runStatement(open.database, query, { allowed: READING, bounds });
@@ -51,7 +48,7 @@ const handlers: Handlers = {
     unlock();
     return null;
   },
-};
+});
 
 function lockedDatabase(): DatabaseSync {
   if (!locked) throw new Error('no database is locked');
@@ -63,21 +60,3 @@ function unlock(): void {
   locked = undefined;
   database?.close();
 }
-
-/** Gives refusals as data: an error response would lose their code. */
-function answered<T>(work: () => T): Answered<T> {
-  try {
-    return { answer: work() };
-  } catch (error) {
-    if (error instanceof Refused) return { refused: error.refusal };
-    throw error;
-  }
-}
-
-const connection = createMessageConnection(
-  new StreamMessageReader(process.stdin),
-  new StreamMessageWriter(process.stdout),
-);
-for (const [method, handle] of Object.entries(handlers))
-  connection.onRequest(method, (asked: object): object => answered(() => (handle as (it: object) => unknown)(asked)));
-connection.listen();

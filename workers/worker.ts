@@ -29,6 +29,7 @@ import { Anchor } from './context/anchor.ts';
 import { WorkerContext } from './context/context.ts';
 import { withRefusal } from './context/denials.ts';
 import { ToolLifecycle } from './context/lifecycle.ts';
+import { DuckDbChildren } from './duckdb/children.ts';
 import { JobClock, threadCpuMs } from './host/job-clock.ts';
 import { JobSocket } from './host/job-socket.ts';
 import { LoadedTools } from './host/loaded-tools.ts';
@@ -57,6 +58,7 @@ const servers = setup.tier === 'read_only' ? new LanguageServers(setup.limits, p
 /** Databases are queried where their files are read, and changed where files are written. */
 const sqlite =
   setup.tier === 'read_only' || setup.tier === 'write' ? new SqliteChildren(setup.limits, powers) : undefined;
+const duckdb = setup.tier === 'read_only' ? new DuckDbChildren(setup.limits, powers) : undefined;
 const command = setup.command && prepare(setup.command);
 const watch =
   setup.watches && setup.workspace !== undefined
@@ -269,6 +271,7 @@ function contextOf(job: Job, { signal, onOutput, sockets, overlay }: Around): Wo
     ripgrep,
     ...(servers && { servers }),
     ...(sqlite && { sqlite }),
+    ...(duckdb && { duckdb }),
     ...(command && { command }),
     ...(keeper &&
       kept &&

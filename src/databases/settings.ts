@@ -21,16 +21,23 @@ const access = z
   .optional()
   .describe('`write`: statements may also change rows. Default: `read`.');
 
-const fileSchema = z.strictObject({
-  kind: z.enum(['sqlite']).describe('What it is: a SQLite file in the workspace.'),
-  path: z
-    .string()
-    .min(1)
-    .max(4096)
-    .refine(isInside, 'takes a path below the workspace, relative to it, such as data/app.db')
-    .describe('The file, relative to the workspace of whoever asks.'),
-  access,
-});
+const fileSchema = z
+  .strictObject({
+    kind: z
+      .enum(['sqlite', 'duckdb'])
+      .describe('What it is: a SQLite file in the workspace, or what DuckDB reads: a folder or a DuckDB file in it.'),
+    path: z
+      .string()
+      .min(1)
+      .max(4096)
+      .refine(isInside, 'takes a path below the workspace, relative to it, such as data/app.db')
+      .describe('The file or folder, relative to the workspace of whoever asks.'),
+    access,
+  })
+  .refine((it) => it.kind !== 'duckdb' || it.access !== 'write', {
+    message: 'takes `read` only for duckdb, which changes nothing',
+    path: ['access'],
+  });
 
 const isPlain = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 const plainName = z.string().min(1).max(128).refine(isPlain, 'must not hold a NUL byte or half a character');

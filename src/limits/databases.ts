@@ -31,6 +31,14 @@ export const databaseLimits = {
   databaseValueBytesMax: bytes().default(16 * MiB),
   /** Memory of SQLite for one statement: sorting, temporary tables, values. */
   databaseHeapBytes: bytes().default(64 * MiB),
+  /** Memory of DuckDB for one statement, beside that of its process. */
+  databaseDuckdbBytes: bytes().default(256 * MiB),
+  /** Threads of DuckDB for one statement. */
+  databaseDuckdbThreads: count().default(2),
+  /** Entries of the folder of a DuckDB connection, those of its folders included. */
+  databaseFolderEntriesMax: count().default(10_000),
+  /** Data files of a folder whose columns one schema shows. */
+  databaseFolderFilesMax: count().default(100),
   /** Processes of one thread that run statements, so that one that runs long does not hold up the others. */
   databaseProcessesMax: count().default(4),
   /** Data memory of the process that runs statements; its runtime reserves most of it without filling it. */

@@ -289,6 +289,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly plugin?: PluginSpec;
   /** Whether language servers read files for it that no tool checks: its host then masks all that is hidden at its start. */
   readonly readsUnchecked?: boolean;
+  /** The same of one call of a tool that does not always. */
+  readsUncheckedFor?(input: z.output<I>): boolean;
   /** Whether it keeps something in its host between calls; its host is then used only by such tools. */
   readonly keeps?: boolean;
   /** The same of one call of a tool that does not always. */
@@ -353,6 +355,10 @@ export const tierOfCall = (tool: Tool, input: unknown): Tier => tool.tierOf?.(in
 /** Whether a call keeps something in its host; `input` is checked. */
 export const keepsAfter = ({ keeps = false, keepsFor }: Tool, input: unknown): boolean =>
   keepsFor ? keepsFor(input as never) : keeps;
+
+/** Whether programs in the host of a call read files that no tool checks; `input` is checked. */
+export const readsUncheckedBy = ({ readsUnchecked = false, readsUncheckedFor }: Tool, input: unknown): boolean =>
+  readsUncheckedFor ? readsUncheckedFor(input as never) : readsUnchecked;
 
 /** The tier of the host in which a call of `tier` runs: only execute hosts confine programs. */
 export const hostTierOf = ({ runsPrograms, keeps }: Pick<Tool, 'runsPrograms' | 'keeps'>, tier: Tier): Tier =>

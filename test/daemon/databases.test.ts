@@ -1,5 +1,5 @@
 /** Database connections of a real daemon: who adds them, what rules see, what the record holds, the command line. */
-import { chmodSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -315,11 +315,24 @@ describe('ringfence database', () => {
     [['x', '--kind', 'sqlite', '--path', '../a.db'], '--path takes a path below the workspace'],
     [['x', '--kind', 'sqlite', '--path', 'a/../../b.db'], '--path takes a path below the workspace'],
     [['x', '--kind', 'sqlite', '--path', 'a.db', '--access', 'all'], '--access'],
+    [['x', '--kind', 'duckdb', '--path', 'data', '--access', 'write'], '--access takes `read` only for duckdb'],
+    [['x', '--kind', 'duckdb', '--path', '.'], '--path takes a path below the workspace'],
     [['../x', '--kind', 'sqlite', '--path', 'a.db'], 'the name takes'],
     [['X', '--kind', 'sqlite', '--path', 'a.db'], 'the name takes'],
   ])('refuses %j', async (words, message) => {
     const { code, stderr } = await runCli(daemon, ['database', 'add', ...words]);
     expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+  });
+
+  test('adds a folder of data files, which is queried and checked', async () => {
+    mkdirSync(at('tables'), { recursive: true });
+    writeFileSync(at('tables/people.csv'), 'id,name\n1,Ada\n');
+    const added = await runCli(daemon, ['database', 'add', 'tables', '--kind', 'duckdb', '--path', 'tables']);
+    expect(added.stdout).toContain('stored tables  duckdb  tables  read  (state)');
+    const asked = await runCli(daemon, ['query', 'tables', "select name from 'people.csv'", '--csv']);
+    expect([asked.code, asked.stdout]).toEqual([0, 'name\r\nAda\r\n']);
+    expect((await runCli(daemon, ['database', 'check', 'tables'])).stdout).toContain('people.csv');
+    await runCli(daemon, ['database', 'remove', 'tables']);
   });
 
   test('takes no file that others may write', async () => {

@@ -6,6 +6,7 @@ import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/com
 import type { Overlay } from '../../src/sandbox/command/overlay.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
 import type { KeptPrograms } from '../../src/tools/terminals.ts';
+import type { DuckDbChildren } from '../duckdb/children.ts';
 import type { Ripgrep } from '../search/ripgrep.ts';
 import type { SqliteChildren } from '../sqlite-child.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
@@ -58,5 +59,7 @@ export interface ContextOptions {
   readonly servers?: LanguageServers;
   /** The thread's processes for statements of databases; absent in hosts that query none. */
   readonly sqlite?: SqliteChildren;
+  /** The thread's processes for statements by DuckDB; only in hosts that can't write. */
+  readonly duckdb?: DuckDbChildren;
   readonly onOutput?: CommandRequest['onOutput'];
 }

@@ -35,11 +35,11 @@ import { withinTime } from '../bounded.ts';
 import { WorkspaceCheckers } from '../code/checkers.ts';
 import { WorkspaceSyntax } from '../code/syntax.ts';
 import { WorkspaceCode } from '../code/workspace-code.ts';
+import { DatabasesByKind } from '../duckdb/databases-by-kind.ts';
 import { KeptPreview } from '../preview/kept-preview.ts';
 import { reportOf } from '../preview/report.ts';
 import { Ripgrep } from '../search/ripgrep.ts';
 import { searchAt } from '../search/search.ts';
-import { WorkspaceDatabases } from '../sqlite/workspace-databases.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
 import { WorkspaceSymbols } from '../symbols/symbols.ts';
 import { TypeChecker } from '../symbols/type-checker.ts';
@@ -299,7 +299,7 @@ export class WorkerContext implements ToolContext {
     const { sqlite: children, ...rest } = this.#options;
     if (!children) throw new ToolError('SANDBOX_DENIED', 'this tier has no databases');
     const own = { rules: this.#rules, paths: this.#paths, changes: this.#changes, files: this.#trees };
-    return new WorkspaceDatabases({ ...rest, ...own, children });
+    return new DatabasesByKind({ ...rest, ...own, children });
   }
 
   bounded<T>(work: () => T): T {

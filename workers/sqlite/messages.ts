@@ -29,6 +29,9 @@ export interface Refusal {
 }
 
 /** A request for each method, and its answer. Every request may be answered with a refusal instead. */
+export type StatementRequests<R> = { [M in keyof R]: { asked: object; answer: unknown } };
+
+/** The requests for statements on SQLite files. */
 export interface SqliteRequests {
   query: { asked: { file: DatabaseFile; query: DatabaseQuery; bounds: StatementBounds }; answer: AnsweredTable };
   explain: { asked: { file: DatabaseFile; query: DatabaseQuery; bounds: StatementBounds }; answer: AnsweredTable };

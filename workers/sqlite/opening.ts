@@ -98,7 +98,7 @@ function open(file: DatabaseFile, mode: OpenMode, { valueBytesMax, heapBytes, lo
 const DESCRIPTORS = '/proc/self/fd';
 
 /** The regular files that this process has open: device and inode by descriptor. */
-function openFiles(): Map<string, string> {
+export function openFiles(): Map<string, string> {
   const found = new Map<string, string>();
   for (const it of fs.readdirSync(DESCRIPTORS)) {
     const stat = fs.statSync(`${DESCRIPTORS}/${it}`, { bigint: true, throwIfNoEntry: false });
@@ -108,7 +108,7 @@ function openFiles(): Map<string, string> {
 }
 
 /** Throws CONFLICT unless the only file that was opened is the expected one. */
-function assertOpened({ device, inode }: DatabaseFile, before: ReadonlyMap<string, string>): void {
+export function assertOpened({ device, inode }: DatabaseFile, before: ReadonlyMap<string, string>): void {
   const opened = [...openFiles()].filter(([descriptor, file]) => before.get(descriptor) !== file);
   if (opened.length > 0 && opened.every(([, file]) => file === `${device} ${inode}`)) return;
   throw new Refused('CONFLICT', 'the database file was replaced while it was opened', 'Call again.');

@@ -43,7 +43,7 @@ export class WorkspaceDatabases implements Databases {
   }
 
   query(source: FileSource, query: DatabaseQuery): Promise<Table> {
-    return this.#timed(() =>
+    return timed(this.#options.powers, () =>
       source.access === 'write'
         ? this.#change(source, query)
         : this.#reading(source, (ask, file) => ask('query', { file, query, bounds: this.#bounds })),
@@ -51,7 +51,7 @@ export class WorkspaceDatabases implements Databases {
   }
 
   explain(source: FileSource, query: DatabaseQuery): Promise<Table> {
-    return this.#timed(() =>
+    return timed(this.#options.powers, () =>
       this.#reading(source, (ask, file) => ask('explain', { file, query, bounds: this.#bounds })),
     );
   }
@@ -59,14 +59,14 @@ export class WorkspaceDatabases implements Databases {
   async schema(source: FileSource, table: string | undefined, maxRows: number): Promise<DatabaseSchema> {
     const asked = { ...(table !== undefined && { table }), maxRows, bounds: this.#bounds };
     let indexes: DatabaseSchema['indexes'] = [];
-    const timed = await this.#timed(() =>
+    const withTime = await timed(this.#options.powers, () =>
       this.#reading(source, async (ask, file) => {
         const answer = await ask('schema', { file, ...asked });
         indexes = answer.indexes;
         return answer.table;
       }),
     );
-    return { table: timed, indexes };
+    return { table: withTime, indexes };
   }
 
   async preImages({ path }: FileSource): Promise<{ path: string; hash: string | null }[]> {
@@ -74,13 +74,6 @@ export class WorkspaceDatabases implements Databases {
     for (const it of [path, ...BESIDE.map((end) => path + end)])
       all.push({ path: it, hash: await this.#options.files.state(it) });
     return all;
-  }
-
-  async #timed(work: () => Promise<AnsweredTable>): Promise<Table> {
-    const { powers } = this.#options;
-    const startedMs = powers.monotonicMs();
-    const table = await work();
-    return { ...table, durationMs: Math.round((powers.monotonicMs() - startedMs) * 1000) / 1000 };
   }
 
   async #reading<T>({ path }: FileSource, work: (ask: AskSqlite, file: DatabaseFile) => Promise<T>): Promise<T> {
@@ -184,6 +177,13 @@ export class WorkspaceDatabases implements Databases {
       lockMs: limits.databaseLockMs,
     };
   }
+}
+
+/** Adds the time that a query took. */
+export async function timed(powers: Powers, work: () => Promise<AnsweredTable>): Promise<Table> {
+  const startedMs = powers.monotonicMs();
+  const table = await work();
+  return { ...table, durationMs: Math.round((powers.monotonicMs() - startedMs) * 1000) / 1000 };
 }
 
 function openAt({ fd, name, path }: HeldPath): number {

@@ -82,7 +82,7 @@ export function databaseList({ json }: DatabaseFlags, { flags, env }: CliCaller)
   );
   if (json) printJson(rows);
   else if (rows.length === 0)
-    say('no database connections; add one with: ringfence database add NAME --kind sqlite|postgres …');
+    say('no database connections; add one with: ringfence database add NAME --kind sqlite|duckdb|postgres|mysql …');
   else for (const it of rows) print(harmless(describe(it)));
   return rows.some((it) => 'problem' in it) ? EXIT.FAILED : EXIT.OK;
 }

@@ -9,7 +9,7 @@ export interface ShownTable {
 }
 
 const CELL_CHARS_MAX = 60;
-const NUMBERS = /^(small|big|tiny|medium)?int(eger|\(|$)|^(real|numeric|decimal|float|double)\b/;
+const NUMBERS = /^(small|big|tiny|medium)?int(eger|\(|$)|^(real|numeric|decimal|float|double)\b/i;
 
 /** Lines of a table: names, a rule, rows. Long cells are cut; what could control a terminal is escaped. */
 export function toLines({ columns, rows }: ShownTable): string[] {

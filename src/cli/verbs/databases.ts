@@ -15,8 +15,11 @@ export function addDatabaseVerbs(verbs: Verbs): void {
       .option('--socket <path>', "the daemon's socket")
       .option('--state <dir>', "the daemon's state directory");
   addOffline(database, 'add <name>', 'store a connection; agents can use it at once')
-    .requiredOption('--kind <kind>', 'sqlite, postgres or mysql')
-    .option('--path <path>', 'sqlite: the file, relative to the workspace of whoever asks')
+    .requiredOption('--kind <kind>', 'sqlite, duckdb, postgres or mysql')
+    .option(
+      '--path <path>',
+      'sqlite, duckdb: the file, or the folder of data files, relative to the workspace of whoever asks',
+    )
     .option('--host <host>', 'the server')
     .option('--port <n>', 'its port (default: the usual one of the kind)')
     .option('--database <name>', 'the database at the server')

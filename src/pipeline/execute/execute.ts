@@ -12,7 +12,7 @@ import type { Previews } from '../../store/previews.ts';
 import type { ToolStates } from '../../store/tool-states.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
 import type { PackageSettings } from '../../tools/package/settings.ts';
-import { hostTierOf, keepsAfter, type Preview, type Tool } from '../../tools/tool.ts';
+import { hostTierOf, keepsAfter, type Preview, readsUncheckedBy, type Tool } from '../../tools/tool.ts';
 import type { Upstream } from '../../tools/upstream.ts';
 import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
 import { decideAgain, type PermissionParts } from '../permission.ts';
@@ -219,7 +219,7 @@ async function runUnder(
       : threadCpuOf(policy, tier)),
     ...(network && { network }),
     ...(tier === 'read_only' && { readOnly: true }),
-    ...(tool.readsUnchecked && tier === 'read_only' && { isSealed: true }),
+    ...(tier === 'read_only' && readsUncheckedBy(tool, input) && { isSealed: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(tool.keptPreview && { kept: tool.keptPreview(input as never) }),
     ...(keeper && { keeper }),

@@ -5,6 +5,7 @@ import type { JobResult } from '../../hosts/job.ts';
 import type { Limits } from '../../limits.ts';
 import type { Policy } from '../../policy/schema.ts';
 import type { Powers } from '../../powers.ts';
+import { readsUncheckedBy } from '../../tools/tool.ts';
 import { failed, type Outcome, succeeded } from '../outcome.ts';
 import type { Call, Checked, CheckedCall } from '../stage.ts';
 import { heapOf, threadCpuOf, timeLimitOf } from './bounds.ts';
@@ -28,7 +29,7 @@ export async function runReadOnly(
   const { workspace, controller } = call;
   const { signal } = controller;
   const hostKey = { tier: 'read_only', workspace, view: viewOf({ ...call, policy }), ...heapOf(policy, tier) } as const;
-  const sealed = tool.readsUnchecked && { isSealed: true };
+  const sealed = readsUncheckedBy(tool, input) && { isSealed: true };
   const wanted = typeof what === 'string' ? { [what]: true } : what;
   const job = { tool: tool.name, input, ...wanted, ...sealed, ...threadCpuOf(policy, tier) };
   const { result } = await inTime(call, timing, () => hosts.run(hostKey, job, { signal }));

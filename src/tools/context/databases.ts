@@ -5,8 +5,8 @@ export type DatabaseSource = FileSource | ServerSource;
 
 /** A database in the workspace. */
 export interface FileSource {
-  readonly kind: 'sqlite';
-  /** Relative to the workspace. */
+  readonly kind: 'sqlite' | 'duckdb';
+  /** Relative to the workspace. For `duckdb` a folder with data files, or a DuckDB file. */
   readonly path: string;
   readonly access: 'read' | 'write';
 }
@@ -53,7 +53,7 @@ export type ColumnType = (typeof COLUMN_TYPES)[number];
 
 export interface Column {
   readonly name: string;
-  /** A ColumnType, or the name that a server gives the type. */
+  /** A ColumnType, or the name that a server or DuckDB gives the type. */
   readonly type: string;
   /** The type that the table declares. */
   readonly declared?: string | undefined;
@@ -61,7 +61,7 @@ export interface Column {
 
 /** Integers beyond 2^53 are decimal text, blobs base64, and infinite reals `Infinity` and `-Infinity`. */
 export type PlainCell = string | number | null;
-/** Servers have truth values, too. */
+/** Servers and DuckDB have truth values, too. */
 export type ServerCell = PlainCell | boolean;
 /** In columns of type `mixed`, a value says its type. */
 export type Cell =

@@ -43,7 +43,7 @@ export const params = z
       .refine((it) => Object.keys(it).length <= databaseParamsMax, `may hold at most ${databaseParamsMax} parameters`),
   ])
   .default([])
-  .describe('Values for `?` (PostgreSQL: `$1`) in their order, or for `:name` by name (SQLite).');
+  .describe('Values for `?` (PostgreSQL: `$1`) in their order, or by name for `:name` (SQLite) and `$name` (DuckDB).');
 
 export const maxRows = z.int().min(1).max(databaseRowsMax).default(1_000).describe('Most rows.');
 
@@ -64,7 +64,7 @@ export const tableShape = {
         type: z
           .string()
           .describe(
-            `What the cells hold. SQLite: ${COLUMN_TYPES.join(', ')}, where \`mixed\` means that each cell says it; servers: their name of the type.`,
+            `What the cells hold. SQLite: ${COLUMN_TYPES.join(', ')}, where \`mixed\` means that each cell says it; servers and DuckDB: their name of the type.`,
           ),
         declared: z.string().optional().describe('The type that the table declares.'),
       }),
@@ -73,7 +73,7 @@ export const tableShape = {
   rows: z
     .array(z.array(cell))
     .describe(
-      'Integers beyond 2^53 are decimal text, blobs base64, reals that are no numbers text such as `Infinity` and `NaN`. Decimals, dates, arrays and all other types are the text of the server.',
+      'Integers beyond 2^53 are decimal text, blobs base64, reals that are no numbers text such as `Infinity` and `NaN`. Decimals, dates, arrays and all other types are the text of the server or of DuckDB.',
     ),
   rowCount: z.int().nonnegative().describe('Number of rows in `rows`.'),
   truncated: z.boolean().describe('Whether rows are missing.'),
@@ -117,6 +117,9 @@ export function serverRequest(
   const source = boundSource(input);
   return source && isServer(source) ? { connection: input.connection, source, asked } : undefined;
 }
+
+/** DuckDB opens files that the statement names; the masks of its host keep hidden ones from it. */
+export const readsFiles = (input: object): boolean => boundSource(input)?.kind === 'duckdb';
 
 /** The name of the connection, and the file that is read or the server that is asked. */
 export function readEffects(input: { readonly connection: string }): Effect[] {

@@ -9,6 +9,7 @@ import {
   QUERY_MS,
   queryEffects,
   queryTier,
+  readsFiles,
   serverRequest,
   sourceOf,
   sql,
@@ -32,7 +33,7 @@ export default defineTool({
     'Run one SQL statement on a database connection that the operator configured, by its name. Values belong into params, not into the statement. ' +
     'Look at the tables with database_schema first.',
   notes:
-    'Connections are SQLite files in the workspace, or PostgreSQL, MySQL and MariaDB servers; those with `access: read` run SELECT only, those with `access: write` also ' +
+    "Connections are SQLite files in the workspace, folders with CSV, Parquet and JSON files that DuckDB reads (`SELECT * FROM 'a.csv'`), or PostgreSQL, MySQL and MariaDB servers; those with `access: read` run SELECT only, those with `access: write` also " +
     'INSERT, UPDATE and DELETE. Undo takes a whole SQLite file back; about each statement that may change rows of a server a person is asked. PRAGMA, ATTACH, VACUUM, transactions, changes of the schema and loading of extensions are refused, and so is a second ' +
     'statement. Integers beyond 2^53 can be compared as text: `id = CAST(? AS INTEGER)`. The audit log leaves the values of params out.',
   version: '1.0.0',
@@ -47,6 +48,7 @@ export default defineTool({
   destructive: true,
   dependencies: ['database_schema'],
   unrecorded: ['params'],
+  readsUncheckedFor: readsFiles,
   effects: queryEffects,
   asksFor: asksForQuery,
   timeoutMs: () => QUERY_MS,
