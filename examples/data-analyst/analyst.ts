@@ -6,7 +6,7 @@ await using client = await createClient({ socket, workspace, name: 'data-analyst
 
 /** What a model would write when asked: "Which customers spent most, and how large a share of all is theirs?" */
 const code = `
-const sql = 'select customer, sum(cents) as cents from orders group by customer order by cents desc';
+const sql = "select customer, sum(cents)::integer as cents from 'orders.csv' group by customer order by cents desc";
 const { rows } = await tools.database_query({ connection: 'sales', sql });
 const all = rows.reduce((sum, [, cents]) => sum + cents, 0);
 const best = rows.slice(0, input.top).map(([customer, cents]) => ({ customer, percent: Math.round((100 * cents) / all) }));

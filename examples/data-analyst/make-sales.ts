@@ -1,14 +1,5 @@
-// Writes sales.db, the database of the example.
-import { DatabaseSync } from 'node:sqlite';
+// Writes sales/orders.csv, the data of the example.
+import { mkdirSync, writeFileSync } from 'node:fs';
 
-const database = new DatabaseSync('sales.db');
-database.exec('create table orders (customer text not null, cents integer not null)');
-const insert = database.prepare('insert into orders values (?, ?)');
-for (const [customer, cents] of [
-  ['Ada', 7_000],
-  ['Bob', 1_000],
-  ['Cy', 500],
-  ['Bob', 1_500],
-] as const)
-  insert.run(customer, cents);
-database.close();
+mkdirSync('sales', { recursive: true });
+writeFileSync('sales/orders.csv', 'customer,cents\nAda,7000\nBob,1000\nCy,500\nBob,1500\n');

@@ -106,7 +106,7 @@ describe('examples', () => {
     using project = new Project('data-analyst');
     expect(await project.run('make-sales.ts')).toMatchObject({ code: 0 });
     await using daemon = await project.daemon();
-    const added = await runCli(daemon, ['database', 'add', 'sales', '--kind', 'sqlite', '--path', 'sales.db']);
+    const added = await runCli(daemon, ['database', 'add', 'sales', '--kind', 'duckdb', '--path', 'sales']);
     expect(added).toMatchObject({ code: 0 });
     const run = await project.run('analyst.ts', daemon.socket, project.folder);
     expect(run).toMatchObject({ code: 0 });
