@@ -23,9 +23,12 @@ export const CALLS: Case[] = [
     rule: 'cancels a running call by its callId, and still takes the answers of others',
     async play(stage) {
       const line = await open(stage);
-      stage.client.call('a');
-      stage.client.call('b');
-      const [first, second] = [await line.request('tools.call'), await line.request('tools.call')];
+      for (const name of ['a', 'b']) stage.client.call(name, { path: name });
+      const calls = [await line.request('tools.call'), await line.request('tools.call')];
+      // The requests may come in any order.
+      const callOf = (name: string) => calls.find(({ params }) => (params.input as { path?: unknown }).path === name);
+      const [first, second] = [callOf('a'), callOf('b')];
+      expectThat(first !== undefined && second !== undefined, 'both calls must come with their input');
       stage.client.cancel('a');
       const cancel = await line.request('calls.cancel');
       expectThat(
