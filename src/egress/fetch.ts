@@ -20,7 +20,7 @@ export async function fetchOnce(
   guard: ConnectionGuard,
   { limits, powers }: FetchParts,
 ): Promise<HttpAnswer> {
-  const { withinMs, idleMs = withinMs } = asked;
+  const { withinMs, idleMs } = asked;
   const late = Promise.withResolvers<HttpAnswer>();
   const ending = new AbortController();
   const end = (why: string) => {
@@ -28,17 +28,18 @@ export async function fetchOnce(
     late.resolve({ late: why });
   };
   const timer = powers.after(withinMs, () => end(`it took longer than ${withinMs} ms`));
-  const listen = () => powers.after(idleMs, () => end(`nothing came for ${idleMs} ms`));
+  const listen = () =>
+    idleMs === undefined ? undefined : powers.after(idleMs, () => end(`nothing came for ${idleMs} ms`));
   let silence = listen();
   const onPiece = () => {
-    silence.cancel();
+    silence?.cancel();
     silence = listen();
   };
   try {
     return await Promise.race([exchange(asked, guard, { limits, signal: ending.signal, onPiece }), late.promise]);
   } finally {
     timer.cancel();
-    silence.cancel();
+    silence?.cancel();
   }
 }
 

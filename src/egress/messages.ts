@@ -20,7 +20,7 @@ export interface HttpRequest {
   readonly bytesMax: number;
   /** Time for the whole exchange, to the last byte of the body. */
   readonly withinMs: number;
-  /** Time for which the server may send nothing. Default: as long as the whole exchange may take. */
+  /** Time for which the server may send nothing. Default: no bound of its own. */
   readonly idleMs?: number;
   /** Secrets of the request; one with any follows no redirection. */
   readonly credentials?: readonly Credential[];
