@@ -26,7 +26,7 @@ export async function startMariadb(): Promise<TestMariadb> {
     readFileSync(`/usr/share/mysql/${it}.sql`, 'utf8'),
   );
   const input = ['CREATE DATABASE mysql;', 'USE mysql;', 'SET @auth_root_socket = NULL;', ...scripts].join('\n');
-  execFileSync(PROGRAM, ['--no-defaults', '--bootstrap', `--datadir=${data}`], {
+  execFileSync(PROGRAM, ['--no-defaults', '--bootstrap', `--datadir=${data}`, `--tmpdir=${folder.path}`], {
     input,
     stdio: ['pipe', 'ignore', 'ignore'],
     cwd: folder.path,
@@ -39,6 +39,8 @@ export async function startMariadb(): Promise<TestMariadb> {
   const args = [
     '--no-defaults',
     `--datadir=${data}`,
+    // The run's temporary folder is not this user's.
+    `--tmpdir=${folder.path}`,
     '--bind-address=127.0.0.1',
     `--port=${port}`,
     `--socket=${join(folder.path, 'db.sock')}`,
