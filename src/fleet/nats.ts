@@ -1,4 +1,4 @@
-/** The bus: a connection to nats-server over TLS. Its packages are optional, and loaded only when a fleet is used. */
+/** The bus: a connection to nats-server over TLS. Its packages are loaded only when a fleet is used. */
 import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -6,23 +6,6 @@ import type { Credential } from './credential.ts';
 import { FleetError } from './fleet-error.ts';
 import { LeaseStore } from './leases.ts';
 import { type FleetLink, Unanswered } from './link.ts';
-
-export const PACKAGES = '@nats-io/transport-node@3.4.0 @nats-io/kv@3.4.0 @nats-io/nkeys@2.0.3';
-
-/** Loads an optional package. Throws FleetError if it is not installed. */
-async function optional<T>(load: () => Promise<T>): Promise<T> {
-  try {
-    return await load();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
-    throw new FleetError(`a fleet needs packages that are not installed; install them with: npm install ${PACKAGES}`);
-  }
-}
-
-/** Loads the client of the bus. Throws FleetError. */
-const loadClient = () => optional(() => import('@nats-io/transport-node'));
-/** Loads the library of keys. Throws FleetError. */
-const loadKeys = () => optional(() => import('@nats-io/nkeys'));
 
 /** A pair of keys of a member. */
 export interface MemberKeys {
@@ -34,7 +17,7 @@ export interface MemberKeys {
 
 /** Makes keys, or reads them from a seed. Throws FleetError. */
 export async function memberKeys(seed?: string): Promise<MemberKeys> {
-  const { createUser, fromSeed } = await loadKeys();
+  const { createUser, fromSeed } = await import('@nats-io/nkeys');
   const pair = seed === undefined ? createUser() : fromSeed(Buffer.from(seed));
   return {
     seed: Buffer.from(pair.getSeed()).toString(),
@@ -45,7 +28,7 @@ export async function memberKeys(seed?: string): Promise<MemberKeys> {
 
 /** Whether the owner of a public nkey has signed a text. Throws FleetError. */
 export async function isSignedBy(publicKey: string, text: string, signature: string): Promise<boolean> {
-  const { fromPublic } = await loadKeys();
+  const { fromPublic } = await import('@nats-io/nkeys');
   const bytes = Buffer.from(signature, 'base64');
   return bytes.length === 64 && fromPublic(publicKey).verify(Buffer.from(text), bytes);
 }
@@ -66,7 +49,7 @@ const RECONNECT_MS = 250;
 
 /** Connects to the bus of a credential, and again whenever the connection is lost. Throws FleetError. */
 export async function connectBus(options: ConnectOptions): Promise<FleetLink> {
-  const { connect, nkeyAuthenticator } = await loadClient();
+  const { connect, nkeyAuthenticator } = await import('@nats-io/transport-node');
   const { url, ca, seed } = options.credential;
   // The client passes further options on to node:tls.
   const tls = { ca, minVersion: 'TLSv1.3' } as NonNullable<NodeConnectionOptions['tls']>;
@@ -128,7 +111,7 @@ class NatsLink implements FleetLink {
 
   async request(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
     if (!this.isConnected) throw new Unanswered('nobody', subject);
-    const { RequestError } = await loadClient();
+    const { RequestError } = await import('@nats-io/transport-node');
     try {
       const answer = await this.#connection.request(subject, data, { timeout: timeoutMs });
       if (answer.data.length <= this.#options.limits.fleetMessageBytesMax) return answer.data;

@@ -1,11 +1,9 @@
 /** Bounds of the fleet, and what its files and packages must be. */
-import { spawnSync } from 'node:child_process';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { usersConfig } from '../../src/fleet/bus-config.ts';
 import { readCredential, readToken } from '../../src/fleet/credential.ts';
-import { PACKAGES } from '../../src/fleet/nats.ts';
 import { NodeOrders } from '../../src/fleet/node-orders.ts';
 import { NodeState } from '../../src/fleet/node-state.ts';
 import { signOrder } from '../../src/fleet/orders.ts';
@@ -15,7 +13,7 @@ import { changed, type Roster, readRoster, signRoster } from '../../src/fleet/ro
 import { createOperatorKeys } from '../../src/fleet/signing.ts';
 import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
-import { removeTree, ringfence, startDaemon, temporaryDir } from '../support/daemon.ts';
+import { removeTree, startDaemon, temporaryDir } from '../support/daemon.ts';
 
 const folder = temporaryDir('fleet-bounds');
 afterAll(() => removeTree(folder));
@@ -149,16 +147,4 @@ test('a process that ends at its start is told with its reason', async () => {
   const program = [process.execPath, '--eval', 'process.exit(9)'];
   const started = FleetProcess.start({ program, stateDir: folder, socket: '/none', url: 'nats://localhost:1', powers });
   await expect(started).rejects.toThrow('ended with 9');
-});
-
-test('without the packages of the bus a verb says how to install them', () => {
-  const hook = `import { registerHooks } from 'node:module';
-registerHooks({ resolve(name, context, next) {
-  if (!name.startsWith('@nats-io/')) return next(name, context);
-  throw Object.assign(new Error('none'), { code: 'ERR_MODULE_NOT_FOUND' });
-} });`;
-  const hooked = ['--import', `data:text/javascript,${encodeURIComponent(hook)}`];
-  const args = [...hooked, ringfence, 'fleet', 'init', '--host', 'localhost', '--dir', join(folder, 'without')];
-  const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
-  expect([status, stderr]).toEqual([1, expect.stringContaining(`npm install ${PACKAGES}`)]);
 });
