@@ -64,7 +64,12 @@ async function python(bench: Context, workspace: string): Promise<void> {
   const args = [at('../floors/python-client.py'), socket, workspace, `${singles}`, `${together}`];
   const env = { ...process.env, PYTHONPATH: at('../../clients/python/src'), PYTHONDONTWRITEBYTECODE: '1' };
   const said = execFileSync(PYTHON, args, { env, encoding: 'utf8' });
-  const { times, rates } = JSON.parse(said) as { times: number[]; rates: number[] };
-  bench.value('the Python client, one call', median(times), 'ms', { most: 0.35 });
+  const { times, rates } = JSON.parse(said) as { times: Record<string, number[]>; rates: number[] };
+  const { client = [], ...adapters } = times;
+  bench.value('the Python client, one call', median(client), 'ms', { most: 0.35 });
+  for (const [name, taken] of Object.entries(adapters)) {
+    const beyond = median(taken) - median(client);
+    bench.value(`ringfence.adapters.${name}, beyond the Python client`, beyond, 'ms', { most: ADAPTER_MS });
+  }
   bench.value('the Python client, 32 in flight', median(rates), '/s', { least: 2_500 });
 }
