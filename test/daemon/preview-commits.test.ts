@@ -2,6 +2,7 @@
 import {
   chmodSync,
   existsSync,
+  globSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -109,8 +110,8 @@ test('what somebody else changes while the command runs is a conflict, too, and 
     'cat a > /dev/null; ls d > /dev/null; touch begun; sleep 3; echo x >> a; rm d/deep/c; echo y > d/new',
   );
   // The command has begun when its overlay holds something.
-  const upper = () => readdirSync(join(daemon.stateDir, 'previews'), { recursive: true }).map(String);
-  await until(() => upper().some((it) => it.endsWith('upper/begun')), 30_000);
+  const begun = join(daemon.stateDir, 'previews/*/*/upper/begun');
+  await until(() => globSync(begun).length > 0, 30_000);
   writeFileSync(at('a'), 'mine\n');
   writeFileSync(at('d/deep/c'), 'mine, too\n');
   writeFileSync(at('d/others'), 'from somebody else');
