@@ -19,7 +19,12 @@ import { type Log, systemPowers } from './powers.ts';
 const CHANNEL_FD = 3;
 
 const { values: flags } = parseArgs({
-  options: { state: { type: 'string' }, socket: { type: 'string' }, url: { type: 'string' } },
+  options: {
+    state: { type: 'string' },
+    socket: { type: 'string' },
+    'mcp-socket': { type: 'string' },
+    url: { type: 'string' },
+  },
 });
 process.once('disconnect', () => process.exit(0));
 establishPerimeter(CHANNEL_FD);
@@ -38,14 +43,15 @@ const log = Object.fromEntries(
 ) as unknown as Log;
 
 try {
-  const { state: stateDir = '', socket = '', url = '' } = flags;
+  const { state: stateDir = '', socket = '', 'mcp-socket': mcpSocket = '', url = '' } = flags;
   const credential = { ...readCredential(join(stateDir, 'fleet/credential.json')), url };
   if (credential.role !== 'node') throw new FleetError(`the credential is that of a ${credential.role}, not of a node`);
   await memberKeys(credential.seed);
   tell({ ready: credential.name });
   const token = readFileSync(join(stateDir, 'operator.token'), 'utf8').trim();
   const daemon = await createClient({ socket, role: 'operator', token, name: 'ringfence-fleet' });
-  await FleetNode.start({ credential, stateDir, daemon, socket, limits: defaultLimits, powers: systemPowers(log) });
+  const [limits, powers] = [defaultLimits, systemPowers(log)];
+  await FleetNode.start({ credential, stateDir, daemon, socket, mcpSocket, limits, powers });
 } catch (error) {
   tell({ failed: (error as Error).message, isExpected: error instanceof FleetError });
   process.exitCode = 1;

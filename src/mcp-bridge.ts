@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Environment, mcpSockets, withRuntimeDir } from './daemon/user-dirs.ts';
 import { Bridge } from './mcp/bridge.ts';
-import { OPEN_METHOD } from './mcp/bridge-messages.ts';
+import { openLine } from './mcp/bridge-messages.ts';
 import { connectUnix } from './transport/unix-socket.ts';
 
 /** Exit codes, the same as of the other verbs: usage, no daemon, a signal. */
@@ -51,6 +51,9 @@ function readFlags() {
 type Flags = ReturnType<typeof readFlags>;
 
 const uid = process.getuid?.() ?? 0;
+
+/** A folder of a machine of a fleet, as a gateway takes it. */
+const ON_NODE = /^[a-z0-9-]+:\//;
 
 /** Connects to the first socket at which a daemon answers. Throws the refusal of a socket that belongs to another user. */
 async function findDaemon(flags: Flags, env: Environment): Promise<Socket | undefined> {
@@ -104,7 +107,7 @@ function opening(flags: Flags, { CLAUDE_PROJECT_DIR: project }: Environment, res
     ...(flags.policy !== undefined && { policy: flags.policy }),
     ...(flags.mode !== undefined && { mode: flags.mode }),
   };
-  return `${JSON.stringify({ jsonrpc: '2.0', method: OPEN_METHOD, params })}\n`;
+  return openLine(params);
 }
 
 /** The daemon that has taken over; one that is known to come may take a while. */
@@ -137,9 +140,11 @@ process.on('SIGTERM', () => leave(EXIT.TERMINATED));
 const flags = readFlags();
 const env: Environment = process.env;
 try {
-  const workspace = flags.workspace === undefined ? undefined : resolve(flags.workspace);
+  const isOnNode = ON_NODE.test(flags.workspace ?? '');
+  const workspace = flags.workspace === undefined || isOnNode ? flags.workspace : resolve(flags.workspace);
   let socket = await findDaemon(flags, env);
-  if (!socket && flags['no-autostart'])
+  // A daemon that starts here has no folder of another machine.
+  if (!socket && (flags['no-autostart'] || isOnNode))
     leave(
       EXIT.UNREACHABLE,
       `no daemon listens at ${mcpSockets(flags, env, uid).join(' or ')}; start one with: ringfence serve`,

@@ -134,7 +134,7 @@ const MAY_IMPORT: Record<string, string> = {
   'connectors/search':
     'connectors errors limits pipeline policy powers secrets text/shown-text text/values tools/connected tools/tool tools/web',
   fleet: 'client fencing limits powers store text/json',
-  'fleet/placed': 'call errors fencing fleet limits powers protocol text/values transport',
+  'fleet/placed': 'call errors fencing fleet limits mcp powers protocol text/json text/values transport',
   'fleet-node': 'client fleet limits powers workers',
   agents: 'egress errors limits pipeline policy secrets tools/task tools/tool',
   databases: 'connectors errors hosts limits pipeline policy powers protocol sandbox secrets text tools/context',

@@ -64,10 +64,14 @@ export function createDatabaseServers(config: Config, sandbox: Sandbox, powers: 
 /** Links the daemon to the fleet whose bus is at `url`, if it has one, until `parts` end. Throws FleetError. */
 export async function linkToFleet(
   url: string | undefined,
-  { parts, dirs: { stateDir, socket }, powers }: { parts: AsyncDisposableStack; dirs: UserDirs; powers: Powers },
+  {
+    parts,
+    dirs: { stateDir, socket, mcpSocket },
+    powers,
+  }: { parts: AsyncDisposableStack; dirs: UserDirs; powers: Powers },
 ): Promise<void> {
   if (url === undefined) return;
-  parts.use(await FleetProcess.start({ program: fleetProgram, stateDir, socket, url, powers }));
+  parts.use(await FleetProcess.start({ program: fleetProgram, stateDir, socket, mcpSocket, url, powers }));
 }
 
 interface ConnectorsParts {

@@ -30,6 +30,8 @@ export interface NodeOptions {
   readonly daemon: DaemonClient;
   /** The daemon's socket. */
   readonly socket: string;
+  /** The daemon's socket for MCP. */
+  readonly mcpSocket: string;
   readonly limits: Limits;
   readonly powers: Powers;
 }

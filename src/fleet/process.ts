@@ -14,6 +14,7 @@ export interface FleetProcessOptions {
   readonly program: readonly string[];
   readonly stateDir: string;
   readonly socket: string;
+  readonly mcpSocket: string;
   /** Address of the bus. */
   readonly url: string;
   readonly powers: Powers;
@@ -48,9 +49,10 @@ export class FleetProcess implements AsyncDisposable {
 
   /** Resolves when the process is ready. Rejects with FleetError if it ends before. */
   #start(): Promise<void> {
-    const { program, stateDir, socket, url, powers } = this.#options;
+    const { program, stateDir, socket, mcpSocket, url, powers } = this.#options;
     const [command = process.execPath, ...first] = program;
-    const args = [...first, `--state=${stateDir}`, `--socket=${socket}`, `--url=${url}`];
+    const paths = [`--state=${stateDir}`, `--socket=${socket}`, `--mcp-socket=${mcpSocket}`];
+    const args = [...first, ...paths, `--url=${url}`];
     const child = powers.spawn(command, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], env: {} });
     this.#child = child;
     const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -6,3 +6,7 @@ export const OPEN_METHOD = 'notifications/ringfence/open';
 export const CLOSING_METHOD = 'notifications/ringfence/closing';
 /** The reason in `CLOSING_METHOD`, and in the details of an error for a call that has not begun. */
 export const UPGRADE = 'upgrade';
+
+/** The line that opens a connection with the options of `parseOpening`. */
+export const openLine = (params: object): string =>
+  `${JSON.stringify({ jsonrpc: '2.0', method: OPEN_METHOD, params })}\n`;

@@ -7,6 +7,7 @@ import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { parseJson } from '../text/json.ts';
 import { CLOSING_METHOD, UPGRADE } from './bridge-messages.ts';
+import { cutOff } from './cut-off.ts';
 import { LineReader, TOO_LONG } from './line-reader.ts';
 
 export interface BridgeParts {
@@ -225,7 +226,7 @@ export class Bridge {
   /** Answers the calls that were under way, of which nobody knows what they did; the rest only reads and is asked again. */
   #settleCutOff(): void {
     for (const [id, request] of this.#underWay) {
-      if (request.method === 'tools/call') this.#tell({ id, result: cutOff(this.#initialize !== undefined) });
+      if (request.method === 'tools/call') this.#tell({ id, result: lostResult(this.#initialize !== undefined) });
       else if (request.method !== 'initialize') this.#hold(id, request);
     }
     this.#underWay.clear();
@@ -308,14 +309,10 @@ const subscriptionOf = (params: Message['params']): Id =>
   (params?._meta as Record<string, Id> | undefined)?.['io.modelcontextprotocol/subscriptionId'] as Id;
 
 /** The result of a call that was under way when its daemon ended. */
-function cutOff(isLegacy: boolean): object {
-  const text =
-    'HOST_CRASHED: the daemon ended while this call was under way: what the call has done is unknown\nCheck what it was meant to change, then make the call again.';
-  const error = { code: 'HOST_CRASHED', category: 'SYSTEM', layer: 'daemon', details: { outcome: 'unknown' } };
-  return {
-    content: [{ type: 'text', text }],
-    isError: true,
-    _meta: { 'ringfence/call': { error } },
-    ...(!isLegacy && { resultType: 'complete' }),
-  };
-}
+const lostResult = (isLegacy: boolean): object =>
+  cutOff({
+    message: 'the daemon ended while this call was under way: what the call has done is unknown',
+    advice: 'Check what it was meant to change, then make the call again.',
+    outcome: 'unknown',
+    isLegacy,
+  });

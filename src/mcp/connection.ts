@@ -11,6 +11,7 @@ import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server
 import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
+import type { Identify } from '../session/authenticate.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
 import { CLOSING_METHOD, OPEN_METHOD, UPGRADE } from './bridge-messages.ts';
 import { choiceOf, folderOf, type OpeningOptions, PLAIN_OPENING, parseOpening } from './opening-options.ts';
@@ -22,6 +23,7 @@ import { SocketTransport } from './socket-transport.ts';
 import { partOf } from './tools.ts';
 
 export interface ConnectionParts extends ServerParts, McpSessionParts {
+  readonly identify: Identify;
   readonly shared: SharedSessions;
   readonly budget: RequestBudget;
   /** Shared by everything that serves requests. */
@@ -44,7 +46,7 @@ interface Capabilities {
 
 export class McpConnection {
   readonly #parts: ConnectionParts;
-  readonly #caller: HttpCaller;
+  #caller: HttpCaller;
   readonly #wire: SocketTransport;
   readonly #handle: StdioServerHandle;
   #opening: OpeningOptions = PLAIN_OPENING;
@@ -109,7 +111,7 @@ export class McpConnection {
         choice: () => choiceOf(this.#opening),
         use: (context, work) =>
           this.#wire.hold(context.mcpReq.id, async () =>
-            era === 'legacy' ? work(await this.#ownSession()) : this.#useShared(context, work),
+            era === 'legacy' || identity.fence ? work(await this.#ownSession()) : this.#useShared(context, work),
           ),
       },
       this.#parts,
@@ -141,7 +143,7 @@ export class McpConnection {
     const { resolveWorkspace } = this.#parts;
     const { identity, uid, mayAnswer } = this.#caller;
     const capabilities = this.#server?.getClientCapabilities() as Capabilities | undefined;
-    const roots = capabilities?.roots && isUnsaid(this.#opening) ? await this.#roots() : [];
+    const roots = capabilities?.roots && this.#asksRoots ? await this.#roots() : [];
     const asks = mayAnswer && asksByForm(capabilities?.elicitation);
     const session = new McpSession(
       {
@@ -201,7 +203,12 @@ export class McpConnection {
   /** Throws if the client can't be served, so that the answer to its first request, which it shows to its person, says why. */
   #assertServable(capabilities: Capabilities | undefined): void {
     if (this.#refusal) throw this.#refusal;
-    if (!capabilities?.roots || !isUnsaid(this.#opening)) folderOf(this.#opening, [], this.#parts.resolveWorkspace);
+    if (!capabilities?.roots || !this.#asksRoots) folderOf(this.#opening, [], this.#parts.resolveWorkspace);
+  }
+
+  /** Whether the client's roots may determine the workspace. Those of a client on another machine are not here. */
+  get #asksRoots(): boolean {
+    return this.#opening.workspace === undefined && !this.#caller.identity.fence;
   }
 
   #setOpening(params: unknown, isFirst: boolean): void {
@@ -209,11 +216,24 @@ export class McpConnection {
       if (!isFirst) throw new RpcError('INVALID_REQUEST', `${OPEN_METHOD} must be the first request`);
       this.#isBridge = true;
       if (this.#parts.isGoingOver()) this.goOver();
-      this.#opening = parseOpening(params);
+      const { token, ...options } = (params ?? {}) as { readonly token?: unknown };
+      if (token !== undefined) this.#caller = this.#placedBy(token);
+      this.#opening = parseOpening(options);
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
       this.#refusal = error;
     }
+  }
+
+  /**
+   * The caller of a session that a fleet has placed here. Throws RpcError UNAUTHENTICATED for any other token, so that
+   * none gives more than the socket does.
+   */
+  #placedBy(token: unknown): HttpCaller {
+    const identity = typeof token === 'string' ? this.#parts.identify(token) : undefined;
+    if (!identity?.fence) throw new RpcError('UNAUTHENTICATED', 'this token is not one of a session of the fleet');
+    // The person at another machine is not the one of this daemon.
+    return { identity, uid: this.#caller.uid, mayAnswer: false };
   }
 
   #onEnded(): void {
@@ -223,6 +243,3 @@ export class McpConnection {
 }
 
 const ROOTS_MAX = 16;
-
-/** Whether the client's roots may determine the workspace. */
-const isUnsaid = ({ workspace }: OpeningOptions): boolean => workspace === undefined;

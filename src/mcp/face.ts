@@ -17,6 +17,7 @@ import { type HttpCaller, SharedSessions } from './shared-sessions.ts';
 import { ToolLists } from './tools.ts';
 
 export interface FaceParts extends McpSessionParts {
+  readonly identify: Identify;
   /** Shared by everything that serves requests. */
   readonly turns: ServingTurns;
   readonly version: string;
@@ -75,10 +76,7 @@ export class McpFace {
   }
 
   /** Also serves HTTP. Throws if the address is not available. */
-  async listenHttp(
-    address: TcpAddress,
-    given: { readonly identify: Identify; readonly monitor: Monitor },
-  ): Promise<Listener> {
+  async listenHttp(address: TcpAddress, given: { readonly monitor: Monitor }): Promise<Listener> {
     const { listenHttp } = await import('./http.ts');
     const served = {
       shared: this.#shared,

@@ -1,6 +1,6 @@
 /** Starts the MCP listeners: mcp.sock, whose clients the kernel identifies, and HTTP. The SDK is loaded with the first client. */
 import type { Socket } from 'node:net';
-import { type Identify, principalOf } from '../session/authenticate.ts';
+import { principalOf } from '../session/authenticate.ts';
 import type { Events } from '../session/events.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
@@ -18,7 +18,6 @@ export interface ListenParts extends FaceParts {
   readonly sockets: Pick<InheritedSockets, 'mcp' | 'kept'>;
   /** Loopback address; HTTP is served only if present. */
   readonly http: TcpAddress | undefined;
-  readonly identify: Identify;
   readonly monitor: Monitor;
   readonly catalogue: Catalogue;
   readonly events: Events;

@@ -145,6 +145,7 @@ test('a daemon without a place in a fleet does not start with --fleet, and says 
 
 test('a process that ends at its start is told with its reason', async () => {
   const program = [process.execPath, '--eval', 'process.exit(9)'];
-  const started = FleetProcess.start({ program, stateDir: folder, socket: '/none', url: 'nats://localhost:1', powers });
+  const sockets = { socket: '/none', mcpSocket: '/none' };
+  const started = FleetProcess.start({ program, stateDir: folder, ...sockets, url: 'nats://localhost:1', powers });
   await expect(started).rejects.toThrow('ended with 9');
 });

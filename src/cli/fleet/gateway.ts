@@ -28,12 +28,12 @@ export async function gateway({ fleet: url, socket, label = [], json, ...flags }
       throw new FleetError(
         `this machine is a ${credential.role}; invite it with: ringfence fleet invite NAME --gateway`,
       );
-    const path = socket ?? join(stateDir, 'gateway.sock');
+    const { socket: path, mcpSocket } = findUserDirs({ socket: socket ?? join(stateDir, 'gateway.sock') }, env);
     const ended = untilSignal();
     try {
       const powers = systemPowers(sayLog);
-      await using _ = await FleetGateway.start({ credential, socket: path, labels: label, limits, powers });
-      if (json) printJson({ ready: true, socket: path });
+      await using _ = await FleetGateway.start({ credential, socket: path, mcpSocket, labels: label, limits, powers });
+      if (json) printJson({ ready: true, socket: path, mcpSocket });
       else say(harmless(`the gateway serves clients at ${path}; Ctrl-C ends it`));
       await ended;
     } catch (error) {

@@ -5,6 +5,7 @@
 import type { Socket } from 'node:net';
 import { RpcError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
+import type { OpeningOptions } from '../../mcp/opening-options.ts';
 import { type Powers, pause } from '../../powers.ts';
 import { listenSocket } from '../../transport/unix-socket.ts';
 import type { Credential } from '../credential.ts';
@@ -16,7 +17,8 @@ import { keyOf } from '../roster.ts';
 import { RosterCopy } from '../roster-copy.ts';
 import { inboxOf, publisherOf, subjects } from '../subjects.ts';
 import { fromWire, toWire } from '../wire.ts';
-import { ALIVE_MS, type Opening, openingAnswer, transcriptOf } from './opening.ts';
+import { McpRelay } from './mcp-relay.ts';
+import { ALIVE_MS, type McpChoice, type Opening, openingAnswer, transcriptOf } from './opening.ts';
 import { type Hello, Relay } from './relay.ts';
 import { createSessionKeys, Sealing } from './sealing.ts';
 import { SessionStream } from './stream.ts';
@@ -25,6 +27,8 @@ export interface GatewayOptions {
   readonly credential: Credential;
   /** Path of the socket for clients. */
   readonly socket: string;
+  /** Path of the socket for clients of MCP. */
+  readonly mcpSocket: string;
   /** Labels that the nodes of all sessions must have. */
   readonly labels: readonly string[];
   readonly limits: Limits;
@@ -38,7 +42,7 @@ const FREE_MEMORY_MIN = 256 * 1024 * 1024;
 
 interface Placed {
   readonly node: string;
-  readonly relay: Relay;
+  readonly relay: Pick<Relay, 'lose'>;
 }
 
 export class FleetGateway implements AsyncDisposable {
@@ -48,6 +52,7 @@ export class FleetGateway implements AsyncDisposable {
   /** Sessions by their names on the bus; one that is being opened keeps what comes early. */
   readonly #streams = new Map<string, Pick<SessionStream, 'receive' | 'keepAlive'>>();
   readonly #placed = new Set<Placed>();
+  readonly #mcpClients = new Set<Socket>();
   #roster!: RosterCopy;
   #keys!: MemberKeys;
   #link!: FleetLink;
@@ -70,7 +75,7 @@ export class FleetGateway implements AsyncDisposable {
   }
 
   async #start(): Promise<void> {
-    const { credential, socket, limits, powers } = this.#options;
+    const { credential, socket, mcpSocket, limits, powers } = this.#options;
     const { name, role } = credential;
     this.#keys = await memberKeys(credential.seed);
     const link = await connectBus({ credential, inbox: inboxOf(role, name), waits: true, limits, powers });
@@ -96,6 +101,7 @@ export class FleetGateway implements AsyncDisposable {
       for (const it of timers) it.cancel();
     });
     this.#parts.use(await listenSocket(socket, (client) => this.#accept(client)));
+    this.#parts.use(await listenSocket(mcpSocket, (client) => this.#acceptMcp(client), { allowHalfOpen: true }));
   }
 
   /** Tells the clients of lost nodes. */
@@ -112,20 +118,38 @@ export class FleetGateway implements AsyncDisposable {
     const relay: Relay = new Relay(client, { limits, powers, open: (hello) => this.#open(hello, relay) });
   }
 
-  /** Places a session and opens it on its node. Throws RpcError OVERLOADED if there is none for it. */
+  #acceptMcp(client: Socket): void {
+    const { limits, powers } = this.#options;
+    const { mcpConnectionsMax } = limits;
+    if (this.#mcpClients.size >= mcpConnectionsMax) return void client.destroy();
+    this.#mcpClients.add(client);
+    client.once('close', () => this.#mcpClients.delete(client));
+    const open = ({ workspace, tools, readOnly, policy, mode }: OpeningOptions) => {
+      const choice = { tools, readOnly, ...(policy !== undefined && { policy }), ...(mode !== undefined && { mode }) };
+      return this.#place(placeOf(workspace), relay, choice);
+    };
+    const relay: McpRelay = new McpRelay(client, { limits, powers, open });
+  }
+
   async #open(hello: Hello, relay: Relay): Promise<{ stream: SessionStream; hello: Hello }> {
+    const at = placeOf(hello.workspace);
+    const stream = await this.#place(at, relay);
+    return { stream, hello: at.path === undefined ? hello : { ...hello, workspace: at.path } };
+  }
+
+  /** Places a session and opens it on its node. Throws RpcError OVERLOADED if there is none for it. */
+  async #place({ node: at, path }: Place, relay: Placed['relay'], mcp?: McpChoice): Promise<SessionStream> {
     const { powers, labels, limits } = this.#options;
-    const { node: at, path } = placeOf(hello.workspace);
     const bounds = { sessionsMax: limits.fleetSessionsMax, freeMemoryMin: FREE_MEMORY_MIN };
     const wanted = { key: powers.uuid(), labels, node: at };
     const placed = place(wanted, await this.#candidates(), bounds);
     if ('refused' in placed) throw new RpcError('OVERLOADED', placed.refused);
     const { node } = placed;
-    const stream = await this.#openOn(node, path);
+    const stream = await this.#openOn(node, { ...(path !== undefined && { workspace: path }), ...(mcp && { mcp }) });
     const entry = { node, relay };
     this.#placed.add(entry);
     stream.once('close', () => this.#placed.delete(entry));
-    return { stream, hello: path === undefined ? hello : { ...hello, workspace: path } };
+    return stream;
   }
 
   /** The nodes of the roster that were heard; waits for the first heartbeats of a bus that was just reached. */
@@ -143,15 +167,14 @@ export class FleetGateway implements AsyncDisposable {
     });
   }
 
-  async #openOn(node: string, workspace: string | undefined): Promise<SessionStream> {
+  async #openOn(node: string, wanted: Pick<Opening, 'workspace' | 'mcp'>): Promise<SessionStream> {
     const { credential, powers, limits } = this.#options;
     const key = this.#roster.now && keyOf(this.#roster.now, 'node', node);
     if (key === undefined) throw new RpcError('OVERLOADED', `the roster has no node ${node}`);
     const own = createSessionKeys();
     const session = powers.secret().slice(0, 32);
     const atMs = powers.now();
-    const folder = workspace === undefined ? {} : { workspace };
-    const asked: Opening = { gateway: credential.name, node, session, key: own.publicKey, atMs, ...folder };
+    const asked: Opening = { gateway: credential.name, node, session, key: own.publicKey, atMs, ...wanted };
     const signature = this.#keys.sign(transcriptOf(credential.fleet, asked));
     const early: Uint8Array[] = [];
     let stream: SessionStream | undefined;
@@ -193,8 +216,13 @@ export class FleetGateway implements AsyncDisposable {
   }
 }
 
+interface Place {
+  readonly node?: string;
+  readonly path?: string;
+}
+
 /** The node and the folder that a client names as `NODE:/folder`; any node, and a folder that all have, as `/folder`. */
-function placeOf(workspace: unknown): { node?: string; path?: string } {
+function placeOf(workspace: unknown): Place {
   if (typeof workspace !== 'string') return {};
   const [, node, path] = /^([a-z0-9-]+):(\/.*)$/.exec(workspace) ?? [];
   return node === undefined || path === undefined ? { path: workspace } : { node, path };

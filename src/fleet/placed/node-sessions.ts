@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { HeldLease } from '../../fencing.ts';
 import type { Limits } from '../../limits.ts';
+import { openLine } from '../../mcp/bridge-messages.ts';
 import { bootMs, type Powers } from '../../powers.ts';
 import { toFrame } from '../../protocol/frame.ts';
 import { connectUnix } from '../../transport/unix-socket.ts';
@@ -13,6 +14,7 @@ import { LOST_MS } from '../presence.ts';
 import { keyOf, type Roster } from '../roster.ts';
 import { subjects } from '../subjects.ts';
 import { fromWire, toWire } from '../wire.ts';
+import { passOnWithToken } from './first-hello.ts';
 import { OPENING_MS, type Opening, type OpeningAnswer, signedOpening, transcriptOf } from './opening.ts';
 import type { OwnedWorkspaces } from './owned-workspaces.ts';
 import { createSessionKeys, Sealing } from './sealing.ts';
@@ -25,6 +27,8 @@ export interface NodeSessionsOptions {
   readonly daemon: Pick<DaemonClient, 'request'>;
   /** The daemon's socket. */
   readonly socket: string;
+  /** The daemon's socket for MCP. */
+  readonly mcpSocket: string;
   readonly owned: OwnedWorkspaces;
   readonly limits: Limits;
   readonly powers: Powers;
@@ -83,7 +87,7 @@ export class NodeSessions implements Disposable {
       stream.once('close', release);
       if (stream.destroyed) release();
       await confirm(lease);
-      await this.#connect(stream, token);
+      await this.#connect(stream, asked, token);
     } catch (error) {
       stream.destroy();
       throw error;
@@ -141,12 +145,21 @@ export class NodeSessions implements Disposable {
     await this.#options.daemon.request('fleet.confirm', { id, ...lease, notAfterMs });
   }
 
-  /** Connects the session to the daemon; the gateway opens it with the token, which nobody else can read. */
-  async #connect(stream: SessionStream, token: string): Promise<void> {
-    const { socket } = await connectUnix(this.#options.socket);
-    stream.write(toFrame({ token }, this.#options.limits.frameBytesMax));
+  /**
+   * Connects the session to the daemon. The gateway opens it with the token, which nobody else can read; a session of MCP
+   * is opened here, since the daemon takes a connection without a token for a client of this machine.
+   */
+  async #connect(stream: SessionStream, { workspace, mcp }: Opening, token: string): Promise<void> {
+    const { socket: path, mcpSocket, limits } = this.#options;
+    const { socket } = await connectUnix(mcp ? mcpSocket : path);
+    if (mcp) {
+      socket.write(openLine({ ...mcp, ...(workspace !== undefined && { workspace }), token }));
+      stream.pipe(socket);
+    } else {
+      stream.write(toFrame({ token }, limits.frameBytesMax));
+      passOnWithToken(stream, socket, token, limits);
+    }
     socket.pipe(stream);
-    stream.pipe(socket);
     socket.once('close', () => stream.destroy());
     socket.on('error', () => stream.destroy());
     stream.once('close', () => socket.destroy());

@@ -4,6 +4,15 @@ import { memberName } from '../roster.ts';
 
 const sessionKey = z.string().regex(/^[A-Za-z0-9_-]{43}$/);
 
+/** What a client of MCP chose: these only narrow its session. */
+const mcpChoice = z.strictObject({
+  tools: z.array(z.string().max(128)).max(256),
+  readOnly: z.boolean(),
+  policy: z.string().max(128).optional(),
+  mode: z.string().max(64).optional(),
+});
+export type McpChoice = z.infer<typeof mcpChoice>;
+
 export const opening = z.strictObject({
   gateway: memberName,
   node: memberName,
@@ -14,6 +23,8 @@ export const opening = z.strictObject({
   atMs: z.int().min(0),
   /** Absolute path on the node; its daemon's first workspace when absent. */
   workspace: z.string().max(4096).optional(),
+  /** Set for a client of MCP. */
+  mcp: mcpChoice.optional(),
 });
 export type Opening = z.infer<typeof opening>;
 
@@ -26,8 +37,11 @@ export const openingAnswer = z.union([
 export type OpeningAnswer = z.infer<typeof openingAnswer>;
 
 /** The text that the gateway signs, and with the node's key the one that both keys are made of. */
-export const transcriptOf = (fleet: string, asked: Opening, nodeKey = ''): string =>
-  `ringfence fleet session 1\n${JSON.stringify([fleet, asked.gateway, asked.node, asked.session, asked.key, asked.atMs, asked.workspace ?? null, nodeKey])}`;
+export function transcriptOf(fleet: string, asked: Opening, nodeKey = ''): string {
+  const { gateway, node, session, key, atMs, workspace = null, mcp } = asked;
+  const choice = mcp ? [[mcp.tools, mcp.readOnly, mcp.policy ?? null, mcp.mode ?? null]] : [];
+  return `ringfence fleet session 1\n${JSON.stringify([fleet, gateway, node, session, key, atMs, workspace, nodeKey, ...choice])}`;
+}
 
 /** How old or how far ahead an opening may be. */
 export const OPENING_MS = 60_000;
