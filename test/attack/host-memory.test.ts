@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const CANARY = 'canary-7d20-of-a-key';
@@ -31,7 +31,7 @@ beforeAll(async () => {
     policy: 'tiers:\n  external_api: { decision: allow }\n  execute: { decision: allow }\n',
   });
   client = await daemon.connect({ role: 'operator' });
-  const file = join(daemon.stateDir, '..', 'probe.yaml');
+  const file = join(temporaryDir('probe'), 'probe.yaml');
   writeFileSync(file, FILE(service.base));
   expect(await runCli(daemon, ['connector', 'add', file, '--ca', service.ca])).toMatchObject({ code: 0 });
   expect((await runCli(daemon, ['secret', 'set', 'probe_key'], { stdin: CANARY })).code).toBe(0);
