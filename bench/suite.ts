@@ -39,6 +39,7 @@ const BENCHES = [
     'openapi',
     'web',
     'databases',
+    'database-servers',
   ],
   ...[
     'orchestration',

@@ -1,10 +1,21 @@
 /** What the database servers of tests share: a folder, a user who is not root, a free port, and certificates of an own authority. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { processesWith } from './daemon.ts';
 
 /** Servers refuse to run as root. */
 export const SERVER_USER = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
@@ -91,3 +102,21 @@ export async function startServer(
   child.kill('SIGKILL');
   throw new Error(`${program} did not start: ${readFileSync(log, 'utf8').slice(-2000)}`);
 }
+
+/** The most resident memory that a process had at once, in MiB. */
+export function peakMemoryOf(pid: number): number {
+  return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+}
+
+/** Pid of the Node process below a daemon that is logged in to a database server. */
+export function serverProcessOf(daemonPid: number): number {
+  const isBelow = (pid: number): boolean => pid === daemonPid || (pid > 1 && isBelow(parentOf(pid)));
+  const [found, ...others] = processesWith('database/process').filter(
+    (pid) => readlinkSync(`/proc/${pid}/exe`) === process.execPath && isBelow(pid),
+  );
+  if (found === undefined || others.length > 0) throw new Error('not one process of a database server');
+  return found;
+}
+
+const parentOf = (pid: number): number =>
+  Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
