@@ -22,6 +22,12 @@ export interface ServerProcessOptions {
   readonly powers: Powers;
 }
 
+/**
+ * V8 sizes the heap of young objects by the whole heap, which is small here. Without this flag, collecting the garbage of
+ * 10 000 rows takes five times as long as reading them.
+ */
+const YOUNG_HEAP = '--max-semi-space-size=8';
+
 const text = z.string().max(4096);
 const isCell = (it: unknown): boolean => it === null || ['string', 'number', 'boolean'].includes(typeof it);
 /** Checked without the schema library, which takes longer for 10 000 rows than the query. */
@@ -71,7 +77,7 @@ export class ServerProcess {
     this.#options = options;
     const { sandbox, program, limits, login, powers } = options;
     const [node = '', ...args] = program;
-    const bounded = [node, `--max-old-space-size=${limits.databaseHeapMb}`, ...args];
+    const bounded = [node, `--max-old-space-size=${limits.databaseHeapMb}`, YOUNG_HEAP, ...args];
     // The fifth would bring listeners of commands to an egress proxy; nothing is sent on it.
     this.#child = sandbox.startEgress(bounded, ['ignore', 'ignore', 'pipe', 'pipe', 'pipe']);
     (this.#child.stdio[EGRESS_LISTENERS_FD] as Socket).on('error', () => {}).resume();

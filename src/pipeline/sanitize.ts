@@ -120,6 +120,10 @@ function sizeOf(value: unknown): number {
   if (value instanceof Uint8Array) return value.length;
   if (typeof value !== 'object' || value === null) return 8;
   let size = 8;
+  if (Array.isArray(value)) {
+    for (const item of value) size += sizeOf(item);
+    return size;
+  }
   for (const key in value) size += key.length + sizeOf((value as Record<string, unknown>)[key]);
   return size;
 }
