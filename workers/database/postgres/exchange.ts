@@ -9,7 +9,14 @@ import { type PostgresWire, TooManyBytes } from './wire.ts';
 
 export type Values = readonly (string | null)[];
 
-/** Messages that run one statement; several of them are sent at once. */
+/** Messages that run one statement whose rows are not looked at; several of them are sent at once. */
+export const command = (text: string, values: Values = []): Buffer[] => [
+  serialize.parse({ text }),
+  serialize.bind({ values: [...values] }),
+  serialize.execute({}),
+];
+
+/** Messages that run one statement, and have the server describe its columns. */
 export const statement = (text: string, values: Values = []): Buffer[] => [
   serialize.parse({ text }),
   serialize.bind({ values: [...values] }),

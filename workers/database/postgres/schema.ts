@@ -49,19 +49,31 @@ export const ROLES = `
       'pg_write_server_files', 'pg_execute_server_program', 'pg_signal_backend', 'pg_create_subscription'))
   ORDER BY rolsuper DESC, rolname LIMIT 5`;
 
-/** Settings of one transaction: its time limits and memory, and the forms of values. */
-export const SETTINGS = `SELECT ${[
-  'statement_timeout',
-  'lock_timeout',
-  'idle_in_transaction_session_timeout',
-  'work_mem',
-  'bytea_output',
-  'IntervalStyle',
-  'extra_float_digits',
-  'row_security',
-]
-  .map((name, at) => `pg_catalog.set_config('${name}', $${at + 1}, true)`)
-  .join(', ')}`;
+/** What bounds one transaction. */
+export interface TransactionBounds {
+  readonly statementMs: number;
+  readonly lockMs: number;
+  readonly idleMs: number;
+  /** Memory for one sort or hash. */
+  readonly sortKiB: number;
+}
+
+/**
+ * Settings of one transaction: its bounds, and the forms of values. They are commands with numbers of ours in them, since
+ * the server takes longer for set_config() with parameters, which it plans as a query.
+ */
+export function settingsOf({ statementMs, lockMs, idleMs, sortKiB }: TransactionBounds): string[] {
+  return [
+    `SET LOCAL statement_timeout = ${Math.ceil(statementMs)}`,
+    `SET LOCAL lock_timeout = ${Math.ceil(lockMs)}`,
+    `SET LOCAL idle_in_transaction_session_timeout = ${Math.ceil(idleMs)}`,
+    `SET LOCAL work_mem = ${Math.ceil(sortKiB)}`,
+    'SET LOCAL bytea_output = hex',
+    'SET LOCAL IntervalStyle = postgres',
+    'SET LOCAL extra_float_digits = 1',
+    'SET LOCAL row_security = on',
+  ];
+}
 
 /** Names of types by identifier. */
 export const TYPE_NAMES =

@@ -9,10 +9,10 @@ import { Refused } from '../../sqlite/refusals.ts';
 import { type Answer, type ServerSession, type SessionParts, settled } from '../session.ts';
 import { TableWriter } from '../table-writer.ts';
 import { LOGIN_BYTES_MAX, SHORT_BYTES_MAX } from '../wire-bounds.ts';
-import { type RowsOf, runStatements, statement, type Taken, toValues } from './exchange.ts';
+import { command, type RowsOf, runStatements, statement, type Taken, toValues } from './exchange.ts';
 import { type LoggedIn, login, requestCancel } from './login.ts';
 import { changeIn, costOf, estimatedRows, type Plan, toPlan } from './plan.ts';
-import { INDEXES, ROLES, SETTINGS, TABLES, TYPE_NAMES } from './schema.ts';
+import { INDEXES, ROLES, settingsOf, TABLES, TYPE_NAMES } from './schema.ts';
 import { TypeNames } from './types.ts';
 import { ConnectionLost } from './wire.ts';
 
@@ -61,12 +61,11 @@ export class PostgresSession implements ServerSession {
   async reset(): Promise<void> {
     if (!this.isUsable) return;
     const { wire } = this.#line;
-    const options = { bytesMax: SHORT_BYTES_MAX, take: () => {} };
+    // The second lets go of locks and settings that outlive a transaction; it fails inside of one.
+    const both = [serialize.query('ROLLBACK'), serialize.query('DISCARD ALL')];
     let isClean = false;
     const work = async () => {
-      await wire.exchange([serialize.query('ROLLBACK')], options);
-      // Lets go of locks and settings that outlive a transaction.
-      isClean = (await wire.exchange([serialize.query('DISCARD ALL')], options)) === undefined;
+      isClean = (await wire.exchange(both, { bytesMax: SHORT_BYTES_MAX, take: () => {}, readies: 2 })) === undefined;
     };
     await settled(work(), this.#parts);
     if (!isClean) this.end();
@@ -117,8 +116,9 @@ export class PostgresSession implements ServerSession {
   async #plan({ sql, params }: DatabaseQuery, withinMs: number): Promise<Plan> {
     const writer = this.#shortWriter();
     const explain = statement(`EXPLAIN (FORMAT JSON) ${sql}`, toValues(params));
-    const bounds = { phase: 'plan', statementsBefore: 2, bytesMax: SHORT_BYTES_MAX, writer } as const;
-    await this.#run([...this.#begin(withinMs), ...explain], bounds);
+    const begin = this.#beginning(withinMs);
+    const bounds = { phase: 'plan', statementsBefore: begin.length, bytesMax: SHORT_BYTES_MAX, writer } as const;
+    await this.#run([...begin.flatMap((it) => command(it)), ...explain], bounds);
     const plan = toPlan(writer.end([]).rows[0]?.[0]);
     const { maxCost = this.#parts.limits.databaseCostMax } = this.#parts.connector.login;
     const cost = costOf(plan);
@@ -130,21 +130,26 @@ export class PostgresSession implements ServerSession {
     );
   }
 
-  /** Begins a transaction that takes no longer, waits for no locks, and uses no more memory than it may. */
-  #begin(withinMs: number): Buffer[] {
+  /** Statements that begin a transaction that takes no longer, waits for no locks, and uses no more memory than it may. */
+  #beginning(withinMs: number): string[] {
     const { connector, limits } = this.#parts;
-    const lockMs = Math.min(withinMs, limits.databaseLockMs);
-    const memory = `${Math.ceil(limits.databaseSortBytes / 1024)}kB`;
-    const settings = [`${withinMs}`, `${lockMs}`, `${limits.databaseIdleMs}`, memory, 'hex', 'postgres', '1', 'on'];
+    const bounds = {
+      statementMs: withinMs,
+      lockMs: Math.min(withinMs, limits.databaseLockMs),
+      idleMs: limits.databaseIdleMs,
+      sortKiB: limits.databaseSortBytes / 1024,
+    };
     const begin = connector.login.access === 'write' ? 'BEGIN READ WRITE' : 'BEGIN READ ONLY';
-    return [...statement(begin), ...statement(SETTINGS, settings)];
+    return [begin, ...settingsOf(bounds)];
   }
 
   async #read({ sql, params, maxRows }: DatabaseQuery, plan: Plan): Promise<Answer> {
     const writer = this.#writer(maxRows);
     const statements = [
-      ...statement(`DECLARE ${CURSOR} NO SCROLL CURSOR FOR ${sql}`, toValues(params)),
-      ...statement(`FETCH FORWARD ${maxRows + 1} FROM ${CURSOR}`),
+      ...command(`DECLARE ${CURSOR} NO SCROLL CURSOR FOR ${sql}`, toValues(params)),
+      // A cursor is a portal of the protocol. FETCH would keep all rows before it sends the first one.
+      serialize.describe({ type: 'P', name: CURSOR }),
+      serialize.execute({ portal: CURSOR, rows: maxRows + 1 }),
     ];
     const { databaseWireBytes: bytesMax } = this.#parts.limits;
     const taken = await this.#run(statements, { phase: 'run', statementsBefore: 1, bytesMax, writer });
@@ -184,16 +189,19 @@ export class PostgresSession implements ServerSession {
     const writer = this.#writer(maxRows);
     const explain = statement(`EXPLAIN (FORMAT TEXT) ${sql}`, toValues(params));
     const { databaseWireBytes: bytesMax } = this.#parts.limits;
-    const bounds = { phase: 'plan', statementsBefore: 2, bytesMax, writer } as const;
-    return await this.#tableOf(await this.#run([...this.#begin(withinMs), ...explain], bounds), writer);
+    const begin = this.#beginning(withinMs);
+    const bounds = { phase: 'plan', statementsBefore: begin.length, bytesMax, writer } as const;
+    const taken = await this.#run([...begin.flatMap((it) => command(it)), ...explain], bounds);
+    return await this.#tableOf(taken, writer);
   }
 
   async #schema({ table: named, maxRows }: SchemaRequest, withinMs: number): Promise<Answer> {
     const table = named ?? null;
     const { databaseWireBytes: bytesMax, databaseIndexesMax, databaseIndexColumnsMax } = this.#parts.limits;
     const writer = this.#writer(maxRows);
-    const tables = [...this.#begin(withinMs), ...statement(TABLES, [table])];
-    await this.#run(tables, { phase: 'run', statementsBefore: 2, bytesMax, writer });
+    const begin = this.#beginning(withinMs);
+    const tables = [...begin.flatMap((it) => command(it)), ...statement(TABLES, [table])];
+    await this.#run(tables, { phase: 'run', statementsBefore: begin.length, bytesMax, writer });
     const found = writer.end(SCHEMA_COLUMNS.map((name) => ({ name, type: NUMBERS.has(name) ? 'integer' : 'text' })));
     if (table !== null && found.rows.length === 0)
       throw new Refused(

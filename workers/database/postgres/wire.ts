@@ -10,7 +10,17 @@ export class TooManyBytes extends ConnectionLost {}
 interface Exchange {
   readonly take: (message: ServerMessage) => void;
   readonly done: PromiseWithResolvers<Told | undefined>;
+  /** How often the server has yet to say that it is ready. */
+  readiesLeft: number;
   error?: Told;
+}
+
+export interface ExchangeOptions {
+  /** Most bytes of the answers. */
+  readonly bytesMax: number;
+  readonly take: (message: ServerMessage) => void;
+  /** How often the server says that it is ready: once for each message that ends with that. Default: 1. */
+  readonly readies?: number;
 }
 
 export class PostgresWire {
@@ -33,17 +43,14 @@ export class PostgresWire {
   }
 
   /**
-   * Sends messages, gives the answers to `take` until the server is ready for more, and gives the error that it told.
-   * Throws ConnectionLost.
+   * Sends messages, gives the answers to `take` until the server is ready for more, and gives the first error that it
+   * told. Throws ConnectionLost.
    */
-  exchange(
-    messages: readonly Buffer[],
-    { bytesMax, take }: { bytesMax: number; take: (message: ServerMessage) => void },
-  ): Promise<Told | undefined> {
+  exchange(messages: readonly Buffer[], { bytesMax, take, readies = 1 }: ExchangeOptions): Promise<Told | undefined> {
     const done = Promise.withResolvers<Told | undefined>();
     if (this.#failure) return Promise.reject(this.#failure);
     if (this.#exchange) return Promise.reject(new Error('an exchange is going on'));
-    this.#exchange = { take, done };
+    this.#exchange = { take, done, readiesLeft: readies };
     this.#bytesLeft = bytesMax;
     this.send(messages);
     return done.promise;
@@ -80,6 +87,8 @@ export class PostgresWire {
     const exchange = this.#exchange;
     if (!exchange) return; // A notice, or the end of a server that shuts down.
     if (message.kind === 'ready') {
+      exchange.readiesLeft -= 1;
+      if (exchange.readiesLeft > 0) return;
       this.#exchange = undefined;
       exchange.done.resolve(exchange.error);
     } else if (message.kind === 'error') exchange.error ??= message.told;
