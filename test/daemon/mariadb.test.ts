@@ -1,7 +1,7 @@
 /** MariaDB connections of a real daemon, at a real server. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client.ts';
-import { runCli } from '../support/cli.ts';
+import { beginCli, endOf, runCli } from '../support/cli.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { missingMariadb, startMariadb, type TestMariadb } from '../support/mariadb.ts';
 
@@ -72,6 +72,46 @@ describe.skipIf(missingMariadb !== undefined)(`MariaDB${missingMariadb ? ` (${mi
     control.abort();
     expect(await asked).toMatchObject({ success: false, error: { code: 'CANCELLED' } });
     await until(async () => (await running()).length === 0);
+  });
+
+  test('a login is kept for the next call, which finds nothing of the one before', async () => {
+    const rowsOf = async (sql: string) => (await dataOf(query('shop', sql))).rows as unknown[][];
+    const locks = () => server.sql("SELECT IS_USED_LOCK('kept')");
+    const [[login] = []] = await rowsOf("SELECT CONNECTION_ID(), GET_LOCK('kept', 1), @kept := 5");
+    // The session is cleaned up when the answer is on its way.
+    await until(async () => (await locks())[0]?.[0] === null);
+    const probe = "SELECT CONNECTION_ID(), @kept, DATABASE(), @@character_set_client, @@in_transaction, '😀'";
+    await until(async () => (await rowsOf(probe))[0]?.[0] === login);
+    expect(await rowsOf(probe)).toEqual([[login, null, 'shop', 'utf8mb4', 1, '😀']]);
+    await server.sql(`KILL ${Number(login)}`);
+    // A call may come before the end of that login.
+    await until(async () => (await query('shop', probe)).success);
+    expect((await rowsOf(probe))[0]?.[0]).not.toBe(login);
+  });
+
+  test('the command line adds, lists, checks and removes a connection, and ends a query by Ctrl-C', async () => {
+    const at = ['--host', 'localhost', '--port', String(server.port), '--database', 'shop', '--user', 'agent'];
+    const safe = ['--secret', 'db', '--ca', server.ca, '--private'];
+    const added = await runCli(daemon, ['database', 'add', 'stored', '--kind', 'mysql', ...at, ...safe]);
+    expect(added.stderr + added.stdout).toContain(
+      `stored stored  mysql  agent@localhost:${server.port}/shop  tls verify  secret db  read  (state)`,
+    );
+    expect((await runCli(daemon, ['database', 'list'])).stdout).toContain('stored  mysql  agent@');
+    expect((await runCli(daemon, ['database', 'check', 'stored'])).stdout).toContain('users');
+    const asked = ['query', 'stored', 'SELECT id, big FROM users WHERE id = ?', '--params', '[1]'];
+    expect((await runCli(daemon, asked)).stdout).toBe(
+      'id               big\n--  ----------------\n 1  9007199254740993\n',
+    );
+    expect((await runCli(daemon, [...asked, '--csv'])).stdout).toBe('id,big\r\n1,9007199254740993\r\n');
+    const long = beginCli(daemon, ['query', 'stored', 'SELECT SLEEP(51)']);
+    await until(async () => (await running()).length === 1);
+    long.kill('SIGINT');
+    expect(await endOf(long)).not.toBe(0);
+    await until(async () => (await running()).length === 0);
+    expect((await runCli(daemon, ['database', 'remove', 'stored'])).code).toBe(0);
+    const byAddress = ['--host', '127.0.0.1', ...at.slice(2)];
+    const unverified = await runCli(daemon, ['database', 'add', 'x', '--kind', 'mysql', ...byAddress, ...safe]);
+    expect(unverified).toMatchObject({ code: 2, stderr: expect.stringContaining('takes a name, not an address') });
   });
 
   test('a change is asked about, and says why it fails without values of rows', async () => {

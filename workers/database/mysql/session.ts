@@ -1,6 +1,6 @@
 /**
- * One login at a MySQL or MariaDB server, for one call. Statements are prepared, so that there is one, after the server
- * has explained it, so that it is a query or a change, in a transaction that can't write unless the connection may.
+ * One login at a MySQL or MariaDB server. Statements are prepared, so that there is one, after the server has taken
+ * EXPLAIN before it, so that it is a query or a change, in a transaction that can't write unless the connection may.
  */
 import { type Connection, createConnection, type FieldPacket, type QueryError, type ResultSetHeader } from 'mysql2';
 import type { AskedOfServer, DatabaseQuery, TableIndex } from '../../../src/tools/context/databases.ts';
@@ -8,7 +8,7 @@ import { Refused } from '../../sqlite/refusals.ts';
 import { BoundedStream } from '../bounded-stream.ts';
 import { type Answer, type ServerSession, type SessionParts, settled } from '../session.ts';
 import { TableWriter } from '../table-writer.ts';
-import { LOGIN_BYTES_MAX } from '../wire-bounds.ts';
+import { LOGIN_BYTES_MAX, SHORT_BYTES_MAX } from '../wire-bounds.ts';
 import { columnsOf, toCell } from './cells.ts';
 import { toRefused } from './refusals.ts';
 import { INDEXES, TABLES } from './schema.ts';
@@ -23,18 +23,22 @@ interface Ran {
 }
 
 export class MysqlSession implements ServerSession {
-  /** Each call has a session of its own: temporary tables, locks and variables end with it. */
-  readonly isUsable = false;
   readonly #parts: SessionParts;
   readonly #connection: Connection;
   readonly #stream: BoundedStream;
+  #isMariaDb = false;
+  #isLost = false;
   #isCancelled = false;
 
   private constructor(parts: SessionParts, connection: Connection, stream: BoundedStream) {
     this.#parts = parts;
     this.#connection = connection;
     this.#stream = stream;
-    connection.on('error', () => {}); // Each statement tells its own.
+    const lost = () => {
+      this.#isLost = true;
+    };
+    connection.on('error', lost); // Each statement tells its own.
+    stream.on('close', lost);
   }
 
   /** Logs in, and refuses a user whose rights reach beyond databases. Throws Refused. */
@@ -44,6 +48,9 @@ export class MysqlSession implements ServerSession {
       const writer = session.#writer(1_000);
       await session.#run('SHOW GRANTS', [], writer);
       const beyond = grantsBeyond(writer.end([]).rows.map(([it]) => String(it)));
+      const version = session.#writer(1);
+      await session.#run('SELECT VERSION()', [], version);
+      session.#isMariaDb = /mariadb/i.test(String(version.end([]).rows[0]?.[0]));
       if (beyond.length === 0) return session;
       const first = (beyond[0] as string).replace(/ IDENTIFIED .*$/is, '').slice(0, 200);
       throw new Refused(
@@ -100,7 +107,25 @@ export class MysqlSession implements ServerSession {
     }
   }
 
-  async reset(): Promise<void> {} // It is used once.
+  get isUsable(): boolean {
+    return !this.#isLost && !this.#isCancelled;
+  }
+
+  /** The protocol's own reset ends the transaction, locks, temporary tables, variables and prepared statements. */
+  async reset(): Promise<void> {
+    if (!this.isUsable) return;
+    this.#stream.allow(SHORT_BYTES_MAX);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let isClean = false;
+    this.#connection.reset((error) => {
+      isClean = !error; // Old servers don't know it: the next call has a login of its own.
+      resolve();
+    });
+    this.#stream.once('close', resolve);
+    await settled(promise, this.#parts);
+    this.#stream.off('close', resolve);
+    if (!isClean) this.end();
+  }
 
   async cancel(): Promise<void> {
     this.#isCancelled = true;
@@ -109,6 +134,7 @@ export class MysqlSession implements ServerSession {
   }
 
   end(): void {
+    this.#isLost = true;
     this.#connection.destroy();
   }
 
@@ -119,11 +145,14 @@ export class MysqlSession implements ServerSession {
     const { sql, params, maxRows } = asked.query;
     const mayWrite = this.#parts.connector.login.access === 'write';
     assertStatement(sql, mayWrite);
-    const plan = this.#writer(maxRows);
-    const { fields } = await this.#run(`EXPLAIN ${sql}`, toValues(params), plan);
-    const explained = plan.end(columnsOf(fields));
-    if (asked.what === 'explain') return explained;
-    if (asked.what === 'estimate') return estimateOf(explained);
+    if (asked.what !== 'query') {
+      const plan = this.#writer(maxRows);
+      const { fields } = await this.#run(`EXPLAIN ${sql}`, toValues(params), plan);
+      const explained = plan.end(columnsOf(fields));
+      return asked.what === 'explain' ? explained : estimateOf(explained);
+    }
+    // The grammar of EXPLAIN takes queries and changes only. Preparing it is enough for that.
+    await this.#prepare(`EXPLAIN ${sql}`);
     const writer = this.#writer(maxRows);
     const ran = await this.#run(sql, toValues(params), writer);
     const table = writer.end(columnsOf(ran.fields));
@@ -137,14 +166,19 @@ export class MysqlSession implements ServerSession {
   async #begin(withinMs: number, maxRows: number): Promise<void> {
     const { connector, limits } = this.#parts;
     const { access, maxCost = limits.databaseCostMax } = connector.login;
-    const version = this.#writer(1);
-    await this.#run('SELECT VERSION()', [], version);
-    const isMariaDb = /mariadb/i.test(String(version.end([]).rows[0]?.[0]));
-    const time = isMariaDb ? `max_statement_time = ${withinMs / 1000}` : `max_execution_time = ${Math.ceil(withinMs)}`;
+    const milliseconds = Math.ceil(withinMs);
     const lockSeconds = Math.max(1, Math.ceil(limits.databaseLockMs / 1000));
-    const locks = `innodb_lock_wait_timeout = ${lockSeconds}, lock_wait_timeout = ${lockSeconds}`;
-    const cost = `sql_big_selects = 0, max_join_size = ${Math.ceil(maxCost)}, sql_select_limit = ${maxRows + 1}`;
-    await this.#run(`SET SESSION ${time}, ${locks}, ${cost}`, [], this.#writer(1));
+    const settings = {
+      ...(this.#isMariaDb ? { max_statement_time: milliseconds / 1000 } : { max_execution_time: milliseconds }),
+      innodb_lock_wait_timeout: lockSeconds,
+      lock_wait_timeout: lockSeconds,
+      sql_big_selects: 0,
+      max_join_size: Math.ceil(maxCost),
+      sql_select_limit: maxRows + 1,
+    };
+    const all = Object.entries(settings).map(([name, value]) => `SESSION ${name} = ${value}`);
+    // A session that was reset has the character set of the server.
+    await this.#plain(`SET NAMES utf8mb4, ${all.join(', ')}`);
     await this.#plain(`START TRANSACTION READ ${access === 'write' ? 'WRITE' : 'ONLY'}`);
   }
 
@@ -174,7 +208,13 @@ export class MysqlSession implements ServerSession {
     let fields: readonly FieldPacket[] = [];
     let header: ResultSetHeader | undefined;
     const running = this.#connection.execute({ sql, values: [...values], rowsAsArray: true });
+    let isAnswered = false;
     const ended = () => {
+      // The driver ends a statement without an error after a message that it does not expect, such as LOCAL INFILE.
+      if (!this.#stream.isOver && (this.#isLost || !isAnswered)) {
+        this.end();
+        return reject(new Refused('UPSTREAM_FAILED', 'the database answered with what is no result'));
+      }
       if (!this.#stream.isOver) return resolve({ fields, ...(header && { header }) });
       writer.cut('bytes');
       resolve({ fields });
@@ -182,6 +222,7 @@ export class MysqlSession implements ServerSession {
     };
     // Undefined for a statement without rows.
     running.on('fields', (all: FieldPacket[] | undefined) => {
+      isAnswered = true;
       fields = all ?? [];
     });
     running.on('result', (row: unknown) => {
@@ -194,8 +235,23 @@ export class MysqlSession implements ServerSession {
     return promise.finally(() => this.#stream.off('close', ended));
   }
 
+  /** Has the server read a statement, and forget it. Throws Refused. */
+  #prepare(sql: string): Promise<void> {
+    this.#stream.allow(this.#parts.limits.databaseWireBytes);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const ended = () => reject(new Refused('UPSTREAM_FAILED', 'the connection to the database was lost'));
+    this.#connection.prepare(sql, (error, statement) => {
+      if (error) return reject(toRefused(error));
+      statement.close();
+      resolve();
+    });
+    this.#stream.once('close', ended);
+    return promise.finally(() => this.#stream.off('close', ended));
+  }
+
   /** Runs a statement of ours that the server does not prepare. */
   async #plain(sql: string): Promise<void> {
+    this.#stream.allow(SHORT_BYTES_MAX);
     await new Promise<void>((resolve, reject) => {
       this.#connection.query(sql, (error) => (error ? reject(toRefused(error)) : resolve()));
     });
