@@ -12,7 +12,7 @@ import { inboxOf } from '../../src/fleet/subjects.ts';
 import { defaultLimits as limits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
 import type { TestDaemon } from '../support/daemon.ts';
-import { linkOf, noBus, TestFleet } from '../support/fleet.ts';
+import { clientOf, linkOf, noBus, TestFleet } from '../support/fleet.ts';
 
 const powers = systemPowers();
 
@@ -29,17 +29,7 @@ describe.skipIf(noBus !== undefined)(`a gateway${noBus ? ` (${noBus})` : ''}`, (
   }, 240_000);
   afterAll(() => fleet?.[Symbol.asyncDispose]());
 
-  /** A client of the gateway; right after its start the gateway has not heard all nodes. */
-  const at = async (workspace?: string): Promise<Client> => {
-    for (let tries = 0; ; tries++) {
-      try {
-        return await createClient({ socket, ...(workspace !== undefined && { workspace }) });
-      } catch (error) {
-        if (tries >= 20) throw error;
-        await sleep(500);
-      }
-    }
-  };
+  const at = (workspace?: string): Promise<Client> => clientOf(socket, workspace === undefined ? {} : { workspace });
   const onA = () => at(`node-a:${a.workspace}`);
   const append = (name: string) => ['terminal_execute', { command: `echo x >> ${name}` }] as const;
 

@@ -16,13 +16,16 @@ export interface RunOptions {
   /** Whether standard input stays open, though nothing is written to it. */
   readonly keepsInput?: boolean;
   readonly env?: Readonly<Record<string, string>>;
+  /** Program and arguments that exec the command line. */
+  readonly launcher?: readonly string[];
 }
 
 type Place = Pick<TestDaemon, 'stateDir' | 'socket' | 'workspace'>;
 
 /** Starts a command line; the caller reads its streams. */
 export function beginCli({ stateDir, socket, workspace }: Place, args: readonly string[], options: RunOptions = {}) {
-  const child = spawn(process.execPath, [ringfence, ...args], {
+  const [program = '', ...words] = [...(options.launcher ?? []), process.execPath, ringfence, ...args];
+  const child = spawn(program, words, {
     cwd: options.cwd ?? workspace,
     env: {
       PATH: process.env.PATH ?? '',

@@ -2,11 +2,13 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Client, type ClientOptions, createClient } from '../../src/client.ts';
 import { beginCli, endOf, type Run, runCli } from './cli.ts';
 import { type DaemonOptions, removeTree, startDaemon, type TestDaemon, temporaryDir } from './daemon.ts';
+import type { TestNetwork } from './network.ts';
 
 /** Why tests of a fleet can't run here; undefined if they can. */
 export const noBus: string | undefined = (() => {
@@ -27,39 +29,30 @@ const freePort = async (): Promise<number> => {
   return port;
 };
 
-async function reachable(port: number): Promise<void> {
-  for (let tries = 0; ; tries++) {
-    const socket = connect(port, '127.0.0.1');
-    const isOpen = await new Promise<boolean>((resolve) => {
-      socket.once('connect', () => resolve(true));
-      socket.once('error', () => resolve(false));
-    });
-    socket.destroy();
-    if (isOpen) return;
-    if (tries > 200) throw new Error(`nats-server does not listen at ${port}`);
-    await sleep(50);
-  }
-}
-
 export class TestFleet implements AsyncDisposable {
   readonly folder: string;
   readonly port: number;
+  readonly #network: TestNetwork | undefined;
   #bus: ChildProcess | undefined;
   #hub: ChildProcess | undefined;
   #gateway: ChildProcess | undefined;
   readonly #daemons: TestDaemon[] = [];
   readonly #folders = new Set<string>();
 
-  private constructor(folder: string, port: number) {
+  private constructor(folder: string, port: number, network?: TestNetwork) {
     this.folder = folder;
     this.port = port;
+    this.#network = network;
   }
 
-  /** Makes a fleet, and starts its bus and its hub. */
-  static async start(): Promise<TestFleet> {
-    const fleet = new TestFleet(temporaryDir('fleet'), await freePort());
+  /**
+   * Makes a fleet, and starts its bus and its hub. In a network, bus, hub and operator are on the machine `bus`, and each
+   * node and gateway is on the machine with its name.
+   */
+  static async start(network?: TestNetwork): Promise<TestFleet> {
+    const fleet = new TestFleet(temporaryDir('fleet'), network ? 4222 : await freePort(), network);
     try {
-      const made = await fleet.cli('init', '--host', 'localhost', '--port', String(fleet.port), '--name', 'test');
+      const made = await fleet.cli('init', '--host', fleet.#host, '--port', String(fleet.port), '--name', 'test');
       if (made.code !== 0) throw new Error(made.stderr);
       await fleet.startBus();
       await fleet.startHub();
@@ -70,8 +63,17 @@ export class TestFleet implements AsyncDisposable {
     return fleet;
   }
 
+  get #host(): string {
+    return this.#network ? 'bus' : 'localhost';
+  }
+
   get url(): string {
-    return `nats://localhost:${this.port}`;
+    return `nats://${this.#host}:${this.port}`;
+  }
+
+  /** How a program is run on a machine of the network. */
+  #on(machine: string): { launcher?: string[] } {
+    return this.#network ? { launcher: this.#network.launcher(machine) } : {};
   }
 
   /** Runs a verb of the operator. */
@@ -87,13 +89,24 @@ export class TestFleet implements AsyncDisposable {
 
   #run(verb: string, args: readonly string[]): Promise<Run> {
     const words = verb.split(' ');
-    return runCli(NOWHERE, ['fleet', ...words, '--dir', this.folder, ...args]);
+    return runCli(NOWHERE, ['fleet', ...words, '--dir', this.folder, ...args], this.#on('bus'));
   }
 
   async startBus(): Promise<ChildProcess> {
-    this.#bus = spawn('nats-server', ['-c', join(this.folder, 'bus/nats-server.conf')], { stdio: 'ignore' });
-    await reachable(this.port);
-    return this.#bus;
+    const { launcher = [] } = this.#on('bus');
+    const [program = '', ...words] = [...launcher, 'nats-server', '-c', join(this.folder, 'bus/nats-server.conf')];
+    const bus = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'] });
+    this.#bus = bus;
+    let said = '';
+    const ready = new Promise<void>((resolve, reject) => {
+      bus.stderr.on('data', (chunk: Buffer) => {
+        said += chunk;
+        if (said.includes('Server is ready')) resolve();
+      });
+      bus.once('exit', () => reject(new Error(`nats-server ended: ${said}`)));
+    });
+    await ready;
+    return bus;
   }
 
   get bus(): ChildProcess {
@@ -105,7 +118,7 @@ export class TestFleet implements AsyncDisposable {
   }
 
   async startHub(): Promise<void> {
-    const hub = beginCli(NOWHERE, ['fleet', 'hub', '--dir', this.folder, '--json']);
+    const hub = beginCli(NOWHERE, ['fleet', 'hub', '--dir', this.folder, '--json'], this.#on('bus'));
     this.#hub = hub;
     await once(hub.stdout, 'data');
   }
@@ -116,7 +129,8 @@ export class TestFleet implements AsyncDisposable {
 
   /** Begins to invite a machine; gives the token, and the operator's program, which waits. Throws what that says if it ends. */
   async invite(name: string, ...args: string[]): Promise<{ token: string; ended: Promise<number | null> }> {
-    const operator = beginCli(NOWHERE, ['fleet', 'invite', name, '--dir', this.folder, '--wait', '60', ...args]);
+    const words = ['fleet', 'invite', name, '--dir', this.folder, '--wait', '60', ...args];
+    const operator = beginCli(NOWHERE, words, this.#on('bus'));
     const ended = endOf(operator);
     let said = '';
     operator.stderr.on('data', (chunk: Buffer) => (said += chunk));
@@ -128,13 +142,13 @@ export class TestFleet implements AsyncDisposable {
   /** Lets a state directory become a node of the fleet, by a token. */
   async join(name: string, stateDir: string, ...args: string[]): Promise<Run> {
     const { token, ended } = await this.invite(name, ...args);
-    const joined = await this.joinBy(token, stateDir);
+    const joined = await this.joinBy(token, stateDir, name);
     await ended;
     return joined;
   }
 
-  joinBy(token: string, stateDir: string): Promise<Run> {
-    return runCli({ ...NOWHERE, stateDir }, ['fleet', 'join', '-'], { stdin: token });
+  joinBy(token: string, stateDir: string, machine = 'bus'): Promise<Run> {
+    return runCli({ ...NOWHERE, stateDir }, ['fleet', 'join', '-'], { stdin: token, ...this.#on(machine) });
   }
 
   /** Starts a daemon that is a node, and waits until it is heard. */
@@ -144,7 +158,8 @@ export class TestFleet implements AsyncDisposable {
       const joined = await this.join(name, stateDir, ...args);
       if (joined.code !== 0) throw new Error(joined.stderr);
     }
-    const daemon = await startDaemon({ ...options, stateDir, args: ['--fleet', this.url, ...(options.args ?? [])] });
+    const words = ['--fleet', this.url, ...(options.args ?? [])];
+    const daemon = await startDaemon({ ...options, stateDir, args: words, ...this.#on(name) });
     this.#daemons.push(daemon);
     this.#folders.add(stateDir);
     const isHere = async () =>
@@ -160,7 +175,7 @@ export class TestFleet implements AsyncDisposable {
     const joined = await this.join(name, stateDir, '--gateway');
     if (joined.code !== 0) throw new Error(joined.stderr);
     const words = ['gateway', '--fleet', this.url, '--state', stateDir, '--json', ...args];
-    this.#gateway = beginCli(NOWHERE, words);
+    this.#gateway = beginCli(NOWHERE, words, this.#on(name));
     let said = '';
     this.#gateway.stderr?.on('data', (chunk: Buffer) => (said += chunk));
     const ready = await Promise.race([once(this.#gateway.stdout as NodeJS.EventEmitter, 'data'), endOf(this.#gateway)]);
@@ -175,6 +190,22 @@ export class TestFleet implements AsyncDisposable {
     await this.stopHub();
     await this.stopBus();
     removeTree(this.folder);
+  }
+}
+
+/** A client of a gateway, which right after its start has not heard all nodes. Throws what the last of some tries says. */
+export async function clientOf(
+  socket: string,
+  options: Omit<ClientOptions, 'socket'> = {},
+  triesMax = 20,
+): Promise<Client> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await createClient({ socket, ...options });
+    } catch (error) {
+      if (tries >= triesMax) throw error;
+      await sleep(500);
+    }
   }
 }
 
