@@ -40,6 +40,8 @@ export interface Hello {
     secret: string;
     role: string;
     workspace: string;
+    /** The node of a fleet on which a gateway has placed the session. */
+    node?: string;
     policy: string;
     mode?: string;
     toolset: string[];
@@ -62,6 +64,12 @@ export interface Subscription {
   missed(): void;
   /** Called when it could not be made again. */
   end(): void;
+}
+
+/** A session to resume. */
+interface Resumption {
+  readonly claim: { readonly sessionId: string; readonly secret: string };
+  readonly workspace: string | undefined;
 }
 
 interface ConnectedPeer {
@@ -215,11 +223,13 @@ export class ClientConnection implements AsyncDisposable {
 
   /** Reconnects until the daemon is back, for as long as the session waits; opens a new session if the old one is gone. */
   async #resume({ session }: Hello): Promise<ConnectedPeer> {
-    const { id: sessionId, secret, resumeMs } = session;
+    const { id: sessionId, secret, resumeMs, node } = session;
+    // A gateway finds the session by its node.
+    const workspace = node === undefined ? this.#options.workspace : `${node}:${session.workspace}`;
     const until = this.#powers.monotonicMs() + Math.max(resumeMs, this.#resumeMs);
     for (let pauseMs = RETRY_MS; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
       try {
-        return await this.#connect({ sessionId, secret });
+        return await this.#connect({ claim: { sessionId, secret }, workspace });
       } catch (error) {
         if (error instanceof RemoteError && error.code === RPC_CODES.FORBIDDEN) return this.#connect();
         // The daemon may be shutting down or not started yet.
@@ -258,7 +268,7 @@ export class ClientConnection implements AsyncDisposable {
   }
 
   /** Connects; again where a daemon says that it hands over, since the next connection is to the new one. */
-  async #connect(resume?: { sessionId: string; secret: string }): Promise<ConnectedPeer> {
+  async #connect(resume?: Resumption): Promise<ConnectedPeer> {
     for (;;) {
       try {
         return await this.#connectOnce(resume);
@@ -282,7 +292,7 @@ export class ClientConnection implements AsyncDisposable {
     }
   }
 
-  async #connectOnce(resume?: { sessionId: string; secret: string }): Promise<ConnectedPeer> {
+  async #connectOnce(resume?: Resumption): Promise<ConnectedPeer> {
     const {
       socket,
       workspace,
@@ -316,14 +326,14 @@ export class ClientConnection implements AsyncDisposable {
     const asked = peer.request('hello', {
       protocol: 1,
       client: { name, version },
-      workspace,
+      workspace: resume ? resume.workspace : workspace,
       role,
       token,
       policy,
       ...(mode !== undefined && { mode }),
       ...(sessionName !== undefined && { sessionName }),
       ...(this.#resumeMs > 0 && { resumeMs: this.#resumeMs }),
-      ...(resume && { resume }),
+      ...(resume && { resume: resume.claim }),
     });
     const hello = (await asked.catch((error: unknown) => {
       // Otherwise the daemon would wait for another hello, and this process would be kept alive by the connection.

@@ -15,6 +15,8 @@ export interface FleetLink extends AsyncDisposable {
   readonly isConnected: boolean;
   /** Sends a message that may be lost; while the bus is not reached it is dropped. */
   publish(subject: string, data: Uint8Array): void;
+  /** Settles when the server has taken all that was published before, or when the connection is lost. */
+  flushed(): Promise<void>;
   /** Hears messages until it is disposed. Messages above the bound of the fleet are dropped. */
   subscribe(subject: string, hear: (message: BusMessage) => void): Disposable;
   /** Sends a request and gives the answer. Throws Unanswered. */

@@ -96,6 +96,10 @@ class NatsLink implements FleetLink {
     if (this.isConnected) this.#connection.publish(subject, data);
   }
 
+  async flushed(): Promise<void> {
+    await this.#connection.flush().catch(() => {}); // The connection was lost, and with it what was published.
+  }
+
   subscribe(subject: string, hear: Parameters<FleetLink['subscribe']>[1]): Disposable {
     const { limits, powers } = this.#options;
     const subscription = this.#connection.subscribe(subject, {

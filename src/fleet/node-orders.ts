@@ -23,12 +23,25 @@ export interface FleetQuestion {
   readonly proposedRule?: string;
 }
 
+/** Calls as the daemon of a node knows them; `leftOutBytes`: their results were larger than an answer may be. */
+export interface FoundCalls {
+  readonly calls: readonly FoundCall[];
+  readonly leftOutBytes?: number;
+}
+
+export interface FoundCall {
+  readonly callId: string;
+  readonly tool?: string;
+  readonly state?: { readonly status: string };
+  readonly result?: { readonly success: boolean; readonly data?: unknown; readonly error?: unknown };
+}
+
 /** The answer to an order. */
 export type OrderAnswer =
   | { readonly refused: string }
   /** `next`: where further questions begin, if not all fit. */
   | { readonly questions: readonly FleetQuestion[]; readonly next?: number }
-  | { readonly found: unknown }
+  | { readonly found: FoundCalls }
   | { readonly done: string };
 
 export interface NodeOrdersOptions {
@@ -79,7 +92,7 @@ export class NodeOrders {
       case 'answer':
         return await this.#answer(order);
       case 'call':
-        return { found: await this.#ask('calls.find', { id: order.callId }) };
+        return { found: await this.#find(order) };
       case 'pause': {
         const { cancelled } = await this.#ask<{ cancelled: number }>('gateway.pause', { cancel: order.cancel });
         return { done: order.cancel ? `paused, ${cancelled} calls ended` : 'paused' };
@@ -93,6 +106,15 @@ export class NodeOrders {
       default:
         return order satisfies never;
     }
+  }
+
+  /** What became of a call. Results that don't fit into one message are left out. */
+  async #find({ callId: id, result = false }: Order & { kind: 'call' }): Promise<FoundCalls> {
+    const { fleetQuestionBytesMax } = this.#options.limits;
+    const found = await this.#ask<FoundCalls>('calls.find', { id, results: result });
+    const resultBytes = bytesOf(found);
+    if (resultBytes <= fleetQuestionBytesMax) return found;
+    return { calls: found.calls.map(({ result: _, ...it }) => it), leftOutBytes: resultBytes };
   }
 
   /** The questions from a position on, as many as fit into one message, but at least one. */

@@ -65,14 +65,16 @@ export class FleetNode implements AsyncDisposable {
     const { credential, limits, powers } = this.#options;
     const { name, role, seed } = credential;
     const keys = await memberKeys(seed);
-    const link = this.#parts.use(
-      await connectBus({ credential, inbox: inboxOf(role, name), waits: true, limits, powers }),
-    );
+    const connect = async () =>
+      this.#parts.use(await connectBus({ credential, inbox: inboxOf(role, name), waits: true, limits, powers }));
+    const link = await connect();
+    // What sessions send would keep heartbeats, questions, orders and records waiting on their connection.
+    const flow = await connect();
     this.#listen(link, keys);
     this.#tellQuestions(link);
     this.#beat(link);
     this.#ship(link, keys);
-    this.#serveSessions(link, keys);
+    this.#serveSessions({ link, flow }, keys);
   }
 
   /** Obeys orders one after the other, so that a later one can't overtake an earlier one. */
@@ -154,13 +156,13 @@ export class FleetNode implements AsyncDisposable {
   }
 
   /** Takes sessions that gateways of the fleet place here. */
-  #serveSessions(link: FleetLink, keys: MemberKeys): void {
+  #serveSessions({ link, flow }: { link: FleetLink; flow: FleetLink }, keys: MemberKeys): void {
     const { credential, powers, limits } = this.#options;
     const { operatorKey, name } = credential;
     const copy = this.#parts.use(new RosterCopy({ link, operatorKey, limits, powers }));
     const owned = this.#parts.use(new OwnedWorkspaces(link.leases, name, powers));
     const ways = { roster: () => copy.now, isDraining: () => this.#state.isDraining };
-    this.#parts.use(new NodeSessions({ ...this.#options, ...ways, keys, link, owned }));
+    this.#parts.use(new NodeSessions({ ...this.#options, ...ways, keys, link: flow, owned }));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

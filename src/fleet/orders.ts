@@ -19,8 +19,8 @@ const order = z.discriminatedUnion('kind', [
     decision: z.enum(['approve', 'deny']),
     feedback: z.string().max(4096).optional(),
   }),
-  /** Asks what became of a call. */
-  z.strictObject({ kind: z.literal('call'), callId: z.string().min(1).max(128) }),
+  /** Asks what became of a call; with `result`, for its result, which the bus can then read. */
+  z.strictObject({ kind: z.literal('call'), callId: z.string().min(1).max(128), result: z.boolean().optional() }),
   /** Keeps calls from beginning; with `cancel`, ends those that run. */
   z.strictObject({ kind: z.literal('pause'), cancel: z.boolean() }),
   z.strictObject({ kind: z.literal('resume') }),

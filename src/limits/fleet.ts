@@ -14,6 +14,8 @@ export const fleetLimits = {
   fleetSessionsMax: count().default(256),
   /** Bytes of one session on their way over the bus, so that a slow reader holds up its own session only. */
   fleetWindowBytes: bytes().default(MiB),
+  /** Bytes that all sessions of one connection have sent and the server has not taken, so that signs of life are in time. */
+  fleetUnflushedBytes: bytes().default(512 * KiB),
   /** Longest time for which a signed order holds, so that a bus which keeps it back can't use it later. */
   fleetOrderMs: ms().default(600_000),
   /** Bytes of entries of the audit log in one message to the collector. */

@@ -56,6 +56,7 @@ export const answers = {
       secret: z.string(),
       role: z.enum(['agent', 'operator']),
       workspace: z.string(),
+      node: z.string().optional().describe('The node of a fleet on which a gateway has placed the session.'),
       policy: z.string(),
       mode: z.string().optional(),
       toolset: texts(),

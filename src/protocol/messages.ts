@@ -120,7 +120,7 @@ export const params = {
   'batches.list': nothing(),
   'batches.get': z.strictObject({ batchId: id(), session: id().optional() }),
   'calls.cancel': z.strictObject({ callId: id(), park: z.boolean().optional(), session: id().optional() }),
-  'calls.find': z.strictObject({ id: id() }),
+  'calls.find': z.strictObject({ id: id(), results: z.boolean().default(false) }),
   'calls.undo': z.union([
     z.strictObject({ callId: id(), force: z.boolean().default(false) }),
     z.strictObject({ last: z.literal(true), force: z.boolean().default(false) }),

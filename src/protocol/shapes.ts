@@ -107,7 +107,7 @@ export const callRecord = z.strictObject({
 });
 
 /** A found call; if only its output or its undo journal is known, it has nothing but its ids. */
-export const foundCall = callRecord.omit({ result: true }).partial({ tool: true, createdAt: true, state: true });
+export const foundCall = callRecord.partial({ tool: true, createdAt: true, state: true });
 
 /** A running call, as reported to an operator about all sessions. */
 export const runningCall = callRecord.omit({ result: true }).extend({

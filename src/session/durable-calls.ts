@@ -37,11 +37,15 @@ export class DurableCalls {
   }: {
     resumable: boolean;
     restored: boolean;
-    fence: Fence | undefined;
+    /** The fence that a call which comes now is behind. */
+    fence: () => Fence | undefined;
   }): CallKeeping {
     return {
       earlierResult: (call, isForgotten) => this.#earlierResult(call, restored || (resumable && isForgotten)),
-      recordStart: (kept) => fenced(kept, fence, this.#recordStart(kept, resumable || fence !== undefined)),
+      recordStart: (kept) => {
+        const now = fence();
+        return fenced(kept, now, this.#recordStart(kept, resumable || now !== undefined));
+      },
       recordEnd: (kept) => this.#recordEnd(kept),
     };
   }

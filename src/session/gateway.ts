@@ -276,8 +276,8 @@ export class Gateway {
 
   #open(connection: Connection, asked: NewSession): ClientLink {
     const { limits, powers } = this.#options;
-    const { delegation, fence } = asked.identity;
-    const resumeMs = delegation || fence ? 0 : Math.min(asked.resumeMs, limits.resumeMaxMs);
+    const { delegation } = asked.identity;
+    const resumeMs = delegation ? 0 : Math.min(asked.resumeMs, limits.resumeMaxMs);
     const link = this.#newLink({
       ...asked,
       resumeMs,
@@ -310,6 +310,7 @@ export class Gateway {
       const { link } = found;
       const asked = { workspace, identity, policy: opened.askedPolicy, mode: opened.mode };
       link.session.policy = authorityOf(asked, this.#options).policy;
+      this.#options.fences.join(link.session.options.id, identity);
       const resumed = this.#sessions.attach(link, connection);
       this.#options.pipeline.queue.wake();
       this.#records.resumed(link.session);
@@ -336,10 +337,8 @@ export class Gateway {
     return greeting(link, this.#options, { notices: 0, dropped: 0 });
   }
 
-  readonly #workspaceOf = (workspace: string | undefined): { workspace: string; root: string } => {
-    const { workspaces } = this.#options;
-    return workspaces.resolve(workspace ?? (workspaces.all[0] as string));
-  };
+  readonly #workspaceOf = (workspace: string | undefined): { workspace: string; root: string } =>
+    this.#options.workspaces.resolve(workspace ?? (this.#options.workspaces.all[0] as string));
 
   #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): ClientLink {
     const { powers, limits, pipeline, results, durable, fences } = this.#options;
@@ -365,7 +364,7 @@ export class Gateway {
       delegation: identity.delegation,
       policy,
       run: withChildCalls(pipeline.run, { session: () => session, open: (asked) => this.openSession(asked) }),
-      keeping: durable.keeping({ resumable: resumeMs > 0, restored, fence: fences.fenceOf(id, identity) }),
+      keeping: durable.keeping({ resumable: resumeMs > 0, restored, fence: fences.join(id, identity) }),
       ...(asked.sawUntrusted && { sawUntrusted: true }),
       onUntrusted: (callId, tool) => {
         this.#options.callStore.noteUntrusted(id);

@@ -141,7 +141,7 @@ export function createMethods(parts: MethodParts): Methods {
     'tools.batch': ({ session, outbox }, params) => batches.run(session, params, { outbox }),
     ...batches.recent.methods,
     'calls.cancel': ({ session }, params) => cancel(session, params, parts),
-    'calls.find': (_, { id }) => findCalls(id, parts),
+    'calls.find': (_, asked) => findCalls(asked, parts),
     'calls.get': ({ session }, { callId }) => {
       const record = recordOf(callId, session, parts);
       if (record) return record;

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Credential, readCredential } from '../../src/fleet/credential.ts';
 import type { FleetLink } from '../../src/fleet/link.ts';
 import { connectBus, memberKeys } from '../../src/fleet/nats.ts';
+import { FlowGate } from '../../src/fleet/placed/flow-gate.ts';
 import { type Opening, openingAnswer, transcriptOf } from '../../src/fleet/placed/opening.ts';
 import { createSessionKeys, Sealing } from '../../src/fleet/placed/sealing.ts';
 import { SessionStream } from '../../src/fleet/placed/stream.ts';
@@ -59,7 +60,8 @@ describe.skipIf(noBus !== undefined)(`a false gateway${noBus ? ` (${noBus})` : '
       }
       const sealing = new Sealing('gateway', own, answer.key, transcriptOf('test', opening, answer.key));
       const send = (data: Uint8Array) => link.publish(subjects.toNode('node-a', session), data);
-      stream = new SessionStream({ sealing, windowBytes: limits.fleetWindowBytes, send });
+      const gate = new FlowGate(link, limits.fleetUnflushedBytes);
+      stream = new SessionStream({ sealing, windowBytes: limits.fleetWindowBytes, gate, send });
       for (const it of early) stream.receive(it);
       return stream;
     }

@@ -4,6 +4,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RpcError } from '../../src/errors.ts';
+import { FlowGate } from '../../src/fleet/placed/flow-gate.ts';
 import { McpRelay, type McpRelayOptions } from '../../src/fleet/placed/mcp-relay.ts';
 import { createSessionKeys, Sealing } from '../../src/fleet/placed/sealing.ts';
 import { SessionStream } from '../../src/fleet/placed/stream.ts';
@@ -38,7 +39,8 @@ async function clientOf(open: McpRelayOptions['open'], bounds: Partial<typeof li
 /** A session whose node takes at most `windowBytes`, and does nothing. */
 function sessionOf(windowBytes = limits.fleetWindowBytes): SessionStream {
   const [g, n] = [createSessionKeys(), createSessionKeys()];
-  return new SessionStream({ sealing: new Sealing('gateway', g, n.publicKey, 'both'), windowBytes, send() {} });
+  const gate = new FlowGate({ flushed: async () => {} }, limits.fleetUnflushedBytes);
+  return new SessionStream({ sealing: new Sealing('gateway', g, n.publicKey, 'both'), windowBytes, gate, send() {} });
 }
 
 test('a request without a session is answered with the reason, and the connection ends', async () => {

@@ -1,10 +1,14 @@
 /** The sealed stream of one session: nobody on the bus can read or change it, and neither side can flood the other. */
 import { buffer } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
+import { FlowGate } from '../../src/fleet/placed/flow-gate.ts';
 import { createSessionKeys, Sealing } from '../../src/fleet/placed/sealing.ts';
 import { SessionStream } from '../../src/fleet/placed/stream.ts';
+import { defaultLimits } from '../../src/limits.ts';
 
 const WINDOW = 64 * 1024;
+/** A connection whose server takes everything at once. */
+const open = () => new FlowGate({ flushed: async () => {} }, defaultLimits.fleetUnflushedBytes);
 
 function pair({ transcript = 'both' } = {}) {
   const [g, n] = [createSessionKeys(), createSessionKeys()];
@@ -18,6 +22,7 @@ function joined(windowBytes = WINDOW, via = (data: Uint8Array, hand: (it: Uint8A
   const gateway: SessionStream = new SessionStream({
     sealing: toNode,
     windowBytes,
+    gate: open(),
     send: (data) => {
       wire.push(data);
       via(data, (it) => node.receive(it));
@@ -26,6 +31,7 @@ function joined(windowBytes = WINDOW, via = (data: Uint8Array, hand: (it: Uint8A
   const node: SessionStream = new SessionStream({
     sealing: toGateway,
     windowBytes,
+    gate: open(),
     send: (data) => gateway.receive(data),
   });
   return { gateway, node, wire };
@@ -50,9 +56,39 @@ test('a side whose reader is slow stops the other at its window', async () => {
   node.destroy();
 });
 
+test('sessions of one connection wait together for a server that takes no more, and signs of life do not wait', async () => {
+  const taken: (() => void)[] = [];
+  const bytesMax = 2 * WINDOW;
+  const gate = new FlowGate({ flushed: () => new Promise<void>((resolve) => taken.push(resolve)) }, bytesMax);
+  let sent = 0;
+  const streamOf = () =>
+    new SessionStream({
+      sealing: pair()[0],
+      windowBytes: 10 * WINDOW,
+      gate,
+      send: (data) => {
+        sent += data.length;
+      },
+    });
+  const streams = [streamOf(), streamOf(), streamOf()];
+  for (const it of streams) it.write(Buffer.alloc(3 * WINDOW));
+  expect(sent).toBeGreaterThanOrEqual(bytesMax);
+  expect(sent).toBeLessThan(bytesMax + WINDOW);
+  const before = sent;
+  streams[2]?.keepAlive();
+  expect(sent).toBeGreaterThan(before);
+  // The server takes what it has got, again and again.
+  for (let turn = 0; turn < 20; turn++) {
+    for (const it of taken.splice(0)) it();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  expect(sent).toBeGreaterThan(9 * WINDOW);
+  for (const it of streams) it.destroy();
+});
+
 test('a side that sends more than it has room for is ended', async () => {
   const [own, other] = pair();
-  const node = new SessionStream({ sealing: other, windowBytes: WINDOW, send: () => {} });
+  const node = new SessionStream({ sealing: other, windowBytes: WINDOW, gate: open(), send: () => {} });
   const failed = new Promise<Error>((resolve) => node.once('error', resolve));
   for (let n = 0; n < 4; n++) node.receive(own.seal(Buffer.concat([Buffer.of(0), Buffer.alloc(30_000)])));
   expect((await failed).message).toContain(String(WINDOW));

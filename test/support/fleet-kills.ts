@@ -6,6 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '../../src/client.ts';
+import type { WireError } from '../../src/errors.ts';
 import type { AuditRecord } from '../../src/store/audit/entry.ts';
 import { removeTree, type TestDaemon, temporaryDir } from './daemon.ts';
 import { clientOf, TestFleet } from './fleet.ts';
@@ -82,7 +83,7 @@ class KillRun implements AsyncDisposable {
   async #callOnce(client: Client): Promise<Told> {
     const id = `call-${this.#begun++}`;
     const told = await client.call('terminal_execute', { command: `echo ${id} >> ${TRACE}` }, { callId: id }).then(
-      (result) => (result.success ? 'success' : String(result.error.details?.outcome ?? result.error.code)),
+      (result) => (result.success ? 'success' : toldBy(result.error)),
       () => 'unanswered',
     );
     this.#told.set(id, told);
@@ -144,6 +145,9 @@ class KillRun implements AsyncDisposable {
     }
   }
 }
+
+const toldBy = ({ code, details }: WireError): Told =>
+  details?.outcome === 'none' || details?.outcome === 'unknown' ? details.outcome : code;
 
 interface AuditPage {
   readonly entries: readonly AuditRecord[];

@@ -94,7 +94,7 @@ export class TestFleet implements AsyncDisposable {
 
   async startBus(): Promise<ChildProcess> {
     const { launcher = [] } = this.#on('bus');
-    const [program = '', ...words] = [...launcher, 'nats-server', '-c', join(this.folder, 'bus/nats-server.conf')];
+    const [program, ...words] = [...launcher, 'nats-server', '-c', join(this.folder, 'bus/nats-server.conf')];
     const bus = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'] });
     this.#bus = bus;
     let said = '';

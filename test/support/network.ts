@@ -14,12 +14,12 @@ const ENTER = process.getuid?.() === 0 ? [] : ['--user', '--preserve-credentials
 
 /** Why tests can't have networks of their own here; undefined if they can. */
 export const noNetwork: string | undefined = (() => {
-  const script = 'ip link add br0 type bridge && ip link add v0 type veth peer name v1';
+  const script = 'ip link add br0 type bridge && ip link add v0 type veth peer name v1 && tc qdisc';
   try {
     execFileSync('unshare', [...NEW, '--net', '--mount', 'sh', '-c', script], { stdio: 'ignore' });
     return undefined;
   } catch {
-    return 'network namespaces can not be made here: they need root or user namespaces, and `ip`';
+    return 'network namespaces can not be made here: they need root or user namespaces, `ip` and `tc`';
   }
 })();
 
@@ -64,6 +64,16 @@ export class TestNetwork implements AsyncDisposable {
     this.#onSwitch(`ip link set ${cableOf(this.#machine(name))} up`);
   }
 
+  /** Makes the cable of a machine so slow that it takes no more than so many bytes a second from it. */
+  slow(name: string, bytesPerSecond: number): void {
+    const shape = `rate ${8 * bytesPerSecond}bit burst 32k latency 400ms`;
+    this.#on(this.#machine(name), `tc qdisc replace dev eth0 root tbf ${shape}`);
+  }
+
+  fast(name: string): void {
+    this.#on(this.#machine(name), 'tc qdisc del dev eth0 root');
+  }
+
   async #add(name: string, at: number): Promise<void> {
     const [first] = this.#machines;
     // The user namespace of the first machine may make the others.
@@ -99,7 +109,7 @@ export class TestNetwork implements AsyncDisposable {
   }
 
   #on({ name }: Machine, script: string): void {
-    const [program = '', ...words] = [...this.launcher(name), 'sh', '-c', script];
+    const [program, ...words] = [...this.launcher(name), 'sh', '-c', script];
     execFileSync(program, words, { stdio: ['ignore', 'ignore', 'inherit'] });
   }
 

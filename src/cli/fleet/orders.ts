@@ -1,5 +1,6 @@
 /** `ringfence fleet kill`, `pause`, `resume`, `drain` and `undrain`: orders to nodes. */
 import { FleetError } from '../../fleet/fleet-error.ts';
+import type { FoundCall } from '../../fleet/node-orders.ts';
 import type { Order } from '../../fleet/orders.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
@@ -24,23 +25,28 @@ export async function fleetOrder(
 }
 
 /** Tells what a node knows of a call, for one whose answer was lost; exit code 1 if it knows none. */
-export async function fleetCall(node: string, callId: string, flags: FleetFlags, caller: CliCaller): Promise<number> {
+export async function fleetCall(
+  node: string,
+  callId: string,
+  { result = false, ...flags }: FleetFlags & { result?: boolean },
+  caller: CliCaller,
+): Promise<number> {
   return withFleetErrors(async () => {
     await using nodes = await Nodes.connect(folderOf(flags, caller));
-    const answer = await nodes.order(node, { kind: 'call', callId });
-    const { calls = [] } = ('found' in answer ? answer.found : {}) as { calls?: FoundCall[] };
+    const answer = await nodes.order(node, { kind: 'call', callId, ...(result && { result }) });
+    const { calls, leftOutBytes } = 'found' in answer ? answer.found : { calls: [] };
     if (flags.json) printJson(calls);
     else if (calls.length === 0) say(harmless(`${node} has started no call ${callId}`));
-    else for (const it of calls) print(harmless(`${it.callId}  ${it.tool ?? ''}  ${it.state?.status ?? 'unknown'}`));
+    else for (const it of calls) print(harmless(lineOf(it)));
+    if (leftOutBytes !== undefined)
+      say(`the result is left out: ${leftOutBytes} bytes are more than an answer may have; ask for it at ${node}`);
     return calls.length > 0 ? EXIT.OK : EXIT.FAILED;
   });
 }
 
-/** A call as the daemon of a node knows it. */
-interface FoundCall {
-  readonly callId: string;
-  readonly tool?: string;
-  readonly state?: { readonly status: string };
+function lineOf({ callId, tool = '', state, result }: FoundCall): string {
+  const shown = result && JSON.stringify(result.success ? result.data : result.error);
+  return `${callId}  ${tool}  ${state?.status ?? 'unknown'}${shown === undefined ? '' : `  ${shown}`}`;
 }
 
 interface Told {

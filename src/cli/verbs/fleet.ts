@@ -76,6 +76,7 @@ function addLookVerbs(verbs: Verbs, fleet: Command): void {
 function addOrderVerbs(verbs: Verbs, fleet: Command): void {
   verbs
     .addOffline('call <node> <id>', 'tell what became of a call whose answer was lost; exit code 0 or 1', fleet)
+    .option('--result', 'also its result, which the bus can read on its way')
     .option(...DIR)
     .action(
       verbs.ending(async (node, id, flags) =>

@@ -17,9 +17,11 @@ import { keyOf } from '../roster.ts';
 import { RosterCopy } from '../roster-copy.ts';
 import { inboxOf, publisherOf, subjects } from '../subjects.ts';
 import { fromWire, toWire } from '../wire.ts';
+import { FlowGate } from './flow-gate.ts';
 import { McpRelay } from './mcp-relay.ts';
-import { ALIVE_MS, type McpChoice, type Opening, openingAnswer, transcriptOf } from './opening.ts';
-import { type Hello, Relay } from './relay.ts';
+import { OpenStreams } from './open-streams.ts';
+import { type McpChoice, type Opening, openingAnswer, transcriptOf } from './opening.ts';
+import { type Hello, type OpenedSession, Relay } from './relay.ts';
 import { createSessionKeys, Sealing } from './sealing.ts';
 import { SessionStream } from './stream.ts';
 
@@ -37,6 +39,8 @@ export interface GatewayOptions {
 
 const OPEN_MS = 15_000;
 const LOOK_MS = 100;
+/** Messages that a node may send before its answer has come: the token, and signs of life. */
+const EARLY_MAX = 8;
 /** Memory that a node must have free to get a session. */
 const FREE_MEMORY_MIN = 256 * 1024 * 1024;
 
@@ -49,17 +53,21 @@ export class FleetGateway implements AsyncDisposable {
   readonly #options: GatewayOptions;
   readonly #parts = new AsyncDisposableStack();
   readonly #presence: Presence;
-  /** Sessions by their names on the bus; one that is being opened keeps what comes early. */
-  readonly #streams = new Map<string, Pick<SessionStream, 'receive' | 'keepAlive'>>();
+  readonly #streams: OpenStreams;
+  /** What came early for sessions that are being opened. */
+  readonly #early = new Map<string, Uint8Array[]>();
   readonly #placed = new Set<Placed>();
   readonly #mcpClients = new Set<Socket>();
   #roster!: RosterCopy;
   #keys!: MemberKeys;
-  #link!: FleetLink;
+  /** A connection to the bus for sessions alone, so that their output keeps no heartbeat waiting. */
+  #flow!: FleetLink;
+  #gate!: FlowGate;
 
   private constructor(options: GatewayOptions) {
     this.#options = options;
     this.#presence = new Presence(options.limits.fleetMembersMax);
+    this.#streams = this.#parts.use(new OpenStreams(options.powers));
   }
 
   /** Starts to serve clients. Throws FleetError, SocketError. */
@@ -78,8 +86,11 @@ export class FleetGateway implements AsyncDisposable {
     const { credential, socket, mcpSocket, limits, powers } = this.#options;
     const { name, role } = credential;
     this.#keys = await memberKeys(credential.seed);
-    const link = await connectBus({ credential, inbox: inboxOf(role, name), waits: true, limits, powers });
-    this.#link = this.#parts.use(link);
+    const connect = async () =>
+      this.#parts.use(await connectBus({ credential, inbox: inboxOf(role, name), waits: true, limits, powers }));
+    const link = await connect();
+    this.#flow = await connect();
+    this.#gate = new FlowGate(this.#flow, limits.fleetUnflushedBytes);
     this.#roster = this.#parts.use(new RosterCopy({ link, operatorKey: credential.operatorKey, limits, powers }));
     this.#parts.use(
       link.subscribe(subjects.heartbeat('*'), ({ subject, data }) =>
@@ -87,19 +98,15 @@ export class FleetGateway implements AsyncDisposable {
       ),
     );
     this.#parts.use(
-      link.subscribe(subjects.toGateway(name, '*', '*'), ({ subject, data }) =>
-        this.#streams.get(publisherOf(subject))?.receive(data),
-      ),
-    );
-    const timers = [
-      powers.every(LOOK_MS, () => this.#look()),
-      powers.every(ALIVE_MS, () => {
-        for (const it of this.#streams.values()) it.keepAlive();
+      this.#flow.subscribe(subjects.toGateway(name, '*', '*'), ({ subject, data }) => {
+        const session = publisherOf(subject);
+        const early = this.#early.get(session);
+        if (!early) this.#streams.receive(session, data);
+        else if (early.length < EARLY_MAX) early.push(data);
       }),
-    ];
-    this.#parts.defer(() => {
-      for (const it of timers) it.cancel();
-    });
+    );
+    const timer = powers.every(LOOK_MS, () => this.#look());
+    this.#parts.defer(() => timer.cancel());
     this.#parts.use(await listenSocket(socket, (client) => this.#accept(client)));
     this.#parts.use(await listenSocket(mcpSocket, (client) => this.#acceptMcp(client), { allowHalfOpen: true }));
   }
@@ -124,21 +131,25 @@ export class FleetGateway implements AsyncDisposable {
     if (this.#mcpClients.size >= mcpConnectionsMax) return void client.destroy();
     this.#mcpClients.add(client);
     client.once('close', () => this.#mcpClients.delete(client));
-    const open = ({ workspace, tools, readOnly, policy, mode }: OpeningOptions) => {
+    const open = async ({ workspace, tools, readOnly, policy, mode }: OpeningOptions) => {
       const choice = { tools, readOnly, ...(policy !== undefined && { policy }), ...(mode !== undefined && { mode }) };
-      return this.#place(placeOf(workspace), relay, choice);
+      return (await this.#place(placeOf(workspace), relay, choice)).stream;
     };
     const relay: McpRelay = new McpRelay(client, { limits, powers, open });
   }
 
-  async #open(hello: Hello, relay: Relay): Promise<{ stream: SessionStream; hello: Hello }> {
+  async #open(hello: Hello, relay: Relay): Promise<OpenedSession> {
     const at = placeOf(hello.workspace);
-    const stream = await this.#place(at, relay);
-    return { stream, hello: at.path === undefined ? hello : { ...hello, workspace: at.path } };
+    const placed = await this.#place(at, relay);
+    return { ...placed, hello: at.path === undefined ? hello : { ...hello, workspace: at.path } };
   }
 
   /** Places a session and opens it on its node. Throws RpcError OVERLOADED if there is none for it. */
-  async #place({ node: at, path }: Place, relay: Placed['relay'], mcp?: McpChoice): Promise<SessionStream> {
+  async #place(
+    { node: at, path }: Place,
+    relay: Placed['relay'],
+    mcp?: McpChoice,
+  ): Promise<Pick<OpenedSession, 'node' | 'stream'>> {
     const { powers, labels, limits } = this.#options;
     const bounds = { sessionsMax: limits.fleetSessionsMax, freeMemoryMin: FREE_MEMORY_MIN };
     const wanted = { key: powers.uuid(), labels, node: at };
@@ -149,7 +160,7 @@ export class FleetGateway implements AsyncDisposable {
     const entry = { node, relay };
     this.#placed.add(entry);
     stream.once('close', () => this.#placed.delete(entry));
-    return stream;
+    return { node, stream };
   }
 
   /** The nodes of the roster that were heard; waits for the first heartbeats of a bus that was just reached. */
@@ -177,9 +188,8 @@ export class FleetGateway implements AsyncDisposable {
     const asked: Opening = { gateway: credential.name, node, session, key: own.publicKey, atMs, ...wanted };
     const signature = this.#keys.sign(transcriptOf(credential.fleet, asked));
     const early: Uint8Array[] = [];
-    let stream: SessionStream | undefined;
     // The node may send before its answer has come.
-    this.#streams.set(session, { receive: (it) => void early.push(it), keepAlive() {} });
+    this.#early.set(session, early);
     try {
       const answer = openingAnswer.safeParse(fromWire(await this.#sent(node, { opening: asked, signature })));
       if (!answer.success) throw new RpcError('OVERLOADED', `${node} answered something else`);
@@ -189,21 +199,20 @@ export class FleetGateway implements AsyncDisposable {
         throw new RpcError('OVERLOADED', `somebody else than ${node} answered`);
       const sealing = new Sealing('gateway', own, answer.data.key, transcript);
       const subject = subjects.toNode(node, session);
-      const send = (data: Uint8Array) => this.#link.publish(subject, data);
-      stream = new SessionStream({ sealing, windowBytes: limits.fleetWindowBytes, send });
+      const send = (data: Uint8Array) => this.#flow.publish(subject, data);
+      const stream = new SessionStream({ sealing, windowBytes: limits.fleetWindowBytes, gate: this.#gate, send });
+      stream.on('error', (error) => powers.log.warn({ node, reason: error.message }, 'a session ended'));
+      this.#streams.add(session, stream);
+      for (const it of early) stream.receive(it);
+      return stream;
     } finally {
-      if (stream) this.#streams.set(session, stream);
-      else this.#streams.delete(session);
+      this.#early.delete(session);
     }
-    stream.once('close', () => this.#streams.delete(session));
-    stream.on('error', (error) => powers.log.warn({ node, reason: error.message }, 'a session ended'));
-    for (const it of early) stream.receive(it);
-    return stream;
   }
 
   async #sent(node: string, message: object): Promise<Uint8Array> {
     try {
-      return await this.#link.request(subjects.open(node), toWire(message), OPEN_MS);
+      return await this.#flow.request(subjects.open(node), toWire(message), OPEN_MS);
     } catch (error) {
       if (!(error instanceof Unanswered)) throw error;
       throw new RpcError('OVERLOADED', `${node} can't be reached: ${error.message}`);

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { HeldLease } from '../../fencing.ts';
 import type { Limits } from '../../limits.ts';
 import { openLine } from '../../mcp/bridge-messages.ts';
-import { bootMs, type Powers } from '../../powers.ts';
+import type { Powers } from '../../powers.ts';
 import { toFrame } from '../../protocol/frame.ts';
 import { connectUnix } from '../../transport/unix-socket.ts';
 import type { Credential } from '../credential.ts';
@@ -12,9 +12,11 @@ import { isSignedBy, type MemberKeys } from '../nats.ts';
 import type { DaemonClient } from '../node.ts';
 import { LOST_MS } from '../presence.ts';
 import { keyOf, type Roster } from '../roster.ts';
-import { subjects } from '../subjects.ts';
+import { publisherOf, subjects } from '../subjects.ts';
 import { fromWire, toWire } from '../wire.ts';
 import { passOnWithToken } from './first-hello.ts';
+import { FlowGate } from './flow-gate.ts';
+import { OpenStreams } from './open-streams.ts';
 import { OPENING_MS, type Opening, type OpeningAnswer, signedOpening, transcriptOf } from './opening.ts';
 import type { OwnedWorkspaces } from './owned-workspaces.ts';
 import { createSessionKeys, Sealing } from './sealing.ts';
@@ -23,6 +25,7 @@ import { SessionStream } from './stream.ts';
 export interface NodeSessionsOptions {
   readonly credential: Credential;
   readonly keys: MemberKeys;
+  /** A connection to the bus for sessions alone. */
   readonly link: FleetLink;
   readonly daemon: Pick<DaemonClient, 'request'>;
   /** The daemon's socket. */
@@ -39,15 +42,18 @@ export interface NodeSessionsOptions {
 export class NodeSessions implements Disposable {
   readonly #options: NodeSessionsOptions;
   readonly #parts = new DisposableStack();
-  readonly #open = new Map<string, SessionStream>();
+  readonly #open: OpenStreams;
+  readonly #gate: FlowGate;
 
   constructor(options: NodeSessionsOptions) {
     this.#options = options;
-    const { link, credential } = options;
+    const { link, credential, limits, powers } = options;
+    this.#open = this.#parts.use(new OpenStreams(powers));
+    this.#gate = new FlowGate(link, limits.fleetUnflushedBytes);
     this.#parts.use(link.subscribe(subjects.open(credential.name), (message) => void this.#answer(message)));
     this.#parts.use(
       link.subscribe(subjects.toNode(credential.name, '*'), ({ subject, data }) =>
-        this.#open.get(subject.slice(subject.lastIndexOf('.') + 1))?.receive(data),
+        this.#open.receive(publisherOf(subject), data),
       ),
     );
   }
@@ -72,12 +78,11 @@ export class NodeSessions implements Disposable {
     const own = createSessionKeys();
     const transcript = transcriptOf(credential.fleet, asked, own.publicKey);
     const stream = this.#streamOf(asked, new Sealing('node', own, asked.key, transcript));
-    this.#open.set(session, stream);
-    stream.once('close', () => this.#open.delete(session));
+    this.#open.add(session, stream);
     try {
       const { token, id } = (await daemon.request('fleet.admit', {})) as { token: string; id: string };
       stream.once('close', () => void daemon.request('fleet.close', { id }).catch(() => {}));
-      const confirm = (lease: HeldLease) => this.#confirm(id, session, lease);
+      const confirm = (lease: HeldLease) => this.#confirm(id, stream, lease);
       const user = {
         // Without a confirmation the daemon starts nothing.
         confirmed: (it: HeldLease) => void confirm(it).catch(() => {}),
@@ -114,34 +119,18 @@ export class NodeSessions implements Disposable {
     return asked;
   }
 
-  readonly #heardAt = new Map<string, number>();
-
   #streamOf({ gateway, session }: Opening, sealing: Sealing): SessionStream {
     const { link, credential, limits, powers } = this.#options;
     const subject = subjects.toGateway(gateway, credential.name, session);
-    const onHeard = () => void this.#heardAt.set(session, bootMs());
-    onHeard();
-    const stream = new SessionStream({
-      sealing,
-      windowBytes: limits.fleetWindowBytes,
-      send: (data) => link.publish(subject, data),
-      onHeard,
-    });
-    // A gateway that is silent is gone, and with it whoever waits for the calls.
-    const watch = powers.every(LOST_MS / 6, () => {
-      if (bootMs() - (this.#heardAt.get(session) ?? 0) >= LOST_MS) stream.destroy();
-    });
+    const send = (data: Uint8Array) => link.publish(subject, data);
+    const stream = new SessionStream({ sealing, windowBytes: limits.fleetWindowBytes, gate: this.#gate, send });
     stream.on('error', (error) => powers.log.warn({ session, reason: error.message }, 'a session of the fleet ended'));
-    stream.once('close', () => {
-      watch.cancel();
-      this.#heardAt.delete(session);
-    });
     return stream;
   }
 
-  /** Tells the daemon that calls of a session may start. */
-  async #confirm(id: string, session: string, lease: HeldLease): Promise<void> {
-    const notAfterMs = (this.#heardAt.get(session) ?? 0) + LOST_MS;
+  /** Tells the daemon that calls of a session may start: until its gateway counts as gone, and with it whoever waits. */
+  async #confirm(id: string, stream: SessionStream, lease: HeldLease): Promise<void> {
+    const notAfterMs = stream.heardAtMs + LOST_MS;
     await this.#options.daemon.request('fleet.confirm', { id, ...lease, notAfterMs });
   }
 
@@ -166,7 +155,6 @@ export class NodeSessions implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const it of this.#open.values()) it.destroy();
     this.#parts[Symbol.dispose]();
   }
 }

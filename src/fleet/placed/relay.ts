@@ -16,8 +16,15 @@ import type { SessionStream } from './stream.ts';
 export interface RelayOptions {
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Opens a session for what `hello` asks, and gives the hello for the node. Throws RpcError with the reason why there is none. */
-  open(hello: Hello): Promise<{ stream: SessionStream; hello: Hello }>;
+  /** Opens a session for what `hello` asks. Throws RpcError with the reason why there is none. */
+  open(hello: Hello): Promise<OpenedSession>;
+}
+
+export interface OpenedSession {
+  readonly node: string;
+  readonly stream: SessionStream;
+  /** The hello for the node. */
+  readonly hello: Hello;
 }
 
 /** The params of `hello`, as far as the gateway needs them. */
@@ -38,8 +45,10 @@ export class Relay {
   /** Calls without an answer, by the id of their request. */
   readonly #pending = new Map<unknown, PendingCall>();
   #stream: SessionStream | undefined;
+  #node = '';
   #isOpening = false;
   #hasToken = false;
+  #isGreeted = false;
 
   constructor(socket: Socket, options: RelayOptions) {
     this.#socket = socket;
@@ -53,7 +62,9 @@ export class Relay {
 
   /** Answers the calls that wait, since their node is lost, and ends the connection. */
   lose(why: string): void {
-    for (const [id, call] of this.#pending) this.#send({ id, result: lostCall(call, why, this.#options.powers) });
+    const { powers } = this.#options;
+    for (const [id, call] of this.#pending)
+      this.#send({ id, result: lostCall(call, { node: this.#node, why }, powers) });
     this.#pending.clear();
     this.#stream?.destroy();
     this.#socket.end();
@@ -83,8 +94,9 @@ export class Relay {
   async #begin({ id, params }: Message): Promise<void> {
     this.#isOpening = true;
     try {
-      const { stream, hello } = await this.#options.open(isRecord(params) ? params : {});
+      const { node, stream, hello } = await this.#options.open(isRecord(params) ? params : {});
       this.#stream = stream;
+      this.#node = node;
       stream.on('data', (bytes: Buffer) => this.#guard(() => this.#takeFromNode(bytes, { id, hello })));
       stream.once('close', () => this.lose('its session ended'));
       if (this.#socket.destroyed) stream.destroy();
@@ -103,6 +115,11 @@ export class Relay {
         this.#hasToken = true;
         const params = { ...hello, token: (message as { token?: unknown }).token };
         this.#stream?.write(toFrame({ id, method: 'hello', params }, this.#options.limits.frameBytesMax));
+        continue;
+      }
+      if (!this.#isGreeted && isRecord(message.result)) {
+        this.#isGreeted = true;
+        this.#send(withNode(message, message.result, this.#node));
         continue;
       }
       if (message.method === undefined) this.#pending.delete(message.id);
@@ -140,7 +157,18 @@ export class Relay {
   }
 }
 
-type Message = { readonly id?: unknown; readonly method?: unknown; readonly params?: unknown };
+type Message = {
+  readonly id?: unknown;
+  readonly method?: unknown;
+  readonly params?: unknown;
+  readonly result?: unknown;
+};
+
+/** The answer to hello with the name of the node, which the client needs to resume its session. */
+function withNode(message: Message, greeting: Record<string, unknown>, node: string): Message {
+  const session = isRecord(greeting.session) ? greeting.session : {};
+  return { ...message, result: { ...greeting, session: { ...session, node } } };
+}
 
 function pendingOf(params: unknown): PendingCall {
   const { tool, options } = isRecord(params) ? params : {};
@@ -150,7 +178,11 @@ function pendingOf(params: unknown): PendingCall {
 }
 
 /** The result of a call whose node is lost. */
-function lostCall({ callId, tool, reachedNode }: PendingCall, why: string, powers: Pick<Powers, 'now'>): ToolResult {
+function lostCall(
+  { callId, tool, reachedNode }: PendingCall,
+  { node, why }: { node: string; why: string },
+  powers: Pick<Powers, 'now'>,
+): ToolResult {
   const outcome = outcomeOnLoss(reachedNode);
   const told =
     outcome === 'none' ? 'the call was not sent to it' : 'whether the call ran, and what it has done, is unknown';
@@ -158,8 +190,8 @@ function lostCall({ callId, tool, reachedNode }: PendingCall, why: string, power
     suggestion:
       outcome === 'none'
         ? 'Open a session anew, and call again.'
-        : 'When the node is back, `ringfence fleet call NODE ID` says what became of it.',
-    details: { outcome },
+        : `When ${node} is back, \`ringfence fleet call ${node} ${callId || 'ID'}\` says what became of the call.`,
+    details: { outcome, node },
   });
   const resources = { cpuMs: 0, outputBytes: 0, verdict: 'crashed', enforcedBy: 'not known' } as const;
   const times = { durationMs: 0, queuedMs: 0, timestamp: new Date(powers.now()).toISOString() };

@@ -3,6 +3,8 @@
  * reader holds up its own session and nobody else's connection to the bus.
  */
 import { Duplex } from 'node:stream';
+import { bootMs } from '../../powers.ts';
+import type { FlowGate } from './flow-gate.ts';
 import type { Sealing } from './sealing.ts';
 
 /** Largest piece that is sent as one message. */
@@ -17,10 +19,10 @@ export interface SessionStreamOptions {
   readonly sealing: Sealing;
   /** Bytes that may be on their way. */
   readonly windowBytes: number;
+  /** Lets data onto the connection, which the session shares with others. */
+  readonly gate: FlowGate;
   /** Publishes a message for the other side. */
   send(sealed: Uint8Array): void;
-  /** Called with each message of the other side. */
-  onHeard?(): void;
 }
 
 export class SessionStream extends Duplex {
@@ -36,6 +38,7 @@ export class SessionStream extends Duplex {
   #isEnded = false;
   #hasSentEnd = false;
   #waiting: { data: Buffer; done: () => void } | undefined;
+  #heardAtMs = bootMs();
 
   constructor(options: SessionStreamOptions) {
     super({ readableHighWaterMark: PIECE_BYTES, writableHighWaterMark: PIECE_BYTES, allowHalfOpen: false });
@@ -43,12 +46,17 @@ export class SessionStream extends Duplex {
     this.#credit = options.windowBytes;
   }
 
+  /** When the last message of the other side came, by a clock that goes on while the machine sleeps. */
+  get heardAtMs(): number {
+    return this.#heardAtMs;
+  }
+
   /** Takes a message of the bus. One that is not the next of the other side ends the stream. */
   receive(sealed: Uint8Array): void {
     if (this.destroyed || this.#isEnded) return;
     const plain = this.#options.sealing.open(sealed);
     if (!plain) return void this.destroy(new Error('a message of the session was lost or changed'));
-    this.#options.onHeard?.();
+    this.#heardAtMs = bootMs();
     const body = plain.subarray(1);
     switch (plain[0]) {
       case DATA:
@@ -121,11 +129,14 @@ export class SessionStream extends Duplex {
   }
 
   /** `done` is called when all of the data has been published. */
-  #sendWaiting(): void {
+  readonly #sendWaiting = (): void => {
+    const { gate } = this.#options;
     while (this.#waiting && this.#credit > 0 && !this.destroyed) {
+      if (!gate.isOpen) return gate.whenOpen(this.#sendWaiting);
       const { data, done } = this.#waiting;
       const piece = data.subarray(0, Math.min(PIECE_BYTES, this.#credit));
       this.#credit -= piece.length;
+      gate.sent(piece.length);
       this.#send(DATA, piece);
       if (piece.length < data.length) this.#waiting = { data: data.subarray(piece.length), done };
       else {
@@ -133,7 +144,7 @@ export class SessionStream extends Duplex {
         done();
       }
     }
-  }
+  };
 
   #send(kind: number, body: Uint8Array): void {
     this.#options.send(this.#options.sealing.seal(Buffer.concat([Buffer.of(kind), body])));

@@ -54,8 +54,8 @@ export class Fences {
   readonly #limits: Limits;
   readonly #powers: Pick<Powers, 'secret' | 'uuid'>;
   readonly #byId = new Map<string, Fence>();
-  /** Fences of open sessions, by the ids of these. */
-  readonly #bySession = new Map<string, Fence>();
+  /** Fences of open sessions, by the ids of these; sessions that one passes its authority to share its entry. */
+  readonly #bySession = new Map<string, { now: Fence }>();
   /** Fences by the hash of a token that was not used yet. */
   readonly #byToken = new Map<string, Fence>();
 
@@ -99,11 +99,16 @@ export class Fences {
     return { role: 'agent', principal: PRINCIPAL, fence };
   };
 
-  /** The fence of a new session: its own, or that of the session which passed its authority on. */
-  fenceOf(id: string, { fence, delegation }: Identity): Fence | undefined {
-    const found = fence ?? (delegation && this.#bySession.get(delegation.parent.options.id));
-    if (found) this.#bySession.set(id, found);
-    return found;
+  /**
+   * Puts a session behind the fence of its token, or behind that of the session which passed its authority on. A session that
+   * is resumed gets the fence of its new token. What is returned gives the fence of a call that comes now, which stays its.
+   */
+  join(id: string, { fence, delegation }: Identity): () => Fence | undefined {
+    const known = this.#bySession.get(id);
+    if (known && fence) known.now = fence;
+    const entry = fence ? { now: fence } : delegation && this.#bySession.get(delegation.parent.options.id);
+    if (!known && entry) this.#bySession.set(id, entry);
+    return () => this.#bySession.get(id)?.now;
   }
 
   /** Closes the fences of a link that is gone. */

@@ -1,6 +1,7 @@
 /** Finds calls of all sessions for an operator: running ones, and those with a given id or part of one. */
 import type { CallRecord } from '../../call.ts';
 import { RpcError } from '../../errors.ts';
+import type { Params } from '../../protocol/messages.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
 import type { DurableCalls } from '../durable-calls.ts';
 import type { RecentCalls } from '../recent-calls.ts';
@@ -18,15 +19,21 @@ export interface FindParts {
 }
 
 /** A found call as far as known; a call found only by its output has nothing but its ids. */
-export type FoundCall = Pick<CallRecord, 'callId' | 'sessionId'> & Partial<Omit<CallRecord, 'result'>>;
+export type FoundCall = Pick<CallRecord, 'callId' | 'sessionId'> & Partial<CallRecord>;
 
 /** Fewer characters of an id would match too many calls. */
 const PART_CHARS_MIN = 4;
 /** Most calls in one answer. */
 const FOUND_MAX = 16;
 
-/** Answers `calls.find`: the calls with this id; if there are none, those whose id begins or ends with it. Newest first, each once. */
-export async function findCalls(id: string, parts: FindParts): Promise<{ calls: FoundCall[] }> {
+/**
+ * Answers `calls.find`: the calls with this id; if there are none, those whose id begins or ends with it. Newest first, each
+ * once; with what is kept of their results if `results` asks for it.
+ */
+export async function findCalls(
+  { id, results }: Params<'calls.find'>,
+  parts: FindParts,
+): Promise<{ calls: FoundCall[] }> {
   const all = await everywhere(id, parts);
   const exact = all.filter(({ callId }) => callId === id);
   const isPart = id.length >= PART_CHARS_MIN;
@@ -35,7 +42,8 @@ export async function findCalls(id: string, parts: FindParts): Promise<{ calls: 
   for (const it of found) {
     if (!once.has(keyOf(it))) once.set(keyOf(it), it);
   }
-  return { calls: [...once.values()].slice(0, FOUND_MAX) };
+  const calls = [...once.values()].slice(0, FOUND_MAX);
+  return { calls: results ? calls : calls.map(({ result: _, ...it }) => it) };
 }
 
 const isMeant = (callId: string, part: string): boolean => callId.startsWith(part) || callId.endsWith(part);
@@ -43,11 +51,11 @@ const isMeant = (callId: string, part: string): boolean => callId.startsWith(par
 /** Matches from all sources, the most detailed source first, since several may know a call. */
 async function everywhere(id: string, parts: FindParts): Promise<FoundCall[]> {
   const { sessions, recent, durable, undoJournal, results } = parts;
-  const records = [
+  const records: FoundCall[] = [
     ...sessions.all.flatMap(({ session }) => session.remembered.records.filter((it) => isMeant(it.callId, id))),
     ...recent.records.filter((it) => isMeant(it.callId, id)),
     ...durable.named(id, FOUND_MAX),
-  ].map(({ result: _, ...record }) => record);
+  ];
   const journalled = undoJournal
     .named(id, FOUND_MAX)
     .map(({ begunMs, ...it }) => ({ ...it, createdAt: new Date(begunMs).toISOString() }));
