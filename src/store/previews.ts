@@ -56,6 +56,9 @@ export class Previews implements Disposable {
   readonly #entries = new Map<string, Entry>();
   /** Previews of earlier daemons, so that who asks for one is told why it is gone. */
   readonly #lost = new Set<string>();
+  /** Folders of discarded previews, until they are removed together. */
+  #discarded: string[] = [];
+  #removal: Timer | undefined;
 
   constructor(options: PreviewsOptions) {
     this.#options = options;
@@ -155,14 +158,20 @@ export class Previews implements Disposable {
     }
     this.#entries.delete(id);
     entry.timer?.cancel();
-    this.#remove([entry.folder]);
+    this.#discarded.push(entry.folder);
+    // The caller need not wait for the start of a process.
+    this.#removal ??= this.#options.powers.after(REMOVAL_MS, () => this.#removeDiscarded());
   }
 
+  /** Ends with the daemon. Of the previews that can be committed an empty folder stays: the next daemon knows them as lost. */
   [Symbol.dispose](): void {
-    for (const { timer } of this.#entries.values()) timer?.cancel();
-    const folders = [...this.#entries.values()].map((it) => it.folder);
+    this.#removal?.cancel();
+    for (const { timer, kept, folder } of this.#entries.values()) {
+      timer?.cancel();
+      this.#discarded.push(...(kept ? contentsOf(folder) : [folder]));
+    }
     this.#entries.clear();
-    if (folders.length > 0) this.#remove(folders);
+    this.#removeDiscarded();
   }
 
   /** Removes what an earlier daemon left, and remembers the newest previews of it as lost. No host may be running. */
@@ -196,6 +205,13 @@ export class Previews implements Disposable {
     }
   }
 
+  #removeDiscarded(): void {
+    this.#removal = undefined;
+    const folders = this.#discarded;
+    this.#discarded = [];
+    if (folders.length > 0) this.#remove(folders);
+  }
+
   /** Removes folders in a process of its own. The kernel leaves folders in them that nobody may enter. */
   #remove(folders: readonly string[]): void {
     const script = 'chmod -R u+rwX -- "$@" 2>/dev/null; exec rm -rf --one-file-system -- "$@"';
@@ -208,6 +224,17 @@ export class Previews implements Disposable {
 
 /** Time until a preview that is being committed is looked at again. */
 const USED_MS = 5_000;
+
+/** Time from a discard to the removal of its folder. */
+const REMOVAL_MS = 50;
+
+function contentsOf(folder: string): string[] {
+  try {
+    return fs.readdirSync(folder).map((it) => join(folder, it));
+  } catch {
+    return []; // ENOENT: somebody removed the state directory.
+  }
+}
 
 const lost = (id: string): ToolError =>
   new ToolError('NOT_FOUND', `preview ${id} was lost when the daemon restarted`, {

@@ -17,7 +17,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import type { CommitResult, ToolResult } from '../../src/call.ts';
 import { type Client, createClient } from '../../src/client.ts';
 import type { CommandPreview } from '../../src/preview.ts';
-import { ALLOW_ALL, removeTree, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { ALLOW_ALL, removeTree, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
 let daemon: TestDaemon;
@@ -246,4 +246,24 @@ test('a failed command has a preview, a command that is ended has none; other to
     success: false,
     error: { code: 'UNSUPPORTED' },
   });
+});
+
+test('a preview says after an orderly restart that the daemon was restarted, and nothing of it stays on the disk', async () => {
+  const [stateDir, workspace] = [temporaryDir('state'), temporaryDir('ws')];
+  let id: string;
+  {
+    await using first = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    await using by = await first.connect();
+    id = (await preview('head -c 1M /dev/zero > big', by)).id;
+  }
+  {
+    await using second = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    await using by = await second.connect();
+    await expect(commit(id, undefined, by)).rejects.toThrow('was lost when the daemon restarted');
+    await expect(by.request('calls.diff', { previewId: id, path: 'big' })).rejects.toThrow('run the command again');
+    const left = () =>
+      readdirSync(join(stateDir, 'previews'), { recursive: true }).filter((it) => `${it}`.includes(id));
+    await until(() => left().length === 0, 30_000);
+  }
+  for (const it of [stateDir, workspace]) removeTree(it);
 });

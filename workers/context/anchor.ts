@@ -129,7 +129,7 @@ class PathResolution {
       for (;;) {
         const name = this.queue.shift();
         const fd = this.#entered.at(-1) ?? this.#options.rootFd;
-        if (name === undefined) return openDirectory(fd, '.');
+        if (name === undefined) return this.#entered.pop() ?? openDirectory(fd, '.');
         if (name === '..') this.#leave();
         else {
           try {

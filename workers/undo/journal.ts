@@ -155,10 +155,10 @@ export class Journal implements ChangeRecorder, Disposable {
       if (kind === 'rename') return from ? this.#readImage(from) : UNKNOWN;
       if (temporary === undefined) return UNKNOWN;
       const made = { fd: at.fd, name: temporary };
-      const image = this.#readImage(made);
-      const isText = pre.type === 'file' && image.type === 'file' && image.bytes <= textBytesMax;
+      const stat = fs.lstatSync(below(made.fd, made.name));
+      const isText = pre.type === 'file' && stat.isFile() && stat.size <= textBytesMax;
       // A later merge needs both contents.
-      return isText ? this.#readImage(made, keeper) : image;
+      return this.#readImage(made, isText ? keeper : undefined);
     };
     return {
       kind,

@@ -189,6 +189,8 @@ export class Undo {
   }
 
   #isGone(path: string): boolean {
+    const type = this.#plannedImages.get(path)?.type;
+    if (type !== undefined && type !== 'none') return false;
     try {
       using spot = this.#parts.paths.hold(path, { kinds: ['write'] });
       return typeAt(spot) === undefined;
@@ -273,9 +275,8 @@ export class Undo {
       changes.put(name, spot, { type: to.type, overwrite: !created, created, assertSame });
       spot.keep();
     } catch (error) {
-      throw toChangeError(error, path);
-    } finally {
       await removeTree(spot.fd, name, { path, limits, breathe: () => Promise.resolve() });
+      throw toChangeError(error, path);
     }
   }
 

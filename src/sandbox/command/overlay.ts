@@ -3,7 +3,7 @@
  * is. util-linux mounts it in a user and a mount namespace of its own, in which bubblewrap then builds the sandbox of the command as
  * always: the masks are the same binds, over the merged tree (docs/decisions/0024-previews.md).
  */
-import { chmodSync, closeSync, constants, lstatSync, mkdirSync, openSync } from 'node:fs';
+import { chmodSync, close, constants, lstatSync, mkdirSync, openSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
 import { ToolError } from '../../errors.ts';
@@ -79,7 +79,8 @@ export class Overlay implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    if (this.#merged !== undefined) closeSync(this.#merged);
+    // The kernel unmounts the overlay, which takes milliseconds, and nobody needs to wait for it.
+    if (this.#merged !== undefined) close(this.#merged);
     this.#merged = undefined;
   }
 }
