@@ -207,6 +207,8 @@ export interface CommitResult {
   readonly committed: readonly string[];
   /** The paths of `committed` that are gone. */
   readonly removed: readonly string[];
+  /** The paths of `committed` that keep what others changed since, in other lines. */
+  readonly merged: readonly string[];
   /** Paths that changed since the preview; with any of these nothing is committed. */
   readonly conflicts: readonly string[];
   readonly undo: ResultMetadata['undo'];

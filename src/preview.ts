@@ -42,8 +42,10 @@ export type CommandPreview = z.output<typeof commandPreview>;
 export const previewStep = z.strictObject({
   kind: z.enum(['put', 'mkdir', 'mode', 'delete']),
   path,
-  /** Permissions, for `mkdir` and `mode`. */
+  /** Permissions, for `mkdir` and `mode`; with `old` those of the file that was there. */
   mode: z.int().min(0).max(0o777).optional(),
+  /** Number of the file that keeps the text that was there, so that it can be merged. */
+  old: z.int().min(0).optional(),
   /** The state of what was there; null for nothing, `moved` if it changed while the command ran. */
   base: z.string().max(80).nullable(),
 });

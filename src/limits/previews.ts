@@ -11,6 +11,8 @@ export const previewLimits = {
   previewsMax: count().default(64),
   /** Bytes of all previews on the disk: a command that takes its preview beyond it is ended. */
   previewBytesMax: bytes().default(1024 * MiB),
+  /** Bytes of changed texts that one preview keeps as they were, to merge them; what is beyond is a conflict if it changes meanwhile. */
+  previewOldBytesMax: bytes().default(16 * MiB),
   /** Files and folders that one preview may change; reading 50 000 takes about a second. */
   previewEntriesMax: count().default(50_000),
   /** Interval at which the size of a running preview is measured; a fast disk takes about 1 GiB in that time. */

@@ -3,7 +3,8 @@ import { isBelow } from '../paths.ts';
 import type { KeptPreview } from '../store/previews.ts';
 
 /** The input of the tool that commits: what the policy is to judge, for all of a preview or for some paths. */
-export function commitInput({ id, command, steps }: KeptPreview, paths: readonly string[] | undefined, force = false) {
+export function commitInput(kept: KeptPreview, paths: readonly string[] | undefined, force = false) {
+  const { id, command, steps, isAsked } = kept;
   const named = paths?.map((it) => it.replace(/\/+$/, ''));
   const isMeant = (path: string) => !named || named.some((it) => isBelow(it, path) || isBelow(path, it));
   const kindOf = ({ kind }: KeptPreview['steps'][number]) => (kind === 'delete' ? 'delete' : 'write');
@@ -14,6 +15,8 @@ export function commitInput({ id, command, steps }: KeptPreview, paths: readonly
   return {
     previewId: id,
     command,
+    // A person who is asked decides on what they were shown, and nothing else.
+    merges: !isAsked,
     force,
     changes: [...changes].map(([path, kind]) => ({ path, kind })),
     ...(named && { only: named }),

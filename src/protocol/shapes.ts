@@ -217,6 +217,7 @@ export const commitResult = z.strictObject({
   previewId: z.string(),
   committed: texts().describe('Paths that are as the command left them; a folder stands for all in it.'),
   removed: texts().describe('Those of `committed` that are gone.'),
+  merged: texts().describe('Those of `committed` that keep what others changed since, in other lines.'),
   conflicts: texts().describe('Paths that changed since the preview; with any of these nothing is committed.'),
   undo,
   error: wireError.optional(),

@@ -10,6 +10,7 @@ import type { PreviewChange, PreviewStep, PreviewUnsupported } from '../../src/p
 import { below } from '../context/anchor.ts';
 import { typeOf } from '../context/targets.ts';
 import { join, lookOver, OpenDirectory } from '../undo/trees.ts';
+import type { OldTexts } from './old-texts.ts';
 import { isSameFile, isSameLink } from './same-content.ts';
 
 export interface ChangeSetOptions {
@@ -18,6 +19,7 @@ export interface ChangeSetOptions {
   /** When the overlay was made. */
   readonly sinceNs: bigint;
   readonly limits: Limits;
+  readonly oldTexts: OldTexts;
   /** A path as protections name it. */
   named(path: string): string;
   breathe(): Promise<void>;
@@ -200,12 +202,18 @@ class Walk {
     if (kind === undefined) return;
     if (old?.isDirectory()) await this.#makeRoom(path, name, lower as number, part);
     const isOver = old && !old.isDirectory();
-    part.steps.push({
-      kind: 'put',
-      path,
-      base: isOver ? (await this.#baseOf(path, name, lower as number)).base : null,
-    });
+    const base = isOver ? (await this.#baseOf(path, name, lower as number)).base : null;
+    const mergeable = kind === 'change' || kind === 'mode' ? await this.#keepOld(entry, base) : {};
+    part.steps.push({ kind: 'put', path, base, ...mergeable });
     part.changes.push({ path, kind, bytesBefore: old ? sizeOf(old) : null, bytesAfter: sizeOf(stat) });
+  }
+
+  /** Keeps the text below an entry, if it is still the one that the command met. */
+  async #keepOld({ path, name, lower, old }: Entry, base: string | null): Promise<Pick<PreviewStep, 'old' | 'mode'>> {
+    if (base === 'moved' || isGitState(this.#options.named(path))) return {};
+    const number = this.#options.oldTexts.keep({ fd: lower as number, name });
+    const isStill = (await this.#baseOf(path, name, lower as number)).base === base;
+    return number === undefined || !isStill ? {} : { old: number, mode: Number(old?.mode) & 0o777 };
   }
 
   /** Undefined for an entry that is as it was: programs open files for writing that they then leave alone. */

@@ -6,14 +6,17 @@ import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
+import { isGitState } from '../../src/paths.ts';
 import type { PreviewStep } from '../../src/preview.ts';
 import { below } from '../context/anchor.ts';
 import type { HeldPath, HeldPaths } from '../context/held-paths.ts';
 import type { PathEffect } from '../context/path-rules.ts';
 import { typeAt } from '../context/targets.ts';
-import { type Changes, type DirEntry, toChangeError } from '../undo/changes.ts';
+import { type Changes, type DirEntry, toChangeError, writeNew } from '../undo/changes.ts';
+import { mergeBack } from '../undo/merge.ts';
 import type { TreeChanges } from '../undo/tree-changes.ts';
 import { lookOver, removeTree } from '../undo/trees.ts';
+import { oldText, readText } from './old-texts.ts';
 import type { UpperTree } from './upper-tree.ts';
 
 export interface CommitParts {
@@ -21,9 +24,17 @@ export interface CommitParts {
   readonly changes: Changes;
   readonly trees: TreeChanges;
   readonly limits: Limits;
+  /** Folder of the changed texts as they were. */
+  readonly oldTexts: string;
   /** The path that the gateway judged for one that it did not: a folder above it. */
   declaredFor(path: string): string | undefined;
   breathe(): Promise<void>;
+}
+
+/** A file that has what the command and what others changed. */
+interface MergedFile {
+  readonly content: Buffer;
+  readonly mode: number;
 }
 
 /** Permissions of a folder that was just made. */
@@ -34,10 +45,50 @@ export class Commit {
   readonly #parts: CommitParts;
   /** Permissions that new and changed folders get at the end, since they may forbid writing. */
   readonly #modes: { readonly path: string; readonly mode: number }[] = [];
+  readonly #merged = new Map<string, MergedFile>();
 
   constructor(upper: UpperTree, parts: CommitParts) {
     this.#upper = upper;
     this.#parts = parts;
+  }
+
+  /** Paths whose files are merged. */
+  get merged(): string[] {
+    return [...this.#merged.keys()];
+  }
+
+  /** The steps, of which those put merged files that can be merged: texts in which others changed other lines since. */
+  async merging(steps: readonly PreviewStep[]): Promise<PreviewStep[]> {
+    const all: PreviewStep[] = [];
+    for (const step of steps) {
+      const now = step.old === undefined ? step.base : await this.#stateAt(step.path, step.kind);
+      // The state is read before the content: who changes the file in between makes the step fail.
+      const file = now === null || now === step.base ? undefined : await this.#merge(step);
+      if (file) this.#merged.set(step.path, file);
+      all.push(file ? { ...step, base: now } : step);
+      await this.#parts.breathe();
+    }
+    return all;
+  }
+
+  async #merge({ path, old, mode }: PreviewStep): Promise<MergedFile | undefined> {
+    const { limits, oldTexts } = this.#parts;
+    if (isGitState(path)) return undefined;
+    using spot = this.#holdFor(path, ['write']);
+    const texts = {
+      post: oldText(oldTexts, old as number, limits),
+      pre: this.#upper.read(path, limits.journalTextBytesMax),
+      current: readText(spot, limits.journalTextBytesMax),
+    };
+    const { post, pre, current } = texts;
+    if (spot.realPath !== path || !post || !pre || !current) return undefined;
+    const modes = [this.#upper.modeOf(path), fs.lstatSync(below(spot.fd, spot.name)).mode & 0o777] as const;
+    const changed = new Set(modes.filter((it) => it !== mode));
+    if (changed.size > 1) return undefined;
+    const [newMode = mode as number] = changed;
+    // As an undo goes from what the call left back to what was there, this goes from what was there to what the command left.
+    const content = current.equals(pre) ? pre : await mergeBack({ pre, post, current }, limits);
+    return content && { content, mode: newMode };
   }
 
   /** Paths that changed below the preview since; with any of these nothing may be committed. */
@@ -145,7 +196,10 @@ export class Commit {
       const visit = (inside: string) => {
         if (inside !== '') paths.judgeInside(['write'], path, `${path}/${inside}`);
       };
-      await this.#upper.copy(path, { fd: spot.fd, name }, { visit, breathe });
+      const merged = this.#merged.get(path);
+      // Nothing is flushed, as in the copy.
+      if (merged) writeNew(below(spot.fd, name), merged.mode, [merged.content], false);
+      else await this.#upper.copy(path, { fd: spot.fd, name }, { visit, breathe });
       const created = base === null;
       if ((await this.#stateOf(spot)) !== base) throw moved(path);
       const assertSame = () => {

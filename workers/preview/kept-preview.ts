@@ -13,7 +13,7 @@ import { chosenSteps } from './chosen-steps.ts';
 import { Commit, type CommitParts } from './commit.ts';
 import { UpperTree } from './upper-tree.ts';
 
-export interface KeptPreviewParts extends Omit<CommitParts, 'declaredFor'> {
+export interface KeptPreviewParts extends Omit<CommitParts, 'declaredFor' | 'oldTexts'> {
   /** Runs changes of which all or none stay. */
   wholly<T>(work: () => Promise<T>): Promise<T>;
   /** Opens a file of the workspace, under the rules for its path. */
@@ -30,22 +30,24 @@ export class KeptPreview implements KeptChanges {
     this.#parts = parts;
   }
 
-  async commit({ paths, only, force }: CommitRequest): Promise<CommitOutcome> {
+  async commit({ paths, only, merges, force }: CommitRequest): Promise<CommitOutcome> {
     const list = this.#list();
     using upper = this.#openUpper();
     assertSupported(list, only);
-    const steps = only ? chosenSteps(list.steps, only, (it) => upper.typeOf(it) !== undefined) : list.steps;
+    const chosen = only ? chosenSteps(list.steps, only, (it) => upper.typeOf(it) !== undefined) : list.steps;
     const judged = new Set(paths);
     const declaredFor = (path: string): string | undefined =>
       judged.has(path) ? undefined : paths.find((it) => isBelow(it, path));
-    if (!steps.every(({ path }) => judged.has(path) || declaredFor(path) !== undefined))
+    if (!chosen.every(({ path }) => judged.has(path) || declaredFor(path) !== undefined))
       throw new ToolError('CONFLICT', 'the list of changes of this preview was changed, so it can not be committed');
-    const commit = new Commit(upper, { ...this.#parts, declaredFor });
+    const oldTexts = join(this.#folder, PREVIEW_PARTS.old);
+    const commit = new Commit(upper, { ...this.#parts, oldTexts, declaredFor });
+    const steps = merges ? await commit.merging(chosen) : chosen;
     const found = await commit.conflicts(steps);
     const meant = found.length > 0 && force ? await commit.forced(steps) : { steps, conflicts: found };
-    if (meant.conflicts.length > 0) return { committed: [], removed: [], conflicts: meant.conflicts };
+    if (meant.conflicts.length > 0) return { committed: [], removed: [], merged: [], conflicts: meant.conflicts };
     await this.#parts.wholly(() => commit.run(meant.steps));
-    return { ...committedBy(steps), conflicts: [] };
+    return { ...committedBy(steps), merged: commit.merged, conflicts: [] };
   }
 
   async change(path: string): Promise<PreviewChange> {

@@ -6,6 +6,7 @@ import type { Overlay } from '../../src/sandbox/command/overlay.ts';
 import type { CheckedFile } from '../../src/tools/tool.ts';
 import { changeSetOf } from './change-set.ts';
 import { diffOf } from './kept-preview.ts';
+import { OldTexts } from './old-texts.ts';
 import { UpperTree } from './upper-tree.ts';
 
 export interface ReportParts {
@@ -31,9 +32,11 @@ export async function reportOf(overlay: Overlay, parts: ReportParts): Promise<Pr
   const { limits, named, breathe } = parts;
   using upper = new UpperTree(overlay.upper);
   const { merged, sinceNs } = overlay;
-  const found = await changeSetOf(upper.fd, parts.lower, { merged, sinceNs, limits, named, breathe });
+  const oldTexts = new OldTexts(overlay.old, limits);
+  const found = await changeSetOf(upper.fd, parts.lower, { merged, sinceNs, limits, oldTexts, named, breathe });
   const unsupported = listed(found.unsupported);
-  const { steps, changes, bytes } = found;
+  const { steps, changes } = found;
+  const bytes = found.bytes + oldTexts.bytes;
   fs.writeFileSync(overlay.list, JSON.stringify({ steps, changes, unsupported }), { mode: 0o600, flag: 'wx' });
   const isShown = ({ kind }: PreviewChange, index: number) => kind !== 'add' || index < limits.previewShownMax;
   const shown = await withDiffs(changes.filter(isShown), upper, parts);

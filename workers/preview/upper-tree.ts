@@ -49,6 +49,14 @@ export class UpperTree implements Disposable {
     });
   }
 
+  /** Permissions of the entry; undefined if there is none. */
+  modeOf(path: string): number | undefined {
+    return this.#at(path, (spot) => {
+      const stat = fs.lstatSync(below(spot.fd, spot.name), { throwIfNoEntry: false });
+      return stat && stat.mode & 0o777;
+    });
+  }
+
   /** The bytes of a file; undefined if it is no file or has more than `bytesMax`. */
   read(path: string, bytesMax: number): Buffer | undefined {
     return this.#at(path, ({ fd, name }) => {

@@ -48,13 +48,15 @@ async function answered(
   }
 }
 
-function printCommit({ callId, committed, removed, conflicts, undo, error }: CommitResult): void {
+function printCommit({ callId, committed, removed, merged, conflicts, undo, error }: CommitResult): void {
   if (error) {
     say(harmless(`${error.code}: ${error.message}`));
     if (error.suggestion !== undefined) say(harmless(error.suggestion));
     return;
   }
-  for (const path of committed) print(harmless(`${removed.includes(path) ? 'removed' : 'committed'} ${path}`));
+  const doneTo = (path: string) =>
+    removed.includes(path) ? 'removed' : merged.includes(path) ? 'merged' : 'committed';
+  for (const path of committed) print(harmless(`${doneTo(path)} ${path}`));
   for (const path of conflicts) say(harmless(`changed since the preview: ${path}`));
   if (conflicts.length > 0) say('nothing was committed; run the command again with --preview, or commit with --force');
   else if (committed.length === 0) print('nothing to commit: the command changed no file');

@@ -8,8 +8,8 @@ import { release } from 'node:os';
 import { join } from 'node:path';
 import { ToolError } from '../../errors.ts';
 
-/** Parts of a preview's folder: what the command wrote, the kernel's scratch folder, and the list of the changes. */
-export const PREVIEW_PARTS = { upper: 'upper', work: 'work', list: 'changes.json' } as const;
+/** Parts of a preview's folder: what the command wrote, the kernel's scratch folder, the list of the changes, changed texts as they were. */
+export const PREVIEW_PARTS = { upper: 'upper', work: 'work', list: 'changes.json', old: 'old' } as const;
 
 /** Begins what the shell prints if the kernel refuses the overlay. */
 const REFUSED = 'no overlay: ';
@@ -33,6 +33,8 @@ export class Overlay implements Disposable {
   readonly upper: string;
   /** File for the list of the changes. */
   readonly list: string;
+  /** Folder for the texts that the command changed, as they were. */
+  readonly old: string;
   /** When it was made, by the clock that stamps changes of files, in nanoseconds. */
   readonly sinceNs: bigint;
   readonly #folder: string;
@@ -46,6 +48,7 @@ export class Overlay implements Disposable {
     this.workspace = workspace;
     this.list = join(folder, PREVIEW_PARTS.list);
     this.upper = join(folder, PREVIEW_PARTS.upper);
+    this.old = join(folder, PREVIEW_PARTS.old);
     mkdirSync(join(folder, PREVIEW_PARTS.work), 0o700);
     // The root of the merged tree shows the permissions of this folder.
     mkdirSync(this.upper, 0o700);

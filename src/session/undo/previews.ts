@@ -63,7 +63,7 @@ async function commit(
   const { id, isAsked } = kept;
   const tool = isAsked ? parts.internalTools.askedCommit : parts.internalTools.commit;
   const input = commitInput(kept, paths, force);
-  const nothing = { previewId: id, committed: [], removed: [], conflicts: [], undo: 'none' } as const;
+  const nothing = { previewId: id, committed: [], removed: [], merged: [], conflicts: [], undo: 'none' } as const;
   const unchanged = input.only?.find(
     (path) => !kept.steps.some((it) => isBelow(path, it.path) || isBelow(it.path, path)),
   );
@@ -77,7 +77,7 @@ async function commit(
   use[Symbol.dispose]();
   const base = { ...nothing, callId: result.callId };
   if (!result.success) return { ...base, error: result.error };
-  const { conflicts, ...done } = result.data as Pick<CommitResult, 'committed' | 'removed' | 'conflicts'>;
+  const { conflicts, ...done } = result.data as Pick<CommitResult, 'committed' | 'removed' | 'merged' | 'conflicts'>;
   if (conflicts.length === 0 && !paths) parts.previews.discard(id);
   return { ...base, ...done, conflicts, undo: result.metadata.undo };
 }

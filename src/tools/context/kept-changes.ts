@@ -6,6 +6,8 @@ export interface CommitRequest {
   readonly paths: readonly string[];
   /** The changed paths to commit; all of them if absent. */
   readonly only?: readonly string[];
+  /** Whether to merge texts that others changed since in other lines. */
+  readonly merges: boolean;
   /** Whether to replace what changed since the preview, too. */
   readonly force: boolean;
 }
@@ -15,6 +17,8 @@ export interface CommitOutcome {
   readonly committed: string[];
   /** The paths of `committed` that are gone. */
   readonly removed: string[];
+  /** The paths of `committed` that keep what others changed since. */
+  readonly merged: string[];
   /** Paths that changed since the preview; with any of these nothing is committed. */
   readonly conflicts: string[];
 }

@@ -33,6 +33,7 @@ const input = z.strictObject({
     .min(1)
     .max(100_000),
   only: z.array(workspacePath('To commit, with all below it.')).max(1_000).optional(),
+  merges: z.boolean().default(false).describe('Merge texts that others changed since in other lines.'),
   force: z.boolean().default(false).describe('Replace what changed since the preview, too.'),
 });
 
@@ -51,10 +52,11 @@ export const commitTool = defineTool({
   output: z.strictObject({
     committed: z.array(z.string()).describe('Paths that are as the command left them; a folder stands for all in it.'),
     removed: z.array(z.string()).describe('Those of committed that are gone.'),
+    merged: z.array(z.string()).describe('Those of committed that keep what others changed since.'),
     conflicts: z.array(z.string()).describe('Paths that changed since the preview; then nothing is committed.'),
   }),
   examples: [],
   aliases: [],
-  run: ({ changes, only, force }, ctx) =>
-    ctx.kept.commit({ paths: changes.map(({ path }) => path), force, ...(only && { only }) }),
+  run: ({ changes, only, merges, force }, ctx) =>
+    ctx.kept.commit({ paths: changes.map(({ path }) => path), merges, force, ...(only && { only }) }),
 });
