@@ -261,8 +261,8 @@ test('a preview says after an orderly restart that the daemon was restarted, and
     await using by = await second.connect();
     await expect(commit(id, undefined, by)).rejects.toThrow('was lost when the daemon restarted');
     await expect(by.request('calls.diff', { previewId: id, path: 'big' })).rejects.toThrow('run the command again');
-    const left = () =>
-      readdirSync(join(stateDir, 'previews'), { recursive: true }).filter((it) => `${it}`.includes(id));
+    const all = () => readdirSync(join(stateDir, 'previews'), { recursive: true }).map(String);
+    const left = () => all().filter((it) => it.includes(id));
     await until(() => left().length === 0, 30_000);
   }
   for (const it of [stateDir, workspace]) removeTree(it);
