@@ -80,7 +80,7 @@ export class DatabaseServers implements AsyncDisposable {
     const server: RunningServer = { process, source: written, calls: 0 };
     this.#running.set(connection, server);
     const forget = () => this.#forget(connection, server);
-    process.then((it) => it.gone.then(forget), forget);
+    process.then((it) => it.lost.then(forget), forget);
     return server;
   }
 

@@ -66,6 +66,7 @@ export class ServerProcess {
   readonly #child: ChildProcess;
   readonly #stderr: StderrLog;
   readonly #ready = Promise.withResolvers<void>();
+  readonly #lost = Promise.withResolvers<void>();
   readonly #gone: Promise<void>;
   readonly #calls = new Map<number, PromiseWithResolvers<Answer>>();
   /** Calls that the process has not answered; those that were cancelled among them. */
@@ -97,15 +98,16 @@ export class ServerProcess {
     this.#send({ setup: { limits, login } });
   }
 
-  /** Resolves when the process has ended. */
-  get gone(): Promise<void> {
-    return this.#gone;
+  /** Resolves when the process takes no more calls: it ended, or is about to. */
+  get lost(): Promise<void> {
+    return this.#lost.promise;
   }
 
   /** Throws ToolError, and the signal's reason, when the server has been told to end the statement. */
   async ask(asked: AskedOfServer, withinMs: number, signal: AbortSignal): Promise<Omit<ServerAnswer, 'durationMs'>> {
     await this.#ready.promise;
     signal.throwIfAborted();
+    if (!this.#isAlive) throw crashed();
     const own = this.#nextId++;
     const call = Promise.withResolvers<Answer>();
     this.#calls.set(own, call);
@@ -185,9 +187,13 @@ export class ServerProcess {
     this.#ready.promise.catch(() => {}); // Avoids an unhandled rejection when nobody awaits it.
     const why = `the process of the database connection could not be started: ${this.#stderr.last}`;
     this.#ready.reject(new ToolError('SANDBOX_UNAVAILABLE', why));
-    const crashed = new ToolError('HOST_CRASHED', 'the process of the database connection ended', {
-      suggestion: 'The server may have sent what no database sends. Nothing of this machine was within its reach.',
-    });
-    for (const it of [...this.#calls.values()]) it.reject(crashed);
+    for (const it of [...this.#calls.values()]) it.reject(crashed());
+    this.#lost.resolve();
   }
+}
+
+function crashed(): ToolError {
+  return new ToolError('HOST_CRASHED', 'the process of the database connection ended', {
+    suggestion: 'The server may have sent what no database sends. Nothing of this machine was within its reach.',
+  });
 }

@@ -11,6 +11,7 @@ import { Connector } from '../../workers/database/connector.ts';
 import { PostgresSession } from '../../workers/database/postgres/session.ts';
 import { Refused } from '../../workers/sqlite/refusals.ts';
 import { missingPostgres, startPostgres, type TestPostgres } from '../support/postgres.ts';
+import { NO_ROLES, postgresMessage, WELCOME } from '../support/postgres-messages.ts';
 
 const powers = systemPowers();
 const limits = { ...defaultLimits, egressConnectMs: 5_000, databaseEndMs: 200 };
@@ -215,21 +216,6 @@ describe.skipIf(missingPostgres !== undefined)(`PostgreSQL${missingPostgres ? ` 
   });
 });
 
-/** One message of the protocol. */
-function message(tag: string, body: Uint8Array, length = body.length + 4): Buffer {
-  const head = Buffer.alloc(5);
-  head.write(tag, 'latin1');
-  head.writeUInt32BE(length >>> 0, 1);
-  return Buffer.concat([head, body]);
-}
-const READY = message('Z', Buffer.from('I'));
-const WELCOME = Buffer.concat([
-  message('R', Buffer.from([0, 0, 0, 0])),
-  message('K', Buffer.from([0, 0, 0, 1, 0, 0, 0, 2])),
-  READY,
-]);
-const NO_ROLES = Buffer.concat([message('C', Buffer.from('SELECT 0\0')), READY]);
-
 describe('a server that lies', () => {
   const sockets = new Set<Socket>();
   let server: Server;
@@ -282,7 +268,7 @@ describe('a server that lies', () => {
   const length = fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, fc.integer({ min: 0, max: 0xffffffff }));
   const lie = fc
     .array(fc.tuple(tag, body, length), { minLength: 1, maxLength: 8 })
-    .map((all) => Buffer.concat(all.map(([name, bytes, claimed]) => message(name, bytes, claimed))));
+    .map((all) => Buffer.concat(all.map(([name, bytes, claimed]) => postgresMessage(name, bytes, claimed))));
 
   test('in any message of the login or of an answer, can do no more than fail', async () => {
     const streams = fc.tuple(fc.integer({ min: 0, max: 3 }), fc.array(lie, { minLength: 1, maxLength: 3 }));
@@ -297,11 +283,11 @@ describe('a server that lies', () => {
   });
 
   test('gets no password in the clear, and is not trusted by its word', async () => {
-    const plain = message('R', Buffer.from([0, 0, 0, 3]));
+    const plain = postgresMessage('R', Buffer.from([0, 0, 0, 3]));
     expect(await ask([plain, WELCOME])).toBe('UPSTREAM_FAILED');
-    const md5 = message('R', Buffer.from([0, 0, 0, 5, 1, 2, 3, 4]));
+    const md5 = postgresMessage('R', Buffer.from([0, 0, 0, 5, 1, 2, 3, 4]));
     expect(await ask([md5, WELCOME])).toBe('UPSTREAM_FAILED');
-    const sasl = message('R', Buffer.concat([Buffer.from([0, 0, 0, 10]), Buffer.from('SCRAM-SHA-256\0\0')]));
+    const sasl = postgresMessage('R', Buffer.concat([Buffer.from([0, 0, 0, 10]), Buffer.from('SCRAM-SHA-256\0\0')]));
     expect(await ask([sasl, WELCOME])).toBe('UPSTREAM_FAILED');
   });
 
@@ -311,10 +297,14 @@ describe('a server that lies', () => {
   });
 
   test('fills no memory with one message or with many', async () => {
-    const rows = Buffer.concat(Array.from({ length: 4000 }, () => message('D', Buffer.from([0, 0]))));
+    const rows = Buffer.concat(Array.from({ length: 4000 }, () => postgresMessage('D', Buffer.from([0, 0]))));
     const endless = Buffer.concat(Array.from({ length: 20 }, () => rows));
     const before = process.memoryUsage().rss;
-    for (const answer of [endless, message('D', Buffer.alloc(2_000_000)), message('D', Buffer.alloc(1e6), 2 ** 31)])
+    for (const answer of [
+      endless,
+      postgresMessage('D', Buffer.alloc(2_000_000)),
+      postgresMessage('D', Buffer.alloc(1e6), 2 ** 31),
+    ])
       expect(await ask([WELCOME, NO_ROLES, answer])).not.toBe('ok');
     expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
   });

@@ -11,6 +11,8 @@ export interface PoolOptions {
 
 interface PooledCall {
   session?: ServerSession;
+  /** Absent once the call has a place among the sessions. */
+  turn?: PromiseWithResolvers<void>;
   isCancelled: boolean;
 }
 
@@ -18,7 +20,8 @@ export class SessionPool {
   readonly #options: PoolOptions;
   readonly #idle: ServerSession[] = [];
   readonly #calls = new Map<number, PooledCall>();
-  readonly #waiting: (() => void)[] = [];
+  /** Calls without a place, oldest first. */
+  readonly #waiting: PooledCall[] = [];
   #used = 0;
 
   constructor(options: PoolOptions) {
@@ -29,7 +32,10 @@ export class SessionPool {
   async run(id: number, asked: AskedOfServer, withinMs: number): Promise<Answer> {
     const call: PooledCall = { isCancelled: false };
     this.#calls.set(id, call);
-    await this.#turn();
+    await this.#turnOf(call).catch((error: Refused) => {
+      this.#calls.delete(id);
+      throw error;
+    });
     let session: ServerSession | undefined;
     try {
       assertWanted(call);
@@ -48,6 +54,9 @@ export class SessionPool {
     const call = this.#calls.get(id);
     if (!call) return;
     call.isCancelled = true;
+    const at = this.#waiting.indexOf(call);
+    if (at >= 0) this.#waiting.splice(at, 1);
+    call.turn?.reject(new Refused('CANCELLED', 'the call was cancelled'));
     await call.session?.cancel();
   }
 
@@ -65,14 +74,16 @@ export class SessionPool {
     }
   }
 
-  async #turn(): Promise<void> {
+  /** Resolves when the call has a place among the sessions. Throws Refused when it is cancelled before. */
+  async #turnOf(call: PooledCall): Promise<void> {
     if (this.#used < this.#options.sessionsMax) {
       this.#used += 1;
       return;
     }
-    const turn = Promise.withResolvers<void>();
-    this.#waiting.push(turn.resolve);
-    await turn.promise;
+    call.turn = Promise.withResolvers<void>();
+    this.#waiting.push(call);
+    await call.turn.promise;
+    delete call.turn;
   }
 
   async #giveBack(session: ServerSession | undefined): Promise<void> {
@@ -80,7 +91,7 @@ export class SessionPool {
     if (session?.isUsable) this.#idle.push(session);
     else session?.end();
     const next = this.#waiting.shift();
-    if (next) next();
+    if (next) next.turn?.resolve();
     else this.#used -= 1;
   }
 }
