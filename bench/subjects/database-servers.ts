@@ -1,11 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import mysql from 'mysql2/promise';
 import pg from 'pg';
 import { defaultLimits } from '../../src/limits.ts';
 import { silentLog, systemPowers } from '../../src/powers.ts';
 import { runCli } from '../../test/support/cli.ts';
-import { dataOf, startDaemon } from '../../test/support/daemon.ts';
+import { dataOf, startDaemon, until } from '../../test/support/daemon.ts';
 import { peakMemoryOf, serverProcessOf } from '../../test/support/database-server.ts';
 import { missingMariadb, startMariadb } from '../../test/support/mariadb.ts';
 import { missingPostgres, startPostgres } from '../../test/support/postgres.ts';
@@ -14,7 +15,7 @@ import { MysqlSession } from '../../workers/database/mysql/session.ts';
 import { SessionPool } from '../../workers/database/pool.ts';
 import { PostgresSession } from '../../workers/database/postgres/session.ts';
 import { type Context, defineBench } from '../bench.ts';
-import { inTurns } from '../measure.ts';
+import { inTurns, median } from '../measure.ts';
 
 const PASSWORD = 'bench';
 const ROWS = 20_000;
@@ -30,11 +31,22 @@ interface Served extends AsyncDisposable {
   readonly many: string;
   /** Results that are far beyond the bounds. */
   readonly huge: readonly string[];
+  /** Takes a lock, and holds it until it is ended. */
+  readonly holding: string;
+  /** Waits for that lock. */
+  readonly waiting: string;
+  /** Tells whether the lock is held. */
+  readonly isHeld: string;
 }
 
 /** A driver, or our sessions, in this process. */
 interface Driver extends AsyncDisposable {
   query(sql: string, params: readonly unknown[]): Promise<unknown>;
+}
+
+/** A driver whose rows are objects. */
+interface BareDriver extends Driver {
+  query(sql: string, params: readonly unknown[]): Promise<Record<string, unknown>[]>;
 }
 
 async function servePostgres(): Promise<Served> {
@@ -49,6 +61,9 @@ async function servePostgres(): Promise<Served> {
     one: 'SELECT name FROM people WHERE id = $1',
     many: 'SELECT * FROM people LIMIT 10000',
     huge: ["SELECT repeat('x', 200000000)", 'SELECT * FROM generate_series(1, 10000000)'],
+    holding: 'SELECT pg_advisory_xact_lock(7), pg_sleep(60)',
+    waiting: 'SELECT pg_advisory_xact_lock(7)',
+    isHeld: "SELECT count(*)::int AS held FROM pg_locks WHERE locktype = 'advisory'",
   };
 }
 
@@ -64,20 +79,23 @@ async function serveMariadb(): Promise<Served> {
     one: 'SELECT name FROM people WHERE id = ?',
     many: 'SELECT * FROM people LIMIT 10000',
     huge: ["SELECT REPEAT('x', 15000000), REPEAT('x', 15000000)", 'SELECT seq FROM seq_1_to_10000000'],
+    holding: "SELECT GET_LOCK('bench', 0), SLEEP(60)",
+    waiting: "SELECT GET_LOCK('bench', 60), RELEASE_LOCK('bench')",
+    isHeld: "SELECT COALESCE(IS_USED_LOCK('bench'), 0) AS held",
   };
 }
 
-async function barePg({ port, ca, database }: Served): Promise<Driver> {
+async function barePg({ port, ca, database }: Served): Promise<BareDriver> {
   const ssl = { ca: readFileSync(ca, 'utf8') };
   const client = new pg.Client({ host: 'localhost', port, database, user: 'agent', password: PASSWORD, ssl });
   await client.connect();
   return {
-    query: (text, params) => client.query(text, [...params]),
+    query: async (text, params) => (await client.query(text, [...params])).rows,
     [Symbol.asyncDispose]: () => client.end(),
   };
 }
 
-async function bareMysql2({ port, ca, database }: Served): Promise<Driver> {
+async function bareMysql2({ port, ca, database }: Served): Promise<BareDriver> {
   const ssl = { ca: readFileSync(ca, 'utf8'), verifyIdentity: true };
   const client = await mysql.createConnection({
     host: 'localhost',
@@ -88,7 +106,7 @@ async function bareMysql2({ port, ca, database }: Served): Promise<Driver> {
     ssl,
   });
   return {
-    query: (sql, params) => client.execute(sql, [...params] as never),
+    query: async (sql, params) => (await client.execute(sql, [...params] as never))[0] as Record<string, unknown>[],
     [Symbol.asyncDispose]: () => client.end(),
   };
 }
@@ -118,7 +136,7 @@ function guardedHere({ kind, port, ca, database }: Served): Driver {
 }
 
 /** Measures the memory of the process that is logged in to a server, and then how long queries take. */
-async function measure(bench: Context, served: Served, driver: string, bare: Driver): Promise<void> {
+async function measure(bench: Context, served: Served, driver: string, bare: BareDriver): Promise<void> {
   const { kind, port, ca, database, one, many, huge } = served;
   const source = { kind, host: 'localhost', port, database, user: 'agent', secret: 'db', ca, private: true };
   await using daemon = await startDaemon({ config: { databases: { bench: source } } });
@@ -175,6 +193,34 @@ async function measure(bench: Context, served: Served, driver: string, bare: Dri
     { ...turns, times: bench.size(1, 5) },
   );
   bench.times(all, { over: bareMany, goals: { [guardedMany]: { ratio: 1.5 } } });
+  await measureCancel(bench, served, bare, (signal) =>
+    client.call('database_query', { connection: 'bench', sql: served.holding }, { signal }),
+  );
+}
+
+/** Measures how long a statement goes on after its call was cancelled: until the server gives its lock to another one. */
+async function measureCancel(
+  bench: Context,
+  { kind, isHeld, waiting }: Served,
+  bare: BareDriver,
+  call: (signal: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  const [answered, ended]: [number[], number[]] = [[], []];
+  for (let round = 0; round < bench.size(2, 20); round++) {
+    const control = new AbortController();
+    const running = call(control.signal);
+    await until(async () => Number((await bare.query(isHeld, []))[0]?.held) > 0);
+    const free = bare.query(waiting, []);
+    await setTimeout(20);
+    const from = performance.now();
+    control.abort();
+    await Promise.all([
+      running.then(() => answered.push(performance.now() - from)),
+      free.then(() => ended.push(performance.now() - from)),
+    ]);
+  }
+  bench.value(`cancel at ${kind}, until the caller knows`, median(answered), 'ms');
+  bench.value(`cancel at ${kind}, until the statement has ended`, median(ended), 'ms', { most: 100 });
 }
 
 export default defineBench({
