@@ -3,11 +3,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ServerLogin } from '../../src/databases/messages.ts';
-import { defaultLimits as limits } from '../../src/limits.ts';
+import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
 import { Connector } from '../../workers/database/connector.ts';
 import { MysqlSession } from '../../workers/database/mysql/session.ts';
 import { Refused } from '../../workers/sqlite/refusals.ts';
+import { until } from '../support/daemon.ts';
 import { missingMariadb, startMariadb, type TestMariadb } from '../support/mariadb.ts';
 
 const powers = systemPowers();
@@ -81,7 +82,12 @@ describe.skipIf(missingMariadb !== undefined)(`MariaDB${missingMariadb ? ` (${mi
   const state = () =>
     server.sql(`SELECT (SELECT GROUP_CONCAT(id ORDER BY id) FROM shop.users), (SELECT COUNT(*) FROM information_schema.tables),
       (SELECT COUNT(*) FROM mysql.global_priv), (SELECT next_not_cached_value FROM shop.numbers), IS_USED_LOCK('x')`);
-  async function ask(login: Partial<ServerLogin>, sql: string): Promise<{ code: string; rows?: unknown }> {
+  async function ask(
+    login: Partial<ServerLogin>,
+    sql: string,
+    bounds: Partial<Limits> = {},
+  ): Promise<{ code: string; rows?: unknown }> {
+    const limits = { ...defaultLimits, ...bounds };
     const base = {
       kind: 'mysql',
       host: 'localhost',
@@ -163,5 +169,18 @@ describe.skipIf(missingMariadb !== undefined)(`MariaDB${missingMariadb ? ` (${mi
     const numbers = Array.from({ length: 3 }, (_, at) => `seq_1_to_100000 s${at}`).join(', ');
     expect(await ask({}, `SELECT COUNT(*) FROM ${numbers}`)).toEqual({ code: 'COST_LIMIT' });
     expect(await ask({}, 'SELECT SLEEP(60)')).toEqual({ code: 'TIMEOUT' });
+    await server.sql('SET GLOBAL max_allowed_packet = 1073741824');
+    expect(await ask({}, "SELECT REPEAT('x', 200000000)")).toEqual({ code: 'OUTPUT_LIMIT' });
+  });
+
+  test('a lock of others is waited for briefly', async () => {
+    const holder = server.sql('LOCK TABLES shop.users WRITE; DO SLEEP(8); UNLOCK TABLES');
+    await until(async () => {
+      const rows = await server.sql("SELECT id FROM information_schema.processlist WHERE info LIKE '%SLEEP(8%'");
+      return rows.length > 1; // The holder, and this look for it.
+    });
+    expect(await ask({}, 'SELECT * FROM users', { databaseLockMs: 1_000 })).toEqual({ code: 'CONFLICT' });
+    await holder;
+    expect((await ask({}, 'SELECT * FROM users')).code).toBe('ok');
   });
 });

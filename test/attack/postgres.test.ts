@@ -102,7 +102,7 @@ const CHANGES = [
   'SELECT * FROM users FOR UPDATE',
 ];
 
-/** Queries that call what reaches beyond reading. */
+/** Queries that call what reaches beyond reading. PORT stands for the server's own. */
 const CALLS = [
   "SELECT pg_read_file('/etc/passwd')",
   "SELECT pg_read_binary_file('postgresql.conf')",
@@ -126,7 +126,12 @@ const CALLS = [
   "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename <> 'reader'",
   'SELECT pg_advisory_lock(1)',
   'SELECT pg_try_advisory_lock_shared(2)',
-  "SELECT dblink_exec('host=127.0.0.1', 'DELETE FROM users')",
+  "SELECT dblink_exec('host=127.0.0.1 port=PORT dbname=postgres', 'DELETE FROM users')",
+  "SELECT dblink_exec('dbname=postgres', 'DELETE FROM users')",
+  "SELECT dblink_exec('host=127.0.0.1 port=PORT dbname=postgres user=postgres password=x', 'DELETE FROM users')",
+  "SELECT * FROM dblink('host=127.0.0.1 port=PORT dbname=postgres', 'DELETE FROM users RETURNING id') t(id int)",
+  "SELECT dblink_connect('x', 'host=127.0.0.1 port=PORT dbname=postgres')",
+  "SELECT dblink_connect_u('x', 'host=127.0.0.1 port=PORT dbname=postgres')",
   'SELECT sneaky()',
   'SELECT sneaky_temp()',
   "SELECT pg_create_restore_point('x')",
@@ -147,7 +152,7 @@ describe.skipIf(missingPostgres !== undefined)(`PostgreSQL${missingPostgres ? ` 
   beforeAll(async () => {
     server = await startPostgres();
     out = join(server.folder, 'out');
-    await server.sql(`CREATE TABLE users (id int); INSERT INTO users VALUES (1), (2); CREATE SEQUENCE numbers;
+    await server.sql(`CREATE EXTENSION dblink; CREATE TABLE users (id int); INSERT INTO users VALUES (1), (2); CREATE SEQUENCE numbers;
       CREATE ROLE reader LOGIN PASSWORD 'pw'; CREATE ROLE writer LOGIN PASSWORD 'pw';
       CREATE FUNCTION sneaky() RETURNS void LANGUAGE sql SECURITY DEFINER AS 'DELETE FROM users';
       CREATE FUNCTION sneaky_temp() RETURNS void LANGUAGE plpgsql
@@ -162,7 +167,7 @@ describe.skipIf(missingPostgres !== undefined)(`PostgreSQL${missingPostgres ? ` 
     let session = await open({ port: server.port, ...login });
     const codes = new Map<string, string>();
     for (const text of statements) {
-      const sql = text.replaceAll('OUT', out);
+      const sql = text.replaceAll('OUT', out).replaceAll('PORT', String(server.port));
       if (!session.isUsable) session = await open({ port: server.port, ...login });
       codes.set(text, await codeOf(session.run({ what: 'query', query: { sql, params: [], maxRows: 10 } }, 2_000)));
       await session.reset();
@@ -199,6 +204,27 @@ describe.skipIf(missingPostgres !== undefined)(`PostgreSQL${missingPostgres ? ` 
     expect(await codeOf(open({ port: server.port, user, password: server.password }))).toBe('UNSUPPORTED');
     await server.sql(`CREATE ROLE heir LOGIN PASSWORD 'pw' NOINHERIT; GRANT postgres TO heir`);
     expect(await codeOf(open({ port: server.port, user: 'heir' }))).toBe('UNSUPPORTED');
+  });
+
+  test('a role that became a superuser after its login is let do no more', async () => {
+    await server.sql("CREATE ROLE late LOGIN PASSWORD 'pw'");
+    let session: PostgresSession | undefined;
+    const passed: string[] = [];
+    for (const text of [...STATEMENTS, ...CHANGES]) {
+      if (!session?.isUsable) {
+        await server.sql('ALTER ROLE late NOSUPERUSER');
+        session = await open({ port: server.port, user: 'late' });
+        await server.sql('ALTER ROLE late SUPERUSER');
+      }
+      const query = { sql: text.replaceAll('OUT', out), params: [], maxRows: 10 };
+      if ((await codeOf(session.run({ what: 'query', query }, 2_000))) === 'ok') passed.push(text);
+      await session.reset();
+    }
+    session?.end();
+    expect(passed).toEqual([]);
+    expect(existsSync(out)).toBe(false);
+    await server.sql('DROP ROLE late');
+    expect(await state()).toEqual(before);
   });
 
   test('a lock of others is waited for briefly, and a cross join is not begun', async () => {
