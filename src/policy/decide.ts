@@ -194,13 +194,24 @@ export interface ToolFacts {
   readonly name: string;
   readonly aliases: readonly { readonly name: string }[];
   readonly tier: Tier;
+  /** The tier of the calls that need least, if lower. */
+  readonly leastTier?: Tier | undefined;
   readonly category: string;
   /** Present if calls of the tool run command lines. */
   readonly commandOf?: unknown;
 }
 
-/** The decision for calls of a tool unless a rule about effects or callers says otherwise; tool lists show it. */
+/**
+ * The decision for calls of a tool unless a rule about effects or callers says otherwise; tool lists show it. Where the
+ * calls that need most are denied, it is that for those that need least.
+ */
 export function decideTool(policy: Policy, tool: ToolFacts): Decision {
+  const { leastTier } = tool;
+  const decision = decideOfTier(policy, tool);
+  return decision === 'deny' && leastTier ? decideOfTier(policy, { ...tool, tier: leastTier }) : decision;
+}
+
+function decideOfTier(policy: Policy, tool: ToolFacts): Decision {
   const part = toolPart(tool);
   const said = layersOf(policy).map((layer) => {
     const certain = indexOf(layer.rules).all.filter((it) => it.test(part) === YES);
@@ -212,6 +223,11 @@ export function decideTool(policy: Policy, tool: ToolFacts): Decision {
 
 /** Whether any call of a tool could be allowed, if only by a person; tool lists leave out tools without such a call. */
 export function couldAllow(policy: Policy, tool: ToolFacts): boolean {
+  const { tier, leastTier = tier } = tool;
+  return [...new Set([tier, leastTier])].some((it) => couldAllowOfTier(policy, { ...tool, tier: it }));
+}
+
+function couldAllowOfTier(policy: Policy, tool: ToolFacts): boolean {
   const part = toolPart(tool);
   return layersOf(policy).every((layer) => {
     const { all } = indexOf(layer.rules);

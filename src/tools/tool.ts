@@ -224,6 +224,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly tier: Tier;
   /** The tier of one call, if lower than the tool's: the policy decides by it, and the call's programs are confined by it. */
   tierOf?(input: z.output<I>): Tier;
+  /** The lowest of these tiers, if lists are to show the tool to callers who may make no other calls of it. */
+  readonly leastTier?: Tier;
   /**
    * Whether `run` starts programs. It then runs in the execute host whatever its tier, each program in a sandbox of
    * its own; in a read_only call the programs see the workspace read-only.

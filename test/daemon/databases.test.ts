@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, ToolResult } from '../../src/client.ts';
+import { type Client, createClient, type ToolResult } from '../../src/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { connectMcp } from '../support/mcp.ts';
@@ -69,6 +69,18 @@ describe('an agent', () => {
     expect(rows.map((it) => it[2])).toEqual(['id', 'name']);
     const plan = await dataOf(ask('database_explain', { connection: 'app', sql: 'SELECT * FROM users' }));
     expect(JSON.stringify(plan)).toContain('SCAN users');
+  });
+
+  test('of a policy that only lets it read is shown the tools, and may use connections that read', async () => {
+    const { socket, workspace } = daemon;
+    await using reader = await createClient({ socket, workspace, policy: 'read-only' });
+    const { tools } = (await reader.request('tools.list', { tools: 'all' })) as { tools: Record<string, unknown>[] };
+    const shown = tools.find((it) => it.name === 'database_query');
+    expect(shown).toMatchObject({ tier: 'write', decision: 'allow' });
+    const codes = ['app', 'rw'].map(async (connection) => {
+      return codeOf(reader.call('database_query', { connection, sql: 'SELECT 1' }));
+    });
+    expect(await Promise.all(codes)).toEqual(['ok', 'POLICY_DENIED']);
   });
 
   test.each(['query_database', 'supabase_query'])('may call %s', async (name) => {

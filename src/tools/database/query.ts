@@ -44,6 +44,7 @@ export default defineTool({
   category: 'database',
   tier: 'write',
   tierOf: queryTier,
+  leastTier: 'read_only',
   isExtra: true,
   destructive: true,
   dependencies: ['database_schema'],

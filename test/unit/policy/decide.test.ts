@@ -294,6 +294,18 @@ describe('a tool before it is called', () => {
     expect([couldAllow(policy, { ...tool, commandOf: () => '' }), couldAllow(policy, tool)]).toEqual([true, false]);
   });
 
+  test('calls of the least tier are left where those that need most are denied', () => {
+    const reading = { ...tool, leastTier: 'read_only' } as const;
+    const tiers = { execute: 'deny' } as const;
+    const noExecute = ruleOf('deny', { tier: ['write', 'execute'] });
+    for (const policy of [policyOf([], { tiers }), policyOf([noExecute], { tiers })])
+      expect([decideTool(policy, reading), couldAllow(policy, reading)]).toEqual(['allow', true]);
+    const none = policyOf([ruleOf('deny', { tool: tool.name })], { tiers });
+    expect([decideTool(none, reading), couldAllow(none, reading)]).toEqual(['deny', false]);
+    const asks = policyOf([], { tiers: { execute: 'ask' } });
+    expect([decideTool(asks, reading), couldAllow(asks, reading)]).toEqual(['ask', true]);
+  });
+
   test('every layer must agree', () => {
     const policy = policyOf([], { and: [policyOf([], { tiers: { execute: 'deny' } })] });
     expect([decideTool(policy, tool), couldAllow(policy, tool)]).toEqual(['deny', false]);
