@@ -33,7 +33,7 @@ const MAY_IMPORT: Record<string, string> = {
   telemetry: 'call errors limits text/json powers secret-source',
   call: 'errors preview',
   'daemon/config':
-    'agents connectors/search daemon/command-environment databases limits paths daemon/user-dirs policy providers secrets telemetry toolchains tools/context tools/package',
+    'agents connectors/search daemon/command-environment databases fleet/policy limits paths daemon/user-dirs policy providers secrets telemetry toolchains tools/context tools/package',
   'daemon/log': 'daemon/log-file powers text/shown-text',
   'daemon/command-environment': 'paths',
   transport: 'errors limits native powers',
@@ -135,6 +135,7 @@ const MAY_IMPORT: Record<string, string> = {
     'connectors errors limits pipeline policy powers secrets text/shown-text text/values tools/connected tools/tool tools/web',
   fleet: 'client fencing limits powers store text/json',
   'fleet/placed': 'call errors fencing fleet limits mcp powers protocol text/json text/values transport',
+  'fleet/policy': 'fleet limits policy powers text/json',
   'fleet-node': 'client fleet limits powers workers',
   agents: 'egress errors limits pipeline policy secrets tools/task tools/tool',
   databases: 'connectors errors hosts limits pipeline policy powers protocol sandbox secrets text tools/context',
@@ -144,7 +145,8 @@ const MAY_IMPORT: Record<string, string> = {
     'call cli cli/call cli/state client daemon/config daemon/user-dirs databases limits text/json text/shown-text tools/context',
   'cli/doctor':
     'cli client daemon/config daemon/user-dirs errors limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
-  'cli/fleet': 'cli daemon/user-dirs fleet limits powers store text/json transport',
+  'cli/fleet':
+    'cli cli/ci cli/monitor daemon/user-dirs errors fleet limits panel policy powers protocol runtime store text/json text/values transport',
   'cli/init':
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',

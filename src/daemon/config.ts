@@ -10,6 +10,7 @@ import * as z from 'zod';
 import { type AgentProfile, agentsSchema, toAgentProfiles } from '../agents/settings.ts';
 import { type SearchSettings, searchSchema, toSearchSettings } from '../connectors/search/settings.ts';
 import { databasesSchema, toSource } from '../databases/settings.ts';
+import { FLEET_POLICY, fleetPolicyFile } from '../fleet/policy/policy-path.ts';
 import { type Limits, limitsSchema } from '../limits.ts';
 import { isInside } from '../paths.ts';
 import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
@@ -40,7 +41,9 @@ export const configSchema = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe('The policy that decides calls: a built-in name, or a file outside every workspace. Default: `default`.'),
+    .describe(
+      'The policy that decides calls: a built-in name, a file outside every workspace, or `fleet` for the one that the operator of its fleet has signed. Default: `default`.',
+    ),
   listen: z
     .string()
     .optional()
@@ -182,10 +185,10 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   const toPath = (path: string) => pathInFile(path, dirs);
   const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [cwd]);
   const { listen, listenHttp, policy } = settingsOf(file, { flags, env });
-  const policyPath = toPolicy(
-    policy.value ?? 'default',
-    policy.from === 'file' ? toPath : (path) => resolve(cwd, path),
-  );
+  const policyPath =
+    policy.value === FLEET_POLICY
+      ? fleetPolicyFile(dirs.stateDir)
+      : toPolicy(policy.value ?? 'default', policy.from === 'file' ? toPath : (path) => resolve(cwd, path));
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { dirs, policy: policyPath }));
   const traces = toTraces(file.telemetry, { dirs, env });
   const limits = Object.freeze(limitsSchema.parse(withMachineMemory(file.limits ?? {}), { jitless: true }));

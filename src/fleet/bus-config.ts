@@ -46,7 +46,7 @@ interface Permissions {
 const PERMISSIONS: Record<Member['role'], (name: string) => Permissions> = {
   node: (name) => ({
     publish: [
-      ...[subjects.heartbeat(name), subjects.questions(name), subjects.audit(name), subjects.roster],
+      ...[subjects.heartbeat(name), subjects.questions(name), subjects.audit(name), subjects.roster, subjects.policy],
       ...[subjects.toGateway('*', name, '*'), ...LEASES],
     ],
     subscribe: [subjects.order(name), subjects.open(name), subjects.toNode(name, '*')],
@@ -59,7 +59,7 @@ const PERMISSIONS: Record<Member['role'], (name: string) => Permissions> = {
     publish: ['INFO', 'STREAM.INFO.KV_owner', 'STREAM.CREATE.KV_owner', 'STREAM.UPDATE.KV_owner'].map(
       (it) => `$JS.API.${it}`,
     ),
-    subscribe: [subjects.heartbeat('*'), subjects.audit('*'), subjects.hubStatus, subjects.roster],
+    subscribe: [subjects.heartbeat('*'), subjects.audit('*'), subjects.hubStatus, subjects.roster, subjects.policy],
   }),
   operator: () => ({
     publish: [subjects.order('*'), subjects.hubStatus],

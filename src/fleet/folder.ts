@@ -21,6 +21,7 @@ export const fleetFiles = (folder: string) => ({
   pid: join(folder, 'bus/nats-server.pid'),
   hubCredential: join(folder, 'hub/credential.json'),
   hubRoster: join(folder, 'hub/roster.json'),
+  hubPolicy: join(folder, 'hub/policy.json'),
   audit: join(folder, 'hub/audit.db'),
 });
 

@@ -1,5 +1,5 @@
 /** The hub: collects the audit logs of all nodes, and answers what it knows of them. It decides nothing. */
-import { statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { type CollectedLog, Collector } from './collector.ts';
@@ -76,7 +76,14 @@ export class Hub implements AsyncDisposable {
   #listen(link: FleetLink): void {
     this.#parts.use(link.subscribe(subjects.audit('*'), (message) => void this.#takeBatch(message)));
     this.#parts.use(link.subscribe(subjects.roster, (message) => message.respond(toWire(this.#signedRoster()))));
+    this.#parts.use(link.subscribe(subjects.policy, (message) => message.respond(this.#policyBundle())));
     this.#parts.use(link.subscribe(subjects.hubStatus, (message) => message.respond(toWire(this.#status()))));
+  }
+
+  /** Hands out the bundle as it is; nodes check it. Empty if there is none. */
+  #policyBundle(): Uint8Array {
+    const path = fleetFiles(this.#folder).hubPolicy;
+    return existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
   }
 
   /** Gives out the roster as it is signed. */

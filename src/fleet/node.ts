@@ -15,6 +15,7 @@ import { NodeOrders } from './node-orders.ts';
 import { NodeState } from './node-state.ts';
 import { NodeSessions } from './placed/node-sessions.ts';
 import { OwnedWorkspaces } from './placed/owned-workspaces.ts';
+import { type FollowedPolicy, NodePolicy } from './policy/node-policy.ts';
 import { HEARTBEAT_MS, type Heartbeat } from './presence.ts';
 import { RosterCopy } from './roster-copy.ts';
 import { inboxOf, subjects } from './subjects.ts';
@@ -41,6 +42,7 @@ export class FleetNode implements AsyncDisposable {
   readonly #options: NodeOptions;
   readonly #epoch: string;
   readonly #state: NodeState;
+  #policy: NodePolicy | undefined;
   #isBeating = false;
 
   private constructor(options: NodeOptions) {
@@ -72,9 +74,9 @@ export class FleetNode implements AsyncDisposable {
     const flow = await connect();
     this.#listen(link, keys);
     this.#tellQuestions(link);
-    this.#beat(link);
     this.#ship(link, keys);
     this.#serveSessions({ link, flow }, keys);
+    this.#beat(link);
   }
 
   /** Obeys orders one after the other, so that a later one can't overtake an earlier one. */
@@ -127,6 +129,7 @@ export class FleetNode implements AsyncDisposable {
     const { daemon, credential, powers } = this.#options;
     try {
       const status = (await daemon.request('status', {})) as DaemonStatus;
+      const obstacle = this.#policy?.obstacleOf(status.policy);
       const beat: Heartbeat = {
         epoch: this.#epoch,
         version: status.version,
@@ -137,6 +140,7 @@ export class FleetNode implements AsyncDisposable {
         questions: status.calls.blocked,
         paused: status.paused !== undefined,
         draining: this.#state.isDraining,
+        ...(obstacle !== undefined && { obstacle }),
         load: (loadavg()[0] ?? 0) / availableParallelism(),
         freeMemory: freemem(),
       };
@@ -157,11 +161,17 @@ export class FleetNode implements AsyncDisposable {
 
   /** Takes sessions that gateways of the fleet place here. */
   #serveSessions({ link, flow }: { link: FleetLink; flow: FleetLink }, keys: MemberKeys): void {
-    const { credential, powers, limits } = this.#options;
+    const { credential, daemon, powers, limits } = this.#options;
     const { operatorKey, name } = credential;
     const copy = this.#parts.use(new RosterCopy({ link, operatorKey, limits, powers }));
     const owned = this.#parts.use(new OwnedWorkspaces(link.leases, name, powers));
-    const ways = { roster: () => copy.now, isDraining: () => this.#state.isDraining };
+    const policy = this.#parts.use(new NodePolicy({ ...this.#options, link, roster: () => copy.now }));
+    this.#policy = policy;
+    const ways = {
+      roster: () => copy.now,
+      isDraining: () => this.#state.isDraining,
+      obstacle: async () => policy.obstacleOf(((await daemon.request('status', {})) as DaemonStatus).policy),
+    };
     this.#parts.use(new NodeSessions({ ...this.#options, ...ways, keys, link: flow, owned }));
   }
 
@@ -179,5 +189,5 @@ interface DaemonStatus {
   readonly sessions: number;
   readonly calls: { readonly queued: number; readonly running: number; readonly blocked: number };
   readonly paused?: object;
-  readonly policy: { readonly version: string };
+  readonly policy: FollowedPolicy;
 }

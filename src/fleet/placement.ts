@@ -13,6 +13,8 @@ export interface Candidate {
   /** Whether it follows the policy that the roster names. */
   readonly hasPolicy: boolean;
   readonly draining: boolean;
+  /** Why it takes no sessions, by its own words. */
+  readonly obstacle?: string | undefined;
   readonly paused: boolean;
   readonly sessions: number;
   /** Load of the machine by processor. */
@@ -75,6 +77,7 @@ function obstacleTo(
 ): string | undefined {
   if (it.presence !== 'here') return `is ${it.presence}`;
   if (!it.hasPolicy) return 'follows another policy';
+  if (it.obstacle !== undefined) return it.obstacle;
   if (it.draining) return 'is draining';
   if (it.paused) return 'is paused';
   const missing = labels.find((label) => !it.labels.includes(label));

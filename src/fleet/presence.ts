@@ -22,6 +22,8 @@ export const heartbeat = z.strictObject({
   questions: count,
   paused: z.boolean(),
   draining: z.boolean(),
+  /** Why this node takes no sessions, if its policy is not the one that the operator requires. */
+  obstacle: z.string().max(512).optional(),
   /** Load of the machine in a minute, by processor. */
   load: z.number().min(0),
   freeMemory: count,

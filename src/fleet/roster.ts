@@ -24,15 +24,24 @@ const member = z.strictObject({
 });
 const invitation = z.strictObject({ id: z.string().regex(/^[0-9a-f]{16}$/), key: userKey });
 
+const digest = z.string().regex(/^sha256:[0-9a-f]{64}$/);
+
+export const requiredBundle = z.strictObject({
+  /** Version of the roster that first said so; a node never goes back to an older one. */
+  revision: z.int().min(1),
+  /** Digest of the policy bundle under which nodes take sessions; null if the operator requires none any more. */
+  digest: digest.nullable(),
+});
+export type RequiredBundle = z.infer<typeof requiredBundle>;
+
 const rosterBody = z.strictObject({
   fleet: memberName,
   /** Grows with each change, so that an old roster can't replace a newer one. */
   version: z.int().min(1),
   /** The version of the policy (`ringfence status` shows it) without which a node gets no sessions. */
-  policy: z
-    .string()
-    .regex(/^sha256:[0-9a-f]{64}$/)
-    .optional(),
+  policy: digest.optional(),
+  /** The signed bundle that every node must follow; absent if none was ever required. */
+  bundle: requiredBundle.optional(),
   members: z.array(member),
   invitations: z.array(invitation),
 });

@@ -56,6 +56,13 @@ function privateKeyOf(pem: string): KeyObject {
   throw new FleetError('the key of the operator must be an ed25519 private key in PEM');
 }
 
+/** PEM of a public key; `raw` is base64url of its 32 bytes. */
+export const publicPemOf = (raw: string): string =>
+  publicKeyObject(Buffer.from(raw, 'base64url')).export({ type: 'spki', format: 'pem' }) as string;
+
+const publicKeyObject = (raw: Buffer): KeyObject =>
+  createPublicKey({ key: Buffer.concat([SPKI_PREFIX, raw]), format: 'der', type: 'spki' });
+
 /** Signs a text with the operator's private key in PEM. Throws FleetError. */
 export function signText(purpose: Purpose, text: string, privateKey: string): SignedText {
   const signature = signWith(null, Buffer.from(prefixOf(purpose) + text), privateKeyOf(privateKey));
@@ -66,7 +73,7 @@ export function signText(purpose: Purpose, text: string, privateKey: string): Si
 export function verifiedText(purpose: Purpose, { text, signature }: SignedText, publicKey: string): string | undefined {
   const raw = Buffer.from(publicKey, 'base64url');
   if (raw.length !== 32) return undefined;
-  const key = createPublicKey({ key: Buffer.concat([SPKI_PREFIX, raw]), format: 'der', type: 'spki' });
+  const key = publicKeyObject(raw);
   const isSigned = verifyWith(null, Buffer.from(prefixOf(purpose) + text), key, Buffer.from(signature, 'base64'));
   return isSigned ? text : undefined;
 }

@@ -13,6 +13,8 @@ export const subjects = {
   hubStatus: 'rf.hub.status',
   /** Asks the hub for the roster. */
   roster: 'rf.roster',
+  /** Asks the hub for the policy bundle that the roster requires. */
+  policy: 'rf.policy',
   /** A gateway asks a node to open a session. */
   open: (node: string) => `rf.node.${node}.open`,
   /** Sealed messages of one session, to the node and to the gateway. */

@@ -64,14 +64,19 @@ export async function bundleVerify(
     const path = resolve(cwd, file);
     const bundle = read(path);
     if (key !== undefined) assertSigned(bundle, readKey(resolve(cwd, key)), file);
-    const folder = mkdtempSync(join(tmpdir(), 'ringfence-policy-'));
-    try {
-      readPolicy(unpackBundle(bundle, folder), { effectsOf });
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+    assertLoadable(bundle);
     tell(bundle, { json });
   });
+}
+
+/** Throws PolicyError if the policy of a bundle is not valid here. */
+export function assertLoadable(bundle: PolicyBundle): void {
+  const folder = mkdtempSync(join(tmpdir(), 'ringfence-policy-'));
+  try {
+    readPolicy(unpackBundle(bundle, folder), { effectsOf });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 function read(path: string): PolicyBundle {

@@ -1,4 +1,4 @@
-/** `ringfence fleet init` makes a fleet; `fleet hub` runs its collector; `fleet policy` says which policy its nodes must follow. */
+/** `ringfence fleet init` makes a fleet; `fleet hub` runs its collector. */
 import { existsSync, mkdirSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { systemPowers } from '../../powers.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { createCertificates } from './certificates.ts';
-import { changeRoster, type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
+import { type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
 import { sayLog, untilSignal } from './running.ts';
 
 const HOST = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
@@ -66,18 +66,6 @@ const nextSteps = (folder: string): string => `made a fleet in ${folder}
 2. run the hub:      ringfence fleet hub
 3. invite a machine: ringfence fleet invite NAME
 The folder ${folder}/operator signs everything that nodes obey: keep it on your own machine, and have a copy.`;
-
-/** Says which policy nodes must follow; others get no sessions. Without a digest, any will do. */
-export async function fleetPolicy(digest: string | undefined, flags: FleetFlags, caller: CliCaller): Promise<number> {
-  return withFleetErrors(async () => {
-    if (digest !== undefined && !/^sha256:[0-9a-f]{64}$/.test(digest))
-      throw new CliError(EXIT.USAGE, harmless(`${digest} is no version of a policy; \`ringfence status\` shows it`));
-    await changeRoster(folderOf(flags, caller), () => ({ policy: digest }));
-    if (flags.json) printJson({ policy: digest ?? null });
-    else say(digest === undefined ? 'nodes may follow any policy' : 'nodes must follow this policy');
-    return EXIT.OK;
-  });
-}
 
 /** Runs the hub until a signal ends it. */
 export async function fleetHub(flags: FleetFlags, caller: CliCaller): Promise<number> {

@@ -26,11 +26,12 @@ const toJsonNode = ({ beat, ...node }: KnownNode) => ({ ...node, here: beat !== 
 function lineOf({ name, labels, beat, hasPolicy }: KnownNode): string {
   const tags = labels.length > 0 ? `  [${labels.join(' ')}]` : '';
   if (!beat) return `${name}  not heard${tags}`;
-  const { sessions, running, queued, questions, load, freeMemory, paused, draining } = beat;
+  const { sessions, running, queued, questions, load, freeMemory, paused, draining, obstacle } = beat;
   const notes = [
     ...(paused ? ['paused'] : []),
     ...(draining ? ['draining'] : []),
     ...(hasPolicy ? [] : ['another policy']),
+    ...(obstacle === undefined ? [] : [`takes no sessions: ${obstacle}`]),
   ];
   const work = `${sessions} sessions, ${running} calls, ${queued} queued, ${questions} questions`;
   const machine = `load ${load.toFixed(2)}, ${Math.round(freeMemory / 2 ** 20)} MiB free`;

@@ -10,6 +10,7 @@ import { isProof, joinAnswer, joinRequest, proofOf } from '../../fleet/invitatio
 import type { FleetLink } from '../../fleet/link.ts';
 import { Unanswered } from '../../fleet/link.ts';
 import { connectBus, memberKeys } from '../../fleet/nats.ts';
+import { preparePolicy } from '../../fleet/policy/policy-files.ts';
 import { labelName, type Member, memberName, type Roster } from '../../fleet/roster.ts';
 import { inboxOf, subjects } from '../../fleet/subjects.ts';
 import { fromWire, toWire } from '../../fleet/wire.ts';
@@ -139,6 +140,7 @@ export async function fleetJoin(
       connectBus({ credential, inbox: inboxOf(role, name), waits: false, limits, powers }),
     );
     writePrivate(path, JSON.stringify(credential));
+    if (role === 'node') preparePolicy(stateDir);
     if (json) printJson({ fleet, name, url });
     else
       say(

@@ -49,7 +49,7 @@ const LOCK_TRY_MS = 50;
 /** Changes the roster, which nobody else changes meanwhile, and has the bus take it over. Throws FleetError. */
 export async function changeRoster(
   folder: string,
-  change: (roster: Roster) => Partial<Pick<Roster, 'members' | 'invitations' | 'policy'>>,
+  change: (roster: Roster) => Partial<Pick<Roster, 'members' | 'invitations' | 'policy' | 'bundle'>>,
 ): Promise<Roster> {
   const path = `${fleetFiles(folder).roster}.lock`;
   let lock = acquireLock(path);

@@ -39,11 +39,16 @@ function addMemberVerbs(verbs: Verbs, fleet: Command): void {
   verbs
     .addOffline(
       'policy [version]',
-      'say which policy nodes must follow (`ringfence status` shows it); none: any',
+      'say which policy nodes must follow, by its version (`ringfence status` shows it) or --bundle; none: any',
       fleet,
     )
+    .option('--bundle <file>', 'a policy file, bundle or git:REF:PATH, which is signed and handed out to nodes')
     .option(...DIR)
-    .action(verbs.ending(async (version, flags) => (await init()).fleetPolicy(version, flags, verbs.caller(flags))));
+    .action(
+      verbs.ending(async (version, flags) =>
+        (await import('../fleet/policy.ts')).fleetPolicy(version, flags, verbs.caller(flags)),
+      ),
+    );
   verbs
     .addOffline('invite <name>', 'print a token that works once, and wait until that machine has joined', fleet)
     .option('--label <label>', 'a label of the machine; repeatable', collect)

@@ -37,6 +37,8 @@ export interface NodeSessionsOptions {
   readonly powers: Powers;
   roster(): Roster | undefined;
   isDraining(): boolean;
+  /** Why this node may take no sessions under its policy; undefined if it may. */
+  obstacle(): Promise<string | undefined>;
 }
 
 export class NodeSessions implements Disposable {
@@ -73,6 +75,8 @@ export class NodeSessions implements Disposable {
     const asked = await this.#checked(given);
     const { session, workspace } = asked;
     if (this.#options.isDraining()) throw new Error(`${credential.name} is draining`);
+    const obstacle = await this.#options.obstacle();
+    if (obstacle !== undefined) throw new Error(`${credential.name} ${obstacle}`);
     if (this.#open.size >= limits.fleetSessionsMax)
       throw new Error(`${credential.name} has ${this.#open.size} sessions of the fleet, which is the maximum`);
     const own = createSessionKeys();
