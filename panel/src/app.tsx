@@ -1,7 +1,9 @@
 /** The page around the views: where to go, and whether the daemon hears. */
 import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { Calls } from './calls/calls.tsx';
 import { link } from './connection.ts';
+import { fleet } from './fleet/fleet-name.ts';
 import { Inbox } from './inbox/inbox.tsx';
 import { status } from './machine/status.ts';
 import { Stop } from './machine/stop.tsx';
@@ -15,6 +17,7 @@ const Compose = lazy(async () => (await import('./compose/compose.tsx')).Compose
 const Audit = lazy(async () => (await import('./record/audit.tsx')).Audit);
 const Policy = lazy(async () => (await import('./policy/policy.tsx')).Policy);
 const Costs = lazy(async () => (await import('./record/costs.tsx')).Costs);
+const Nodes = lazy(async () => (await import('./fleet/nodes.tsx')).Nodes);
 const Machine = lazy(async () => (await import('./machine/machine.tsx')).Machine);
 
 const route = signal(location.hash);
@@ -26,7 +29,19 @@ addEventListener('hashchange', () => {
 /** Why this page could not sign in, if it could not. */
 export const signInProblem = signal<string | undefined>(undefined);
 
-const VIEWS = [
+interface View {
+  readonly path: string;
+  readonly name: string;
+  view(id: string, session: string): ComponentChildren;
+}
+
+/** What the panel of a fleet shows. */
+const FLEET_VIEWS: readonly View[] = [
+  { path: '#/inbox', name: 'Inbox', view: () => <Inbox /> },
+  { path: '#/nodes', name: 'Nodes', view: () => <Nodes /> },
+];
+
+const VIEWS: readonly View[] = [
   { path: '#/inbox', name: 'Inbox', view: () => <Inbox /> },
   { path: '#/calls', name: 'Calls', view: (id: string) => (id ? <Call callId={id} /> : <Calls />) },
   {
@@ -40,17 +55,18 @@ const VIEWS = [
   { path: '#/costs', name: 'Costs', view: () => <Costs /> },
   { path: '#/machine', name: 'Machine', view: () => <Machine /> },
   { path: '#/stop', name: 'Stop', view: () => <Stop /> },
-] as const;
+];
 
 export function App() {
   if (link.value === 'signed out') return <SignedOut />;
-  const current = VIEWS.find((it) => route.value.startsWith(it.path)) ?? VIEWS[0];
+  const views = fleet.value === undefined ? VIEWS : FLEET_VIEWS;
+  const current = views.find((it) => route.value.startsWith(it.path)) ?? (views[0] as View);
   return (
     <>
       <header class="top">
-        <strong>Ringfence</strong>
+        <strong>Ringfence{fleet.value !== undefined && `: fleet ${fleet.value}`}</strong>
         <nav aria-label="Views">
-          {VIEWS.map(({ path, name }) => (
+          {views.map(({ path, name }) => (
             <a href={path} aria-current={current.path === path ? 'page' : undefined}>
               {name}
               {path === '#/inbox' && waitingCount.value > 0 && <span class="count">{waitingCount.value}</span>}
@@ -88,7 +104,8 @@ function SignedOut() {
       <h1>This page is not signed in</h1>
       {signInProblem.value && <p>{signInProblem.value}</p>}
       <p>
-        Run <code>ringfence panel</code> on this machine: it opens the panel, or prints an address that works once.
+        Run <code>ringfence panel</code> on this machine, or <code>ringfence fleet panel</code> for a fleet: it opens
+        the panel, or prints an address that works once.
       </p>
     </main>
   );

@@ -1,5 +1,7 @@
 /** The connection to the daemon: its public protocol as JSON over a WebSocket, opened again when it breaks. */
 import { signal } from '@preact/signals';
+import type { FleetAnswers, FleetMethod } from '../../src/cli/fleet/panel/messages.ts';
+import { fleet } from './fleet/fleet-name.ts';
 import type { Answer, Method, Notice, Notification, Params } from './messages.ts';
 import { forgetToken, tokenOfPage } from './sign-in.ts';
 
@@ -51,12 +53,19 @@ let lastId = 0;
 let retryMs = RETRY_MS.first;
 
 /** Makes a request. Rejects with RequestError, or with ConnectionLost if the answer did not come. */
-export function request<M extends Method>(method: M, params: object = {}): Promise<Answer<M>> {
+export const request = <M extends Method>(method: M, params: object = {}): Promise<Answer<M>> =>
+  send(method, params) as Promise<Answer<M>>;
+
+/** The same for what only the panel of a fleet answers. */
+export const requestFleet = <M extends FleetMethod>(method: M, params: object = {}): Promise<FleetAnswers[M]> =>
+  send(method, params) as Promise<FleetAnswers[M]>;
+
+function send(method: string, params: object): Promise<unknown> {
   const open = socket;
   if (!open || open.readyState !== WebSocket.OPEN) return Promise.reject(new ConnectionLost());
   const id = ++lastId;
   return new Promise((resolve, reject) => {
-    waiting.set(id, { resolve: resolve as (result: unknown) => void, reject });
+    waiting.set(id, { resolve, reject });
     open.send(JSON.stringify({ id, method, params }));
   });
 }
@@ -116,7 +125,8 @@ const helloOf = (token: string): Omit<Params<'hello'>, 'resumeMs'> => ({
 
 async function greet(token: string, opened: () => Promise<void>): Promise<void> {
   try {
-    await request('hello', helloOf(token));
+    const greeting = (await request('hello', helloOf(token))) as { readonly fleet?: string };
+    fleet.value = greeting.fleet;
     await opened();
     retryMs = RETRY_MS.first;
     link.value = 'open';

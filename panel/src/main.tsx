@@ -3,6 +3,7 @@ import { render } from 'preact';
 import { App, signInProblem } from './app.tsx';
 import { loadCalls } from './calls/all-calls.ts';
 import { connect, request } from './connection.ts';
+import { fleet } from './fleet/fleet-name.ts';
 import { loadStatus } from './machine/status.ts';
 import './notices.ts';
 import { loadQuestions } from './questions.ts';
@@ -12,6 +13,7 @@ import { signIn } from './sign-in.ts';
 const UPDATES_MS = 100;
 
 async function loadAll(): Promise<void> {
+  if (fleet.value !== undefined) return await loadQuestions();
   // Subscribed first, so that nothing falls between the list and the news.
   await request('events.subscribe', { topics: ['approvals', 'calls'], everyMs: UPDATES_MS });
   await Promise.all([loadQuestions(), loadCalls(), loadStatus()]);

@@ -2,14 +2,12 @@
 import { closeSync } from 'node:fs';
 import type { Server } from 'node:net';
 import { RpcError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
 import { type ListenParts, listenMcp } from '../mcp/listen.ts';
 import { readPage } from '../panel/page-files.ts';
 import type { SignIn } from '../panel/sign-in.ts';
 import type { Powers } from '../powers.ts';
-import { toBytes } from '../protocol/peer.ts';
+import { webSocketOptions } from '../protocol/websocket-options.ts';
 import { panelFolder, version } from '../runtime.ts';
-import type { Identify } from '../session/authenticate.ts';
 import type { Credentials } from '../session/credentials.ts';
 import type { Gateway } from '../session/gateway.ts';
 import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
@@ -48,6 +46,7 @@ export class Listeners implements AsyncDisposable {
     this.#context = context;
     const { dirs, limits, listen, listenHttp } = config;
     const accept = (channel: Channel) => gateway.accept(channel);
+    const isToken = (it: string) => identify(it) !== undefined;
     const add = (name: SocketName, listener: Listener) => void this.#all.set(name, listener);
     add(
       'control',
@@ -71,7 +70,7 @@ export class Listeners implements AsyncDisposable {
       // Loaded only on demand: with node:http it takes 17 MiB and 50 ms.
       const { listenWebSocket } = await import('../transport/websocket.ts');
       const address = { ...listen, fd: sockets.websocket };
-      const options = webSocketOptions(address, identify, { limits, powers: parts.powers });
+      const options = webSocketOptions(address, isToken, { limits, powers: parts.powers });
       add('websocket', await listenWebSocket(options, accept));
     }
     // The previous daemon listened there, but config.yaml no longer names it.
@@ -99,7 +98,10 @@ export class Listeners implements AsyncDisposable {
     const { config, credentials, gateway, powers, signIn } = this.#context;
     const files = readPage(panelFolder);
     const { listenPanel } = await import('../panel/listen.ts');
-    const options = webSocketOptions(address, credentials.identify, { limits: config.limits, powers });
+    const options = webSocketOptions(address, (it) => credentials.identify(it) !== undefined, {
+      limits: config.limits,
+      powers,
+    });
     const listener = await listenPanel({ ...options, files, signIn }, (channel) => gateway.accept(channel));
     this.#all.set('panel', listener);
     return listener;
@@ -131,23 +133,4 @@ export class Listeners implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([...this.#all.values()].map((it) => it[Symbol.asyncDispose]()));
   }
-}
-
-function webSocketOptions(
-  address: TcpAddress,
-  identify: Identify,
-  { limits, powers }: { limits: Limits; powers: Powers },
-) {
-  const { frameBytesMax } = limits;
-  const message = `the message is longer than ${frameBytesMax} bytes, which is the maximum`;
-  const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();
-  return {
-    ...address,
-    limits,
-    powers,
-    frameBytesMax,
-    isToken: (it: string) => identify(it) !== undefined,
-    tooLarge: (encoding: 'msgpack' | 'json') =>
-      toBytes({ id: null, error }, { framing: 'message', encoding }, frameBytesMax),
-  };
 }

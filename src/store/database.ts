@@ -6,7 +6,7 @@ import { ToolError } from '../errors.ts';
 /** Opens a database that only its owner can read. Commits survive the daemon's end, but not necessarily a power cut. */
 export function openDatabase(path: string): DatabaseSync {
   const database = new DatabaseSync(path, { timeout: 1000, defensive: true });
-  chmodSync(path, 0o600);
+  if (path !== ':memory:') chmodSync(path, 0o600);
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;');
   return database;
 }

@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { duration, now } from '../clock.ts';
 import { request } from '../connection.ts';
+import { fleet, nodeOf } from '../fleet/fleet-name.ts';
 import type { Approval, Effect, Whole } from '../messages.ts';
 import { Diff } from '../parts/diff.tsx';
 import { TextBlock } from '../parts/text-block.tsx';
@@ -62,10 +63,14 @@ export function Card({ approval }: { approval: Approval }) {
     >
       <header>
         <h2 id={`title-${approvalId}`}>{tool}</h2>
+        {fleet.value !== undefined && <strong>on {nodeOf(approvalId)}</strong>}
         <span class={`level ${impact.level}`}>{impact.level} impact</span>
         <Waiting approval={approval} />
       </header>
       <Question approval={approval} whole={whole.value} />
+      {fleet.value !== undefined && approval.truncated && (
+        <p class="bad">All of it is too long for the fleet: answer it at {nodeOf(approvalId)}.</p>
+      )}
       <Remember
         approval={approval}
         whole={whole.value}

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import { duration, now } from '../clock.ts';
+import { fleet, nodeOf } from '../fleet/fleet-name.ts';
 import { questions, type Settled, settled } from '../questions.ts';
 import { useArming } from './arming.ts';
 import { Card } from './card.tsx';
@@ -30,25 +31,34 @@ export function Inbox() {
   );
 }
 
-const DECISIONS = {
+/** A fleet does not tell more of a question that is over. */
+const ELSEWHERE = 'Over: answered elsewhere, or its call ended';
+
+const DECISIONS: Readonly<Record<string, string>> = {
   approve: 'Approved',
   deny: 'Denied',
   expired: 'Expired: nobody answered',
   withdrawn: 'Withdrawn: the call ended',
-} as const;
+};
 
 /** What the daemon confirmed since this page was opened. */
 function Answered({ all }: { all: readonly Settled[] }) {
   if (all.length === 0) return null;
   return (
     <section>
-      <h2>Confirmed by the daemon</h2>
+      <h2>Confirmed by the {fleet.value === undefined ? 'daemon' : 'nodes'}</h2>
       <ul class="answered" aria-live="polite">
         {all.map(({ approval, decision, by, atMs }) => (
           <li key={approval.approvalId}>
-            <strong>{DECISIONS[decision]}</strong> <a href={`#/calls/${approval.callId}`}>{approval.tool}</a>{' '}
+            <strong>{DECISIONS[decision] ?? ELSEWHERE}</strong>{' '}
+            {fleet.value === undefined ? (
+              <a href={`#/calls/${approval.callId}`}>{approval.tool}</a>
+            ) : (
+              `${approval.tool} on ${nodeOf(approval.approvalId)}`
+            )}{' '}
             <span class="dim">
-              by {by}, {duration(now.value - atMs)} ago
+              {by !== undefined && `by ${by}, `}
+              {duration(now.value - atMs)} ago
             </span>
           </li>
         ))}

@@ -1,6 +1,7 @@
 /** How long a yes holds: once, or remembered within what the daemon offers and the policy allows. */
 import type { RememberScope } from '../../../src/store/approvals/approval.ts';
 import { duration } from '../clock.ts';
+import { fleet } from '../fleet/fleet-name.ts';
 import type { Approval, Whole } from '../messages.ts';
 import { TextBlock } from '../parts/text-block.tsx';
 
@@ -38,6 +39,8 @@ interface RememberProps {
 
 export function Remember({ approval, whole, chosen, onChoice }: RememberProps) {
   const { approvalId, remember = {}, rememberMaxMs, impact } = approval;
+  if (fleet.value !== undefined)
+    return <p class="dim">An answer through the fleet counts once; to have it remembered, answer at the node.</p>;
   if (rememberMaxMs === 0) return <p class="dim">The policy forbids remembering an answer: it counts once.</p>;
   if (remember.exact === undefined) return <p class="dim">Code in a command line can only be approved once.</p>;
   const choices = [

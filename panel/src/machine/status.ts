@@ -1,6 +1,7 @@
 /** What the daemon says of itself, read again and again while the page is looked at. */
 import { signal } from '@preact/signals';
 import { request } from '../connection.ts';
+import { fleet } from '../fleet/fleet-name.ts';
 import type { Answer } from '../messages.ts';
 
 const EVERY_MS = 3_000;
@@ -71,5 +72,5 @@ export async function loadStatus(): Promise<void> {
 }
 
 setInterval(() => {
-  if (!document.hidden) void loadStatus().catch(() => {}); // The connection is lost, which the page says already.
+  if (!document.hidden && fleet.value === undefined) void loadStatus().catch(() => {}); // The connection is lost, which the page says already.
 }, EVERY_MS);

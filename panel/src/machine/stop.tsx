@@ -1,5 +1,6 @@
 /** Keeps calls from beginning, ends all that run, and lets them go on. */
 import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { timeOf } from '../clock.ts';
 import { request } from '../connection.ts';
@@ -42,7 +43,7 @@ export function Stop() {
         )}
       </p>
       <div class="bar">
-        <HoldButton onHeld={() => void pause(true)} />
+        <HoldButton onHeld={() => void pause(true)}>Hold for a second to stop all calls</HoldButton>
         {paused ? (
           <button type="button" class="yes" onClick={() => void resume()}>
             Resume
@@ -63,7 +64,7 @@ export function Stop() {
 }
 
 /** A button that acts when it was held down for a second, by pointer or by Space or Enter. */
-function HoldButton({ onHeld }: { onHeld: () => void }) {
+export function HoldButton({ onHeld, children }: { onHeld: () => void; children: ComponentChildren }) {
   const held = useSignal(false);
   const timer = useRef<number>(undefined);
   const release = () => {
@@ -92,7 +93,7 @@ function HoldButton({ onHeld }: { onHeld: () => void }) {
       onKeyDown={(it) => isKey(it) && press()}
       onKeyUp={(it) => isKey(it) && release()}
     >
-      Hold for a second to stop all calls
+      {children}
     </button>
   );
 }

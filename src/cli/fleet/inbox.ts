@@ -2,9 +2,12 @@
  * The questions of all nodes, as the verbs of approvals know those of one daemon. The digest that is signed is computed
  * here, of what is shown here: a bus that shows another question than the node asks gets an answer that fits none.
  */
+import * as z from 'zod';
+import { RpcError } from '../../errors.ts';
 import { FleetError } from '../../fleet/fleet-error.ts';
 import type { FleetQuestion } from '../../fleet/node-orders.ts';
 import { publisherOf, subjects } from '../../fleet/subjects.ts';
+import * as shapes from '../../protocol/shapes.ts';
 import type { Approval } from '../../store/approvals/approval.ts';
 import { digestOfReceived } from '../../store/approvals/digest.ts';
 import type { ApprovalsClient } from '../approvals.ts';
@@ -24,40 +27,77 @@ export class FleetInbox implements ApprovalsClient {
   /** The questions that were shown, by `NODE/ID`. */
   readonly #shown = new Map<string, Approval>();
 
-  constructor(nodes: Nodes) {
+  readonly #tell: (node: string, problem?: string) => void;
+
+  /** `tell` hears why the questions of a node are not known, and nothing once they are. */
+  constructor(nodes: Nodes, tell: (node: string, problem?: string) => void = saying()) {
     this.#nodes = nodes;
+    this.#tell = tell;
   }
 
   async request(method: string, params: unknown): Promise<unknown> {
     if (method === 'approvals.list') return { approvals: await this.#all() };
+    if (method === 'approvals.get') return this.#get((params as { approvalId: string }).approvalId);
     if (method === 'approvals.resolve') return await this.#answer(params as AnswerParams);
     throw new CliError(EXIT.USAGE, `a fleet has no ${method}; ask the node's own daemon`);
   }
 
   async #all(): Promise<Approval[]> {
-    const of = await Promise.all(this.#nodes.names.map((it) => this.#ofNode(it).catch(told)));
+    const of = await Promise.all(this.#nodes.names.map(async (it) => (await this.#known(it)) ?? []));
     this.#shown.clear();
     for (const it of of.flat()) this.#shown.set(it.approvalId, it);
     return [...this.#shown.values()];
   }
 
-  /** The questions of a node. Throws FleetError if it does not answer. */
+  /** A question that was shown, with all of its parts. Throws CliError. */
+  #get(approvalId: string): object {
+    const approval = this.#shown.get(approvalId);
+    if (!approval) throw new CliError(EXIT.FAILED, harmless(`no question ${approvalId} waits`));
+    if (approval.truncated)
+      throw new CliError(EXIT.FAILED, harmless(`${approvalId} is too long to be shown whole; answer it at its node`));
+    const { input, effects, diff } = approval;
+    return { approval, whole: { input, effects, ...(diff !== undefined && { diff }) } };
+  }
+
+  /** A question was answered here, and is not told again. */
+  forget(approvalId: string): void {
+    this.#shown.delete(approvalId);
+  }
+
+  /** The questions of a node; undefined if it does not answer, which is told. */
+  async #known(node: string): Promise<Approval[] | undefined> {
+    try {
+      const questions = await this.#ofNode(node);
+      this.#tell(node);
+      return questions;
+    } catch (error) {
+      if (!(error instanceof FleetError)) throw error;
+      this.#tell(node, error.message);
+      return undefined;
+    }
+  }
+
+  /** The questions of a node. Throws FleetError if it does not answer, or something else than questions. */
   async #ofNode(node: string): Promise<Approval[]> {
     const found: Approval[] = [];
     let from: number | undefined = 0;
     for (let page = 0; page < PAGES_MAX && from !== undefined; page++) {
       const answer = await this.#nodes.order(node, { kind: 'questions', from });
       if (!('questions' in answer)) break;
+      if (!questionsAnswer.safeParse(answer).success)
+        throw new FleetError(`${node} sent something that is no question`);
       found.push(...answer.questions.map((it) => toShown(node, it)));
       from = answer.next;
     }
     return found;
   }
 
-  async #answer({ approvalId, decision, feedback, remember }: AnswerParams): Promise<unknown> {
+  async #answer({ approvalId, digest, decision, feedback, remember }: AnswerParams): Promise<unknown> {
     const [node = '', id = ''] = approvalId.split('/');
     const approval = this.#shown.get(approvalId);
     if (!approval) throw new CliError(EXIT.FAILED, harmless(`no question ${approvalId} waits`));
+    if (digest !== undefined && digest !== approval.digest)
+      throw new RpcError('INVALID_PARAMS', 'the question has changed', { reason: 'APPROVAL_STALE' });
     if (remember) throw new CliError(EXIT.USAGE, 'an answer of the fleet counts once; remember it at the node');
     if (approval.truncated && decision === 'approve')
       throw new CliError(EXIT.FAILED, harmless(`${approvalId} is too long to be shown whole; answer it at ${node}`));
@@ -71,28 +111,49 @@ export class FleetInbox implements ApprovalsClient {
     });
   }
 
+  /** Hears what changes in the questions. Each node is asked for itself: one that does not answer holds up no other. */
+  watch(hear: (news: Notification) => void): Disposable {
+    /** Nodes that are being asked, and whether they are to be asked again. */
+    const asking = new Map<string, boolean>();
+    const ask = async (node: string): Promise<void> => {
+      if (asking.has(node)) return void asking.set(node, true);
+      asking.set(node, false);
+      for (const it of await this.#news(node)) hear(it);
+      const isOld = asking.get(node);
+      asking.delete(node);
+      if (isOld) await ask(node);
+    };
+    const parts = new DisposableStack();
+    const changed = ({ subject }: { readonly subject: string }) => {
+      const node = publisherOf(subject);
+      if (this.#nodes.names.includes(node)) void ask(node);
+    };
+    parts.use(this.#nodes.link.subscribe(subjects.questions('*'), changed));
+    const timer = powers.every(ASK_AGAIN_MS, () => {
+      for (const it of this.#nodes.names) void ask(it);
+    });
+    parts.defer(() => timer.cancel());
+    return parts;
+  }
+
   async *notifications(): AsyncGenerator<Notification> {
-    const changed = new Set<string>();
+    const waiting: Notification[] = [];
     let wake = () => {};
-    using _ = this.#nodes.link.subscribe(subjects.questions('*'), ({ subject }) => {
-      changed.add(publisherOf(subject));
+    using _ = this.watch((it) => {
+      waiting.push(it);
       wake();
     });
     for (;;) {
       const { promise, resolve } = Promise.withResolvers<void>();
       wake = resolve;
-      const timer = powers.after(ASK_AGAIN_MS, resolve);
-      if (changed.size === 0) await promise;
-      timer.cancel();
-      const names = this.#nodes.names.filter((it) => changed.size === 0 || changed.has(it));
-      changed.clear();
-      for (const node of names) yield* await this.#news(node);
+      if (waiting.length === 0) await promise;
+      yield* waiting.splice(0);
     }
   }
 
   /** What has changed in the questions of a node; nothing if it does not answer. */
   async #news(node: string): Promise<Notification[]> {
-    const now = await this.#ofNode(node).catch(() => undefined);
+    const now = await this.#known(node);
     if (!now) return [];
     const before = [...this.#shown.keys()].filter((it) => it.startsWith(`${node}/`));
     const gone = before.filter((it) => !now.some(({ approvalId }) => approvalId === it));
@@ -108,16 +169,36 @@ export class FleetInbox implements ApprovalsClient {
 
 interface AnswerParams {
   readonly approvalId: string;
+  /** Digest of what was shown, if it was shown by another program than this one. */
+  readonly digest?: string;
   readonly decision: 'approve' | 'deny';
   readonly feedback?: string;
   readonly remember?: object;
 }
 
-const told = (error: unknown): Approval[] => {
-  if (!(error instanceof FleetError)) throw error;
-  say(harmless(error.message));
-  return [];
-};
+/** Says the problems of nodes, each once. */
+function saying(): (node: string, problem?: string) => void {
+  const said = new Map<string, string>();
+  return (node, problem) => {
+    if (problem === undefined) said.delete(node);
+    else if (said.get(node) !== problem) {
+      said.set(node, problem);
+      say(harmless(problem));
+    }
+  };
+}
+
+/** Questions that can be shown; a node that was taken over may send anything. */
+const questionsAnswer = z.strictObject({
+  questions: z.array(
+    z.strictObject({
+      approval: shapes.approval,
+      whole: shapes.wholeQuestion.optional(),
+      proposedRule: z.string().optional(),
+    }),
+  ),
+  next: z.int().optional(),
+});
 
 /** A question as it is shown: whole, with the digest of exactly that, under the name of its node. */
 function toShown(node: string, question: FleetQuestion): Approval {

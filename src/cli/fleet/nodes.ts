@@ -12,6 +12,7 @@ import { fromWire, toWire } from '../../fleet/wire.ts';
 import { defaultLimits as limits } from '../../limits.ts';
 import { pause } from '../../powers.ts';
 import { parseJson } from '../../text/json.ts';
+import { isRecord } from '../../text/values.ts';
 import { connectOperator, keptAlive, powers } from './operator.ts';
 
 /** A node of the roster, and its last heartbeat if one was heard. */
@@ -30,11 +31,13 @@ const VALID_MS = 120_000;
 
 export class Nodes implements AsyncDisposable {
   readonly link: FleetLink;
-  readonly #roster: Roster;
+  readonly #folder: string;
+  #roster: Roster;
   readonly #privateKey: string;
 
-  private constructor(link: FleetLink, { roster, privateKey }: ReturnType<typeof readFleet>) {
+  private constructor(folder: string, link: FleetLink, { roster, privateKey }: ReturnType<typeof readFleet>) {
     this.link = link;
+    this.#folder = folder;
     this.#roster = roster;
     this.#privateKey = privateKey;
   }
@@ -42,7 +45,12 @@ export class Nodes implements AsyncDisposable {
   /** Connects to the bus of a fleet. Throws FleetError. */
   static async connect(folder: string): Promise<Nodes> {
     const fleet = readFleet(folder, limits);
-    return new Nodes(await connectOperator(folder), fleet);
+    return new Nodes(folder, await connectOperator(folder), fleet);
+  }
+
+  /** The name of the fleet. */
+  get fleet(): string {
+    return this.#roster.fleet;
   }
 
   get names(): string[] {
@@ -60,12 +68,21 @@ export class Nodes implements AsyncDisposable {
       presence.hear(publisherOf(subject), fromWire(data), powers.monotonicMs());
     using _ = this.link.subscribe(subjects.heartbeat('*'), hear);
     await pause(SUSPECTED_MS, keptAlive);
-    const now = powers.monotonicMs();
+    return this.known(presence, powers.monotonicMs());
+  }
+
+  /** All nodes, with the heartbeats of those that are there. */
+  known(presence: Presence, nowMs: number): KnownNode[] {
     return this.#members.map(({ name, labels }) => {
-      const heard = presence.all.find((it) => it.node === name && presenceAt(it.heardAtMs, now) === 'here');
+      const heard = presence.all.find((it) => it.node === name && presenceAt(it.heardAtMs, nowMs) === 'here');
       const beat = heard?.beat;
       return { name, labels, beat, hasPolicy: [undefined, beat?.policy].includes(this.#roster.policy) };
     });
+  }
+
+  /** Reads the roster again. Throws FleetError. */
+  refresh(): void {
+    this.#roster = readFleet(this.#folder, limits).roster;
   }
 
   /** Sends an order and gives the node's answer, which the node has signed. Throws FleetError if none comes. */
@@ -80,7 +97,7 @@ export class Nodes implements AsyncDisposable {
     if (!parsed.success) throw new FleetError(`${node} refused: ${refusalOf(answer)}`);
     if (!(await isSignedBy(key, signedAnswerText(id, parsed.data.answer), parsed.data.signature)))
       throw new FleetError(`somebody else than ${node} answered`);
-    const told = parseJson(parsed.data.answer) as OrderAnswer;
+    const told = toldBy(node, parsed.data.answer);
     if ('refused' in told) throw new FleetError(`${node} refused: ${told.refused}`);
     return told;
   }
@@ -104,4 +121,15 @@ export class Nodes implements AsyncDisposable {
 function refusalOf(answer: unknown): string {
   const { refused } = (answer ?? {}) as { refused?: unknown };
   return typeof refused === 'string' ? refused.slice(0, 512) : 'it gave no reason';
+}
+
+/** The answer in a text that the node has signed. Throws FleetError if it is none. */
+function toldBy(node: string, text: string): OrderAnswer {
+  try {
+    const told = parseJson(text);
+    if (isRecord(told)) return told as OrderAnswer;
+  } catch {
+    // A SyntaxError: the node that was taken over sends something else.
+  }
+  throw new FleetError(`${node} sent something that is no answer`);
 }

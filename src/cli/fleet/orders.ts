@@ -55,7 +55,8 @@ interface Told {
   readonly problem?: string;
 }
 
-async function obeyed(nodes: Nodes, node: string, order: Order): Promise<Told> {
+/** What a node answers to an order; the problem if it does not obey. */
+export async function obeyed(nodes: Nodes, node: string, order: Order): Promise<Told> {
   try {
     const answer = await nodes.order(node, order);
     return { node, ...('done' in answer && { done: answer.done }) };

@@ -26,7 +26,7 @@ export async function panelOpen(flags: PanelFlags, client: Requests, env: Enviro
   if (flags.json) printJson(opened);
   else print(opened.url);
   if (flags.print || flags.json) return EXIT.OK;
-  const isOpening = await openInBrowser(opened.url, flags, env);
+  const isOpening = await openInBrowser(opened.url, join(findUserDirs(flags, env).stateDir, 'panel.html'), env);
   say(
     isOpening
       ? 'opening it in your browser; the address works once, for a minute'
@@ -35,19 +35,18 @@ export async function panelOpen(flags: PanelFlags, client: Requests, env: Enviro
   return EXIT.OK;
 }
 
-function portOf(text: string): number {
+export function portOf(text: string): number {
   const port = Number(text);
   if (/^\d{1,5}$/.test(text) && port >= 1 && port <= 65_535) return port;
   throw new CliError(EXIT.USAGE, `--port takes a number from 1 to 65535, not ${showLine(text)}`);
 }
 
 /**
- * Asks the desktop to open a URL; false if there is no desktop. The desktop gets a file that leads to the URL, since every
+ * Asks the desktop to open a URL; false if there is no desktop. The desktop gets `file`, which leads to the URL, since every
  * user of the machine can read the arguments of a program, and could sign in first.
  */
-async function openInBrowser(url: string, flags: PanelFlags, env: Environment): Promise<boolean> {
+export async function openInBrowser(url: string, file: string, env: Environment): Promise<boolean> {
   if (!env.DISPLAY && !env.WAYLAND_DISPLAY) return false;
-  const file = join(findUserDirs(flags, env).stateDir, 'panel.html');
   const refresh = `<meta http-equiv="refresh" content="0;url=${url}">`;
   writeFileSync(file, `<!doctype html><meta charset="utf-8"><title>Ringfence</title>${refresh}\n`, { mode: 0o600 });
   const program = spawn('xdg-open', [file], { stdio: 'ignore', detached: true });

@@ -76,6 +76,14 @@ function addLookVerbs(verbs: Verbs, fleet: Command): void {
     .addOffline('nodes', 'list the nodes, and what each is doing', fleet)
     .option(...DIR)
     .action(verbs.ending(async (flags) => (await load()).fleetNodes(flags, verbs.caller(flags))));
+  verbs
+    .addOffline('panel', 'serve the web panel of the fleet on this machine: questions and nodes; until Ctrl-C', fleet)
+    .option('--print', 'only print the address')
+    .option('--port <n>', 'the port on 127.0.0.1 (default: a free one)')
+    .option(...DIR)
+    .action(
+      verbs.ending(async (flags) => (await import('../fleet/panel/panel.ts')).fleetPanel(flags, verbs.caller(flags))),
+    );
 }
 
 function addOrderVerbs(verbs: Verbs, fleet: Command): void {

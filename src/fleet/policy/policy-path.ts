@@ -1,4 +1,4 @@
-/** Where the operator's policy lies on a node. The daemon's config reads this file at each start, so it imports nothing else. */
+/** The place of the operator's policy on a node. The daemon's config reads this file at each start, so it imports next to nothing. */
 import { join } from 'node:path';
 
 /** The value of `--policy` by which a daemon follows the policy that the operator of its fleet has signed. */
