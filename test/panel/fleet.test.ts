@@ -98,8 +98,9 @@ describe.skipIf(isMissing)(`the panel of a fleet (${noBus ?? 'needs Chromium'})`
     try {
       const call = onB.call(...note('elsewhere'));
       await armed('elsewhere');
-      const [{ approvalId } = { approvalId: '' }] = await fleet.json<{ approvalId: string }[]>('approvals list');
-      await fleet.cli('approvals deny', approvalId);
+      await using operator = await b.connect({ role: 'operator' });
+      const { approvals } = (await operator.request('approvals.list', {})) as { approvals: { approvalId: string }[] };
+      await operator.request('approvals.resolve', { approvalId: approvals[0]?.approvalId, decision: 'deny' });
       expect(await call).toMatchObject({ error: { code: 'APPROVAL_DENIED' } });
       await page.getByText('Over: answered elsewhere').waitFor();
     } finally {
