@@ -4,49 +4,8 @@
  */
 import { ToolError } from '../../errors.ts';
 import type { ProgramResult, ToolContext } from '../tool.ts';
+import { CLEAN_ENVIRONMENT, CLEAN_OPTIONS } from './clean-settings.ts';
 import { notARepository, type Repository } from './repository.ts';
-
-/** Settings that override the repository's config. */
-const OPTIONS = Object.entries({
-  'core.fsmonitor': 'false',
-  'core.hooksPath': '/dev/null',
-  'core.pager': 'cat',
-  'core.editor': 'false',
-  'core.askPass': 'false',
-  'core.sshCommand': 'false',
-  'core.quotePath': 'false',
-  'credential.helper': '',
-  'protocol.allow': 'never',
-  'commit.gpgSign': 'false',
-  'tag.gpgSign': 'false',
-  'log.showSignature': 'false',
-  'log.mailmap': 'false',
-  'core.checkStat': 'minimal',
-  'diff.orderFile': '/dev/null',
-  'submodule.recurse': 'false',
-  'user.useConfigOnly': 'true',
-  'gc.auto': '0',
-  'maintenance.auto': 'false',
-}).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-
-const ENVIRONMENT = {
-  GIT_CONFIG_NOSYSTEM: '1',
-  GIT_CONFIG_GLOBAL: '/dev/null',
-  GIT_ATTR_NOSYSTEM: '1',
-  GIT_TERMINAL_PROMPT: '0',
-  GIT_OPTIONAL_LOCKS: '0',
-  GIT_PAGER: 'cat',
-  GIT_EDITOR: 'false',
-  // Allows no protocol; overrides `protocol.<name>.allow` of a config, which in turn overrides `protocol.allow`.
-  GIT_ALLOW_PROTOCOL: 'none',
-  GIT_NO_LAZY_FETCH: '1',
-  // Replacements and grafts would show a history other than the one that the hashes name; git prints a hint if it finds a grafts file.
-  GIT_NO_REPLACE_OBJECTS: '1',
-  GIT_GRAFT_FILE: '/nonexistent',
-  GIT_DIR: '.git',
-  GIT_WORK_TREE: '.',
-  LC_ALL: 'C.UTF-8',
-};
 
 /** The most filters of one repository; each takes four settings. */
 const FILTERS_MAX = 64;
@@ -105,9 +64,9 @@ export class Git {
   #run(args: readonly string[], { stdin, env }: GitOptions): Promise<GitRun> {
     return this.#ctx.program({
       program: 'git',
-      args: [...OPTIONS, ...args],
+      args: [...CLEAN_OPTIONS, ...args],
       cwd: this.repository.root || '.',
-      env: { ...ENVIRONMENT, ...env },
+      env: { ...CLEAN_ENVIRONMENT, GIT_DIR: '.git', GIT_WORK_TREE: '.', ...env },
       ...(stdin !== undefined && { stdin }),
       bytesMax: this.#ctx.limits.gitOutputBytes,
     });
