@@ -16,6 +16,10 @@ export function wayBelow(folder: string, path: string): string | undefined {
   return way === '..' || way.startsWith('../') || isAbsolute(way) ? undefined : way;
 }
 
+/** Whether a text names a workspace of a fleet, such as `NODE:/folder` or `git+URL#COMMIT`, and no folder of this machine. */
+export const isPlacedName = (text: string): boolean =>
+  /^(?:[a-z0-9-]+:(?:\/|git\+|bundle:$|kept\/)|git\+|bundle:$)/.test(text);
+
 /** Whether `path` is `folder` or lies below it; both relative to the workspace and normal, which '' and '.' stand for. */
 export const isBelow = (folder: string, path: string): boolean =>
   folder === '' || folder === '.' || path === folder || path.startsWith(`${folder}/`);

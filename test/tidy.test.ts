@@ -33,7 +33,7 @@ const MAY_IMPORT: Record<string, string> = {
   telemetry: 'call errors limits text/json powers secret-source',
   call: 'errors preview',
   'daemon/config':
-    'agents connectors/search daemon/command-environment databases fleet/policy limits paths daemon/user-dirs policy providers secrets telemetry toolchains tools/context tools/package',
+    'agents connectors/search daemon/command-environment databases fleet/policy fleet/workspaces limits paths daemon/user-dirs policy providers secrets telemetry toolchains tools/context tools/package',
   'daemon/log': 'daemon/log-file powers text/shown-text',
   'daemon/command-environment': 'paths',
   transport: 'errors limits native powers',
@@ -134,19 +134,20 @@ const MAY_IMPORT: Record<string, string> = {
   'connectors/search':
     'connectors errors limits pipeline policy powers secrets text/shown-text text/values tools/connected tools/tool tools/web',
   fleet: 'client fencing limits powers store text/json',
+  'fleet/workspaces': 'errors hosts limits paths policy powers protocol sandbox session text/json tools/git',
   'fleet/placed': 'call errors fencing fleet limits mcp powers protocol text/json text/values transport',
   'fleet/policy': 'fleet limits policy powers text/json',
   'fleet-node': 'client fleet limits powers workers',
   agents: 'egress errors limits pipeline policy secrets tools/task tools/tool',
   databases: 'connectors errors hosts limits pipeline policy powers protocol sandbox secrets text tools/context',
   'daemon/services':
-    'agents connectors daemon/config daemon/records daemon/user-dirs databases fleet hosts pipeline/execute policy powers providers runtime sandbox secrets session tools/catalogue tools/registry',
+    'agents connectors daemon/config daemon/records daemon/user-dirs daemon/workspaces databases fleet hosts pipeline/execute policy powers providers runtime sandbox secrets session tools/catalogue tools/registry',
   'cli/databases':
     'call cli cli/call cli/state client daemon/config daemon/user-dirs databases limits text/json text/shown-text tools/context',
   'cli/doctor':
     'cli client daemon/config daemon/user-dirs errors limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
   'cli/fleet':
-    'cli cli/ci cli/monitor daemon/user-dirs errors fleet limits panel policy powers protocol runtime store text/json text/values transport',
+    'cli cli/ci cli/monitor client daemon/user-dirs errors fleet limits panel policy powers protocol runtime store text/json text/values transport',
   'cli/init':
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
   'cli/install': 'cli daemon/user-dirs runtime text/json text/values',

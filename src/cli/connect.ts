@@ -13,6 +13,7 @@ import {
   type UserDirs,
 } from '../daemon/user-dirs.ts';
 import { RPC_CODES } from '../errors.ts';
+import { isPlacedName } from '../paths.ts';
 import { entry } from '../runtime.ts';
 import { CliError, EXIT, say } from './output.ts';
 
@@ -51,7 +52,7 @@ export const isStartedByAnother = ({ message }: Error): boolean => /another daem
 /** A client of the running daemon, or of one that is started now. Throws CliError UNREACHABLE. */
 export async function connect({ flags, env, cwd, role, anywhere = false }: CliCaller): Promise<Client> {
   const dirs = userDirsOf(flags, env);
-  const workspace = flags.workspace === undefined ? undefined : resolve(cwd, flags.workspace);
+  const workspace = workspaceOf(flags, cwd);
   const sessionName = flags.session ?? (env.RINGFENCE_SESSION || undefined);
   let options: ClientOptions = {
     socket: dirs.socket,
@@ -92,6 +93,12 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
     failed ??
     new CliError(EXIT.UNREACHABLE, `the daemon at ${dirs.socket} does not answer; stop it with: ringfence stop`)
   );
+}
+
+/** The folder that is named, or the workspace of a fleet. */
+function workspaceOf({ workspace }: ConnectFlags, cwd: string): string | undefined {
+  if (workspace === undefined || isPlacedName(workspace)) return workspace;
+  return resolve(cwd, workspace);
 }
 
 /** The arguments of a daemon that a client starts without being told to, which ends when it is not used any more. */

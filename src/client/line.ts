@@ -42,6 +42,8 @@ export interface Hello {
     workspace: string;
     /** The node of a fleet on which a gateway has placed the session. */
     node?: string;
+    /** Set where a fleet has made the workspace for the session. */
+    placed?: { readonly name: string; readonly branch: string; readonly keptMs: number };
     policy: string;
     mode?: string;
     toolset: string[];

@@ -11,6 +11,7 @@ import { type AgentProfile, agentsSchema, toAgentProfiles } from '../agents/sett
 import { type SearchSettings, searchSchema, toSearchSettings } from '../connectors/search/settings.ts';
 import { databasesSchema, toSource } from '../databases/settings.ts';
 import { FLEET_POLICY, fleetPolicyFile } from '../fleet/policy/policy-path.ts';
+import { type FleetSettings, fleetSchema } from '../fleet/workspaces/settings.ts';
 import { type Limits, limitsSchema } from '../limits.ts';
 import { isInside } from '../paths.ts';
 import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
@@ -23,6 +24,7 @@ import { type PackageSettings, packagesSchema, toPackageSettings } from '../tool
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Address, toAddress } from './config/address.ts';
 import { ConfigError } from './config/config-error.ts';
+import { toFleet } from './config/fleet.ts';
 import { chosen, type Origin } from './config/origin.ts';
 import { principalName } from './config/principal-name.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
@@ -110,6 +112,7 @@ export const configSchema = z.strictObject({
     .optional()
     .describe('Connections of `database_query`, by name: [databases](how-to/databases.md). Default: none.'),
   packages: packagesSchema.optional().describe('What `package_install` takes: [packages](how-to/packages.md).'),
+  fleet: fleetSchema.optional().describe('Workspaces that a fleet may have this node make: [fleet](how-to/fleet.md).'),
   telemetry: telemetrySchema
     .optional()
     .describe('What is sent about calls: [observability](how-to/observability.md). Default: nothing.'),
@@ -158,6 +161,8 @@ export interface Config {
   /** Database connections by name. */
   readonly databases: Readonly<Record<string, DatabaseSource>>;
   readonly packages: PackageSettings;
+  /** What a fleet may have this node fetch; it makes no workspaces if absent. */
+  readonly fleet?: FleetSettings;
   /** Profiles of sub-agents by name. */
   readonly agents: Readonly<Record<string, AgentProfile>>;
   /** Modes by name, beside the built-in ones; policies by built-in name or absolute path. */
@@ -212,6 +217,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     idleExitMinutes: file.idleExitMinutes ?? IDLE_EXIT_MINUTES,
     ...(traces && { traces }),
     ...(search && { search }),
+    ...(file.fleet && { fleet: toFleet(file.fleet, { dirs, workspaces, toPath }) }),
     packages: toPackageSettings(file.packages),
     secrets: toSecretSettings(file.secrets ?? {}, env),
     databases: Object.fromEntries(

@@ -51,10 +51,12 @@ import { createRecords, type Records } from './records.ts';
 import {
   createCatalogue,
   createConnectors,
+  createFleetWorkspaces,
   createPackageParts,
   createProviders,
   createSearch,
   createTaskServices,
+  type FleetParts,
   linkToFleet,
   type TaskServices,
 } from './services.ts';
@@ -140,7 +142,7 @@ export async function createDaemon(
   endStaleHosts = () => {
     for (const it of [ran.hosts, providers]) it.endStale();
   };
-  const identities = createIdentities(config, { records, policies, powers });
+  const identities = createIdentities(config, { ...ran, parts, sandbox, workspaces, records, policies, powers });
   const [signIn, listeners] = [createSignIn({ records, limits, powers }), new Listeners()];
   const plugins = parts.use(
     new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
@@ -181,11 +183,14 @@ const openFolders = (parts: AsyncDisposableStack, options: PreviewsOptions) => (
 
 /** Creates what knows the tokens: the daemon's own, and those that sessions passed on. */
 function createIdentities(
-  { dirs: { stateDir }, principals, limits }: Config,
-  { records, policies, powers }: Pick<Services, 'records' | 'policies' | 'powers'>,
+  config: Config,
+  given: FleetParts & Pick<Services, 'policies'>,
 ): { readonly credentials: Credentials; readonly attenuations: Attenuations; readonly fences: Fences } {
+  const { principals, limits, dirs } = config;
+  const { stateDir } = dirs;
+  const { records, policies, powers } = given;
   const attenuations = new Attenuations({ policies, limits, powers });
-  const issuers = { attenuations, fences: new Fences(limits, powers) };
+  const issuers = { attenuations, fences: new Fences(limits, powers, createFleetWorkspaces(config, given)) };
   return { credentials: new Credentials({ ...records, stateDir, principals, ...issuers }, powers), ...issuers };
 }
 

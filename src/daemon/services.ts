@@ -11,6 +11,7 @@ import { withSearch } from '../connectors/search/toolset.ts';
 import { DatabaseServers } from '../databases/database-servers.ts';
 import { Databases, withDatabases } from '../databases/databases.ts';
 import { FleetProcess } from '../fleet/process.ts';
+import { FleetWorkspaces } from '../fleet/workspaces/workspaces.ts';
 import type { Egress } from '../hosts/egress.ts';
 import { RunningTasks } from '../pipeline/execute/tasks/running-tasks.ts';
 import { ToolchainRequests } from '../pipeline/execute/toolchains.ts';
@@ -26,6 +27,7 @@ import { builtinToolset } from '../tools/registry.ts';
 import type { Config } from './config.ts';
 import type { Records } from './records.ts';
 import type { UserDirs } from './user-dirs.ts';
+import type { Workspaces } from './workspaces.ts';
 
 const secretsOf = ({ dirs: { stateDir }, secrets: settings, limits }: Config): Secrets =>
   new Secrets({ stateDir, settings, limits });
@@ -72,6 +74,25 @@ export async function linkToFleet(
 ): Promise<void> {
   if (url === undefined) return;
   parts.use(await FleetProcess.start({ program: fleetProgram, stateDir, socket, mcpSocket, url, powers }));
+}
+
+export interface FleetParts {
+  readonly parts: AsyncDisposableStack;
+  readonly sandbox: Sandbox;
+  readonly egress: Egress;
+  readonly workspaces: Workspaces;
+  readonly records: Records;
+  readonly powers: Powers;
+}
+
+/** What makes workspaces for sessions of a fleet, until `parts` end; undefined if the config allows none. */
+export function createFleetWorkspaces(
+  { fleet: settings, limits }: Config,
+  { parts, workspaces: { lent }, records: { auditLog }, sandbox, egress, powers }: FleetParts,
+): FleetWorkspaces | undefined {
+  const record = (detail: Record<string, unknown>) =>
+    auditLog.append({ kind: 'policy', sessionId: '', principal: 'fleet', detail });
+  return settings && parts.use(new FleetWorkspaces({ sandbox, egress, powers, settings, lent, limits, record }));
 }
 
 interface ConnectorsParts {

@@ -45,6 +45,8 @@ export function writeAdded(dirs: Pick<UserDirs, 'stateDir'>, folders: readonly s
 export class Workspaces {
   readonly #config: Config;
   readonly #log: Powers['log'];
+  /** Folders that a fleet has made for open sessions; absolute and real. Each is a workspace of its own. */
+  readonly lent = new Set<string>();
   #added: readonly string[] = [];
   /** Stamp of the file that `#added` was read from. */
   #stamp = '';
@@ -81,6 +83,7 @@ export class Workspaces {
     } catch {
       throw refused; // Missing or unreadable: the answer is the same.
     }
+    if (this.lent.has(real)) return { workspace: real, root: real };
     if (!this.all.some((it) => isInside(it, real))) throw refused;
     const root = this.rootOf(real);
     if (isProtected(relative(root, real)))
@@ -100,6 +103,7 @@ export class Workspaces {
 
   /** The outermost workspace that holds a folder. */
   rootOf(folder: string): string {
+    if (this.lent.has(folder)) return folder;
     const holding = this.all.filter((it) => isInside(it, folder));
     return holding.reduce((a, b) => (isInside(b, a) ? b : a));
   }

@@ -16,7 +16,7 @@ import { NodeState } from './node-state.ts';
 import { NodeSessions } from './placed/node-sessions.ts';
 import { OwnedWorkspaces } from './placed/owned-workspaces.ts';
 import { type FollowedPolicy, NodePolicy } from './policy/node-policy.ts';
-import { HEARTBEAT_MS, type Heartbeat } from './presence.ts';
+import { HEARTBEAT_MS, type Heartbeat, WARM_MAX } from './presence.ts';
 import { RosterCopy } from './roster-copy.ts';
 import { inboxOf, subjects } from './subjects.ts';
 import { fromWire, toWire } from './wire.ts';
@@ -143,6 +143,7 @@ export class FleetNode implements AsyncDisposable {
         ...(obstacle !== undefined && { obstacle }),
         load: (loadavg()[0] ?? 0) / availableParallelism(),
         freeMemory: freemem(),
+        ...(status.warm?.length && { warm: status.warm.slice(0, WARM_MAX) }),
       };
       link.publish(subjects.heartbeat(credential.name), toWire(beat));
     } catch (error) {
@@ -190,4 +191,5 @@ interface DaemonStatus {
   readonly calls: { readonly queued: number; readonly running: number; readonly blocked: number };
   readonly paused?: object;
   readonly policy: FollowedPolicy;
+  readonly warm?: readonly string[];
 }

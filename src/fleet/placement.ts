@@ -20,6 +20,8 @@ export interface Candidate {
   /** Load of the machine by processor. */
   readonly load: number;
   readonly freeMemory: number;
+  /** Hashes of the repositories that the node has a mirror of. */
+  readonly warm?: readonly string[] | undefined;
 }
 
 /** A session that is to be placed. */
@@ -30,6 +32,8 @@ export interface Wanted {
   readonly labels: readonly string[];
   /** The only node that will do, since the files are there. */
   readonly node?: string | undefined;
+  /** Hash of the repository that the session works on. */
+  readonly origin?: string | undefined;
 }
 
 export interface PlacementBounds {
@@ -43,12 +47,31 @@ export type Placed = { readonly node: string } | { readonly refused: string };
 export function place(wanted: Wanted, candidates: readonly Candidate[], bounds: PlacementBounds): Placed {
   const asked = wanted.node === undefined ? candidates : candidates.filter((it) => it.name === wanted.node);
   const free = asked.filter((it) => obstacleTo(it, wanted, bounds) === undefined);
-  const [first, second] = firstTwo(free, wanted.key);
-  if (first) return { node: (second && busyness(second) < busyness(first) ? second : first).name };
+  const [cold, warm] = [
+    freer(free, wanted.key),
+    freer(
+      free.filter((it) => isWarm(it, wanted)),
+      wanted.key,
+    ),
+  ];
+  // A fetch costs about as much as some sessions more, so that one repository does not fill one node.
+  const chosen = warm && cold && busyness(warm) > busyness(cold) + WARM_WORTH ? cold : (warm ?? cold);
+  if (chosen) return { node: chosen.name };
   if (asked.length === 0)
     return { refused: wanted.node === undefined ? 'no node is there' : `node ${wanted.node} is not there` };
   const told = asked.slice(0, TOLD).map((it) => `${it.name} ${obstacleTo(it, wanted, bounds)}`);
   return { refused: `no node will do: ${told.join(', ')}${asked.length > TOLD ? ', …' : ''}` };
+}
+
+/** Sessions by which a node with a mirror may be ahead of another one. */
+const WARM_WORTH = 8;
+
+const isWarm = ({ warm = [] }: Candidate, { origin }: Wanted): boolean => origin !== undefined && warm.includes(origin);
+
+/** The freer of the two nodes that a key picks. */
+function freer(nodes: readonly Candidate[], key: string): Candidate | undefined {
+  const [first, second] = firstTwo(nodes, key);
+  return first && second && busyness(second) < busyness(first) ? second : first;
 }
 
 /** Nodes of which a refusal says why they will not do. */

@@ -8,6 +8,9 @@ export const SUSPECTED_MS = 1_500;
 /** Silence after which a node counts as lost, and the outcome of its calls as unknown. */
 export const LOST_MS = 3_000;
 
+/** Mirrors that a heartbeat names, the most recently used ones. */
+export const WARM_MAX = 32;
+
 const count = z.int().min(0);
 export const heartbeat = z.strictObject({
   /** Made anew at each start of the node's link. */
@@ -27,6 +30,11 @@ export const heartbeat = z.strictObject({
   /** Load of the machine in a minute, by processor. */
   load: z.number().min(0),
   freeMemory: count,
+  /** Hashes of the repositories that the node has a mirror of. */
+  warm: z
+    .array(z.string().regex(/^[0-9a-f]{32}$/))
+    .max(WARM_MAX)
+    .optional(),
 });
 export type Heartbeat = z.infer<typeof heartbeat>;
 

@@ -62,6 +62,16 @@ export const answers = {
       toolset: texts(),
       resumeMs: count(),
       resumed: z.strictObject({ notices: count(), dropped: count(), subscriptions: count() }).optional(),
+      placed: z
+        .strictObject({
+          name: z.string().describe('Opens the workspace again, as `hello.workspace`.'),
+          branch: z.string().describe('The branch on which the session works.'),
+          keptMs: count().describe(
+            'How long the workspace is kept after the session, if its changes were not collected.',
+          ),
+        })
+        .optional()
+        .describe('Set where a fleet has made the workspace for the session.'),
     }),
     confinement: z.strictObject({
       level: z.enum(['A', 'B', 'C', 'none']),
@@ -288,6 +298,7 @@ export const answers = {
     cache: open({}),
     undo: open({ calls: count(), bytes: count() }),
     audit: open({ entries: count(), writable: z.boolean() }),
+    warm: texts().optional().describe('Hashes of the repositories that this node of a fleet has a mirror of.'),
     traces: open({
       sent: count(),
       rejected: count(),
@@ -311,6 +322,21 @@ export const answers = {
   }),
   'fleet.confirm': z.strictObject({}),
   'fleet.close': z.strictObject({}),
+  'fleet.ready': z.strictObject({ workspace: z.string().describe('The folder that was made.') }),
+  'workspaces.collect': z.strictObject({
+    changed: z.boolean().describe('Whether anything differs from the commit that the session began with.'),
+    base: z.string().describe('That commit.'),
+    commit: z.string().describe('All changes: the commits of the session, and one for what it has not committed.'),
+    branch: z.string().describe('The branch in the bundle, or the one that was pushed.'),
+    files: count().describe('Files that differ.'),
+    problems: texts().describe('Files that could not be taken in, as git says it.'),
+    bytes: count().optional().describe('Bytes that `workspaces.read` gives.'),
+    sha256: z.string().optional(),
+    pushedTo: z.string().optional(),
+  }),
+  'workspaces.read': z.strictObject({ data: bytes(), bytesTotal: count(), eof: z.boolean() }),
+  'workspaces.upload': z.strictObject({ bytes: count().describe('Bytes so far; the next piece begins there.') }),
+  'workspaces.unpack': z.strictObject({ branch: z.string() }),
   'panel.open': z.strictObject({
     url: z.string().describe('Opens the panel, once and soon; its fragment holds a code.'),
     expiresAt: z.iso.datetime().describe('When the code expires.'),

@@ -234,7 +234,9 @@ export const params = {
   status: z.strictObject({ health: z.boolean().optional() }).prefault({}),
   'gateway.pause': z.strictObject({ cancel: z.boolean().default(false) }).prefault({}),
   'gateway.resume': nothing(),
-  'fleet.admit': nothing(),
+  'fleet.admit': z
+    .strictObject({ workspace: path().optional(), node: z.string().min(1).max(64).optional() })
+    .prefault({}),
   'fleet.confirm': z.strictObject({
     id: id(),
     epoch: z.int().min(1),
@@ -242,6 +244,22 @@ export const params = {
     notAfterMs: z.number().min(0),
   }),
   'fleet.close': z.strictObject({ id: id() }),
+  'fleet.ready': z.strictObject({ id: id() }),
+  'workspaces.collect': z
+    .strictObject({
+      as: z.enum(['bundle', 'patch', 'push']).default('bundle'),
+      branch: z.string().min(1).max(128).optional(),
+    })
+    .prefault({}),
+  'workspaces.read': z.strictObject({ offset: z.int().min(0), limit: z.int().min(1).optional() }),
+  'workspaces.upload': z.strictObject({
+    offset: z.int().min(0),
+    /** Bytes, or base64 in the JSON subprotocol. */
+    data: z.union([z.instanceof(Uint8Array), z.base64()]),
+  }),
+  'workspaces.unpack': z.strictObject({
+    commit: z.string().regex(/^[0-9a-f]{40}$/, 'must be all 40 digits of a commit'),
+  }),
   'panel.open': z.strictObject({ port: z.int().min(1).max(65_535).optional() }).prefault({}),
   'panel.sessions': nothing(),
   'panel.revoke': z.strictObject({ id: id() }),
@@ -275,5 +293,5 @@ export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
   ...['panel.open', 'panel.sessions', 'panel.revoke'],
   ...['background.list', 'forward.open', 'forward.wait'],
   ...['gateway.pause', 'gateway.resume', 'batches.list', 'batches.get'],
-  ...['fleet.admit', 'fleet.confirm', 'fleet.close'],
+  ...['fleet.admit', 'fleet.ready', 'fleet.confirm', 'fleet.close'],
 ]);

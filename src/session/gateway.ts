@@ -276,8 +276,8 @@ export class Gateway {
 
   #open(connection: Connection, asked: NewSession): ClientLink {
     const { limits, powers } = this.#options;
-    const { delegation } = asked.identity;
-    const resumeMs = delegation ? 0 : Math.min(asked.resumeMs, limits.resumeMaxMs);
+    const { delegation, fence } = asked.identity;
+    const resumeMs = delegation || fence?.workspace ? 0 : Math.min(asked.resumeMs, limits.resumeMaxMs);
     const link = this.#newLink({
       ...asked,
       resumeMs,

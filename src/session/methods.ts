@@ -326,6 +326,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     undo: parts.undoJournal.status,
     audit: parts.auditStatus(),
     disk: parts.diskStatus(),
+    ...(options.role === 'operator' && { warm: parts.fences.warm }),
     ...(options.role === 'operator' && pipeline.tracer && { traces: pipeline.tracer.status }),
     listeners: parts.listeners(),
     bounds: tierBoundsOf(session.policy(), parts.limits),

@@ -8,7 +8,7 @@ import { defaultLimits } from '../../src/limits.ts';
 import { answers } from '../../src/protocol/answers.ts';
 import { decode } from '../../src/protocol/codec.ts';
 import { encodeJson } from '../../src/protocol/json.ts';
-import { repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { removeTree, repository, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { type Answer, RawPeer } from '../support/raw-peer.ts';
 import { ScriptedTasks } from '../support/tasks.ts';
 
@@ -28,11 +28,12 @@ let daemon: TestDaemon;
 let agent: RawPeer;
 let operator: RawPeer;
 let models: ScriptedTasks;
+const clones = temporaryDir('fleet-folder');
 beforeAll(async () => {
   models = await ScriptedTasks.start();
   daemon = await startDaemon({
     policy: 'extends: default\ntiers:\n  execute: { decision: ask }\n',
-    config: { principals: { ci: {} }, agents: models.profiles() },
+    config: { principals: { ci: {} }, agents: models.profiles(), fleet: { folder: clones } },
   });
   agent = new RawPeer(daemon.socket);
   operator = new RawPeer(daemon.socket);
@@ -41,6 +42,7 @@ afterAll(async () => {
   for (const it of [agent, operator]) it.socket.destroy();
   await daemon[Symbol.asyncDispose]();
   await models[Symbol.asyncDispose]();
+  removeTree(clones);
 });
 
 const asked = new Set<string>();
@@ -56,6 +58,21 @@ async function ask(peer: RawPeer, method: string, params: object = {}): Promise<
 }
 const call = (tool: string, input: object, options: object = {}) => ask(agent, 'tools.call', { tool, input, options });
 const told = () => [...agent.answers, ...operator.answers].filter((it) => it.method !== undefined);
+
+/** Opens a session on a workspace that the daemon makes; test/attack/fleet-workspaces.test.ts has what comes back from one. */
+async function workOnUpload(): Promise<void> {
+  const named = { workspace: 'bundle:', node: 'here' };
+  const { id, token } = (await ask(operator, 'fleet.admit', named)).result as { id: string; token: string };
+  await ask(operator, 'fleet.ready', { id });
+  const placed = new RawPeer(daemon.socket);
+  await ask(placed, 'hello', { protocol: 1, client: { name: 'schema', version: '1' }, token });
+  await ask(placed, 'workspaces.upload', { offset: 0, data: Buffer.from('no bundle') });
+  await ask(placed, 'workspaces.unpack', { commit: '0'.repeat(40) });
+  await ask(placed, 'workspaces.collect');
+  await ask(placed, 'workspaces.read', { offset: 0 });
+  placed.socket.destroy();
+  await ask(operator, 'fleet.close', { id });
+}
 
 test('every method is asked and answers as the schema says, and so do errors and notifications', async () => {
   const hello = { protocol: 1, client: { name: 'schema', version: '1' }, workspace: daemon.workspace };
@@ -141,6 +158,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   const { id: admitted } = (await ask(operator, 'fleet.admit')).result as { id: string };
   await ask(operator, 'fleet.confirm', { id: admitted, epoch: 1, confirmedAtMs: 0, notAfterMs: 0 });
   await ask(operator, 'fleet.close', { id: admitted });
+  await workOnUpload();
   await ask(operator, 'panel.open');
   await ask(operator, 'panel.sessions');
   await ask(operator, 'panel.revoke', { id: 'p_none' });

@@ -27,7 +27,21 @@ export async function call(
   await using client = await connect(caller);
   const input = await readInput(words, { client, tool, cwd: caller.cwd });
   if (flags.detach) return await detach(client, { tool, input, timeoutMs: timeoutOf(flags) }, flags);
-  return await runCall(client, { tool, input }, { flags, caller });
+  const exitCode = await runCall(client, { tool, input }, { flags, caller });
+  await sayKept(client);
+  return exitCode;
+}
+
+/** Says where the workspace is kept that a fleet has made for the session. */
+async function sayKept(client: Client): Promise<void> {
+  const { placed } = (await client.hello).session;
+  if (!placed) return;
+  const minutes = Math.round(placed.keptMs / 60_000);
+  say(
+    harmless(
+      `changes are kept for ${minutes} min as ${placed.name}; to get them: ringfence fleet fetch ${placed.name}`,
+    ),
+  );
 }
 
 interface RunParts {

@@ -16,6 +16,7 @@ export function addFleetVerbs(verbs: Verbs): void {
   const fleet = verbs.addGroup('fleet', 'run many daemons as one fleet: invite machines, watch them, answer, stop');
   addMemberVerbs(verbs, fleet);
   addLookVerbs(verbs, fleet);
+  addFetchVerb(verbs, fleet);
   addOrderVerbs(verbs, fleet);
   addInboxVerbs(verbs, fleet);
 }
@@ -83,6 +84,21 @@ function addLookVerbs(verbs: Verbs, fleet: Command): void {
     .option(...DIR)
     .action(
       verbs.ending(async (flags) => (await import('../fleet/panel/panel.ts')).fleetPanel(flags, verbs.caller(flags))),
+    );
+}
+
+function addFetchVerb(verbs: Verbs, fleet: Command): void {
+  verbs
+    .addOffline('fetch <workspace>', 'get what a session changed, from a workspace that a node keeps', fleet)
+    .option('--socket <path>', "the gateway's socket")
+    .option('--state <dir>', 'the state directory')
+    .option('--as <form>', '`bundle` (of git), `patch`, or `push` to its repository', 'bundle')
+    .option('--branch <name>', 'the branch to push')
+    .option('--output <file>', 'where to write (default: a file in the current folder)')
+    .action(
+      verbs.ending(async (workspace, flags) =>
+        (await import('../fleet/fetch.ts')).fleetFetch(workspace, flags, verbs.callerIn(flags)),
+      ),
     );
 }
 

@@ -17,6 +17,7 @@ import { keyOf } from '../roster.ts';
 import { RosterCopy } from '../roster-copy.ts';
 import { inboxOf, publisherOf, subjects } from '../subjects.ts';
 import { fromWire, toWire } from '../wire.ts';
+import { originHash, parseSource, placeOf } from '../workspaces/source.ts';
 import { FlowGate } from './flow-gate.ts';
 import { McpRelay } from './mcp-relay.ts';
 import { OpenStreams } from './open-streams.ts';
@@ -141,7 +142,9 @@ export class FleetGateway implements AsyncDisposable {
   async #open(hello: Hello, relay: Relay): Promise<OpenedSession> {
     const at = placeOf(hello.workspace);
     const placed = await this.#place(at, relay);
-    return { ...placed, hello: at.path === undefined ? hello : { ...hello, workspace: at.path } };
+    // A workspace that the node makes has no path that the gateway knows.
+    const isFolder = at.path !== undefined && parseSource(at.path) === undefined;
+    return { ...placed, hello: { ...hello, workspace: isFolder ? at.path : undefined } };
   }
 
   /** Places a session and opens it on its node. Throws RpcError OVERLOADED if there is none for it. */
@@ -152,7 +155,11 @@ export class FleetGateway implements AsyncDisposable {
   ): Promise<Pick<OpenedSession, 'node' | 'stream'>> {
     const { powers, labels, limits } = this.#options;
     const bounds = { sessionsMax: limits.fleetSessionsMax, freeMemoryMin: FREE_MEMORY_MIN };
-    const wanted = { key: powers.uuid(), labels, node: at };
+    const source = path === undefined ? undefined : parseSource(path);
+    if (source?.kind === 'kept' && at === undefined)
+      throw new RpcError('INVALID_PARAMS', 'a kept workspace is on one node: NODE:kept/ID');
+    const origin = source?.kind === 'git' ? originHash(source.url) : undefined;
+    const wanted = { key: powers.uuid(), labels, node: at, origin };
     const placed = place(wanted, await this.#candidates(), bounds);
     if ('refused' in placed) throw new RpcError('OVERLOADED', placed.refused);
     const { node } = placed;
@@ -228,11 +235,4 @@ export class FleetGateway implements AsyncDisposable {
 interface Place {
   readonly node?: string;
   readonly path?: string;
-}
-
-/** The node and the folder that a client names as `NODE:/folder`; any node, and a folder that all have, as `/folder`. */
-function placeOf(workspace: unknown): Place {
-  if (typeof workspace !== 'string') return {};
-  const [, node, path] = /^([a-z0-9-]+):(\/.*)$/.exec(workspace) ?? [];
-  return node === undefined || path === undefined ? { path: workspace } : { node, path };
 }

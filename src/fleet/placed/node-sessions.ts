@@ -1,5 +1,6 @@
 /** Sessions that gateways open on this node: each is a session of the daemon, fenced by the lease of its workspace. */
 import { createHash } from 'node:crypto';
+import { RPC_CODES } from '../../errors.ts';
 import type { HeldLease } from '../../fencing.ts';
 import type { Limits } from '../../limits.ts';
 import { openLine } from '../../mcp/bridge-messages.ts';
@@ -84,7 +85,8 @@ export class NodeSessions implements Disposable {
     const stream = this.#streamOf(asked, new Sealing('node', own, asked.key, transcript));
     this.#open.add(session, stream);
     try {
-      const { token, id } = (await daemon.request('fleet.admit', {})) as { token: string; id: string };
+      const made = workspace === undefined || workspace.startsWith('/') ? {} : { workspace, node: credential.name };
+      const { token, id } = (await daemon.request('fleet.admit', made)) as { token: string; id: string };
       stream.once('close', () => void daemon.request('fleet.close', { id }).catch(() => {}));
       const confirm = (lease: HeldLease) => this.#confirm(id, stream, lease);
       const user = {
@@ -92,11 +94,16 @@ export class NodeSessions implements Disposable {
         confirmed: (it: HeldLease) => void confirm(it).catch(() => {}),
         lost: () => stream.destroy(),
       };
-      const { lease, release } = await owned.own(leaseName(credential.name, workspace), user);
+      const { lease, release } = await owned.own(
+        leaseName(credential.name, 'workspace' in made ? session : workspace),
+        user,
+      );
       stream.once('close', release);
       if (stream.destroyed) release();
       await confirm(lease);
-      await this.#connect(stream, asked, token);
+      if (!('workspace' in made)) await this.#connect(stream, asked, token);
+      else if (asked.mcp) await this.#connect(stream, { ...asked, workspace: await this.#made(id) }, token);
+      else void this.#connectWhenMade(stream, { ...asked, id, token });
     } catch (error) {
       stream.destroy();
       throw error;
@@ -136,6 +143,23 @@ export class NodeSessions implements Disposable {
   async #confirm(id: string, stream: SessionStream, lease: HeldLease): Promise<void> {
     const notAfterMs = stream.heardAtMs + LOST_MS;
     await this.#options.daemon.request('fleet.confirm', { id, ...lease, notAfterMs });
+  }
+
+  /** The folder that the daemon makes for a session, once it is there. */
+  async #made(id: string): Promise<string> {
+    const { workspace } = (await this.#options.daemon.request('fleet.ready', { id })) as { workspace: string };
+    return workspace;
+  }
+
+  /** Connects the session once its workspace is made, which may take minutes, or tells the gateway why that can't be. */
+  async #connectWhenMade(stream: SessionStream, { id, token, ...asked }: Opening & { id: string; token: string }) {
+    try {
+      await this.#made(id);
+      if (!stream.destroyed) await this.#connect(stream, asked, token);
+    } catch (error) {
+      const { message, code = RPC_CODES.OVERLOADED } = error as Error & { code?: number };
+      if (!stream.destroyed) stream.end(toFrame({ refused: { code, message } }, this.#options.limits.frameBytesMax));
+    }
   }
 
   /**

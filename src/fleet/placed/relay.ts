@@ -113,6 +113,8 @@ export class Relay {
       const message = this.#decoded(payload);
       if (!this.#hasToken) {
         this.#hasToken = true;
+        const { refused } = message as { refused?: unknown };
+        if (refused !== undefined) return this.#refuse(id, refused);
         const params = { ...hello, token: (message as { token?: unknown }).token };
         this.#stream?.write(toFrame({ id, method: 'hello', params }, this.#options.limits.frameBytesMax));
         continue;
@@ -125,6 +127,12 @@ export class Relay {
       if (message.method === undefined) this.#pending.delete(message.id);
       if (!this.#socket.write(encodeFrame(payload, this.#options.limits.frameBytesMax))) this.#pauseNode();
     }
+  }
+
+  /** Tells the client why the node could not make its workspace. */
+  #refuse(id: unknown, error: unknown): void {
+    this.#send({ id, error });
+    this.#socket.end();
   }
 
   /** A client that reads slowly holds up its own session only. */

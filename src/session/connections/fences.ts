@@ -11,6 +11,7 @@ import type { Params } from '../../protocol/messages.ts';
 import type { Identity } from '../authenticate.ts';
 import type { ClientLink } from '../client-link.ts';
 import type { Session } from '../session.ts';
+import { notPlaced, type PlacedWorkspace, type PlacedWorkspaces, workspaceMethods } from './placed-workspaces.ts';
 
 /** The principal of all sessions of a fleet. */
 const PRINCIPAL = 'fleet';
@@ -19,6 +20,11 @@ export class Fence {
   readonly id: string;
   /** The session of the link that admitted it. */
   readonly ownerId: string;
+  /** The workspace that was made for the session. */
+  workspace: PlacedWorkspace | undefined;
+  /** Settles when the workspace is there, or can't be made. */
+  ready: Promise<void> = Promise.resolve();
+  #isClosed = false;
   #lease: HeldLease | undefined;
   #call: CallFence | undefined;
 
@@ -33,9 +39,22 @@ export class Fence {
     this.#call = { epoch: this.#call?.epoch ?? epoch, notAfterMs };
   }
 
-  /** The session's calls start no more. */
+  /** The session's calls start no more, and its workspace is kept or removed. */
   close(): void {
     this.#lease = undefined;
+    this.#isClosed = true;
+    this.workspace?.release();
+    this.workspace = undefined;
+  }
+
+  /** Has a workspace made; one that comes after the fence was closed is given back. */
+  make(making: Promise<PlacedWorkspace>): void {
+    this.ready = making.then((made) => {
+      if (this.#isClosed) made.release();
+      else this.workspace = made;
+    });
+    // Told to who waits for it.
+    this.ready.catch(() => {});
   }
 
   /** Throws HOST_CRASHED with `outcome: none` if a call may not start now. */
@@ -53,19 +72,28 @@ export class Fence {
 export class Fences {
   readonly #limits: Limits;
   readonly #powers: Pick<Powers, 'secret' | 'uuid'>;
+  readonly #workspaces: PlacedWorkspaces | undefined;
   readonly #byId = new Map<string, Fence>();
   /** Fences of open sessions, by the ids of these; sessions that one passes its authority to share its entry. */
   readonly #bySession = new Map<string, { now: Fence }>();
   /** Fences by the hash of a token that was not used yet. */
   readonly #byToken = new Map<string, Fence>();
 
-  constructor(limits: Limits, powers: Pick<Powers, 'secret' | 'uuid'>) {
+  /** `workspaces`: makes workspaces for sessions; without it they work in folders of the machine. */
+  constructor(limits: Limits, powers: Pick<Powers, 'secret' | 'uuid'>, workspaces?: PlacedWorkspaces) {
     this.#limits = limits;
     this.#powers = powers;
+    this.#workspaces = workspaces;
   }
 
   readonly methods = {
-    'fleet.admit': ({ session }: ClientLink) => this.#admit(session.options.id),
+    'fleet.admit': ({ session }: ClientLink, params: Params<'fleet.admit'>) => this.#admit(session.options.id, params),
+    'fleet.ready': async (_: ClientLink, { id }: Params<'fleet.ready'>) => {
+      const fence = this.#byId.get(id);
+      await fence?.ready;
+      if (!fence?.workspace) throw new RpcError('INVALID_PARAMS', `no workspace is made for ${id}`);
+      return { workspace: fence.workspace.folder };
+    },
     'fleet.confirm': (_: ClientLink, params: Params<'fleet.confirm'>) => {
       const fence = this.#byId.get(params.id);
       if (!fence) throw new RpcError('INVALID_PARAMS', `there is no fence ${params.id}`);
@@ -76,14 +104,35 @@ export class Fences {
       this.#end((it) => it.id === id);
       return {};
     },
+    ...workspaceMethods(({ session: { options } }) => {
+      // A session with a token that was passed on may work there, and no more.
+      const found = options.delegation ? undefined : this.#bySession.get(options.id)?.now.workspace;
+      if (!found) throw notPlaced();
+      return found;
+    }),
   };
 
+  /** Hashes of the repositories that this node has a mirror of. */
+  get warm(): readonly string[] {
+    return this.#workspaces?.warm ?? [];
+  }
+
+  /** What the client of a session is told of the workspace that was made for it. */
+  toldOf({ delegation, id }: Pick<Session['options'], 'delegation' | 'id'>): PlacedWorkspace['told'] | undefined {
+    return delegation ? undefined : this.#bySession.get(id)?.now.workspace?.told;
+  }
+
   /** Throws RpcError OVERLOADED. */
-  #admit(ownerId: string): { token: string; id: string } {
+  #admit(ownerId: string, { workspace, node = '' }: Params<'fleet.admit'>): { token: string; id: string } {
     const { fleetSessionsMax } = this.#limits;
     if (this.#byId.size >= fleetSessionsMax)
       throw new RpcError('OVERLOADED', `${this.#byId.size} sessions of the fleet are open, which is the maximum`);
     const fence = new Fence(this.#powers.uuid(), ownerId);
+    if (workspace !== undefined) {
+      if (!this.#workspaces)
+        throw new RpcError('FORBIDDEN', 'this node makes no workspaces: its config.yaml has no `fleet`');
+      fence.make(this.#workspaces.open(workspace, node));
+    }
     const token = this.#powers.secret();
     this.#byId.set(fence.id, fence);
     this.#byToken.set(hash('sha256', token, 'hex'), fence);

@@ -4,17 +4,22 @@ import type { ClientLink } from '../client-link.ts';
 import type { StatusParts } from '../methods.ts';
 import { PROTOCOL } from '../parse-params.ts';
 import { toolNames } from '../tool-list.ts';
+import type { Fences } from './fences.ts';
 
-type GreetingParts = Pick<StatusParts, 'version' | 'confinement'> & { readonly limits: Limits };
+type GreetingParts = Pick<StatusParts, 'version' | 'confinement'> & {
+  readonly limits: Limits;
+  readonly fences: Pick<Fences, 'toldOf'>;
+};
 
 /** `resumed` holds the messages that waited for the client of a resumed session. */
 export function greeting(
   { session, resumeMs, subscriptions }: ClientLink,
-  { version, confinement, limits }: GreetingParts,
+  { version, confinement, limits, fences }: GreetingParts,
   resumed?: object,
 ): object {
   const { id, secret, role, workspace, mode } = session.options;
   const { name: policy } = session.policy();
+  const placed = fences.toldOf(session.options);
   return {
     protocol: PROTOCOL,
     server: { name: 'ringfence', version },
@@ -27,6 +32,7 @@ export function greeting(
       ...(mode !== undefined && { mode }),
       toolset: toolNames(session),
       resumeMs,
+      ...(placed && { placed }),
       ...(resumed && { resumed: { ...resumed, subscriptions: subscriptions.length } }),
     },
     confinement,

@@ -50,12 +50,17 @@ export function authorityOf(
   return { toolset: partOfToolset(all, isWhole ? undefined : isChosen), policy: policies.policyOf(narrowed) };
 }
 
-/** The workspace of a new session; one with a token that was passed on works where its parent does. Throws RpcError FORBIDDEN. */
+/**
+ * The workspace of a new session; one with a token that was passed on works where its parent does, and one for which a
+ * fleet has made a workspace works there. Throws RpcError FORBIDDEN.
+ */
 export function workspaceFor(
-  { delegation }: Identity,
+  { delegation, fence }: Identity,
   asked: string | undefined,
   resolve: (folder: string | undefined) => { workspace: string; root: string },
 ): { workspace: string; root: string } {
+  const made = fence?.workspace?.folder;
+  if (made !== undefined) return { workspace: made, root: made };
   const home = delegation?.parent.options.workspace;
   const opened = resolve(asked ?? home);
   if (home === undefined || home === opened.workspace) return opened;
