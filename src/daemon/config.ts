@@ -3,7 +3,6 @@
  * overrides defaults. Architecture invariant: the only reader of the environment.
  */
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { totalmem } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
@@ -25,6 +24,7 @@ import { toCommandEnvironment, toolchainProblem } from './command-environment.ts
 import { type Address, toAddress } from './config/address.ts';
 import { ConfigError } from './config/config-error.ts';
 import { toFleet } from './config/fleet.ts';
+import { withMachineLimits, withMachineMemory } from './config/machine-limits.ts';
 import { chosen, type Origin } from './config/origin.ts';
 import { principalName } from './config/principal-name.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
@@ -247,30 +247,6 @@ export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: 
 }
 
 const IDLE_EXIT_MINUTES = 30;
-
-/** The most memory that a command gets by default, in MiB. */
-const MEMORY_MB_MAX = 8192;
-
-/** Adds default memory limits of commands: a part of the memory of the machine or of the daemon's control group. */
-function withMachineMemory(said: object): object {
-  const bound = process.constrainedMemory() || Infinity;
-  const machineMb = Math.floor(Math.min(totalmem(), bound) / (1024 * 1024));
-  const { commandMax = {} } = said as { commandMax?: object };
-  const memoryMb = Math.min(Math.floor(machineMb / 2), MEMORY_MB_MAX);
-  return {
-    hostCommandsMemoryMb: Math.floor((machineMb * 3) / 4),
-    ...said,
-    commandMax: typeof commandMax === 'object' ? { memoryMb, ...commandMax } : commandMax,
-  };
-}
-
-/** Adds the machine's limits to a file's settings, before each limit's own default applies. */
-function withMachineLimits(said: unknown): unknown {
-  const { limits } = said as { limits?: unknown };
-  return typeof limits === 'object' && limits !== null
-    ? { ...(said as object), limits: withMachineMemory(limits) }
-    : said;
-}
 
 /** Reads the config file; empty if there is none. Throws ConfigError. */
 export function readConfigFile(path: string): z.output<typeof configSchema> {
