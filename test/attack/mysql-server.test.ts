@@ -9,7 +9,7 @@ import { peakMemoryOf, serverProcessOf } from '../support/database-server.ts';
 
 const PASSWORD = 'password-canary-7734';
 const CALL_MS = 600;
-const LIMITS = { egressConnectMs: 200, databaseEndMs: 50, databaseWireBytes: 256 * 1024 };
+const LIMITS = { egressConnectMs: 1_000, databaseEndMs: 50, databaseWireBytes: 256 * 1024 };
 
 const [COM_QUIT, COM_PREPARE, COM_CLOSE] = [0x01, 0x16, 0x19];
 
@@ -179,6 +179,21 @@ describe('a MySQL server that lies', () => {
     expect(await codeOf({ at: 1, bytes })).not.toBe('ok');
     expectNothingGiven();
   });
+
+  test.each([2, 6, 7, 8, 10])(
+    'that says nothing in place of answer %i keeps no session from the next call',
+    async (at) => {
+      expect(await codeOf({ at: Number.POSITIVE_INFINITY, bytes: [] }, 10_000)).toBe('ok');
+      const pid = serverProcessOf(daemon.pid);
+      // More of them than there are sessions.
+      const silent = Array.from({ length: 5 }, () => codeOf({ at, bytes: [] }));
+      expect(new Set(await Promise.all(silent))).toEqual(new Set(['TIMEOUT']));
+      expect(await codeOf({ at: Number.POSITIVE_INFINITY, bytes: [] }, 10_000)).toBe('ok');
+      // Time in which the process would be ended if it had not answered the calls that were cancelled.
+      await new Promise((resolve) => setTimeout(resolve, 2 * (LIMITS.egressConnectMs + 2 * LIMITS.databaseEndMs)));
+      expect(serverProcessOf(daemon.pid)).toBe(pid);
+    },
+  );
 
   test('fills no memory with one message or with many', async () => {
     expect(await codeOf({ at: Number.POSITIVE_INFINITY, bytes: [] }, 10_000)).toBe('ok');

@@ -83,6 +83,9 @@ describe.skipIf(missingMariadb !== undefined)(`MariaDB${missingMariadb ? ` (${mi
     const probe = "SELECT CONNECTION_ID(), @kept, DATABASE(), @@character_set_client, @@in_transaction, '😀'";
     await until(async () => (await rowsOf(probe))[0]?.[0] === login);
     expect(await rowsOf(probe)).toEqual([[login, null, 'shop', 'utf8mb4', 1, '😀']]);
+    // An error of a statement does not end it.
+    expect(await query('shop', 'SELECT (SELECT id FROM users)')).toMatchObject({ success: false });
+    await until(async () => (await rowsOf(probe))[0]?.[0] === login);
     await server.sql(`KILL ${Number(login)}`);
     // A call may come before the end of that login.
     await until(async () => (await query('shop', probe)).success);

@@ -34,11 +34,11 @@ export class MysqlSession implements ServerSession {
     this.#parts = parts;
     this.#connection = connection;
     this.#stream = stream;
-    const lost = () => {
+    const ended = () => {
       this.#isLost = true;
     };
-    connection.on('error', lost); // Each statement tells its own.
-    stream.on('close', lost);
+    connection.on('error', ended); // Each statement tells its own.
+    stream.on('close', ended);
   }
 
   /** Logs in, and refuses a user whose rights reach beyond databases. Throws Refused. */
@@ -208,17 +208,20 @@ export class MysqlSession implements ServerSession {
     let fields: readonly FieldPacket[] = [];
     let header: ResultSetHeader | undefined;
     const running = this.#connection.execute({ sql, values: [...values], rowsAsArray: true });
-    let isAnswered = false;
+    let [isAnswered, isEnded] = [false, false];
     const ended = () => {
-      // The driver ends a statement without an error after a message that it does not expect, such as LOCAL INFILE.
-      if (!this.#stream.isOver && (this.#isLost || !isAnswered)) {
+      if (isEnded) return;
+      isEnded = true;
+      if (this.#stream.isOver) {
+        writer.cut('bytes');
+        resolve({ fields });
+        void this.#kill();
+      } else if (isAnswered && !this.#isLost) resolve({ fields, ...(header && { header }) });
+      else {
+        // The driver ends a statement without an error after a message that it does not expect, such as LOCAL INFILE.
+        reject(this.#isLost ? lost() : new Refused('UPSTREAM_FAILED', 'the database answered with what is no result'));
         this.end();
-        return reject(new Refused('UPSTREAM_FAILED', 'the database answered with what is no result'));
       }
-      if (!this.#stream.isOver) return resolve({ fields, ...(header && { header }) });
-      writer.cut('bytes');
-      resolve({ fields });
-      void this.#kill();
     };
     // Undefined for a statement without rows.
     running.on('fields', (all: FieldPacket[] | undefined) => {
@@ -229,32 +232,43 @@ export class MysqlSession implements ServerSession {
       if (!Array.isArray(row)) header = row as ResultSetHeader;
       else writer.add(sizeOf(row), () => row.map((it, at) => toCell(it, fields[at] as FieldPacket)));
     });
-    running.on('error', (error: QueryError) => (this.#stream.isOver ? ended() : reject(toRefused(error))));
+    running.on('error', (error: QueryError) => {
+      if (this.#stream.isOver) return ended();
+      isEnded = true;
+      reject(toRefused(error));
+    });
     running.on('end', ended);
     this.#stream.once('close', ended);
+    if (this.#isLost) ended();
     return promise.finally(() => this.#stream.off('close', ended));
   }
 
   /** Has the server read a statement, and forget it. Throws Refused. */
-  #prepare(sql: string): Promise<void> {
+  async #prepare(sql: string): Promise<void> {
     this.#stream.allow(this.#parts.limits.databaseWireBytes);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const ended = () => reject(new Refused('UPSTREAM_FAILED', 'the connection to the database was lost'));
+    const work = Promise.withResolvers<void>();
     this.#connection.prepare(sql, (error, statement) => {
-      if (error) return reject(toRefused(error));
+      if (error) return work.reject(toRefused(error));
       statement.close();
-      resolve();
+      work.resolve();
     });
-    this.#stream.once('close', ended);
-    return promise.finally(() => this.#stream.off('close', ended));
+    await this.#orLost(work);
   }
 
-  /** Runs a statement of ours that the server does not prepare. */
+  /** Runs a statement of ours that the server does not prepare. Throws Refused. */
   async #plain(sql: string): Promise<void> {
     this.#stream.allow(SHORT_BYTES_MAX);
-    await new Promise<void>((resolve, reject) => {
-      this.#connection.query(sql, (error) => (error ? reject(toRefused(error)) : resolve()));
-    });
+    const work = Promise.withResolvers<void>();
+    this.#connection.query(sql, (error) => (error ? work.reject(toRefused(error)) : work.resolve()));
+    await this.#orLost(work);
+  }
+
+  /** The driver forgets what it was asked when the connection is closed on this side. */
+  async #orLost({ promise, reject }: PromiseWithResolvers<void>): Promise<void> {
+    const ended = () => reject(lost());
+    if (this.#isLost) ended();
+    this.#stream.once('close', ended);
+    await promise.finally(() => this.#stream.off('close', ended));
   }
 
   /** Has the server end what this session runs, by another one. */
@@ -273,6 +287,8 @@ export class MysqlSession implements ServerSession {
     return new TableWriter({ maxRows, bytesMax, cellsMax });
   }
 }
+
+const lost = (): Refused => new Refused('UPSTREAM_FAILED', 'the connection to the database was lost');
 
 function notInTheClear(): never {
   throw new Error('the password is not sent without encryption');
