@@ -10,6 +10,8 @@ export const LOST_MS = 3_000;
 
 /** Mirrors that a heartbeat names, the most recently used ones. */
 export const WARM_MAX = 32;
+/** Characters in which a node says why it takes no sessions. */
+export const OBSTACLE_CHARS = 512;
 
 const count = z.int().min(0);
 export const heartbeat = z.strictObject({
@@ -26,7 +28,7 @@ export const heartbeat = z.strictObject({
   paused: z.boolean(),
   draining: z.boolean(),
   /** Why this node takes no sessions, if its policy is not the one that the operator requires. */
-  obstacle: z.string().max(512).optional(),
+  obstacle: z.string().max(OBSTACLE_CHARS).optional(),
   /** Load of the machine in a minute, by processor. */
   load: z.number().min(0),
   freeMemory: count,

@@ -8,6 +8,7 @@ import { PolicyError } from '../../policy/policy-error.ts';
 import type { Powers, Timer } from '../../powers.ts';
 import { type FleetLink, Unanswered } from '../link.ts';
 import type { DaemonClient } from '../node.ts';
+import { OBSTACLE_CHARS } from '../presence.ts';
 import type { RequiredBundle, Roster } from '../roster.ts';
 import { publicPemOf } from '../signing.ts';
 import { subjects } from '../subjects.ts';
@@ -65,12 +66,13 @@ export class NodePolicy implements Disposable {
     if (!followsFleet) return wanted === undefined ? undefined : OWN_POLICY;
     const taken = this.#taken;
     if (!taken || (wanted !== undefined && taken.digest !== wanted))
-      return `does not have the operator's policy${this.#problem === undefined ? ' yet' : `: ${this.#problem}`}`.slice(
-        0,
-        OBSTACLE_CHARS,
-      );
+      return `does not have the operator's policy${this.#why}`.slice(0, OBSTACLE_CHARS);
     if (taken.version !== version) return "follows another policy than the operator's: its files were changed";
     return undefined;
+  }
+
+  get #why(): string {
+    return this.#problem === undefined ? ' yet' : `: ${this.#problem}`;
   }
 
   /** Takes over what the roster requires. An older roster changes nothing: the bus or the hub may have kept it. */
@@ -159,5 +161,3 @@ export class NodePolicy implements Disposable {
 
 const LABEL = 'the bundle';
 const OWN_POLICY = "follows a policy of its own, not the operator's; start its daemon with --policy fleet";
-/** Characters of an obstacle in a heartbeat. */
-export const OBSTACLE_CHARS = 512;

@@ -5,7 +5,7 @@ import type { Heartbeat } from '../../../fleet/presence.ts';
 export const orderParams = z.strictObject({
   order: z.enum(['pause', 'kill', 'resume', 'drain', 'undrain']),
   /** Names of nodes. */
-  nodes: z.array(z.string().max(64)).min(1),
+  nodes: z.array(z.string().max(64)).min(1).max(1024),
 });
 
 export const answerParams = z.strictObject({

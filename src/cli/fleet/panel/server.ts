@@ -43,6 +43,9 @@ export class FleetPanel implements AsyncDisposable {
   readonly #options: FleetPanelOptions;
   readonly #parts = new AsyncDisposableStack();
   readonly #pages = new Set<PageLink>();
+  /** Questions whose answers are on their way. */
+  readonly #answering = new Set<string>();
+  /** Why questions of nodes are not known, by the names of the nodes. */
   readonly #problems = new Map<string, string>();
   readonly #nodes: Nodes;
   readonly #inbox: FleetInbox;
@@ -51,7 +54,7 @@ export class FleetPanel implements AsyncDisposable {
   readonly #sessions: PanelSessions;
   #address = '';
 
-  /** Connects to the bus and serves the panel. Throws FleetError; Error if the port is taken. */
+  /** Connects to the bus and serves the panel. Throws FleetError, also if the port is taken. */
   static async start(options: FleetPanelOptions): Promise<FleetPanel> {
     const panel = new FleetPanel(await Nodes.connect(options.folder), options);
     try {
@@ -89,15 +92,21 @@ export class FleetPanel implements AsyncDisposable {
     this.#parts.use(this.#nodes.link.subscribe(subjects.heartbeat('*'), hear));
     const rereading = powers.every(ROSTER_MS, () => this.#rereadRoster());
     this.#parts.defer(() => rereading.cancel());
-    this.#parts.use(this.#inbox.watch(({ method, params }) => this.#tell(method, params)));
+    this.#parts.use(this.#inbox.watch((it) => this.#tellNews(it)));
     const isToken = (token: string) => this.#sessions.idOf(token) !== undefined;
     const options = webSocketOptions({ host: '127.0.0.1', port }, isToken, { limits, powers });
-    const listener = await listenPanel(
-      { ...options, files: readPage(panelFolder), signIn: this.#signIn },
-      this.#accepting(),
-    );
+    const page = { files: readPage(panelFolder), signIn: this.#signIn };
+    const listener = await listenPanel({ ...options, ...page }, this.#accepting()).catch((error: Error) => {
+      throw new FleetError(`the panel can't be served at port ${port}: ${error.message}`);
+    });
     this.#parts.use(listener);
     this.#address = listener.address;
+  }
+
+  /** Tells all pages what has changed; of an answer that is being given here, its outcome is told instead. */
+  #tellNews({ method, params }: { readonly method: string; readonly params: unknown }): void {
+    const { approvalId = '' } = params as { readonly approvalId?: string };
+    if (method !== 'approval.resolved' || !this.#answering.has(approvalId)) this.#tell(method, params);
   }
 
   /** Takes over members that joined or left since. */
@@ -163,10 +172,15 @@ export class FleetPanel implements AsyncDisposable {
 
   async #resolve(answer: { approvalId: string; digest: string; decision: 'approve' | 'deny' }): Promise<unknown> {
     const { approvalId, decision } = answer;
-    const done = await this.#inbox.request('approvals.resolve', answer);
-    this.#inbox.forget(approvalId);
-    this.#tell('approval.resolved', { approvalId, decision, by: 'the operator' });
-    return done;
+    this.#answering.add(approvalId);
+    try {
+      const done = await this.#inbox.request('approvals.resolve', answer);
+      this.#inbox.forget(approvalId);
+      this.#tell('approval.resolved', { approvalId, decision, by: 'the operator' });
+      return done;
+    } finally {
+      this.#answering.delete(approvalId);
+    }
   }
 
   #look(): FleetAnswers['fleet.nodes'] {
