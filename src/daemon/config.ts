@@ -17,7 +17,7 @@ import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from '../providers/settings.ts';
 import { type SecretSettings, secretsSchema, toSecretSettings } from '../secrets/settings.ts';
 import { type TraceSettings, telemetrySchema, toTraceSettings } from '../telemetry/settings.ts';
-import { installedToolchains } from '../toolchains/installed.ts';
+import { programsFolder, shownFolders } from '../toolchains/installed.ts';
 import type { DatabaseSource } from '../tools/context/databases.ts';
 import { type PackageSettings, packagesSchema, toPackageSettings } from '../tools/package/settings.ts';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
@@ -198,13 +198,10 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   const traces = toTraces(file.telemetry, { dirs, env });
   const limits = Object.freeze(limitsSchema.parse(withMachineMemory(file.limits ?? {}), { jitless: true }));
   const search = toSearch(file.search, { dirs, bytesMax: limits.connectorFileBytesMax });
-  const toolchains = [
-    ...(file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', dirs, workspaces })),
-    ...installedToolchains(dirs.stateDir).map((it) => it.folder),
-  ];
+  const ofPerson = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', dirs, workspaces }));
   return Object.freeze({
-    toolchains,
-    environment: toCommandEnvironment(env, toolchains),
+    toolchains: [...ofPerson, ...shownFolders(dirs.stateDir)],
+    environment: toCommandEnvironment(env, [...ofPerson, programsFolder(dirs.stateDir)]),
     dirs,
     workspaces,
     policy: policyPath,

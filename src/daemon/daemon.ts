@@ -37,6 +37,7 @@ import { Previews, type PreviewsOptions } from '../store/previews.ts';
 import { ResultCache } from '../store/result-cache.ts';
 import { ResultLog } from '../store/result-log.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
+import { linkToolchains } from '../toolchains/installed.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import { internalTools } from '../tools/registry.ts';
 import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
@@ -175,11 +176,11 @@ export async function createDaemon(
   return { listeners: listeners.addresses, confinement, isIdle, reload, answers, closing, ended, handOver, close };
 }
 
-/** The folders in which commands keep something. */
-const openFolders = (parts: AsyncDisposableStack, options: PreviewsOptions) => ({
-  commandHomes: new CommandHomes(options),
-  previews: parts.use(new Previews(options)),
-});
+/** The folders in which commands keep something, and those in which they find toolchains. */
+function openFolders(parts: AsyncDisposableStack, options: PreviewsOptions) {
+  linkToolchains(options.stateDir);
+  return { commandHomes: new CommandHomes(options), previews: parts.use(new Previews(options)) };
+}
 
 /** Creates what knows the tokens: the daemon's own, and those that sessions passed on. */
 function createIdentities(

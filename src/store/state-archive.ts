@@ -23,7 +23,7 @@ export const BACKUPS = 'backups';
 export const MIGRATING = 'migrating';
 /** What a daemon makes anew, what is kept for an hour only, what belongs to a daemon that runs, and secrets: an archive gets copied. */
 const LEFT_OUT =
-  /^(homes|code|results|web-cache|secrets|toolchains|backups|migrating|daemon\.log.*|daemon\.lock.*|endpoint\.json|.*\.sock(\.json)?|.*\.db-(wal|shm|journal))$/;
+  /^(homes|code|results|web-cache|secrets|toolchains|toolchain-programs|backups|migrating|daemon\.log.*|daemon\.lock.*|endpoint\.json|.*\.sock(\.json)?|.*\.db-(wal|shm|journal))$/;
 
 /** The program tar failed; the message is what tar says. */
 export class ArchiveError extends Error {}

@@ -1,6 +1,7 @@
 /**
  * Toolchains that `ringfence toolchain add` has put into the state directory: one folder each, with the npm package and
- * a folder `bin` of links to its programs. Commands see them read-only, their programs on PATH.
+ * a folder `bin` of links to its programs. Commands see the folder of them all read-only, and on PATH another one with links
+ * to all programs: so a sandbox that was built before finds what is added or removed later.
  */
 import {
   chmodSync,
@@ -8,12 +9,13 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   rmSync,
   symlinkSync,
 } from 'node:fs';
-import { join, posix } from 'node:path';
+import { basename, join, posix } from 'node:path';
 import * as z from 'zod';
 import { isInside } from '../paths.ts';
 import { parseJson } from '../text/json.ts';
@@ -31,6 +33,10 @@ export interface InstalledToolchain {
 }
 
 const toolchainsFolder = (stateDir: string): string => join(stateDir, 'toolchains');
+/** Links to the programs of all toolchains. */
+export const programsFolder = (stateDir: string): string => join(stateDir, 'toolchain-programs');
+/** What commands see. */
+export const shownFolders = (stateDir: string): string[] => [toolchainsFolder(stateDir), programsFolder(stateDir)];
 /** Unfinished installations. */
 const INCOMING = 'incoming';
 const FOLDER = /^([a-z][a-z0-9]*)@(\d+\.\d+\.\d+)$/;
@@ -47,6 +53,24 @@ export function installedToolchains(stateDir: string): InstalledToolchain[] {
       const folder = join(parent, it);
       return [{ name, version, folder, programs: readdirSync(join(folder, 'bin')).sort() }];
     });
+}
+
+/** Makes the folders that commands see, with a link to each program that is installed; a daemon does so at its start. */
+export function linkToolchains(stateDir: string): void {
+  for (const it of shownFolders(stateDir)) mkdirSync(it, { recursive: true, mode: 0o755 });
+  const links = programsFolder(stateDir);
+  const targets = new Map<string, string>();
+  // Of two toolchains with the same program the first by name has it.
+  for (const { folder, programs } of installedToolchains(stateDir).toReversed())
+    for (const name of programs)
+      targets.set(name, posix.join('../toolchains', basename(folder), 'bin', readlinkSync(join(folder, 'bin', name))));
+  for (const name of readdirSync(links)) if (!targets.has(name)) rmSync(join(links, name), { force: true });
+  for (const [name, target] of targets) {
+    const fresh = join(links, `.${name}.new`);
+    rmSync(fresh, { force: true });
+    symlinkSync(target, fresh);
+    renameSync(fresh, join(links, name));
+  }
 }
 
 const manifest = z.looseObject({
@@ -69,8 +93,9 @@ export async function installToolchain(
   try {
     await unpack(join(incoming, 'package'));
     linkPrograms(incoming, program);
-    removeToolchain(stateDir, name);
+    removeFolders(stateDir, name);
     renameSync(incoming, join(parent, `${name}@${version}`));
+    linkToolchains(stateDir);
   } finally {
     rmSync(incoming, { recursive: true, force: true });
   }
@@ -96,6 +121,12 @@ function linkPrograms(folder: string, program: string): void {
 
 /** Removes all versions of a toolchain; false if there was none. */
 export function removeToolchain(stateDir: string, name: string): boolean {
+  const isRemoved = removeFolders(stateDir, name);
+  if (isRemoved) linkToolchains(stateDir);
+  return isRemoved;
+}
+
+function removeFolders(stateDir: string, name: string): boolean {
   const all = installedToolchains(stateDir).filter((it) => it.name === name);
   for (const { folder } of all) rmSync(folder, { recursive: true, force: true });
   return all.length > 0;

@@ -89,11 +89,26 @@ test('commands find the program of an installed toolchain first, and can not cha
   expect(stdout).toMatch(/\nnode\n$/);
 });
 
+test('a session that is running finds what is added, what replaces it, and no longer what is removed', async () => {
+  publish(NODE, ['24.9.0', '26.1.0']);
+  await using client = await daemon.connect();
+  const run = async (command: string) => (await dataOf(client.call('terminal_execute', { command }))).stdout;
+  // The host and a sandbox that was built ahead are there by now.
+  expect(await run('node')).not.toContain('own');
+  for (const version of ['24.9.0', '26.1.0']) {
+    expect(await add(`node@${version}`)).toMatchObject({ code: 0 });
+    expect(await run('node')).toBe(`own ${version}\n`);
+  }
+  await runCli(daemon, ['toolchain', 'remove', 'node']);
+  expect(await run('node || true')).not.toContain('own');
+  expect(readdirSync(join(stateDir, 'toolchain-programs'))).toEqual([]);
+});
+
 test('a new version takes the place of the old one, and remove leaves nothing', async () => {
   publish(NODE, ['24.9.0', '26.1.0']);
   await add('node@24.9.0');
   expect(installed()).toEqual(['node@24.9.0']);
-  expect((await add('node')).stderr).toContain('ringfence upgrade');
+  expect((await add('node')).stderr).toContain('commands find it from now on');
   expect(installed()).toEqual(['node@26.1.0']);
   expect((await runCli(daemon, ['toolchain', 'list'])).stdout).toBe('node@26.1.0  node\n');
   expect((await runCli(daemon, ['toolchain', 'remove', 'node'])).code).toBe(0);

@@ -1,4 +1,4 @@
-/** `ringfence toolchain add|list|remove`: works on the state directory; a daemon shows a toolchain to commands from its next start. */
+/** `ringfence toolchain add|list|remove`: works on the state directory; the commands of a running daemon find what is in it. */
 import { makeStateDir } from '../../daemon/user-dirs.ts';
 import { defaultLimits as limits } from '../../limits.ts';
 import { installedToolchains, installToolchain, removeToolchain, ToolchainError } from '../../toolchains/installed.ts';
@@ -17,7 +17,7 @@ interface ToolchainFlags {
   readonly json?: boolean;
 }
 
-const NEXT = 'a running daemon uses it after: ringfence upgrade';
+const NEXT = 'commands find it from now on';
 
 /** Fetches a toolchain from an npm registry, checks its hash and installs it; runs none of its scripts. Returns the exit code. */
 export async function toolchainAdd(
@@ -83,7 +83,7 @@ export function toolchainRemove(name: string, { json }: ToolchainFlags, { flags,
   if (!removeToolchain(userDirsOf(flags, env).stateDir, name))
     throw new CliError(EXIT.FAILED, `no toolchain named ${harmless(name)} is installed`);
   if (json) printJson({ removed: name });
-  else say('a running daemon shows it until: ringfence upgrade');
+  else say('commands no longer find it');
   return EXIT.OK;
 }
 

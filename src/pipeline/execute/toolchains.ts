@@ -145,5 +145,5 @@ export async function runToolchain(
   await beforeStart();
   attempt.started = true;
   const { name, version, package: from, integrity, programs } = await toolchains.install(call);
-  return succeeded({ name, version, package: from, integrity, programs, usedAfter: 'ringfence upgrade' }, attempt);
+  return succeeded({ name, version, package: from, integrity, programs }, attempt);
 }

@@ -11,8 +11,8 @@ export default defineTool({
     'Ask the person to install a toolchain that commands lack: node, npm, pnpm, yarn, typescript or pyright. ' +
     'The person sees the exact package, version and hash; exactly that is installed, and no script of it runs.',
   notes:
-    'A person is asked about each call, whatever the policy or an earlier answer says. Commands find it once the daemon has been ' +
-    'restarted by `ringfence upgrade`. The registry is that of `packages` in config.yaml; it hears the name before anybody is asked.',
+    'A person is asked about each call, whatever the policy or an earlier answer says. Commands that begin after it find it. ' +
+    'The registry is that of `packages` in config.yaml; it hears the name before anybody is asked.',
   isExtra: true,
   version: '1.0.0',
   capabilities: [{ action: 'install', description: 'Installs a toolchain for commands, once a person has said yes.' }],
@@ -40,7 +40,6 @@ export default defineTool({
     package: z.string().describe('Its npm package.'),
     integrity: z.string(),
     programs: z.array(z.string()),
-    usedAfter: z.string().describe('What the person runs so that commands find it.'),
   }),
   examples: [
     // Nobody is there to be asked about the examples.

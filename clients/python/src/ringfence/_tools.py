@@ -1334,7 +1334,6 @@ class ToolchainRequestData(TypedDict, total=False):
     package: Required[str]
     integrity: Required[str]
     programs: Required[list[str]]
-    usedAfter: Required[str]
 
 
 class ToolsDescribeInput(TypedDict, total=False):
