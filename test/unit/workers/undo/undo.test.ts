@@ -1,6 +1,5 @@
 /** Undo restores what tools changed, whatever it was and wherever it was interrupted. */
 import * as fs from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -11,6 +10,7 @@ import fileMultiEdit from '../../../../src/tools/file/multi-edit.ts';
 import fileRename from '../../../../src/tools/file/rename.ts';
 import fileWrite from '../../../../src/tools/file/write.ts';
 import { Spool } from '../../../../workers/undo/spool.ts';
+import { cutOffAt } from '../../../support/cut-off.ts';
 import { temporaryDir } from '../../../support/daemon.ts';
 import { ruleOf } from '../../../support/policy.ts';
 import { makeWorkspace, type TestWorkspace, treeWithModes, type WorkspaceOptions } from '../../../support/workspace.ts';
@@ -160,37 +160,6 @@ test('undoing random calls in reverse order restores every earlier tree, and so 
     { numRuns: 150 },
   );
 }, 60_000);
-
-const STEPS = [
-  ...['openSync', 'writeSync', 'renameSync', 'linkSync', 'unlinkSync', 'mkdirSync', 'rmdirSync', 'rmSync', 'fsyncSync'],
-  ...['symlinkSync', 'copyFileSync', 'fchmodSync', 'ftruncateSync', 'readSync', 'closeSync'],
-] as const;
-
-/** Drops all file system calls from the n-th on, as after a kill -9: clean-up does not happen either. */
-async function cutOffAt(n: number, work: () => Promise<unknown>): Promise<'cut' | 'whole'> {
-  const real = process.getBuiltinModule('node:fs') as unknown as Record<string, (...args: unknown[]) => unknown>;
-  const kept = Object.fromEntries(STEPS.map((it) => [it, real[it]]));
-  const open: number[] = [];
-  let calls = 0;
-  for (const name of STEPS) {
-    real[name] = (...args) => {
-      if (++calls >= n && name !== 'closeSync') throw new Error('killed');
-      const result = kept[name]?.(...args);
-      if (name === 'openSync') open.push(result as number);
-      return result;
-    };
-  }
-  syncBuiltinESMExports();
-  try {
-    await work();
-    return calls >= n ? 'cut' : 'whole';
-  } catch {
-    return 'cut'; // Expected.
-  } finally {
-    Object.assign(real, kept);
-    syncBuiltinESMExports();
-  }
-}
 
 // A test that runs out of time would go on behind those that follow, with its file system.
 describe('a process killed at any file system call', { timeout: 120_000 }, () => {
