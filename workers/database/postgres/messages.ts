@@ -140,12 +140,16 @@ class Body {
   cells(): (string | null)[] {
     const count = this.int16();
     if (count > FIELDS_MAX) throw new MalformedMessage(`${count} columns`);
-    return Array.from({ length: count }, () => {
+    const cells: (string | null)[] = [];
+    for (let at = 0; at < count; at += 1) {
       const length = this.int32();
-      if (length === -1) return null;
-      const from = this.#skip(length);
-      return this.#bytes.toString('utf8', from, from + length);
-    });
+      if (length === -1) cells.push(null);
+      else {
+        const from = this.#skip(length);
+        cells.push(this.#bytes.toString('utf8', from, from + length));
+      }
+    }
+    return cells;
   }
 
   told(): Told {
