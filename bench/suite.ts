@@ -57,6 +57,7 @@ const BENCHES = [
     'testing',
     'clients',
     'tasks',
+    'fleet',
   ],
 ];
 

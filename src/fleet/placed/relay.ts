@@ -3,6 +3,7 @@
  * say what became of each call when the node is lost.
  */
 import type { Socket } from 'node:net';
+import type { Writable } from 'node:stream';
 import type { ToolResult } from '../../call.ts';
 import { RpcError, ToolError } from '../../errors.ts';
 import { outcomeOnLoss } from '../../fencing.ts';
@@ -54,7 +55,8 @@ export class Relay {
     this.#socket = socket;
     this.#options = options;
     this.#fromClient = new FrameReader(options.limits.frameBytesMax);
-    this.#fromNode = new FrameReader(options.limits.frameBytesMax);
+    // A node sends what it announces, so that room for it is not made in steps.
+    this.#fromNode = new FrameReader(options.limits.frameBytesMax, options.limits.fleetWindowBytes);
     socket.on('data', (bytes: Buffer) => this.#guard(() => this.#takeFromClient(bytes)));
     socket.on('error', () => socket.destroy());
     socket.once('close', () => this.#stream?.destroy());
@@ -125,6 +127,7 @@ export class Relay {
         continue;
       }
       if (message.method === undefined) this.#pending.delete(message.id);
+      gather(this.#socket);
       if (!this.#socket.write(encodeFrame(payload, this.#options.limits.frameBytesMax))) this.#pauseNode();
     }
   }
@@ -148,6 +151,7 @@ export class Relay {
     const sent = () => {
       if (call) call.reachedNode = true;
     };
+    gather(stream);
     // The payload may share memory that is used again.
     if (stream.write(Buffer.from(encodeFrame(payload, this.#options.limits.frameBytesMax)), sent)) return;
     this.#socket.pause();
@@ -163,6 +167,13 @@ export class Relay {
   #send(message: object): void {
     if (!this.#socket.destroyed) this.#socket.write(toFrame(message, this.#options.limits.frameBytesMax));
   }
+}
+
+/** Makes one write of all that is written to a stream in this turn of the event loop. */
+function gather(stream: Writable): void {
+  if (stream.writableCorked > 0) return;
+  stream.cork();
+  process.nextTick(() => stream.uncork());
 }
 
 type Message = {

@@ -47,9 +47,11 @@ export class Sealing {
     this.#openKey = keyOf(side === 'gateway' ? 'node' : 'gateway');
   }
 
-  seal(plain: Uint8Array): Uint8Array {
+  /** Seals parts as one message. */
+  seal(...parts: readonly Uint8Array[]): Uint8Array {
     const cipher = createCipheriv('aes-256-gcm', this.#sealKey, nonceOf(this.#sealed++));
-    return Buffer.concat([cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
+    const sealed = parts.map((it) => cipher.update(it));
+    return Buffer.concat([...sealed, cipher.final(), cipher.getAuthTag()]);
   }
 
   /** The next message; undefined if it is not the next one of the other side. */
@@ -58,7 +60,8 @@ export class Sealing {
     const decipher = createDecipheriv('aes-256-gcm', this.#openKey, nonceOf(this.#opened));
     decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
     try {
-      const plain = Buffer.concat([decipher.update(sealed.subarray(0, -TAG_BYTES)), decipher.final()]);
+      const plain = decipher.update(sealed.subarray(0, -TAG_BYTES));
+      decipher.final(); // Checks the tag; GCM has no last block.
       this.#opened += 1;
       return plain;
     } catch {

@@ -113,6 +113,11 @@ export class SessionStream extends Duplex {
     this.#sendWaiting();
   }
 
+  /** Pieces that were gathered go as one message, as far as they fit into it. */
+  override _writev(pieces: { chunk: Buffer }[], done: () => void): void {
+    this._write(Buffer.concat(pieces.map((it) => it.chunk)), '', done);
+  }
+
   override _final(done: () => void): void {
     this.#sendEnd();
     done();
@@ -147,6 +152,6 @@ export class SessionStream extends Duplex {
   };
 
   #send(kind: number, body: Uint8Array): void {
-    this.#options.send(this.#options.sealing.seal(Buffer.concat([Buffer.of(kind), body])));
+    this.#options.send(this.#options.sealing.seal(Buffer.of(kind), body));
   }
 }
