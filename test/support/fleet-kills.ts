@@ -108,34 +108,38 @@ class KillRun implements AsyncDisposable {
     for (const it of lines) ran.set(it, (ran.get(it) ?? 0) + 1);
     const told: Record<Told, number> = {};
     for (const it of this.#told.values()) told[it] = (told[it] ?? 0) + 1;
-    const begun = await this.#begunByRecords();
+    const { begun, ends } = await this.#records();
     const wrong = [...this.#told].flatMap(([id, it]) => {
-      const problem = contradiction(it, ran.get(id) ?? 0, begun.has(id));
+      const problem = contradiction(it, { timesRun: ran.get(id) ?? 0, hasBegun: begun.has(id), end: ends.get(id) });
       return problem === undefined ? [] : [`${id} (${it}): ${problem}`];
     });
     const doubled = [...ran].filter(([, times]) => times > 1).map(([id]) => id);
     return { told, kills: this.#kills, doubled, wrong };
   }
 
-  /** The ids of all calls that the records of the nodes say have begun. Throws if a record is not whole. */
-  async #begunByRecords(): Promise<Set<string>> {
+  /** What the records of the nodes say of all calls: which were begun, and the code of each end. Throws if one is not whole. */
+  async #records(): Promise<{ begun: Set<string>; ends: Map<string, string> }> {
     const begun = new Set<string>();
+    const ends = new Map<string, string>();
     for (const { name, daemon } of this.#nodes) {
       await using operator = await daemon.connect({ role: 'operator' });
       const { ok } = (await operator.request('audit.verify', {})) as { ok: boolean };
       if (!ok) throw new Error(`the record of ${name} is not whole`);
       for (let cursor: string | undefined = '0'; cursor !== undefined; ) {
         const page = (await operator.request('audit.query', {
-          kind: 'intent',
+          calls: true,
           order: 'oldest',
           limit: 256,
           cursor,
         })) as AuditPage;
-        for (const { callId } of page.entries) if (callId !== undefined) begun.add(callId);
+        for (const { callId = '', kind, code } of page.entries) {
+          if (kind === 'intent') begun.add(callId);
+          if (kind === 'outcome') ends.set(callId, code ?? 'success');
+        }
         cursor = page.cursor;
       }
     }
-    return begun;
+    return { begun, ends };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -161,11 +165,20 @@ const linesOf = (path: string): string[] =>
         .filter((it) => it !== '')
     : [];
 
+interface Known {
+  readonly timesRun: number;
+  readonly hasBegun: boolean;
+  /** Code of the recorded end; undefined if none is recorded. */
+  readonly end: string | undefined;
+}
+
 /** What contradicts that which a client was told; undefined if nothing does. */
-function contradiction(told: Told, timesRun: number, hasBegun: boolean): string | undefined {
+function contradiction(told: Told, { timesRun, hasBegun, end }: Known): string | undefined {
   if (timesRun > 0 && !hasBegun) return 'it ran, and no record says that it began';
   if (told === 'success' && timesRun !== 1) return `it ran ${timesRun} times`;
-  if (told === 'none' && (timesRun > 0 || hasBegun)) return 'it has begun';
+  if (told === 'none' && timesRun > 0) return 'it ran';
+  // The record begins before the queue; behind it, the fence refuses a call whose lease is too old by then.
+  if (told === 'none' && hasBegun && end !== 'HOST_CRASHED') return `it has begun, and ended as ${end}`;
   if (!['success', 'none', 'unknown', 'unanswered'].includes(told)) return 'it says nothing of what became of it';
   return undefined;
 }
