@@ -14,6 +14,8 @@ const about = z.strictObject({
   /** Absent until a client has uploaded its bundle. */
   base: commit.optional(),
   branch: z.string(),
+  /** Opens the clone again. Its folder has another name, which stands in records that others may read. */
+  key: z.string().regex(/^[0-9a-f]{32}$/),
 });
 export type AboutClone = z.infer<typeof about>;
 
@@ -60,30 +62,31 @@ export class Clones implements Disposable {
   }
 
   /** Makes the folder of a new clone. Throws RpcError OVERLOADED. */
-  create(given: AboutClone): Clone {
+  create(): Clone {
     const { folder, limits, powers } = this.#options;
     if (this.#clones.size >= limits.fleetClonesMax)
       throw new RpcError('OVERLOADED', `this node has ${this.#clones.size} clones, which is the maximum`);
-    const id = powers.secret().slice(0, 32);
-    const clone = this.#add({ id, folder: join(folder, id), about: given });
+    const [id, key] = [powers.secret().slice(0, 32), powers.secret().slice(0, 32)];
+    const about = { key, branch: `ringfence/${id.slice(0, 8)}` };
+    const clone = this.#add({ id, folder: join(folder, id), about });
     mkdirSync(clone.folder, { mode: 0o700 });
     return clone;
   }
 
   /** Notes what a clone is, once it is whole: without that it is removed at the next start. */
-  note(clone: Clone, given: AboutClone): void {
-    clone.about = given;
-    writeFileSync(cloneFiles(clone.folder).about, JSON.stringify(given), { mode: 0o600 });
+  note(clone: Clone, more: Partial<Pick<AboutClone, 'url' | 'base'>>): void {
+    clone.about = { ...clone.about, ...more };
+    writeFileSync(cloneFiles(clone.folder).about, JSON.stringify(clone.about), { mode: 0o600 });
   }
 
   /** Takes a kept clone for another session. Throws RpcError INVALID_PARAMS. */
-  async takeKept(id: string): Promise<Clone> {
-    await this.#clones.get(id)?.ending;
-    const found = this.#clones.get(id);
+  async takeKept(key: string): Promise<Clone> {
+    const find = () => [...this.#clones.values()].find((it) => it.about.key === key);
+    await find()?.ending;
+    const found = find();
     if (!found || !existsSync(cloneFiles(found.folder).workspace))
-      throw new RpcError('INVALID_PARAMS', `no workspace is kept under ${id}; its time may be over`);
-    if (found.endedAtMs === undefined)
-      throw new RpcError('INVALID_PARAMS', `another session works in the workspace ${id}`);
+      throw new RpcError('INVALID_PARAMS', 'no workspace is kept under this id; its time may be over');
+    if (found.endedAtMs === undefined) throw new RpcError('INVALID_PARAMS', 'another session works in this workspace');
     found.timer?.cancel();
     found.endedAtMs = undefined;
     found.ending = undefined;

@@ -53,7 +53,7 @@ export class OpenClone implements PlacedWorkspace {
 
   get told(): PlacedWorkspace['told'] {
     const { clone, node, limits } = this.#options;
-    return { name: `${node}:kept/${clone.id}`, branch: clone.about.branch, keptMs: limits.fleetKeptMs };
+    return { name: `${node}:kept/${clone.about.key}`, branch: clone.about.branch, keptMs: limits.fleetKeptMs };
   }
 
   collect({ as, branch }: Parameters<PlacedWorkspace['collect']>[0]): Promise<CollectedChanges> {
@@ -103,7 +103,7 @@ export class OpenClone implements PlacedWorkspace {
     return this.#inTurn(async () => {
       const { clone, clones } = this.#options;
       await this.#upload.unpack(commit);
-      clones.note(clone, { ...clone.about, base: commit });
+      clones.note(clone, { base: commit });
       return { branch: clone.about.branch };
     });
   }

@@ -63,9 +63,9 @@ export class FleetWorkspaces implements PlacedWorkspaces, Disposable {
       throw new RpcError('INVALID_PARAMS', `${named.slice(0, 128)} names no repository, bundle or kept workspace`);
     if (source.kind === 'kept') return await this.#clones.takeKept(source.id);
     if (source.kind === 'git') return await this.#clone(source.url, source.commit);
-    const clone = this.#clones.create({ branch: '' });
+    const clone = this.#clones.create();
     await mkdir(cloneFiles(clone.folder).workspace, { mode: 0o700 });
-    this.#clones.note(clone, { branch: branchOf(clone) });
+    this.#clones.note(clone, {});
     return clone;
   }
 
@@ -78,12 +78,12 @@ export class FleetWorkspaces implements PlacedWorkspaces, Disposable {
         `this node may not fetch ${url}; its operator lists repositories in fleet.origins`,
       );
     return await this.#mirrors.with(origin, commit, async (from) => {
-      const clone = this.#clones.create({ branch: '' });
+      const clone = this.#clones.create();
       try {
-        const branch = branchOf(clone);
+        const { branch } = clone.about;
         const made = await checkOut(this.#git, { folder: clone.folder, from, commit, branch, origin: url }, limits);
         await rename(made, cloneFiles(clone.folder).workspace);
-        this.#clones.note(clone, { url, base: commit, branch });
+        this.#clones.note(clone, { url, base: commit });
         return clone;
       } catch (error) {
         this.#clones.remove(clone);
@@ -96,5 +96,3 @@ export class FleetWorkspaces implements PlacedWorkspaces, Disposable {
     for (const it of [this.#git, this.#clones]) it[Symbol.dispose]();
   }
 }
-
-const branchOf = ({ id }: Clone): string => `ringfence/${id.slice(0, 8)}`;
