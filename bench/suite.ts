@@ -49,6 +49,7 @@ const BENCHES = [
     'graph',
     'code',
     'git',
+    'clones',
     'edits',
     'undo',
     'shadow',
