@@ -151,7 +151,6 @@ export class Relay {
     const sent = () => {
       if (call) call.reachedNode = true;
     };
-    gather(stream);
     // The payload may share memory that is used again.
     if (stream.write(Buffer.from(encodeFrame(payload, this.#options.limits.frameBytesMax)), sent)) return;
     this.#socket.pause();
@@ -169,7 +168,10 @@ export class Relay {
   }
 }
 
-/** Makes one write of all that is written to a stream in this turn of the event loop. */
+/**
+ * Makes one write of all that is written to a client in this turn of the event loop. What goes to the node is not gathered:
+ * each call must know whether it was sent.
+ */
 function gather(stream: Writable): void {
   if (stream.writableCorked > 0) return;
   stream.cork();

@@ -113,11 +113,6 @@ export class SessionStream extends Duplex {
     this.#sendWaiting();
   }
 
-  /** Pieces that were gathered go as one message, as far as they fit into it. */
-  override _writev(pieces: { chunk: Buffer }[], done: () => void): void {
-    this._write(Buffer.concat(pieces.map((it) => it.chunk)), '', done);
-  }
-
   override _final(done: () => void): void {
     this.#sendEnd();
     done();
