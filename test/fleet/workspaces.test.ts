@@ -12,6 +12,7 @@ import { collect } from '../support/placed.ts';
 
 describe.skipIf(noBus !== undefined)(`workspaces that a node makes${noBus ? ` (${noBus})` : ''}`, () => {
   const folder = temporaryDir('fleet-folder');
+  const other = temporaryDir('fleet-folder');
   let origin: GitOrigin;
   let fleet: TestFleet;
   let node: TestDaemon;
@@ -28,7 +29,7 @@ describe.skipIf(noBus !== undefined)(`workspaces that a node makes${noBus ? ` ($
   afterAll(async () => {
     await fleet?.[Symbol.asyncDispose]();
     await origin?.[Symbol.asyncDispose]();
-    removeTree(folder);
+    for (const it of [folder, other]) removeTree(it);
   });
 
   /** A client of the gateway; right after its start the gateway has not heard the node. */
@@ -124,7 +125,6 @@ describe.skipIf(noBus !== undefined)(`workspaces that a node makes${noBus ? ` ($
   });
 
   test('a session goes to the node that has a mirror of its repository', async () => {
-    const other = temporaryDir('fleet-folder');
     const origins = [`${origin.base}/*`];
     await fleet.node('node-b', { policy: ALLOW_ALL, config: { fleet: { folder: other, origins } } });
     await using first = await at(`node-b:git+${origin.url}#${commit}`);
@@ -137,6 +137,5 @@ describe.skipIf(noBus !== undefined)(`workspaces that a node makes${noBus ? ` ($
       await using client = await at(`git+${origin.base}/second.git#${commit}`);
       expect((await placedOf(client)).name).toMatch(/^node-b:/);
     }
-    removeTree(other);
   });
 });
