@@ -6,7 +6,7 @@ export const HEARTBEAT_MS = 500;
 /** Silence after which a node gets no new sessions: three missed heartbeats. */
 export const SUSPECTED_MS = 1_500;
 /** Silence after which a node counts as lost, and the outcome of its calls as unknown. */
-export const LOST_MS = 3_000;
+export const LOST_MS = 2_900;
 
 /** Mirrors that a heartbeat names, the most recently used ones. */
 export const WARM_MAX = 32;

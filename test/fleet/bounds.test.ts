@@ -52,7 +52,7 @@ describe('a roster', () => {
 
   test('gives each member subjects of its own and nothing to a name that it does not have', () => {
     const config = usersConfig({ ...roster, members: [{ name: 'n1', role: 'node', key: key(2), labels: [] }] });
-    const own = '"rf.hb.n1", "rf.ap.n1", "rf.audit.n1", "rf.roster", "rf.gw.*.n1.*"';
+    const own = '"rf.hb.n1", "rf.ap.n1", "rf.audit.n1", "rf.roster", "rf.policy", "rf.gw.*.n1.*"';
     // Leases are values that a node writes, and a stream that it looks at; it makes and removes none.
     const leases = '"$KV.owner.*", "$JS.API.STREAM.INFO.KV_owner", "$JS.API.STREAM.MSG.GET.KV_owner"';
     expect(config).toContain(`publish { allow: [${own}, ${leases}, "$JS.API.DIRECT.GET.KV_owner.>"] }`);
@@ -63,7 +63,7 @@ describe('a roster', () => {
 });
 
 test('presence follows heartbeats, of at most so many nodes', () => {
-  expect([0, 1_499, 1_500, 2_999, 3_000].map((it) => presenceAt(0, it))).toEqual([
+  expect([0, 1_499, 1_500, 2_899, 2_900].map((it) => presenceAt(0, it))).toEqual([
     'here',
     'here',
     'suspected',
