@@ -222,9 +222,12 @@ function decideOfTier(policy: Policy, tool: ToolFacts): Decision {
 }
 
 /** Whether any call of a tool could be allowed, if only by a person; tool lists leave out tools without such a call. */
-export function couldAllow(policy: Policy, tool: ToolFacts): boolean {
+export const couldAllow = (policy: Policy, tool: ToolFacts): boolean => highestTier(policy, tool) !== undefined;
+
+/** The highest tier of which a call of a tool could be allowed; undefined if there is none. */
+export function highestTier(policy: Policy, tool: ToolFacts): Tier | undefined {
   const { tier, leastTier = tier } = tool;
-  return [...new Set([tier, leastTier])].some((it) => couldAllowOfTier(policy, { ...tool, tier: it }));
+  return [tier, leastTier].find((it) => couldAllowOfTier(policy, { ...tool, tier: it }));
 }
 
 function couldAllowOfTier(policy: Policy, tool: ToolFacts): boolean {

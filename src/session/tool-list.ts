@@ -1,6 +1,6 @@
 /** The tools of a session for which some call could be allowed. */
 import type { Pipeline } from '../pipeline/pipeline.ts';
-import { couldAllow, decideTool } from '../policy/decide.ts';
+import { couldAllow, decideTool, highestTier } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Params } from '../protocol/messages.ts';
 import { declarationsOf } from '../tools/declarations.ts';
@@ -9,10 +9,14 @@ import type { Tool } from '../tools/tool.ts';
 import { type FoundTools, searchTools } from '../tools/tools/find.ts';
 import type { Session } from './session.ts';
 
-/** Tools for which some call could be allowed, in order of their names. */
+/** Tools for which some call could be allowed, with the highest tier of such calls, in order of their names. */
 export function visibleTools({ options, policy: policyNow }: Session): Tool[] {
   const policy = policyNow();
-  return toolsOf(options.toolset).filter((it) => couldAllow(policy, it));
+  return toolsOf(options.toolset).flatMap((it) => {
+    const tier = highestTier(policy, it);
+    if (tier === undefined) return [];
+    return tier === it.tier ? it : { ...it, tier };
+  });
 }
 
 export const toolNames = (session: Session): string[] => visibleTools(session).map((it) => it.name);

@@ -76,7 +76,7 @@ describe('an agent', () => {
     await using reader = await createClient({ socket, workspace, policy: 'read-only' });
     const { tools } = (await reader.request('tools.list', { tools: 'all' })) as { tools: Record<string, unknown>[] };
     const shown = tools.find((it) => it.name === 'database_query');
-    expect(shown).toMatchObject({ tier: 'write', decision: 'allow' });
+    expect(shown).toMatchObject({ tier: 'read_only', decision: 'allow' });
     const codes = ['app', 'rw'].map(async (connection) => {
       return codeOf(reader.call('database_query', { connection, sql: 'SELECT 1' }));
     });

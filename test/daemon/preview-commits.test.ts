@@ -80,7 +80,7 @@ test('some of the paths can be committed: files, what is in a new folder, a remo
 
 const CONFLICTS: [string, string, () => unknown, string][] = [
   ['a file that was written', 'echo x >> a', () => writeFileSync(at('a'), 'mine\n'), 'a'],
-  ['a file with other permissions', 'echo x >> a', () => chmodSync(at('a'), 0o600), 'a'],
+  ['a file with other permissions', 'chmod 700 a', () => chmodSync(at('a'), 0o600), 'a'],
   ['a file that is gone', 'echo x >> a', () => rmSync(at('a')), 'a'],
   ['a file that is a link now', 'echo x >> a', () => [rmSync(at('a')), symlinkSync('d/b', at('a'))], 'a'],
   ['a removed file that was written', 'rm a', () => writeFileSync(at('a'), 'mine\n'), 'a'],

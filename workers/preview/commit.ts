@@ -63,7 +63,8 @@ export class Commit {
     for (const step of steps) {
       const now = step.old === undefined ? step.base : await this.#stateAt(step.path, step.kind);
       // The state is read before the content: who changes the file in between makes the step fail.
-      const file = now === null || now === step.base ? undefined : await this.#merge(step);
+      const isThere = now !== null && now !== 'moved';
+      const file = isThere && now !== step.base ? await this.#merge(step) : undefined;
       if (file) this.#merged.set(step.path, file);
       all.push(file ? { ...step, base: now } : step);
       await this.#parts.breathe();
