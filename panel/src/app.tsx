@@ -80,7 +80,10 @@ export function App() {
         )}
         <LinkState />
       </header>
-      <main tabIndex={-1}>{current.view(partOf(route.value, 2), partOf(route.value, 3))}</main>
+      <main tabIndex={-1}>
+        {/* A view asks the daemon when it is first shown, which needs the connection. */}
+        {link.value !== 'connecting' && current.view(partOf(route.value, 2), partOf(route.value, 3))}
+      </main>
     </>
   );
 }

@@ -45,7 +45,8 @@ export function Compose() {
             onChange={(it) => (workspace.value = it.currentTarget.value)}
           />
         </label>
-        <Open onProblem={(it) => (fault.value = it)} />
+        {/* Without the tools, nothing is known of the fields of a file's calls. */}
+        {tools.value.size > 0 && <Open onProblem={(it) => (fault.value = it)} />}
       </div>
       {fault.value && (
         <p class="failed" role="alert">
