@@ -169,7 +169,9 @@ describe('the list of tools', () => {
       workspace: daemon.workspace,
       policy: 'read-only',
     });
-    const reading = toolsOf(builtinToolset()).filter((it) => it.tier === 'read_only' || it.name === 'git_branch');
+    const reading = toolsOf(builtinToolset()).filter(
+      (it) => (it.leastTier ?? it.tier) === 'read_only' || it.name === 'git_branch',
+    );
     const names = (await listed(client, { format: 'ringfence' })).map((it) => it.name);
     expect(reading.map((it) => it.name)).toEqual(expect.arrayContaining(names));
     expect(names).toContain('file_read');
