@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
+import { installedToolchains, removeToolchain } from '../../src/toolchains/installed.ts';
 import { ALLOW_ALL, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 const WAIT_MS = 30_000;
@@ -49,7 +50,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await client[Symbol.asyncDispose]();
   await operator[Symbol.asyncDispose]();
-  rmSync(join(daemon.stateDir, 'toolchains'), { recursive: true, force: true });
+  for (const it of installedToolchains(daemon.stateDir)) removeToolchain(daemon.stateDir, it.name);
 });
 
 /** Publishes versions of npm, whose scripts would leave a file; gives the hash of each. */
