@@ -2,19 +2,8 @@
 import { createHash } from 'node:crypto';
 import { type Client, createClient } from '../../src/client.ts';
 import { bootMs } from '../../src/powers.ts';
+import type { CollectedChanges } from '../../src/session/connections/placed-workspaces.ts';
 import type { TestDaemon } from './daemon.ts';
-
-export interface Collected {
-  readonly changed: boolean;
-  readonly base: string;
-  readonly commit: string;
-  readonly branch: string;
-  readonly files: number;
-  readonly problems: readonly string[];
-  readonly bytes?: number;
-  readonly sha256?: string;
-  readonly pushedTo?: string;
-}
 
 export interface PlacedSession extends AsyncDisposable {
   readonly client: Client;
@@ -60,8 +49,8 @@ export async function openPlaced(daemon: TestDaemon, operator: Client, workspace
 }
 
 /** Collects the changes of a session; gives what the node tells, and the file. */
-export async function collect(client: Client, asked: object = {}): Promise<{ told: Collected; bytes: Buffer }> {
-  const told = (await client.request('workspaces.collect', asked)) as Collected;
+export async function collect(client: Client, asked: object = {}): Promise<{ told: CollectedChanges; bytes: Buffer }> {
+  const told = (await client.request('workspaces.collect', asked)) as CollectedChanges;
   const pieces: Uint8Array[] = [];
   for (let offset = 0, eof = told.bytes === undefined; !eof; ) {
     const piece = (await client.request('workspaces.read', { offset })) as { data: Uint8Array; eof: boolean };

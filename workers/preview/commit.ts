@@ -87,7 +87,7 @@ export class Commit {
     const changed = new Set(modes.filter((it) => it !== mode));
     if (changed.size > 1) return undefined;
     const [newMode = mode as number] = changed;
-    // As an undo goes from what the call left back to what was there, this goes from what was there to what the command left.
+    // An undo merges from what the call left to what was there before; this merges the other way round.
     const content = current.equals(pre) ? pre : await mergeBack({ pre, post, current }, limits);
     return content && { content, mode: newMode };
   }

@@ -2,7 +2,9 @@
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
+import type * as z from 'zod';
 import type { Client } from '../../client.ts';
+import type { answers } from '../../protocol/answers.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 
@@ -13,17 +15,7 @@ export interface FetchFlags {
   readonly output?: string;
 }
 
-interface Told {
-  readonly changed: boolean;
-  readonly base: string;
-  readonly commit: string;
-  readonly branch: string;
-  readonly files: number;
-  readonly problems: readonly string[];
-  readonly bytes?: number;
-  readonly sha256?: string;
-  readonly pushedTo?: string;
-}
+type Told = z.output<(typeof answers)['workspaces.collect']>;
 
 /** Returns the exit code. */
 export async function fleetFetch(workspace: string, flags: FetchFlags, caller: CliCaller): Promise<number> {

@@ -193,7 +193,7 @@ export class Mirrors {
   async #drop(mirror: Mirror): Promise<void> {
     if (this.#mirrors.get(mirror.hash) !== mirror) return;
     this.#mirrors.delete(mirror.hash);
-    // Its name is free at once for the next one.
+    // The next mirror may have the name at once.
     const removed = `${mirror.gitDir}.${this.#options.powers.uuid()}.removed`;
     await rename(mirror.gitDir, removed);
     await rm(removed, { recursive: true, force: true });
