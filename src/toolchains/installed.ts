@@ -60,7 +60,7 @@ export function linkToolchains(stateDir: string): void {
   for (const it of shownFolders(stateDir)) mkdirSync(it, { recursive: true, mode: 0o755 });
   const links = programsFolder(stateDir);
   const targets = new Map<string, string>();
-  // Where two toolchains have the same program, the first one by name gives it.
+  // The first toolchain by name gives a program that several have.
   for (const { folder, programs } of installedToolchains(stateDir).toReversed())
     for (const name of programs)
       targets.set(name, posix.join('../toolchains', basename(folder), 'bin', readlinkSync(join(folder, 'bin', name))));
