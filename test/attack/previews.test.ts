@@ -78,6 +78,8 @@ test('the command learns nothing of the state directory but where toolchains are
   // Commands see the folders of toolchains, also the empty ones, so that they find what is added later.
   const shown = shownFolders(daemon.stateDir).reduce((text, it) => text.replaceAll(it, ''), JSON.stringify(result));
   expect(shown).not.toContain(daemon.stateDir);
+  const names = await client.call('terminal_execute', { command: `ls -A ${daemon.stateDir}` });
+  expect(names.success && names.data.stdout).toBe('toolchain-programs\ntoolchains\n');
   const plain = await client.call('terminal_execute', { command: 'cat /proc/self/mountinfo; ls; ls -R /run' });
   expect(JSON.stringify(plain)).not.toMatch(/overlay|mark|previews/);
 });
