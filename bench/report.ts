@@ -1,5 +1,5 @@
 /** Writes docs/benchmarks.md and its pictures from results and from written notes (notes.md). */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import type { Figure, Goal } from './bench.ts';
 import type { Spread } from './measure.ts';
 import { type BenchResult, here, type Results } from './results.ts';
@@ -60,41 +60,58 @@ function section(result: BenchResult): string {
   ].join('\n\n');
 }
 
-/** The table of all goals; missed ones come first. */
-function goals({ benches }: Results): string {
-  const all = Object.values(benches).flatMap(({ title, figures }) =>
-    figures.filter((it) => it.goal).map((it) => ({ ...it, name: `${title}: ${it.name}` })),
+/** The table of all goals; missed ones come first. Rows of other benches stay as `page` has them. */
+function goals({ benches }: Results, page: string): string {
+  const titles = Object.values(benches).map((it) => `| ${it.title}: `);
+  const figures = Object.values(benches).flatMap(({ title, figures: its }) =>
+    its.filter((it) => it.goal).map((it) => ({ ...it, name: `${title}: ${it.name}` })),
   );
-  return table(all.toSorted((a, b) => Number(isReached(a)) - Number(isReached(b))));
+  const [head = '', line = '', ...rows] = table(figures).split('\n');
+  const [, , ...before] = (sectionsOf(page).get(GOALS) ?? '').split('\n').filter((it) => it.startsWith('|'));
+  const all = [...rows, ...before.filter((row) => !titles.some((it) => row.startsWith(it)))];
+  return [head, line, ...all.toSorted((a, b) => Number(isMissed(b)) - Number(isMissed(a)))].join('\n');
 }
 
-export function toMarkdown(results: Results, notes: string): string {
+const isMissed = (row: string): boolean => row.includes('**not reached**');
+
+/** The sections of a page by their titles. */
+function sectionsOf(page: string): Map<string, string> {
+  const [, ...sections] = page.split(/^## /m);
+  return new Map(sections.map((it) => [it.split('\n')[0] as string, `## ${it.trim()}`]));
+}
+
+const GOALS = 'What is to be reached';
+
+/** The page with new results in it. What they do not measure stays as `page` has it. */
+export function toMarkdown(results: Results, page: string, notes: string): string {
+  const { paced, ...others } = results.benches;
   const all = Object.values(results.benches);
-  const days = [...new Set(all.map((it) => it.at.slice(0, 10)))].sort().join(', ');
+  const days = all
+    .map((it) => it.at.slice(0, 10))
+    .sort()
+    .at(-1);
   const on = Object.values(results.machine).join(', ');
   const about =
     'ratios are of subjects that took turns in one run, with the spread over its rounds; milliseconds are this machine’s.';
-  const { paced, ...others } = results.benches;
+  const sections = sectionsOf(page);
+  for (const it of sectionsOf(notes).keys()) sections.delete(it);
+  sections.set(GOALS, `## ${GOALS}\n\n${goals(results, page)}`);
+  for (const it of [...(paced ? [paced] : []), ...Object.values(others)]) sections.set(it.title, section(it));
   const parts = [
-    '<!-- Written by `npm run bench -- --report` of bench/published.json and bench/notes.md. -->',
+    '<!-- Written by `npm run bench -- --report` of its results and bench/notes.md. -->',
     '# Benchmarks',
-    `Measured ${days} on ${on}. \`npm run bench\` measures anew, \`script/bench\` in a fresh clone; [bench/README.md](../bench/README.md) says how, and how to read it: ${about}`,
-    ...(paced ? [section(paced)] : []),
-    '## What is to be reached',
-    goals(results),
-    ...Object.values(others).map(section),
+    `Last measured ${days} on ${on}. \`npm run bench\` measures anew, \`script/bench\` in a fresh clone; [bench/README.md](../bench/README.md) says how, and how to read it: ${about}`,
+    ...sections.values(),
     notes.trim(),
   ];
   return `${parts.join('\n\n')}\n`;
 }
 
-/** Writes the page, its pictures, and the results behind them. */
+/** Writes the page and its pictures. */
 export function publish(results: Results): void {
   const docs = (path: string) => here(`../docs/${path}`);
-  rmSync(docs('benchmarks'), { recursive: true, force: true });
-  mkdirSync(docs('benchmarks'), { recursive: true });
   for (const { pictures } of Object.values(results.benches))
     for (const it of pictures) writeFileSync(docs(`benchmarks/${it.name}.svg`), toSvg(it));
-  writeFileSync(docs('benchmarks.md'), toMarkdown(results, readFileSync(here('notes.md'), 'utf8')));
-  writeFileSync(here('published.json'), `${JSON.stringify(results, null, 1)}\n`);
+  const page = readFileSync(docs('benchmarks.md'), 'utf8');
+  writeFileSync(docs('benchmarks.md'), toMarkdown(results, page, readFileSync(here('notes.md'), 'utf8')));
 }

@@ -43,17 +43,14 @@ export function writeResults(results: Results, path?: string): string {
   return to;
 }
 
-/** The latest complete result of each bench in its full form, from results/ and published.json. */
+/** The latest complete result of each bench in its full form, from results/. */
 export function latestResults(): Results {
-  const published = here('published.json');
   const files = existsSync(here('results'))
     ? readdirSync(here('results'))
         .filter((it) => it.endsWith('.json'))
         .sort()
     : [];
-  const all = [...(existsSync(published) ? [published] : []), ...files.map((it) => here(`results/${it}`))]
-    .map((it) => readJson<Results>(it))
-    .filter((it) => it.form === 'full');
+  const all = files.map((it) => readJson<Results>(here(`results/${it}`))).filter((it) => it.form === 'full');
   const newest = new Map<string, BenchResult>();
   for (const [name, it] of all.flatMap(({ benches }) => Object.entries(benches)))
     if (!it.failed && it.at >= (newest.get(name)?.at ?? '')) newest.set(name, it);

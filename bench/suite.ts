@@ -59,6 +59,7 @@ const BENCHES = [
     'clients',
     'tasks',
     'fleet',
+    'questions',
   ],
 ];
 

@@ -2,7 +2,7 @@
 import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { runCli } from '../test/support/cli.ts';
-import { ALLOW_ALL, startDaemon } from '../test/support/daemon.ts';
+import { startDaemon } from '../test/support/daemon.ts';
 import { loadDuringUpgrades } from '../test/support/upgrade-load.ts';
 import { quantile } from './measure.ts';
 
@@ -15,7 +15,7 @@ const { values } = parseArgs({
     'resume-ms': { type: 'string', default: '60000' },
   },
 });
-await using daemon = await startDaemon({ policy: ALLOW_ALL });
+await using daemon = await startDaemon();
 try {
   const { latencies, failed, upgrades, ...counts } = await loadDuringUpgrades(daemon, {
     callsPerSecond: Number(values.rate),

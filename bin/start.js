@@ -9,6 +9,9 @@ const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 /** Set for the process that `runAs` starts, and gone from its environment before anything else reads that. */
 const WRAPPED = 'RINGFENCE_WRAPPED';
 
+/** Sockets of a service manager that are passed on; the daemon takes two. */
+const SOCKETS_MAX = 16;
+
 /** Folders that an entry is made of, unless it says otherwise. */
 const SOURCES = ['src', 'workers'];
 
@@ -28,6 +31,8 @@ export async function start(name, bin, sources = SOURCES) {
 /** Ends this process as SIGTERM does when its parent ends, however that ends: the kernel closes the channel even on SIGKILL. */
 function endWithParent() {
   delete process.env[WRAPPED];
+  // The sockets of a service manager that were meant for the parent are passed on to this process.
+  if (process.env.LISTEN_PID === String(process.ppid)) process.env.LISTEN_PID = String(process.pid);
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
   // Waiting for that is no reason to stay.
   process.channel?.unref();
@@ -40,7 +45,10 @@ function endWithParent() {
 async function runAs(program, args) {
   const { spawn } = await import('node:child_process');
   const env = { ...process.env, [WRAPPED]: '1' };
-  const child = spawn(program, args, { stdio: ['inherit', 'inherit', 'inherit', 'ipc'], env });
+  const { LISTEN_PID, LISTEN_FDS } = process.env;
+  const sockets = LISTEN_PID === String(process.pid) ? Math.min(Number(LISTEN_FDS) || 0, SOCKETS_MAX) : 0;
+  const passed = Array.from({ length: sockets }, (_, at) => 3 + at);
+  const child = spawn(program, args, { stdio: ['inherit', 'inherit', 'inherit', ...passed, 'ipc'], env });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => {
       // Ctrl-C at a terminal reaches both by itself; a second one would cut short what the first began.

@@ -26,6 +26,7 @@ const ENTRIES = {
     'adapters/langchain',
     'testing',
     'testing/daemon-process',
+    'testing/daemon-parts',
   ],
   workers: [
     ...[
@@ -39,18 +40,9 @@ const ENTRIES = {
       'compartment',
       'agent/agent-host',
     ],
-    ...[
-      'compartment-thread',
-      'screen-thread',
-      'ruff-process',
-      'syntax-process',
-      'sqlite-process',
-      'duckdb/process',
-      'typescript6-process',
-    ],
+    ...['compartment-thread', 'screen-thread', 'ruff-process', 'syntax-process', 'sqlite-process', 'duckdb/process'],
     'shadow-thread',
     'terminals/port-relay',
-    'watch-thread',
   ],
 };
 

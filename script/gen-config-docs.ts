@@ -1,6 +1,7 @@
 // Writes the tables of docs/configuration.md from the schema of config.yaml and the comments of src/limits. `npm run gen` runs it.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import * as z from 'zod';
+import { PUBLIC_LIMITS } from '../src/daemon/config/public-limits.ts';
 import { configSchema } from '../src/daemon/config.ts';
 import { defaultLimits } from '../src/limits.ts';
 
@@ -75,7 +76,8 @@ function limitRows(): string[] {
     const unit = name.startsWith('callTimeoutMs.') ? 'ms' : unitOf(name);
     return [`| \`${name}\` | ${shown(value as number, unit)} | ${comment.replaceAll('|', '\\|')} |`];
   };
-  return Object.entries(defaultLimits).flatMap(([name, value]) => row(name, value, comments.get(name) ?? ''));
+  const shownLimits = Object.entries(defaultLimits).filter(([name]) => PUBLIC_LIMITS.includes(name));
+  return shownLimits.flatMap(([name, value]) => row(name, value, comments.get(name) ?? ''));
 }
 
 const tables = {

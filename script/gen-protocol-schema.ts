@@ -1,4 +1,4 @@
-// Writes docs/protocol.schema.json, the shapes of all messages for programs in other languages. `npm run gen` runs it.
+// Writes dist/protocol.schema.json, the shapes of all messages for programs in other languages. `npm run build` runs it.
 import { writeFileSync } from 'node:fs';
 import * as z from 'zod';
 import { RPC_CODES } from '../src/errors.ts';
@@ -103,4 +103,4 @@ const schema = {
 };
 const text = `${JSON.stringify(schema, null, 2)}\n`;
 if (process.argv.includes('--print')) process.stdout.write(text);
-else writeFileSync(new URL('../docs/protocol.schema.json', import.meta.url), text);
+else writeFileSync(new URL('../dist/protocol.schema.json', import.meta.url), text);

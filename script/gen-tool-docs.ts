@@ -82,7 +82,8 @@ function section(tool: Tool): string {
 const text = `# Built-in tools
 
 Written by \`npm run gen\` from the tools in \`src/tools/\`. \`ringfence tools NAME\` says the same of one tool, with what the
-policy in force decides about it. Paths are relative to the workspace root.
+policy in force decides about it. Paths are relative to the workspace root; absolute ones
+that lead into it are taken, too.
 
 Lines and columns count from 1. Tools that work on code by its meaning (\`code_*\`, \`workspace_find_references\`) count
 columns in UTF-16 units, as editors and language servers do: an emoji counts two, and a column that one of them gives

@@ -2,6 +2,17 @@
 import * as z from 'zod';
 import { LAYERS, type WireError } from './errors.ts';
 import type { CommandPreview } from './preview.ts';
+import type {
+  batchEstimate,
+  batchMetadata,
+  commitResult,
+  effect,
+  fileChange,
+  notKept,
+  Read,
+  resources,
+  undoResult,
+} from './result-shapes.ts';
 
 export const TIERS = ['read_only', 'write', 'execute', 'external_api'] as const;
 export type Tier = (typeof TIERS)[number];
@@ -10,11 +21,10 @@ export type HostTier = Tier | 'isolate';
 
 export type Decision = 'allow' | 'ask' | 'deny';
 
-export interface Effect {
-  readonly kind: 'read' | 'write' | 'delete' | 'exec' | 'connect' | 'query';
-  /** A path relative to the workspace, a command line, host:port, or the name of a database connection. */
-  readonly target: string;
-}
+export type Effect = Read<z.output<typeof effect>>;
+
+/** `tool` of the step by which a session passed its authority on with a token. */
+export const PASSED_ON = 'sessions.attenuate';
 
 /** A call whose program made another call. */
 export interface CallParent {
@@ -22,38 +32,11 @@ export interface CallParent {
   readonly tool: string;
 }
 
-export interface FileChange {
-  /** The path as the caller named it; a directory that changed with all its content ends with `/`. */
-  path: string;
-  kind: 'create' | 'modify' | 'delete' | 'rename';
-  /** The former path, for a rename. */
-  from?: string;
-}
+export type FileChange = z.output<typeof fileChange>;
 
+export type Resources = z.output<typeof resources>;
 /** What ended a call, named by the limit that did. */
-export type Verdict =
-  | 'ok'
-  | 'timeout'
-  | 'cpu'
-  | 'memory'
-  | 'processes'
-  | 'output'
-  | 'file'
-  | 'cancelled'
-  | 'denied'
-  | 'crashed';
-
-export interface Resources {
-  /** CPU time of the worker thread, or of the command's whole process tree. */
-  cpuMs: number;
-  peakBytes?: number;
-  /** Bytes that the tool produced, whether or not they reached the caller. */
-  outputBytes: number;
-  processes?: number;
-  verdict: Verdict;
-  /** The mechanism that enforced, or would have enforced, the limits of this call. */
-  enforcedBy: string;
-}
+export type Verdict = Resources['verdict'];
 
 /** An access that was denied to a call, as reported by the layer that denied it (kernel, proxy, mount), never by the program. */
 export const denial = z.strictObject({
@@ -64,6 +47,8 @@ export const denial = z.strictObject({
   rule: z.string().max(256).optional(),
   layer: z.enum(LAYERS),
   reason: z.string().max(1024).optional(),
+  /** The entry of the policy, or the command, that opens it. */
+  open: z.string().max(512).optional(),
   /** What to ask the person for. */
   suggestion: z.string().max(1024).optional(),
   /** How often, if known. */
@@ -71,9 +56,20 @@ export const denial = z.strictObject({
 });
 export type Denial = z.output<typeof denial>;
 
-/** Paths, relative to the workspace, that the sandbox kept from a command: the first 20 of each kind. */
+const hiddenPath = z.strictObject({
+  path: z.string().max(4096),
+  rule: z.string().max(256).optional(),
+  /** The call that asks a person to show it; set if the command named it. */
+  open: z.string().max(8192).optional(),
+});
+
+/**
+ * Paths, relative to the workspace, that the sandbox kept from a command: the first 20 of each kind, those that it named first.
+ * `absent`: paths outside of the workspace that it named and did not find.
+ */
 export const withheldPaths = z.strictObject({
-  hidden: z.array(z.strictObject({ path: z.string().max(4096), rule: z.string().max(256).optional() })).max(20),
+  hidden: z.array(hiddenPath).max(20),
+  absent: z.array(z.string().max(4096)).max(5).optional(),
   /** Number of hidden paths, listed or not. */
   count: z.int().min(0),
   readOnly: z.array(z.string().max(4096)).max(20),
@@ -81,24 +77,17 @@ export const withheldPaths = z.strictObject({
 export type WithheldPaths = z.output<typeof withheldPaths>;
 
 /** What the sandbox kept from a command, whether or not the command tried to use it. */
-export interface Withheld extends WithheldPaths {
+export interface Withheld extends Omit<WithheldPaths, 'absent'> {
+  /** Folders outside of the workspace that are there, and the calls that ask a person to show them. */
+  absent?: { path: string; open: string }[];
   /** Hosts that the command could connect to; `none` if it had no network. */
   network: 'none' | string[];
   /** Whether the command could make and use Unix sockets. */
   unixSockets: 'own' | 'none';
 }
 
-/** Describes it in one line, for people and models. */
-export function describeWithheld({ hidden, count, readOnly, network, unixSockets }: Withheld): string {
-  const more = count > hidden.length ? ` and ${count - hidden.length} more` : '';
-  const parts = [
-    ...(count > 0 ? [`hidden: ${hidden.map(({ path }) => path).join(', ')}${more}`] : []),
-    ...(readOnly.length > 0 ? [`read-only: ${readOnly.join(', ')}`] : []),
-    `network: ${network === 'none' ? 'none' : network.join(', ')}`,
-    ...(unixSockets === 'none' ? ['Unix sockets: none (tiers.execute.unixSockets of the policy)'] : []),
-  ];
-  return parts.join('; ');
-}
+/** A path that can't be undone, and why. */
+export type NotKept = Read<z.output<typeof notKept>>;
 
 export interface ResultMetadata {
   durationMs: number;
@@ -119,11 +108,17 @@ export interface ResultMetadata {
   filesChangedTotal?: number;
   /** Accesses that were denied to the call, at most 64; the call may succeed all the same. */
   denied?: Denial[];
+  /** Bytes that its programs or requests sent to each host. */
+  sent?: readonly { host: string; bytes: number }[];
+  /** Time that it waited for a person at a door, in milliseconds; no limit counts it. */
+  waitedMs?: number;
   /** What the sandbox kept from its command, if that failed. */
   withheld?: Withheld;
+  /** What its command left at names that programs of the person run, which was moved out of the workspace. */
+  quarantined?: readonly { path: string; approvalId?: string }[];
   undo: 'full' | 'partial' | 'none';
   /** Paths of a command's changes that can't be undone, and why: the first of them. */
-  undoMissing?: readonly { path: string; why: string }[];
+  undoMissing?: readonly NotKept[];
   /** Number of those paths, if not all are listed. */
   undoMissingTotal?: number;
   resources: Resources;
@@ -199,45 +194,10 @@ export interface CallRecord {
 }
 
 /** The answer to `calls.commit`. */
-export interface CommitResult {
-  /** Call id of the commit, by which it can be undone. Absent if nothing was tried. */
-  readonly callId?: string;
-  readonly previewId: string;
-  /** Paths that are as the command left them; a folder stands for all in it. */
-  readonly committed: readonly string[];
-  /** The paths of `committed` that are gone. */
-  readonly removed: readonly string[];
-  /** The paths of `committed` that keep what others changed since, in other lines. */
-  readonly merged: readonly string[];
-  /** Paths that changed since the preview; with any of these nothing is committed. */
-  readonly conflicts: readonly string[];
-  readonly undo: ResultMetadata['undo'];
-  /** Why nothing was committed. */
-  readonly error?: WireError;
-}
+export type CommitResult = Read<z.output<typeof commitResult>>;
 
 /** The answer to `calls.undo`. */
-export interface UndoResult {
-  /** Call id of the undo, which can be undone, too. Absent if nothing was tried. */
-  readonly callId?: string;
-  /** Id of the call that was undone. */
-  readonly undone?: string;
-  readonly restored: readonly string[];
-  /** Restored paths that were removed, because the call had made them. */
-  readonly removed: readonly string[];
-  /** Paths that changed since, or were not kept; with any of these nothing is restored, unless forced. */
-  readonly conflicts: readonly string[];
-  /** Restored files that kept the changes made since. */
-  readonly merged: readonly string[];
-  /** Whether the undo itself can be undone. */
-  readonly undo: ResultMetadata['undo'];
-  /** What else the undone call changed, and why that was not kept; absent if nothing, or no longer known. */
-  readonly left?: readonly { readonly path: string; readonly why: string }[];
-  /** The command that brings what is left to the state of the restored files, if the undone call was an installation. */
-  readonly restoreCommand?: string;
-  /** Why nothing was restored. */
-  readonly error?: WireError;
-}
+export type UndoResult = Read<z.output<typeof undoResult>>;
 
 /** One call of a batch, as its caller wrote it. */
 export interface BatchCall {
@@ -261,46 +221,13 @@ export interface BatchResult {
   success: boolean;
   /** In the order of the calls. */
   results: ToolResult[];
-  metadata: {
-    totalCalls: number;
-    successCount: number;
-    failureCount: number;
-    /** The failed calls that never began. */
-    skippedCount: number;
-    durationMs: number;
-    cacheHits: number;
-    levels: readonly (readonly string[])[];
-    /** The chain of calls that decided how long the batch took, first to last. */
-    criticalPath: readonly string[];
-    /** In the order of the calls: by how many milliseconds each could have ended later without the batch ending later. */
-    slackMs: readonly number[];
-    /** The most calls that were in progress at once. */
-    maxParallelism: number;
-  };
+  metadata: Read<z.output<typeof batchMetadata>>;
   /** Why nothing ran; also the error of each call. */
   error?: WireError;
 }
 
 /** An estimate of a batch before it runs. */
-export interface BatchEstimate {
-  readonly levels: readonly (readonly string[])[];
-  readonly maxParallelism: number;
-  /** The chain of dependent calls with the longest total time, first to last; only making one of these faster makes the batch faster. */
-  readonly criticalPath: readonly string[];
-  /** Milliseconds along the critical path; undefined if no call of the batch has a past. */
-  readonly estimatedMs?: number;
-  /** Milliseconds if all calls ran one after another. */
-  readonly sequentialMs?: number;
-  readonly calls: readonly {
-    readonly id: string;
-    readonly tool: string;
-    readonly level: number;
-    readonly dependsOn: readonly string[];
-    readonly estimatedMs?: number;
-    /** Milliseconds by which it could end later without the batch ending later; undefined if no call has a past. */
-    readonly slackMs?: number;
-  }[];
-}
+export type BatchEstimate = Read<z.output<typeof batchEstimate>>;
 
 /** One host as those who start it know it. */
 export interface HostStatus {

@@ -2,6 +2,7 @@
  * The closed list of error codes of calls, and the error class that carries them. Adding a code changes this table, docs/errors.md,
  * docs/protocol.md and a test that keeps them equal.
  */
+import { safeText } from './text/shown-text.ts';
 
 export const CATEGORIES = [
   'VALIDATION',
@@ -113,10 +114,11 @@ export class ToolError extends Error {
   readonly extras: ErrorExtras;
 
   constructor(code: Code, message: string, extras: ErrorExtras = {}) {
-    super(message, extras.cause === undefined ? undefined : { cause: extras.cause });
+    super(safeText(message), extras.cause === undefined ? undefined : { cause: extras.cause });
     this.name = 'ToolError';
     this.code = code;
-    this.extras = extras;
+    const { suggestion } = extras;
+    this.extras = suggestion === undefined ? extras : { ...extras, suggestion: safeText(suggestion) };
   }
 
   toWire(): WireError {

@@ -147,13 +147,14 @@ export const limitsSchema = z.strictObject({
   /** Output of a command that its host may send before the gateway has processed it; then the host stops reading the command's pipes. */
   outputWindowBytes: bytes().default(512 * KiB),
   ...egressLimits,
-  /** Directories of a workspace watched for changes by commands; each takes one of the user's inotify watches and 2 KiB. */
-  watchedDirectoriesMax: count().default(30_000),
-  /** Names in watched directories; with more, commands do not report what they changed. 20 000 are read in 40 ms. */
+  /**
+   * Folders of a workspace whose changes are followed; each takes 1 KiB of the kernel's memory and one of the user's inotify watches, of
+   * which at most half are taken. A command that makes more is ended.
+   */
+  watchedDirectoriesMax: count().max(200_000).default(200_000),
+  /** Names that are known before a command, and changes counted while it runs; with more it does not report them, nor can it be undone. */
   watchedNamesMax: count().default(300_000),
-  /** JavaScript heap of the watching thread, in MiB. */
-  watchHeapMb: count().default(128),
-  /** Time for the watching thread to answer before and after a command; other programs may keep it busy with their changes. */
+  /** Time for the follower to answer before and after a command; other programs may keep it busy with their changes. */
   watchAnswerMs: ms().default(200),
   /** Changed files listed in the result of one command; their total is reported as well. */
   filesChangedMax: count().default(200),

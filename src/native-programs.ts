@@ -8,6 +8,6 @@ const base = dirname(dirname(here));
 /** This file is in `src` in a checkout, and in `dist/src` or `dist/workers` in the built form. */
 export const nativeFolder: string = join(base, extname(here) === '.ts' ? 'dist/native' : 'native');
 
-export const NATIVE_PROGRAMS = ['join-net', 'listen', 'probe'] as const;
+export const NATIVE_PROGRAMS = ['door', 'follow', 'join-net', 'probe'] as const;
 
 export const nativeProgram = (name: (typeof NATIVE_PROGRAMS)[number]): string => join(nativeFolder, process.arch, name);

@@ -1,5 +1,6 @@
 /** Functions on path texts; none touches the disk. Paths are relative to a workspace and separated by `/` unless said otherwise. */
 import { isAbsolute, relative, resolve } from 'node:path';
+import { isProtectedName, protectedPart } from './protected-names.ts';
 
 /** Whether `path` is `folder` or lies below it; both absolute. Compares whole names: `/ws-evil` is not inside `/ws`. */
 export const isInside = (folder: string, path: string): boolean => wayBelow(folder, path) !== undefined;
@@ -40,44 +41,29 @@ export function fromRoot(root: string, workspace: string, path: string): string 
 }
 
 /**
- * Paths below the workspace root that programs outside the sandbox run or trust: an agent that could write them would
- * later act with its person's rights. Commands see them read-only; file tools refuse to write them.
+ * Whether a change of `path` (normal, without links) would change what the person's git runs: anything in a `.git`, at
+ * any depth. A `.git` file, `commondir` or a submodule's config make git run programs, too.
  */
-export const PROTECTED_PATHS: readonly string[] = [
-  '.git/hooks',
-  '.git/config',
-  '.mcp.json',
-  '.vscode',
-  '.idea',
-  '.envrc',
-  '.ringfence',
-  '.husky',
-  '.githooks',
-];
+export const isInGit = (path: string): boolean => `/${path.toLowerCase()}/`.includes('/.git/');
 
-/**
- * Whether writing `path` (normal, without links) would change a protected path or anything in a repository's `.git`,
- * in the root of the workspace or below: a `.git` file, `commondir` or a submodule's config make git run programs,
- * too.
- */
-export function isProtected(path: string): boolean {
-  const wrapped = `/${path.toLowerCase()}/`;
-  if (wrapped.includes('/.git/')) return true;
-  return PROTECTED_PATHS.some((it) => wrapped.includes(`/${it}/`));
-}
+/** Whether `path`, normal and without links, is a repository's folder of hooks. */
+export const isHooksFolder = (path: string): boolean => isInGit(path) && /\/hooks$/i.test(path);
+
+/** Whether programs outside of the sandbox run or trust `path`: what is in a `.git`, and protected names. */
+export const isProtected = (path: string): boolean => isInGit(path) || protectedPart(path) !== undefined;
 
 /** Entries of a repository's directory that make git run programs, or look for such entries elsewhere. */
 const GIT_TRUSTS = new Set(['config', 'config.worktree', 'commondir', 'gitdir', 'hooks']);
 
 /**
  * Whether an existing path is read-only to commands under any policy: the protected paths, at any depth, and what git
- * trusts of each repository, submodule and worktree. The rest of `.git` stays writable, or nothing could be
- * committed. A name that does not exist can't be protected: a mount needs a target, and an empty `commondir` would
- * break git. So a command can still give a repository its first hook, or a `commondir`; the file tools can't.
+ * trusts of each repository, submodule and worktree. Of small protected folders they have copies; the rest of `.git` stays
+ * writable, or nothing could be committed. A name that does not exist can't be protected: a mount needs a target, and an empty `commondir` would
+ * break git. What comes to be while a command runs is moved away (hosts/quarantine/).
  */
 export function isTrusted(path: string, type: 'file' | 'directory'): boolean {
+  if (isProtectedName(path)) return true;
   const wrapped = `/${path.toLowerCase()}`;
-  if (PROTECTED_PATHS.some((it) => wrapped.endsWith(`/${it}`))) return true;
   const slash = wrapped.lastIndexOf('/');
   const name = wrapped.slice(slash + 1);
   // The pointer of a submodule or worktree to its repository.

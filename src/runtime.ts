@@ -182,8 +182,14 @@ const OWN = [
   'tsconfig.json',
 ];
 
+let needed: readonly string[] | undefined;
+
 export const runtime = {
   etc,
-  needed: neededPaths(),
+  /** Resolving each package takes a while, and most command lines start no host. */
+  get needed(): readonly string[] {
+    needed ??= neededPaths();
+    return needed;
+  },
   guarded: OWN.map((name) => join(packageDir, name)).filter((path) => existsSync(path)),
 } as const;

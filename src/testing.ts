@@ -9,20 +9,6 @@ export type { Client } from './client.ts';
 export type { Approval } from './store/approvals/approval.ts';
 export type { Added, ConnectorTestOptions } from './testing/added.ts';
 export type { ApprovalScript, AskedQuestion, ScriptedAnswer } from './testing/approval-script.ts';
-export {
-  assertChanges,
-  assertDecision,
-  assertDenied,
-  assertEffects,
-  assertFailure,
-  assertNoChanges,
-  assertResources,
-  assertSuccess,
-  assertUndo,
-  type ExpectedChanges,
-  type ExpectedDenial,
-  type MostUsed,
-} from './testing/assertions.ts';
 export type { ConnectOptions, TestClock, TestDaemon, TestDaemonOptions } from './testing/daemon.ts';
 export {
   type Dialect,

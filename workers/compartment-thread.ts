@@ -7,6 +7,8 @@ import { parentPort } from 'node:worker_threads';
 import type { FromThread, ToThread } from './isolate/compartment-messages.ts';
 import { linkInCompartment } from './isolate/compartment-modules.ts';
 import { type Deliver, guestScript } from './isolate/program-wrapper.ts';
+import type { UrlParts } from './isolate/url-globals.ts';
+import { urlParts } from './isolate/url-parts.ts';
 
 const port = parentPort as NonNullable<typeof parentPort>;
 // Stack traces show authors where an error is; they also show plugins where our files are in the sandbox, which is no secret.
@@ -18,7 +20,7 @@ const script = guestScript();
 const send = (message: FromThread) => port.postMessage(message);
 let deliver: Deliver | undefined;
 
-type GuestSetup = (send: (...words: string[]) => void, bounds: string) => Deliver;
+type GuestSetup = (send: (...words: string[]) => void, urls: UrlParts, bounds: string) => Deliver;
 
 function call({ id, plugin, input, guest, grant }: Extract<ToThread, { call: unknown }>['call']): void {
   const compartment = new Compartment();
@@ -27,7 +29,7 @@ function call({ id, plugin, input, guest, grant }: Extract<ToThread, { call: unk
   const sent = harden((...words: unknown[]) => {
     if (words.every((it) => it === undefined || typeof it === 'string')) send({ id, sent: words as [string] });
   });
-  const guestOf = wrap(sent, guest);
+  const guestOf = wrap(sent, harden(urlParts), guest);
   deliver = guestOf;
   // Errors of modules are untrusted, like those of the tool, and are put into words in the same place.
   guestOf('call', '', input, grant, async (value, context) => {

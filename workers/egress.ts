@@ -1,7 +1,7 @@
 /** Entry of the egress proxy: perimeter, frames of the gateway on fd 3, listeners of commands on fd 4. */
 import { lookup, resolve4, resolve6 } from 'node:dns/promises';
 import { Socket } from 'node:net';
-import type { FromProxy, ToProxy } from '../src/egress/messages.ts';
+import type { DoorAnswer, DoorQuestion, FromProxy, ToProxy } from '../src/egress/messages.ts';
 import { EgressProxy } from '../src/egress/proxy.ts';
 import type { Limits } from '../src/limits.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
@@ -11,6 +11,7 @@ import { establishPerimeter } from './perimeter.ts';
 
 const GATEWAY_FD = 3;
 const LISTENERS_FD = 4;
+const TOKEN_CHARS_MAX = 256;
 
 establishPerimeter(LISTENERS_FD);
 
@@ -31,6 +32,16 @@ async function ttlOf(name: string): Promise<number | undefined> {
   return seconds.length > 0 ? Math.min(...seconds) * 1000 : undefined;
 }
 
+/** Questions that wait for the gateway, by their numbers. */
+const asked = new Map<number, (answer: DoorAnswer) => void>();
+let nextQuestion = 1;
+
+function ask(token: string, question: DoorQuestion): Promise<DoorAnswer> {
+  const id = nextQuestion++;
+  send({ asked: { token, id, question } });
+  return new Promise((resolve) => asked.set(id, resolve));
+}
+
 function send(message: FromProxy): void {
   gateway.write(toFrame(message, (limits as Limits).frameBytesMax));
 }
@@ -38,14 +49,18 @@ function send(message: FromProxy): void {
 function receive(message: ToProxy): void {
   if ('setup' in message) {
     ({ limits } = message.setup);
-    proxy = new EgressProxy({ limits, powers, resolve, ttlOf });
+    proxy = new EgressProxy({ limits, powers, resolve, ttlOf, ask });
     send({ ready: true });
   } else if ('open' in message) {
-    proxy?.open(message.open.token, message.open.layers);
+    proxy?.open(message.open.token, message.open);
     send({ opened: message.open.token });
+  } else if ('answer' in message) {
+    const { id, answer } = message.answer;
+    asked.get(id)?.(answer);
+    asked.delete(id);
   } else if ('fetch' in message) {
-    const { token, asked } = message.fetch;
-    void proxy?.fetch(token, asked).then((answer) => {
+    const { token, asked: request } = message.fetch;
+    void proxy?.fetch(token, request).then((answer) => {
       if (answer) send({ fetched: { token, answer } });
     });
   } else if (proxy) {
@@ -54,11 +69,14 @@ function receive(message: ToProxy): void {
   }
 }
 
-// Node receives descriptors only through its own IPC channel; src/sandbox/listener-program.ts speaks that protocol.
+// Node receives descriptors only through its own IPC channel; native/door.c speaks that protocol.
 process.on('message', (message: unknown, handle: unknown) => {
-  const { token } = (message ?? {}) as { token?: unknown };
+  const { token, name } = (message ?? {}) as { token?: unknown; name?: unknown };
   const came = handle as { close?: () => void } | undefined;
-  if (typeof token !== 'string' || typeof came !== 'object' || !proxy?.listen(token, came)) came?.close?.();
+  if (!proxy || typeof token !== 'string' || token.length > TOKEN_CHARS_MAX) return came?.close?.();
+  const isKnown =
+    typeof came === 'object' ? proxy.listen(token, came) : proxy.notice(token, String(name).slice(0, 253));
+  if (!isKnown) send({ arrived: token });
 });
 
 const reader = new FrameReader(2 ** 32 - 1);

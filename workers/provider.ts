@@ -30,6 +30,7 @@ import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
 import type { ProvidedData, ProviderMessage, ProviderSetup, ToolDefinition } from '../src/providers/messages.ts';
 import { toDefinition, toHarmless, toPlainText } from '../src/providers/text.ts';
+import { KnownValues } from '../src/redact/known-values.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { yieldToOthers } from './priority.ts';
 import { connectHttp } from './provider/http.ts';
@@ -143,22 +144,24 @@ async function listAgain(): Promise<void> {
 
 async function list(): Promise<void> {
   const { providerListBytes } = limits as Limits;
+  const { secrets = [] } = setup ?? {};
   const tools = new Map<string, ToolDefinition>();
   const refused: { name: string; reason: string }[] = [];
+  const known = new KnownValues(secrets);
   for (const tool of await listedTools(client as Client, limits as Limits)) {
     try {
-      const definition = toDefinition(tool, limits as Limits);
+      const definition = toDefinition(known.hideAll(tool) as Record<string, unknown>, limits as Limits);
       if (tools.has(definition.name)) throw new Error('another tool has this name');
       tools.set(definition.name, definition);
     } catch (error) {
-      const name = typeof tool.name === 'string' ? toPlainText(tool.name, 100) : '?';
+      const name = typeof tool.name === 'string' ? toPlainText(known.hide(tool.name), 100) : '?';
       refused.push({ name, reason: toPlainText(messageOf(error), 400) });
     }
   }
   const bytes = JSON.stringify([...tools.values()]).length;
   if (bytes > providerListBytes)
     throw new Error(`the tool list of the server has ${bytes} bytes; at most ${providerListBytes} are accepted`);
-  const { name = '', version = '' } = client?.getServerVersion() ?? {};
+  const { name = '', version = '' } = toHarmless(secrets, client?.getServerVersion() ?? {}) as Record<string, string>;
   tell({
     tools: [...tools.values()],
     refused,

@@ -33,15 +33,28 @@ socket.on('data', (chunk: Buffer) => {
 });
 // The gateway is gone; the main thread notices that, too, and ends the process.
 socket.on('error', () => {});
-void shadow.build();
+
+/** Commands that wait until the workspace was read; the gateway ends those that waited for too long. */
+const waiting = new Set<number>();
 
 function answer(message: ToShadow): void {
-  if ('begin' in message) send({ began: message.begin, state: shadow.begin(message.begin) });
-  else {
+  if ('folder' in message) shadow.take(message);
+  else if ('follow' in message) void (message.follow ? shadow.build().then(beginWaiting) : shadow.lose());
+  else if ('begin' in message) {
+    waiting.add(message.begin);
+    beginWaiting();
+  } else if (!waiting.delete(message.end)) {
     const report = shadow.end(message.end, message.key);
     if (message.key === undefined) return;
     send({ ended: message.end, ...(report === 'lost' ? { lost: true } : report && { report }) });
   }
+}
+
+function beginWaiting(): void {
+  // Changes were lost meanwhile: it is being read anew.
+  if (shadow.state === 'building') return;
+  for (const run of waiting) send({ began: run, state: shadow.begin(run) });
+  waiting.clear();
 }
 
 function send(message: FromShadow): void {

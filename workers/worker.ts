@@ -9,10 +9,11 @@ import { fileURLToPath } from 'node:url';
 import { threadId, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/errors.ts';
 import type { BackgroundJob } from '../src/hosts/background/background-job.ts';
-import type { FilesChanged, HostSetup, Job, JobResult, JobUsage } from '../src/hosts/job.ts';
+import type { HostSetup, Job, JobResult, JobUsage } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
 import { HOST_PREVIEWS } from '../src/sandbox/bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command/command.ts';
+import { DiskWatch } from '../src/sandbox/command/disk-watch.ts';
 import { CommandGroups } from '../src/sandbox/command/group.ts';
 import { Homes } from '../src/sandbox/command/homes.ts';
 import { Overlay } from '../src/sandbox/command/overlay.ts';
@@ -44,7 +45,6 @@ import { runBackgroundJob } from './terminals/background-jobs.ts';
 import { KeptPrograms } from './terminals/kept-programs.ts';
 import { terminalsFor } from './terminals/terminals.ts';
 import { Spool } from './undo/spool.ts';
-import { WorkspaceWatch } from './workspace-watch.ts';
 
 const setup = workerData as ThreadSetup;
 const table = new ThreadTable(setup.table);
@@ -60,10 +60,6 @@ const sqlite =
   setup.tier === 'read_only' || setup.tier === 'write' ? new SqliteChildren(setup.limits, powers) : undefined;
 const duckdb = setup.tier === 'read_only' ? new DuckDbChildren(setup.limits, powers) : undefined;
 const command = setup.command && prepare(setup.command);
-const watch =
-  setup.watches && setup.workspace !== undefined
-    ? new WorkspaceWatch(setup.workspace, setup.limits, powers)
-    : undefined;
 const liveSockets = command && setup.workspace !== undefined ? new LiveSockets(setup.workspace, powers) : undefined;
 const kept = command && new KeptPrograms({ setup: command, powers, onCount: (count) => socket?.tell({ kept: count }) });
 let socket: JobSocket | undefined;
@@ -98,23 +94,18 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
   const sockets = job.sockets && (await liveSockets?.withoutDead(job.sockets));
   using overlay = job.overlay === undefined ? undefined : overlayOf(job.overlay);
   const context = contextOf(job, { signal, onOutput, sockets, overlay });
-  const watched = job.readOnly || overlay ? undefined : await watch?.begin();
   // Many jobs wait for commands in one thread, so its clock says nothing about them.
-  const usage = async (): Promise<JobUsage> => {
+  const usage = (): JobUsage => {
     const journal = context.endJournal();
     const used = context.usage(setup.command ? 0 : clock.end(job.id));
     if (job.cpuMs !== undefined) used.enforcedBy += ', thread clock';
-    return {
-      ...used,
-      ...(journal && { journal }),
-      ...(watched && toUsage(await watched.end(context.refusedBelow('.')))),
-    };
+    return { ...used, ...(journal && { journal }) };
   };
   try {
     if (job.cpuMs !== undefined && taskId === 0)
       throw new ToolError('SANDBOX_UNAVAILABLE', 'CPU limits need /proc, which is missing');
-    if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: await usage() };
-    if (job.health) return { ok: true, data: await lifecycle.health(job.health, context), usage: await usage() };
+    if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: usage() };
+    if (job.health) return { ok: true, data: await lifecycle.health(job.health, context), usage: usage() };
     const tool = await tools.named(job.tool);
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     if (!job.preview) await lifecycle.initialize(tool, context);
@@ -123,11 +114,11 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     return {
       ok: true,
       data,
-      usage: { ...(await usage()), ...(preview && { preview }) },
+      usage: { ...usage(), ...(preview && { preview }) },
       ...(tool.state && { state: context.state }),
     };
   } catch (thrown) {
-    return failure(thrown, await usage());
+    return failure(thrown, usage());
   }
 }
 
@@ -183,12 +174,6 @@ function failure(thrown: unknown, usage: JobUsage): JobResult {
   const error = toToolError(thrown);
   if (error.code === 'INTERNAL') console.error(error.cause ?? error);
   return { ok: false, error: error.toWire(), usage: withRefusal(usage, error) };
-}
-
-function toUsage(changed: FilesChanged): Partial<JobUsage> {
-  if ('unknown' in changed) return { filesUnknown: changed.unknown };
-  const { files, total } = changed;
-  return { filesChanged: files, ...(total > files.length && { filesChangedTotal: total }) };
 }
 
 function dataOf(tool: Tool, job: Job, context: WorkerContext): Promise<unknown> {
@@ -254,6 +239,7 @@ function contextOf(job: Job, { signal, onOutput, sockets, overlay }: Around): Wo
     view: setup.view,
     masks: job.masks ?? NO_MASKS,
     ...(job.preImages && { preImages: job.preImages }),
+    ...(job.lifted && { lifted: job.lifted }),
     ...(job.bounds && { bounds: job.bounds }),
     ...(job.egressToken !== undefined && { egressToken: job.egressToken }),
     ...(job.home !== undefined && { home: job.home }),
@@ -294,6 +280,7 @@ function prepare({
   filter,
   ownSocketsFilter,
   homesFolder,
+  openFiles,
   ...sandbox
 }: NonNullable<HostSetup['command']>): CommandSetup {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-'));
@@ -304,10 +291,12 @@ function prepare({
     };
     const { limits } = setup;
     const rlimits = {
+      openFiles,
       ...(!setup.groups && { addressMib: limits.commandAddressMb }),
       ...(countsTasksByNamespace(release()) && { threadsPerProcess: limits.commandThreadsMax }),
     };
     const watchdog = new Watchdog(limits, powers);
+    const disks = new DiskWatch(limits, powers);
     const groups = setup.groups && new CommandGroups(setup.groups, limits, powers);
     const git = setup.workspace === undefined ? undefined : new GitView(setup.workspace, limits, powers);
     const filterFile = toFile('filter', filter);
@@ -321,7 +310,7 @@ function prepare({
       ...(git && { git }),
       ...(gitIdentity && { gitIdentity }),
     };
-    const base = { ...sandbox, ...more, ...files, limits, rlimits, watchdog };
+    const base = { ...sandbox, ...more, ...files, limits, rlimits, watchdog, disks };
     return { ...base, waiting: new WaitingSandbox(base, powers) };
   } finally {
     rmSync(folder, { recursive: true });

@@ -12,6 +12,7 @@ import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { audit, intent } from '../../src/pipeline/audit.ts';
 import { type CachedResult, cache } from '../../src/pipeline/cache.ts';
 import { costCap } from '../../src/pipeline/cost-cap.ts';
+import { HostDoors } from '../../src/pipeline/doors/host-doors.ts';
 import { BackgroundCommands } from '../../src/pipeline/execute/background/background-commands.ts';
 import { execute } from '../../src/pipeline/execute/execute.ts';
 import { ToolchainRequests } from '../../src/pipeline/execute/toolchains.ts';
@@ -58,7 +59,7 @@ chmodSync(stateDir, 0o700);
 const limits = defaultLimits;
 const powers = systemPowers(silentLog);
 const events = new Events(limits.eventsKept);
-const { auditLog, ledger, toolStates, undoJournal } = createRecords({ stateDir, limits, powers, events });
+const { approvals, auditLog, ledger, toolStates, undoJournal } = createRecords({ stateDir, limits, powers, events });
 const machine = { arch: process.arch, platform: process.platform, version };
 const sandbox = await createSandbox(
   { runtime: builtRuntime, stateDir, workspaces: [workspace], limits, ...machine },
@@ -112,7 +113,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
   const all: Record<string, Stage<never, Call>[]> = {
     audit: [audit(auditLog, new CallMetrics(limits), powers)],
     limits: [rateLimit(powers, limits), costCap(ledger)],
-    validate: [validate],
+    validate: [validate(facts)],
     permission: [permission(facts, turns, (it) => it)],
     cache: [cache({ results, limits, viewKeyOf: (call) => viewOf(call).key })],
     // `approve` passes allowed calls without any work.
@@ -124,6 +125,17 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
   const runs = { hosts, limits, powers, viewOf };
   const host = execute({
     packages,
+    outsideProblem: () => undefined,
+    // The policies of the bench have nobody asked about hosts.
+    doors: new HostDoors({
+      approvals,
+      limits,
+      powers,
+      approvers: () => 0,
+      isImpatient: () => false,
+      isOpenIn: () => false,
+      redact: (it) => it,
+    }),
     prepared: new PreparedCalls({ ...runs, packages }),
     isolates,
     compartments,
@@ -142,6 +154,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     previews: new Previews({ stateDir, limits, powers }),
     toolchains: new ToolchainRequests({ program: [], stateDir, registry: '', limits, powers }),
     background: new BackgroundCommands({ hosts, limits, powers, auditLog }),
+    leftNames: { ask: () => [], ownerOf: ({ id, sessionId, principal }) => ({ callId: id, sessionId, principal }) },
     webCache: { get: async () => undefined, put: async () => {} },
     health: new ToolHealth(runs),
     writes: new WritesByPrincipal('bench'),
@@ -171,12 +184,14 @@ function served(layer: (typeof LAYERS)[number]): (method: string, params: unknow
     client: 'bench 1',
     root: workspace,
     workspace,
+    withOpenings: (_, it) => it,
     policy: () => policy,
     toolset: builtinToolset(),
     run,
     limits,
     powers,
     keeping: { earlierResult: () => undefined, recordStart() {}, recordEnd() {} },
+    untrusted: { has: () => false, add() {}, carry() {} },
     congested: () => false,
     onUpdate: ({ id: callId, sessionId }, state) =>
       void events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } }),

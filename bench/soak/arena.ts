@@ -2,14 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  ALLOW_ALL,
-  processesWith,
-  removeTree,
-  startDaemon,
-  type TestDaemon,
-  temporaryDir,
-} from '../../test/support/daemon.ts';
+import { processesWith, removeTree, startDaemon, type TestDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { here } from '../results.ts';
 
 const DISK_MB = 256;
@@ -73,7 +66,7 @@ export class SoakArena implements AsyncDisposable {
   #start(): Promise<TestDaemon> {
     const clock = `--import=${here('soak/jumping-clock.ts')}`;
     const { stateDir, workspace } = this;
-    return startDaemon({ stateDir, workspace, policy: ALLOW_ALL, limits: LIMITS, env: { NODE_OPTIONS: clock } });
+    return startDaemon({ stateDir, workspace, limits: LIMITS, env: { NODE_OPTIONS: clock } });
   }
 
   /** Kills the daemon and starts the next one on the same state. */

@@ -6,6 +6,7 @@ import { defaultLimits } from '../../src/limits.ts';
 import { silentLog, systemPowers } from '../../src/powers.ts';
 import { hostProgram, version } from '../../src/runtime.ts';
 import { runCommand } from '../../src/sandbox/command/command.ts';
+import { DiskWatch } from '../../src/sandbox/command/disk-watch.ts';
 import { toBashArgs } from '../../src/sandbox/command/prologue.ts';
 import { BARE_ENVIRONMENT } from '../../src/sandbox/launcher.ts';
 import { NO_MASKS } from '../../src/sandbox/masks.ts';
@@ -36,11 +37,12 @@ export default defineBench({
       filter,
       ownSocketsFilter: _,
       homesFolder: __,
+      openFiles,
       ...parts
     } = sandbox.commandSandbox(workspace, { isDirect: true });
     const filterFile = join(stateDir, 'filter');
     writeFileSync(filterFile, filter);
-    const rlimits = { threadsPerProcess: limits.commandThreadsMax };
+    const rlimits = { openFiles, threadsPerProcess: limits.commandThreadsMax };
     const bounds = { ...limits.commandMax, outputBytes: limits.commandOutputBytes };
     const environment = BARE_ENVIRONMENT as Record<string, string>;
     const setup = {
@@ -51,6 +53,7 @@ export default defineBench({
       limits,
       rlimits,
       watchdog: new Watchdog(limits, powers),
+      disks: new DiskWatch(limits, powers),
     };
     const request = { command: 'true', cwd: workspace, env: {}, workspace, masks: NO_MASKS, bounds };
     const signal = new AbortController().signal;

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, createClient } from '../../src/client.ts';
-import { ALLOW_ALL, dataOf } from '../../test/support/daemon.ts';
+import { dataOf } from '../../test/support/daemon.ts';
 import { clientOf, linkOf, noBus, TestFleet } from '../../test/support/fleet.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { inTurns, median, type Taken, together } from '../measure.ts';
@@ -55,7 +55,7 @@ export default defineBench({
   async run(bench) {
     if (noBus !== undefined) return bench.skip('a fleet', noBus);
     await using fleet = await TestFleet.start();
-    const node = await fleet.node('node', { policy: ALLOW_ALL });
+    const node = await fleet.node('node', {});
     const socket = await fleet.gateway();
     writeFileSync(join(node.workspace, 'four-kib.txt'), `${'x'.repeat(63)}\n`.repeat(64));
     writeFileSync(join(node.workspace, 'one-mib.txt'), 'x'.repeat(MIB));

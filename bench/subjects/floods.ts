@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { ALLOW_ALL, startDaemon, type TestDaemon, temporaryDir } from '../../test/support/daemon.ts';
+import { startDaemon, type TestDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { RawPeer } from '../../test/support/raw-peer.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { median, quantile } from '../measure.ts';
@@ -124,7 +124,7 @@ async function fullDisk(bench: Context): Promise<void> {
     const attempts = bench.size(5, 100);
     let served = 0;
     {
-      await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL });
+      await using daemon = await startDaemon({ stateDir });
       await using client = await daemon.connect();
       for (let i = 0; i < 2; i++) await client.call('terminal_execute', { command });
       for (let i = 0; i < attempts; i++)
@@ -136,7 +136,7 @@ async function fullDisk(bench: Context): Promise<void> {
     try {
       writeFileSync(left, Buffer.alloc(48 * MiB));
     } catch {} // ENOSPC, as intended.
-    const starts = await startDaemon({ stateDir, policy: ALLOW_ALL }).then(
+    const starts = await startDaemon({ stateDir }).then(
       (it) => it[Symbol.asyncDispose]().then(() => 1),
       () => 0,
     );

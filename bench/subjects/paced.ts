@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { ALLOW_ALL, ringfence, startDaemon, temporaryDir } from '../../test/support/daemon.ts';
+import { ringfence, startDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench, type Figure } from '../bench.ts';
 import {
   addFiles,
@@ -47,8 +47,7 @@ const bridge = (socket: string, folder: string) => ({
 
 /** A daemon that starts with each session; its state directory stays, as for a user. */
 function fresh(stateDir: string, folder: string): Record<string, Subject> {
-  const start = async (parts: AsyncDisposableStack) =>
-    parts.use(await startDaemon({ stateDir, workspace: folder, policy: ALLOW_ALL }));
+  const start = async (parts: AsyncDisposableStack) => parts.use(await startDaemon({ stateDir, workspace: folder }));
   return {
     'a fresh daemon, our own protocol': {
       folder,

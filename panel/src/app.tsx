@@ -80,6 +80,7 @@ export function App() {
         )}
         <LinkState />
       </header>
+      {status.value?.policy?.note && <p class="link lost">{status.value.policy.note}</p>}
       <main tabIndex={-1}>
         {/* A view asks the daemon when it is first shown, which needs the connection. */}
         {link.value !== 'connecting' && current.view(partOf(route.value, 2), partOf(route.value, 3))}
@@ -89,7 +90,14 @@ export function App() {
 }
 
 /** A part of the address behind the view: the id of a call. */
-const partOf = (hash: string, at: number): string => decodeURIComponent(hash.split('/')[at] ?? '');
+function partOf(hash: string, at: number): string {
+  const part = hash.split('/')[at] ?? '';
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // A URIError: an address that was typed, with a `%` that encodes nothing.
+  }
+}
 
 function LinkState() {
   return (

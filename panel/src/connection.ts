@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 import type { FleetAnswers, FleetMethod } from '../../src/cli/fleet/panel/messages.ts';
 import { fleet } from './fleet/fleet-name.ts';
 import type { Answer, Method, Notice, Notification, Params } from './messages.ts';
-import { forgetToken, tokenOfPage } from './sign-in.ts';
+import { forgetPage, NotSignedIn, ticket } from './sign-in.ts';
 
 /** Milliseconds before the first and the last of the attempts to connect again. */
 const RETRY_MS = { first: 250, last: 5_000 };
@@ -77,8 +77,11 @@ function send(method: string, params: object): Promise<unknown> {
 export function requestIn<M extends Method>(workspace: string, method: M, params: object): Promise<Answer<M>> {
   const own = new WebSocket(`ws://${location.host}/v1`, PROTOCOL);
   const answered = new Promise<Answer<M>>((resolve, reject) => {
-    const hello = { ...helloOf(tokenOfPage() ?? ''), workspace };
-    own.onopen = () => own.send(JSON.stringify({ id: 1, method: 'hello', params: hello }));
+    const greet = async () => {
+      const hello = { ...helloOf((await ticket()) ?? ''), workspace };
+      own.send(JSON.stringify({ id: 1, method: 'hello', params: hello }));
+    };
+    own.onopen = () => void greet().catch(() => own.close());
     own.onclose = () => reject(new ConnectionLost());
     own.onmessage = ({ data }) => {
       const { id, result, error } = JSON.parse(data as string) as Message;
@@ -96,12 +99,19 @@ export function onNotice<N extends Notification>(name: N, hear: (params: Notice<
 }
 
 /** Connects, now and again whenever the connection breaks; calls `opened` each time that the daemon has accepted it. */
-export function connect(opened: () => Promise<void>): void {
-  const token = tokenOfPage();
-  if (token === undefined) {
+export async function connect(opened: () => Promise<void>): Promise<void> {
+  let proof: string | undefined;
+  try {
+    proof = await ticket();
+  } catch (error) {
+    if (!(error instanceof NotSignedIn)) return connectLater(opened);
+    forgetPage();
+  }
+  if (proof === undefined) {
     link.value = 'signed out';
     return;
   }
+  const token = proof;
   const opening = new WebSocket(`ws://${location.host}/v1`, PROTOCOL);
   socket = opening;
   opening.onmessage = ({ data }) => receive(JSON.parse(data as string) as Message);
@@ -109,11 +119,14 @@ export function connect(opened: () => Promise<void>): void {
   opening.onclose = () => {
     for (const it of waiting.values()) it.reject(new ConnectionLost());
     waiting.clear();
-    if (link.value === 'signed out') return;
-    link.value = 'lost';
-    setTimeout(connect, retryMs, opened);
-    retryMs = Math.min(retryMs * 2, RETRY_MS.last);
+    if (link.value !== 'signed out') connectLater(opened);
   };
+}
+
+function connectLater(opened: () => Promise<void>): void {
+  link.value = 'lost';
+  setTimeout(() => void connect(opened), retryMs);
+  retryMs = Math.min(retryMs * 2, RETRY_MS.last);
 }
 
 const helloOf = (token: string): Omit<Params<'hello'>, 'resumeMs'> => ({
@@ -132,7 +145,7 @@ async function greet(token: string, opened: () => Promise<void>): Promise<void> 
     link.value = 'open';
   } catch (error) {
     if (error instanceof RequestError && error.code === UNAUTHENTICATED) {
-      forgetToken();
+      forgetPage();
       link.value = 'signed out';
     }
     socket?.close();

@@ -24,6 +24,6 @@ void signIn()
   .catch(() => 'The daemon does not answer.')
   .then((problem) => {
     signInProblem.value = problem;
-    connect(loadAll);
+    void connect(loadAll);
   });
 render(<App />, document.getElementById('app') as HTMLElement);

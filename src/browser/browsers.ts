@@ -14,7 +14,7 @@ import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
 import { findChromium, INSTALL_CHROMIUM } from '../sandbox/chromium.ts';
-import { EGRESS_PROXY_URL } from '../sandbox/listener-program.ts';
+import { EGRESS_PROXY_URL } from '../sandbox/door.ts';
 import { statmOf } from '../sandbox/proc.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { BrowserSetup, VisitJob } from './messages.ts';

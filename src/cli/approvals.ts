@@ -5,9 +5,11 @@ import { setImmediate } from 'node:timers/promises';
 import { systemPowers } from '../powers.ts';
 import {
   type Approval,
+  coverageOf,
   type Grant,
   type RememberScope,
   rememberFor,
+  rememberProjectFor,
   rememberToolFor,
 } from '../store/approvals/approval.ts';
 import { showLine } from '../text/shown-text.ts';
@@ -50,14 +52,14 @@ export async function approvalsList(client: ApprovalsClient, flags: { json?: boo
 }
 
 /** The id of the approval that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
-export const approvalIdOf = async (text: string, client: ApprovalsClient): Promise<string> =>
+const approvalIdOf = async (text: string, client: ApprovalsClient): Promise<string> =>
   idOf(
     text,
     (await listed(client)).map((it) => it.approvalId),
   );
 
 /** The id of the remembered answer that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
-export const grantIdOf = async (text: string, client: ApprovalsClient): Promise<string> =>
+const grantIdOf = async (text: string, client: ApprovalsClient): Promise<string> =>
   idOf(
     text,
     (await grantsNow(client)).map((it) => it.grantId),
@@ -65,17 +67,19 @@ export const grantIdOf = async (text: string, client: ApprovalsClient): Promise<
 
 export interface ApproveFlags {
   readonly json?: boolean;
-  readonly remember?: 'exact' | 'tool';
+  readonly remember?: 'exact' | 'tool' | 'session' | 'project';
   readonly always?: boolean;
 }
 
-/** Approves one question, once or as the flags say. Rejects with RemoteError if it is no longer pending. Returns the exit code. */
+/** Approves the question that `id` abbreviates. Rejects with RemoteError if it is gone. Returns the exit code. */
 export async function approvalsApprove(
   client: ApprovalsClient,
-  approvalId: string,
+  id: string,
   { remember, always, json }: ApproveFlags,
 ): Promise<number> {
-  const match = remember ?? (always ? 'exact' : undefined);
+  const approvalId = await approvalIdOf(id, client);
+  const ofDoor = remember === 'session' || remember === 'project';
+  const match = ofDoor ? 'door' : (remember ?? (always ? 'exact' : undefined));
   const approval = (await listed(client)).find((it) => it.approvalId === approvalId);
   const covers = match && approval?.remember[match];
   if (match === 'tool' && approval && !rememberToolFor(approval) && rememberFor(approval).match !== 'tool')
@@ -83,7 +87,7 @@ export async function approvalsApprove(
       EXIT.USAGE,
       'an approval can be remembered for a whole tool only if the impact of the call is low; nothing was approved; use --remember exact',
     );
-  const scope = always ? 'always' : 'session';
+  const scope = ofDoor ? remember : always ? 'always' : 'session';
   const answer = await client.request('approvals.resolve', {
     approvalId,
     decision: 'approve',
@@ -94,16 +98,18 @@ export async function approvalsApprove(
   return EXIT.OK;
 }
 
-/** Denies one question; the feedback reaches the agent. Rejects with RemoteError if it is no longer pending. Returns the exit code. */
+/** Denies the question that `id` abbreviates. Rejects with RemoteError if it is gone. Returns the exit code. */
 export async function approvalsDeny(
   client: ApprovalsClient,
-  approvalId: string,
-  { feedback, json }: { feedback?: string; json?: boolean },
+  id: string,
+  { feedback, remember, json }: { feedback?: string; remember?: 'session'; json?: boolean },
 ): Promise<number> {
+  const approvalId = await approvalIdOf(id, client);
   const answer = await client.request('approvals.resolve', {
     approvalId,
     decision: 'deny',
     ...(feedback && { feedback }),
+    ...(remember && { remember: { scope: remember, match: 'door' } }),
   });
   if (json) printJson(answer);
   say(`denied ${approvalId}`);
@@ -123,25 +129,30 @@ const grantsNow = async (client: ApprovalsClient): Promise<Grant[]> =>
   ((await client.request('approvals.grants', {})) as { grants: Grant[] }).grants;
 
 /** One line about a remembered answer and the calls that it covers. */
-function lineOf({ grantId, decision, scope, match, tool, rule, sessionId, by, expiresAtMs }: Grant): string {
+function lineOf(grant: Grant): string {
+  const { grantId, decision, scope, match, tool, rule, sessionId, by, expiresAtMs, door, project } = grant;
   const which = {
     exact: `exactly this call of ${tool}`,
     tool: `calls of ${tool}`,
     rule: `all calls that rule ${rule} asks about`,
+    door: `${door?.kind ?? 'host'} ${door?.target ?? ''}`,
   };
-  const where = scope === 'session' ? `in session ${sessionId}` : 'in all sessions';
-  return `${grantId}  ${decision.padEnd(7)}  ${which[match]}, ${where}, until ${new Date(expiresAtMs).toISOString()}, by ${by}`;
+  const places = { session: `in session ${sessionId}`, project: `in ${project ?? ''}`, always: 'in all sessions' };
+  const until = `until ${new Date(expiresAtMs).toISOString()}`;
+  return `${grantId}  ${decision.padEnd(7)}  ${which[match]}, ${places[scope]}, ${until}, by ${by}`;
 }
 
-/** Revokes a remembered answer. Rejects with RemoteError if there is none with this id. Returns the exit code. */
+/** Revokes one remembered answer, or all. Rejects with RemoteError if there is none with this id. Returns the exit code. */
 export async function approvalsRevoke(
   client: ApprovalsClient,
-  grantId: string,
-  { json }: { json?: boolean } = {},
+  id: string | undefined,
+  { all, json }: { all?: boolean; json?: boolean } = {},
 ): Promise<number> {
-  const answer = await client.request('approvals.revoke', { grantId });
+  if ((id === undefined) !== (all === true)) throw new CliError(EXIT.USAGE, 'name one answer, or give --all');
+  const grantId = id === undefined ? undefined : await grantIdOf(id, client);
+  const answer = await client.request('approvals.revoke', grantId === undefined ? { all: true } : { grantId });
   if (json) printJson(answer);
-  say(`revoked ${grantId}`);
+  say(`revoked ${grantId ?? `${(answer as { grants: unknown[] }).grants.length} answers`}`);
   return EXIT.OK;
 }
 
@@ -286,6 +297,8 @@ class Prompt implements Disposable {
   readonly #aborted = new AbortController();
   /** Whether the cursor is behind a prompt. */
   #isPrompting = false;
+  /** Whether a question went away unanswered: what is typed first after that may be meant for it. */
+  #isReplacing = false;
   /** Approvals answered here, whose notifications need not be shown. */
   readonly answered = new Set<string>();
   exitCode: number = EXIT.OK;
@@ -330,14 +343,18 @@ class Prompt implements Disposable {
       this.#isPrompting = true;
       const line = await this.#lines.question('Your choice: ', { signal }).catch(() => undefined); // Aborted.
       this.#isPrompting = false;
-      const answer = line === undefined ? undefined : parseAnswer(line, approval);
+      const isForOther = line !== undefined && this.#isReplacing;
+      if (line !== undefined) this.#isReplacing = false;
+      const answer = line === undefined || isForOther ? undefined : parseAnswer(line, approval);
       if (answer && !signal.aborted) {
         this.answered.add(approval.approvalId);
         return answer;
       }
-      if (line !== undefined)
+      if (isForOther) this.say('Another question stood here before. If you mean this one, type your choice again.');
+      else if (line !== undefined)
         this.say('Type y, n, ya or na (or yt if it is offered); after n or na you can add a reason.');
     }
+    this.#isReplacing ||= gone.aborted;
     return undefined;
   }
 
@@ -355,26 +372,26 @@ async function typedAhead(): Promise<void> {
 function parseAnswer(line: string, approval: Approval): PersonsAnswer | undefined {
   const remember = rememberFor(approval);
   const forTool = rememberToolFor(approval);
+  const forProject = rememberProjectFor(approval);
   const [, word = '', feedback = ''] = /^\s*(\S+)\s*(.*)$/s.exec(line) ?? [];
+  const said = feedback.trim() && { feedback: feedback.trim().slice(0, FEEDBACK_CHARS_MAX) };
   switch (word.toLowerCase()) {
     case 'y':
     case 'yes':
       // `y but only …` does not count as yes.
       return feedback.trim() === '' ? { decision: 'approve' } : undefined;
     case 'ya':
-      if (approval.remember.exact === undefined) return undefined;
+      if (coverageOf(approval) === undefined) return undefined;
       return feedback.trim() === '' ? { decision: 'approve', remember } : undefined;
     case 'yt':
       return forTool && feedback.trim() === '' ? { decision: 'approve', remember: forTool } : undefined;
+    case 'yp':
+      return forProject && feedback.trim() === '' ? { decision: 'approve', remember: forProject } : undefined;
     case 'n':
     case 'no':
-      return { decision: 'deny', ...(feedback.trim() && { feedback: feedback.trim().slice(0, FEEDBACK_CHARS_MAX) }) };
+      return { decision: 'deny', ...said };
     case 'na':
-      return {
-        decision: 'deny',
-        remember,
-        ...(feedback.trim() && { feedback: feedback.trim().slice(0, FEEDBACK_CHARS_MAX) }),
-      };
+      return { decision: 'deny', remember, ...said };
     default:
       return undefined;
   }

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { PUBLIC_LIMITS } from '../daemon/config/public-limits.ts';
 import { type Config, readConfigFile, settingsOf, toConfig } from '../daemon/config.ts';
 import { findUserDirs } from '../daemon/user-dirs.ts';
 import { readAdded } from '../daemon/workspaces.ts';
@@ -83,12 +84,12 @@ export function configShow({ json }: { readonly json?: boolean }, { flags, env, 
     { key: 'providers', value: config.providers.map((it) => it.name), from: inFile('providers') },
     ...Object.entries(config.limits)
       .map(([key, value]) => ({ key, value, from: isDefault(key, value) ? 'default' : 'file' }))
-      .filter((it) => json || it.from === 'file')
+      .filter((it) => (json && PUBLIC_LIMITS.includes(it.key)) || it.from === 'file')
       .map(({ key, ...it }) => ({ key: `limits.${key}`, ...it })),
   ];
   if (json) printJson(shown);
   else for (const { key, value, from } of shown) print(harmless(`${key.padEnd(18)} ${toText(value)}   (${from})`));
-  if (!json) say(`to see all ${Object.keys(defaultLimits).length} limits, add --json or read docs/configuration.md`);
+  if (!json) say(`to see all ${PUBLIC_LIMITS.length} limits, add --json or read docs/configuration.md`);
   return EXIT.OK;
 }
 

@@ -168,6 +168,7 @@ interface DaemonNotice {
   pid: number;
   listeners: string[];
   confinement: { level: string; missing: string[]; advice: string };
+  policyNote?: string;
 }
 
 /** Starts a daemon in its own session with its log in the state directory; settles when it is ready. Throws CliError. */
@@ -203,6 +204,7 @@ export async function startDaemon(
       ? { error: `it ended at once; read why in ${log}` }
       : (JSON.parse(text) as DaemonNotice | { error: string });
   if ('error' in notice) throw new CliError(EXIT.UNREACHABLE, `the daemon did not start: ${notice.error}`);
+  if (notice.policyNote !== undefined) say(notice.policyNote);
   if (notice.confinement.advice) say(`confinement level ${notice.confinement.level}: ${notice.confinement.advice}`);
   return notice;
 }

@@ -9,6 +9,8 @@ interface Decision {
   effects: { kind: string; target: string }[];
   rules: { id: string; decision: string; reason: string; source: string }[];
   suggestion?: string;
+  /** Hosts that the words of a command name. */
+  doors?: { target: string; decision: Decision['decision'] }[];
   /** Denied effects without which the call would run. */
   denied?: { kind: string; target: string; rule?: string; reason?: string }[];
 }
@@ -39,6 +41,9 @@ export async function policyExplain(
     for (const { kind, target } of it.effects) print(harmless(`  ${kind.padEnd(7)} ${target}`));
     for (const { id, decision, reason, source } of it.rules)
       print(harmless(`  ${decision.padEnd(5)} by ${id} (${source}): ${reason}`));
+    if (it.doors && it.decision !== 'deny') print('  it runs in its sandbox');
+    for (const { target, decision } of it.doors ?? [])
+      print(harmless(`  ${decision.padEnd(5)} when it connects to ${target}`));
     for (const { kind, target, rule, reason } of it.denied ?? [])
       print(harmless(`  denied  ${kind} ${target}, by ${rule}: ${reason}`));
     if (it.suggestion) say(harmless(it.suggestion));

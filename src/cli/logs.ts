@@ -1,15 +1,17 @@
 import { once } from 'node:events';
 import type { Client } from '../client.ts';
 import { pour, type Streams } from './call/command-output.ts';
+import { callIdOf } from './ids.ts';
 import { EXIT, print, say, toJson } from './output.ts';
 
 /** `ringfence logs CALL_ID`: writes each stream to its own output; as JSON, one line for each chunk. Returns the exit code. */
 export async function logs(
-  callId: string,
+  id: string,
   { follow = false, json = false }: { follow?: boolean; json?: boolean },
-  client: Pick<Client, 'output'>,
+  client: Pick<Client, 'output' | 'request'>,
   output: Streams,
 ): Promise<number> {
+  const callId = await callIdOf(id, client);
   if (json) return logsAsJson(client.output(callId, { follow }), output);
   const { cut } = await pour(client.output(callId, { follow }), output);
   if (cut !== undefined) say(`the log holds only the start of the output: ${cut}`);

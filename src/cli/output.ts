@@ -1,7 +1,7 @@
 /** Output of the CLI: results on stdout, everything else on stderr, exit codes of docs/protocol.md. */
 
 import type { ToolResult } from '../call.ts';
-import { describeWithheld } from '../call.ts';
+import { describeWithheld } from '../protocol/result-text.ts';
 import { escapeUnseen, visible } from '../text/shown-text.ts';
 
 export const EXIT = { OK: 0, FAILED: 1, USAGE: 2, UNREACHABLE: 3, DENIED: 4, LIMITED: 5, INTERRUPTED: 130 } as const;
@@ -35,8 +35,7 @@ export const harmless = visible;
  */
 export function exitCodeOf(result: ToolResult): number {
   if (result.success) return commandExitCode(result) ?? EXIT.OK;
-  const { category, code, layer, details } = result.error;
-  if (code === 'PROGRAM_MISSING' && typeof details?.exitCode === 'number') return details.exitCode;
+  const { category, code, layer } = result.error;
   if (code === 'APPROVAL_TIMEOUT') return EXIT.LIMITED;
   if (category === 'PERMISSION') return EXIT.DENIED;
   if (category === 'TIMEOUT' || layer === 'limit') return EXIT.LIMITED;
@@ -82,6 +81,7 @@ export function printResult(result: ToolResult, { isShown = false, isQuiet = fal
   }
   const data = result.data as Record<string, unknown>;
   if (!isShown) printData(data, metadata);
+  sayMissing(data);
   if (data.truncated === true) say('the result is truncated; `ringfence tools NAME` tells how to get the rest');
   if (isQuiet) return;
   const exitCode = typeof data.exitCode === 'number' ? `exit code ${data.exitCode}` : undefined;
@@ -94,6 +94,12 @@ function listed(names: readonly string[]): string {
 }
 
 const NAMES_SHOWN = 3;
+
+/** What brings a program that the command did not find. */
+function sayMissing({ missing }: Record<string, unknown>): void {
+  const { hint } = (missing ?? {}) as { hint?: unknown };
+  if (typeof hint === 'string') say(harmless(hint));
+}
 
 function printData(data: Record<string, unknown>, { truncated }: ToolResult['metadata']): void {
   const text = data.content ?? data.stdout ?? data.diff ?? data.tree;

@@ -21,15 +21,16 @@ export async function mayChange(what: string, { yes }: { readonly yes?: boolean 
       EXIT.USAGE,
       'nothing was changed: there is no terminal to ask at; add --yes to write without asking',
     );
-  const isWanted = await agrees(what);
+  const isWanted = /^y(es)?$/i.test(await askPerson(`Write this to ${harmless(what)}? [y/n] `));
   if (!isWanted) say('nothing was changed');
   return isWanted;
 }
 
-async function agrees(what: string): Promise<boolean> {
+/** What the person types after a question at the terminal. */
+export async function askPerson(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return /^y(es)?$/i.test((await lines.question(`Write this to ${harmless(what)}? [y/n] `)).trim());
+    return (await lines.question(question)).trim();
   } finally {
     lines.close();
   }

@@ -1,6 +1,7 @@
 import type { ToolResult } from '../call.ts';
 import type { Client } from '../client.ts';
 import { showCall } from './call/command-output.ts';
+import { callIdOf } from './ids.ts';
 import { CliError, EXIT, exitCodeOf, printJson } from './output.ts';
 
 export interface ResultFlags {
@@ -9,11 +10,8 @@ export interface ResultFlags {
 }
 
 /** `ringfence result CALL_ID`: shows the result of a call as `ringfence call` would. Returns its exit code. */
-export async function result(
-  callId: string,
-  { wait = false, json = false }: ResultFlags,
-  client: Client,
-): Promise<number> {
+export async function result(id: string, { wait = false, json = false }: ResultFlags, client: Client): Promise<number> {
+  const callId = await callIdOf(id, client);
   const { result: known, state } = await client.record(callId);
   if (!known && !wait)
     throw new CliError(EXIT.FAILED, `the call has no result yet (${state.status}); add --wait to wait for it`);

@@ -5,6 +5,7 @@ import { type CliCaller, connect } from './connect.ts';
 import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
 import { describeTraces, type TraceStatus } from './monitor/trace-line.ts';
 import { harmless, print, printJson } from './output.ts';
+import { describeUnfollowed, type UnfollowedWorkspace } from './unfollowed.ts';
 
 /** A service of others that is asked with a secret. */
 interface ServiceStatus {
@@ -24,6 +25,8 @@ interface Status {
   calls: { queued: number; running: number };
   hosts: HostReport[];
   coarseMasks: (CoarseMask & { workspace: string })[];
+  /** Absent in answers of older daemons. */
+  unfollowed?: UnfollowedWorkspace[];
   plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number; writable: boolean };
   disk: { freeBytes: number; advice?: string };
@@ -40,7 +43,7 @@ interface Status {
   confinement: { level: string; missing: string[] };
   /** Present if requested. */
   health?: NamedHealth[];
-  policy: { name: string; version: string; rules: number; from: string; configFile?: string };
+  policy: { name: string; version: string; rules: number; from: string; configFile?: string; note?: string };
 }
 
 const MiB = 1024 * 1024;
@@ -59,6 +62,7 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   );
   print(`confinement level ${level}${missing.length > 0 ? ` (missing: ${missing.join(', ')})` : ''}`);
   print(harmless(policyLine(it.policy)));
+  if (it.policy.note !== undefined) print(`note: ${it.policy.note}`);
   print(`listening at ${it.listeners.join(', ')}`);
   print(
     `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
@@ -86,6 +90,7 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   }
   for (const coarse of it.coarseMasks ?? [])
     print(`hidden in ${showLine(`${coarse.workspace}: ${describeCoarse(coarse)}`)}`);
+  for (const workspace of it.unfollowed ?? []) print(showLine(describeUnfollowed(workspace)));
   for (const host of it.hosts) {
     print(
       `host ${host.tier.padEnd(12)} pid ${host.pid}  ${host.busy}/${host.threads} threads  ${Math.round(host.rssBytes / MiB)} MiB  ${host.cpuMs} ms cpu  ${host.restarts} restarts  ${host.workspace}`,

@@ -1,6 +1,6 @@
 /**
  * MessagePack of the client, by msgpackr. The daemon reads what strangers send with a codec of its own; a client trusts
- * its daemon. test/unit/client/message-codec.test.ts holds the two to the same values.
+ * its daemon. test/programs/client/message-codec.test.ts holds the two to the same values.
  */
 import { Packr } from 'msgpackr/pack';
 import { RpcError } from '../errors.ts';

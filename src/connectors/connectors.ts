@@ -58,7 +58,7 @@ export class Connectors implements Connections, Disposable {
   readonly #services = new Map<string, ServiceClient>();
   /** Why connectors are off, by name. */
   readonly #problems = new Map<string, string>();
-  readonly #watching: Disposable;
+  readonly #watching: ReturnType<PinFolder['watch']>;
   readonly #healthChecks: HealthChecks;
 
   constructor(options: ConnectorsOptions) {
@@ -67,12 +67,14 @@ export class Connectors implements Connections, Disposable {
     const { stateDir, limits, powers } = options;
     this.#pins = pinnedConnectors(stateDir, limits);
     this.#watching = this.#pins.watch(() => this.reload(), { powers, delayMs: limits.pluginReloadMs });
+    options.catalogue.lookFirst(() => this.#watching.look());
     // Runs after the watch has begun, so that no addition is missed in between.
     this.reload();
   }
 
   /** All pinned connectors in order of their names. */
   get status(): ConnectorStatus[] {
+    this.#watching.look();
     const on = [...this.#services.values()].map((it) => this.#statusOf(it));
     const off = [...this.#problems].map(([name, problem]) => ({ name, state: 'off' as const, tools: [], problem }));
     return [...on, ...off].sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -31,6 +31,8 @@ export class ServiceClient {
   readonly tools: readonly string[];
   readonly #parts: ServiceParts;
   readonly #service: ServiceLimits;
+  /** Holds the place of a secret in a path; no agent can guess it. */
+  readonly #pathSecret: string;
   #token: { readonly value: string; readonly untilMs: number } | undefined;
 
   /** `tools` names the tools whose calls go to the service; those of a connector by default. */
@@ -38,6 +40,7 @@ export class ServiceClient {
     this.connector = connector;
     this.tools = tools ?? Object.keys(connector.operations).map((it) => `${connector.name}__${it}`);
     this.#parts = parts;
+    this.#pathSecret = `secret-${parts.powers.secret()}`;
     this.#service = new ServiceLimits(parts.limits, parts.powers);
   }
 
@@ -75,7 +78,9 @@ export class ServiceClient {
   async #send(request: PlainRequest, call: Pick<ConnectedCall, 'fetch'>): Promise<ServiceAnswer> {
     try {
       const credentials = await Promise.all(this.connector.auth.map((it) => this.#credentialOf(it, call)));
-      return await this.#fetch({ ...request, credentials: credentials.flat() }, call);
+      // Values of parameters are encoded by now, so that only the connector's own path holds these braces.
+      const url = request.url.replace('{secret}', this.#pathSecret);
+      return await this.#fetch({ ...request, url, credentials: credentials.flat() }, call);
     } catch (error) {
       this.#service.released();
       throw error;
@@ -116,7 +121,7 @@ export class ServiceClient {
       case 'query':
         return [{ in: 'query', name: auth.param, value: secret, secret }];
       case 'path':
-        return [{ in: 'path', name: 'secret', value: secret, secret }];
+        return [{ in: 'path', name: this.#pathSecret, value: secret, secret }];
       default:
         return auth satisfies never;
     }

@@ -4,7 +4,7 @@
  * secret.
  */
 import { existsSync, realpathSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { isInside } from '../paths.ts';
 
 /** Variables that name things in the system's own folders; values that lead elsewhere are not accepted. */
@@ -36,9 +36,13 @@ export function toCommandEnvironment(
 function toPath(path: string, toolchains: readonly string[]): string {
   const shown = path.split(':').flatMap((it) => shownAs(it, toolchains) ?? []);
   const unnamed = toolchains.filter((it) => !shown.some((folder) => isInside(it, folder)));
-  const bins = unnamed.map((it) => (existsSync(join(it, 'bin')) ? join(it, 'bin') : it));
+  const bins = unnamed.map(binOf);
   return [...new Set([...bins, ...shown, ...SYSTEM_PATH])].slice(0, FOLDERS_MAX).join(':');
 }
+
+/** The folder of a toolchain's programs. */
+export const binOf = (toolchain: string): string =>
+  existsSync(join(toolchain, 'bin')) ? join(toolchain, 'bin') : toolchain;
 
 /** The path of a PATH folder inside a sandbox; undefined if a sandbox does not show it. */
 function shownAs(folder: string, toolchains: readonly string[]): string | undefined {
@@ -65,6 +69,25 @@ export interface ToolchainPaths {
   readonly closed: readonly string[];
   /** Folders that a sandbox replaces by its own. */
   readonly covered?: readonly string[];
+}
+
+/** The paths that neither toolchains nor answers of a person may show, for a daemon with these folders. */
+export function pathsKept(
+  { home, stateDir, socket }: { readonly home: string; readonly stateDir: string; readonly socket: string },
+  workspaces: readonly string[],
+): ToolchainPaths {
+  const realOf = (path: string) => (existsSync(path) ? realpathSync(path) : path);
+  return { home: realOf(home), closed: [...workspaces, realOf(stateDir), dirname(socket)] };
+}
+
+/**
+ * Why no answer of a person shows a folder to commands; undefined if one may. `path` is absolute and real. Beside what no toolchain
+ * may be, no home of anybody, since keys lie in most of them, and what programs keep of a person.
+ */
+export function outsideProblem(path: string, paths: ToolchainPaths): string | undefined {
+  if (/^\/(?:home(?:\/[^/]+)?|root)$/.test(path)) return 'holds homes';
+  const kept = ['.local', '.mozilla'].map((it) => join(paths.home, it)).find((it) => isInside(it, path));
+  return kept === undefined ? toolchainProblem(path, paths) : `lies in ${kept}`;
 }
 
 const COVERED = ['/proc', '/dev', '/sys', '/run', '/etc'];

@@ -11,7 +11,7 @@ import { type SearchSettings, searchSchema, toSearchSettings } from '../connecto
 import { databasesSchema, toSource } from '../databases/settings.ts';
 import { FLEET_POLICY, fleetPolicyFile } from '../fleet/policy/policy-path.ts';
 import { type FleetSettings, fleetSchema } from '../fleet/workspaces/settings.ts';
-import { type Limits, limitsSchema } from '../limits.ts';
+import { defaultLimits, type Limits, limitsSchema } from '../limits.ts';
 import { isInside } from '../paths.ts';
 import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from '../providers/settings.ts';
@@ -20,17 +20,35 @@ import { type TraceSettings, telemetrySchema, toTraceSettings } from '../telemet
 import { programsFolder, shownFolders } from '../toolchains/installed.ts';
 import type { DatabaseSource } from '../tools/context/databases.ts';
 import { type PackageSettings, packagesSchema, toPackageSettings } from '../tools/package/settings.ts';
-import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
+import { pathsKept, toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Address, toAddress } from './config/address.ts';
 import { ConfigError } from './config/config-error.ts';
 import { toFleet } from './config/fleet.ts';
 import { withMachineLimits, withMachineMemory } from './config/machine-limits.ts';
 import { chosen, type Origin } from './config/origin.ts';
 import { principalName } from './config/principal-name.ts';
+import { type Project, projectsSchema, toProjects } from './config/projects.ts';
+import { PUBLIC_LIMITS } from './config/public-limits.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
 
 export { ConfigError } from './config/config-error.ts';
 export type { Origin } from './config/origin.ts';
+
+const someLimits = limitsSchema.partial();
+
+const publicLimits: z.ZodType<z.output<typeof someLimits>> = z.strictObject(
+  Object.fromEntries(Object.entries(someLimits.shape).filter(([name]) => PUBLIC_LIMITS.includes(name))),
+  {
+    error: ({ code, keys }) =>
+      code === 'unrecognized_keys' ? (keys as string[]).map(refusedLimit).join('; ') : undefined,
+  },
+);
+
+function refusedLimit(name: string): string {
+  const value = (defaultLimits as Record<string, unknown>)[name];
+  const what = value === undefined ? `there is no limit ${name}` : `${name} is fixed at ${JSON.stringify(value)}`;
+  return `${what}; docs/configuration.md lists the limits that can be set`;
+}
 
 /** The schema of config.yaml. `npm run gen` writes docs/configuration.md from these descriptions. */
 export const configSchema = z.strictObject({
@@ -65,6 +83,11 @@ export const configSchema = z.strictObject({
     .optional()
     .describe(
       'Folders outside `/usr` that commands see read-only and whose programs they can run; `ringfence init` finds those of your PATH. Those of `ringfence toolchain add` come by themselves. Default: none.',
+    ),
+  projects: projectsSchema
+    .optional()
+    .describe(
+      'Programs and hosts of one project: its toolchains come first on PATH there, and commands connect to its hosts as after a yes for the project, where the policy has a person asked. `ringfence init` proposes both.',
     ),
   cgroup: z
     .enum(['v2', 'v1', 'none'])
@@ -116,7 +139,10 @@ export const configSchema = z.strictObject({
   telemetry: telemetrySchema
     .optional()
     .describe('What is sent about calls: [observability](how-to/observability.md). Default: nothing.'),
-  limits: limitsSchema.partial().optional().describe('Bounds that differ from the defaults below.'),
+  limits: publicLimits.optional().describe('Bounds that differ from the defaults below.'),
+  internalLimits: someLimits
+    .optional()
+    .describe('Bounds for tests of Ringfence itself; any of them may go at any time.'),
 });
 
 export interface ServeFlags {
@@ -144,6 +170,7 @@ export interface Config {
   readonly environment: Readonly<Record<string, string>>;
   /** Folders outside of /usr that commands see read-only and find programs in; absolute and real. */
   readonly toolchains: readonly string[];
+  readonly projects: readonly Project[];
   /** The only version of control groups to use; the best available if absent. */
   readonly cgroup?: 'v2' | 'v1' | 'none';
   /** Which cached result is dropped to make room: the least recently used, the least often used, the first to expire, or the largest. */
@@ -196,11 +223,16 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
       : toPolicy(policy.value ?? 'default', policy.from === 'file' ? toPath : (path) => resolve(cwd, path));
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { dirs, policy: policyPath }));
   const traces = toTraces(file.telemetry, { dirs, env });
-  const limits = Object.freeze(limitsSchema.parse(withMachineMemory(file.limits ?? {}), { jitless: true }));
+  const limits = Object.freeze(
+    limitsSchema.parse(withMachineMemory({ ...file.internalLimits, ...file.limits }), { jitless: true }),
+  );
   const search = toSearch(file.search, { dirs, bytesMax: limits.connectorFileBytesMax });
-  const ofPerson = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', dirs, workspaces }));
+  const toToolchain = (it: string) => toShownFolder(it, { as: 'toolchain', dirs, workspaces });
+  const ofPerson = (file.toolchains ?? []).map(toToolchain);
+  const projects = toProjects(file.projects ?? [], { toPath, toToolchain });
   return Object.freeze({
-    toolchains: [...ofPerson, ...shownFolders(dirs.stateDir)],
+    toolchains: [...ofPerson, ...projects.flatMap((it) => it.toolchains), ...shownFolders(dirs.stateDir)],
+    projects,
     environment: toCommandEnvironment(env, [...ofPerson, programsFolder(dirs.stateDir)]),
     dirs,
     workspaces,
@@ -308,17 +340,11 @@ interface ShownFolder {
 
 /** The real path of a folder that programs will see. Throws ConfigError if it is missing, or would show them what they must not see. */
 function toShownFolder(named: string, { as, dirs, workspaces, covered }: ShownFolder): string {
-  const { home, stateDir, socket } = dirs;
-  const closed = [...workspaces, existsSync(stateDir) ? realpathSync(stateDir) : stateDir, dirname(socket)];
-  const path = named.startsWith('~/') ? join(home, named.slice(2)) : named;
+  const path = named.startsWith('~/') ? join(dirs.home, named.slice(2)) : named;
   if (!isAbsolute(path) || !existsSync(path))
     throw new ConfigError(`${as} ${named} is not an absolute path that exists`);
   const real = realpathSync(path);
-  const problem = toolchainProblem(real, {
-    home: existsSync(home) ? realpathSync(home) : home,
-    closed,
-    ...(covered && { covered }),
-  });
+  const problem = toolchainProblem(real, { ...pathsKept(dirs, workspaces), ...(covered && { covered }) });
   if (problem !== undefined) throw new ConfigError(`${as} ${named} ${problem}; programs must not see it`);
   return real;
 }

@@ -2,9 +2,11 @@
 import { Browsers } from '../browser/browsers.ts';
 import type { HostReport } from '../call.ts';
 import { Egress } from '../hosts/egress.ts';
+import type { HostMasks } from '../hosts/host-masks.ts';
 import { childrenOf } from '../hosts/host-process.ts';
 import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
 import { Isolates } from '../hosts/isolates.ts';
+import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
 import type { Powers } from '../powers.ts';
 import type { Providers } from '../providers/providers.ts';
@@ -18,6 +20,7 @@ import {
 } from '../runtime.ts';
 import { Forwards } from '../session/operator/forwards.ts';
 import type { Previews } from '../store/previews.ts';
+import { environmentIn } from './config/projects.ts';
 import type { Config } from './config.ts';
 import type { Records } from './records.ts';
 import { createDatabaseServers } from './services.ts';
@@ -33,6 +36,7 @@ interface AllHosts {
 export const hostsToTell = (all: AllHosts, providers: Providers) => ({
   hostStatus: () => hostStatus(all, providers),
   coarseMasks: all.hosts.coarseMasks,
+  unfollowed: all.hosts.unfollowed,
   canStartHosts: () => all.hosts.canStart,
 });
 
@@ -57,11 +61,15 @@ export function createHosts(
     previews,
     config,
     ...given
-  }: Pick<HostsOptions, 'sandbox' | 'masks' | 'identity'> & Records & { previews: Previews; config: Config },
+  }: Pick<HostsOptions, 'sandbox' | 'identity'> & { masks: HostMasks; quarantine: Quarantine } & Records & {
+      previews: Previews;
+      config: Config;
+    },
   powers: Powers,
 ) {
-  const { limits, environment } = config;
-  const options = { ...given, limits, environment };
+  const { limits, projects, environment } = config;
+  const environmentOf = (workspace: string) => environmentIn(projects, workspace, environment);
+  const options = { ...given, limits, environmentOf };
   const { sandbox } = options;
   const databaseServers = parts.use(createDatabaseServers(config, sandbox, powers));
   const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
@@ -80,6 +88,8 @@ export function createHosts(
     egress,
     browsers,
     hosts,
+    masks: given.masks,
+    quarantine: given.quarantine,
     isolates,
     compartments,
     agentHosts,

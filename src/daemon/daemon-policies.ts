@@ -1,6 +1,6 @@
 /** The policies of the daemon: where each is loaded from, and who is told when one changes. */
-import { realpathSync } from 'node:fs';
-import { relative } from 'node:path';
+import { existsSync, realpathSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import type { Limits } from '../limits.ts';
 import { isInside } from '../paths.ts';
 import { rebase } from '../policy/compose.ts';
@@ -47,14 +47,28 @@ export function policySource(
 export const assertPolicy = ({ policy, limits }: Config, workspaces: Workspaces): void =>
   void loadOutside(policy, workspaces, limits);
 
+const UNASKED_NOTE =
+  'commands now run in their sandbox without a question, and you are asked where something leaves it; to be asked ' +
+  'before each command, as until now: `policy: careful` in config.yaml, or `ringfence serve --policy careful`';
+
+/** Says that commands run unasked, once, to a person whose daemon asked about them before. */
+function unaskedNote(stateDir: string, isUsed: boolean): string | undefined {
+  const said = join(stateDir, 'unasked-note');
+  if (existsSync(said)) return undefined;
+  writeFileSync(said, '', { mode: 0o600 });
+  return isUsed ? UNASKED_NOTE : undefined;
+}
+
+/** `isUsed`: whether an earlier daemon used the state directory. */
 export function createPolicies(
   { limits, dirs, policyOrigin, modes }: Config,
-  { base, workspaces, powers }: { base: () => Policy; workspaces: Workspaces; powers: Powers },
+  { base, workspaces, powers, isUsed }: { base: () => Policy; workspaces: Workspaces; powers: Powers; isUsed: boolean },
 ): Policies {
   return new Policies({
     base,
     builtIn: BUILT_IN,
     origin: policyOrigin,
+    note: unaskedNote(dirs.stateDir, isUsed),
     modes: new Modes(modes),
     ofConfig: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),

@@ -1,13 +1,19 @@
 /** The composition root: the only file that knows every part. */
+
+import { existsSync } from 'node:fs';
 import type { Server } from 'node:net';
 import { join } from 'node:path';
 import type { Connectors } from '../connectors/connectors.ts';
-import { HostMasks } from '../hosts/host-masks.ts';
+import { WalkMarks } from '../hosts/follower/walk-marks.ts';
+import { type Guarding, HostMasks } from '../hosts/host-masks.ts';
+import { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import type { Limits } from '../limits.ts';
 import type { CachedResult } from '../pipeline/cache.ts';
+import type { LeftNames } from '../pipeline/execute/left-names.ts';
 import { createPipeline } from '../pipeline/pipeline.ts';
 import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { PluginSource, type PluginStatus } from '../plugins/plugin-source.ts';
+import type { Destination } from '../policy/network.ts';
 import { createProgramResolver } from '../policy/shell/programs.ts';
 import { createPolicySource, type PolicySource, type ReloadResult } from '../policy/watch.ts';
 import type { Powers } from '../powers.ts';
@@ -17,7 +23,7 @@ import { runtime, version } from '../runtime.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown, wallsOf } from '../sandbox/sandbox.ts';
 import { Batches } from '../session/batches.ts';
 import { Fences } from '../session/connections/fences.ts';
-import { Credentials } from '../session/credentials.ts';
+import { Credentials, type CredentialsOptions } from '../session/credentials.ts';
 import { Attenuations } from '../session/delegation/attenuations.ts';
 import { DurableCalls } from '../session/durable-calls.ts';
 import { Events } from '../session/events.ts';
@@ -41,6 +47,8 @@ import { linkToolchains } from '../toolchains/installed.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import { internalTools } from '../tools/registry.ts';
 import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
+import { outsideProblem, pathsKept } from './command-environment.ts';
+import { isOpenIn } from './config/projects.ts';
 import type { Config } from './config.ts';
 import { createHosts, hostsToTell } from './daemon-hosts.ts';
 import { assertPolicy, createPolicies, policyOf, policySource, reloadOf } from './daemon-policies.ts';
@@ -71,6 +79,8 @@ export interface Daemon {
   /** The addresses that the daemon listens at. */
   readonly listeners: readonly string[];
   readonly confinement: { readonly level: string; readonly missing: readonly string[]; readonly advice: string };
+  /** What a person should know of the policy since this start. */
+  readonly note: string | undefined;
   /** Whether no session is open, and no call runs or waits for its turn or an answer. */
   readonly isIdle: () => boolean;
   /** Reads the policy files again, and gives why the old policy stays in force. */
@@ -114,11 +124,12 @@ export async function createDaemon(
   await using parts = new AsyncDisposableStack();
   const state = parts.use(new StateLock(stateDir, { version, limits, powers }));
   if (!turn) await state.take();
-  const workspaces = new Workspaces(config, powers);
-  const masks = parts.use(new HostMasks(limits, powers));
+  const isUsed = existsSync(join(stateDir, 'audit.db'));
+  const [workspaces, events] = [new Workspaces(config, powers), new Events(limits.eventsKept)];
+  const late = { leftNames: () => leftNames, previews: () => previews };
+  const { masks, quarantine } = createMasks(parts, { stateDir, limits, powers, ...late });
   // The first host waits for the walk of its workspace, which goes on while the sandbox is tried.
   masks.prepare(workspaces.forOperator().workspace);
-  const events = new Events(limits.eventsKept);
   const { commandHomes, previews } = openFolders(parts, { stateDir, limits, powers });
   const reading = readIdentity(dirs, limits, powers);
   const spoolOf = (workspace: string) => records.undoJournal.spoolOf(workspace);
@@ -130,29 +141,28 @@ export async function createDaemon(
   const source = parts.use(
     createPolicySource(policySource(config, { powers, events, records, workspaces, onChange: () => endStaleHosts() })),
   );
-  const policies = createPolicies(config, { base: () => source.current, workspaces, powers });
+  const policies = createPolicies(config, { base: () => source.current, workspaces, powers, isUsed });
   const identity = await reading;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers, room: records.diskRoom }));
-  const ran = createHosts(parts, { ...records, previews, sandbox, masks, identity, config }, powers);
+  const ran = createHosts(parts, { ...records, previews, sandbox, masks, quarantine, identity, config }, powers);
   const tracer = createTracer(config.traces, parts, { sandbox, limits, powers });
-  const warming = warmAhead({ hosts: ran.hosts, policies, workspaces }, powers);
-  const search = createSearch(config, powers);
-  const tasks = createTaskServices(config);
+  const warming = warmAhead({ ...ran, ...records, policies, workspaces, limits, powers });
+  const [search, tasks] = [createSearch(config, powers), createTaskServices(config)];
   const catalogue = createCatalogue(config, search, tasks);
   const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
   endStaleHosts = () => {
     for (const it of [ran.hosts, providers]) it.endStale();
   };
-  const identities = createIdentities(config, { ...ran, parts, sandbox, workspaces, records, policies, powers });
   const [signIn, listeners] = [createSignIn({ records, limits, powers }), new Listeners()];
+  const known = { ...ran, parts, sandbox, workspaces, records, policies, powers };
+  const identities = createIdentities(config, { ...known, pageOf: (it) => signIn.pageOf(it) });
   const plugins = parts.use(
     new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
   );
   const connectors = parts.use(createConnectors(config, { ...ran, powers, records, policies, catalogue, search }));
-  const serving = new ServingTurns(limits, powers);
-  const stores = { events, records, log, tasks };
+  const [serving, stores] = [new ServingTurns(limits, powers), { events, records, log, tasks, commandHomes }];
   const services = { ...stores, powers, workspaces, source, policies, sandbox, ran, catalogue, providers, tracer };
-  const { gateway, isIdle } = createGateway(config, {
+  const { gateway, isIdle, leftNames } = createGateway(config, {
     ...services,
     identities,
     plugins,
@@ -165,15 +175,37 @@ export async function createDaemon(
   });
   parts.use(listeners);
   await warming;
-  const served = { powers, catalogue, events, turns: serving, tracer };
+  const served = { powers, catalogue, events, turns: serving, tracer, panelSessions: records.panelSessions };
   await listeners.start({ config, sockets, gateway, ...identities, workspaces, signIn, ...served });
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
   await linkToFleet(fleet, { parts, dirs, powers });
   const ending = new Ending({ gateway, listeners, daemonParts: parts.move(), powers });
-  const [{ confinement }, reload] = [sandbox, reloadOf(source, policies)];
   const answers = () => records.auditLog.answers().then(() => ran.hosts.answers());
   const { closing, ended, handOver, close } = ending;
-  return { listeners: listeners.addresses, confinement, isIdle, reload, answers, closing, ended, handOver, close };
+  const [{ addresses }, { confinement }, { note }, reload] = [listeners, sandbox, policies, reloadOf(source, policies)];
+  return { listeners: addresses, confinement, note, isIdle, reload, answers, closing, ended, handOver, close };
+}
+
+/** The masks of workspaces, and the quarantine of what commands make at protected names. */
+function createMasks(
+  parts: AsyncDisposableStack,
+  {
+    stateDir,
+    limits,
+    powers,
+    leftNames,
+    previews,
+  }: PreviewsOptions & { leftNames(): Pick<LeftNames, 'askOwner' | 'knownAmong'>; previews(): Previews },
+) {
+  const walks = new WalkMarks(join(stateDir, 'walks'));
+  const quarantine = new Quarantine(join(stateDir, 'quarantine'), powers);
+  const guarding: Guarding = {
+    quarantine,
+    knownAmong: (workspace, texts, owner) => leftNames().knownAmong(workspace, texts, owner),
+    onItems: (items, owner) => leftNames().askOwner(items, owner),
+    copiesPlace: (workspace) => previews().folderOf(workspace),
+  };
+  return { quarantine, masks: parts.use(new HostMasks(limits, powers, { walks, guarding })) };
 }
 
 /** The folders in which commands keep something, and those in which they find toolchains. */
@@ -185,14 +217,14 @@ function openFolders(parts: AsyncDisposableStack, options: PreviewsOptions) {
 /** Creates what knows the tokens: the daemon's own, and those that sessions passed on. */
 function createIdentities(
   config: Config,
-  given: FleetParts & Pick<Services, 'policies'>,
+  given: FleetParts & Pick<Services, 'policies'> & Pick<CredentialsOptions, 'pageOf'>,
 ): { readonly credentials: Credentials; readonly attenuations: Attenuations; readonly fences: Fences } {
   const { principals, limits, dirs } = config;
   const { stateDir } = dirs;
-  const { records, policies, powers } = given;
+  const { policies, pageOf, powers } = given;
   const attenuations = new Attenuations({ policies, limits, powers });
   const issuers = { attenuations, fences: new Fences(limits, powers, createFleetWorkspaces(config, given)) };
-  return { credentials: new Credentials({ ...records, stateDir, principals, ...issuers }, powers), ...issuers };
+  return { credentials: new Credentials({ stateDir, principals, pageOf, ...issuers }, powers), ...issuers };
 }
 
 /** Takes over from another daemon, as late as possible. Throws PolicyError and DaemonError before that. */
@@ -207,6 +239,7 @@ async function takeTurn(
 }
 
 interface Services {
+  readonly commandHomes: CommandHomes;
   readonly powers: Powers;
   readonly workspaces: Workspaces;
   readonly events: Events;
@@ -231,11 +264,19 @@ interface Services {
   upgrade(drainMs: number): Promise<Successor>;
 }
 
+/** What the doors of calls ask of the daemon. */
+const doorParts = ({ dirs, projects }: Config, { workspaces }: Services, gateway: () => Gateway) => ({
+  approvers: (sessionId: string) => gateway().approversOf(sessionId),
+  isImpatient: (sessionId: string) => gateway().isImpatient(sessionId),
+  outsideProblem: (path: string) => outsideProblem(path, pathsKept(dirs, workspaces.all)),
+  isOpenIn: (workspace: string, to: Destination) => isOpenIn(projects, workspace, to),
+});
+
 /** Creates the pipeline that runs calls, and the gateway through which clients reach it. */
-function createGateway({ dirs, limits, environment, cacheStrategy, packages }: Config, services: Services) {
+function createGateway(config: Config, services: Services) {
+  const { dirs, limits, environment, toolchains } = config;
   const { powers, records, ran, policies, providers, sandbox } = services;
-  const { hosts, isolates, compartments } = ran;
-  const permission = { home: dirs.home, limits, resolve: createProgramResolver(environment.PATH) };
+  const permission = { home: dirs.home, limits, toolchains, resolve: createProgramResolver(environment.PATH) };
   const turns = new JudgingTurns(limits, powers);
   const oversight = new Oversight({
     ...records,
@@ -245,7 +286,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     parsePolicy: (text) => policyOf(text, limits),
     reloadPolicy: reloadOf(services.source, policies),
   });
-  const cache = new ResultCache<CachedResult>({ strategy: cacheStrategy, limits, powers });
+  const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
     ...records,
     ...ran,
@@ -256,12 +297,12 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     limits,
     powers,
     permission,
-    ...createPackageParts({ dirs, limits, packages }, powers),
+    ...createPackageParts(config, powers),
     turns,
     cache,
     tracer: services.tracer,
     viewOf: (call) => policies.viewOf(call),
-    approvers: (sessionId) => gateway.approversOf(sessionId),
+    ...doorParts(config, services, () => gateway),
   });
   const gateway: Gateway = new Gateway({
     version,
@@ -284,7 +325,7 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     ...ran,
     confinement: toShown(sandbox.confinement),
     ...wallsOf(sandbox.confinement),
-    warm: (session) => warmFor(session, { hosts, policies }),
+    warm: (session) => warmFor(session, { hosts: ran.hosts, policies }),
     ...hostsToTell(ran, providers),
     pluginStatus: () => services.plugins.status,
     connectorStatus: () => services.connectors.status,
@@ -292,16 +333,15 @@ function createGateway({ dirs, limits, environment, cacheStrategy, packages }: C
     checkServices: () => services.connectors.checkHealth(),
     cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,
-    sessionEnded: sessionEnds([hosts, isolates, compartments, ran.agentHosts, ran.forwards], oversight, records),
+    sessionEnded: sessionEnds(services, oversight, pipeline.doors),
     panel: services.panel,
     pauseFile: join(dirs.stateDir, 'paused.json'),
     shutdown: services.shutdown,
     upgrade: services.upgrade,
   });
-  const { queue } = pipeline;
   const waiting = () => records.approvals.pendingCount + ran.previews.status.kept + ran.background.all.length;
-  const isIdle = () => [gateway.metrics.sessions, queue.running, queue.queued, waiting()].every((it) => it === 0);
-  return { gateway, isIdle };
+  const isIdle = () => gateway.metrics.sessions + pipeline.queue.running + pipeline.queue.queued + waiting() === 0;
+  return { gateway, isIdle, leftNames: pipeline.leftNames };
 }
 
 function sandboxOptions(
@@ -315,12 +355,14 @@ function sandboxOptions(
   return { ...own, workspaces, toolchains, limits, ...(cgroup && { cgroup }) };
 }
 
-/** Notifies hosts and oversight of a session's end. */
+/** Notifies hosts, doors and oversight of a session's end. */
 const sessionEnds =
-  (hosts: readonly { endSession(id: string): void }[], oversight: Oversight, records: Records) =>
+  ({ ran, commandHomes, records }: Services, oversight: Oversight, doors: { endSession(id: string): void }) =>
   (session: Session): void => {
     usePage(session, records);
-    for (const it of hosts) it.endSession(session.options.id);
+    const { hosts, isolates, compartments, agentHosts, forwards } = ran;
+    for (const it of [hosts, isolates, compartments, agentHosts, forwards, commandHomes, doors])
+      it.endSession(session.options.id);
     oversight.sessionEnded(session);
   };
 
@@ -337,10 +379,11 @@ const pluginChanges =
 
 /** The records that the gateway needs. */
 const recording = (
-  { auditLog, approvals, callStore, taskStore, undoJournal, diskRoom, panelSessions }: Records,
+  { auditLog, approvals, callStore, taskStore, undoJournal, diskRoom, panelSessions, untrusted }: Records,
   { limits, powers }: { limits: Limits; powers: Powers },
 ) => ({
   undoJournal,
+  untrusted,
   taskStore,
   durable: new DurableCalls(callStore, limits),
   batches: new Batches({ limits, powers, pastDurationMs: (...asked) => pastDurationMs(auditLog, ...asked) }),

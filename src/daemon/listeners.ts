@@ -24,12 +24,16 @@ interface ListenContext extends Pick<ListenParts, 'powers' | 'catalogue' | 'even
   readonly gateway: Gateway;
   readonly workspaces: Workspaces;
   readonly signIn: SignIn;
+  /** The name of the panel's origin; a daemon that takes no panel over signs all pages out, and has another name. */
+  readonly panelSessions: { readonly host: string; startAfresh(): void };
 }
 
 export class Listeners implements AsyncDisposable {
   readonly #all = new Map<SocketName, Listener>();
   #context: ListenContext | undefined;
   #panel: Promise<Listener> | undefined;
+  /** The name of the panel's origin, and others that an operator asked for. */
+  readonly #panelNames = new Set<string>();
 
   get addresses(): string[] {
     return [...this.#all.values()].map((it) => it.address);
@@ -41,7 +45,7 @@ export class Listeners implements AsyncDisposable {
 
   /** Starts the listeners of the config. If one fails, those before it are closed. */
   async start(context: ListenContext): Promise<void> {
-    const { config, sockets, gateway, workspaces, credentials, signIn: _, ...parts } = context;
+    const { config, sockets, gateway, workspaces, credentials, signIn: _, panelSessions, ...parts } = context;
     const { identify, mayReadMetrics } = credentials;
     this.#context = context;
     const { dirs, limits, listen, listenHttp } = config;
@@ -77,10 +81,11 @@ export class Listeners implements AsyncDisposable {
     for (const name of ['http', 'websocket'] as const)
       if (sockets[name] !== undefined && !this.#all.has(name)) closeSync(sockets[name]);
     if (sockets.panel !== undefined) await this.#takeOverPanel(sockets.panel, parts.powers);
+    else panelSessions.startAfresh();
   }
 
-  /** Serves the panel if it is not served yet; gives its URL. Throws RpcError. */
-  async openPanel(port = 0): Promise<string> {
+  /** Serves the panel if it is not served yet; gives its URL, by `host` as well if that is given. Throws RpcError. */
+  async openPanel(port = 0, host?: string): Promise<string> {
     this.#panel ??= this.#listenPanel({ host: '127.0.0.1', port });
     const { address } = await this.#panel.catch((error: Error) => {
       this.#panel = undefined;
@@ -90,19 +95,24 @@ export class Listeners implements AsyncDisposable {
     const { port: served } = new URL(address);
     if (port !== 0 && Number(served) !== port)
       throw new RpcError('INVALID_PARAMS', `the panel is already served at port ${served}, and stays there`);
-    return address;
+    if (host === undefined) return address;
+    this.#panelNames.add(host);
+    return `http://${host}:${served}/`;
   }
 
   async #listenPanel(address: TcpAddress): Promise<Listener> {
     if (!this.#context) throw new RpcError('NOT_READY', 'the daemon is starting');
-    const { config, credentials, gateway, powers, signIn } = this.#context;
+    const { config, credentials, gateway, powers, signIn, panelSessions } = this.#context;
+    this.#panelNames.add(panelSessions.host);
     const files = readPage(panelFolder);
     const { listenPanel } = await import('../panel/listen.ts');
     const options = webSocketOptions(address, (it) => credentials.identify(it) !== undefined, {
       limits: config.limits,
       powers,
     });
-    const listener = await listenPanel({ ...options, files, signIn }, (channel) => gateway.accept(channel));
+    const listener = await listenPanel({ ...options, files, signIn, names: this.#panelNames }, (channel) =>
+      gateway.accept(channel),
+    );
     this.#all.set('panel', listener);
     return listener;
   }

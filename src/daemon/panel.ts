@@ -32,8 +32,8 @@ export function panelControl(
   signIn: Pick<SignIn, 'newCode'>,
   { panelSessions: sessions }: Pick<Records, 'panelSessions'>,
 ): PanelControl {
-  const open = async (port: number | undefined) => {
-    const address = await listeners.openPanel(port);
+  const open = async ({ port, host }: { port?: number | undefined; host?: string | undefined }) => {
+    const address = await listeners.openPanel(port, host);
     const { code, expiresAt } = signIn.newCode();
     // Browsers keep a fragment to themselves: it is in no request, no log and no Referer.
     return { url: `${address}#code=${code}`, expiresAt };

@@ -7,6 +7,7 @@ import { redactValue } from '../redact.ts';
 import type { Events } from '../session/events.ts';
 import type { ApprovalEvent } from '../store/approvals/approval.ts';
 import { Approvals } from '../store/approvals/approvals.ts';
+import { UntrustedMarks } from '../store/approvals/untrusted-marks.ts';
 import { type AuditEntry, AuditLog } from '../store/audit/log.ts';
 import { CallStore } from '../store/call-store.ts';
 import { CostLedger } from '../store/cost-ledger.ts';
@@ -35,6 +36,7 @@ export interface Records extends Disposable {
   readonly panelSessions: PanelSessions;
   readonly undoJournal: UndoJournal;
   readonly taskStore: TaskStore;
+  readonly untrusted: UntrustedMarks;
   readonly webCache: WebCache;
   readonly diskRoom: DiskRoom;
   /** Hides secrets in plain data, found by their form and by the names of their keys: for the log, and for people who decide. */
@@ -71,9 +73,10 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const taskStore = parts.use(new TaskStore(at('tasks.db'), limits, powers));
   const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers, room: diskRoom }));
   const webCache = new WebCache({ folder: at('web-cache'), limits, powers, room: diskRoom });
+  const untrusted = new UntrustedMarks(at('untrusted.json'), powers);
   const openStores = parts.move();
   const state = { toolStates, providerPins, panelSessions };
-  const stores = { auditLog, approvals, ledger, callStore, taskStore, ...state, undoJournal, webCache };
+  const stores = { auditLog, approvals, ledger, callStore, taskStore, ...state, undoJournal, untrusted, webCache };
   return { ...stores, diskRoom, redact, [Symbol.dispose]: () => openStores.dispose() };
 }
 

@@ -84,7 +84,8 @@ export async function serve(
         // A second signal ends the daemon at once.
         end = (isAgain) => void daemon.close(isAgain ? 0 : config.limits.shutdownGraceMs, asked ?? 'SIGTERM');
         if (asked) end(false);
-        if (isFirst) tell({ pid: process.pid, listeners: daemon.listeners, confinement: daemon.confinement });
+        const { listeners, confinement, note: policyNote } = daemon;
+        if (isFirst) tell({ pid: process.pid, listeners, confinement, policyNote });
       };
       const next = isFirst ? start : { sockets: NO_SOCKETS, fleet: flags.fleet };
       const rest = await serveOnce({ ...parts, start: next, read, onReady });
@@ -125,6 +126,7 @@ async function serveOnce({ powers, start, onReady, launch, ...parts }: Serving):
   const { listeners, confinement } = daemon;
   const { level: confinementLevel, missing, advice } = confinement;
   log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
+  if (daemon.note) log.warn({ policy: 'default' }, daemon.note);
   // Before anybody is told that it is ready: an unhandled SIGHUP ends a process.
   const tended = tend({ daemon, ...parts }, powers);
   onReady(daemon);

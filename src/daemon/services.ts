@@ -13,6 +13,7 @@ import { Databases, withDatabases } from '../databases/databases.ts';
 import { FleetProcess } from '../fleet/process.ts';
 import { FleetWorkspaces } from '../fleet/workspaces/workspaces.ts';
 import type { Egress } from '../hosts/egress.ts';
+import type { HostMasks } from '../hosts/host-masks.ts';
 import { RunningTasks } from '../pipeline/execute/tasks/running-tasks.ts';
 import { ToolchainRequests } from '../pipeline/execute/toolchains.ts';
 import { decide } from '../policy/decide.ts';
@@ -144,17 +145,19 @@ interface ProviderParts {
   readonly policies: Policies;
   readonly sandbox: Sandbox;
   readonly egress: Egress;
+  readonly masks: HostMasks;
   readonly catalogue: Catalogue;
 }
 
 /** Creates what starts the external tool providers. */
 export function createProviders(
   { providers: settings, environment, limits }: Config,
-  { powers, records, policies, sandbox, egress, catalogue }: ProviderParts,
+  { powers, records, policies, sandbox, egress, catalogue, masks }: ProviderParts,
 ): Providers {
   return new Providers(
     {
       settings,
+      masks,
       catalogue,
       pins: records.providerPins,
       // For no principal and no session: rules about single sessions don't apply to a provider.

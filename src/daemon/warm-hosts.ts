@@ -1,9 +1,10 @@
 /** Starts hosts before calls need them: a start takes a tenth of a second, and longer on a busy machine. */
 import { TIERS } from '../call.ts';
 import type { Hosts } from '../hosts/hosts.ts';
-import { heapOf, networkOf } from '../pipeline/execute/bounds.ts';
+import { heapOf } from '../pipeline/execute/bounds.ts';
+import { type JournalParts, takeBack } from '../pipeline/execute/journalled.ts';
 import type { Policy } from '../policy/schema.ts';
-import { type Powers, settlesWithin } from '../powers.ts';
+import { settlesWithin } from '../powers.ts';
 import { principalOf } from '../session/authenticate.ts';
 import type { Policies } from '../session/policies.ts';
 import type { Session } from '../session/session.ts';
@@ -18,15 +19,38 @@ interface Parts {
 /** Longest time in ms that a daemon waits before it listens for the walk of a large workspace, which its first host needs. */
 const BEGIN_MS_MAX = 100;
 
+type StartParts = JournalParts & Parts & { readonly workspaces: Workspaces };
+
+/**
+ * Prepares the daemon's first calls, before it listens: the host of reads is begun, and calls in which an earlier daemon was killed are
+ * rolled back, so that all or none of a call's changes is ever seen. Never rejects.
+ */
+export async function warmAhead(parts: StartParts): Promise<void> {
+  const { undoJournal, limits, powers } = parts;
+  const rolling = undoJournal.cutOffWorkspaces.map((it) => rollBackIn(it, parts));
+  await settlesWithin(Promise.all(rolling), limits.callTimeoutMs.write, powers);
+  await beginReads(parts);
+}
+
+/** If it can't be done now, the next change in the workspace tries again. */
+async function rollBackIn(folder: string, { policies, workspaces, ...parts }: StartParts): Promise<void> {
+  try {
+    const place = workspaces.resolve(folder);
+    const policy = policies.policyOf(place)();
+    const view = policies.viewOf({ policy, principal: principalOf({ kind: 'unix' }), sessionId: '', ...place });
+    await takeBack({ tier: 'write', workspace: place.workspace, view, ...heapOf(policy, 'write') }, parts);
+  } catch (error) {
+    // The workspace is gone, its policy is not valid, or no host can be started.
+    parts.powers.log.error({ error, workspace: folder }, 'interrupted calls are not rolled back yet');
+  }
+}
+
 /**
  * Starts the host of reads as the first session of the daemon's user in the first workspace will need it, before that
  * session is there; resolves when its process runs. The process then starts beside the first session, not after it. A
  * session that other path rules apply to gets another host, and this one is ended as idle.
  */
-export async function warmAhead(
-  { hosts, policies, workspaces }: Parts & { readonly workspaces: Workspaces },
-  powers: Powers,
-): Promise<void> {
+async function beginReads({ hosts, policies, workspaces, powers }: StartParts): Promise<void> {
   const place = workspaces.forOperator();
   let policy: Policy;
   try {
@@ -55,14 +79,11 @@ export function warmFor({ options, policy: policyNow }: Session, { hosts, polici
     [...tiers]
       .filter((tier) => allows(policy, tier))
       .sort((a, b) => TIERS.indexOf(a) - TIERS.indexOf(b))
-      .map((tier) => ({
-        key: { tier, workspace, view, ...heapOf(policy, tier) },
-        network: tier === 'execute' ? networkOf(policy) : undefined,
-      })),
+      .map((tier) => ({ tier, workspace, view, principal, ...heapOf(policy, tier) })),
   );
   if (!tiers.has('execute') || !allows(policy, 'execute')) return;
   // After the hosts, whose start it must not slow down.
-  const writer = { tier: 'write', workspace, view, ...heapOf(policy, 'write') } as const;
+  const writer = { tier: 'write', workspace, view, principal, ...heapOf(policy, 'write') } as const;
   void warming.then(() => hosts.prepareShadow(writer));
 }
 

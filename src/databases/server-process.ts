@@ -3,6 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import * as z from 'zod';
 import { CODES, type Code, ToolError } from '../errors.ts';
+import { logEnd } from '../hosts/host-process.ts';
 import { StderrLog } from '../hosts/stderr-log.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -84,6 +85,7 @@ export class ServerProcess {
     (this.#child.stdio[EGRESS_LISTENERS_FD] as Socket).on('error', () => {}).resume();
     const logTarget = { log: powers.log, about: { host: login.host }, message: 'database process complains' };
     this.#stderr = new StderrLog(this.#child.stderr, logTarget, limits);
+    logEnd(this.#child, powers.log, { child: 'database process', host: login.host });
     this.#gone = new Promise<void>((resolve) => {
       this.#child.once('exit', () => resolve());
       this.#child.once('error', () => resolve());

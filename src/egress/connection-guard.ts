@@ -3,6 +3,7 @@
  * checked address. Counts connections and refusals.
  */
 import { connect, type Socket } from 'node:net';
+import type { Transform } from 'node:stream';
 import type { Limits } from '../limits.ts';
 import { parseAddress } from '../policy/address.ts';
 import {
@@ -11,9 +12,11 @@ import {
   type NetworkLayer,
   refusedAddress,
   refusedName,
+  toHostName,
 } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
 import type { DnsCache } from './dns-cache.ts';
+import type { CommandDoor } from './door.ts';
 import type { EgressDenial, EgressReport } from './messages.ts';
 
 /** The connection was refused and must not be retried. */
@@ -23,10 +26,15 @@ export class DestinationUnreachable extends Error {}
 
 export interface ConnectionGuardOptions {
   readonly layers: readonly NetworkLayer[];
+  /** For hosts that the layers don't list; absent if nobody is asked. */
+  readonly door?: CommandDoor;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly names: Pick<DnsCache, 'lookup'>;
 }
+
+/** Why a listed name got no answer. */
+export const PAST_PROXY = 'a program looked the name up itself, and only the proxy of this command resolves names';
 
 /** Most addresses tried for one name. */
 const ADDRESSES_TRIED_MAX = 4;
@@ -36,6 +44,7 @@ export class ConnectionGuard {
   readonly #connected = new Map<string, number>();
   readonly #denied = new Map<string, { -readonly [K in keyof EgressDenial]: EgressDenial[K] }>();
   readonly #sockets = new Set<Socket>();
+  readonly #sent = new Map<string, number>();
   #lookups = 0;
   /** Called, oldest first, when a lookup of this command ends. */
   readonly #lookupWaiters: (() => void)[] = [];
@@ -45,14 +54,13 @@ export class ConnectionGuard {
     this.#options = options;
   }
 
-  /** Connects to a destination. Throws ConnectionRefused, DestinationUnreachable. */
-  async connect(to: Destination): Promise<Socket> {
-    const { layers, limits, powers } = this.#options;
+  /** Connects to a destination, for which a person may be asked. Throws ConnectionRefused, DestinationUnreachable. */
+  async connect(to: Destination, client?: Socket): Promise<Socket> {
+    const { limits, powers } = this.#options;
     const target = showDestination(to);
-    const refusal = refusedName(layers, to);
-    if (refusal) throw this.#refuse(target, refusal);
+    await this.#assertName(to, client);
     const addresses = await this.#addressesOf(to);
-    const judged = addresses.map((address) => ({ address, refusal: refusedAddress(layers, { ...to, address }) }));
+    const judged = addresses.map((address) => ({ address, refusal: this.#refusedAddress(to, address) }));
     const allowed = judged.filter((it) => !it.refusal).slice(0, ADDRESSES_TRIED_MAX);
     if (allowed.length === 0) throw this.#refuse(target, judged[0]?.refusal as ConnectionRefusal);
     let failure = 'it did not answer';
@@ -69,17 +77,54 @@ export class ConnectionGuard {
     throw new DestinationUnreachable(`${target}: ${failure}`);
   }
 
+  /** What passes from a client to a host that a person opened; undefined for other hosts. */
+  gate(to: Destination, upstream: Socket): Transform | undefined {
+    const { door } = this.#options;
+    if (!door?.isOpened(to)) return undefined;
+    return door.gate(to, upstream, (reason) => this.#note(showDestination(to), { layer: 'policy', reason }));
+  }
+
+  /** Throws ConnectionRefused if the host is neither listed nor opened, after a person was asked who may be. */
+  async #assertName(to: Destination, client: Socket | undefined): Promise<void> {
+    const { door } = this.#options;
+    const refusal = refusedName(this.#layers, to);
+    if (!refusal) return;
+    const asked = refusal.layer === 'policy' && door?.mayAsk(to) ? await door.open(to, client) : refusal.reason;
+    const still = asked === undefined ? refusedName(this.#layers, to) : { ...refusal, reason: asked };
+    if (still) throw this.#refuse(showDestination(to), still);
+  }
+
+  #refusedAddress(to: Destination, address: string): ConnectionRefusal | undefined {
+    const { door } = this.#options;
+    const refusal = refusedAddress(this.#layers, { ...to, address });
+    const own = refusal || !door?.isOpened(to) ? undefined : door.refusedAddress(address);
+    return own === undefined ? refusal : { layer: 'sandbox', reason: own };
+  }
+
+  get #layers(): readonly NetworkLayer[] {
+    return this.#options.door?.layers ?? this.#options.layers;
+  }
+
   /** Records a refusal by a bound rather than by a rule. */
   refuseOverLimit(reason: string): void {
     this.#note('connections', { layer: 'limit', reason });
   }
 
+  /** Records a name that a program looked up itself, which got no answer. */
+  noticeLookup(name: string): void {
+    const host = toHostName(name) ?? name;
+    const refusal = refusedName(this.#options.layers, { host, port: 443 });
+    this.#note(host, refusal ?? { layer: 'sandbox', reason: PAST_PROXY });
+  }
+
   /** Ends all connections and returns the report. */
-  close(listened: boolean): EgressReport {
+  close(): EgressReport {
     this.#closed = true;
-    for (const socket of this.#sockets) socket.destroy();
+    // Each adds what it sent.
+    for (const socket of this.#sockets) socket.destroy().emit('counted');
     const connected = [...this.#connected].map(([target, count]) => ({ target, count }));
-    return { listened, connected, denied: [...this.#denied.values()] };
+    const sent = [...this.#sent].map(([host, bytes]) => ({ target: host, bytes }));
+    return { connected, denied: [...this.#denied.values()], sent };
   }
 
   async #addressesOf({ host, port }: Destination): Promise<readonly string[]> {
@@ -160,6 +205,11 @@ export class ConnectionGuard {
     const known = this.#connected.has(target) || this.#connected.size < this.#options.limits.egressTargetsMax;
     const key = known ? target : OTHERS;
     this.#connected.set(key, (this.#connected.get(key) ?? 0) + 1);
+    const count = () => {
+      socket.removeAllListeners('counted').off('close', count);
+      this.#sent.set(key, (this.#sent.get(key) ?? 0) + socket.bytesWritten);
+    };
+    socket.once('close', count).once('counted', count);
     return socket;
   }
 

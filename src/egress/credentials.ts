@@ -2,7 +2,7 @@
  * Puts the secrets of a request in their places, and takes out of the answer what the server sends back of them. Runs
  * in the egress process, so that nothing behind it sees either.
  */
-import { hideValues } from '../redact/known-values.ts';
+import { KnownValues } from '../redact/known-values.ts';
 import type { Credential, HttpAnswer, HttpRequest } from './messages.ts';
 
 /** The request with its secrets in their places. */
@@ -11,8 +11,8 @@ export function withCredentials({ credentials = [], ...asked }: HttpRequest): Ht
   const headers: Record<string, string> = { ...asked.headers };
   for (const { in: place, name, value } of credentials) {
     if (place === 'query') url.searchParams.set(name, value);
-    else if (place === 'path')
-      url.pathname = url.pathname.replace(/%7Bsecret%7D|\{secret\}/, value.replace(/^\/+/, ''));
+    // A function gives the value, because `$&` in a replacement text stands for the replaced text.
+    else if (place === 'path') url.pathname = url.pathname.replace(name, () => value.replace(/^\/+/, ''));
     else headers[name] = value;
   }
   return { ...asked, headers, url: credentials.some((it) => it.in !== 'header') ? url.href : asked.url };
@@ -21,15 +21,8 @@ export function withCredentials({ credentials = [], ...asked }: HttpRequest): Ht
 /** The answer without the secrets of its request, in any of the forms in which servers repeat what they were sent. */
 export function withoutCredentials(answer: HttpAnswer, credentials: readonly Credential[] = []): HttpAnswer {
   if (credentials.length === 0) return answer;
-  const values = [...new Set(credentials.flatMap(({ secret, value }) => [secret, value]))];
-  const hide = (text: string) => hideValues(Buffer.from(text), values).toString();
-  if ('refused' in answer) return { refused: hide(answer.refused) };
-  if ('failed' in answer) return { failed: hide(answer.failed) };
-  if ('late' in answer) return answer;
-  const headers = Object.entries(answer.headers).map(([name, value]) => [hide(name), hide(value)]);
-  return {
-    ...answer,
-    headers: Object.fromEntries(headers) as Record<string, string>,
-    body: hideValues(Buffer.from(answer.body), values, { isCut: answer.truncated }),
-  };
+  const known = new KnownValues(credentials.flatMap(({ secret, value }) => [secret, value]));
+  if (!('body' in answer)) return known.hideAll(answer) as HttpAnswer;
+  const headers = known.hideAll(answer.headers) as Record<string, string>;
+  return { ...answer, headers, body: known.hideIn(Buffer.from(answer.body), { isCut: answer.truncated }) };
 }

@@ -51,11 +51,13 @@ async function tunnel(
   const to = destinationOf(url, 443);
   if (!to) return void socket.end(toRaw(400, `${url.slice(0, 80)} is no host:port`));
   try {
-    const upstream = await guard.connect(to);
+    const upstream = await guard.connect(to, socket);
     if (socket.destroyed) return void upstream.destroy();
     socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
-    upstream.write(head);
-    relay(socket, upstream);
+    const gate = guard.gate(to, upstream);
+    // Not put back to where it came from, which may have ended by now.
+    (gate ?? upstream).write(head);
+    relay(socket, upstream, gate);
   } catch (error) {
     socket.end(toRaw(statusOf(error), explain(error, to)));
   }
@@ -77,7 +79,7 @@ async function forward(
   if (!url || !to) return refuse(400, 'this is a proxy: it takes CONNECT, and http:// URLs');
   let upstream: Socket;
   try {
-    upstream = await guard.connect(to);
+    upstream = await guard.connect(to, incoming.socket);
   } catch (error) {
     return refuse(statusOf(error), explain(error, to));
   }
@@ -104,7 +106,9 @@ async function forward(
   });
   outgoing.on('error', () => refuse(502, `${showDestination(to)} broke off`));
   response.on('close', () => outgoing.destroy());
-  incoming.pipe(outgoing);
+  const gate = guard.gate(to, upstream);
+  if (gate) incoming.pipe(gate.on('error', () => outgoing.destroy())).pipe(outgoing);
+  else incoming.pipe(outgoing);
 }
 
 /**

@@ -5,14 +5,14 @@
 import type { Server as HttpServer } from 'node:http';
 import { Server, type Socket } from 'node:net';
 import type { Limits } from '../limits.ts';
-import type { NetworkLayer } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
 import { ConnectionGuard } from './connection-guard.ts';
 import { withCredentials, withoutCredentials } from './credentials.ts';
 import { DnsCache, type Resolve, type TtlOf } from './dns-cache.ts';
+import { CommandDoor } from './door.ts';
 import { fetchOnce } from './fetch.ts';
 import { createHttp, type ProxyClient } from './http.ts';
-import type { EgressReport, HttpAnswer, HttpRequest } from './messages.ts';
+import type { DoorAnswer, DoorQuestion, EgressReport, EgressTerms, HttpAnswer, HttpRequest } from './messages.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 
 export interface ProxyOptions {
@@ -20,17 +20,32 @@ export interface ProxyOptions {
   readonly powers: Powers;
   readonly resolve: Resolve;
   readonly ttlOf: TtlOf;
+  /** Asks the gateway about something that no list opens. */
+  ask(token: string, question: DoorQuestion): Promise<DoorAnswer>;
 }
 
 interface ProxiedCommand {
   readonly guard: ConnectionGuard;
   readonly sockets: Set<Socket>;
-  listener?: Server;
+  /** One for each sandbox of the call. */
+  readonly listeners: Server[];
 }
+
+/** What came with a token that is not open yet. */
+interface Early {
+  readonly handles: Closable[];
+  readonly names: string[];
+}
+
+type Closable = object & { close?(): void };
+
+/** Sandboxes of one call, and names that one asks for, for which the proxy keeps anything. */
+const EARLY_MAX = 64;
 
 export class EgressProxy {
   readonly #options: ProxyOptions;
   readonly #commands = new Map<string, ProxiedCommand>();
+  readonly #early = new Map<string, Early>();
   readonly #clients = new WeakMap<Socket, ProxyClient>();
   readonly #http: HttpServer;
   readonly #names: DnsCache;
@@ -42,27 +57,71 @@ export class EgressProxy {
     this.#http = createHttp((socket) => this.#clients.get(socket), options.limits);
   }
 
-  /** Registers a command's token. */
-  open(token: string, layers: readonly NetworkLayer[]): void {
+  /** Registers a command's token, and serves what came with it before. */
+  open(token: string, { layers, door }: EgressTerms): void {
+    const ask = (question: DoorQuestion) => this.#options.ask(token, question);
+    const ofDoor = door && { door: new CommandDoor({ ...door, layers, ask }) };
     this.#commands.set(token, {
-      guard: new ConnectionGuard({ ...this.#options, layers, names: this.#names }),
+      guard: new ConnectionGuard({ ...this.#options, layers, ...ofDoor, names: this.#names }),
       sockets: new Set(),
+      listeners: [],
     });
+    const { handles, names } = this.#takeEarly(token);
+    for (const it of handles) this.listen(token, it);
+    for (const it of names) this.notice(token, it);
   }
 
-  /** Accepts connections at a listening socket, or at anything else that `net` can listen on; false for an unknown token. */
-  listen(token: string, at: object): boolean {
+  /**
+   * Accepts connections at a listening socket, or at anything else that `net` can listen on; false for a token of which nothing was
+   * known: its socket waits until the token is opened or closed.
+   */
+  listen(token: string, at: Closable): boolean {
     const command = this.#commands.get(token);
-    if (!command || command.listener) return false;
+    if (!command)
+      return this.#keep(token, ({ handles }) => (handles.length < EARLY_MAX ? handles.push(at) : at.close?.()));
+    if (command.listeners.length >= EARLY_MAX) at.close?.();
+    else command.listeners.push(this.#serve(command, at));
+    return true;
+  }
+
+  /** A command asked for a name past the proxy; false as in `listen`. */
+  notice(token: string, name: string): boolean {
+    const command = this.#commands.get(token);
+    if (!command) return this.#keep(token, ({ names }) => names.length < EARLY_MAX && names.push(name));
+    command.guard.noticeLookup(name);
+    return true;
+  }
+
+  #serve(command: ProxiedCommand, at: object): Server {
     const { egressCommandConnectionsMax: max } = this.#options.limits;
     const listener = new Server({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(command, socket));
     listener.maxConnections = max;
     listener.on('drop', () => command.guard.refuseOverLimit(`more than ${max} connections at once`));
     // EINVAL and similar: the descriptor is no listening socket, so nothing is served.
     listener.on('error', () => listener.close());
-    listener.listen(at);
-    command.listener = listener;
-    return true;
+    return listener.listen(at);
+  }
+
+  /** Keeps something for a token that is not open; whether the token was known. */
+  #keep(token: string, add: (early: Early) => unknown): boolean {
+    const known = this.#early.get(token);
+    const early = known ?? { handles: [], names: [] };
+    add(early);
+    if (known) return true;
+    const [oldest] = this.#early.keys();
+    if (this.#early.size >= this.#options.limits.egressCommandsMax && oldest !== undefined) this.#drop(oldest);
+    this.#early.set(token, early);
+    return false;
+  }
+
+  #takeEarly(token: string): Early {
+    const early = this.#early.get(token);
+    this.#early.delete(token);
+    return early ?? { handles: [], names: [] };
+  }
+
+  #drop(token: string): void {
+    for (const it of this.#takeEarly(token).handles) it.close?.();
   }
 
   /** Makes one request on behalf of the command; undefined for an unknown token. */
@@ -76,13 +135,14 @@ export class EgressProxy {
   /** Ends the command's connections and returns its report. */
   close(token: string): EgressReport {
     const command = this.#commands.get(token);
-    if (!command) return { listened: false, connected: [], denied: [] };
+    this.#drop(token);
+    if (!command) return { connected: [], denied: [], sent: [] };
     this.#commands.delete(token);
-    command.listener?.close();
+    for (const it of command.listeners) it.close();
     for (const socket of command.sockets) socket.destroy();
     this.#connections -= command.sockets.size;
     command.sockets.clear();
-    return command.guard.close(command.listener !== undefined);
+    return command.guard.close();
   }
 
   #accept(command: ProxiedCommand, socket: Socket): void {

@@ -1,8 +1,14 @@
 import type { Duplex } from 'node:stream';
 
-/** Copies bytes in both directions with backpressure, until both sides have ended or one failed. */
-export function relay(a: Duplex, b: Duplex): void {
-  pass(a, b);
+/** Copies bytes in both directions with backpressure, until both sides have ended or one failed. What `a` sends passes the gate. */
+export function relay(a: Duplex, b: Duplex, gate?: Duplex): void {
+  if (gate) {
+    pass(a, gate);
+    pass(gate, b);
+    gate.on('error', () => a.destroy());
+  } else {
+    pass(a, b);
+  }
   pass(b, a);
 }
 

@@ -34,11 +34,11 @@ async function tunnel(
   { bytes, to }: { bytes: SocketReader; to: Destination },
 ): Promise<void> {
   try {
-    const upstream = await guard.connect(to);
+    const upstream = await guard.connect(to, socket);
     if (socket.destroyed) return void upstream.destroy();
     socket.write(answer(REPLY.ok));
     bytes.release();
-    relay(socket, upstream);
+    relay(socket, upstream, guard.gate(to, upstream));
   } catch (error) {
     reply(socket, error instanceof ConnectionRefused ? REPLY.refused : REPLY.unreachable);
   }

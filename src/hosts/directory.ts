@@ -3,9 +3,12 @@ import type { Dirent, PathLike } from 'node:fs';
 import { opendir, readdir } from 'node:fs/promises';
 import type { Limits } from '../limits.ts';
 
-/** The entries of a directory other than directories and links; replaced as a whole when it changes. */
+/** The entries of a directory other than directories; replaced as a whole when it changes. */
 export interface Listing {
+  /** Without symbolic links. */
   readonly files: readonly string[];
+  /** Symbolic links, which no mask is about. */
+  readonly links: readonly string[];
   /** Names that are not UTF-8, decoded as Latin-1; no mount can name them. */
   readonly odd: readonly string[];
   /** The Unix sockets among `files` and `odd`. */
@@ -32,7 +35,7 @@ export interface Directory {
   changedNs: bigint;
 }
 
-export const EMPTY: Listing = { files: [], odd: [], sockets: [] };
+export const EMPTY: Listing = { files: [], links: [], odd: [], sockets: [] };
 
 /** Larger directories are read in parts: one with 300 000 names would block the event loop for 200 ms. */
 const WHOLE_BYTES_MAX = 128 * 1024;
@@ -67,16 +70,16 @@ const toBytes = (it: Name): Buffer => (typeof it === 'string' ? Buffer.from(it) 
 /** The key of a name; one that is not UTF-8 gets a key that no other name has. */
 export const keyOf = (name: Name): string => (typeof name === 'string' ? name : `/${name.toString('hex')}`);
 export const countOf = ({ files, odd }: Listing): number => files.length + odd.length;
+export const countWithLinks = (it: Listing): number => countOf(it) + it.links.length;
 
-/** Whether two listings are equal, in the same order. */
+const isSame = (a: readonly string[] = [], b: readonly string[] = []): boolean =>
+  a.length === b.length && a.every((name, at) => name === b[at]);
+
+/** Whether two listings are equal in what masks are about, in the same order. */
 export const sameNames = (a: Listing, b: Listing): boolean =>
-  a.files.length === b.files.length &&
-  a.odd.length === b.odd.length &&
-  a.sockets.length === b.sockets.length &&
-  a.sockets.every((name, at) => name === b.sockets[at]) &&
-  a.files.every((name, at) => name === b.files[at]) &&
-  a.odd.every((name, at) => name === b.odd[at]) &&
-  a.ordinary?.join('/') === b.ordinary?.join('/');
+  isSame(a.sockets, b.sockets) && isSame(a.files, b.files) && isSame(a.odd, b.odd) && isSame(a.ordinary, b.ordinary);
+
+export const sameLinks = (a: Listing, b: Listing): boolean => isSame(a.links, b.links);
 
 /**
  * Paths of the Unix sockets in directories, relative to the workspace; undefined if there are too many, or no mount
@@ -103,6 +106,19 @@ export function* everyDirectory(root: Directory): Generator<Directory> {
     stack.push(...it.directories.values());
   }
 }
+
+const nameSets = new WeakMap<Listing, ReadonlySet<string>>();
+
+/** Whether a directory holds an entry of this name that is no directory; false for a name that is not UTF-8. */
+export function hasName({ listing }: Directory, name: string): boolean {
+  if (countWithLinks(listing) < FEW_NAMES) return listing.files.includes(name) || listing.links.includes(name);
+  const known = nameSets.get(listing) ?? new Set([...listing.files, ...listing.links]);
+  nameSets.set(listing, known);
+  return known.has(name);
+}
+
+/** Up to here a set of the names is not worth its memory. */
+const FEW_NAMES = 64;
 
 /** Bytes of the longest file name. */
 const NAME_BYTES_MAX = 256;
@@ -133,15 +149,16 @@ interface ReadOptions {
 
 async function readWith(at: Name, { bytes, entriesMax, encoding }: ReadOptions): Promise<NamesRead> {
   const files: string[] = [];
+  const links: string[] = [];
   const odd: string[] = [];
   const sockets: string[] = [];
   const directories: Name[] = [];
   const take = (entry: Dirent<Name>) => {
     const name = plainName(entry.name);
     if (entry.isDirectory()) directories.push(name);
-    else if (entry.isSymbolicLink()) return;
     else {
       const shown = typeof name === 'string' ? name : name.toString('latin1');
+      if (entry.isSymbolicLink()) return void links.push(shown);
       (typeof name === 'string' ? files : odd).push(shown);
       if (entry.isSocket()) sockets.push(shown);
     }
@@ -149,7 +166,7 @@ async function readWith(at: Name, { bytes, entriesMax, encoding }: ReadOptions):
   if (bytes <= WHOLE_BYTES_MAX) {
     const entries = await readdir(at, { withFileTypes: true, encoding: encoding as 'buffer' });
     for (const entry of entries) take(entry);
-    return { listing: { files, odd, sockets }, directories };
+    return { listing: { files, links, odd, sockets }, directories };
   }
   const handle = await opendir(at as PathLike as string, { bufferSize: PART_ENTRIES, encoding: encoding as never });
   let count = 0;
@@ -157,11 +174,11 @@ async function readWith(at: Name, { bytes, entriesMax, encoding }: ReadOptions):
     take(entry);
     if (++count > entriesMax) break;
   }
-  return { listing: { files, odd, sockets }, directories };
+  return { listing: { files, links, odd, sockets }, directories };
 }
 
 /** The name as text, if its bytes are UTF-8. */
-function plainName(name: Name): Name {
+export function plainName(name: Name): Name {
   if (typeof name === 'string') return name;
   const text = name.toString('utf8');
   return Buffer.from(text, 'utf8').equals(name) ? text : name;

@@ -5,8 +5,17 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
-import * as z from 'zod';
-import type { EgressReport, HttpAnswer, HttpRequest, ToProxy } from '../egress/messages.ts';
+import type {
+  DoorAnswer,
+  DoorQuestion,
+  DoorTerms,
+  EgressDenial,
+  EgressReport,
+  HttpAnswer,
+  HttpRequest,
+  ToProxy,
+} from '../egress/messages.ts';
+import { type Asked, fromProxy, type ProxyMessage } from '../egress/proxy-messages.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
@@ -15,6 +24,7 @@ import { decode } from '../protocol/codec.ts';
 import { FrameReader, toFrame } from '../protocol/frame.ts';
 import { EGRESS_LISTENERS_FD, HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { logEnd } from './host-process.ts';
 import { unlessAborted } from './shutdown.ts';
 import { StderrLog } from './stderr-log.ts';
 
@@ -33,11 +43,22 @@ export interface EgressLease {
   fetch(asked: HttpRequest): Promise<HttpAnswer>;
 }
 
-/** A lease whose holder ends it, once. */
-export interface HeldLease extends EgressLease {
+/** The proxy of one command, which hears of the command at its first connection. The holder ends it, once. */
+export interface EgressAttachment extends Pick<EgressLease, 'token' | 'line'> {
   /** Ends the command's connections; `lost` if the proxy died meanwhile. */
   close(): Promise<EgressReport | 'lost'>;
 }
+
+/** The door of a call: asks about hosts that no list names. */
+export interface EgressDoor extends DoorTerms {
+  /** Never rejects. */
+  answer(question: DoorQuestion): Promise<DoorAnswer>;
+  /** Called with what went out, when it is over. */
+  sent(report: EgressReport): void;
+}
+
+/** The command of a policy that lists no host. */
+export const NO_HOSTS: readonly NetworkLayer[] = [[]];
 
 export interface EgressOptions {
   readonly sandbox: Pick<Sandbox, 'startEgress'>;
@@ -68,8 +89,9 @@ export class Egress implements AsyncDisposable {
     layers: readonly NetworkLayer[],
     signal: AbortSignal,
     run: (lease: EgressLease) => Promise<T>,
+    door?: EgressDoor,
   ): Promise<T & { egress: EgressReport | 'lost' }> {
-    const lease = await this.lease(layers, signal);
+    const lease = await this.#lease(layers, signal, door);
     let egress: EgressReport | 'lost' = 'lost';
     let ran: T;
     try {
@@ -80,10 +102,32 @@ export class Egress implements AsyncDisposable {
     return { ...ran, egress };
   }
 
-  /** The same for a command that goes on after its call: the caller closes the lease. Throws as `lend` does. */
-  async lease(layers: readonly NetworkLayer[], signal: AbortSignal): Promise<HeldLease> {
+  /** The line of execute hosts to the proxy, which is started if needed. Throws SANDBOX_UNAVAILABLE, SHUTTING_DOWN. */
+  get line(): EgressLine {
+    this.#assertOpen();
+    const { line } = this.#current();
+    if (this.#leases === 0) this.#reapLater();
+    return line;
+  }
+
+  /** Gives a command the proxy, at no cost until it connects to something. Throws SANDBOX_UNAVAILABLE, SHUTTING_DOWN. */
+  attach(layers: readonly NetworkLayer[], door?: EgressDoor): EgressAttachment {
+    this.#assertOpen();
+    const proxy = this.#current();
+    const token = this.#powers.secret();
+    this.#leases += 1;
+    this.#reap?.cancel();
+    proxy.expect(token, { layers, ...(door && { door }) });
+    return { token, line: proxy.line, close: () => proxy.leave(token).finally(() => this.#release()) };
+  }
+
+  async #lease(
+    layers: readonly NetworkLayer[],
+    signal: AbortSignal,
+    door: EgressDoor | undefined,
+  ): Promise<EgressLease & Pick<EgressAttachment, 'close'>> {
     const { egressCommandsMax, egressAnswerMs } = this.#options.limits;
-    if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
+    this.#assertOpen();
     if (this.#leases >= egressCommandsMax)
       throw new ToolError(
         'QUEUE_FULL',
@@ -96,12 +140,12 @@ export class Egress implements AsyncDisposable {
       await proxy.ready;
       signal.throwIfAborted();
       const token = this.#powers.secret();
-      await proxy.ask({ open: { token, layers } }, token);
+      await proxy.open(token, { layers, ...(door && { door }) });
       return {
         token,
         line: proxy.line,
         fetch: (asked) => unlessAborted(proxy.fetch(token, asked, asked.withinMs + egressAnswerMs), signal),
-        close: () => close(proxy, token).finally(() => this.#release()),
+        close: () => proxy.close(token).finally(() => this.#release()),
       };
     } catch (error) {
       this.#release();
@@ -115,6 +159,10 @@ export class Egress implements AsyncDisposable {
     await this.#process?.end();
   }
 
+  #assertOpen(): void {
+    if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
+  }
+
   #current(): EgressProcess {
     if (!this.#process?.alive) this.#process = new EgressProcess(this.#nextId++, this.#options, this.#powers);
     return this.#process;
@@ -122,54 +170,19 @@ export class Egress implements AsyncDisposable {
 
   #release(): void {
     this.#leases -= 1;
-    if (this.#leases > 0 || this.#closed) return;
+    if (this.#leases === 0 && !this.#closed) this.#reapLater();
+  }
+
+  #reapLater(): void {
+    this.#reap?.cancel();
     this.#reap = this.#powers.after(this.#options.limits.hostIdleMs, () => void this.#process?.end());
   }
 }
 
-async function close(proxy: EgressProcess, token: string): Promise<EgressReport | 'lost'> {
-  try {
-    return (await proxy.ask({ close: { token } }, token)) as EgressReport;
-  } catch {
-    return 'lost'; // SANDBOX_UNAVAILABLE: the proxy died, and the log says so.
-  }
+interface Terms {
+  readonly layers: readonly NetworkLayer[];
+  readonly door?: EgressDoor;
 }
-
-const count = z.int().min(1);
-const target = z.string().max(300);
-const answer = z.union([
-  z.strictObject({
-    status: z.int().min(100).max(999),
-    headers: z.record(z.string(), z.string()),
-    body: z.instanceof(Uint8Array),
-    truncated: z.boolean(),
-  }),
-  z.strictObject({ refused: z.string() }),
-  z.strictObject({ late: z.string() }),
-  z.strictObject({ failed: z.string() }),
-]);
-const fromProxy = z.union([
-  z.strictObject({ ready: z.literal(true) }),
-  z.strictObject({ opened: z.string() }),
-  z.strictObject({ fetched: z.strictObject({ token: z.string(), answer }) }),
-  z.strictObject({
-    closed: z.strictObject({
-      token: z.string(),
-      report: z.strictObject({
-        listened: z.boolean(),
-        connected: z.array(z.strictObject({ target, count })),
-        denied: z.array(
-          z.strictObject({
-            target,
-            layer: z.enum(['policy', 'sandbox', 'limit']),
-            reason: z.string().max(1024),
-            count,
-          }),
-        ),
-      }),
-    }),
-  }),
-]);
 
 /** One proxy process, from its start to its end. */
 class EgressProcess {
@@ -182,6 +195,13 @@ class EgressProcess {
   readonly #gone: Promise<void>;
   /** Maps a token to the request that waits for an answer; there is one at a time. */
   readonly #asked = new Map<string, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
+  /** What commands may connect to that the proxy has not heard of, by their tokens. */
+  readonly #expected = new Map<string, Terms>();
+  /** Doors of commands that the proxy knows. */
+  readonly #doors = new Map<string, EgressDoor>();
+  /** Tokens of those that connected to something, and of those that were too many. */
+  readonly #arrived = new Set<string>();
+  readonly #tooMany = new Set<string>();
   #alive = true;
   readonly #stderr: StderrLog;
 
@@ -197,6 +217,7 @@ class EgressProcess {
     this.line = { id, stream: stream.on('error', () => {}).resume() };
     const logTarget = { log: powers.log, about: {}, message: 'egress proxy complains' };
     this.#stderr = new StderrLog(this.#child.stderr, logTarget, limits);
+    logEnd(this.#child, powers.log, { child: 'egress proxy' });
     this.#gone = new Promise<void>((resolve) => {
       this.#child.once('exit', () => resolve());
       this.#child.once('error', () => resolve());
@@ -235,6 +256,67 @@ class EgressProcess {
     return this.#ask(toFetchKey(token), withinMs, { fetch: { token, asked } }) as Promise<HttpAnswer>;
   }
 
+  /** Tells the proxy what a command may connect to as soon as the command connects. */
+  expect(token: string, terms: Terms): void {
+    this.#expected.set(token, terms);
+  }
+
+  /** Tells the proxy at once what a command may connect to. Throws SANDBOX_UNAVAILABLE. */
+  async open(token: string, terms: Terms): Promise<void> {
+    await this.ask({ open: this.#toOpen(token, terms) }, token);
+  }
+
+  /** Ends what `expect` began; the proxy is asked only if it has heard of the command. */
+  async leave(token: string): Promise<EgressReport | 'lost'> {
+    const { layers } = this.#expected.get(token) ?? { layers: [] };
+    this.#expected.delete(token);
+    if (this.#arrived.delete(token)) return this.close(token);
+    if (this.#tooMany.delete(token)) return { connected: [], denied: [this.#overLimit], sent: [] };
+    return this.#alive || layers.every((it) => it.length === 0) ? { connected: [], denied: [], sent: [] } : 'lost';
+  }
+
+  /** Ends the connections of a command that the proxy knows. */
+  async close(token: string): Promise<EgressReport | 'lost'> {
+    const door = this.#doors.get(token);
+    this.#doors.delete(token);
+    try {
+      const report = (await this.ask({ close: { token } }, token)) as EgressReport;
+      door?.sent(report);
+      return report;
+    } catch {
+      return 'lost'; // SANDBOX_UNAVAILABLE: the proxy died, and the log says so.
+    }
+  }
+
+  get #overLimit(): EgressDenial {
+    const reason = `${this.#options.limits.egressCommandsMax} commands are connected, which is the maximum`;
+    return { target: 'connections', layer: 'limit', reason, count: 1 };
+  }
+
+  /** A command connected to something for the first time. One that has ended, or is unknown, gets nothing. */
+  #arrive(token: string): void {
+    const { egressCommandsMax, frameBytesMax } = this.#options.limits;
+    const expected = this.#expected.get(token);
+    const terms = this.#arrived.size < egressCommandsMax ? expected : undefined;
+    if (terms) this.#arrived.add(token);
+    else if (expected) this.#tooMany.add(token);
+    const message = terms ? { open: this.#toOpen(token, terms) } : { close: { token } };
+    this.#frames.write(toFrame(message, frameBytesMax));
+  }
+
+  #toOpen(token: string, { layers, door }: Terms): Extract<ToProxy, { open: unknown }>['open'] {
+    if (!door) return { token, layers };
+    this.#doors.set(token, door);
+    const { asks, uploadBytesMax } = door;
+    return { token, layers, door: { asks, uploadBytesMax } };
+  }
+
+  /** Something asks for what no list opens. */
+  async #answer({ token, id, question }: Asked): Promise<void> {
+    const answer = (await this.#doors.get(token)?.answer(question)) ?? { refused: 'its command is over' };
+    if (this.#alive) this.#frames.write(toFrame({ answer: { id, answer } }, this.#options.limits.frameBytesMax));
+  }
+
   async end(): Promise<void> {
     // Wait until it is up: a bwrap that is killed while it builds its sandbox leaves an init behind.
     await this.ready.catch(() => {}); // It is gone already.
@@ -270,8 +352,10 @@ class EgressProcess {
     };
   }
 
-  #take(message: z.output<typeof fromProxy>): void {
+  #take(message: ProxyMessage): void {
     if ('ready' in message) this.#asked.get(READY)?.resolve(undefined);
+    else if ('asked' in message) void this.#answer(message.asked);
+    else if ('arrived' in message) this.#arrive(message.arrived);
     else if ('opened' in message) this.#asked.get(message.opened)?.resolve(undefined);
     else if ('fetched' in message) this.#asked.get(toFetchKey(message.fetched.token))?.resolve(message.fetched.answer);
     else this.#asked.get(message.closed.token)?.resolve(message.closed.report);

@@ -5,18 +5,26 @@ import { join } from 'node:path';
 import type { Tier } from '../call.ts';
 import { ToolError, toToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import { fromRoot, isBelow } from '../paths.ts';
+import { pathDecision } from '../policy/paths.ts';
 import type { Powers } from '../powers.ts';
+import { isProtectedName } from '../protected-names.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
 import { type Masks, NO_MASKS } from '../sandbox/masks.ts';
 import { showLine } from '../text/shown-text.ts';
 import type { EgressLine } from './egress.ts';
+import { FollowedCommand } from './follower/followed-command.ts';
+import { type Follower, type Unfollowed, watchesOfUser } from './follower/follower.ts';
+import type { WalkMarks } from './follower/walk-marks.ts';
 import type { PathView } from './job.ts';
+import type { BegunCommand, NewcomersOptions, NewcomersRun } from './quarantine/commands.ts';
+import { Newcomers } from './quarantine/newcomers.ts';
 import { type TreeState, WorkspaceIndex } from './workspace-index.ts';
 
-/** Identifies a host: calls with the same key share one. */
 /** The view of hosts that see no paths. */
 export const NO_VIEW: PathView = { key: '', rules: [], home: '' };
 
+/** Identifies a host: calls with the same key share one. */
 export interface HostKey {
   readonly tier: Tier;
   /** Absolute path without links. */
@@ -28,6 +36,8 @@ export interface HostKey {
   readonly heapMb?: number;
   /** The proxy for commands that may connect. */
   readonly egress?: EgressLine;
+  /** Whose turn it is to start the host; calls of several principals may share one. */
+  readonly principal?: string;
 }
 
 /** The masks that a host is started with. */
@@ -45,13 +55,32 @@ export interface HeldMasks {
 interface IndexOfRoot {
   readonly root: string;
   readonly index: WorkspaceIndex;
+  /** Moves protected names away that commands make. */
+  readonly newcomers: Newcomers | undefined;
 }
+
+/** What moves protected names away. */
+export type Guarding = Pick<NewcomersOptions, 'quarantine'> & {
+  knownAmong(
+    workspace: string,
+    ...of: Parameters<NewcomersOptions['knownAmong']>
+  ): ReturnType<NewcomersOptions['knownAmong']>;
+  copiesPlace(workspace: string): string | undefined;
+  onItems: NewcomersOptions['onItems'];
+};
 
 /** A coarse mask with its workspace, for `status`. */
 export interface CoarseIn extends CoarseMask {
   readonly workspace: string;
 }
 
+/** A workspace in which changes are looked for, and commands can't be undone, for `status`. */
+export interface UnfollowedIn {
+  readonly workspace: string;
+  readonly why: Unfollowed;
+}
+
+const KINDS = ['write', 'delete'] as const;
 const NO_HELD_MASKS = { masks: NO_MASKS, fingerprint: '' };
 
 export class HostMasks implements AsyncDisposable {
@@ -61,10 +90,15 @@ export class HostMasks implements AsyncDisposable {
   readonly #warned = new Map<string, string>();
   readonly #limits: Limits;
   readonly #powers: Powers;
+  readonly #walks: WalkMarks | undefined;
+  readonly #guarding: Guarding | undefined;
 
-  constructor(limits: Limits, powers: Powers) {
+  /** `walks` tells of daemons that died at a workspace; without `guarding`, protected names that commands make stay. */
+  constructor(limits: Limits, powers: Powers, { walks, guarding }: { walks?: WalkMarks; guarding?: Guarding } = {}) {
+    this.#guarding = guarding;
     this.#limits = limits;
     this.#powers = powers;
+    this.#walks = walks;
   }
 
   /** Begins the walk of a workspace, so that its first host need not wait for it. */
@@ -115,6 +149,38 @@ export class HostMasks implements AsyncDisposable {
     return this.#indexOf(workspace).index.masks(view, lifted);
   }
 
+  /** Follows the workspace of a key. Throws NOT_FOUND if it is gone. */
+  followerOf({ workspace }: Pick<HostKey, 'workspace'>): Follower {
+    return this.#indexOf(workspace).index.follower;
+  }
+
+  /** Follows the workspace while a command runs, from right after `ofCommand`. */
+  follow({ workspace, view }: HostKey, masks: Masks, signal: AbortSignal): FollowedCommand {
+    const { index } = this.#indexOf(workspace);
+    const place = { workspace, view, masks, limits: this.#limits, follower: index.follower };
+    return new FollowedCommand({ ...place, changed: index.beginChanges() }, signal);
+  }
+
+  /** A command is about to start: protected names that come to be from now on are moved away. */
+  guard({ workspace, view }: HostKey, of: Omit<BegunCommand, 'isHeld'>): Promise<NewcomersRun> | undefined {
+    const isHeld = (path: string) => {
+      const named = fromRoot(view.root ?? workspace, workspace, path);
+      const decisions = KINDS.map((kind) => pathDecision(view.rules, kind, named, view.home)?.decision ?? 'allow');
+      return decisions.some((it) => it !== 'allow');
+    };
+    return this.#indexOf(workspace).newcomers?.begin({ ...of, isHeld });
+  }
+
+  /** Tools of ours are about to write paths, relative to the root of a view, until the result is called. */
+  expect(
+    { workspace, view }: Pick<HostKey, 'workspace' | 'view'>,
+    paths: readonly string[],
+  ): (() => Promise<void>) | undefined {
+    const prefix = fromRoot(view.root ?? workspace, workspace, '');
+    const own = paths.flatMap((it) => (isBelow(prefix, it) ? [prefix === '' ? it : it.slice(prefix.length + 1)] : []));
+    return this.#indexOf(workspace).newcomers?.expect(own);
+  }
+
   /** Sockets that the command of the last `ofCommand` must not reach; undefined if they can't be masked. */
   socketsOf({ workspace }: HostKey): readonly string[] | undefined {
     return this.#indexes.get(workspace)?.index.sockets;
@@ -140,18 +206,27 @@ export class HostMasks implements AsyncDisposable {
     return [...this.#indexes].flatMap(([workspace, { index }]) => index.coarse.map((it) => ({ workspace, ...it })));
   }
 
+  /** Workspaces that are not wholly followed, and why. */
+  unfollowed(): UnfollowedIn[] {
+    return [...this.#indexes].flatMap(([workspace, { index }]) => {
+      const { unfollowed } = index.follower;
+      return unfollowed ? [{ workspace, why: unfollowed }] : [];
+    });
+  }
+
   /** Ends the indexes of workspaces that are not in `needed` and were not used recently. */
   reap(needed: ReadonlySet<string>): void {
-    for (const [workspace, { index }] of this.#indexes) {
+    for (const [workspace, it] of this.#indexes) {
+      const { index } = it;
       if (needed.has(workspace) || this.#powers.monotonicMs() - index.usedAt < this.#limits.hostIdleMs) continue;
       this.#indexes.delete(workspace);
       this.#warned.delete(workspace);
-      void index[Symbol.asyncDispose]();
+      void endOf(it);
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#indexes.values()].map(({ index }) => index[Symbol.asyncDispose]()));
+    await Promise.all([...this.#indexes.values()].map(endOf));
   }
 
   /** The index of the directory that the workspace's path names now. Throws NOT_FOUND if there is none. */
@@ -164,10 +239,34 @@ export class HostMasks implements AsyncDisposable {
       });
     const known = this.#indexes.get(workspace);
     if (known?.root === root) return known;
-    if (known) void known.index[Symbol.asyncDispose]();
-    const fresh = { root, index: new WorkspaceIndex(workspace, this.#limits, this.#powers) };
+    if (known) void endOf(known);
+    const follows = { watchesLeft: () => this.#watchesLeft(), ...(this.#walks && { walks: this.#walks }) };
+    const index = new WorkspaceIndex(workspace, this.#limits, this.#powers, follows);
+    const fresh = { root, index, newcomers: this.#newcomersIn(workspace, index) };
     this.#indexes.set(workspace, fresh);
     return fresh;
+  }
+
+  #newcomersIn(workspace: string, index: WorkspaceIndex): Newcomers | undefined {
+    const guarding = this.#guarding;
+    return (
+      guarding &&
+      new Newcomers({
+        ...guarding,
+        workspace,
+        powers: this.#powers,
+        follower: index.follower,
+        names: async () => (await index.masks(NO_VIEW)).readOnly,
+        knownAmong: (...of) => guarding.knownAmong(workspace, ...of),
+        copiesPlace: () => guarding.copiesPlace(workspace),
+      })
+    );
+  }
+
+  /** Half of the user's watches are for all workspaces together. */
+  #watchesLeft(): number {
+    const taken = [...this.#indexes.values()].reduce((sum, { index }) => sum + index.follower.folders, 0);
+    return watchesOfUser() - taken;
   }
 
   #warnOnce(workspace: string, error: ToolError): void {
@@ -176,6 +275,11 @@ export class HostMasks implements AsyncDisposable {
     const message = 'tier hosts without masks: paths are judged in their tools only, and commands are refused';
     this.#powers.log.warn({ workspace, error }, message);
   }
+}
+
+async function endOf({ index, newcomers }: IndexOfRoot): Promise<void> {
+  newcomers?.[Symbol.dispose]();
+  await index[Symbol.asyncDispose]();
 }
 
 /** Whether hosts of the tier are started with masks: commands have their own, and a host without a workspace needs none. */
@@ -239,7 +343,9 @@ function toHostMasks(masks: Masks, tier: Tier): Masks {
   const same = known?.[kind];
   if (same) return same;
   const hidden = masks.hidden.filter((it) => it.bytes === undefined);
-  const { readOnly, pinned } = kind === 'read' ? NO_MASKS : masks;
+  const { readOnly: held, pinned } = kind === 'read' ? NO_MASKS : masks;
+  // A person may say yes to a call that writes a protected name; the tools refuse all others.
+  const readOnly = held.filter((it) => !isProtectedName(it));
   const fresh = { hidden, readOnly, pinned };
   hostMasks.set(masks, { ...known, [kind]: fresh });
   return fresh;

@@ -1,13 +1,15 @@
 /** The process of a host: what it is started with, and operations on it. */
+import type { ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { basename } from 'node:path';
 import type { ChildStatus, HostTier } from '../call.ts';
 import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Log, Powers } from '../powers.ts';
 import type { Stdio } from '../sandbox/launcher.ts';
 import { statmOf, textOf } from '../sandbox/proc.ts';
 import type { ConfinedProcess } from '../sandbox/sandbox.ts';
+import type { Follower } from './follower/follower.ts';
 import type { HostSetup } from './job.ts';
 
 export interface HostOptions {
@@ -20,6 +22,8 @@ export interface HostOptions {
   readonly threads?: Omit<NonNullable<HostSetup['threads']>, 'firstFd'>;
   /** The workspace's spool, if the host keeps what commands change. */
   readonly spool?: string;
+  /** Gives the changes of the workspace to such a host. */
+  readonly follower?: Follower;
   /** Starts the process with these descriptors. Throws SANDBOX_UNAVAILABLE if this machine can't confine it. */
   start(stdio: Stdio): ConfinedProcess;
   /** The connection to the egress proxy, for an execute host whose commands may connect. */
@@ -28,6 +32,11 @@ export interface HostOptions {
   readonly onTold?: (told: unknown) => void;
   readonly limits: Limits;
   readonly powers: Powers;
+}
+
+/** Logs how a child ended: one that the kernel killed says nothing itself. */
+export function logEnd(child: ChildProcess, log: Log, about: object): void {
+  child.once('exit', (code, signal) => log.info({ ...about, pid: child.pid, code, signal }, 'child process ended'));
 }
 
 /**

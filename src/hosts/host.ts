@@ -10,7 +10,7 @@ import { decode } from '../protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { ConfinedProcess } from '../sandbox/sandbox.ts';
-import { adviceOn, type HostOptions, killQuietly, leafOf, prefer } from './host-process.ts';
+import { adviceOn, type HostOptions, killQuietly, leafOf, logEnd, prefer } from './host-process.ts';
 import { type FromHost, type Job, parseFromHost, type ThreadEnded, type ToHost } from './job.ts';
 import { type JobEnd, RunningJob, type RunOptions } from './running-job.ts';
 import { ShadowLine } from './shadow/shadow-line.ts';
@@ -74,10 +74,9 @@ export class Host {
     const logTarget = { log: powers.log, about: { tier }, message: 'tier host complains' };
     this.#stderr = new StderrLog(this.#child.stderr, logTarget, limits);
     this.gone = new Promise((resolve) => {
-      this.#child.once('exit', resolve);
-      this.#child.once('error', resolve);
+      for (const it of ['exit', 'error']) this.#child.once(it, resolve);
     }).then(() => this.#end());
-
+    logEnd(this.#child, powers.log, { child: 'tier host', tier });
     const reader = new FrameReader(limits.frameBytesMax, PIECE_FRAME_BYTES);
     this.#line.on('data', (chunk: Buffer) => this.#receive(reader, chunk));
     this.#line.on('error', () => this.kill());
@@ -229,9 +228,11 @@ export class Host {
   }
 
   #createShadow(socket: Socket): ShadowLine | undefined {
-    if (this.#options.spool === undefined) return undefined;
+    const { follower } = this.#options;
+    if (!follower) return undefined;
     return new ShadowLine(socket, {
       ...this.#options,
+      follower,
       start: () => void this.ready.then(() => this.#send({ startShadow: true })).catch(() => {}),
       onUse: () => (this.idleSince = this.#options.powers.monotonicMs()),
       onInvalid: (error) => this.#distrust(error),
@@ -294,10 +295,9 @@ export class Host {
   }
 
   #sendAbort(id: number, graceMs: number): void {
-    const message = { abort: { id, graceMs } };
     const thread = this.#threads.of(id);
-    if (thread) this.#guard(() => thread.send(message));
-    else this.#send(message);
+    if (thread) this.#guard(() => thread.send({ abort: { id, graceMs } }));
+    else this.#send({ abort: { id, graceMs } });
   }
 
   #send(message: ToHost): void {

@@ -1,57 +1,57 @@
 /** The tier hosts of a daemon: slots choose the host of a call, runs run the call in it. */
 import type { HostStatus } from '../call.ts';
-import type { NetworkLayer } from '../policy/network.ts';
+import { ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
 import type { Egress } from './egress.ts';
-import { type CoarseIn, type HostKey, HostMasks } from './host-masks.ts';
+import { type CoarseIn, type HostKey, HostMasks, NO_VIEW, type UnfollowedIn } from './host-masks.ts';
 import { type RunOptions, type RunRequest, type RunResult, Runs } from './runs.ts';
 import type { NotKept, ShadowedRun } from './shadow/shadow-line.ts';
-import { Slots } from './slots.ts';
+import { Slots } from './slots/slots.ts';
 import { type StartHostOptions, startHost } from './start-host.ts';
 
-export type { CoarseIn, HostKey } from './host-masks.ts';
+export type { CoarseIn, HostKey, UnfollowedIn } from './host-masks.ts';
 export type { PathView } from './job.ts';
 
 export interface HostsOptions extends StartHostOptions {
   /** The masks of workspaces, if they were begun before; ended with the hosts. */
   readonly masks?: HostMasks;
-  /** Absent if no command may connect anywhere. */
+  /** Absent if no command has the proxy. */
   readonly egress?: Egress;
 }
-
-const NEVER = new AbortController().signal;
 
 export class Hosts implements AsyncDisposable {
   readonly #masks: HostMasks;
   readonly #slots: Slots;
   readonly #runs: Runs;
-  readonly #egress: Egress | undefined;
   readonly #powers: Powers;
+  readonly #limits: HostsOptions['limits'];
 
   constructor(options: HostsOptions, powers: Powers) {
     const { limits, egress } = options;
-    this.#egress = egress;
     this.#powers = powers;
+    this.#limits = limits;
     this.#masks = options.masks ?? new HostMasks(limits, powers);
-    const start = (key: HostKey, masks: Parameters<typeof startHost>[1]) => startHost(key, masks, options, powers);
+    const followerOf = (workspace: string) => this.#masks.followerOf({ workspace });
+    const start = (key: HostKey, masks: Parameters<typeof startHost>[1]) =>
+      startHost(key, masks, { ...options, followerOf }, powers);
     this.#slots = new Slots({ start, masks: this.#masks, limits }, powers);
     this.#runs = new Runs({ slots: this.#slots, masks: this.#masks, ...(egress && { egress }) });
   }
 
   /** Starts a host without a network; resolves when its process runs, before it takes jobs. */
   async begin(key: HostKey): Promise<void> {
-    await this.#slots.begin(this.#slots.of(key));
+    await this.#slots.begin(this.#slots.of(this.#runs.placed(key)));
   }
 
-  /** Starts hosts one after another, so that the first call's host does not share the processors; a call reports its host's failure. */
-  async warm(all: readonly { key: HostKey; network: readonly NetworkLayer[] | undefined }[]): Promise<void> {
-    for (const { network, key } of all) {
-      const start = async (of: HostKey) => ({ pid: (await this.#slots.start(this.#slots.of(of))).pid });
-      const lend = network && this.#egress?.lend(network, NEVER, ({ line }) => start({ ...key, egress: line }));
-      await (lend ?? start(key)).catch((error: unknown) => {
+  /** Starts hosts one after another, while there is room for more; a call reports its host's failure. */
+  async warm(all: readonly HostKey[]): Promise<void> {
+    for (const key of all)
+      try {
+        await this.#slots.start(this.#slots.of(this.#runs.placed(key)), false);
+      } catch (error) {
+        if (error instanceof ToolError && error.code === 'QUEUE_FULL') return;
         if (!this.#slots.closed) this.#powers.log.warn({ tier: key.tier, error }, 'tier host not warmed');
-      });
-    }
+      }
   }
 
   /** Runs a job in the host of its key; see `Runs`. */
@@ -60,9 +60,9 @@ export class Hosts implements AsyncDisposable {
   }
 
   /** Lets the write host of a key read its workspace, in the background; a host is started if there is none. */
-  async prepareShadow(writer: HostKey): Promise<void> {
+  async prepareShadow(writer: HostKey, isUrgent = false): Promise<void> {
     try {
-      const host = await this.#slots.start(this.#slots.of(writer));
+      const host = await this.#slots.start(this.#slots.of(writer), isUrgent);
       host.shadow?.prepare();
     } catch (error) {
       if (!this.#slots.closed) this.#powers.log.warn({ error }, 'changes of commands can not be kept');
@@ -71,13 +71,28 @@ export class Hosts implements AsyncDisposable {
 
   /** A command is about to start whose changes the write host of a key keeps. Never rejects. */
   async beginShadow(writer: HostKey): Promise<ShadowedRun | NotKept> {
-    const { host } = this.#slots.of(writer);
-    if (host?.takesJobs && host.shadow) return host.shadow.begin();
-    void this.prepareShadow(writer);
-    return 'not-ready';
+    const shadowOf = () => {
+      const { host } = this.#slots.of(writer);
+      return host?.takesJobs ? host.shadow : undefined;
+    };
+    if (!shadowOf()) await this.#atMost(this.#limits.shadowBeginMs, this.prepareShadow(writer, true));
+    return shadowOf()?.begin() ?? 'not-ready';
+  }
+
+  async #atMost(ms: number, work: Promise<void>): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const timer = this.#powers.after(ms, late.resolve);
+    await Promise.race([work, late.promise]);
+    timer.cancel();
+  }
+
+  /** Tools of ours are about to write paths of a workspace, until the result is called. */
+  expect(workspace: string, paths: readonly string[]): (() => Promise<void>) | undefined {
+    return this.#masks.expect({ workspace, view: NO_VIEW }, paths);
   }
 
   coarseMasks = (): CoarseIn[] => this.#masks.coarse();
+  unfollowed = (): UnfollowedIn[] => this.#masks.unfollowed();
 
   /** False if no host is there and the last one could not be started. */
   get canStart(): boolean {

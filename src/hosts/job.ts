@@ -6,6 +6,7 @@ import type { PluginCode } from '../plugin-code.ts';
 import type { Rule } from '../policy/schema.ts';
 import type { PreviewReport } from '../preview.ts';
 import type { CommandGroupParent } from '../sandbox/cgroup/cgroup.ts';
+import type { HomeNames } from '../sandbox/command/homes.ts';
 import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { isRecord } from '../text/values.ts';
@@ -32,6 +33,8 @@ export interface Job {
   readonly prepare?: boolean;
   /** Hashes of the files as a person saw them, which the call may replace; absent if nobody was asked. Null: no such file. */
   readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
+  /** Targets that a person approved for this call: rules that ask, and protected names, do not hold them from it. */
+  readonly lifted?: readonly string[];
   /** Whether the job is read-only: its programs see the workspace read-only. */
   readonly readOnly?: boolean;
   /** The tool's state for the workspace. */
@@ -42,8 +45,8 @@ export interface Job {
   readonly bounds?: CommandBounds;
   /** Unix sockets of the workspace that the command must not reach; absent if the command can't make any itself. */
   readonly sockets?: readonly string[];
-  /** Name of the command's HOME. */
-  readonly home?: string;
+  /** The command's HOME and /tmp. */
+  readonly home?: HomeNames;
   /** CPU time in ms that the job may use of its thread, if a policy bounds it; not for execute hosts. */
   readonly cpuMs?: number;
   /** The session, for tools that keep something between calls, and how many things the host may keep. */
@@ -115,6 +118,8 @@ export interface PathView {
   readonly rules: readonly Rule[];
   /** Home directory that `~/` in a rule means; absolute, or '' if there are no rules. */
   readonly home: string;
+  /** Folders outside of the workspace that commands see read-only, beside the toolchains; absolute. */
+  readonly folders?: readonly string[];
   /** The configured workspace, if the host's workspace lies in it; rules are relative to it, whichever part of it a session works in. */
   readonly root?: string;
 }
@@ -195,6 +200,8 @@ export interface CommandSandbox {
   readonly args: readonly string[];
   /** Absolute paths that are read-only under any policy. */
   readonly guarded: readonly string[];
+  /** Hard limit of open files of each process of a command. */
+  readonly openFiles: number;
   /** Absolute path of the folder on disk that holds the HOMEs of commands. */
   readonly homesFolder?: string;
   /** Absolute path of the folder on disk that holds the previews of commands. */
@@ -239,8 +246,6 @@ export interface HostSetup {
   readonly groups?: CommandGroupParent;
   /** The person's git identity, for execute hosts. */
   readonly identity?: Identity;
-  /** Whether jobs report the files that their commands changed. */
-  readonly watches?: boolean;
   /** The threads of a tier host; absent for other hosts, whose jobs come on their only socket. */
   readonly threads?: ThreadsSetup;
   /** For write hosts that keep what commands change. */

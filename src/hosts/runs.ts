@@ -1,20 +1,26 @@
 /** Runs jobs in the hosts of their slots; runs reads again whose host died. */
 import type { EgressReport } from '../egress/messages.ts';
+import type { ToolError } from '../errors.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { UnixSockets } from '../policy/schema/tiers.ts';
+import { protectedPart } from '../protected-names.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
-import type { Egress, EgressLease } from './egress.ts';
-import type { RunOptions as HostRunOptions, JobEnd, JobRequest } from './host.ts';
+import type { Egress, EgressAttachment, EgressDoor } from './egress.ts';
+import type { Host, RunOptions as HostRunOptions, JobEnd, JobRequest } from './host.ts';
 import type { HostKey, HostMasks } from './host-masks.ts';
 import type { JobResult } from './job.ts';
+import type { LeftBehind } from './quarantine/commands.ts';
+import type { ItemOwner } from './quarantine/quarantine.ts';
 import type { RetainedSession } from './retained-sessions.ts';
 import { crashed, end, unlessAborted } from './shutdown.ts';
-import type { Slot, Slots } from './slots.ts';
+import type { Slot, Slots } from './slots/slots.ts';
 
 /** The result of a job with facts about its run. */
 export interface RunResult {
   readonly result: JobResult;
   readonly pid: number;
+  /** What the command left where programs of the person run it. */
+  readonly left?: LeftBehind;
   /** Directories that were hidden from the command more coarsely than its policy says. */
   readonly coarse?: readonly CoarseMask[] | undefined;
   /** Whether the command could have Unix sockets of its own. */
@@ -28,18 +34,20 @@ export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egres
   readonly keeper?: RetainedSession;
   /** Whether the command may have Unix sockets of its own. */
   readonly unixSockets?: UnixSockets;
-  /** What the command may connect to, as policy layers; absent for nothing. */
+  /** What the command may connect to, as policy layers; absent for a command without the proxy. */
   readonly network?: readonly NetworkLayer[];
+  /** Asks about hosts that `network` does not name; nobody is asked if absent. */
+  readonly door?: EgressDoor | undefined;
   /** Access to the egress proxy that the caller holds and gives back, in place of `network`. */
-  readonly lease?: EgressLease;
+  readonly lease?: EgressAttachment;
+  /** The call, for what it leaves at protected names. */
+  readonly owner?: ItemOwner;
   /** Whether programs in the host read files that no tool checks, so that its masks must be as new as a command's. */
   readonly isSealed?: boolean;
-  /** Targets that a person approved for this call: `ask` rules about them do not apply to it. */
-  readonly lifted?: readonly string[];
 }
 
 /** A request with the proxy's token in place of its network. */
-type LeasedRequest = Omit<RunRequest, 'network' | 'lease'> & Pick<JobRequest, 'egressToken'>;
+type LeasedRequest = Omit<RunRequest, 'network' | 'door' | 'lease'> & Pick<JobRequest, 'egressToken'>;
 
 export interface RunOptions extends HostRunOptions {
   /**
@@ -58,6 +66,9 @@ export interface RunsOptions {
   readonly egress?: Egress;
 }
 
+/** The owner of what a command leaves that no call asked for. */
+const NOBODY: ItemOwner = { callId: '', sessionId: '', principal: '' };
+
 export class Runs {
   readonly #options: RunsOptions;
 
@@ -72,13 +83,29 @@ export class Runs {
    * it never notice. Throws the signal's reason if an abort comes before the job starts.
    */
   async run(key: HostKey, request: RunRequest, options: RunOptions): Promise<RunResult> {
-    const { network, lease, ...job } = request;
+    const { network, door, lease, ...job } = request;
     const { egress } = this.#options;
     if (lease) return this.#run({ ...key, egress: lease.line }, { ...job, egressToken: lease.token }, options);
-    if (!network || !egress) return this.#run(key, job, options);
-    return egress.lend(network, options.signal, ({ line, token }) =>
-      this.#run({ ...key, egress: line }, { ...job, egressToken: token }, options),
-    );
+    if (!network || !egress) return this.#run(this.placed(key, job.keeper), job, options);
+    const { line, token, close } = egress.attach(network, door);
+    let report: EgressReport | 'lost' = 'lost';
+    let ran: RunResult;
+    try {
+      ran = await this.#run({ ...key, egress: line }, { ...job, egressToken: token }, options);
+    } finally {
+      report = await close();
+    }
+    return { ...ran, egress: report };
+  }
+
+  /**
+   * The key with the proxy of its commands: all execute hosts of a workspace and its rules are one. A session that keeps something in a
+   * host stays with that host, also after the host's proxy was replaced. Throws SANDBOX_UNAVAILABLE.
+   */
+  placed(key: HostKey, keeper?: RetainedSession): HostKey {
+    const { egress, slots } = this.#options;
+    if (key.tier !== 'execute' || key.egress || !egress) return key;
+    return (keeper && slots.keeping(key, keeper)?.key) ?? { ...key, egress: egress.line };
   }
 
   async #run(key: HostKey, request: LeasedRequest, options: RunOptions): Promise<RunResult> {
@@ -93,11 +120,14 @@ export class Runs {
 
   async #runTool(
     slot: Slot,
-    { lifted: _, keeper: __, unixSockets: ___, isSealed = false, ...request }: LeasedRequest,
+    { keeper: _, unixSockets: __, owner: ___, isSealed = false, ...request }: LeasedRequest,
     options: RunOptions,
   ): Promise<RunResult> {
     if (isSealed) await unlessAborted(this.#options.slots.seal(slot), options.signal);
-    const { end, pid } = await this.#runIn(slot, request, options);
+    const { lifted = [] } = request;
+    const isExpected = lifted.some((it) => protectedPart(it) !== undefined);
+    const written = isExpected ? this.#options.masks.expect(slot.key, lifted) : undefined;
+    const { end, pid } = await this.#runIn(slot, request, options).finally(() => written?.());
     if ('result' in end) return { result: end.result, pid };
     const { closed } = this.#options.slots;
     if (slot.key.tier !== 'read_only' || options.signal.aborted || closed) throw crashed(pid);
@@ -106,24 +136,39 @@ export class Runs {
 
   async #runCommand(slot: Slot, leased: LeasedRequest, options: RunOptions): Promise<RunResult> {
     const { slots, masks: known } = this.#options;
-    const { lifted = [], keeper, unixSockets = 'none', isSealed: _, ...request } = leased;
+    const { lifted = [], keeper, unixSockets = 'none', owner, isSealed: _, ...request } = leased;
     if (!slots.atHand(slot)) await unlessAborted(slots.ready(slot), options.signal);
     // The masks come last, to be as new as possible for the command.
     const masks = await unlessAborted(known.ofCommand(slot.key, lifted), options.signal);
     const sockets = unixSockets === 'own' ? known.socketsOf(slot.key) : undefined;
     if (keeper && !slot.retained.has(keeper.session)) slot.retained.set(keeper.session, keeper);
     const keeperOfJob = keeper && { keeper: { session: keeper.session, keptMax: slots.keptMax(slot) } };
-    const { end, pid } = await this.#runIn(
+    const changes = !request.readOnly && request.overlay === undefined;
+    using followed = changes && !keeper ? known.follow(slot.key, masks, options.signal) : undefined;
+    const ended = new AbortController();
+    const onEnd = (why: ToolError) => ended.abort(why);
+    const guarded = { owner: owner ?? NOBODY, masks, isForeground: keeper === undefined, onEnd };
+    using newcomers = changes ? await known.guard(slot.key, guarded) : undefined;
+    const signal = AbortSignal.any([followed?.signal ?? options.signal, ended.signal]);
+    const { end, pid, host } = await this.#runIn(
       slot,
-      { ...request, masks, ...(sockets && { sockets }), ...keeperOfJob },
-      options,
+      { ...request, masks: newcomers?.masks ?? masks, ...(sockets && { sockets }), ...keeperOfJob },
+      { ...options, signal },
     );
+    if (keeper) newcomers?.hold(() => host.alive && host.kept > 0);
+    if (ended.signal.aborted) throw ended.signal.reason;
+    if (!('result' in end)) throw crashed(pid);
+    const left = await newcomers?.end();
     const sandboxFacts = { unixSockets: sockets ? 'own' : 'none', coarse: masks.coarse } as const;
-    if ('result' in end) return { result: end.result, pid, ...sandboxFacts };
-    throw crashed(pid);
+    const result = followed ? await followed.resultOf(end.result) : end.result;
+    return { result, pid, ...sandboxFacts, ...(left && { left }) };
   }
 
-  async #runIn(slot: Slot, request: JobRequest, options: RunOptions): Promise<{ end: JobEnd; pid: number }> {
+  async #runIn(
+    slot: Slot,
+    request: JobRequest,
+    options: RunOptions,
+  ): Promise<{ end: JobEnd; pid: number; host: Host }> {
     const { slots } = this.#options;
     options.signal.throwIfAborted();
     let host = slots.atHand(slot) ?? (await unlessAborted(slots.ready(slot), options.signal));
@@ -140,7 +185,7 @@ export class Runs {
     options.onStarted?.();
     const end = await running;
     slots.release(host);
-    return { end, pid };
+    return { end, pid, host };
   }
 
   /** Runs calls whose host died, one at a time, each on a host of its own. */

@@ -1,45 +1,48 @@
 /**
- * Finds the settings files of a workspace that hold no credential, to which rules on secrets do not apply; checked
- * again for each command.
+ * Finds the files of a workspace to which rules on secrets do not apply because of what they hold: settings without a credential, keys in
+ * the repository's objects. Checked again for each command.
  */
 import { basename } from 'node:path';
 import type { Limits } from '../limits.ts';
-import { isOrdinary, isSettingsName } from '../policy/ordinary-paths.ts';
+import { isJudgedByContent, isOrdinary } from '../policy/secrets/ordinary-paths.ts';
 import type { Directory, Listing } from './directory.ts';
 
 export class SettingsFiles {
-  /** Folders with settings files, up to a bound. */
-  readonly #folders = new Set<Directory>();
+  /** Folders with such files, and how many each has, up to a bound. */
+  readonly #folders = new Map<Directory, number>();
   readonly #limits: Limits;
+  readonly #workspace: string;
 
-  constructor(limits: Limits) {
+  /** `workspace` is absolute and without links. */
+  constructor(workspace: string, limits: Limits) {
+    this.#workspace = workspace;
     this.#limits = limits;
   }
 
-  /** Adds to a folder's listing its settings files without credentials. Folders beyond the bound get none. */
+  /** Adds to a folder's listing the files that tell no secret. Folders beyond the bound get none. */
   judged(folder: Directory, listing: Listing): Listing {
-    const names = listing.files.filter(isSettingsName);
-    const isKnown = this.#folders.has(folder) || this.#folders.size < this.#limits.settingsFoldersMax;
-    if (names.length === 0 || !isKnown) {
-      this.#folders.delete(folder);
+    const names = listing.files.filter(isJudgedByContent);
+    this.#folders.delete(folder);
+    const { settingsFoldersMax, settingsFilesMax } = this.#limits;
+    const others = [...this.#folders.values()].reduce((sum, it) => sum + it, 0);
+    if (names.length === 0 || this.#folders.size >= settingsFoldersMax || others + names.length > settingsFilesMax)
       return listing;
-    }
-    this.#folders.add(folder);
+    this.#folders.set(folder, names.length);
     const ordinary = this.#ordinaryOf(folder, names);
     return ordinary.length === 0 ? listing : { ...listing, ordinary };
   }
 
   /** Folders in which a file gained or lost a credential. Compares contents, since an agent can set the times of a file. */
   changed(): Directory[] {
-    return [...this.#folders].filter((folder) => {
+    return [...this.#folders.keys()].filter((folder) => {
       const { files, ordinary = [] } = folder.listing;
-      return this.#ordinaryOf(folder, files.filter(isSettingsName)).join('/') !== ordinary.join('/');
+      return this.#ordinaryOf(folder, files.filter(isJudgedByContent)).join('/') !== ordinary.join('/');
     });
   }
 
   /** Whether a change of `path` may change the result. */
   concerns(path: string): boolean {
-    return isSettingsName(basename(path));
+    return isJudgedByContent(basename(path));
   }
 
   delete(folder: Directory): void {
@@ -50,8 +53,9 @@ export class SettingsFiles {
     this.#folders.clear();
   }
 
-  /** The settings files without credentials; none in a folder whose name is not UTF-8. */
-  #ordinaryOf({ at }: Directory, names: readonly string[]): string[] {
-    return typeof at === 'string' ? names.filter((name) => isOrdinary(`${at}/${name}`, this.#limits)) : [];
+  /** The files that tell no secret; none in a folder whose name is not UTF-8. */
+  #ordinaryOf({ at, path }: Directory, names: readonly string[]): string[] {
+    if (typeof at !== 'string') return [];
+    return names.filter((name) => isOrdinary(this.#workspace, path === '' ? name : `${path}/${name}`, this.#limits));
   }
 }

@@ -4,12 +4,15 @@ import type { Powers } from '../powers.ts';
 import { COMMAND_ENVIRONMENT } from '../sandbox/launcher.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { Follower } from './follower/follower.ts';
 import { Host, type HostOptions } from './host.ts';
 import type { HostKey } from './host-masks.ts';
 import type { Identity } from './job.ts';
 import { shapeOf } from './shape.ts';
 
 export interface StartHostOptions {
+  /** Gives the changes of a workspace. Throws NOT_FOUND if that is gone. */
+  followerOf?(workspace: string): Follower;
   readonly sandbox: Sandbox;
   /** Node and its arguments for the host process. */
   readonly program: readonly string[];
@@ -18,8 +21,8 @@ export interface StartHostOptions {
   spoolOf?(workspace: string): string | undefined;
   /** The author of commits. */
   readonly identity?: Identity;
-  /** Environment variables of each command, PATH among them; the caller's come after. */
-  readonly environment?: Readonly<Record<string, string>>;
+  /** Environment variables of commands in a workspace, PATH among them; the caller's come after. */
+  environmentOf?(workspace: string): Readonly<Record<string, string>>;
 }
 
 /** Starts the host of a key with the masks that its sandbox applies. Throws SANDBOX_UNAVAILABLE. */
@@ -28,6 +31,7 @@ export function startHost(key: HostKey, masks: Masks, options: StartHostOptions,
   const { sandbox, program, limits } = options;
   const startedAt = powers.monotonicMs();
   const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
+  const follower = spool === undefined ? undefined : options.followerOf?.(workspace);
   const host = new Host({
     tier,
     workspace,
@@ -36,8 +40,9 @@ export function startHost(key: HostKey, masks: Masks, options: StartHostOptions,
     setup: setupOf(key, options),
     threads: shapeOf(tier, limits),
     ...(spool !== undefined && { spool }),
+    ...(follower && { follower }),
     ...(egress && { egress: egress.stream }),
-    start: (stdio) => sandbox.startHost(tier, workspace, program, stdio, masks),
+    start: (stdio) => sandbox.startHost(tier, workspace, program, stdio, { masks, folders: key.view.folders }),
   });
   const tell = () => {
     const ms = Math.round(powers.monotonicMs() - startedAt);
@@ -49,15 +54,17 @@ export function startHost(key: HostKey, masks: Masks, options: StartHostOptions,
 }
 
 function setupOf(key: HostKey, options: StartHostOptions): HostOptions['setup'] {
-  const { tier, workspace, view, keeps, heapMb = Infinity } = key;
-  const { sandbox, identity, environment, limits: given } = options;
+  const { tier, workspace, view, heapMb = Infinity } = key;
+  const { sandbox, identity, environmentOf, limits: given } = options;
   const limits = { ...given, threadHeapMb: Math.min(given.threadHeapMb, heapMb) };
   const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
   if (tier !== 'execute') return common;
   return {
     ...common,
-    command: { ...sandbox.commandSandbox(workspace), environment: { ...COMMAND_ENVIRONMENT, ...environment } },
+    command: {
+      ...sandbox.commandSandbox(workspace, { folders: view.folders }),
+      environment: { ...COMMAND_ENVIRONMENT, ...environmentOf?.(workspace) },
+    },
     ...(identity && { identity }),
-    watches: !keeps,
   };
 }

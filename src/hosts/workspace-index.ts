@@ -8,6 +8,8 @@ import type { Powers } from '../powers.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { socketsIn } from './directory.ts';
+import { ChangedFiles, type ChangedRun } from './follower/changed-files.ts';
+import { Follower, type FollowerOptions, watchesOfUser } from './follower/follower.ts';
 import type { PathView } from './job.ts';
 import { type CollectOptions, ViewMasks } from './view-masks.ts';
 import { WorkspaceTree } from './workspace-tree.ts';
@@ -23,10 +25,15 @@ interface KnownView {
   masks?: { readonly version: number; readonly found: Promise<Masks> };
 }
 
+/** How a workspace is followed. */
+export type Follows = Pick<FollowerOptions, 'watchesLeft' | 'walks'>;
+
 /** The version of the known masks: numbers that change with them. */
 export type TreeState = Pick<WorkspaceTree, 'version' | 'reads'>;
 
 export class WorkspaceIndex implements AsyncDisposable {
+  readonly follower: Follower;
+  readonly #changed: ChangedFiles;
   readonly #tree: WorkspaceTree;
   readonly #workspace: string;
   readonly #limits: Limits;
@@ -38,11 +45,13 @@ export class WorkspaceIndex implements AsyncDisposable {
   usedAt: number;
 
   /** `workspace` is absolute and without links; nothing is read before the first question. */
-  constructor(workspace: string, limits: Limits, powers: Powers) {
+  constructor(workspace: string, limits: Limits, powers: Powers, follows: Follows = { watchesLeft: watchesOfUser }) {
     this.#workspace = workspace;
     this.#limits = limits;
     this.#powers = powers;
-    this.#tree = new WorkspaceTree(workspace, limits, powers);
+    this.follower = new Follower({ workspace, limits, powers, ...follows });
+    this.#tree = new WorkspaceTree(workspace, this.follower, limits, powers);
+    this.#changed = new ChangedFiles(this.#tree, this.follower, limits);
     this.usedAt = powers.monotonicMs();
   }
 
@@ -113,7 +122,14 @@ export class WorkspaceIndex implements AsyncDisposable {
     this.#tree.current().catch(() => {});
   }
 
+  /** Begins to count the files that change; called right after `masks`, which brings the tree up to date. */
+  beginChanges(): ChangedRun {
+    return this.#changed.begin();
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#changed[Symbol.dispose]();
+    this.follower[Symbol.dispose]();
     await this.#tree[Symbol.asyncDispose]();
   }
 

@@ -1,32 +1,35 @@
 /**
- * Keeps the names in a workspace up to date: one walk, then the changes that the kernel reports, then those that it missed.
- * Reads names only and follows no links. All work is done on demand, in steps that leave the event loop free.
+ * Keeps the names in a workspace up to date: one walk, then the changes that the follower reports. Reads names only and
+ * follows no links. All work is done on demand, in steps that leave the event loop free.
  *
- * The watcher alone is not enough: it does not look into directories that appear with content (`mkdir -p`, a moved tree),
- * and does not report an overflow of the kernel's queue (2.6.0). So a directory that it may miss is checked on each
- * question, and all directories are checked every `indexSweepMs`: a directory's ctime changes with its names.
- * docs/decisions/0021-two-watchers.md says why workers/watch has another watcher.
+ * If a workspace is not wholly followed, all of its directories are checked every `indexUnwatchedMs`: a directory's ctime
+ * changes with its names. Followed directories are checked every `indexSweepMs`, because inotify does not report changes
+ * that other machines make on a shared disk, and a missed change would show a secret.
  */
 import type { BigIntStats } from 'node:fs';
 import { access, constants, lstat } from 'node:fs/promises';
-import type { AsyncSubscription, Event } from '@parcel/watcher';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { mayEnter, ownerOf } from '../sandbox/entry-rights.ts';
 import {
   childOf,
-  countOf,
+  countWithLinks,
   type Directory,
   EMPTY,
   everyDirectory,
+  hasName,
   keyOf,
   type Listing,
   type Name,
   readNames,
   rootOf,
+  sameLinks,
   sameNames,
 } from './directory.ts';
+import { DirtyFolders, joined, nearest } from './follower/dirty-folders.ts';
+import type { Follower } from './follower/follower.ts';
+import { type Change, KIND } from './follower/records.ts';
 import { inParallel } from './in-parallel.ts';
 import { SettingsFiles } from './settings-files.ts';
 
@@ -35,41 +38,45 @@ const READERS = 8;
 const LOOKERS = 32;
 /** A directory that changed less than this before it was read may have changed again in the same tick of the kernel's clock. */
 const RACY_MS = 100;
-/** The most directories that the watcher may not see before it is restarted: each question checks all of them, at 25 µs each. */
-const UNSEEN_MAX = 32;
-/** Above this many dirty directories, all directories are checked instead. */
-const DIRTY_MAX = 10_000;
+
+/** Called with each name that came, went or changed, and whether it was there before. Never a directory. */
+export type OnName = (path: string, wasThere: boolean) => void;
 
 export class WorkspaceTree implements AsyncDisposable {
   readonly #workspace: string;
+  readonly #follower: Follower;
+  readonly #unlisten: () => void;
   readonly #limits: Limits;
   readonly #powers: Powers;
   #root: Directory;
   #version = 0;
   #reads = 0;
   #entries = 0;
-  /** Paths of directories whose names changed. */
-  #dirty = new Set<string>();
+  readonly #dirty = new DirtyFolders();
   /** Directories with Unix sockets. */
   readonly withSockets = new Set<Directory>();
   readonly #racy = new Set<Directory>();
-  readonly #unseen = new Set<Directory>();
   readonly #settings: SettingsFiles;
   #walked = false;
   #sweptAt = -Infinity;
   #failure: { readonly error: ToolError; readonly at: number } | undefined;
-  #subscription: AsyncSubscription | undefined;
-  #subscribing: Promise<void> | undefined;
-  #subscribedAt = -Infinity;
   #running: Promise<void> = Promise.resolve();
   #queued: Promise<void> | undefined;
   #closed = false;
+  /** Set while somebody wants to know which names change. */
+  onName: OnName | undefined;
 
   /** `workspace` is absolute and without links; nothing is read before `current`. */
-  constructor(workspace: string, limits: Limits, powers: Powers) {
+  constructor(workspace: string, follower: Follower, limits: Limits, powers: Powers) {
     this.#workspace = workspace;
+    this.#follower = follower;
+    this.#unlisten = follower.listen({
+      onChanges: (changes) => this.#takeChanges(changes),
+      onLost: () => this.#sweepSoon(),
+      onReady: () => this.#sweepSoon(),
+    });
     this.#limits = limits;
-    this.#settings = new SettingsFiles(limits);
+    this.#settings = new SettingsFiles(workspace, limits);
     this.#powers = powers;
     this.#root = rootOf(workspace);
   }
@@ -95,12 +102,12 @@ export class WorkspaceTree implements AsyncDisposable {
 
   /** Whether the kernel reports changes; otherwise the tree is swept. */
   get watched(): boolean {
-    return this.#subscription !== undefined;
+    return this.#follower.state === 'following';
   }
 
   /** Whether `current` may find changes, as far as known without looking. */
   get behind(): boolean {
-    return this.#dirty.size > 0 || this.#racy.size > 0 || this.#unseen.size > 0 || this.#sweepDue;
+    return this.#dirty.size > 0 || this.#racy.size > 0 || this.#sweepDue;
   }
 
   /**
@@ -120,15 +127,12 @@ export class WorkspaceTree implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    await this.#subscribing;
-    await this.#unsubscribe();
+    this.#unlisten();
     await this.#running.catch(() => {});
   }
 
   get #sweepDue(): boolean {
     const { indexSweepMs, indexUnwatchedMs } = this.#limits;
-    // Between the old watcher and the new one no change is reported.
-    if (this.#subscribing) return true;
     return this.#powers.monotonicMs() - this.#sweptAt >= (this.watched ? indexSweepMs : indexUnwatchedMs);
   }
 
@@ -145,18 +149,17 @@ export class WorkspaceTree implements AsyncDisposable {
       this.#forget();
       throw error;
     }
-    this.#resubscribe();
   }
 
   async #walk(): Promise<void> {
     const startedAt = this.#powers.monotonicMs();
-    // Subscribes before the walk, so that changes during the walk are reported.
-    await this.#subscribe();
-    this.#dirty.clear();
+    // Followed before the walk, so that changes during the walk are reported.
+    await this.#follower.start();
+    this.#dirty.take();
     const sweptAt = this.#powers.monotonicMs();
     await lstat(this.#workspace);
     await this.#refresh([this.#root]);
-    this.#unseen.clear();
+    this.#follower.endWalk();
     this.#sweptAt = sweptAt;
     this.#walked = true;
     const ms = Math.round(this.#powers.monotonicMs() - startedAt);
@@ -167,18 +170,19 @@ export class WorkspaceTree implements AsyncDisposable {
   }
 
   async #follow(): Promise<void> {
-    const dirty = this.#dirty;
-    this.#dirty = new Set();
+    // A follower that is too slow to answer may have changes that are missing here.
+    if (!(await this.#follower.settled()) && this.watched) this.#sweepSoon();
+    const dirty = this.#dirty.take();
     // The root is always checked: what a person puts there must be hidden from commands at once.
-    const doubtful = new Set([this.#root, ...this.#racy, ...this.#unseen]);
+    const doubtful = new Set([this.#root, ...this.#racy]);
     this.#racy.clear();
-    if (this.#sweepDue || dirty.size >= DIRTY_MAX) {
+    if (this.#sweepDue || !dirty) {
       const sweptAt = this.#powers.monotonicMs();
       for (const it of everyDirectory(this.#root)) doubtful.add(it);
       this.#sweptAt = sweptAt;
     }
     const changed = new Set([...this.#settings.changed(), ...(await this.#changedOf(doubtful))]);
-    for (const path of dirty) changed.add(this.#nearest(path));
+    for (const path of dirty ?? []) changed.add(this.#nearest(path));
     await this.#refresh([...changed].sort((a, b) => a.path.length - b.path.length));
   }
 
@@ -231,7 +235,8 @@ export class WorkspaceTree implements AsyncDisposable {
       it.unreadable = false;
       const before = [...it.directories.values()];
       const fresh = this.#replace(it, this.#settings.judged(it, listing), directories);
-      // If names came or went, a subdirectory may have been replaced; the watcher reports that, but only later.
+      // If names came or went, a subdirectory may have been replaced, which only the follower reports.
+      if (this.watched) return fresh;
       const known = before.filter((child) => it.directories.get(child.key) === child);
       return [...fresh, ...(await this.#changedOf(known))];
     } catch (error) {
@@ -254,8 +259,11 @@ export class WorkspaceTree implements AsyncDisposable {
   }
 
   #replace(it: Directory, listing: Listing, directories: readonly Name[]): Directory[] {
-    if (!sameNames(it.listing, listing)) {
-      this.#entries += countOf(listing) - countOf(it.listing);
+    this.#noteDifference(it, listing);
+    this.#entries += countWithLinks(listing) - countWithLinks(it.listing);
+    if (sameNames(it.listing, listing)) {
+      if (!sameLinks(it.listing, listing)) it.listing = { ...it.listing, links: listing.links };
+    } else {
       it.listing = listing;
       this.withSockets[listing.sockets.length > 0 ? 'add' : 'delete'](it);
       this.#version += 1;
@@ -275,7 +283,6 @@ export class WorkspaceTree implements AsyncDisposable {
       it.directories.set(key, child);
       this.#entries += 1;
       this.#version += 1;
-      this.#unseen.add(child);
       return [child];
     });
     if (it.deep !== wasDeep) this.#version += 1;
@@ -293,8 +300,9 @@ export class WorkspaceTree implements AsyncDisposable {
     if (parent.directories.get(it.key) !== it) return [];
     parent.directories.delete(it.key);
     for (const gone of everyDirectory(it)) {
-      this.#entries -= 1 + countOf(gone.listing);
-      for (const them of [this.#racy, this.#unseen, this.#settings]) them.delete(gone);
+      this.#noteDifference(gone, EMPTY);
+      this.#entries -= 1 + countWithLinks(gone.listing);
+      for (const them of [this.#racy, this.#settings]) them.delete(gone);
       this.withSockets.delete(gone);
     }
     this.#version += 1;
@@ -309,18 +317,31 @@ export class WorkspaceTree implements AsyncDisposable {
   }
 
   #noteRacy(it: Directory): void {
+    if (this.watched) return;
     if (Number(it.changedNs / 1_000_000n) > this.#powers.now() - RACY_MS) this.#racy.add(it);
   }
 
-  /** The directory at a path, or its nearest known parent. */
   #nearest(path: string): Directory {
-    let at = this.#root;
-    for (const name of path.split('/')) {
-      const next = at.directories.get(name);
-      if (!next) return at;
-      at = next;
-    }
-    return at;
+    return nearest(this.#root, path, this.#limits.maskDepthMax);
+  }
+
+  /** The directory at a path; undefined if it is not in the tree. */
+  #known(path: string): Directory | undefined {
+    const nearest = this.#nearest(path);
+    return nearest.path === path ? nearest : undefined;
+  }
+
+  /** Whether a path lies below directories of which the tree holds no names. */
+  #isBelowDeep(path: string): boolean {
+    return this.#nearest(path).deep;
+  }
+
+  /** Whether the tree has an entry at a path that is no directory; it is taken to be there where the tree holds no names. */
+  hasFile(path: string): boolean {
+    const cut = path.lastIndexOf('/');
+    const folder = path.slice(0, Math.max(0, cut));
+    const known = this.#known(folder);
+    return known ? hasName(known, path.slice(cut + 1)) : this.#isBelowDeep(folder);
   }
 
   #forget(): void {
@@ -328,63 +349,34 @@ export class WorkspaceTree implements AsyncDisposable {
     this.#entries = 0;
     this.#version += 1;
     this.#walked = false;
-    for (const them of [this.#racy, this.#unseen, this.#settings]) them.clear();
+    this.#racy.clear();
+    this.#settings.clear();
   }
 
-  #take(error: Error | null, events: readonly Event[]): void {
-    if (this.#closed) return;
-    if (error) {
-      this.#powers.log.warn(
-        { error, workspace: this.#workspace },
-        'the workspace can no longer be watched; scanning for changes instead',
-      );
-      void this.#unsubscribe();
-      return;
-    }
-    const start = this.#workspace.length + 1;
-    for (const { path, type } of events) {
-      if ((type === 'update' && !this.#settings.concerns(path)) || this.#dirty.size >= DIRTY_MAX) continue;
-      this.#dirty.add(path.slice(start, Math.max(start, path.lastIndexOf('/'))));
-      // The path itself may be a directory that was replaced by another of its name.
-      if (path.length > start) this.#dirty.add(path.slice(start));
+  #sweepSoon(): void {
+    this.#sweptAt = -Infinity;
+  }
+
+  #takeChanges(changes: readonly Change[]): void {
+    let last: { readonly folder: string; readonly at: Directory | undefined } | undefined;
+    for (const it of changes) {
+      if (this.onName && !(it.kind & KIND.isFolder) && it.kind !== KIND.closed && !it.bytes) {
+        if (last?.folder !== it.folder) last = { folder: it.folder, at: this.#known(it.folder) };
+        this.onName(joined(it.folder, it.name), last.at ? hasName(last.at, it.name) : this.#isBelowDeep(it.folder));
+      }
+      this.#dirty.note(it, this.#settings.concerns(it.name));
     }
   }
 
-  /** Starts the watcher, or logs that there is none. */
-  async #subscribe(): Promise<void> {
-    if (this.#closed || this.watched) return;
-    this.#subscribedAt = this.#powers.monotonicMs();
-    try {
-      const { subscribe } = await import('@parcel/watcher');
-      const subscription = await subscribe(this.#workspace, (error, events) => this.#take(error, events));
-      if (this.#closed) await subscription.unsubscribe();
-      else this.#subscription = subscription;
-    } catch (error) {
-      const { indexUnwatchedMs } = this.#limits;
-      const message = `the workspace can't be watched; it is looked over before commands, every ${indexUnwatchedMs} ms at most`;
-      this.#powers.log.warn({ error, workspace: this.#workspace }, message);
-    }
-  }
-
-  async #unsubscribe(): Promise<void> {
-    const subscription = this.#subscription;
-    this.#subscription = undefined;
-    await subscription?.unsubscribe().catch(() => {}); // It ended with the error reported before.
-  }
-
-  /** Restarts the watcher in the background if there is none, or if it may miss too many directories. Sweeps bridge the gap. */
-  #resubscribe(): void {
-    const { indexSweepMs } = this.#limits;
-    if (this.#subscribing || (this.watched && this.#unseen.size <= UNSEEN_MAX)) return;
-    if (this.#powers.monotonicMs() - this.#subscribedAt < indexSweepMs) return;
-    this.#subscribing = (async () => {
-      await this.#unsubscribe();
-      await this.#subscribe();
-      // Changes before the new watches are found by a sweep after them.
-      if (this.watched) this.#unseen.clear();
-      this.#sweptAt = -Infinity;
-      this.#subscribing = undefined;
-    })();
+  /** Tells which names a directory gains and loses. */
+  #noteDifference(it: Directory, listing: Listing): void {
+    const { onName } = this;
+    if (!onName || typeof it.at !== 'string') return;
+    const start = it.path === '' ? '' : `${it.path}/`;
+    const all = ({ files, links }: Listing) => [...files, ...links];
+    const after = new Set(all(listing));
+    for (const name of all(it.listing)) if (!after.delete(name)) onName(start + name, true);
+    for (const name of after) onName(start + name, false);
   }
 }
 

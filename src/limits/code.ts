@@ -46,8 +46,6 @@ export const codeLimits = {
   sourceErrorsMax: count().default(50),
   /** Data memory of a compiler that checks a whole project; 700 files take 0.7 to 1.1 GB. */
   typeCheckMemoryBytes: bytes().default(2048 * MiB),
-  /** Data memory of TypeScript 6 while it extracts or inlines; its runtime reserves 550 MiB of it without filling them. */
-  typescript6MemoryBytes: bytes().default(1536 * MiB),
   /** Files that one refactoring changes. */
   refactorFilesMax: count().default(500),
   /** Files whose errors are compared before and after a refactoring; each takes 2 to 100 ms. */

@@ -56,10 +56,18 @@ export const commandLimits = {
   commandTermGraceMs: z.int().min(0).default(700),
   /** Time for which the pipes of a command are read after its exit; a grandchild may hold them forever. */
   commandDrainMs: ms().default(100),
-  /** Scratch space (/tmp) of a command, in memory. */
+  /**
+   * Bytes that commands must leave free on each disk that they write to, which the person's programs and the daemon's records need; a
+   * quarter of a small disk. Below it, commands that wrote much are ended.
+   */
+  diskFreeBytesMin: bytes().default(512 * MiB),
+  /** Scratch space (/tmp) in memory, of a command that outlives its session or is previewed; others share one on disk for their session. */
   commandTmpBytes: bytes().default(256 * MiB),
   /** Unix sockets of other programs in a workspace that are hidden from a command; with more, the command may create none itself. */
   socketMasksMax: count().default(64),
-  /** Open files of each process of a command, if the machine allows as many: watchers and databases hold thousands. */
+  /**
+   * Open files of each process of a command, if the machine allows as many, and at most 253 less than the soft limit of the person's
+   * programs: descriptors on their way count for all of a user's processes.
+   */
   commandOpenFilesMax: count().default(65_536),
 };

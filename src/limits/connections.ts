@@ -16,7 +16,10 @@ export const connectionLimits = {
   connectionGraceMs: ms().default(250),
   /** Connections that have not said hello, including those in their grace period; further ones are closed at once. */
   connectionsBurstMax: count().default(2048),
-  /** Share of a transport's connections that one principal may have, so that others still find a place. */
+  /**
+   * Share of a transport's connections that one principal may have, so that others still find a place; one of its processes may have two
+   * thirds of that.
+   */
   principalConnectionShare: z.number().gt(0).max(1).default(0.75),
   /** Connections reserved for operators when agents have taken all others: an operator must be able to see and stop a flood. */
   operatorConnectionsMax: count().default(16),

@@ -1,7 +1,9 @@
 /** Bounds of the egress process: connections of commands, names that it looks up, and the process itself. */
+import { doorLimits } from './doors.ts';
 import { bytes, count, KiB, ms } from './units.ts';
 
 export const egressLimits = {
+  ...doorLimits,
   /** Open connections of one command through the egress proxy. */
   egressCommandConnectionsMax: count().default(64),
   /** Open connections of all commands: two descriptors each, of openFilesMax. Beyond it the command with the most loses one. */

@@ -3,8 +3,8 @@ import { bytes, count, KiB, ms } from './units.ts';
 
 export const panelLimits = {
   /**
-   * Characters of a question's input, and of its diff, when a person looks at all of it; one text gets a quarter, which
-   * holds the longest command line. Kept while the question waits.
+   * Characters of a question's input, and of its diff, when a person looks at all of it; nobody is asked about a longer
+   * input. Kept while the question waits.
    */
   approvalWholeChars: count().default(512 * KiB),
   /** Calls whose newest states are held for a subscriber that takes them every so often. */

@@ -21,15 +21,19 @@ export const policyLimits = {
   /** Characters of a rule times characters of its examples, summed over a file: the cost of trying them, 50 ms as measured. */
   policyExampleWorkMax: count().default(50_000_000),
   /**
-   * Largest `.npmrc` or `.pypirc` that is searched for a credential; a larger one counts as a secret. The gateway's main thread reads each
-   * one before each command, and an agent can write them.
+   * Largest `.npmrc` or `.pypirc` that is searched for a credential, and largest key that is looked for in the repository's objects; a
+   * larger one counts as a secret. The gateway's main thread reads them before each command, and an agent can write them.
    */
   settingsFileBytesMax: bytes().default(16 * KiB),
   /**
-   * Folders of a workspace whose settings files are read before each command, 0.1 ms each; settings files in other folders count as
-   * secrets.
+   * Folders of a workspace whose settings files and keys are read before each command; those in other folders count as secrets.
    */
   settingsFoldersMax: count().default(32),
+  /**
+   * Settings files and keys of a workspace that are read before each command, and of those that one question is about; further ones count
+   * as secrets. 0.1 ms each, 0.4 ms for a key where 60 packs are searched for it.
+   */
+  settingsFilesMax: count().default(128),
   /** Delay from a change of a policy file to its reload; saving in an editor makes several changes. */
   policyReloadMs: ms().default(100),
 };

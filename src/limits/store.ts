@@ -78,11 +78,6 @@ export const storeLimits = {
   homeBytesMax: bytes().default(8 * 1024 * MiB),
   /** Files and folders in the command homes of one workspace; each takes an inode. */
   homeEntriesMax: count().default(1_000_000),
-  /**
-   * Bytes that commands must leave free on the disk of the homes, which also holds the daemon's records; below it, a command whose home
-   * grew is ended.
-   */
-  homeFreeBytesMin: bytes().default(512 * MiB),
   /** Workspaces with command homes on disk; the one unused for longest is removed when the daemon starts. */
   homesMax: count().default(64),
   /** Time for which an unused home is kept: 30 days. */
@@ -129,8 +124,8 @@ export const storeLimits = {
   shadowFilesMax: count().default(50_000),
   /** JavaScript heap of the thread that knows them, in MiB. */
   shadowHeapMb: count().default(256),
-  /** Time before a command until the changes of others are taken in; the command then runs all the same, and can't be undone. */
-  shadowBeginMs: ms().default(500),
+  /** Time before a command until what the workspace holds is known; the command then runs all the same, and can't be undone. */
+  shadowBeginMs: ms().default(2_000),
   /** Time after a command until its changes are kept; then its result is given, and it can't be undone. */
   shadowEndMs: ms().default(20_000),
   /** Longest time between two looks for changes while no command runs. */

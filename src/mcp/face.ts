@@ -1,9 +1,10 @@
 /** The MCP server of the daemon: its connections, and notifications about changed tools. */
 import type { Socket } from 'node:net';
-import { RpcError } from '../errors.ts';
+import type { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
 import type { Identify } from '../session/authenticate.ts';
+import { ConnectionShares } from '../session/connections/shares.ts';
 import type { McpMetrics } from '../telemetry/conventions.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { TcpAddress } from '../transport/tcp.ts';
@@ -36,6 +37,7 @@ export class McpFace {
   readonly #lists = new ToolLists();
   readonly #stateKey: string;
   readonly #budget: RequestBudget = { bytes: 0 };
+  readonly #shares: ConnectionShares;
   readonly #silent: WaitingRoom;
   #isGoingOver = false;
   #http: HttpListener | undefined;
@@ -43,18 +45,18 @@ export class McpFace {
   constructor(parts: FaceParts) {
     this.#parts = parts;
     this.#shared = new SharedSessions(parts);
+    this.#shares = new ConnectionShares(parts.limits.mcpConnectionsMax, parts.limits);
     this.#silent = new WaitingRoom(parts.limits, parts.powers);
     this.#stateKey = parts.powers.secret();
   }
 
   /** Accepts a connection; if there are too many, answers with an error and closes. */
   accept(socket: Socket, caller: HttpCaller): void {
-    const { mcpConnectionsMax } = this.#parts.limits;
-    if (this.#connections.size >= mcpConnectionsMax) {
-      const error = new RpcError(
-        'OVERLOADED',
-        `${mcpConnectionsMax} MCP clients are connected, which is the maximum; close one`,
-      ).toWire();
+    let place: Disposable;
+    try {
+      place = this.#shares.take({ ...caller.identity, pid: caller.pid });
+    } catch (thrown) {
+      const error = (thrown as RpcError).toWire();
       socket.write(`${JSON.stringify({ jsonrpc: '2.0', id: null, error })}\n`, () => socket.destroy());
       return;
     }
@@ -68,6 +70,7 @@ export class McpFace {
       onHeard: () => this.#silent.leave(socket),
       onEnd: (it) => {
         this.#silent.leave(socket);
+        place[Symbol.dispose]();
         this.#connections.delete(it);
       },
     });

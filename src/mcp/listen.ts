@@ -80,5 +80,5 @@ export function callerOf(socket: Socket): HttpCaller {
   const trusted = [process.getuid?.(), 0];
   const mayAnswer = credentials !== undefined && trusted.includes(credentials.uid);
   const principal = principalOf({ kind: 'unix', ...(credentials && { credentials }) });
-  return { identity: { role: 'agent', principal }, uid: credentials?.uid, mayAnswer };
+  return { identity: { role: 'agent', principal }, uid: credentials?.uid, pid: credentials?.pid, mayAnswer };
 }

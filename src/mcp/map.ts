@@ -5,13 +5,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type CallToolResult, ProtocolError, type ResourceLink } from '@modelcontextprotocol/server';
 import type { BatchEstimate, BatchResult, ToolResult } from '../call.ts';
-import { describeWithheld } from '../call.ts';
 import { RPC_CODES, type RpcError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { type Envelope, enclosed, envelopeOf } from '../protocol/envelope.ts';
 import { toJson } from '../protocol/json.ts';
 import { modelTexts } from '../protocol/model-text.ts';
-import { errorText } from '../protocol/result-text.ts';
+import { asides, describeWithheld, errorText } from '../protocol/result-text.ts';
 import { type ProvidedData, providedData } from '../providers/messages.ts';
 import { parseJson } from '../text/json.ts';
 
@@ -82,9 +81,8 @@ function addResult(body: ResultContent, result: ToolResult, isUntrusted: boolean
   if (!result.success) body.add(errorText(result.error));
   else if (isUntrusted) addEnclosed(body, result);
   else addData(body, result);
-  const { warnings = [], denied = [], withheld, truncated } = result.metadata;
-  for (const it of warnings) body.add(`warning: ${it}`);
-  if (denied.length > 0) body.add(`kept from: ${toJson(denied)}`);
+  const { withheld, truncated } = result.metadata;
+  for (const it of asides(result.metadata)) body.add(it);
   if (withheld) body.add(`the sandbox kept from the call ${describeWithheld(withheld)}`);
   if (truncated?.ref !== undefined)
     body.link(truncated.ref, truncated.bytesTotal, `[not all output is here; all ${truncated.bytesTotal} bytes are in`);

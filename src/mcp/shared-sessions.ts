@@ -13,6 +13,8 @@ export interface HttpCaller {
   readonly identity: Identity;
   /** User id of the process, if the kernel tells. */
   readonly uid: number | undefined;
+  /** Id of the connecting process, if the kernel tells. */
+  readonly pid?: number | undefined;
   /** Whether the person at the client may answer questions about its calls. */
   readonly mayAnswer: boolean;
 }

@@ -4,9 +4,9 @@ import type { Channel, Listener } from '../transport/transport.ts';
 import { listenWebSocket, type WebSocketOptions } from '../transport/websocket.ts';
 import { answerPage, type PageParts } from './requests.ts';
 
-export type PanelOptions = WebSocketOptions & Pick<PageParts, 'files' | 'signIn'>;
+export type PanelOptions = WebSocketOptions & Pick<PageParts, 'files' | 'signIn' | 'names'>;
 
-/** Listens on loopback. Throws when the host is not a loopback one or the port is taken. */
+/** Listens on loopback, at the first of its names. Throws when the host is not a loopback one or the port is taken. */
 export async function listenPanel(options: PanelOptions, accept: (channel: Channel) => void): Promise<Listener> {
   const serve: WebSocketOptions['serve'] = (request, response, port) =>
     void answerPage(request, response, { ...options, port }).catch((error: Error) => {
@@ -14,5 +14,6 @@ export async function listenPanel(options: PanelOptions, accept: (channel: Chann
       response.destroy();
     });
   const listener = await listenWebSocket({ ...options, serve }, accept);
-  return { ...listener, address: listener.address.replace(/^ws:(.*)\/v1$/, 'http:$1/') };
+  const [name] = options.names;
+  return { ...listener, address: `http://${name}:${new URL(listener.address).port}/` };
 }

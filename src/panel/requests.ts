@@ -1,8 +1,9 @@
 /**
- * The HTTP requests of the panel: the files of the page, and the exchange of a code for a token. Any page in the browser
- * can send requests here, so that each must name this listener as its host, and signing in takes our own page as its origin.
+ * The HTTP requests of the panel: the files of the page, and the proofs by which a page and this listener know each other. Any page in
+ * the browser can send requests here, so that each must name this listener as its host, and signing in takes our own page as its origin.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import * as z from 'zod';
 import type { Limits } from '../limits.ts';
 import { parseJson } from '../text/json.ts';
 import { isOwnHost, pathOf } from '../transport/loopback.ts';
@@ -12,7 +13,7 @@ import type { SignIn } from './sign-in.ts';
 /** Scripts, styles and images of our own, no other page around it, and no string that becomes markup or code. */
 export const CONTENT_SECURITY_POLICY = [
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'",
-  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; worker-src 'none'",
   "require-trusted-types-for 'script'; trusted-types 'none'",
 ].join('; ');
 
@@ -28,7 +29,9 @@ const HEADERS = {
 
 export interface PageParts {
   readonly files: ReadonlyMap<string, PageFile>;
-  readonly signIn: Pick<SignIn, 'exchange'>;
+  readonly signIn: Pick<SignIn, 'challenge' | 'exchange'>;
+  /** Names that the listener may be called by. */
+  readonly names: ReadonlySet<string>;
   readonly limits: Pick<Limits, 'panelSignInBytesMax'>;
 }
 
@@ -39,7 +42,9 @@ export async function answerPage(
   { port, ...parts }: PageParts & { readonly port: number },
 ): Promise<void> {
   const path = pathOf(request);
-  if (!isOwnHost(request.headers.host, port)) return refuse(response, 403, 'This host is not the panel.');
+  if (!isOwnHost(request.headers.host, port, parts.names)) return refuse(response, 403, 'This host is not the panel.');
+  // A worker would outlast the page, and hear what later pages say at this origin.
+  if (request.headers['service-worker'] !== undefined) return refuse(response, 403, 'The panel has no worker.');
   if (path === '/session') return answerSignIn(request, response, parts);
   const file = path === undefined ? undefined : parts.files.get(path);
   if (!file) return refuse(response, 404, 'The panel has no such page.');
@@ -61,13 +66,15 @@ async function answerSignIn(
     return refuse(response, 403, 'Only the page of the panel may sign in.');
   if (type !== 'application/json') return refuse(response, 415, 'The body must be application/json.');
   const body = await bodyOf(request, limits.panelSignInBytesMax);
-  const code = body === undefined ? undefined : codeOf(body);
-  if (code === undefined) return refuse(response, 400, 'The body must be {"code": "…"}.');
-  const signedIn = signIn.exchange(code);
-  if (!signedIn)
+  const asked = body === undefined ? undefined : askedIn(body);
+  if (asked === undefined)
+    return refuse(response, 400, 'The body must be {"id": "…", "nonce": "…"} or {"nonce": "…", "proof": "…"}.');
+  const answer =
+    'id' in asked ? signIn.challenge(asked.id, origin, asked.nonce) : signIn.exchange(asked.nonce, asked.proof);
+  if (!answer)
     return refuse(response, 401, 'This code was used, or is too old; run `ringfence panel` for another one.');
   const headers = { 'content-type': 'application/json', 'cache-control': 'no-store' };
-  response.writeHead(200, { ...HEADERS, ...headers }).end(JSON.stringify(signedIn));
+  response.writeHead(200, { ...HEADERS, ...headers }).end(JSON.stringify(answer));
 }
 
 /** The body of a request; undefined if it is longer than `bytesMax`, or the client left. */
@@ -86,15 +93,19 @@ async function bodyOf(request: IncomingMessage, bytesMax: number): Promise<strin
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function codeOf(body: string): string | undefined {
-  let parsed: unknown;
+const hex = z.string().regex(/^[\da-f]{16,64}$/);
+/** A page asks for a proof, by the id of its code or its own, or gives one. */
+const askedSchema = z.union([
+  z.strictObject({ id: z.string().regex(/^(?:p_)?[\da-f]{12,16}$/), nonce: hex }),
+  z.strictObject({ nonce: hex, proof: hex }),
+]);
+
+function askedIn(body: string): z.output<typeof askedSchema> | undefined {
   try {
-    parsed = parseJson(body);
+    return askedSchema.safeParse(parseJson(body)).data;
   } catch {
     return undefined; // Not JSON.
   }
-  const code = typeof parsed === 'object' && parsed !== null && 'code' in parsed ? parsed.code : undefined;
-  return typeof code === 'string' ? code : undefined;
 }
 
 function refuse(response: ServerResponse, status: number, message: string): void {

@@ -38,7 +38,7 @@ export class Backtest {
   readonly comparison: Comparison = { differences: [], calls: 0, skipped: 0 };
   readonly #options: BacktestOptions;
   readonly #workspaces = new Map<string, { workspace: string; root: string }>();
-  /** Sessions that have made a call whose result strangers wrote. */
+  /** Principals and workspaces with a call whose result strangers wrote. */
   readonly #tainted = new Set<string>();
 
   constructor(options: BacktestOptions) {
@@ -62,8 +62,9 @@ export class Backtest {
     }
     this.comparison.calls += 1;
     const place = this.#workspaces.get(sessionId) ?? { workspace: NO_WORKSPACE, root: NO_WORKSPACE };
-    const asker = { principal, session: sessionId, sawUntrusted: this.#tainted.has(sessionId), ...place };
-    if (tool.untrusted) this.#tainted.add(sessionId);
+    const mark = `${principal}\0${place.root}`;
+    const asker = { principal, session: sessionId, sawUntrusted: this.#tainted.has(mark), ...place };
+    if (tool.untrusted) this.#tainted.add(mark);
     const question = toQuestion(tool, parsed.data, { asker, parts });
     const env = tool.commandOf?.(parsed.data as never)?.env;
     const [before, after] = [policies.old, policies.new].map((it) => decideWithEnvironment(it, question, env)) as [

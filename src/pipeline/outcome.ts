@@ -2,7 +2,7 @@
  * What came of a call: its data or error, and what its last attempt used and met. A stage gives the outcome of the stage behind it,
  * or one with more in it; a call that a stage refuses by throwing has the outcome that `outcomeOf` makes.
  */
-import type { Denial, Withheld } from '../call.ts';
+import type { Denial, ResultMetadata, Withheld } from '../call.ts';
 import type { EgressReport } from '../egress/messages.ts';
 import { type ToolError, toToolError } from '../errors.ts';
 import type { JobUsage } from '../hosts/job.ts';
@@ -20,10 +20,14 @@ export interface RunFacts {
   readonly denied?: readonly Denial[];
   /** Execute: what the sandbox of a failed command kept from it. */
   readonly withheld?: Withheld;
+  /** Execute: what a command left at protected names, which was moved away. */
+  readonly quarantined?: ResultMetadata['quarantined'];
   /** Execute: what a previewed command did. */
   readonly preview?: CommandPreview;
   /** Execute: hosts that the command connected to. */
   readonly connected?: EgressReport['connected'];
+  /** Execute: bytes that went to each host. */
+  readonly sent?: readonly { readonly host: string; readonly bytes: number }[];
   /** Execute: whether strangers may have written of the result, though not those of every call of its tool. */
   readonly untrusted?: boolean;
   /** Execute: the roll-back that goes on after the answer; the call's locks are held until it settles. Never rejects. */
@@ -46,6 +50,16 @@ export interface RunFacts {
   readonly costUsd?: number;
   /** Execute, validate and audit: warnings for the caller. */
   readonly warnings: readonly string[];
+}
+
+/** What a call connected to and sent. */
+export function trafficOf(report: EgressReport | 'lost' | undefined): Pick<RunFacts, 'connected' | 'sent'> {
+  if (!report || report === 'lost') return {};
+  const { connected, sent } = report;
+  return {
+    ...(connected.length > 0 && { connected }),
+    ...(sent.length > 0 && { sent: sent.map(({ target: host, bytes }) => ({ host, bytes })) }),
+  };
 }
 
 /** The facts of an attempt that hold however it ends; set while it runs. */

@@ -1,12 +1,13 @@
-import { join } from 'node:path';
 import { ToolError } from '../errors.ts';
-import { decide, layersOf, type PolicyDecision } from '../policy/decide.ts';
-import { isOrdinary, type SettingsBounds } from '../policy/ordinary-paths.ts';
+import { decide, layersOf, otherNames, type PolicyDecision } from '../policy/decide.ts';
 import type { ParsedCommand, PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
+import { ordinaryPathsIn, type SettingsBounds } from '../policy/secrets/ordinary-paths.ts';
 import type { CommandContext } from '../policy/shell/command.ts';
 import { parseCommand } from '../policy/shell/command.ts';
+import { packageScript } from '../policy/shell/package-scripts.ts';
 import { toTarget } from '../policy/target.ts';
+import { protectedPart } from '../protected-names.ts';
 import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
 import type { JudgingTurns } from './queue/judging-turns.ts';
 import { refusalOf } from './refusal.ts';
@@ -19,6 +20,8 @@ export interface PermissionParts {
   readonly home: string;
   /** Bounds of reading a settings file, to decide whether it holds a credential. */
   readonly limits: SettingsBounds;
+  /** Folders that commands see read-only, whose programs are known by name; absolute. */
+  readonly toolchains?: readonly string[];
   /** The absolute real path of the program that a command in this workspace would find; `path` is the caller's PATH. */
   resolve(name: string, where: { workspace: string; cwd: string; path?: string | undefined }): string | undefined;
 }
@@ -61,11 +64,33 @@ export const permission =
 /** The call as later stages see it. */
 function toJudged(call: CheckedCall, { input, question, decided }: JudgedEffects): JudgedCall {
   const { tool, input: checkedInput } = call.checked;
-  const isAsked = call.cost?.asks || tool.asks || tool.asksFor?.(checkedInput as never);
+  const isAsked = call.cost?.asks || (!isUndoByOperator(call) && asksAnyway(tool, checkedInput, question));
   const decision = decided.decision === 'allow' && isAsked ? 'ask' : decided.decision;
   const checked = { ...call.checked, input, effects: question.effects };
   return { ...call, checked, question, decided, decision, rule: decided.by.id };
 }
+
+type Touched = Pick<PolicyQuestion, 'tier' | 'effects'>;
+
+/** Whether a person is asked about the call under any policy that does not deny it. */
+export const asksAnyway = (tool: Tool, input: unknown, touched: Touched): boolean =>
+  tool.asks === true || tool.asksFor?.(input as never) === true || protectedTarget(touched) !== undefined;
+
+/** A path with a protected name that a call itself would write or delete. What commands make is moved away instead. */
+const protectedTarget = ({ tier, effects }: Touched): string | undefined =>
+  tier === 'read_only'
+    ? undefined
+    : effects.find(({ kind, target }) => CHANGES.has(kind) && protectedPart(target) !== undefined)?.target;
+
+/** The same of a call; an operator's undo brings back what stood there. */
+export const protectedTargetOf = (call: CheckedCall, touched: Touched): string | undefined =>
+  isUndoByOperator(call) ? undefined : protectedTarget(touched);
+
+/** Whether an operator brings back what stood there before a call. */
+export const isUndoByOperator = ({ isOperator, checked: { tool } }: CheckedCall): boolean =>
+  isOperator === true && tool.name === 'calls_undo';
+
+const CHANGES: ReadonlySet<string> = new Set(['write', 'delete']);
 
 /** The call as a question to the policy; its programs are looked up now. */
 export function questionOf(call: CheckedCall, parts: PermissionParts): PolicyQuestion {
@@ -105,7 +130,7 @@ export function toQuestion(
     tier: tierOfCall(tool, input),
     category: tool.category,
     effects,
-    aliases: tool.aliases.map((it) => it.name),
+    aliases: otherNames(tool),
     destructive: effects.some((it) => it.kind === 'delete'),
     ...(line && { command: commandOf(line, contextOf(line, asker, parts)) }),
     principal: asker.principal,
@@ -113,26 +138,16 @@ export function toQuestion(
     sawUntrusted: asker.sawUntrusted,
     home: parts.home,
     workspace: root,
-    isOrdinary: ordinaryFilesIn(root, parts.limits),
-  };
-}
-
-/**
- * Tells whether a target inside the root is an ordinary file; one outside never is. Looks at each target once, so
- * that a repeated decision is the same.
- */
-function ordinaryFilesIn(root: string, bounds: SettingsBounds): (target: string) => boolean {
-  const found = new Map<string, boolean>();
-  return (target) => {
-    const known = found.get(target) ?? (!target.startsWith('/') && isOrdinary(join(root, target), bounds));
-    found.set(target, known);
-    return known;
+    isOrdinary: ordinaryPathsIn(root, parts.limits),
   };
 }
 
 function commandOf({ command, unknown }: CommandLine, context: CommandContext): ParsedCommand {
   const parsed = parseCommand(command, context);
-  return unknown === undefined ? parsed : { ...parsed, unknown: [unknown, ...parsed.unknown] };
+  if (unknown === undefined) return parsed;
+  // What a shell in a terminal gets to read is judged when it is typed.
+  const { isHidden, ...shown } = parsed;
+  return { ...shown, unknown: [unknown, ...parsed.unknown] };
 }
 
 const isPath = (kind: string): boolean => kind === 'read' || kind === 'write' || kind === 'delete';
@@ -149,6 +164,8 @@ function contextOf(
     cwd,
     home: parts.home,
     resolve: (name) => parts.resolve(name, { workspace: root, cwd, path }),
+    toolchains: parts.toolchains,
+    script: packageScript,
     // Variables can make a program run another one (LD_PRELOAD, GIT_EXTERNAL_DIFF …).
     exported: line.env,
   };

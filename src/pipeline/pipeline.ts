@@ -3,6 +3,7 @@ import type { Browsers } from '../browser/browsers.ts';
 import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';
+import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import type { Limits } from '../limits.ts';
 import { proposeRule } from '../policy/explain.ts';
 import { fingerprint } from '../policy/shell/programs.ts';
@@ -23,8 +24,11 @@ import { audit, intent } from './audit.ts';
 import { countedCall } from './budget.ts';
 import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
+import { type HostDoorParts, HostDoors } from './doors/host-doors.ts';
+import { type OpeningParts, openingOf, type WithOpenings, withOpenings } from './doors/openings.ts';
 import type { Connections } from './execute/connected.ts';
 import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
+import { LeftNames } from './execute/left-names.ts';
 import { createTasks, type RunTaskParts } from './execute/tasks/run-task.ts';
 import type { Upstreams } from './execute/upstream.ts';
 import type { Outcome } from './outcome.ts';
@@ -57,9 +61,11 @@ export interface PipelineParts extends Pick<RunTaskParts, 'agents' | 'agentHosts
   readonly undoJournal: UndoJournal;
   readonly packages: ExecuteParts['packages'];
   readonly previews: Previews;
+  readonly quarantine: Quarantine;
   /** The tool that commits a preview that a rule requires. */
   readonly commitTool: NamedTool;
   readonly webCache: ExecuteParts['webCache'];
+  readonly outsideProblem: OpeningParts['outsideProblem'];
   readonly hosts: Hosts;
   readonly egress: Egress;
   readonly background: ExecuteParts['background'];
@@ -80,11 +86,17 @@ export interface PipelineParts extends Pick<RunTaskParts, 'agents' | 'agentHosts
   viewOf: ExecuteParts['viewOf'];
   /** How many clients could answer a question about a call of this session now. */
   approvers(sessionId: string): number;
+  /** Whether the session's client gives a call up after a minute. */
+  isImpatient(sessionId: string): boolean;
+  isOpenIn: HostDoorParts['isOpenIn'];
   redact<T>(value: T): T;
 }
 
 export interface Pipeline {
+  readonly leftNames: LeftNames;
   readonly run: Handler;
+  readonly doors: HostDoors;
+  readonly withOpenings: WithOpenings;
   readonly queue: FairQueue;
   readonly health: ToolHealth;
   readonly metrics: CallMetrics;
@@ -99,11 +111,14 @@ export interface Pipeline {
 export function createPipeline(given: PipelineParts): Pipeline {
   const health = new ToolHealth(given);
   const prepared = new PreparedCalls(given);
+  const doors = new HostDoors(given);
   const parts = {
     ...given,
+    doors,
     tasks: createTasks(given),
     prepared,
     health,
+    leftNames: new LeftNames(given),
     writes: new WritesByPrincipal(given.powers.uuid()),
   };
   const { auditLog, approvals, ledger, limits, powers, tracer } = parts;
@@ -116,7 +131,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     rateLimit(powers, limits),
     countedCall,
     costCap(ledger),
-    validate,
+    validate(parts.permission),
     resolve(parts),
     permission(parts.permission, parts.turns, parts.redact),
     cache({ results: parts.cache, limits, viewKeyOf: (call) => parts.viewOf(call).key }),
@@ -134,7 +149,16 @@ export function createPipeline(given: PipelineParts): Pipeline {
     timeRun,
   ] as const;
   const run: Handler = inOrder(order, execute(parts));
-  return { queue, health, metrics, tracer, run };
+  return {
+    queue,
+    doors,
+    withOpenings: withOpenings(approvals),
+    health,
+    metrics,
+    tracer,
+    run,
+    leftNames: parts.leftNames,
+  };
 }
 
 /** What a person is shown, and what their approval is bound to. */
@@ -146,6 +170,7 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
     redact,
     fingerprint,
     proposeRule,
+    openingOf: (call) => openingOf(call, parts),
     questionNow: (call) => questionOf(call, parts.permission),
     preview: async (call) => {
       const { tool, input } = call.checked;

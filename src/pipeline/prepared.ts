@@ -90,7 +90,7 @@ export class PreparedCalls {
       planned: this.#terms,
       readOnly: true,
       bounds: commandBoundsOf(policy, limits, tier),
-      home: homeOf(policy),
+      home: homeOf(call),
       unixSockets: unixSocketsOf(policy),
       ...(tool.registryOf && { network: registryNetwork(policy, tool.registryOf(input as never), packages) }),
     };

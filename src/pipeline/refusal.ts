@@ -2,7 +2,7 @@
 import { ToolError } from '../errors.ts';
 import { decide, type PolicyDecision } from '../policy/decide.ts';
 import { suggest } from '../policy/explain.ts';
-import type { PolicyQuestion } from '../policy/question.ts';
+import type { ParsedCommand, PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 
 /** The error of a denied call; `decided` is the policy's decision on `question`. */
@@ -33,9 +33,16 @@ function refusedOf(policy: Policy, { by }: PolicyDecision, question: PolicyQuest
   };
   if (!command) return (effects.find((it) => isRefused({ effects: [it] })) ?? effects[0])?.target;
   if (effects[0]) return effects[0].target;
-  const { commands } = command;
-  const none = { redirects: [], unknown: [] };
-  return (commands.find((it) => isRefused({ command: { ...command, ...none, commands: [it] } })) ?? commands[0])?.text;
+  const { commands, redirects, mentions } = command;
+  const isRefusedAlone = (part: Partial<ParsedCommand>): boolean =>
+    isRefused({ command: { commands: [], redirects: [], mentions: [], unknown: [], ...part } });
+  // The line's paths belong to no command of it.
+  return (
+    commands.find((it) => isRefusedAlone({ commands: [it] }))?.text ??
+    redirects.find((it) => isRefusedAlone({ redirects: [it] }))?.target ??
+    mentions.find((it) => isRefusedAlone({ mentions: [it] })) ??
+    commands[0]?.text
+  );
 }
 
 const SHOWN_CHARS = 120;

@@ -2,25 +2,19 @@
 import type { Code, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import type { Retry } from '../tools/tool.ts';
 import { failed, type Outcome, outcomeOf } from './outcome.ts';
 import type { ClearedCall, Stage } from './stage.ts';
 
-/** Used when the caller asks for retries of a tool without a retry plan. */
-const DEFAULT_RETRY: Retry = {
-  maxAttempts: 1,
-  backoffMs: 100,
-  multiplier: 2,
-  codes: ['QUEUE_FULL', 'HOST_CRASHED', 'UPSTREAM_FAILED', 'PROVIDER_UNAVAILABLE'],
-};
+/** The wait before the second attempt, which doubles with each; jitter takes off up to half. */
+const BACKOFF_MS = 100;
+const MAY_PASS: readonly Code[] = ['QUEUE_FULL', 'HOST_CRASHED', 'UPSTREAM_FAILED', 'PROVIDER_UNAVAILABLE'];
 
 /** Waits longer before each attempt, with jitter, so that calls that failed together do not return together. */
 export const retry =
   (limits: Limits, powers: Powers): Stage<ClearedCall> =>
   (next) =>
   async (call) => {
-    const plan = call.checked.tool.retry ?? DEFAULT_RETRY;
-    const retries = Math.min(call.options.retries ?? plan.maxAttempts - 1, limits.callRetriesMax);
+    const retries = Math.min(call.options.retries ?? 0, limits.callRetriesMax);
     let hasStarted = false;
     for (let attempt = 0; ; attempt++) {
       const last = await outcomeOf(next, call);
@@ -28,35 +22,34 @@ export const retry =
       hasStarted ||= last.started;
       const outcome: Outcome = { ...last, started: hasStarted, retriesAttempted: attempt };
       const { error } = last;
-      if (!error || attempt >= retries || !mayPass(error, plan.codes) || !isRepeatable(call, last, error.code))
-        return outcome;
+      if (!error || attempt >= retries || !mayPass(error) || !isRepeatable(call, last, error.code)) return outcome;
       try {
-        await wait(delayMs(error, { plan, attempt, limits, powers }), { call, powers, error });
+        await wait(delayMs(error, { attempt, limits, powers }), { call, powers, error });
       } catch (reason) {
         return failed(reason, outcome);
       }
     }
   };
 
-const mayPass = (error: ToolError, codes: readonly Code[]): boolean =>
-  error.toWire().recoverable && codes.includes(error.code);
+const mayPass = (error: ToolError): boolean => error.toWire().recoverable && MAY_PASS.includes(error.code);
 
 /** Whether a second attempt is safe. A started attempt may have done its work before it failed, and its start used up the approval. */
 function isRepeatable(call: ClearedCall, { started }: Outcome, code: Code): boolean {
-  const { tool, tier } = call.checked;
+  const { tool, tier, input } = call.checked;
   if (call.controller.signal.aborted) return false;
   if (!started) return true;
   // `hosts.run` already retried this read on a fresh host.
   if (code === 'HOST_CRASHED' && tier === 'read_only') return false;
-  return !call.approval?.confirm && (tier === 'read_only' || tool.idempotent === true);
+  const isIdempotent = tool.idempotent ?? tool.idempotentFor?.(input as never) ?? false;
+  return !call.approval?.confirm && (tier === 'read_only' || isIdempotent);
 }
 
 function delayMs(
   error: ToolError,
-  { plan, attempt, limits, powers }: { plan: Retry; attempt: number; limits: Limits; powers: Powers },
+  { attempt, limits, powers }: { attempt: number; limits: Limits; powers: Powers },
 ): number {
   const asked = Number(error.extras.details?.retryAfterMs ?? 0);
-  const grown = plan.backoffMs * plan.multiplier ** attempt;
+  const grown = BACKOFF_MS * 2 ** attempt;
   const jittered = grown * (0.5 + fraction(powers) / 2);
   return Math.min(Math.max(jittered, asked), limits.retryBackoffMsMax);
 }

@@ -13,8 +13,8 @@ import type { StageTimes } from './stage-times.ts';
 /** A tool under the name that the caller used. */
 export interface NamedTool {
   readonly tool: Tool;
-  /** Checks the parameters of that name, and gives those of the tool. Throws ZodError. */
-  parse(input: unknown): unknown;
+  /** Checks the parameters of that name, and gives those of the tool; `tell` gets warnings about them. Throws ZodError. */
+  parse(input: unknown, tell?: (warning: string) => void): unknown;
   /** Warnings about parameters that are accepted but have no effect. */
   warnings?(input: unknown): string[];
   /** The parameters of that name, for suggestions. */
@@ -56,6 +56,8 @@ export interface Call {
   readonly accountId: string;
   /** Set for a call of a delegated session: what the session may spend. */
   readonly budget?: Budget;
+  /** Whether an operator makes the call. */
+  readonly isOperator?: boolean;
   readonly workspace: string;
   /** The configured workspace that holds `workspace`; paths in rules, effects and records are relative to this root. */
   readonly root: string;

@@ -7,7 +7,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { Health } from '../tools/lifecycle.ts';
 import { hostTierOf, type Tool } from '../tools/tool.ts';
-import { commandBoundsOf, heapOf, networkOf } from './execute/bounds.ts';
+import { commandBoundsOf, heapOf } from './execute/bounds.ts';
 import type { Call } from './stage.ts';
 
 export type HealthAsker = Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>;
@@ -82,19 +82,17 @@ export class ToolHealth {
 
   async #ask(tier: HostKey['tier'], tools: readonly Tool[], asker: HealthAsker): Promise<[string, Health][]> {
     const { hosts, limits, powers, viewOf } = this.#parts;
-    const { policy, workspace } = asker;
+    const { policy, workspace, principal } = asker;
     const names = tools.map((it) => it.name);
     const isCommand = tier === 'execute';
-    const network = isCommand ? networkOf(policy) : undefined;
     const request: RunRequest = {
       tool: '',
       input: {},
       health: names,
       readOnly: true,
       ...(isCommand && { bounds: commandBoundsOf(policy, limits) }),
-      ...(network && { network }),
     };
-    const hostKey = { tier, workspace, view: viewOf(asker), ...heapOf(policy, tier) };
+    const hostKey = { tier, workspace, view: viewOf(asker), principal, ...heapOf(policy, tier) };
     const controller = new AbortController();
     const late = new ToolError('TIMEOUT', `its health check did not finish within ${limits.healthCheckMs} ms`);
     const timer = powers.after(limits.healthCheckMs, () => controller.abort(late));

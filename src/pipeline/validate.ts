@@ -1,23 +1,29 @@
 import type * as z from 'zod';
 import { ToolError } from '../errors.ts';
+import { withPaths } from '../tools/path-parameters.ts';
 import { tierOfCall } from '../tools/tool.ts';
+import { toRelative } from '../written-paths.ts';
 import { nearest } from './nearest.ts';
 import { outcomeOf } from './outcome.ts';
 import type { Call, CheckedCall, NamedTool, Stage } from './stage.ts';
 
 /** Looks up the tool in the session's toolset and checks the input by its schema; reports all problems at once. */
-export const validate: Stage<Call, CheckedCall> = (next) => async (call) => {
-  const named = call.toolset.get(call.name);
-  if (!named) throw unknownTool(call);
-  const input = parseInput(named, call.rawInput);
-  const { tool } = named;
-  const warnings = named.warnings?.(call.rawInput) ?? [];
-  const checked: CheckedCall = { ...call, checked: { tool, input, tier: tierOfCall(tool, input), effects: [] } };
-  call.reached(checked);
-  if (warnings.length === 0) return next(checked);
-  const outcome = await outcomeOf(next, checked);
-  return { ...outcome, warnings: [...warnings, ...outcome.warnings] };
-};
+export const validate =
+  ({ home }: { readonly home: string }): Stage<Call, CheckedCall> =>
+  (next) =>
+  async (call) => {
+    const named = call.toolset.get(call.name);
+    if (!named) throw unknownTool(call);
+    const warnings = named.warnings?.(call.rawInput) ?? [];
+    const tell = (warning: string) => void warnings.push(warning);
+    const input = parseInput(named, call.rawInput, { workspace: call.workspace, home, tell });
+    const { tool } = named;
+    const checked: CheckedCall = { ...call, checked: { tool, input, tier: tierOfCall(tool, input), effects: [] } };
+    call.reached(checked);
+    if (warnings.length === 0) return next(checked);
+    const outcome = await outcomeOf(next, checked);
+    return { ...outcome, warnings: [...warnings, ...outcome.warnings] };
+  };
 
 function unknownTool({ name, toolset }: Call): ToolError {
   const close = nearest(name, toolset.keys());
@@ -26,10 +32,12 @@ function unknownTool({ name, toolset }: Call): ToolError {
   });
 }
 
-/** Throws INPUT_INVALID. */
-export function parseInput(named: NamedTool, input: unknown): unknown {
+type InputPlace = Parameters<typeof toRelative>[0] & { readonly tell?: (warning: string) => void };
+
+/** Checks the input; absolute paths in it become relative to the workspace. Throws INPUT_INVALID. */
+export function parseInput(named: NamedTool, input: unknown, place: InputPlace): unknown {
   try {
-    return named.parse(input ?? {});
+    return withPaths(toRelative(place), () => named.parse(input ?? {}, place.tell));
   } catch (error) {
     if (!(error instanceof Error) || error.name !== 'ZodError') throw error;
     throw invalid(named, (error as z.ZodError).issues);

@@ -104,10 +104,12 @@ export class PinFolder {
     ]);
   }
 
-  /** Calls `onChange` soon after each change of the folder, until the result is disposed. */
-  watch(onChange: () => void, { powers, delayMs }: { powers: Powers; delayMs: number }): Disposable {
+  /** Calls `onChange` soon after each change of the folder, and at once if `look` sees one, until the result is disposed. */
+  watch(onChange: () => void, { powers, delayMs }: { powers: Powers; delayMs: number }): Disposable & { look(): void } {
     let watcher: FSWatcher | undefined;
     let timer: Timer | undefined;
+    const stamp = () => statSync(this.path, { bigint: true, throwIfNoEntry: false })?.mtimeNs;
+    let seen: bigint | undefined;
     const failed = (error: unknown) => {
       watcher?.close();
       const about = { folder: this.path, error: `${error as Error}` };
@@ -119,10 +121,17 @@ export class PinFolder {
         timer = powers.after(delayMs, onChange);
       });
       watcher.on('error', failed);
+      seen = stamp();
     } catch (error) {
       failed(error);
     }
     return {
+      look() {
+        const now = stamp();
+        if (now === seen) return;
+        seen = now;
+        onChange();
+      },
       [Symbol.dispose]() {
         timer?.cancel();
         watcher?.close();

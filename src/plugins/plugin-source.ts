@@ -33,19 +33,21 @@ export class PluginSource implements Disposable {
   readonly #options: PluginSourceOptions;
   readonly #statuses = new Map<string, PluginStatus>();
   readonly #pins: PinFolder;
-  readonly #watching: Disposable;
+  readonly #watching: ReturnType<PinFolder['watch']>;
 
   constructor(options: PluginSourceOptions) {
     this.#options = options;
     const { stateDir, limits, powers } = options;
     this.#pins = pinnedPlugins(stateDir, limits);
     this.#watching = this.#pins.watch(() => this.reload(), { powers, delayMs: limits.pluginReloadMs });
+    options.catalogue.lookFirst(() => this.#watching.look());
     // Runs after the watch has begun, so that no addition is missed in between.
     this.reload();
   }
 
   /** All pinned plugins in order of their names. */
   get status(): PluginStatus[] {
+    this.#watching.look();
     return [...this.#statuses.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 

@@ -109,6 +109,7 @@ function composeTier({ parent, file, widens }: CompositionContext, tier: Tier): 
     if ((own[key] ?? 0) > most) widens([...path, key], `${own[key]} is more than ${most} (${before.source})`, needs);
   }
   const network = networkOf({ parent, file, widens }, tier);
+  const networkAsks = networkAsksOf({ parent, file, widens }, tier);
   const locks = own.locks ?? before.locks;
   if (own.locks && before.locks && LOCKS.indexOf(own.locks) < LOCKS.indexOf(before.locks))
     widens([...path, 'locks'], `${own.locks} locks less than ${before.locks} (${before.source})`, needs);
@@ -130,6 +131,7 @@ function composeTier({ parent, file, widens }: CompositionContext, tier: Tier): 
     source: own.decision === undefined ? before.source : file.positions.line([...path, 'decision']),
     ...(approve && { approveDestructive: approve }),
     ...(network && { network }),
+    ...(networkAsks && { networkAsks }),
     ...bounds,
     ...(locks && { locks }),
     ...(unixSockets && { unixSockets }),
@@ -142,11 +144,10 @@ function composeTier({ parent, file, widens }: CompositionContext, tier: Tier): 
 /** The entry of a file for one tier, with the keys of all tiers. */
 type TierEntry = NonNullable<NonNullable<PolicyFile['tiers']>['execute']>;
 
+type NetworkContext = Pick<CompositionContext, 'parent' | 'file' | 'widens'>;
+
 /** The network list of a tier. A file's list replaces its parent's and is narrower if every entry lies within one of the parent's. */
-function networkOf(
-  { parent, file, widens }: Pick<CompositionContext, 'parent' | 'file' | 'widens'>,
-  tier: Tier,
-): TierRule['network'] {
+function networkOf({ parent, file, widens }: NetworkContext, tier: Tier): TierRule['network'] {
   const before = parent.tiers[tier].network;
   const own = (file.data.tiers?.[tier] as TierEntry | undefined)?.network;
   if (own === undefined) return before;
@@ -159,6 +160,17 @@ function networkOf(
     widens(['tiers', tier, 'network', 'allow', index], how, `tiers.${tier}`);
   }
   return rules;
+}
+
+/** Whether hosts are asked about. A file that names `network` says it itself; without `ask: true` it closes the asking. */
+function networkAsksOf({ parent, file, widens }: NetworkContext, tier: Tier): true | undefined {
+  const before = parent.tiers[tier];
+  const own = (file.data.tiers?.[tier] as TierEntry | undefined)?.network;
+  if (own === undefined) return before.networkAsks;
+  if (own === 'none' || own.ask !== true) return undefined;
+  const how = `a person could open hosts that ${parent.name} refuses`;
+  if (!before.networkAsks && before.network !== 'any') widens(['tiers', tier, 'network', 'ask'], how, `tiers.${tier}`);
+  return true;
 }
 
 function approveOf({ parent, file, widens }: Pick<CompositionContext, 'parent' | 'file' | 'widens'>, tier: Tier) {
@@ -318,6 +330,7 @@ function versionOf({ tiers, rules, rateLimits, approvals, toolBounds, environmen
       ...(rest.forward ? [{ forward: rest.forward }] : []),
       ...(rest.preview ? ['preview'] : []),
       ...(rest.previewNetwork ? ['previewNetwork'] : []),
+      ...(rest.networkAsks ? ['networkAsks'] : []),
       ...hosts,
     ];
   });

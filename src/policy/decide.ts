@@ -3,25 +3,23 @@
  * matter.
  */
 import type { Decision, Effect, Tier } from '../call.ts';
-import { compileSegment, toSegments, unfoldBraces } from '../text/glob.ts';
 import {
   type DecidingRuleFacts,
   isAllowable,
-  isAsked,
   LIKELY,
   MAYBE,
   mentionsOf,
   NO,
   partsOf,
-  pathsOf,
   type QuestionPart,
+  scriptsOf,
   toPart,
-  toPathPatterns,
   YES,
 } from './match.ts';
-import type { ParsedCommand, PolicyQuestion } from './question.ts';
-import { indexOf, type RuleIndex } from './rule-index.ts';
+import type { PolicyQuestion } from './question.ts';
+import { type FiledRule, indexOf, type RuleIndex } from './rule-index.ts';
 import type { MatchSpec } from './schema/match.ts';
+import { isOfRepository } from './schema/repository.ts';
 import type { Policy, Rule } from './schema.ts';
 
 /** Most rules listed for one decision; a command line of a thousand words may match every rule there is. */
@@ -43,13 +41,13 @@ export interface PolicyDecision {
 /** Decides a call: each part by the strictest rule that matches it, or by its tier unless a rule allows the part. */
 export function decide(policy: Policy, question: PolicyQuestion): PolicyDecision {
   const parts = partsOf(question);
-  const mentions = mentionsOf(question);
+  const [mentions, scripts] = [mentionsOf(question), scriptsOf(question)];
   const said = new Set<DecidingRuleFacts>();
   for (const layer of layersOf(policy)) {
-    const layered = { layer, index: indexOf(layer.rules), blind: false };
-    if (question.command?.mentionGlobs?.length) layered.blind = mayFindDenied(layer.rules, question.command);
-    for (const part of parts) for (const it of decidePart(layered, part)) said.add(it);
-    for (const part of mentions) for (const it of refusalsOf(layered.index, part)) said.add(it);
+    const index = indexOf(layer.rules);
+    for (const part of parts) for (const it of decidePart({ layer, index }, part)) said.add(it);
+    for (const part of mentions) for (const it of refusalsOf(index, part)) if (it.ofPaths) said.add(it.facts);
+    for (const part of scripts) for (const it of refusalsOf(index, part)) said.add(it.facts);
   }
   const rules = uniqueOf(said);
   const by = rules[0] as DecidingRuleFacts;
@@ -63,10 +61,14 @@ export function decide(policy: Policy, question: PolicyQuestion): PolicyDecision
   };
 }
 
-/** Sort order of deciding facts: stricter first; among equals a rule before a tier, then one with an error code, then by id and source. */
+/**
+ * Sort order of deciding facts: stricter first; among equals the operator before a repository, a rule before a tier, then one with an
+ * error code, then by id and source.
+ */
 export function compareFacts(a: DecidingRuleFacts, b: DecidingRuleFacts): number {
   return (
     STRICTNESS[b.decision] - STRICTNESS[a.decision] ||
+    Number(isOfRepository(a)) - Number(isOfRepository(b)) ||
     Number(isOfTier(a)) - Number(isOfTier(b)) ||
     Number(a.code === undefined) - Number(b.code === undefined) ||
     compareText(a.id, b.id) ||
@@ -85,21 +87,25 @@ export const layersOf = (policy: Policy): readonly Policy[] =>
 interface IndexedPolicy {
   readonly layer: Policy;
   readonly index: RuleIndex;
-  /** Whether a glob of the command line may match a path that a rule refuses; if so, no rule may allow its commands. */
-  readonly blind: boolean;
 }
 
 /** The rules that match a part, plus the tier's decision unless a rule allows the part. */
-function decidePart({ layer, index, blind }: IndexedPolicy, part: QuestionPart): readonly DecidingRuleFacts[] {
-  let allowable = isAllowable(part) && !(blind && part.kind === 'command');
+function decidePart({ layer, index }: IndexedPolicy, part: QuestionPart): readonly DecidingRuleFacts[] {
+  let allowable = isAllowable(part);
   const strict: DecidingRuleFacts[] = [];
   const allowing: DecidingRuleFacts[] = [];
   const ofTool: DecidingRuleFacts[] = [];
   for (const rules of index.candidates(part)) {
-    for (const { decision, test, facts } of rules) {
+    for (const { decision, test, facts, isMasked, ofCommands } of rules) {
+      if (isMasked && part.isInSandbox) continue;
       const level = test(part);
       if (decision !== 'allow') {
         if (level >= LIKELY) strict.push(facts);
+        else if (
+          isWritten(facts) &&
+          (level === MAYBE || (part.kind === 'unknown' && part.question.command?.isHidden && ofCommands && level > NO))
+        )
+          strict.push(asking(facts));
         allowable &&= level !== MAYBE;
       } else if (level === YES) (facts.id.startsWith(OF_TOOL) ? ofTool : allowing).push(facts);
     }
@@ -124,21 +130,31 @@ function tierOf({ tiers }: Policy, { tier, destructive }: PolicyQuestion): Decid
 export const requiresPreview = ({ decision, rules }: PolicyDecision): boolean =>
   decision === 'ask' && rules.some((it) => it.decision === 'ask' && it.preview === 'required');
 
-/** The rules that ask or deny for a path that a command names; a path without such a rule is not thereby allowed. */
-function refusalsOf(index: RuleIndex, part: QuestionPart): DecidingRuleFacts[] {
-  const rules = index.candidates(part).flat();
-  return rules
-    .filter((it) => it.ofPaths && it.decision !== 'allow' && isAsked(it.facts, part) && it.test(part) >= LIKELY)
-    .map((it) => it.facts);
-}
+/** Whether a person wrote the rule: it may hide in words that only the shell knows, so they are asked about such a line. */
+const isWritten = ({ source }: DecidingRuleFacts): boolean => !source.startsWith('built-in:');
 
+const asking = ({ id, reason, source }: DecidingRuleFacts): DecidingRuleFacts => ({
+  id,
+  decision: 'ask',
+  reason,
+  source,
+});
+
+/** The rules that ask or deny for a part that no rule needs to allow. */
+const refusalsOf = (index: RuleIndex, part: QuestionPart): FiledRule[] =>
+  index
+    .candidates(part)
+    .flat()
+    .filter((it) => it.decision !== 'allow' && !(it.isMasked && part.isInSandbox) && it.test(part) >= LIKELY);
+
+/** The facts in order, each rule by its strictest decision. */
 function uniqueOf(said: Iterable<DecidingRuleFacts>): DecidingRuleFacts[] {
-  const unique: DecidingRuleFacts[] = [];
+  const unique = new Map<string, DecidingRuleFacts>();
   for (const it of [...said].sort(compareFacts)) {
-    const last = unique.at(-1);
-    if (last?.id !== it.id || last.source !== it.source || last.decision !== it.decision) unique.push(it);
+    const key = `${it.id} ${it.source} ${isOfTier(it) ? it.decision : ''}`;
+    if (!unique.has(key)) unique.set(key, it);
   }
-  return unique;
+  return [...unique.values()];
 }
 
 function effectsOf({ effects, command }: PolicyQuestion): readonly Effect[] {
@@ -147,56 +163,20 @@ function effectsOf({ effects, command }: PolicyQuestion): readonly Effect[] {
   return [...effects.filter((it) => it.kind !== 'exec'), ...execs, ...command.redirects];
 }
 
-const deniedNames = new WeakMap<readonly Rule[], ReadonlySet<string>>();
-
-/**
- * Whether a glob of a command line might match a path that a rule refuses. Existing files are not known here and the sandbox hides refused
- * ones anyway, so the result denies nothing; it only keeps rules from allowing the line. The test is deliberately simple: a segment of the
- * glob begins with a dot, or matches a name from a rule that asks or denies. As in the shell, `*` matches no name that begins with a dot.
- */
-function mayFindDenied(rules: readonly Rule[], { mentionGlobs = [] }: ParsedCommand): boolean {
-  const names = deniedNames.get(rules) ?? namesDenied(rules);
-  deniedNames.set(rules, names);
-  return mentionGlobs.some((glob) => segmentsOf(glob).some((it) => it.startsWith('.') || matchesAnyName(it, names)));
-}
-
-function segmentsOf(glob: string): string[] {
-  try {
-    return unfoldBraces(glob).flatMap(toSegments);
-  } catch {
-    return ['.']; // Too many alternatives to look at: assume that it may match anything.
-  }
-}
-
-function matchesAnyName(segment: string, names: ReadonlySet<string>): boolean {
-  const { test, literal } = compileSegment(segment);
-  if (literal !== undefined) return names.has(literal);
-  for (const it of names) if (!it.startsWith('.') && test(it)) return true;
-  return false;
-}
-
-/** The last literal segment of each path pattern in rules that ask or deny. */
-function namesDenied(rules: readonly Rule[]): Set<string> {
-  const globs = rules.filter((it) => it.decision !== 'allow').flatMap(({ match }) => globsIn(match));
-  const literals = globs
-    .flatMap(toPathPatterns)
-    .map(({ segments }) => segments.map((it) => compileSegment(it).literal));
-  return new Set(literals.flatMap((names) => names.findLast((it) => it !== undefined) ?? []));
-}
-
-const globsIn = (match: MatchSpec): readonly string[] => [
-  ...pathsOf(match),
-  ...[match.all ?? [], match.any ?? [], match.not ?? []].flat().flatMap(globsIn),
-];
-
 /** Facts about a tool that are known before a call. */
 export interface ToolFacts {
   readonly name: string;
   readonly aliases: readonly { readonly name: string }[];
+  /** The provider that runs it, and its name there. */
+  readonly upstream?: { readonly provider: string; readonly tool: string } | undefined;
   readonly tier: Tier;
   /** The tier of the calls that need least, if lower. */
   readonly leastTier?: Tier | undefined;
   readonly category: string;
+  /** Whether a person is asked about each call that the policy allows. */
+  readonly asks?: boolean;
+  /** Whether each call deletes. */
+  readonly deletes?: boolean;
   /** Present if calls of the tool run command lines. */
   readonly commandOf?: unknown;
 }
@@ -208,14 +188,15 @@ export interface ToolFacts {
 export function decideTool(policy: Policy, tool: ToolFacts): Decision {
   const { leastTier } = tool;
   const decision = decideOfTier(policy, tool);
-  return decision === 'deny' && leastTier ? decideOfTier(policy, { ...tool, tier: leastTier }) : decision;
+  if (decision === 'deny' && leastTier) return decideOfTier(policy, { ...tool, tier: leastTier });
+  return decision === 'allow' && tool.asks ? 'ask' : decision;
 }
 
 function decideOfTier(policy: Policy, tool: ToolFacts): Decision {
   const part = toolPart(tool);
   const said = layersOf(policy).map((layer) => {
     const certain = indexOf(layer.rules).all.filter((it) => it.test(part) === YES);
-    const rest = certain.some((it) => it.decision === 'allow') ? [] : [layer.tiers[tool.tier]];
+    const rest = certain.some((it) => it.decision === 'allow') ? [] : [tierOf(layer, part.question)];
     return [...certain.map((it) => it.facts), ...rest].sort(compareFacts)[0] as DecidingRuleFacts;
   });
   return (said.sort(compareFacts)[0] as DecidingRuleFacts).decision;
@@ -249,14 +230,20 @@ function couldAllowOfTier(policy: Policy, tool: ToolFacts): boolean {
 const needsCommand = ({ command, all = [], any }: MatchSpec): boolean =>
   command !== undefined || all.some(needsCommand) || (any?.every(needsCommand) ?? false);
 
-const toolPart = ({ name, aliases, tier, category }: ToolFacts): QuestionPart =>
+/** Names beside its own by which policies may speak of a tool; `mcp:*` speaks of those of all providers. */
+export const otherNames = ({ aliases, upstream }: Pick<ToolFacts, 'aliases' | 'upstream'>): string[] => [
+  ...aliases.map((it) => it.name),
+  ...(upstream ? [`mcp:${upstream.provider}/${upstream.tool}`] : []),
+];
+
+const toolPart = ({ name, tier, category, deletes = false, ...it }: ToolFacts): QuestionPart =>
   toPart(
     {
       tool: name,
-      aliases: aliases.map((it) => it.name),
+      aliases: otherNames(it),
       tier,
       category,
-      destructive: false,
+      destructive: deletes,
       effects: [],
       principal: '',
       session: '',

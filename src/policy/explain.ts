@@ -1,10 +1,12 @@
 /** Explains decisions in words: what decided, and what to write where for another decision. Pure. */
 import { createHash } from 'node:crypto';
 import type { Decision, Effect } from '../call.ts';
+import { visibleInLine } from '../text/shown-text.ts';
 import type { PolicyDecision } from './decide.ts';
 import { escapeGlob } from './paths.ts';
 import type { PolicyQuestion, SimpleCommand } from './question.ts';
 import type { MatchSpec } from './schema/match.ts';
+import { isOfRepository } from './schema/repository.ts';
 import type { Policy, RuleFacts } from './schema.ts';
 import { isAboutTool } from './tool-decisions.ts';
 
@@ -44,8 +46,9 @@ export function suggest(
   if (section === 'tools') return `Write \`tools: {${id.slice(6, -9)}: {decision: allow}}\` ${where}.`;
   if (section !== 'tiers') {
     const rule = policy.rules.find((it) => it.id === id);
-    if (rule && question && source.startsWith('built-in:default:') && isAboutTool(rule.match, question.tool))
-      return `Write \`tools: {${question.tool}: {decision: allow}}\` in a policy file that extends \`default\`.`;
+    const [, parent] = /^built-in:(default|careful):/.exec(source) ?? [];
+    if (rule && question && parent && isAboutTool(rule.match, question.tool))
+      return `Write \`tools: {${question.tool}: {decision: allow}}\` in a policy file that extends \`${parent}\`.`;
     return `Change or narrow rule \`${id}\` ${where}; the strictest rule counts, so no rule that allows outweighs it.`;
   }
   const otherTool = question && gitToolFor(question);
@@ -58,6 +61,15 @@ export function suggest(
     ? `${hint}Add under \`rules\` of a policy file: ${toYaml(rule)} Or for all of the tier: write ${tier}.`
     : `${hint}Write ${tier}.`;
 }
+
+/** The first of the rules that ask, with the words of the repositories that ask as well. */
+export function firstAskerOf(asking: readonly RuleFacts[]): Pick<RuleFacts, 'id' | 'reason'> {
+  const [{ id, reason }, ...others] = asking as [RuleFacts, ...RuleFacts[]];
+  const also = others.filter(isOfRepository).slice(0, ASKERS_MAX);
+  const words = also.map((it) => `; rule \`${it.id}\` (${visibleInLine(it.source)}) asks, too: ${it.reason}`);
+  return { id, reason: [reason, ...words].join('') };
+}
+const ASKERS_MAX = 4;
 
 /** Subcommands of git for which a tool exists. */
 const GIT_TOOLS: ReadonlySet<string | undefined> = new Set(['status', 'diff', 'log', 'show', 'branch', 'commit']);

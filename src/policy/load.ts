@@ -10,6 +10,7 @@ import { PolicyError } from './policy-error.ts';
 import { firstOf, type PositionedYaml, quoteForMessage, readYaml } from './positioned-yaml.ts';
 import { type EffectsOf, type ExampleOutcome, exampleWork, tryExamples } from './rule-examples.ts';
 import { type PolicyFile, policyFile } from './schema/policy-file.ts';
+import { quoted } from './schema/repository.ts';
 import { complaintsOf } from './schema/schema-message.ts';
 import type { Policy } from './schema.ts';
 
@@ -47,6 +48,8 @@ interface LoadContext extends LoadOptions {
   readonly tries: boolean;
   /** Policies that a file may extend by name. */
   readonly builtIns: ReadonlyMap<string, Policy>;
+  /** Marks whose words a file's are. */
+  readonly toOwn?: (file: PolicyFile) => PolicyFile;
   /** Keys that this file may not use, and why. */
   readonly refused?: Readonly<Record<string, string>>;
 }
@@ -104,7 +107,7 @@ export function projectPolicy(workspace: string, options: Omit<LoadOptions, 'par
   );
   if (text === undefined) return undefined;
   const refused = { extends: narrows, open: narrows };
-  const { policy, problems } = examine(text, path, { ...loading, chain: [path], refused });
+  const { policy, problems } = examine(text, path, { ...loading, chain: [path], refused, toOwn: quoted });
   if (problems.length > 0) throw new PolicyError(problems, [path]);
   return policy;
 }
@@ -135,7 +138,8 @@ function readBuiltIns(): ReadonlyMap<string, Policy> {
 /** Examines the text of one file. Throws PolicyError if its shape or its parent is refused. */
 function examine(text: string, file: string, loading: LoadContext): ExaminedPolicy {
   const positions = readYaml(text, file, loading.limits);
-  const data = toPolicyFile(positions, loading);
+  const { toOwn = (it: PolicyFile) => it } = loading;
+  const data = toOwn(toPolicyFile(positions, loading));
   const parent = parentOf(data, positions, loading);
   const rules = rulesOf(data, positions);
   const name = file.replace(/^built-in:/, '');

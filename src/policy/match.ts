@@ -15,6 +15,7 @@ import {
 import type { ParsedCommand, PolicyQuestion, SimpleCommand } from './question.ts';
 import type { MatchSpec } from './schema/match.ts';
 import type { Rule, RuleFacts } from './schema.ts';
+import { publishingOf } from './shell/publishing.ts';
 
 /** The facts reported about a rule that decided. */
 export type DecidingRuleFacts = RuleFacts & Pick<Rule, 'code' | 'preview'>;
@@ -49,8 +50,8 @@ export interface QuestionPart {
   readonly command: SimpleCommand | undefined;
   /** Whether the part is judged only by refusals that see the whole line, such as `rm` together with a path. */
   readonly ofLine: boolean;
-  /** Whether a command only makes or overwrites the path, so that no secret is read. */
-  readonly isDestination?: boolean;
+  /** Whether a command uses the path, so that rules which its sandbox holds don't judge it; see `isMaskedBy`. */
+  readonly isInSandbox?: boolean;
   /** See `Question.isOrdinary`. */
   readonly isOrdinary?: PolicyQuestion['isOrdinary'];
 }
@@ -66,6 +67,8 @@ export interface Matcher {
   readonly test: (part: QuestionPart) => Certainty;
   /** Whether the matcher concerns paths, so that it is also asked about paths that commands name. */
   readonly ofPaths: boolean;
+  /** Whether the matcher depends on the words of a command. */
+  readonly ofCommands: boolean;
 }
 
 const matchers = new WeakMap<MatchSpec, Matcher>();
@@ -80,6 +83,7 @@ export function compileMatch(match: MatchSpec): Matcher {
   const compiled: Matcher = {
     test: first && others.length === 0 ? first : (part) => least(tests, part),
     ofPaths: pathsOf(match).length > 0 || inner.some((it) => it.ofPaths),
+    ofCommands: match.command !== undefined || match.publishes === true || inner.some((it) => it.ofCommands),
   };
   matchers.set(match, compiled);
   return compiled;
@@ -89,13 +93,33 @@ export function compileMatch(match: MatchSpec): Matcher {
 export function ruleMatches(rule: Rule, question: PolicyQuestion): boolean {
   const { test, ofPaths } = compileMatch(rule.match);
   if (rule.decision === 'allow') return partsOf(question).some((it) => isAllowable(it) && test(it) === YES);
-  const parts = ofPaths ? [...partsOf(question), ...mentionsOf(question)] : partsOf(question);
-  return parts.some((it) => isAsked(rule, it) && test(it) >= LIKELY);
+  const named = ofPaths ? mentionsOf(question) : [];
+  const parts = [...partsOf(question), ...named, ...scriptsOf(question)];
+  return parts.some((it) => !(it.isInSandbox && isMaskedBy(rule)) && test(it) >= LIKELY);
 }
 
-/** Whether a rule applies to a path that a command names; a rule on secrets does not apply to a path that is only written. */
-export const isAsked = ({ code }: Pick<Rule, 'code'>, { isDestination }: QuestionPart): boolean =>
-  !(isDestination && code === 'SENSITIVE_FILE');
+/**
+ * Whether the sandbox holds what the rule refuses, so that the words of a command are not judged by it: a rule on secrets, or one of a
+ * built-in policy, that depends on nothing but the path and the caller. Other rules of a person win over the sandbox.
+ */
+export const isMaskedBy = ({ code, match, source }: Pick<Rule, 'code' | 'match' | 'source'>): boolean =>
+  (code === 'SENSITIVE_FILE' || source.startsWith('built-in:')) && !dependsOnCall(match);
+
+/** Conditions on the call that no mount knows. */
+export const OF_CALLS = [
+  'tool',
+  'tier',
+  'category',
+  'command',
+  'publishes',
+  'host',
+  'database',
+  'session.sawUntrusted',
+] as const;
+
+const dependsOnCall = (match: MatchSpec): boolean =>
+  OF_CALLS.some((key) => match[key] !== undefined) ||
+  [match.all ?? [], match.any ?? [], match.not ?? []].flat().some(dependsOnCall);
 
 /** Whether a rule may allow the part: never if a parser could not fully know it. */
 export const isAllowable = ({ kind, command }: QuestionPart): boolean =>
@@ -105,22 +129,37 @@ export const isAllowable = ({ kind, command }: QuestionPart): boolean =>
 export function partsOf(question: PolicyQuestion): QuestionPart[] {
   const { effects, command } = question;
   const own = command ? effects.filter((it) => it.kind !== 'exec') : effects;
-  const parts = [...own, ...(command?.redirects ?? [])].map((it) => toPart(question, it.kind, it.target));
-  for (const it of command?.commands ?? []) {
-    parts.push({ question, kind: 'command', target: it.text, targetPaths: undefined, command: it, ofLine: false });
-  }
-  if (command && command.unknown.length > 0) parts.push(toPart(question, 'unknown', ''));
+  const parts = [
+    ...own.map((it) => toPart(question, it.kind, it.target)),
+    ...redirectsOf(question),
+    ...(command?.commands ?? []).map((it) => commandPart(question, it)),
+  ];
+  if (command && (command.unknown.length > 0 || command.isHidden)) parts.push(toPart(question, 'unknown', ''));
   return parts.length > 0 ? parts : [toPart(question, 'call', question.tool)];
 }
 
 /** Paths that a command line names or redirects to, as further parts that only rules that ask or deny are asked about. */
 export function mentionsOf(question: PolicyQuestion): QuestionPart[] {
-  const { mentions = [], destinations = [], redirects = [] } = question.command ?? {};
-  const made = new Set(destinations);
-  const named = mentions.map((it) => ({ ...toPart(question, 'mention', it), isDestination: made.has(it) }));
-  const redirected = redirects.map((it) => toPart(question, it.kind, it.target));
-  return [...named, ...redirected].map((it) => ({ ...it, ofLine: true }));
+  const named = question.command?.mentions ?? [];
+  const parts = [...named.map((it) => toPart(question, 'mention', it)), ...redirectsOf(question)];
+  return parts.map((it) => ({ ...it, ofLine: true, isInSandbox: true }));
 }
+
+/** Commands of scripts that the line runs by name (`npm run release`), which only rules that ask or deny are asked about. */
+export const scriptsOf = (question: PolicyQuestion): QuestionPart[] =>
+  (question.command?.scripts ?? []).map((it) => commandPart(question, it));
+
+const redirectsOf = (question: PolicyQuestion): QuestionPart[] =>
+  (question.command?.redirects ?? []).map((it) => ({ ...toPart(question, it.kind, it.target), isInSandbox: true }));
+
+const commandPart = (question: PolicyQuestion, command: SimpleCommand): QuestionPart => ({
+  question,
+  kind: 'command',
+  target: command.text,
+  targetPaths: undefined,
+  command,
+  ofLine: false,
+});
 
 const PATH_KINDS: ReadonlySet<QuestionPart['kind']> = new Set(['read', 'write', 'delete', 'mention']);
 
@@ -193,6 +232,7 @@ function toTests(match: MatchSpec): PartTest[] {
     pathTest(match.delete, ['delete', 'mention']),
     match.holds && holdsTest,
     command && commandTest(command),
+    match.publishes && publishesTest,
     host === undefined ? undefined : hostTest(many(host)),
     textTest(
       database,
@@ -298,6 +338,9 @@ function splitPort(target: string): [host: string, port: string] {
   const port = target.slice(colon + 1);
   return colon >= 0 && (port === '*' || /^\d+$/.test(port)) ? [target.slice(0, colon), `:${port}`] : [target, ''];
 }
+
+const publishesTest: PartTest = ({ kind, command }) =>
+  command ? certaintyOf(publishingOf(command) !== undefined) : hiddenIn(kind);
 
 type TokenAlternatives = readonly (readonly Wildcard[])[];
 

@@ -106,6 +106,27 @@ export function refusedName(layers: readonly NetworkLayer[], to: Destination): C
   return undefined;
 }
 
+/** The lists of a policy's layers, and which of the layers have a person asked about other hosts. */
+export interface AskingLayers {
+  readonly layers: readonly NetworkLayer[];
+  readonly asks: readonly boolean[];
+}
+
+/**
+ * Whether a person may be asked about a host: every layer lists it or has hosts asked about, and it is a public address, or a name with
+ * a domain, since other names lead to this machine and its networks.
+ */
+export function mayAsk({ layers, asks }: AskingLayers, to: Destination): boolean {
+  const address = parseAddress(to.host);
+  const isNamed = to.host.includes('.') && !/\.(?:localhost|local|internal|home\.arpa|lan|onion)$/.test(to.host);
+  const isPublic = address === undefined ? isNamed : reachOf(singleAddress(address)) === 'public';
+  return isPublic && layers.every((it, at) => asks[at] || refusedName([it], to) === undefined);
+}
+
+/** The layers with what a person opened. */
+export const withOpened = ({ layers, asks }: AskingLayers, opened: NetworkLayer): NetworkLayer[] =>
+  layers.map((it, at) => (asks[at] ? [...it, ...opened] : it));
+
 /** Checks the address that a listed name resolved to, or that was given instead of a name. */
 export function refusedAddress(
   layers: readonly NetworkLayer[],

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { compileSegment, type TextTest, toSegments } from '../text/glob.ts';
 import { compareFacts, layersOf } from './decide.ts';
-import { compileMatch, type DecidingRuleFacts, LIKELY, toPart, toPathPatterns, YES } from './match.ts';
+import { compileMatch, type DecidingRuleFacts, LIKELY, OF_CALLS, toPart, toPathPatterns, YES } from './match.ts';
 import type { PolicyQuestion } from './question.ts';
 import { indexOf } from './rule-index.ts';
 import type { MatchSpec } from './schema/match.ts';
@@ -87,8 +87,6 @@ let nobody = questionOf({ principal: '', session: '', home: '/' });
 
 /** What remains of a match after evaluating the caller; `depends` if only a call can tell. */
 type SimplifiedMatch = MatchSpec | boolean | 'depends';
-
-const OF_CALLS = ['tool', 'tier', 'category', 'command', 'host', 'database', 'session.sawUntrusted'] as const;
 
 /** Reduces a match to its path conditions. `exact` is set inside a `not`, where dropping an alternative would make the rule match more. */
 function simplify(match: MatchSpec, who: PathCaller, exact: boolean): SimplifiedMatch {

@@ -28,15 +28,14 @@ export interface ParsedCommand {
   readonly redirects: readonly Effect[];
   /** Paths named in words, which a program may read or write; only rules that refuse are asked about them. Targets as in `redirects`. */
   readonly mentions: readonly string[];
-  /**
-   * The mentions in the workspace that a program only makes or overwrites, such as the second operand of `cp`. Rules on secrets do not
-   * apply to them: the program does not read them, and an existing secret stays masked.
-   */
-  readonly destinations?: readonly string[];
+  /** Commands of package.json scripts that the line runs by name: `npm run release`. No rule needs to allow them. */
+  readonly scripts?: readonly SimpleCommand[];
   /** Globs among the words, relative to the workspace (`.e*`). The files that they match are not known here. */
   readonly mentionGlobs?: readonly string[];
   /** Why more may happen than is listed; empty when everything is known. */
   readonly unknown: readonly string[];
+  /** Whether a shell runs a text that nothing here tells (`eval "$x"`, `curl … | sh`): it may hold any command. */
+  readonly isHidden?: true;
 }
 
 export interface PolicyQuestion {

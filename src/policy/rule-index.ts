@@ -8,6 +8,7 @@ import {
   type Certainty,
   compileMatch,
   type DecidingRuleFacts,
+  isMaskedBy,
   pathsOf,
   type QuestionPart,
   toPathPatterns,
@@ -23,6 +24,10 @@ export interface FiledRule {
   readonly decision: Decision;
   readonly test: (part: QuestionPart) => Certainty;
   readonly ofPaths: boolean;
+  /** Whether the rule depends on the words of a command. */
+  readonly ofCommands: boolean;
+  /** See `isMaskedBy`. */
+  readonly isMasked: boolean;
 }
 
 const indexes = new WeakMap<readonly Rule[], RuleIndex>();
@@ -53,10 +58,12 @@ export class RuleIndex {
   readonly #commands: FiledRule[] = [];
   readonly #hosts: FiledRule[] = [];
   readonly #others: FiledRule[] = [];
+  readonly #ofCommands: readonly FiledRule[];
   readonly #ofLines = new WeakMap<ParsedCommand, readonly FiledRule[]>();
 
   constructor(rules: readonly Rule[]) {
     this.all = rules.map(toFiled);
+    this.#ofCommands = this.all.filter((it) => it.ofCommands);
     for (const [at, { match }] of rules.entries()) {
       const rule = this.all[at] as FiledRule;
       for (const place of this.#slotsOf(match) ?? [[this.#others] as const]) addRule(place, rule);
@@ -78,12 +85,14 @@ export class RuleIndex {
       if (ofLine && question.command) take(this.#ofLine(question.command));
     } else if (command) lists.push(...this.#ofCommand(command));
     else if (kind === 'connect') take(this.#hosts);
+    else if (kind === 'unknown') take(this.#ofCommands);
     return lists;
   }
 
   #ofCommand({ words, program }: SimpleCommand): (readonly FiledRule[])[] {
     const written = words[0];
-    const name = written?.slice(written.lastIndexOf('/') + 1);
+    if (written === undefined) return [this.#ofCommands];
+    const name = written.slice(written.lastIndexOf('/') + 1);
     const found = [program, name === program ? undefined : name].map(
       (it) => it !== undefined && this.#byProgram.get(it),
     );
@@ -135,8 +144,7 @@ export class RuleIndex {
 
 function toFiled({ id, decision, reason, source, code, preview, match }: Rule): FiledRule {
   const facts = Object.freeze({ id, decision, reason, source, ...(code && { code }), ...(preview && { preview }) });
-  const { test, ofPaths } = compileMatch(match);
-  return { facts, decision, test, ofPaths };
+  return { facts, decision, ...compileMatch(match), isMasked: isMaskedBy({ match, source, ...(code && { code }) }) };
 }
 
 const conjunctsOf = (match: MatchSpec): MatchSpec[] => [match, ...(match.all ?? []).flatMap(conjunctsOf)];

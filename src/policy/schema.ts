@@ -47,6 +47,8 @@ export interface TierRule extends RuleFacts, Partial<Readonly<Record<TierBound, 
    * What commands or requests may connect to: nothing when absent; `any` leaves it to the other layers. Only for execute and external_api.
    */
   readonly network?: NetworkLayer | 'any';
+  /** Whether a person is asked about a host that `network` does not list. */
+  readonly networkAsks?: true;
   /** The rule that asks about destructive calls of an allowed tier, if the policy has one. */
   readonly approveDestructive?: RuleFacts;
   /** Only for the execute tier. */
@@ -89,6 +91,8 @@ export interface Policy {
   /** Variables that callers may set for commands; undefined means all. */
   readonly environment?: readonly string[];
   readonly open: readonly string[];
+  /** Folders outside of the workspace that a person opened for the commands of a session, absolute. */
+  readonly folders?: readonly string[];
   /** Further policies that must agree, such as a session's or a project's. The strictest one decides. */
   readonly and: readonly Policy[];
 }

@@ -25,3 +25,13 @@ const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/l
 export function isSystemPath(path: string, workspace: string): boolean {
   return SYSTEM_FOLDERS.some((it) => isInside(it, path)) && !isInside(workspace, path);
 }
+
+interface KnownPlaces {
+  readonly workspace: string;
+  /** Folders of programs outside of the system, which commands see read-only. */
+  readonly toolchains?: readonly string[] | undefined;
+}
+
+/** Whether rules may refer by name to a program at an absolute path: one of the system, or of a toolchain. */
+export const isKnownPath = (path: string, { workspace, toolchains = [] }: KnownPlaces): boolean =>
+  isSystemPath(path, workspace) || toolchains.some((it) => isInside(it, path));

@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { previewChange } from '../preview.ts';
 import type { Method } from './messages.ts';
+import { quarantineAnswer } from './quarantine-shapes.ts';
 import * as shapes from './shapes.ts';
 import { listedTask, shownTask } from './task-shapes.ts';
 
@@ -135,6 +136,7 @@ export const answers = {
     calls: texts().describe('The calls that were undone, the newest first.'),
     incomplete: texts().describe('Those of them of which only a part was kept.'),
   }),
+  'session.quarantine': quarantineAnswer,
   'calls.diff': z.union([previewChange, z.strictObject({ path: z.string(), error: shapes.wireError })]),
   'calls.commit': shapes.commitResult,
   'calls.discard': z.strictObject({ discarded: z.literal(true) }),
@@ -203,7 +205,11 @@ export const answers = {
     proposedRule: z.string().optional(),
   }),
   'approvals.grants': z.strictObject({ grants: z.array(shapes.grant) }),
-  'approvals.revoke': z.strictObject({ grant: shapes.grant }),
+  'approvals.revoke': z.union([
+    z.strictObject({ grant: shapes.grant }),
+    z.strictObject({ grants: z.array(shapes.grant) }),
+  ]),
+  'approvals.untrusted': z.strictObject({ marks: z.array(shapes.untrustedMark) }),
   'audit.query': z.strictObject({ entries: z.array(shapes.auditEntry), cursor: z.string().optional() }),
   'audit.daily': z.strictObject({
     days: z

@@ -1,20 +1,18 @@
 /** A result as one text for a model. */
 import type { ToolResult } from '../call.ts';
 import { envelopeOf } from './envelope.ts';
-import { toJson } from './json.ts';
 import { modelTexts } from './model-text.ts';
-import { errorText } from './result-text.ts';
+import { asides, errorText } from './result-text.ts';
 
 /**
  * The parts of a result that a model needs: data or error, warnings, denials, and whether output is missing. Data whose
  * tool says that strangers wrote them are in an envelope; `isUntrusted` says the same of a tool that does not.
  */
 export function messageText(result: ToolResult, isUntrusted = false): string {
-  const { warnings = [], denied = [], truncated } = result.metadata;
+  const { truncated } = result.metadata;
   return [
     ...(result.success ? dataTexts(result, isUntrusted) : [errorText(result.error)]),
-    ...warnings.map((it) => `warning: ${it}`),
-    ...(denied.length > 0 ? [`kept from: ${toJson(denied)}`] : []),
+    ...asides(result.metadata),
     ...(truncated ? [`[not all output is here: it had ${truncated.bytesTotal} bytes]`] : []),
   ].join('\n');
 }

@@ -178,14 +178,22 @@ export const params = {
     onBehalfOf: z.string().min(1).max(128).optional(),
     remember: z
       .strictObject({
-        scope: z.enum(['session', 'always']),
-        match: z.enum(['exact', 'tool', 'rule']),
+        scope: z.enum(['session', 'project', 'always']),
+        match: z.enum(['exact', 'tool', 'rule', 'door']),
         expiresMs: z.int().min(1).max(28_800_000).optional(),
       })
       .optional(),
   }),
   'approvals.grants': nothing(),
-  'approvals.revoke': z.strictObject({ grantId: id() }),
+  'approvals.revoke': z.union([z.strictObject({ grantId: id() }), z.strictObject({ all: z.literal(true) })]),
+  /** Marks of `session.sawUntrusted`; `clear` takes the ones away that are asked for. */
+  'approvals.untrusted': z
+    .strictObject({
+      clear: z.boolean().default(false),
+      principal: z.string().max(256).optional(),
+      workspace: path().optional(),
+    })
+    .prefault({}),
   'audit.query': z
     .strictObject({
       tool: z.string().max(128).optional(),
@@ -260,7 +268,13 @@ export const params = {
   'workspaces.unpack': z.strictObject({
     commit: z.string().regex(/^[0-9a-f]{40}$/, 'must be all 40 digits of a commit'),
   }),
-  'panel.open': z.strictObject({ port: z.int().min(1).max(65_535).optional() }).prefault({}),
+  /** `keep` puts moved paths back, `drop` removes them; without either they are listed. */
+  'session.quarantine': z
+    .strictObject({ keep: z.array(path()).max(1000).optional(), drop: z.array(path()).max(1000).optional() })
+    .prefault({}),
+  'panel.open': z
+    .strictObject({ port: z.int().min(1).max(65_535).optional(), host: z.literal('127.0.0.1').optional() })
+    .prefault({}),
   'panel.sessions': nothing(),
   'panel.revoke': z.strictObject({ id: id() }),
   shutdown: z.strictObject({ graceMs: z.int().min(0).max(600_000).optional() }).prefault({}),
@@ -284,13 +298,14 @@ export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
     'approvals.resolve',
     'approvals.grants',
     'approvals.revoke',
+    'approvals.untrusted',
     'audit.query',
     'audit.verify',
   ],
   ...['audit.daily', 'audit.prune'],
   ...['policy.backtest', 'policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'upgrade', 'calls.find'],
   ...['tools.stats', 'cache.clear', 'costs.read', 'metrics.read'],
-  ...['panel.open', 'panel.sessions', 'panel.revoke'],
+  ...['panel.open', 'panel.sessions', 'panel.revoke', 'session.quarantine'],
   ...['background.list', 'forward.open', 'forward.wait'],
   ...['gateway.pause', 'gateway.resume', 'batches.list', 'batches.get'],
   ...['fleet.admit', 'fleet.ready', 'fleet.confirm', 'fleet.close'],

@@ -108,11 +108,15 @@ function globbed(paths: readonly string[], { total, truncated }: Data): string[]
 }
 
 /** The content, with a note on the number of lines if it is not the whole file. */
-function read(content: string, { lines, size, encoding, mimeType }: Data): string[] {
+function read(content: string, { lines, size, encoding, mimeType, decoded }: Data): string[] {
   if (encoding === 'base64') return [content, `[base64 of ${String(size)} bytes, ${String(mimeType)}]`];
   if (size === 0) return ['[the file is empty]'];
   const shown = content.split('\n').length - (content.endsWith('\n') ? 1 : 0);
-  return shown === lines ? [content] : [content, `[${content === '' ? 0 : shown} of ${String(lines)} lines]`];
+  return [
+    content,
+    ...(shown === lines ? [] : [`[${content === '' ? 0 : shown} of ${String(lines)} lines]`]),
+    ...(typeof decoded === 'string' ? [`[decoded from ${decoded}]`] : []),
+  ];
 }
 
 const written = ({ path, created, bytesWritten }: Data): string =>

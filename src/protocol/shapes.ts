@@ -1,11 +1,16 @@
 /**
  * zod schemas of the types in docs/protocol.md that answers and notifications consist of. The daemon does not check its own answers with
- * them: they generate docs/protocol.schema.json, and tests check a real daemon's answers against them.
+ * them: they generate dist/protocol.schema.json, and tests check a real daemon's answers against them.
  */
 import * as z from 'zod';
 import { denial, STAGES, TIERS, withheldPaths } from '../call.ts';
-import { CATEGORIES, CODES, LAYERS } from '../errors.ts';
 import { commandPreview } from '../preview.ts';
+import { batchMetadata, effect, fileChange, notKept, resources, undo, wireError } from '../result-shapes.ts';
+import { doorTarget, grant, level } from './grant-shape.ts';
+import { movedPaths } from './quarantine-shapes.ts';
+
+export { batchEstimate, commitResult, undoResult, untrustedMark } from '../result-shapes.ts';
+export { effect, grant, undo, wireError };
 
 /** ISO 8601. */
 const moment = () => z.iso.datetime();
@@ -14,45 +19,6 @@ const texts = () => z.array(z.string());
 
 export const tier = z.enum(TIERS);
 export const decision = z.enum(['allow', 'ask', 'deny']);
-export const effect = z.strictObject({
-  kind: z.enum(['read', 'write', 'delete', 'exec', 'connect', 'query']),
-  target: z
-    .string()
-    .describe('A path relative to the workspace, a command line, host:port, or the name of a database connection.'),
-});
-
-export const wireError = z.strictObject({
-  code: z.enum(Object.keys(CODES) as [keyof typeof CODES, ...(keyof typeof CODES)[]]),
-  category: z.enum(CATEGORIES),
-  message: z.string(),
-  recoverable: z.boolean(),
-  layer: z.enum(LAYERS),
-  suggestion: z.string().optional(),
-  rule: z.string().optional(),
-  details: z.record(z.string(), z.unknown()).optional(),
-});
-
-const resources = z.strictObject({
-  cpuMs: z.number(),
-  peakBytes: z.number().optional(),
-  outputBytes: z.number(),
-  processes: z.number().optional(),
-  verdict: z.enum([
-    ...(['ok', 'timeout', 'cpu', 'memory', 'processes', 'output', 'file', 'cancelled', 'denied', 'crashed'] as const),
-  ]),
-  enforcedBy: z.string(),
-});
-
-const fileChange = z.strictObject({
-  path: z.string(),
-  kind: z.enum(['create', 'modify', 'delete', 'rename']),
-  from: z.string().optional().describe('The earlier path of a renamed file.'),
-});
-
-export const undo = z.enum(['full', 'partial', 'none']);
-
-const notKept = z.strictObject({ path: z.string(), why: z.string() });
-
 export const resultMetadata = z.strictObject({
   durationMs: z.number(),
   queuedMs: z.number(),
@@ -66,9 +32,16 @@ export const resultMetadata = z.strictObject({
   filesChanged: z.array(fileChange).optional(),
   filesChangedTotal: count().optional(),
   denied: z.array(denial).optional(),
+  sent: z.array(z.strictObject({ host: z.string(), bytes: count() })).optional(),
+  waitedMs: count().optional().describe('For a person, at a door: no limit counts it.'),
   withheld: withheldPaths
-    .extend({ network: z.union([z.literal('none'), texts()]), unixSockets: z.enum(['own', 'none']) })
+    .extend({
+      network: z.union([z.literal('none'), texts()]),
+      unixSockets: z.enum(['own', 'none']),
+      absent: z.array(z.strictObject({ path: z.string(), open: z.string() })).optional(),
+    })
     .optional(),
+  quarantined: movedPaths.optional(),
   undo,
   undoMissing: z.array(notKept).optional().describe('What a command changed that can not be undone, and why.'),
   undoMissingTotal: count().optional(),
@@ -129,20 +102,7 @@ export const listedCall = runningCall.extend({
 export const batchResult = z.strictObject({
   success: z.boolean(),
   results: z.array(toolResult).describe('In the order of the calls.'),
-  metadata: z.strictObject({
-    totalCalls: count(),
-    successCount: count(),
-    failureCount: count(),
-    skippedCount: count(),
-    durationMs: z.number(),
-    cacheHits: count(),
-    levels: z.array(texts()),
-    criticalPath: texts().describe('The chain of calls that decided how long the batch took.'),
-    slackMs: z
-      .array(z.number())
-      .describe('In the order of the calls: by how much later each could have ended without the batch ending later.'),
-    maxParallelism: count(),
-  }),
+  metadata: batchMetadata,
   error: wireError.optional().describe('Why nothing ran.'),
 });
 
@@ -181,50 +141,6 @@ export const watchedBatch = listedBatch.extend({
   ),
 });
 
-export const batchEstimate = z.strictObject({
-  levels: z.array(texts()),
-  maxParallelism: count(),
-  criticalPath: texts(),
-  estimatedMs: z.number().optional(),
-  sequentialMs: z.number().optional(),
-  calls: z.array(
-    z.strictObject({
-      id: z.string(),
-      tool: z.string(),
-      level: count(),
-      dependsOn: texts(),
-      estimatedMs: z.number().optional(),
-      slackMs: z.number().optional(),
-    }),
-  ),
-});
-
-export const undoResult = z.strictObject({
-  callId: z.string().optional().describe('The id of the undo call; absent if no undo was tried.'),
-  undone: z.string().optional().describe('The call that was undone.'),
-  restored: texts(),
-  removed: texts(),
-  conflicts: texts(),
-  merged: texts(),
-  undo,
-  left: z.array(notKept).optional().describe('What else the undone call changed, which was not kept.'),
-  restoreCommand: z.string().optional().describe('After an installation: what brings `left` back to the lockfile.'),
-  error: wireError.optional(),
-});
-
-export const commitResult = z.strictObject({
-  callId: z.string().optional().describe('The commit, by which it can be undone; absent if nothing was tried.'),
-  previewId: z.string(),
-  committed: texts().describe('Paths that are as the command left them; a folder stands for all in it.'),
-  removed: texts().describe('Those of `committed` that are gone.'),
-  merged: texts().describe('Those of `committed` that keep what others changed since, in other lines.'),
-  conflicts: texts().describe('Paths that changed since the preview; with any of these nothing is committed.'),
-  undo,
-  error: wireError.optional(),
-});
-
-const level = z.enum(['low', 'medium', 'high']);
-
 const shownEffect = effect.extend({ replaces: z.literal(true).optional().describe('Set if a file is there.') });
 
 /** The parts of a question that may be long. */
@@ -257,35 +173,15 @@ export const approval = z.strictObject({
   requestedAt: moment(),
   expiresAt: moment(),
   digest: z.string().describe('Changes with anything that is shown.'),
+  door: doorTarget
+    .extend({ program: z.string().optional().describe('Path of the executable.') })
+    .optional()
+    .describe('What a running call waits for.'),
+  project: z.string().optional().describe('The workspace, if an answer may be remembered for it.'),
   remember: z
-    .strictObject({ exact: z.string().optional(), tool: z.string().optional() })
+    .strictObject({ exact: z.string().optional(), tool: z.string().optional(), door: z.string().optional() })
     .optional()
     .describe('What a remembered approval would cover, in words.'),
-});
-
-export const grant = z.strictObject({
-  grantId: z.string(),
-  decision: z.enum(['approve', 'deny']),
-  scope: z.enum(['session', 'always']),
-  match: z.enum(['exact', 'tool', 'rule']),
-  feedback: z.string().optional(),
-  approvalId: z.string(),
-  by: z.string(),
-  grantedAtMs: count(),
-  expiresAtMs: count(),
-  sessionId: z.string(),
-  principal: z.string(),
-  delegated: z.literal(true).optional(),
-  workspace: z.string(),
-  tool: z.string(),
-  subjectHash: z.string(),
-  rule: z.string(),
-  askingRules: texts(),
-  level,
-  unknown: z.boolean(),
-  reach: z.enum(['reads', 'modifies', 'runs', 'remote']).optional(),
-  programs: texts().optional(),
-  policyVersion: z.string(),
 });
 
 export const explanation = z.strictObject({
@@ -299,6 +195,12 @@ export const explanation = z.strictObject({
     .array(denial)
     .optional()
     .describe('The first 64 targets that the policy denies, if the call would run without them.'),
+  doors: z
+    .array(z.strictObject({ target: z.string(), decision }))
+    .optional()
+    .describe(
+      'For a command: the hosts that its words point to, and what happens when it connects there from its sandbox.',
+    ),
 });
 
 export const auditEntry = z.strictObject({

@@ -1,7 +1,7 @@
 /** All external providers: the tools that are offered to callers, and the definitions that a person has accepted. */
 import type { HostStatus } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
-import { HostMasks } from '../hosts/host-masks.ts';
+import type { HostMasks } from '../hosts/host-masks.ts';
 import type { PathView } from '../hosts/hosts.ts';
 import type { RunOptions, RunResult } from '../hosts/runs.ts';
 import { subjectHash } from '../pipeline/approve/binding.ts';
@@ -58,6 +58,8 @@ export interface ProviderInfo {
 }
 
 export interface ProvidersOptions {
+  /** The masks of all workspaces. */
+  readonly masks: HostMasks;
   readonly settings: readonly ProviderSettings[];
   readonly catalogue: Catalogue;
   readonly pins: ProviderPins;
@@ -81,13 +83,11 @@ export class Providers implements Upstreams, AsyncDisposable {
   readonly #entries = new Map<string, ProviderEntry>();
   readonly #options: ProvidersOptions;
   readonly #parts: ProcessParts;
-  readonly #masks: HostMasks;
 
   /** Offers the tools accepted earlier and starts all providers. Throws STORE_FAILED. */
   constructor(options: ProvidersOptions, parts: ProcessParts) {
     this.#options = options;
     this.#parts = parts;
-    this.#masks = new HostMasks(parts.limits, parts.powers);
     for (const settings of options.settings) this.#add(settings);
   }
 
@@ -167,7 +167,6 @@ export class Providers implements Upstreams, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([...this.#entries.values()].map(({ provider }) => provider.stop()));
-    await this.#masks[Symbol.asyncDispose]();
   }
 
   #add(settings: ProviderSettings): void {
@@ -176,7 +175,7 @@ export class Providers implements Upstreams, AsyncDisposable {
     const provider = new Provider(
       {
         settings,
-        masks: this.#masks,
+        masks: this.#options.masks,
         viewNow: () => viewOf(workspaceOf(settings) ?? ''),
         onListed: (listed) => this.#takeList(name, listed),
         assertAccepted: (upstream) => this.#assertAccepted(name, upstream),

@@ -3,8 +3,9 @@
  * parses, and the gateway again for everything shown of tools, since a server may compromise its host.
  */
 import type { Limits } from '../limits.ts';
+import { KnownValues } from '../redact/known-values.ts';
 import { withoutUnseen } from '../text/shown-text.ts';
-import { isRecord } from '../text/values.ts';
+import { isRecord, mapTexts } from '../text/values.ts';
 import type { ToolDefinition } from './messages.ts';
 
 /** A text without invisible characters, cut to `chars`. */
@@ -13,19 +14,9 @@ export function toPlainText(text: string, chars: number): string {
   return text.length > chars ? `${plain.slice(0, chars)}…` : plain;
 }
 
-/** The text with all `secrets` replaced. */
-export function hideSecrets(secrets: readonly string[], text: string): string {
-  return secrets.reduce((shown, secret) => shown.replaceAll(secret, '[secret]'), text);
-}
-
-/**
- * An answer of a server without invisible characters and secrets, member names included. Invisible characters are removed first, since one
- * inside a secret would hide it; they are removed from the secrets as well, so that a key with CRLF line ends still matches.
- */
-export function toHarmless(secrets: readonly string[], value: unknown): unknown {
-  const plain = secrets.map(withoutUnseen).filter((it) => it !== '');
-  return mapTexts(value, (text) => hideSecrets(plain, withoutUnseen(text)));
-}
+/** A value that a server sent, without its secrets in any spelling and without invisible characters, member names included. */
+export const toHarmless = (secrets: readonly string[], value: unknown): unknown =>
+  mapTexts(new KnownValues(secrets).hideAll(value), withoutUnseen);
 
 /** Validates and bounds a tool's definition. Throws an Error that says why the tool can't be offered. */
 export function toDefinition(tool: Readonly<Record<string, unknown>>, limits: Limits): ToolDefinition {
@@ -89,10 +80,3 @@ function assertLocal(value: unknown): void {
 }
 
 const REFERENCES = new Set(['$ref', '$dynamicRef', '$recursiveRef']);
-
-function mapTexts(value: unknown, map: (text: string) => string): unknown {
-  if (typeof value === 'string') return map(value);
-  if (Array.isArray(value)) return value.map((it) => mapTexts(it, map));
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, it]) => [map(key), mapTexts(it, map)]));
-}

@@ -7,9 +7,9 @@ import { PROVIDER_FDS, type Profile, type Runtime, toBwrapArgs } from './bubblew
 import type { Cgroups } from './cgroup/cgroup.ts';
 import { inGroup } from './cgroup/host-group.ts';
 import type { Chromium } from './chromium.ts';
+import { doorAt } from './door.ts';
 import { identity, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
 import type { Stdio } from './launcher.ts';
-import { egressOf } from './listener-program.ts';
 import type { ConfinedProcess } from './sandbox.ts';
 
 export interface BrowserRequest {
@@ -41,13 +41,13 @@ export function startBrowser(request: BrowserRequest, stdio: Stdio, parts: Brows
   const who = identity(workspace);
   return inGroup(cgroups, { runsCommands: false, bounds: { memoryMb, tasks }, ...who }, (group) => {
     const { shownId, ...ids } = who;
-    const egress = egressOf(egressToken, PROVIDER_FDS);
-    const all: Stdio = [...stdio, 'pipe', 'pipe'];
+    const door = doorAt(PROVIDER_FDS);
+    const all: Stdio = [...stdio, 'pipe'];
     const profile = browserProfile(chromium, parts, { shownId, seccompFd: all.length });
-    const inside = [bwrap, ...toBwrapArgs(profile), ...egress.args, '--', ...egress.first, ...program];
+    const inside = [...door.words, bwrap, ...toBwrapArgs(profile), '--', ...program];
     const bounds = [...rlimits(limits, { dataMb: memoryMb }), ...readOnlyDevices(shownId, devices)];
     const started = start(toLaunch([...bounds, ...inside], { ...ids, ...(group && { group }) }), all);
-    egress.give(started.child);
+    door.give(started.child, egressToken);
     return started;
   });
 }

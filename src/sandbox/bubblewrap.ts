@@ -2,8 +2,9 @@
  * Turns profiles into bubblewrap arguments. A profile is data, so that a test can remove one layer and show what it prevents.
  * Figures and reasons: docs/decisions/0003-confinement.md.
  */
-import { existsSync, lstatSync, readdirSync, readlinkSync } from 'node:fs';
 import type { HostTier } from '../call.ts';
+import { certificateMounts } from './etc/certificates.ts';
+import { SYSTEM_FACTS, systemMounts } from './etc/system-mounts.ts';
 import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 
 export type Mount =
@@ -19,8 +20,8 @@ export type Mount =
       /** The path as bytes if it is not UTF-8: no argument can hold it, see `toArgBytes`. */
       readonly bytes?: Uint8Array;
     }
-  /** Shows another file in place of an existing one, read-only. */
-  | { readonly kind: 'replaced'; readonly path: string; readonly by: string }
+  /** Shows another file in place of an existing one, read-only; or (`own`) another folder, which may be changed. */
+  | { readonly kind: 'replaced' | 'own'; readonly path: string; readonly by: string }
   /** Replaces an existing directory with one that shows only `entries`; nothing can be created or removed in it. */
   | {
       readonly kind: 'listed';
@@ -50,6 +51,8 @@ export interface Profile {
   readonly network: 'none' | 'host';
   /** Folder with the `hosts` and `nsswitch.conf` for its /etc; if absent, the machine's nsswitch.conf and no hosts file. */
   readonly names?: string;
+  /** Folder with the `passwd` and `group` for its /etc; the machine's if absent. */
+  readonly accounts?: string;
   /** Size of its /dev/shm, which takes memory; 32 MiB if absent. */
   readonly shmBytes?: number;
   /** Whether the program is the namespace's init: saves a process for programs that leave no orphans. */
@@ -122,6 +125,8 @@ export function toArgs(mount: Mount): string[] {
       return ['--perms', '0000', '--tmpfs', mount.path, '--remount-ro', mount.path];
     case 'replaced':
       return ['--ro-bind', mount.by, mount.path];
+    case 'own':
+      return ['--bind', mount.by, mount.path];
     case 'listed': {
       const bind = mount.isWritable ? '--bind-try' : '--ro-bind-try';
       const entries = mount.entries.flatMap((it) => [bind, it, it]);
@@ -153,21 +158,6 @@ export const isNameless = (
 ): mount is CoveringMount & { readonly kind: 'hidden'; readonly bytes: Uint8Array } =>
   mount.kind === 'hidden' && mount.bytes !== undefined;
 
-/** Names in /etc that programs need to start and that tell little about the machine. */
-const ETC = [
-  ...['ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'passwd', 'group', 'nsswitch.conf', 'localtime', 'alternatives'],
-  ...['ssl', 'ca-certificates', 'pki', 'mime.types', 'services', 'protocols', 'terminfo', 'inputrc', 'os-release'],
-  ...['fonts', 'perl', 'maven', 'magic', 'magic.mime'],
-];
-/** Distributions keep the settings of these under names with versions: without them Java does not start. */
-const ETC_VERSIONED = /^(?:java(?:-\d+-openjdk)?|python3(?:\.\d+)?)$/;
-
-/**
- * A second path of an execute host's /etc. No machine has this path: a command's profile used elsewhere fails instead
- * of showing more.
- */
-const HOST_ETC = '/run/ringfence/etc';
-
 /**
  * Path of the folder of commands' homes inside an execute host. Its real path, which lies in the state directory, would be among
  * bubblewrap's arguments, which each command can read in /proc.
@@ -176,34 +166,6 @@ export const HOST_HOMES = '/run/ringfence/homes';
 
 /** Path of the folder of a workspace's previews inside its write and execute hosts, for the same reason. */
 export const HOST_PREVIEWS = '/run/ringfence/previews';
-
-/** The read-only system: /usr, the top-level folders that link into it or stand beside it, and a few files of /etc. */
-function systemMounts(profile: Pick<Profile, 'nests' | 'isNested' | 'names'>): Mount[] {
-  const top = ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'].flatMap((path): Mount[] => {
-    const stat = lstatSync(path, { throwIfNoEntry: false });
-    if (!stat) return [];
-    return stat.isSymbolicLink() ? [{ kind: 'symlink', to: readlinkSync(path), at: path }] : [{ kind: 'ro', path }];
-  });
-  return [{ kind: 'ro', path: '/usr' }, ...top, ...etcMounts(profile)];
-}
-
-/** bubblewrap reads the mount table for each mount: commands mount their host's assembled /etc as one. */
-function etcMounts({ nests, isNested = false, names }: Pick<Profile, 'nests' | 'isNested' | 'names'>): Mount[] {
-  if (isNested) return [{ kind: 'ro-at', path: HOST_ETC, at: '/etc' }];
-  const own = names === undefined ? [] : OWN_NAMES.map((it) => ({ path: `${names}/${it}`, at: `/etc/${it}` }));
-  const all = [...ETC, ...readdirSync('/etc').filter((it) => ETC_VERSIONED.test(it))];
-  const machine = all.map((name) => `/etc/${name}`).filter((path) => existsSync(path));
-  const shown = machine.filter((path) => !own.some(({ at }) => at === path));
-  const link: Mount[] = nests ? [{ kind: 'symlink', to: '../../etc', at: HOST_ETC }] : [];
-  return [
-    ...shown.map((path): Mount => ({ kind: 'ro', path })),
-    ...own.map((it): Mount => ({ kind: 'ro-at', ...it })),
-    ...link,
-  ];
-}
-
-/** Our own files for name lookup; the machine's may need a resolver that no sandbox has, and may name hosts of its networks. */
-const OWN_NAMES = ['hosts', 'nsswitch.conf'];
 
 /** Path of a command's home in its sandbox; no workspace or toolchain lies there. */
 export const HOME = '/run/home';
@@ -233,6 +195,8 @@ export interface ProfileRequest {
   readonly workspace?: string;
   readonly shownId?: number;
   readonly tmpBytes: number;
+  /** Folder with the `passwd` and `group` of commands; absolute. Absent for those of another user, who can't enter it. */
+  readonly accounts?: string;
   /** More folders that commands see, read-only; absolute. */
   readonly toolchains?: readonly string[];
   /** Folder in which a write host keeps the undo data of its calls; absolute, one per workspace. */
@@ -284,7 +248,12 @@ const NAMES = ['/etc/resolv.conf', '/etc/hosts', '/etc/host.conf', '/etc/gai.con
 /** The profile of the egress proxy: the network and nothing else of the machine. */
 export function egressProfile({ runtime, shownId, tmpBytes }: Omit<ProfileRequest, 'workspace' | 'masks'>): Profile {
   return {
-    mounts: [tmp(tmpBytes), ...NAMES.map((path): Mount => ({ kind: 'ro-try', path })), ...runtime.needed.map(readOnly)],
+    mounts: [
+      tmp(tmpBytes),
+      ...NAMES.map((path): Mount => ({ kind: 'ro-try', path })),
+      ...certificateMounts,
+      ...runtime.needed.map(readOnly),
+    ],
     ...(shownId !== undefined && { shownId }),
     nests: false,
     proc: 'own',
@@ -307,11 +276,12 @@ export function executeHostProfile(
   const base = { ...host, mounts: [...host.mounts, ...groups] };
   // The kernel forbids mounting a fresh /proc below a partly covered one, and bubblewrap run by root covers parts of its /proc.
   const homes: Mount[] = request.homes === undefined ? [] : [{ kind: 'rw-at', path: request.homes, at: HOST_HOMES }];
-  const mounts = [...base.mounts, ...homes, ...toolchainMounts(request)];
+  const mounts = [...base.mounts, ...homes, ...SYSTEM_FACTS, ...toolchainMounts(request)];
   return {
     ...base,
     mounts,
     names: request.runtime.etc,
+    ...(request.accounts !== undefined && { accounts: request.accounts }),
     nests: true,
     asInit: false,
     proc: request.shownId === undefined ? 'own' : 'bound',
@@ -331,10 +301,13 @@ export function commandProfile(request: ProfileRequest & { workspace: string; is
       { kind: 'folder', at: HOME },
       { kind: 'folder', at: GIT_SYSTEM },
       { kind: 'folder', at: GIT_COPIES },
+      { kind: 'symlink', to: '../tmp', at: '/var/tmp' },
+      ...SYSTEM_FACTS,
       ...toolchainMounts(request),
       { kind: 'rw', path: workspace },
     ],
     names: request.runtime.etc,
+    ...(request.accounts !== undefined && { accounts: request.accounts }),
     ...(shownId !== undefined && { shownId }),
     nests: false,
     isNested,
@@ -386,13 +359,13 @@ export function providerProfile(
  */
 export const HOST_FRAMES_FD = 3;
 export const HOST_SECCOMP_FD = 4;
-/** An execute host's channel to the egress proxy, if its commands may connect. Its seccomp program is the next descriptor. */
+/** An execute host's channel to the egress proxy. Its seccomp program is the next descriptor. */
 export const HOST_EGRESS_FD = 4;
 /** The egress proxy's descriptor from which it receives the commands' listeners. */
 export const EGRESS_LISTENERS_FD = 4;
-/** For a provider host that may connect: its channel to the egress proxy, and the pipes that bring its first program and its token. */
-export const PROVIDER_FDS = { line: HOST_EGRESS_FD, program: 5, token: 6 };
+/** For a provider host that may connect: its channel to the egress proxy, and the pipe that brings its token. */
+export const PROVIDER_FDS = { line: HOST_EGRESS_FD, token: 5 };
 export const COMMAND_SECCOMP_FD = 3;
 export const COMMAND_STATUS_FD = 4;
-/** For a command that may connect: the same three. All are closed when the command runs. */
-export const COMMAND_EGRESS_FDS = { line: 5, program: 6, token: 7 };
+/** The same for a command. Both are closed before bubblewrap starts. */
+export const COMMAND_EGRESS_FDS = { line: 5, token: 6 };

@@ -6,14 +6,17 @@ import type { HostGroup } from './cgroup/cgroup.ts';
 import { findProgram } from './find-program.ts';
 import type { HostBinds } from './host-binds.ts';
 import { boundsPidsByNamespace } from './kernel.ts';
-import { openFilesAllowed } from './proc.ts';
+import { limitOf } from './proc.ts';
 
 /** How to start a process: program, arguments and user. */
 export interface Launch {
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly uid?: number;
-  readonly gid?: number;
+  /** Words that enter its control group and become its user, before the program. */
+  readonly before: readonly string[];
+  readonly program: readonly string[];
+  /** Whether it runs programs of others, which get the bounds of the user namespace around sandboxes. */
+  readonly isForeign: boolean;
+  /** Ours if absent. */
+  readonly user?: { readonly uid: number; readonly gid: number };
   /** Mounts to check, for a process that sees a workspace. */
   readonly binds?: HostBinds;
 }
@@ -59,25 +62,30 @@ export function identity(workspace: string): { uid?: number; gid?: number; shown
   return uid === 0 ? { shownId: SHOWN_ID } : { uid, gid };
 }
 
+/** User and group that commands are shown as in folders of the daemon's own user. */
+export function shownIds(): { uid: number; gid: number } {
+  const { getuid, getgid } = process;
+  const uid = getuid?.() ?? 0;
+  return uid === 0 ? { uid: SHOWN_ID, gid: SHOWN_ID } : { uid, gid: getgid?.() ?? uid };
+}
+
 /** Builds the launch. The process enters its control group as our user, before it changes user, and never runs outside the group. */
 export function toLaunch(
   program: readonly string[],
-  { uid, gid, group }: ReturnType<typeof identity> & { group?: HostGroup },
+  { uid, gid, group, isForeign = true }: ReturnType<typeof identity> & { group?: HostGroup; isForeign?: boolean },
 ): Launch {
-  const ids = uid === undefined || gid === undefined ? undefined : { uid, gid };
-  if (!group) {
-    const [command, ...args] = program;
-    return { command: command as string, args, ...ids };
-  }
+  const user = uid === undefined || gid === undefined ? {} : { user: { uid, gid } };
+  if (!group) return { before: [], program, isForeign, ...user };
   const files = group.join;
   const enter = files.map((_, i) => `echo 0 >"$${i + 1}"`);
   const script = [...enter, `shift ${files.length}`, 'exec "$@"'].join(' && ');
-  const become = ids ? ['setpriv', '--reuid', `${ids.uid}`, '--regid', `${ids.gid}`, '--clear-groups', '--'] : [];
-  return { command: '/bin/sh', args: ['-c', script, 'sh', ...files, ...become, ...program] };
+  const become = user.user ? ['setpriv', '--reuid', `${uid}`, '--regid', `${gid}`, '--clear-groups', '--'] : [];
+  return { before: ['/bin/sh', '-c', script, 'sh', ...files, ...become], program, isForeign, ...user };
 }
 
 interface ProcessBounds {
-  readonly runsCommands?: boolean;
+  /** Open files that its programs may ask for beyond those of a host. */
+  readonly openFiles?: number;
   /** Memory that each process may allocate for itself; unlike a control group, the kernel has it everywhere. */
   readonly dataMb?: number;
 }
@@ -86,16 +94,11 @@ interface ProcessBounds {
  * Command prefix that bounds what bubblewrap can't: open files, core dumps, locked memory, allocated memory; everything
  * that a host starts inherits them.
  */
-export function rlimits(
-  { openFilesMax, commandOpenFilesMax }: Limits,
-  { runsCommands = false, dataMb }: ProcessBounds = {},
-): string[] {
+export function rlimits({ openFilesMax }: Limits, { openFiles = 0, dataMb }: ProcessBounds = {}): string[] {
   const prlimit = findProgram('prlimit');
   // If the daemon's own hard limit is lower, it can't be raised.
-  const files = Math.min(openFilesMax, openFilesAllowed());
-  // Commands raise it for themselves.
-  const most = runsCommands ? Math.max(files, Math.min(commandOpenFilesMax, openFilesAllowed())) : files;
-  const bounds = [`--nofile=${files}:${most}`, '--core=0:0', '--memlock=65536:65536'];
+  const files = Math.min(openFilesMax, limitOf('self', 'Max open files').hard);
+  const bounds = [`--nofile=${files}:${Math.max(files, openFiles)}`, '--core=0:0', '--memlock=65536:65536'];
   if (dataMb !== undefined) bounds.push(`--data=${dataMb * MIB}:${dataMb * MIB}`);
   return prlimit === undefined ? [] : [prlimit, ...bounds, '--'];
 }

@@ -18,7 +18,11 @@ import {
 } from './bubblewrap.ts';
 import type { HostGroup } from './cgroup/cgroup.ts';
 import { foldersOf } from './cgroup/files.ts';
+import { EGRESS_PORT } from './door.ts';
 import { ownerOf, reachable } from './entry-rights.ts';
+import { writeAccounts } from './etc/accounts.ts';
+import { certificateVariables } from './etc/certificates.ts';
+import { writeSettings } from './etc/settings.ts';
 import { bindsOf } from './host-binds.ts';
 import {
   devicesTable,
@@ -28,9 +32,12 @@ import {
   type Launch,
   readOnlyDevices,
   rlimits,
+  shownIds,
   toLaunch,
 } from './launch.ts';
 import { type Masks, onDisk } from './masks.ts';
+import { openFilesFor } from './open-files.ts';
+import type { OuterNamespaces } from './outer-namespace.ts';
 import { seccompFilter } from './seccomp.ts';
 
 /** Descriptors from 0 on. */
@@ -54,8 +61,8 @@ const gitSettings = (settings: Readonly<Record<string, string>>): Record<string,
   ]);
 
 /**
- * Keeps settings out of the home. A home outlives a command, and settings in it name programs: what one command left there would run in
- * another command, of which a person or a rule had checked only the words. These files last for one command.
+ * Keeps settings out of the home. A home outlives a session, and settings in it name programs: what one session left there would run in
+ * the commands of another, of which a person or a rule had checked only the words. These files last for one session.
  */
 const SETTINGS_IN_SCRATCH = {
   XDG_CONFIG_HOME: '/tmp/.config',
@@ -66,6 +73,18 @@ const SETTINGS_IN_SCRATCH = {
 };
 
 /**
+ * Java takes its home from /etc/passwd, which is the machine's in another user's folder, and no proxy from the environment. Maven, Gradle, sbt and
+ * Kotlin read these, as every virtual machine does; each prints one line about it.
+ */
+const JAVA_TOOL_OPTIONS = [
+  `-Duser.home=${HOME}`,
+  ...['http', 'https'].flatMap((it) => [`-D${it}.proxyHost=127.0.0.1`, `-D${it}.proxyPort=${EGRESS_PORT}`]),
+  '-Dhttp.nonProxyHosts=localhost|127.*|[::1]',
+  // Maven 3.9 and newer read the properties above only with this one.
+  '-Daether.connector.http.useSystemProperties=true',
+].join(' ');
+
+/**
  * Keeps `git status` from refreshing the index. Also stops git from using a bare repository inside another: a repository may carry
  * one as plain files outside of the protected `.git`, whose config names a program that git then runs (default as of git 3.0).
  */
@@ -73,6 +92,8 @@ export const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
   ...BARE_ENVIRONMENT,
   HOME,
   ...SETTINGS_IN_SCRATCH,
+  ...certificateVariables,
+  JAVA_TOOL_OPTIONS,
   TERM: 'dumb',
   // No person watches except at a terminal; and a model's input costs money.
   CI: '1',
@@ -91,6 +112,8 @@ interface HostRequest {
   readonly workspace: string;
   readonly program: readonly string[];
   readonly masks: Masks;
+  /** More folders that commands see, read-only. */
+  readonly folders?: readonly string[] | undefined;
   /** Whether a sandbox within a sandbox works here. */
   readonly nests: boolean;
   readonly group?: HostGroup;
@@ -116,6 +139,7 @@ export interface LauncherOptions {
 
 interface CommandArgsOptions {
   readonly isNested: boolean;
+  readonly folders?: readonly string[] | undefined;
   readonly seccompFd?: number;
   /** Whether a control group counts memory: then /dev/shm may hold a quarter of the largest command's memory. */
   readonly isCounted?: boolean;
@@ -141,18 +165,25 @@ export interface Launcher {
 
 /** Seccomp programs of commands without Unix sockets, and with their own; `isCounted` if a control group counts their memory. */
 export function commandFilters(arch: string, isCounted: boolean): { none: Buffer; own: Buffer } {
-  const base = { arch, allowMemfd: isCounted };
+  const base = { arch, allowMemfd: isCounted, allowTracing: true };
   // Commands may use sockets inside their own network namespace; masks hide the Unix sockets of other processes.
   return {
-    none: seccompFilter({ ...base, sockets: ['inet'] }),
-    own: seccompFilter({ ...base, sockets: ['inet', 'unix'] }),
+    none: seccompFilter({ ...base, sockets: ['inet', 'interfaces'] }),
+    own: seccompFilter({ ...base, sockets: ['inet', 'unix', 'interfaces'] }),
   };
 }
+
+const egressVariables = ({ egressThreads }: Limits): [string, string | number][] =>
+  Object.entries({
+    ...certificateVariables,
+    NODE_CHANNEL_FD: EGRESS_LISTENERS_FD,
+    UV_THREADPOOL_SIZE: egressThreads,
+  });
 
 function filterFiles(arch: string, toFile: (name: string, program: Buffer) => string): Launcher['filters'] {
   // Chromium makes a Unix socket for itself; no socket of others is in its sandbox.
   // Commands are subject to their host's filter and their own.
-  const ofCommands = { arch, sockets: ['inet', 'unix'], allowMemfd: true } as const;
+  const ofCommands = { arch, sockets: ['inet', 'unix'], allowMemfd: true, allowTracing: true } as const;
   return {
     host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
     nesting: toFile('seccomp-nesting.bpf', seccompFilter({ ...ofCommands, allowNamespaces: 'bubblewrap' })),
@@ -164,7 +195,11 @@ function filterFiles(arch: string, toFile: (name: string, program: Buffer) => st
   };
 }
 
-export function createLauncher(bwrap: string, options: LauncherOptions, powers: Powers): Launcher {
+export function createLauncher(
+  bwrap: string,
+  options: LauncherOptions,
+  { outer, powers }: { outer: OuterNamespaces; powers: Powers },
+): Launcher {
   const { runtime, limits, stateDir, arch, toolchains = [] } = options;
   const filters = filterFiles(arch, toFile);
   const devices = toFile('devices.fstab', Buffer.from(devicesTable()));
@@ -173,12 +208,14 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
     writeFileSync(path, program, { mode: 0o600 });
     return path;
   }
-  const request = (workspace: string) => {
-    const { shownId } = identity(workspace);
+  const accounts = writeSettings(writeAccounts(stateDir, shownIds()), limits.settingsFileBytesMax);
+  const request = (workspace: string, folders: readonly string[] = []) => {
+    const { shownId, uid } = identity(workspace);
     return {
       runtime,
       workspace,
-      toolchains: reachable(toolchains, workspace),
+      ...(uid === undefined && { accounts }),
+      toolchains: reachable([...toolchains, ...folders], workspace),
       tmpBytes: limits.commandTmpBytes,
       ...(shownId !== undefined && { shownId }),
     };
@@ -187,12 +224,12 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
     bwrap,
     filters,
     devices,
-    host({ tier, workspace, program, masks, nests, seccompFd, group }) {
+    host({ tier, workspace, program, masks, folders, nests, seccompFd, group }) {
       const owner = identity(workspace);
       const { shownId, ...ids } = owner;
-      const who = { ...ids, ...(group && { group }) };
+      const who = { ...ids, isForeign: tier === 'execute', ...(group && { group }) };
       const processBounds = {
-        runsCommands: tier === 'execute',
+        ...(tier === 'execute' && { openFiles: openFilesFor(owner.uid, limits) }),
         ...(tier === 'external_api' && { dataMb: limits.pageHostMemoryMb }),
       };
       const bounds = [...rlimits(limits, processBounds), ...readOnlyDevices(shownId, devices)];
@@ -204,7 +241,7 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
       const previews = tier === 'write' || tier === 'execute' ? options.previewsOf?.(workspace) : undefined;
       const kept = { ...(spool !== undefined && { spool }), ...(homes !== undefined && { homes }) };
       const more = { groups, ...kept, ...(previews !== undefined && { previews }) };
-      const asked = { ...request(workspace), masks: onDisk(masks, workspace, ownerOf(workspace)), ...more };
+      const asked = { ...request(workspace, folders), masks: onDisk(masks, workspace, ownerOf(workspace)), ...more };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];
@@ -214,23 +251,36 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
     egress(program) {
       const { shownId, ...ids } = identity(stateDir);
       const profile = egressProfile({ runtime, tmpBytes: EGRESS_TMP_BYTES, ...(shownId !== undefined && { shownId }) });
-      const variables = { NODE_CHANNEL_FD: EGRESS_LISTENERS_FD, UV_THREADPOOL_SIZE: limits.egressThreads };
-      const env = Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
+      const env = egressVariables(limits).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
       const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
-      return toLaunch([...bounds, bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], ids);
+      return toLaunch([...bounds, bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], {
+        ...ids,
+        isForeign: false,
+      });
     },
-    commandArgs: (workspace, { isNested, seccompFd = COMMAND_SECCOMP_FD, isCounted = false }) => {
+    commandArgs: (workspace, { isNested, folders, seccompFd = COMMAND_SECCOMP_FD, isCounted = false }) => {
       const shm = isCounted ? { shmBytes: Math.floor((limits.commandMax.memoryMb * 1024 * 1024) / 4) } : {};
-      return toBwrapArgs({ ...commandProfile({ ...request(workspace), isNested }), ...shm, seccompFd });
+      return toBwrapArgs({ ...commandProfile({ ...request(workspace, folders), isNested }), ...shm, seccompFd });
     },
-    start({ command, args, uid, gid }, stdio, files) {
-      const fds = files.map((file) => openSync(file, 'r'));
-      try {
-        const ids = uid === undefined ? {} : { uid, gid };
-        return powers.spawn(command, args, { stdio: [...stdio, ...fds], env: BARE_ENVIRONMENT, cwd: '/', ...ids });
-      } finally {
-        for (const fd of fds) closeSync(fd);
-      }
-    },
+    start: (launch, stdio, files) => startIn(outer, launch, stdio, { files, powers }),
   };
+}
+
+/** Starts a launch in the namespace around sandboxes, if it runs programs of others; `files` become the descriptors that follow `stdio`. */
+function startIn(
+  outer: OuterNamespaces,
+  { before, program, isForeign, user }: Launch,
+  stdio: Stdio,
+  { files, powers }: { files: readonly string[]; powers: Powers },
+): ChildProcess {
+  const join = isForeign ? outer.joinOf(user ?? {}) : [];
+  const [command = '', ...args] = [...before, ...join, ...program];
+  // Otherwise the words before the program change the user.
+  const ids = before.length === 0 ? user : undefined;
+  const fds = files.map((file) => openSync(file, 'r'));
+  try {
+    return powers.spawn(command, args, { stdio: [...stdio, ...fds], env: BARE_ENVIRONMENT, cwd: '/', ...ids });
+  } finally {
+    for (const fd of fds) closeSync(fd);
+  }
 }

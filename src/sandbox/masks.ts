@@ -18,6 +18,13 @@ export interface HiddenPath {
   readonly bytes?: Uint8Array;
 }
 
+/** A folder of which a command has a copy. */
+export interface OwnFolder {
+  readonly path: string;
+  /** The copy's name in the folder of previews. */
+  readonly folder: string;
+}
+
 /** Paths relative to the workspace; '' is the workspace itself. None lies below a hidden directory. */
 export interface Masks {
   readonly hidden: readonly HiddenPath[];
@@ -32,6 +39,8 @@ export interface Masks {
    * is then an empty read-only directory that holds these. All of its entries if absent.
    */
   readonly shown?: readonly string[];
+  /** Folders of which the command has copies; none is among `readOnly`. */
+  readonly own?: readonly OwnFolder[];
   /** Directories that are masked more coarsely than the policy says, to be reported to people. */
   readonly coarse?: readonly CoarseMask[];
 }
@@ -71,14 +80,16 @@ export function onDisk(masks: Masks, workspace: string, owner?: MountOwner): Mas
   const isThere = (path: string) => looks.typeOf(path) !== undefined;
   const readOnly = masks.readOnly.filter(isThere);
   const pinned = masks.pinned.filter(isThere);
+  const own = masks.own && { own: masks.own.filter((it) => isThere(it.path)) };
   const shown = masks.shown && { shown: masks.shown.filter(isThere) };
   const { closed } = looks;
-  if (closed.size === 0) return { ...masks, hidden, readOnly, pinned, ...shown };
+  if (closed.size === 0) return { ...masks, hidden, readOnly, pinned, ...shown, ...own };
   const isOpen = (path: string) => !closed.has(path) && !below(path, closed);
   const outermost = [...closed].filter((path) => !below(path, closed));
   return {
     ...masks,
     ...shown,
+    ...(own && { own: own.own.filter((it) => isOpen(it.path)) }),
     hidden: [
       ...hidden.filter((it) => isOpen(it.path)),
       ...outermost.map((path): HiddenPath => ({ path, type: 'directory' })),
@@ -158,18 +169,23 @@ function typeAt(path: string | Buffer): HiddenPath['type'] | 'closed' | undefine
 
 /**
  * The mounts of masks, in order, to follow the workspace's own mount. If that is read-only (`writable` false), only hidden
- * paths need a mount. Pure.
+ * paths need a mount. `copies` is the folder of copies. Pure.
  */
-export function maskMounts(masks: Masks, workspace: string, writable: boolean): CoveringMount[] {
+export function maskMounts(masks: Masks, workspace: string, writable: boolean, copies = ''): CoveringMount[] {
   const at = (path: string) => (path === '' ? workspace : `${workspace}/${path}`);
-  const readOnly = outermost(masks.readOnly);
+  const own = new Map(masks.own?.map((it) => [it.path, it.folder]));
+  const readOnly = outermost([...masks.readOnly, ...own.keys()]);
   const pinned = [...new Set(masks.pinned)].filter(
     (path) => path !== '' && !readOnly.has(path) && !below(path, readOnly),
   );
   const held: [string, CoveringMount][] = writable
     ? [
         ...pinned.map((path): [string, CoveringMount] => [path, { kind: 'rw-try', path: at(path) }]),
-        ...[...readOnly].map((path): [string, CoveringMount] => [path, { kind: 'ro-try', path: at(path) }]),
+        ...[...readOnly].map((path): [string, CoveringMount] => {
+          const copy = own.get(path);
+          if (copy === undefined) return [path, { kind: 'ro-try', path: at(path) }];
+          return [path, { kind: 'own', path: at(path), by: `${copies}/${copy}` }];
+        }),
       ]
     : [];
   const listed: CoveringMount[] = masks.shown

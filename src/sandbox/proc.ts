@@ -48,16 +48,20 @@ export function statmOf(pid: number): ProcessMemory {
   return { privateBytes: (resident - shared) * PAGE_BYTES, sharedBytes: shared * PAGE_BYTES };
 }
 
+/** Bytes that a process, and children that it waited for, wrote to files on disks; zero if it has ended. */
+export const bytesWrittenBy = (pid: number): number =>
+  Number(/^write_bytes: (\d+)$/m.exec(textOf(`/proc/${pid}/io`) ?? '')?.[1] ?? 0);
+
 /** Shared memory of a process that no file backs, in bytes. */
 export function sharedMemoryOf(pid: number): number {
   const kibibytes = /^RssShmem:\s*(\d+) kB$/m.exec(textOf(`/proc/${pid}/status`) ?? '')?.[1];
   return Number(kibibytes ?? 0) * 1024;
 }
 
-/** The hard limit of open files of this process, which its children inherit. */
-export function openFilesAllowed(): number {
-  const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(textOf('/proc/self/limits') ?? '')?.[1];
-  return hard === undefined ? Infinity : Number(hard);
+/** A resource limit of a process, by its name in /proc/PID/limits; no limit if it has ended. */
+export function limitOf(pid: string, name: string): { readonly soft: number; readonly hard: number } {
+  const [, soft, hard] = new RegExp(`^${name} +(\\d+) +(\\d+)`, 'm').exec(textOf(`/proc/${pid}/limits`) ?? '') ?? [];
+  return { soft: Number(soft ?? Infinity), hard: Number(hard ?? Infinity) };
 }
 
 /** The oldest child of a single-threaded process; undefined if it has none. */

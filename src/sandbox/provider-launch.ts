@@ -3,12 +3,13 @@ import type { Limits } from '../limits.ts';
 import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
 import type { Cgroups } from './cgroup/cgroup.ts';
 import { inGroup } from './cgroup/host-group.ts';
+import { doorAt, NO_DOOR } from './door.ts';
 import { reachable } from './entry-rights.ts';
 import { bindsOf } from './host-binds.ts';
 import { identity, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
 import type { Stdio } from './launcher.ts';
-import { egressOf } from './listener-program.ts';
 import { NO_MASKS, onDisk } from './masks.ts';
+import { openFilesFor } from './open-files.ts';
 import type { ConfinedProcess } from './sandbox.ts';
 
 export interface ProviderRequest {
@@ -40,18 +41,19 @@ export function startProvider(request: ProviderRequest, stdio: Stdio, parts: Pro
   const who = identity(owned);
   return inGroup(cgroups, { runsCommands: false, bounds, ...who }, (group) => {
     const { shownId, ...ids } = who;
-    const egress = egressOf(egressToken, PROVIDER_FDS);
-    const all: Stdio = egressToken === undefined ? stdio : [...stdio, 'pipe', 'pipe'];
+    const door = egressToken === undefined ? NO_DOOR : doorAt(PROVIDER_FDS);
+    const all: Stdio = egressToken === undefined ? stdio : [...stdio, 'pipe'];
     const masks = view.workspace ? onDisk(view.masks, view.workspace.path) : NO_MASKS;
     const shown = { runtime, toolchains: reachable(toolchains, owned), tmpBytes: limits.commandTmpBytes };
     const base = { ...shown, ...(shownId !== undefined && { shownId }) };
     const profile = providerProfile(base, { ...view, masks }, all.length);
-    const inside = [bwrap, ...toBwrapArgs(profile), ...egress.args, '--', ...egress.first, ...program];
-    const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
+    const inside = [...door.words, bwrap, ...toBwrapArgs(profile), '--', ...program];
+    const openFilesMax = Math.min(limits.openFilesMax, openFilesFor(who.uid, limits));
+    const bounds = [...rlimits({ ...limits, openFilesMax }), ...readOnlyDevices(shownId, devices)];
     const binds = view.workspace && bindsOf(view.workspace.path, profile, who);
     const launch = toLaunch([...bounds, ...inside], { ...ids, ...(group && { group }) });
     const started = start({ ...launch, ...(binds && { binds }) }, all);
-    egress.give(started.child);
+    if (egressToken !== undefined) door.give(started.child, egressToken);
     return started;
   });
 }

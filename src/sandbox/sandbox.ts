@@ -25,6 +25,8 @@ import {
   type Stdio,
 } from './launcher.ts';
 import { type Masks, NO_MASKS } from './masks.ts';
+import { openFilesFor } from './open-files.ts';
+import { OuterNamespaces } from './outer-namespace.ts';
 import { probeArgs } from './proof/probe.ts';
 import { allProbes, gapsOf, notHeld, type ProbeOutcomes } from './proof/probes.ts';
 import { prove } from './proof/proof.ts';
@@ -41,7 +43,7 @@ export interface Confinement {
   readonly level: ConfinementLevel;
   readonly backend: 'bubblewrap' | 'none';
   readonly cgroup: CgroupVersion | 'none';
-  /** What this machine lacks: `cgroup`, `root-workspace`, `execute-host`, or the id of a probe that did not hold. */
+  /** What this machine lacks: `cgroup`, `root-workspace`, `execute-host`, `counters` (bounds by user namespace), or the id of a probe that did not hold. */
   readonly missing: readonly string[];
   /** Why the level is what it is and how to raise it, for people; empty where sandboxes nest. */
   readonly advice: string;
@@ -76,6 +78,13 @@ export interface ConfinedProcess {
   assertInPlace(pid: number): void;
 }
 
+/** What a host sees beside the workspace, and does not see in it. */
+export interface HostSees {
+  readonly masks?: Masks;
+  /** Folders outside that commands read, beside the toolchains; absolute. */
+  readonly folders?: readonly string[] | undefined;
+}
+
 export interface Sandbox extends AsyncDisposable {
   readonly confinement: Confinement;
   /** Throws SANDBOX_UNAVAILABLE, with the remedy, if this machine can't confine the tier. */
@@ -89,7 +98,7 @@ export interface Sandbox extends AsyncDisposable {
     workspace: string,
     program: readonly string[],
     stdio: Stdio,
-    masks?: Masks,
+    sees?: HostSees,
   ): ConfinedProcess;
   /** Starts `program` with the network and nothing else; `stdio` is for descriptors 0 to 4. */
   startEgress(program: readonly string[], stdio: Stdio): ChildProcess;
@@ -107,7 +116,10 @@ export interface Sandbox extends AsyncDisposable {
    * bwrap arguments, without masks, and the seccomp program of this workspace's commands. They are valid in its execute
    * host or, if `isDirect`, in this process.
    */
-  commandSandbox(workspace: string, options?: { readonly isDirect: boolean }): CommandParts;
+  commandSandbox(
+    workspace: string,
+    options?: Pick<HostSees, 'folders'> & { readonly isDirect?: boolean },
+  ): CommandParts;
 }
 
 export interface CommandParts {
@@ -118,6 +130,8 @@ export interface CommandParts {
   readonly ownSocketsFilter: Uint8Array;
   /** Absolute paths that are read-only whatever the policy says; paths outside the workspace do not matter. */
   readonly guarded: readonly string[];
+  /** Hard limit of open files of its commands. */
+  readonly openFiles: number;
   /** Folder that holds the homes of its commands; if absent, each command has one in memory. */
   readonly homesFolder?: string;
   /** Folder that holds the previews of its commands; there are none if absent. */
@@ -148,8 +162,15 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
   const bwrap = findProgram('bwrap');
   const why = whyNot(options, bwrap);
   if (bwrap === undefined || why !== undefined) return unavailable(why ?? INSTALL_BUBBLEWRAP);
-  const launcher = createLauncher(bwrap, options, powers);
-  const { confinement, cgroups } = await tryAll(launcher, options, powers);
+  using parts = new DisposableStack();
+  const outer = parts.use(new OuterNamespaces(powers));
+  const first = identity(options.workspaces[0] as string);
+  outer.prepare(first);
+  const launcher = createLauncher(bwrap, options, { outer, powers });
+  const { confinement: tried, cgroups } = await tryAll(launcher, options, powers);
+  const isBounded = outer.joinOf(first).length > 0;
+  const confinement = isBounded ? tried : { ...tried, missing: [...tried.missing, 'counters'] };
+  const owned = parts.move();
   const start = (launch: Launch, stdio: Stdio, filters: readonly string[]): ConfinedProcess => ({
     child: launcher.start(launch, stdio, filters),
     assertInPlace: (pid) => launch.binds && assertInPlace(launch.binds, pid),
@@ -159,13 +180,12 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
   return {
     confinement,
     assertHolds: (tier) => assertHolds(confinement, tier),
-    startHost(tier, workspace, program, stdio, masks = NO_MASKS) {
+    startHost(tier, workspace, program, stdio, { masks = NO_MASKS, folders } = {}) {
       assertHolds(confinement, tier);
       const { host, nesting } = launcher.filters;
       return inGroup(cgroups, { runsCommands: tier === 'execute', ...identity(workspace) }, (group) => {
-        const { nests } = confinement;
-        const seccompFd = stdio.length;
-        const launch = launcher.host({ tier, workspace, masks, program, nests, seccompFd, ...(group && { group }) });
+        const asked = { tier, workspace, masks, folders, program, nests: confinement.nests, seccompFd: stdio.length };
+        const launch = launcher.host({ ...asked, ...(group && { group }) });
         const started = start(launch, stdio, [tier === 'execute' ? nesting : host]);
         return { ...started, ...(group?.commands && { groups: group.commands }) };
       });
@@ -186,16 +206,20 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
       const startIt = (launch: Launch, all: Stdio) => start(launch, all, [files.browser]);
       return startBrowser(request, stdio, { ...options, bwrap, cgroups, start: startIt, devices });
     },
-    commandSandbox: (workspace, { isDirect } = { isDirect: false }) => ({
+    commandSandbox: (workspace, { isDirect = false, folders } = {}) => ({
       bwrap,
-      args: launcher.commandArgs(workspace, { isNested: confinement.nests && !isDirect, isCounted }),
+      args: launcher.commandArgs(workspace, { isNested: confinement.nests && !isDirect, isCounted, folders }),
       filter: filters.none,
       ownSocketsFilter: filters.own,
       guarded: options.runtime.guarded,
+      openFiles: openFilesFor(identity(workspace).uid, options.limits),
       ...homesPart(options.homesOf?.(workspace), confinement.nests && !isDirect),
       ...previewsPart(options.previewsOf?.(workspace), confinement.nests && !isDirect),
     }),
-    [Symbol.asyncDispose]: async () => cgroups?.[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: async () => {
+      owned.dispose();
+      await cgroups?.[Symbol.asyncDispose]();
+    },
   };
 }
 

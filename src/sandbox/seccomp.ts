@@ -13,8 +13,11 @@ import { type Arch, type CallName, callNumbers, isSupported } from './syscalls.t
 export interface SeccompOptions {
   /** Architecture as in `process.arch`. */
   arch: string;
-  /** Address families that `socket()` may make. */
-  sockets: readonly ('inet' | 'unix')[];
+  /**
+   * What `socket()` may make. `interfaces` is NETLINK_ROUTE, by which programs list their network's interfaces: only for a
+   * network namespace of its own, without capabilities.
+   */
+  sockets: readonly ('inet' | 'unix' | 'interfaces')[];
   /**
    * Leave open what a program needs to build sandboxes of its own. For bubblewrap this includes IPv4 datagrams and
    * NETLINK_ROUTE whatever `sockets` says, so the host needs a network namespace of its own.
@@ -22,6 +25,11 @@ export interface SeccompOptions {
   allowNamespaces?: 'bubblewrap' | 'chromium';
   /** Leave memfd_create open; for commands whose memory a control group counts. */
   allowMemfd?: boolean;
+  /**
+   * Leave open the tracing of all processes but the first, for debuggers and sanitizers; only for a pid namespace of its own.
+   * The first process is bubblewrap's init, which must die with its parent.
+   */
+  allowTracing?: boolean;
 }
 
 /**
@@ -41,6 +49,12 @@ const UNINSPECTABLE: readonly CallName[] = ['clone3', 'openat2'];
  */
 const UNCOUNTED: readonly CallName[] = ['memfd_create'];
 
+/**
+ * Takes blocks of a disk without writing them, gigabytes in a millisecond and past the bound of file sizes. It fails as on a file system
+ * that has no such thing: then programs write, which PostgreSQL would not after EPERM, nor Go's linker after ENOSYS.
+ */
+const UNWRITTEN: readonly CallName[] = ['fallocate'];
+
 /** Makes memory that not even the kernel can read. */
 const SECRET_MEMORY: readonly CallName[] = ['memfd_secret'];
 
@@ -54,7 +68,7 @@ const BUILD_NAMESPACES: readonly CallName[] = ['pivot_root', 'mount', 'umount2',
 const CHROMIUM_SANDBOX: readonly CallName[] = ['unshare', 'chroot'];
 
 const REFUSED = [
-  // Reading and controlling other processes of the same uid, and taking their open files.
+  // Reading and controlling other processes of the same uid, and taking their open files; `traceRule` comes first.
   ['ptrace', 'process_vm_readv', 'process_vm_writev', 'kcmp', 'pidfd_getfd'],
 
   // Leaving the mount namespace, and the mount code itself: fsconfig alone gave root from a user namespace
@@ -80,8 +94,18 @@ const REFUSED = [
   ['personality'],
 ] as const satisfies readonly (readonly CallName[])[];
 
+/**
+ * Commands of fcntl by which a process that may only read a file keeps all others waiting, for 45 s a time, or is told what they do:
+ * F_SETLEASE, F_NOTIFY, and F_SETDELEG of Linux 6.19.
+ */
+const LEASES = [1024, 1026, 1040];
+
+/** Number of the first process in each pid namespace. */
+const INIT = 1;
+
 const EPERM = 1;
 const ENOSYS = 38;
+const EOPNOTSUPP = 95;
 const EAFNOSUPPORT = 97;
 
 const AF_UNIX = 1;
@@ -89,7 +113,7 @@ const AF_INET = 2;
 const AF_INET6 = 10;
 const AF_NETLINK = 16;
 const NETLINK_ROUTE = 0;
-const FAMILIES = { unix: [AF_UNIX], inet: [AF_INET, AF_INET6] };
+const FAMILIES = { unix: [AF_UNIX], inet: [AF_INET, AF_INET6], interfaces: [] };
 /** The rest of the type argument is flags: SOCK_NONBLOCK, SOCK_CLOEXEC. */
 const SOCK_TYPE_MASK = 0xf;
 const SOCK_STREAM = 1;
@@ -210,6 +234,14 @@ const setIdRules = (when: CallCondition): BpfBlock => [
 const terminalRule = (when: CallCondition): BpfBlock =>
   when(['ioctl'], [...loadArg(1), ...ifOneOf([TIOCSTI, TIOCLINUX], fail(EPERM)), ...ALLOW]);
 
+const leaseRule = (when: CallCondition): BpfBlock =>
+  when(['fcntl'], [...loadArg(1), ...ifOneOf(LEASES, fail(EPERM)), ...ALLOW]);
+
+const traceRule = (when: CallCondition): BpfBlock => [
+  ...when(['ptrace'], [...loadArg(1), ...ifOneOf([INIT], fail(EPERM)), ...ALLOW]),
+  ...when(['process_vm_readv', 'process_vm_writev'], [...loadArg(0), ...ifOneOf([INIT], fail(EPERM)), ...ALLOW]),
+];
+
 const cloneRule = (when: CallCondition): BpfBlock =>
   when(['clone'], [...loadArg(0), ...ifAnyBit(CLONE_NEW, fail(EPERM)), ...ALLOW]);
 
@@ -220,15 +252,14 @@ const allowSocketTypes = (types: readonly number[]): BpfBlock => [
   ...fail(EAFNOSUPPORT),
 ];
 
-/**
- * bubblewrap finds `lo` through a datagram socket, AF_INET if AF_UNIX is refused, and brings it up over
- * NETLINK_ROUTE. The other netlink protocols, netfilter above all, would be reached with the full capabilities of a new
- * user namespace.
- */
-const loopbackSockets: BpfBlock = [
-  ...ifOneOf([AF_INET], allowSocketTypes([SOCK_DGRAM])),
-  ...ifOneOf([AF_NETLINK], [...loadArg(2), ...ifOneOf([NETLINK_ROUTE], ALLOW), ...fail(EAFNOSUPPORT)]),
-];
+/** The other netlink protocols, netfilter above all, are not needed, and reach poorly maintained code of the kernel. */
+const routeSockets: BpfBlock = ifOneOf(
+  [AF_NETLINK],
+  [...loadArg(2), ...ifOneOf([NETLINK_ROUTE], ALLOW), ...fail(EAFNOSUPPORT)],
+);
+
+/** bubblewrap finds `lo` through a datagram socket, AF_INET if AF_UNIX is refused, and brings it up over NETLINK_ROUTE. */
+const loopbackSockets: BpfBlock = [...ifOneOf([AF_INET], allowSocketTypes([SOCK_DGRAM])), ...routeSockets];
 
 /**
  * A network namespace does not confine AF_VSOCK (the hypervisor), AF_UNIX (sockets in bound directories) or the rarer
@@ -243,7 +274,7 @@ const socketRule = (when: CallCondition, { sockets, allowNamespaces }: SeccompOp
         sockets.flatMap((name) => FAMILIES[name]),
         ALLOW,
       ),
-      ...(allowNamespaces === 'bubblewrap' ? loopbackSockets : []),
+      ...(allowNamespaces === 'bubblewrap' ? loopbackSockets : sockets.includes('interfaces') ? routeSockets : []),
       ...fail(EAFNOSUPPORT),
     ],
   );
@@ -273,7 +304,7 @@ function refusedCalls(allowNamespaces: SeccompOptions['allowNamespaces']): CallN
  * Throws SANDBOX_UNAVAILABLE if there is no table of call numbers for `arch`.
  */
 export function seccompFilter(options: SeccompOptions): Buffer {
-  const { arch, allowNamespaces, allowMemfd = false } = options;
+  const { arch, allowNamespaces, allowMemfd = false, allowTracing = false } = options;
   if (!isSupported(arch)) {
     throw new ToolError('SANDBOX_UNAVAILABLE', `the seccomp filter has no table of system calls for ${arch}`, {
       suggestion: 'Run the daemon on x86_64 or arm64 Linux; another architecture needs its call numbers in a table.',
@@ -290,10 +321,13 @@ export function seccompFilter(options: SeccompOptions): Buffer {
     ...ifAtLeast(LAST_REVIEWED + 1, fail(ENOSYS)),
     ...setIdRules(when),
     ...terminalRule(when),
+    ...leaseRule(when),
+    ...(allowTracing ? traceRule(when) : []),
     ...(allowNamespaces ? [] : cloneRule(when)),
     ...socketRule(when, options),
     ...socketpairRule(when, options),
     ...when([...UNINSPECTABLE, ...SECRET_MEMORY, ...(allowMemfd ? [] : UNCOUNTED)], fail(ENOSYS)),
+    ...when(UNWRITTEN, fail(EOPNOTSUPP)),
     ...when(refusedCalls(allowNamespaces), fail(EPERM)),
     ...ALLOW,
   ]);

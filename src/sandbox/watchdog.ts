@@ -9,7 +9,16 @@ import { type ProcessStat, sharedMemoryOf, statmOf, statOf } from './proc.ts';
 
 /** A bound that a command exceeded. */
 export interface ExceededLimit {
-  readonly kind: 'memory' | 'cpu' | 'processes' | 'file' | 'home' | 'home-entries' | 'preview' | 'preview-entries';
+  readonly kind:
+    | 'memory'
+    | 'cpu'
+    | 'processes'
+    | 'file'
+    | 'disk'
+    | 'home'
+    | 'home-entries'
+    | 'preview'
+    | 'preview-entries';
   /** Limit in the unit of the error's details: bytes, milliseconds, or a number. */
   readonly limit: number;
   readonly used: number;
@@ -279,7 +288,7 @@ function kill(pid: number): void {
 }
 
 /** Name of a process's pid namespace; undefined if it has ended, or we may not inspect it. */
-function namespaceOf(pid: number): string | undefined {
+export function namespaceOf(pid: number): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/ns/pid`);
   } catch {

@@ -1,7 +1,6 @@
 /** Tokens and the identities that they prove. */
 import { RpcError, ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
-import type { PanelSessions } from '../store/panel-sessions.ts';
 import { readOrMakeToken, replaceToken } from '../store/tokens.ts';
 import { sameSecret } from '../transport/same-secret.ts';
 import type { Identity } from './authenticate.ts';
@@ -13,7 +12,8 @@ export interface CredentialsOptions {
   readonly stateDir: string;
   /** Agents of the config file; each has its own token. */
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
-  readonly panelSessions: Pick<PanelSessions, 'idOf'>;
+  /** Gives the signed-in page that a ticket is of, once. */
+  pageOf(ticket: string): string | undefined;
   /** Tokens that sessions passed on. */
   readonly attenuations: Pick<Attenuations, 'identify'>;
   /** Tokens of sessions that a fleet opens. */
@@ -41,16 +41,16 @@ interface KnownCredential {
 export class Credentials {
   readonly #stateDir: string;
   readonly #powers: Powers;
-  readonly #panelSessions: CredentialsOptions['panelSessions'];
+  readonly #pageOf: CredentialsOptions['pageOf'];
   readonly #attenuations: CredentialsOptions['attenuations'];
   readonly #fences: CredentialsOptions['fences'];
   readonly #credentials: readonly KnownCredential[];
 
   /** Creates missing tokens: `operator.token`, `agent.token`, `metrics.token`, `tokens/<principal>.token`. */
-  constructor({ stateDir, principals, panelSessions, attenuations, fences }: CredentialsOptions, powers: Powers) {
+  constructor({ stateDir, principals, pageOf, attenuations, fences }: CredentialsOptions, powers: Powers) {
     this.#stateDir = stateDir;
     this.#powers = powers;
-    this.#panelSessions = panelSessions;
+    this.#pageOf = pageOf;
     this.#attenuations = attenuations;
     this.#fences = fences;
     const identities: [name: string, identity: Identity | undefined][] = [
@@ -105,7 +105,7 @@ export class Credentials {
 
   /** A signed-in page acts as the operator, under a principal of its own, so that the record tells who answered. */
   #identifyPage(token: string): Identity | undefined {
-    const id = this.#panelSessions.idOf(token);
+    const id = this.#pageOf(token);
     return id === undefined ? undefined : { role: 'operator', principal: panelPrincipal(id) };
   }
 

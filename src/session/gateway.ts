@@ -16,6 +16,7 @@ import type { ServingTurns } from '../protocol/serving-turns.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit/log.ts';
 import type { CallStore } from '../store/call-store.ts';
+import { safeText } from '../text/shown-text.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { Channel } from '../transport/transport.ts';
 import { authenticate, principalOf } from './authenticate.ts';
@@ -40,6 +41,7 @@ import type { Events } from './events.ts';
 import { type LocalOpening, type LocalSession, SILENT, toLocalSession } from './local-sessions.ts';
 import { createMethods, type MethodParts, type Methods, type StatusParts } from './methods.ts';
 import { Pause, type PauseParts } from './operator/pause-methods.ts';
+import { markOf } from './operator/untrusted.ts';
 import { Outbox } from './outbox.ts';
 import type { Oversight } from './oversight.ts';
 import { assertVersion, parseParams } from './parse-params.ts';
@@ -55,7 +57,7 @@ export interface GatewayOptions
   extends StatusParts,
     KeptChangesParts,
     Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel' | 'background' | 'forwards' | 'taskStore' | 'runningTasks'>,
-    Pick<PauseParts & MethodParts, 'pauseFile' | 'fences'> {
+    Pick<PauseParts & MethodParts, 'pauseFile' | 'untrusted' | 'fences' | 'quarantine'> {
   readonly pipeline: Pipeline;
   readonly catalogue: Catalogue;
   readonly policies: Policies;
@@ -178,14 +180,14 @@ export class Gateway {
   }
 
   /** Number of people who could answer a question about a call of this session now: listening operators, and the person at its client. */
-  approversOf(sessionId: string): number {
-    return this.approvers + (this.#sessions.linkOf(sessionId)?.connection?.peer.asks ? 1 : 0);
-  }
+  approversOf = (id: string): number => this.approvers + (this.#sessions.linkOf(id)?.connection?.peer.asks ? 1 : 0);
+
+  /** Whether the session's client speaks MCP: those give a call up after a minute. */
+  isImpatient = (id: string): boolean => this.#sessions.linkOf(id)?.connection?.peer.asks !== undefined;
 
   /** Number of operators who listen for approvals now. */
   get approvers(): number {
-    const listens = ({ connection, subscriptions }: ClientLink) =>
-      connection !== undefined && subscriptions.some((it) => it.topics.has('approvals'));
+    const listens = (it: ClientLink) => it.connection && it.subscriptions.some(({ topics }) => topics.has('approvals'));
     return this.#sessions.all.filter(listens).length;
   }
 
@@ -283,9 +285,8 @@ export class Gateway {
       resumeMs,
       id: powers.uuid(),
       secret: powers.secret(),
-      client: redactText(`${asked.client.name} ${asked.client.version}`),
+      client: safeText(redactText(`${asked.client.name} ${asked.client.version}`)),
       restored: false,
-      ...(delegation?.parent.sawUntrusted && { sawUntrusted: true }),
     });
     this.#sessions.add(link, connection);
     this.#options.recordSession(link.session);
@@ -316,7 +317,7 @@ export class Gateway {
       this.#records.resumed(link.session);
       return greeting(link, this.#options, resumed);
     }
-    const { id, client, uid, resumeMs, asked: policy, mode, role, sawUntrusted } = found.stored;
+    const { id, client, uid, resumeMs, asked: policy, mode, role } = found.stored;
     const link = this.#newLink({
       id,
       secret: claim.resume.secret,
@@ -330,7 +331,6 @@ export class Gateway {
       root,
       identity,
       restored: true,
-      ...(sawUntrusted && { sawUntrusted }),
     });
     this.#sessions.add(link, connection);
     this.#records.resumed(link.session);
@@ -363,14 +363,10 @@ export class Gateway {
       mode: asked.mode,
       delegation: identity.delegation,
       policy,
+      withOpenings: pipeline.withOpenings,
       run: withChildCalls(pipeline.run, { session: () => session, open: (asked) => this.openSession(asked) }),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored, fence: fences.join(id, identity) }),
-      ...(asked.sawUntrusted && { sawUntrusted: true }),
-      onUntrusted: (callId, tool) => {
-        this.#options.callStore.noteUntrusted(id);
-        this.#records.sawUntrusted(session, callId, tool);
-      },
-      // Set for a front end in this process.
+      untrusted: markOf(() => session, { ...this.#options, records: this.#records }),
       forgets: onUpdate !== undefined,
       congested: () => outbox.congested || session.isFull,
       onUpdate: (call, state) => {

@@ -1,4 +1,5 @@
 /** A session's memory of its calls: running ones, and the most recent of those that ended. */
+import { isDeepStrictEqual } from 'node:util';
 import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, CheckedCall } from '../pipeline/stage.ts';
@@ -174,3 +175,9 @@ const isChild = ({ options }: Pick<Call, 'options'>): boolean => options.parentC
 
 const isHarmless = ({ toolset, name, options }: RetainedCall['call']): boolean =>
   options.preview === true || (toolset.get(name)?.tool.tier ?? 'read_only') === 'read_only';
+
+/** Whether the result of one call answers the other; a preview never answers the call itself. */
+export const isSameCall = (a: Pick<Call, 'name' | 'rawInput' | 'options'>, b: typeof a): boolean =>
+  a.name === b.name &&
+  (a.options.preview === true) === (b.options.preview === true) &&
+  isDeepStrictEqual(a.rawInput, b.rawInput);

@@ -1,13 +1,14 @@
 /** The handlers of a session's requests, one for each method. */
 import type { CallOptions, CallRecord, HostReport } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
-import type { CoarseIn } from '../hosts/hosts.ts';
+import type { CoarseIn, UnfollowedIn } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
 import { tierBoundsOf } from '../pipeline/execute/bounds.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
 import type { Method, Params } from '../protocol/messages.ts';
+import type { UntrustedMarks } from '../store/approvals/untrusted-marks.ts';
 import type { CacheStatus } from '../store/result-cache.ts';
 import { CONTENT_TYPE } from '../telemetry/families.ts';
 import { spanContextOf } from '../telemetry/trace-context.ts';
@@ -26,6 +27,7 @@ import { allCalls, findCalls, runningCalls, sessionRunning } from './operator/fi
 import type { Forwards } from './operator/forwards.ts';
 import { type PanelControl, panelMethods, revokeAllPages } from './operator/panel-methods.ts';
 import type { Pause } from './operator/pause-methods.ts';
+import { untrustedMarks } from './operator/untrusted.ts';
 import type { Oversight } from './oversight.ts';
 import type { Policies } from './policies.ts';
 import type { RecentCalls } from './recent-calls.ts';
@@ -36,6 +38,7 @@ import type { Sessions } from './sessions.ts';
 import { foundTools, toolList, toolStats } from './tool-list.ts';
 import { checkpointMethods } from './undo/checkpoints.ts';
 import { type KeptChangesParts, previewMethods } from './undo/previews.ts';
+import { type QuarantineParts, quarantineMethods } from './undo/quarantine.ts';
 import { undoCall } from './undo/undo.ts';
 
 /** What `status` reports about the daemon. */
@@ -56,6 +59,7 @@ export interface StatusParts {
   readonly powers: Powers;
   hostStatus(): Promise<HostReport[]>;
   coarseMasks(): readonly CoarseIn[];
+  unfollowed(): readonly UnfollowedIn[];
   /** False if no host is there and the last one could not be started. */
   canStartHosts(): boolean;
   pluginStatus(): readonly object[];
@@ -87,7 +91,11 @@ export interface ProviderControl {
   accept(provider: string, digests: Readonly<Record<string, string>>, by: string): object;
 }
 
-export interface MethodParts extends StatusParts, KeptChangesParts, TaskMethodParts {
+export interface MethodParts
+  extends StatusParts,
+    KeptChangesParts,
+    TaskMethodParts,
+    Pick<QuarantineParts, 'quarantine'> {
   readonly batches: Batches;
   readonly oversight: Oversight;
   readonly events: Events;
@@ -106,6 +114,7 @@ export interface MethodParts extends StatusParts, KeptChangesParts, TaskMethodPa
   readonly credentials: Pick<Credentials, 'rotate'>;
   readonly panel: PanelControl;
   readonly pause: Pause;
+  readonly untrusted: UntrustedMarks;
   readonly forwards: Forwards;
   readonly background: BackgroundCommands;
   /** Starts the daemon's shutdown after the answer was sent. */
@@ -167,7 +176,8 @@ export function createMethods(parts: MethodParts): Methods {
         (id, callId) => sessions.byId(id)?.get(callId) ?? durable.liveOf(id, callId),
       ),
     'approvals.grants': () => oversight.grants(),
-    'approvals.revoke': ({ session }, { grantId }) => oversight.revoke(grantId, session.options.principal),
+    'approvals.untrusted': (caller, params) => untrustedMarks(caller, params, parts),
+    'approvals.revoke': ({ session }, params) => oversight.revoke(params, session.options.principal),
     ...auditMethods(oversight),
     'policy.get': ({ session }) => oversight.policy(session),
     'policy.explain': ({ session }, params) => oversight.explain(session, params),
@@ -178,6 +188,7 @@ export function createMethods(parts: MethodParts): Methods {
       parts.providers.accept(provider, tools, session.options.principal),
     'tokens.rotate': ({ session }, { names }) => rotateTokens(session, names, parts),
     ...previewMethods(parts),
+    ...quarantineMethods(parts),
     ...panelMethods(parts),
     ...parts.forwards.methods,
     ...pause.methods,
@@ -284,7 +295,9 @@ function recordOf(
   const others = options.role === 'operator' ? sessions.all : [];
   const [record] = [session, ...others.map((it) => it.session)].flatMap((it) => it.get(callId) ?? []);
   const ended = options.role === 'operator' ? () => recent.get(callId) : () => undefined;
-  return record ?? durable.recordOf(callId, options) ?? ended();
+  const found = record ?? durable.recordOf(callId, options) ?? ended();
+  if (found && found.sessionId !== options.id) options.untrusted.carry();
+  return found;
 }
 
 /** Most directories that `status` lists as hidden completely. */
@@ -319,6 +332,9 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
       .coarseMasks()
       .filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace)
       .slice(0, COARSE_MAX),
+    unfollowed: parts
+      .unfollowed()
+      .filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
     plugins: parts.pluginStatus(),
     connectors: parts.connectorStatus(),
     ...(search && { search }),

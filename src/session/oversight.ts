@@ -4,11 +4,11 @@ import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { Backtest } from '../pipeline/backtest.ts';
 import { limitsOf } from '../pipeline/cost-cap.ts';
+import { doorsAhead } from '../pipeline/doors/doors-ahead.ts';
 import { DENIALS_MAX } from '../pipeline/execute/denials.ts';
-import { decideWithEnvironment, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
+import { asksAnyway, decideWithEnvironment, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
 import type { JudgingRequest, JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { separate } from '../pipeline/separate-effects.ts';
-import type { NamedTool } from '../pipeline/stage.ts';
 import { parseInput } from '../pipeline/validate.ts';
 import { toDecision } from '../policy/explain.ts';
 import { PolicyError } from '../policy/policy-error.ts';
@@ -87,8 +87,10 @@ export class Oversight {
     return { grants: this.#parts.approvals.grants() };
   }
 
-  revoke(grantId: string, by: string): object {
-    return { grant: this.#parts.approvals.revoke(grantId, by) };
+  /** Revokes one remembered answer, or all of them. Throws RpcError INVALID_PARAMS. */
+  revoke(params: Params<'approvals.revoke'>, by: string): object {
+    const { approvals } = this.#parts;
+    return 'all' in params ? { grants: approvals.revokeAll(by) } : { grant: approvals.revoke(params.grantId, by) };
   }
 
   async audit(params: Params<'audit.query'>): Promise<object> {
@@ -167,7 +169,7 @@ export class Oversight {
     const named = options.toolset.get(name);
     if (!named) throw new RpcError('INVALID_PARAMS', `there is no tool ${name} in this session`);
     const { id: session, principal, workspace, root } = options;
-    const parsed = parse(named, input);
+    const parsed = parse(named, input, { workspace, home: this.#parts.permission.home });
     const line = named.tool.commandOf?.(parsed as never);
     await this.#turn({ session, line: line?.command, targets: named.tool.effects(parsed as never).length });
     const question = toQuestion(named.tool, parsed, {
@@ -177,11 +179,15 @@ export class Oversight {
     const policy = policyNow();
     const decided = decideWithEnvironment(policy, question, line?.env);
     const separated = separate(policy, named.tool, { input: parsed, question, decided });
-    if (!separated) return toDecision(decided, policy, question);
-    const { rest, denied } = separated;
+    const doors = question.command && { doors: doorsAhead(question.command, policy) };
+    const { rest, denied } = separated ?? { rest: { input: parsed, question, decided } };
+    const told = toDecision(rest.decided, policy, rest.question);
+    const isAsked = told.decision === 'allow' && asksAnyway(named.tool, rest.input, rest.question);
     return {
-      ...toDecision(rest.decided, policy, rest.question),
-      denied: denied.slice(0, DENIALS_MAX).map((it) => it.denial),
+      ...told,
+      ...(isAsked && { decision: 'ask', suggestion: 'A person is asked about each such call under any policy.' }),
+      ...(denied && { denied: denied.slice(0, DENIALS_MAX).map((it) => it.denial) }),
+      ...doors,
     };
   }
 
@@ -249,9 +255,9 @@ export class Oversight {
 /** A limit by its name, if there is one. */
 const finite = (name: string, usd = Infinity): Record<string, number> => (Number.isFinite(usd) ? { [name]: usd } : {});
 
-function parse(named: NamedTool, input: unknown): unknown {
+function parse(...given: Parameters<typeof parseInput>): unknown {
   try {
-    return parseInput(named, input);
+    return parseInput(...given);
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
     throw new RpcError('INVALID_PARAMS', error.message, error.toWire().details);

@@ -22,6 +22,8 @@ export interface PoliciesOptions {
   readonly home: string;
   /** Source of the name of the daemon's policy, and the config file if it is one. */
   readonly origin: { readonly from: string; readonly configFile?: string };
+  /** What a person should know of the built-in default since this start. */
+  readonly note?: string | undefined;
 }
 
 /** The policies that narrow the daemon's for one session. */
@@ -69,8 +71,15 @@ export class Policies {
   get status(): object {
     const { name, version, rules, and } = this.base;
     const narrowedBy = and.map((it) => it.name);
-    const description = { name, version, rules: rules.length, ...this.#options.origin };
+    const { note } = this;
+    const description = { name, version, rules: rules.length, ...this.#options.origin, ...(note && { note }) };
     return narrowedBy.length > 0 ? { ...description, narrowedBy } : description;
+  }
+
+  /** What a person should know of the policy since this start; undefined if they chose another way for commands. */
+  get note(): string | undefined {
+    const { source } = this.base.tiers.execute;
+    return source.startsWith('built-in:default:') ? this.#options.note : undefined;
   }
 
   /** Makes every session read the files of principals and workspaces again when its policy is needed next. */
@@ -122,7 +131,9 @@ export class Policies {
     if (known) return known;
     const { home } = this.#options;
     const rules = pathRulesOf(policy, { principal, session: sessionId, home, workspace: root });
-    const view = { key: viewKey(rules), rules, home, root };
+    const { folders } = policy;
+    const key = folders ? `${viewKey(rules)} ${JSON.stringify(folders)}` : viewKey(rules);
+    const view = { key, rules, home, root, ...(folders && { folders }) };
     if (views.size >= VIEWS_KEPT) views.clear();
     views.set(who, view);
     return view;

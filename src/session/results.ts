@@ -100,6 +100,7 @@ export class Results {
     const { log, limits } = this.#options;
     const found = await log.byRef(ref);
     if (!found || !mayRead(session, found.owner)) throw this.#unknown(ref);
+    if (found.owner.sessionId !== session.options.id) session.options.untrusted.carry();
     const { bytesTotal, state, cut } = await found.extent();
     const data = await found.bytesAt(offset, Math.min(limit, limits.resultPageBytesMax));
     const eof = state !== undefined && offset + data.length >= bytesTotal;

@@ -86,9 +86,14 @@ export class SessionRecords {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'upgrade-asked', drainMs } });
   }
 
-  /** Records the first result of a session that strangers wrote. */
+  /** Records the first result that strangers wrote, of a principal in a workspace. */
   sawUntrusted(session: Session, callId: string, tool: string): void {
     this.#append({ kind: 'session', ...whoOf(session), callId, detail: { event: 'saw-untrusted', tool } });
+  }
+
+  /** Records that a person no longer counts these as having seen what strangers wrote. */
+  untrustedCleared(session: Session, marks: readonly object[]): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'untrusted-cleared', marks } });
   }
 
   /** Records that an operator cancelled another session's call. */

@@ -2,7 +2,6 @@
  * One client's session: its tools, its policy, its calls. A call id is used once; repeating the same call returns the first result, another
  * call with the id gets CONFLICT.
  */
-import { isDeepStrictEqual } from 'node:util';
 import type {
   CallOptions,
   CallParent,
@@ -11,6 +10,7 @@ import type {
   Denial,
   Effect,
   FileChange,
+  NotKept,
   ResultMetadata,
   ToolResult,
   Withheld,
@@ -18,6 +18,8 @@ import type {
 import { ToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { askingRuleOf } from '../pipeline/approve/approve.ts';
+import type { WithOpenings } from '../pipeline/doors/openings.ts';
+import { waitedOf } from '../pipeline/doors/person-time.ts';
 import { failed, type Outcome, outcomeOf } from '../pipeline/outcome.ts';
 import {
   type Call,
@@ -36,7 +38,8 @@ import { redactText, redactValue } from '../redact.ts';
 import { required } from '../store/approvals/answers.ts';
 import { endOf, late, notDetached, whileAsked } from './call-end.ts';
 import { accountOf, chainOf, type Delegation } from './delegation/delegation.ts';
-import { type CallFilter, type CallPage, type KeptCall, KeptCalls } from './kept-calls.ts';
+import { type CallFilter, type CallPage, isSameCall, type KeptCall, KeptCalls } from './kept-calls.ts';
+import type { SessionMark } from './operator/untrusted.ts';
 
 export interface SessionOptions {
   readonly id: string;
@@ -55,16 +58,16 @@ export interface SessionOptions {
   readonly delegation?: Delegation | undefined;
   /** The policy in force now; it may be reloaded while the session is open. */
   policy(): Policy;
+  /** The policy with what a person opened for the session, which it does not pass on. */
+  readonly withOpenings: WithOpenings;
   readonly toolset: Toolset;
   readonly run: Handler;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Storage of calls beyond this session's memory. */
   readonly keeping: CallKeeping;
-  /** Whether the session had got a result that strangers wrote before this daemon restored it. */
-  readonly sawUntrusted?: boolean;
-  /** Called when the session first gets such a result of a call. */
-  onUntrusted?(callId: string, tool: string): void;
+  /** Whether its principal has got results that strangers wrote, in this workspace. */
+  readonly untrusted: SessionMark;
   /** Whether ended calls are forgotten at once: a front end chose their ids itself, and no request names them. */
   readonly forgets?: boolean;
   /** Whether the client reads more slowly than results arrive. */
@@ -92,19 +95,17 @@ export class Session {
   /** The policy in force; replaced when the session is resumed. */
   policy: () => Policy;
   readonly #calls: KeptCalls;
-  #sawUntrusted: boolean;
   #closing: ToolError | undefined;
 
   constructor(options: SessionOptions) {
     this.options = options;
     this.policy = options.policy;
-    this.#sawUntrusted = options.sawUntrusted === true;
     this.#calls = new KeptCalls(options.limits, { forgets: options.forgets === true });
   }
 
-  /** Whether the session has got a result that strangers wrote. */
+  /** Whether its principal has got a result that strangers wrote, in this workspace. */
   get sawUntrusted(): boolean {
-    return this.#sawUntrusted;
+    return this.options.untrusted.has();
   }
 
   /** Runs a call to its result; never rejects. `onState` receives the same states as onUpdate. */
@@ -117,12 +118,15 @@ export class Session {
     const { powers } = this.options;
     const id = options.callId ?? powers.uuid();
     const known = this.#calls.get(id);
-    if (known && isSame(known.call, { name, rawInput, options })) return known.result;
+    if (known && isSameCall(known.call, { name, rawInput, options })) return known.result;
     const call = this.#newCall(id, name, rawInput, options);
     const earlier = this.#earlierResult(call, known !== undefined);
     if (earlier instanceof ToolError)
       return Promise.resolve(this.#toResult(call, powers.monotonicMs(), failed(earlier)));
-    if (earlier) return earlier;
+    if (earlier) {
+      this.options.untrusted.carry();
+      return earlier;
+    }
     return this.#accept(call, onState);
   }
 
@@ -174,18 +178,16 @@ export class Session {
 
   /** Cancels a running call; false if there is none with this id. */
   cancel(callId: string): boolean {
-    return this.abort(
-      callId,
-      new ToolError('CANCELLED', 'the call was cancelled by its client', { details: { by: 'caller' } }),
-    );
+    const reason = new ToolError('CANCELLED', 'the call was cancelled by its client', { details: { by: 'caller' } });
+    return this.abort(callId, reason);
   }
 
   /** Ends a call that waits for a person but leaves its question open; false if the call doesn't wait for one. */
   park(callId: string): boolean {
-    const { reached, record } = this.#calls.underWay(callId) ?? {};
-    if (!reached || !isJudged(reached) || record?.state.status !== 'blocked-on-user') return false;
-    const { approvalId } = record.state;
-    return this.abort(callId, required({ approvalId, tool: reached.name, ...askingRuleOf(reached) }));
+    const { reached, record: { state } = {} } = this.#calls.underWay(callId) ?? {};
+    if (!reached || !isJudged(reached) || reached.decision !== 'ask') return false;
+    if (state?.status !== 'blocked-on-user') return false;
+    return this.abort(callId, required({ ...state, tool: reached.name, ...askingRuleOf(reached) }));
   }
 
   /** Aborts a call with `reason`; false if it does not run. A time limit that passes while a person is asked says so. */
@@ -264,26 +266,30 @@ export class Session {
 
   #newCall(id: string, name: string, rawInput: unknown, options: CallOptions): Call {
     const { id: sessionId, name: sessionName, principal, client, workspace, root, toolset } = this.options;
-    const { onOutput, congested, delegation } = this.options;
-    const policyNow = () => this.policy();
-    const call: Call = {
-      id,
+    const { onOutput, congested, delegation, role } = this.options;
+    const holder = {
       sessionId,
       principal,
+      workspace,
+      ...(sessionName !== undefined && { sessionName }),
+      ...(delegation && { budget: delegation.budget }),
+    };
+    const policyNow = () => this.options.withOpenings(holder, this.policy());
+    const call: Call = {
+      ...holder,
+      id,
       client,
       parents: this.#parentsOf(options),
-      workspace,
       root,
       toolset,
       rawInput,
       options,
       name,
-      ...(sessionName !== undefined && { sessionName }),
+      ...(role === 'operator' && { isOperator: true }),
       accountId: accountOf(this),
-      ...(delegation && { budget: delegation.budget }),
       policy: policyNow(),
       policyNow,
-      sawUntrusted: () => this.#sawUntrusted,
+      sawUntrusted: () => this.sawUntrusted,
       controller: new AbortController(),
       times: new StageTimes(this.options.powers),
       announce() {},
@@ -322,7 +328,9 @@ export class Session {
         'a call failed with an internal error',
       );
     const isUntrusted = outcome.untrusted || kept.reached?.checked.tool.untrusted;
-    if (outcome.started && kept.reached && isUntrusted) this.#seeUntrusted(kept.reached);
+    // The error of such a call may hold strangers' words, too.
+    if ((outcome.started || outcome.cached) && kept.reached && isUntrusted)
+      this.options.untrusted.add(call.id, kept.reached.checked.tool.name);
     const result = this.#toResult(call, startedAt, outcome, kept.reached);
     kept.heldBytes = outcome.heldBytes;
     call.times?.end();
@@ -336,27 +344,18 @@ export class Session {
     return result;
   }
 
-  /** Notes that a result comes that strangers wrote; its error may hold their words, too. */
-  #seeUntrusted({ id, checked }: CheckedCall): void {
-    if (this.#sawUntrusted) return;
-    this.#sawUntrusted = true;
-    this.options.onUntrusted?.(id, checked.tool.name);
-  }
-
   #toResult(call: Call, startedAt: number, outcome: Outcome, reached?: CheckedCall): ToolResult {
-    const { powers } = this.options;
-    const durationMs = round(powers.monotonicMs() - startedAt);
+    const durationMs = round(this.options.powers.monotonicMs() - startedAt);
     const tool = reached?.checked.tool.name ?? call.toolset.get(call.name)?.tool.name ?? redactText(call.name);
-    const { error, usage, hostPid, queuedMs, cached, denied, withheld, warnings, costUsd } = outcome;
-    const okVerdict = usage?.scratchFull === true ? 'file' : 'ok';
-    const verdict = error ? verdictOf(error, usage?.verdict) : okVerdict;
+    const { error, usage, hostPid, queuedMs, cached, denied, withheld, quarantined, warnings, costUsd } = outcome;
+    const verdict = error ? verdictOf(error, usage?.verdict) : usage?.scratchFull ? 'file' : 'ok';
     const metadata: ResultMetadata = {
       durationMs,
       queuedMs: round(queuedMs),
       cached,
       retriesAttempted: outcome.retriesAttempted,
       ...(outcome.approvalGranted && { approvalGranted: true }),
-      timestamp: new Date(powers.now() - durationMs).toISOString(),
+      timestamp: new Date(this.options.powers.now() - durationMs).toISOString(),
       ...(reached && { tier: reached.checked.tier }),
       ...(hostPid !== undefined && { hostPid }),
       ...(usage?.truncatedBytes !== undefined && {
@@ -365,9 +364,11 @@ export class Session {
       ...(usage?.filesChanged && { filesChanged: redactValue(usage.filesChanged) as FileChange[] }),
       ...(usage?.filesChangedTotal !== undefined && { filesChangedTotal: usage.filesChangedTotal }),
       ...(denied && { denied: redactValue(denied) as Denial[] }),
+      ...waitedOf(call, outcome),
       ...(withheld && { withheld: redactValue(withheld) as Withheld }),
+      ...(quarantined && { quarantined }),
       undo: usage?.undo ?? 'none',
-      ...(usage?.undoMissing && { undoMissing: redactValue(usage.undoMissing) as UndoMissing }),
+      ...(usage?.undoMissing && { undoMissing: redactValue(usage.undoMissing) as NotKept[] }),
       ...(usage?.undoMissingTotal !== undefined && { undoMissingTotal: usage.undoMissingTotal }),
       resources: {
         cpuMs: round(usage?.cpuMs ?? 0),
@@ -387,14 +388,6 @@ export class Session {
   }
 }
 
-/** Whether the result of one call answers the other; a preview never answers the call itself. */
-const isSame = (a: Pick<Call, 'name' | 'rawInput' | 'options'>, b: typeof a): boolean =>
-  a.name === b.name &&
-  (a.options.preview === true) === (b.options.preview === true) &&
-  isDeepStrictEqual(a.rawInput, b.rawInput);
-
 const shownPreview = ({ preview }: Outcome) => (preview ? { preview: redactValue(preview) as typeof preview } : {});
-
-type UndoMissing = NonNullable<ResultMetadata['undoMissing']>;
 
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;

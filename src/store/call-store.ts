@@ -47,8 +47,6 @@ export interface StoredSession {
   readonly asked: string | undefined;
   readonly mode?: string | undefined;
   readonly resumeMs: number;
-  /** Whether it has got a result that strangers wrote. */
-  readonly sawUntrusted?: boolean;
 }
 
 const SCHEMA = `
@@ -203,15 +201,6 @@ export class CallStore implements Disposable {
         ...[id, hashOf(secret), JSON.stringify(session), resumeMs],
       ),
     );
-  }
-
-  /** Stores that a session has got a result that strangers wrote. Errors are logged: the result is there already. */
-  noteUntrusted(id: string): void {
-    try {
-      this.#run(`UPDATE sessions SET facts = json_set(facts, '$.sawUntrusted', json('true')) WHERE id = ?`, id);
-    } catch (error) {
-      this.#powers.log.error({ error }, 'it could not be stored that a session has seen untrusted text');
-    }
   }
 
   /** A session of an earlier daemon, if the secret is right and the session has not expired. */

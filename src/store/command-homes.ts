@@ -39,6 +39,13 @@ export class CommandHomes {
     return folder;
   }
 
+  /** Removes what the commands of a session left in their /tmp. */
+  endSession(sessionId: string): void {
+    const all = fs.readdirSync(this.#root).map((it) => join(this.#root, it, tmpOf(sessionId)));
+    const left = all.filter((it) => fs.existsSync(it));
+    if (left.length > 0) this.#remove(left);
+  }
+
   /** Removes homes that were unused for long, and the oldest ones beyond the limit. No host may be running. */
   prune(): void {
     const { homesMax, homeKeptMs } = this.#options.limits;
@@ -72,3 +79,6 @@ export class CommandHomes {
 }
 
 const REMOVED = '.removed';
+
+/** Name of the folder that the commands of a session have as /tmp; beside the homes, whose names are hashes alone. */
+export const tmpOf = (sessionId: string): string => `tmp-${hash('sha256', sessionId).slice(0, 32)}`;

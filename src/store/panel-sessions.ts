@@ -1,5 +1,7 @@
-/** Pages of the web panel that are signed in, with their tokens as hashes: who reads the file can't use them. */
-import { createHash } from 'node:crypto';
+/**
+ * Pages of the web panel that are signed in, with the keys that they share with us, and the name of their origin. They end with the
+ * daemon, and outlast only an upgrade. The operator's token lies beside the file.
+ */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -7,8 +9,12 @@ import { openDatabase, storing } from './database.ts';
 
 const attempt = storing('the list of signed-in pages');
 
-const SCHEMA = `CREATE TABLE IF NOT EXISTS pages (
-  id TEXT PRIMARY KEY, token_hash TEXT NOT NULL UNIQUE, signed_in_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL) STRICT`;
+const SCHEMA = `
+DROP TABLE IF EXISTS pages;
+CREATE TABLE IF NOT EXISTS origin (label TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS signed_in (
+  id TEXT PRIMARY KEY, page_key TEXT NOT NULL, signed_in_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL) STRICT`;
+const LABEL_CHARS = 26;
 
 /** A page that is signed in. */
 export interface PanelSession {
@@ -39,31 +45,57 @@ export class PanelSessions implements Disposable {
     this.#powers = powers;
     this.#database = openDatabase(path);
     this.#database.exec(SCHEMA);
-    this.#insert = this.#database.prepare('INSERT INTO pages VALUES (?, ?, ?, ?)');
-    this.#find = this.#database.prepare('SELECT id FROM pages WHERE token_hash = ? AND used_ms > ?');
-    this.#use = this.#database.prepare('UPDATE pages SET used_ms = ? WHERE id = ?');
-    this.#list = this.#database.prepare('SELECT id, signed_in_ms, used_ms FROM pages WHERE used_ms > ? ORDER BY rowid');
-    this.#delete = this.#database.prepare('DELETE FROM pages WHERE id = ? RETURNING id');
+    this.#insert = this.#database.prepare('INSERT INTO signed_in VALUES (?, ?, ?, ?)');
+    this.#find = this.#database.prepare('SELECT page_key FROM signed_in WHERE id = ? AND used_ms > ?');
+    this.#use = this.#database.prepare('UPDATE signed_in SET used_ms = ? WHERE id = ?');
+    this.#list = this.#database.prepare(
+      'SELECT id, signed_in_ms, used_ms FROM signed_in WHERE used_ms > ? ORDER BY rowid',
+    );
+    this.#delete = this.#database.prepare('DELETE FROM signed_in WHERE id = ? RETURNING id');
     this.#prune = this.#database.prepare(
-      'DELETE FROM pages WHERE used_ms <= ? OR id NOT IN (SELECT id FROM pages ORDER BY used_ms DESC, rowid DESC LIMIT ?)',
+      'DELETE FROM signed_in WHERE used_ms <= ? OR id NOT IN (SELECT id FROM signed_in ORDER BY used_ms DESC, rowid DESC LIMIT ?)',
     );
   }
 
-  /** Signs a page in; only the page ever has its token. Throws STORE_FAILED. */
-  add(): { id: string; token: string; expiresMs: number } {
-    const [token, now] = [this.#powers.secret(), this.#powers.now()];
-    const id = `p_${this.#powers.secret().slice(0, 12)}`;
-    attempt(() => {
-      this.#insert.run(id, hashOf(token), now, now);
-      this.#prune.run(this.#usedSince(now), this.#limits.panelSessionsMax);
-    });
-    return { id, token, expiresMs: now + this.#limits.panelIdleMs };
+  /** Signs all pages out; the next are at another origin, which nothing that listened at the old one knows. Throws STORE_FAILED. */
+  startAfresh(): void {
+    // A daemon that never served a panel writes nothing at its start.
+    if (this.#label === undefined) return;
+    attempt(() => this.#database.exec('DELETE FROM signed_in; DELETE FROM origin'));
   }
 
-  /** The id of the page with this token; undefined if there is none, or it was unused for too long. Throws STORE_FAILED. */
-  idOf(token: string): string | undefined {
-    const row = attempt(() => this.#find.get(hashOf(token), this.#usedSince(this.#powers.now())));
-    return row?.id as string | undefined;
+  /** The name below `.localhost` that the panel is served at, made when it is first asked for. Throws STORE_FAILED. */
+  get host(): string {
+    const label = this.#label ?? this.#newLabel();
+    return `${label}.localhost`;
+  }
+
+  get #label(): string | undefined {
+    return attempt(() => this.#database.prepare('SELECT label FROM origin').get())?.label as string | undefined;
+  }
+
+  #newLabel(): string {
+    const letters = Array.from(this.#powers.secret(), (it) => String.fromCharCode(97 + Number.parseInt(it, 16)));
+    const label = letters.slice(0, LABEL_CHARS).join('');
+    attempt(() => this.#database.prepare('INSERT INTO origin VALUES (?)').run(label));
+    return label;
+  }
+
+  /** Signs a page in, which shares the key with us. Throws STORE_FAILED. */
+  add(key: string): { id: string; expiresMs: number } {
+    const now = this.#powers.now();
+    const id = `p_${this.#powers.secret().slice(0, 12)}`;
+    attempt(() => {
+      this.#insert.run(id, key, now, now);
+      this.#prune.run(this.#usedSince(now), this.#limits.panelSessionsMax);
+    });
+    return { id, expiresMs: now + this.#limits.panelIdleMs };
+  }
+
+  /** The key of the page with this id; undefined if there is none, or it was unused for too long. Throws STORE_FAILED. */
+  keyOf(id: string): string | undefined {
+    const row = attempt(() => this.#find.get(id, this.#usedSince(this.#powers.now())));
+    return row?.page_key as string | undefined;
   }
 
   /** Notes that the page is in use. */
@@ -95,5 +127,3 @@ export class PanelSessions implements Disposable {
     return now - this.#limits.panelIdleMs;
   }
 }
-
-const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex');

@@ -154,6 +154,11 @@ export class UndoJournal implements Disposable {
     return [...(this.#cutOff.get(workspace) ?? [])];
   }
 
+  /** Workspaces with interrupted calls. */
+  get cutOffWorkspaces(): string[] {
+    return [...this.#cutOff].flatMap(([workspace, keys]) => (keys.size > 0 ? [workspace] : []));
+  }
+
   /** Runs `work` for a workspace; concurrent callers share the running work and its result. */
   runExclusively(workspace: string, work: () => Promise<string[]>): Promise<string[]> {
     const known = this.#working.get(workspace);

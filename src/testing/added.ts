@@ -28,8 +28,6 @@ import { startDaemon, type TestDaemon, type TestDaemonOptions, type TestMachine 
 import { PlayedService, type ServiceAnswer, type ServiceRequest } from './played-http.ts';
 import { assertContract, type ContractPlace, promisesOf, type ToolPromise } from './tool-contract.ts';
 
-/** Allows all that a plugin's tools may call, so that what fails is the plugin. */
-const ALLOW_ALL = 'tiers:\n  write: { decision: allow, approve: [] }\n  execute: { decision: allow }\n';
 const ALLOW_SERVICES = 'tiers:\n  external_api: { decision: allow }\n';
 /** Milliseconds between two looks at whether the daemon has what was added. */
 const LOOK_MS = 5;
@@ -101,7 +99,7 @@ export async function addPlugin(folder: string, options: TestDaemonOptions, mach
   const plugin = readPlugin(folder, limits);
   const problems = await problemsOf(plugin);
   if (problems.length > 0) throw new PluginError(problems);
-  const daemon = await startDaemon({ policy: ALLOW_ALL, ...options }, machine);
+  const daemon = await startDaemon(options, machine);
   return orClosed(daemon, async () => {
     const { name } = plugin.manifest;
     pinnedPlugins(daemon.stateDir, limits).add(name, plugin.files, systemPowers().now());

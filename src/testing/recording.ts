@@ -1,10 +1,9 @@
 /** Calls that are recorded against a daemon once, and answered from the recording in tests of what makes them. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { isDeepStrictEqual } from 'node:util';
+import { inspect, isDeepStrictEqual } from 'node:util';
 import * as z from 'zod';
 import type { ToolResult } from '../call.ts';
 import { parseJson } from '../text/json.ts';
-import { fail, shown } from './matching.ts';
 
 /** What agents need of a client: `Client`, `TestDaemon`, a recorder and a replayer all are one. */
 export interface ToolCaller {
@@ -66,16 +65,18 @@ export class Replayer implements ToolCaller {
     if (found) return found.result;
     const near = this.unused.filter((it) => it.tool === tool).map((it) => shown(it.input));
     const hint = near.length === 0 ? `no call of ${tool} is left` : `left of ${tool}: ${near.join('; ')}`;
-    return fail(`the recording has no call of ${tool} with ${shown(input)}; ${hint}`);
+    throw new Error(`the recording has no call of ${tool} with ${shown(input)}; ${hint}`);
   }
 
   /** Throws if recorded calls were not made. */
   assertAllUsed(): void {
     if (this.unused.length === 0) return;
     const left = this.unused.map((it) => `${it.tool} ${shown(it.input)}`);
-    fail(`${left.length} recorded calls were not made: ${left.join('; ')}`);
+    throw new Error(`${left.length} recorded calls were not made: ${left.join('; ')}`);
   }
 }
+
+const shown = (input: object): string => inspect(input, { breakLength: 120 }).slice(0, 400);
 
 function readRecording(path: string): RecordedCall[] {
   const parsed = recordingSchema.safeParse(parseJson(readFileSync(path, 'utf8')));

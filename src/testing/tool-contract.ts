@@ -1,9 +1,11 @@
 /** The promises of every tool, built-in or a plugin's or a connector's, each as a check that throws. */
+import { AssertionError } from 'node:assert';
+import { inspect, isDeepStrictEqual } from 'node:util';
 import * as z from 'zod';
 import type { Client } from '../client.ts';
+import { isRecord } from '../text/values.ts';
 import { toFormat, toToolInfo } from '../tools/registry.ts';
 import type { Tool } from '../tools/tool.ts';
-import { differenceOf, fail, shown } from './matching.ts';
 
 /** The session and workspace in which promises are checked. */
 export interface ContractPlace {
@@ -41,8 +43,22 @@ export async function assertContract(tools: readonly Tool[], place: ContractPlac
 }
 
 function assertMatches(actual: unknown, expected: unknown): void {
-  const difference = differenceOf(actual, expected);
-  if (difference !== undefined) fail(difference, { actual, expected });
+  if (isMatch(actual, expected)) return;
+  throw new AssertionError({ message: `${inspect(actual)} does not match ${inspect(expected)}`, actual, expected });
+}
+
+/** Whether a value has all that is expected: objects may have further members, lists have the same length. */
+function isMatch(actual: unknown, expected: unknown): boolean {
+  if (Array.isArray(expected))
+    return (
+      Array.isArray(actual) && actual.length === expected.length && expected.every((it, i) => isMatch(actual[i], it))
+    );
+  if (!isRecord(expected)) return isDeepStrictEqual(actual, expected);
+  return isRecord(actual) && Object.entries(expected).every(([name, it]) => isMatch(actual[name], it));
+}
+
+function fail(message: string): never {
+  throw new AssertionError({ message });
 }
 
 async function keepsExample(tool: Tool, example: Tool['examples'][number], place: ContractPlace): Promise<void> {
@@ -96,7 +112,7 @@ async function saysWhatItCanDo({ name, dependencies = [] }: Tool, { client }: Co
   if (!listed) return fail('it is not among the tools of the session');
   if (listed.capabilities.length === 0) fail('it has no capabilities');
   for (const { action, description } of listed.capabilities) {
-    if (!/^[a-z][\w-]*$/.test(action)) fail(`its capability ${shown(action)} is no name`);
+    if (!/^[a-z][\w-]*$/.test(action)) fail(`its capability ${inspect(action)} is no name`);
     if (description.length <= 2) fail(`its capability ${action} has no description`);
   }
   const actions = listed.capabilities.map((it) => it.action);
@@ -124,5 +140,5 @@ function declaresEffects(tool: Tool): void {
   // Connectors have no examples; their effects are checked when their file is read.
   if (tool.connected) return;
   const valid = (tool.examples.find((it) => 'output' in it) ?? tool.examples[0])?.input;
-  if (tool.effects(tool.input.parse(valid) as never).length === 0) fail(`it declares no effects of ${shown(valid)}`);
+  if (tool.effects(tool.input.parse(valid) as never).length === 0) fail(`it declares no effects of ${inspect(valid)}`);
 }

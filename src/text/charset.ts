@@ -38,6 +38,35 @@ export function isText(bytes: Uint8Array, { contentType = '', isCut = false }: T
 
 const TEXT_TYPE = /^(text\/.+|application\/((.+\+)?(json|xml)|javascript|ecmascript|x-www-form-urlencoded|yaml))$/i;
 
+/** Text of bytes that are not UTF-8, with what says so: a byte order mark of UTF-16, or that all of it is Japanese in Shift-JIS. */
+export function decodeOther(bytes: Uint8Array): { readonly text: string; readonly decoded: string } | undefined {
+  const mark = charsetOfMark(bytes);
+  if (mark?.startsWith('utf-16')) {
+    const text = decodedAs(mark, bytes);
+    return text === undefined ? undefined : { text, decoded: `${mark}, as its byte order mark says` };
+  }
+  if (isUtf8(bytes)) return undefined;
+  const text = decodedAs('shift_jis', bytes);
+  const others = text?.match(NOT_ASCII)?.length ?? 0;
+  // Bytes of other encodings can be Shift-JIS by chance, but are hardly ever kana, which all Japanese text has.
+  if (text === undefined || (text.match(KANA)?.length ?? 0) * KANA_SHARE < others) return undefined;
+  return { text, decoded: 'shift_jis, which is an assumption: it is not UTF-8, and reads as Japanese text' };
+}
+
+function decodedAs(label: string, bytes: Uint8Array): string | undefined {
+  try {
+    const text = new TextDecoder(label, { fatal: true }).decode(bytes);
+    return text.includes('\0') ? undefined : text;
+  } catch {
+    return undefined; // TypeError: not of this encoding.
+  }
+}
+
+const NOT_ASCII = /[^\0-\x7f]/gu;
+/** Hiragana and full-width katakana: at least one character of this many that are not ASCII. */
+const KANA = /[\u3041-\u3096\u30a1-\u30f6]/gu;
+const KANA_SHARE = 5;
+
 /** Pages say their character set in these first bytes, or not at all. */
 const META_BYTES = 1024;
 

@@ -50,7 +50,35 @@ export function parseGlob(pattern: string): Glob {
 
 /** Parses a glob like ripgrep: `a/**` means everything in `a`, without `a` itself. */
 export function parseSearchGlob(pattern: string): Glob {
-  return unfoldBraces(pattern).flatMap((text) => parseGlob(text.replace(/\/\*\*(\/?)$/, '/**/*$1')));
+  return searchForms(pattern).flatMap((text) => parseGlob(text.replace(/\/\*\*(\/?)$/, '/**/*$1')));
+}
+
+/** Brackets at the beginning of a name, as web frameworks name folders and files: `[id]`, `[[...slug]].tsx`. */
+const ROUTE = /(?<=^|\/)\[\[?[^\]/,{}\\]+\]\]?/g;
+/** More routes in a glob are read as sets of characters only; each doubles the forms. */
+const ROUTES_MAX = 4;
+
+/** The forms of a glob in a search, without braces: `[id]` may be a set of characters or the name of a folder. */
+export function searchForms(pattern: string): string[] {
+  let routes = 0;
+  const withNames = pattern.replaceAll(ROUTE, (route) =>
+    ++routes > ROUTES_MAX ? route : `{${route},${route.replaceAll(/[[\]]/g, '\\$&')}}`,
+  );
+  return unfoldBraces(withNames);
+}
+
+/** A list of globs with commas, as other tools take it, in braces; it still matches names that hold these commas. */
+export function inBraces(list: string): string {
+  if (!list.includes(',')) return list;
+  const parts = [''];
+  let depth = 0;
+  for (const [it] of list.matchAll(/\\.|./gsu)) {
+    depth += it === '{' ? 1 : it === '}' ? -1 : 0;
+    if (it === ',' && depth <= 0) parts.push('');
+    else parts.push(`${parts.pop()}${it}`);
+  }
+  const globs = parts.map((it) => it.trim()).filter((it) => it !== '');
+  return parts.length === 1 ? list : `{${[...globs, parts.join('\\,')].join(',')}}`;
 }
 
 /**

@@ -22,6 +22,18 @@ export const visible = (text: string): string => text.replace(UNSEEN_IN_LINES, t
 /** Escapes each invisible character of a one-line text, line ends and tabs included. */
 export const visibleInLine = (text: string): string => text.replace(UNSEEN, toEscape);
 
+/** What looks like the begin or the end of an envelope around text of strangers. */
+const MARKER = /<(?=\s*\/?\s*untrusted-content)/gi;
+
+/** Takes from a text what could begin or end an envelope. */
+export const withoutMarkers = (text: string): string => text.replace(MARKER, '&lt;');
+
+/**
+ * Makes what a stranger may have written safe in a sentence or a list of ours, for models and for people: nothing that can't be seen, and
+ * nothing that ends an envelope. Errors, tools' titles and descriptions, names of clients and titles of pages are made of it.
+ */
+export const safeText = (text: string): string => withoutMarkers(visible(text));
+
 /** Removes invisible characters: for models, which do not need to see them. */
 export const withoutUnseen = (text: string): string => text.replace(UNSEEN_IN_LINES, '');
 

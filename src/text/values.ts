@@ -40,3 +40,11 @@ function canonicalObject(value: object): string {
     .map(([key, it]) => `${JSON.stringify(key)}:${canonical(it)}`);
   return `{${entries.join(',')}}`;
 }
+
+/** A copy of plain data with each text replaced, names of members too. */
+export function mapTexts(value: unknown, map: (text: string) => string): unknown {
+  if (typeof value === 'string') return map(value);
+  if (Array.isArray(value)) return value.map((it) => mapTexts(it, map));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, it]) => [map(key), mapTexts(it, map)]));
+}

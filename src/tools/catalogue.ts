@@ -6,6 +6,7 @@ export class Catalogue {
   readonly #added = new Map<string, Toolset>();
   readonly #builtin: Toolset;
   readonly #listeners = new Set<() => void>();
+  readonly #looks: (() => void)[] = [];
   #toolset: Toolset;
 
   constructor(builtin: Toolset) {
@@ -15,7 +16,13 @@ export class Catalogue {
 
   /** The present toolset. Each change makes a new one, so a running call keeps the one that it began with. */
   get toolset(): Toolset {
+    for (const look of this.#looks) look();
     return this.#toolset;
+  }
+
+  /** Has a source look for what was added to it each time before the tools are read: the next call finds it. */
+  lookFirst(look: () => void): void {
+    this.#looks.push(look);
   }
 
   /**

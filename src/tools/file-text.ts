@@ -1,12 +1,27 @@
 /** Decodes the bytes of files as text. */
 import { ToolError } from '../errors.ts';
+import { decodeOther } from '../text/charset.ts';
 import type { CheckedFile } from './tool.ts';
 
 /** Bytes at the start of a file in which a NUL marks it as binary; the same number as git's. */
 const BINARY_PROBE_BYTES = 8000;
 
-/** Decodes bytes, and keeps byte order mark and line endings. Throws UNSUPPORTED for bytes that are not text in that encoding. */
-export function toText(file: CheckedFile, bytes: Buffer, encoding: 'utf-8' | 'ascii' | 'latin1'): string {
+export interface FileText {
+  readonly text: string;
+  /** Encoding of text that is not in the one asked for, and how it is known; never present with `ascii` and `latin1`. */
+  readonly decoded?: string;
+}
+
+/**
+ * Decodes bytes, and keeps line endings and the byte order mark of UTF-8. Instead of UTF-8, UTF-16 and Shift-JIS are decoded.
+ * Throws UNSUPPORTED for other bytes that are not text in that encoding.
+ */
+export function toText(file: CheckedFile, bytes: Buffer, encoding: 'utf-8' | 'ascii' | 'latin1'): FileText {
+  const other = encoding === 'utf-8' ? decodeOther(bytes) : undefined;
+  return other ?? { text: textIn(file, bytes, encoding) };
+}
+
+function textIn(file: CheckedFile, bytes: Buffer, encoding: 'utf-8' | 'ascii' | 'latin1'): string {
   const refused = (why: string, suggestion: string) =>
     new ToolError('UNSUPPORTED', `\`${file.path}\` is not ${encoding} text: ${why}`, { suggestion });
   const another = 'Read it with encoding latin1 if it is text of another encoding, else with base64.';

@@ -4,6 +4,8 @@ import type { Decision, Tier } from '../call.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
 import type { PolicyQuestion } from '../policy/question.ts';
 import { docsUrl } from '../runtime.ts';
+import { safeText } from '../text/shown-text.ts';
+import { mapTexts } from '../text/values.ts';
 import { builtinTools } from './builtin.ts';
 import type { Capability } from './capability.ts';
 import type { ToolAuth, ToolCost } from './connected.ts';
@@ -13,7 +15,7 @@ import { undoTool } from './kept/undo.ts';
 import type { Health } from './lifecycle.ts';
 import { withoutNulls } from './nulls.ts';
 import { type JsonSchema, toPortable, toShort, toStrict } from './portable.ts';
-import { merged, respelled, toldOf } from './spellings.ts';
+import { merged, parseForgiving, respelled, toldOf } from './spellings.ts';
 import { type Alias, type Tool, type ToolSpec, tierOfCall } from './tool.ts';
 import type { Deprecation } from './versions.ts';
 
@@ -21,17 +23,24 @@ import type { Deprecation } from './versions.ts';
 export function builtinToolset(): Toolset {
   const names = new Map<string, NamedTool>();
   for (const tool of Object.values(builtinTools) as unknown as Tool[]) {
-    names.set(tool.name, namedTool(tool, { input: tool.input, toInput: (it) => it }));
+    names.set(tool.name, namedTool(tool, tool));
     for (const alias of tool.aliases) names.set(alias.name, namedTool(tool, alias));
   }
   return names;
 }
 
-function namedTool(tool: Tool, { input, toInput, spellings: own }: Omit<Alias<unknown>, 'name'>): NamedTool {
-  const spellings = merged(tool.spellings, own);
+/** `alias` is the tool itself for its own name. */
+function namedTool(tool: Tool, alias: Tool | Alias): NamedTool {
+  const { input } = alias;
+  const spellings = merged(tool.spellings, alias.spellings);
+  const toInput = 'toInput' in alias ? alias.toInput : undefined;
   return {
     tool,
-    parse: (given) => toInput(input.parse(respelled(withoutNulls(given, input), input.shape, spellings))),
+    parse(given, tell = () => {}) {
+      const rename = (it: unknown) => respelled(withoutNulls(it, input), input.shape, spellings);
+      const parsed = parseForgiving(given, { rename, parse: (it) => input.parse(it), tell });
+      return input === tool.input && !toInput ? parsed : tool.input.parse(toInput ? toInput(parsed) : parsed);
+    },
     warnings: (given) => toldOf(given, spellings),
     parameters: Object.keys(input.shape),
     shapeOf: (parameter) => {
@@ -148,28 +157,35 @@ export const TOOL_FORMATS: readonly ToolFormat[] = Object.keys({
   anthropic: true,
 } satisfies Record<ToolFormat, true>) as ToolFormat[];
 
+const isOurs = ({ name }: Pick<Tool, 'name'>): boolean => Object.hasOwn(builtinTools, name);
+
 const inputSchemas = new WeakMap<Tool, object>();
-
-/** JSON Schema of the input as callers write it: parameters with a default are optional. Cached. */
-function inputSchemaOf(tool: Tool): object {
-  if (tool.shown) return tool.shown.input;
-  const known = inputSchemas.get(tool);
-  if (known) return known;
-  const { $schema: _, ...schema } = z.toJSONSchema(tool.input, { io: 'input' });
-  inputSchemas.set(tool, schema);
-  return schema;
-}
-
 const outputSchemas = new WeakMap<Tool, object>();
 
-/** JSON Schema of the output, if there is one. Cached. */
-function outputSchemaOf(tool: Tool): { outputSchema?: object } {
-  if (tool.shown) return tool.shown.output ? { outputSchema: tool.shown.output } : {};
-  const known = outputSchemas.get(tool);
-  if (known) return { outputSchema: known };
-  const { $schema: _, ...schema } = z.toJSONSchema(tool.output, { io: 'output' });
-  outputSchemas.set(tool, schema);
-  return { outputSchema: schema };
+/** JSON Schema of the input. */
+const inputSchemaOf = (tool: Tool): object =>
+  shownOnce(tool, inputSchemas, () => tool.shown?.input ?? z.toJSONSchema(tool.input, { io: 'input' }));
+
+/** JSON Schema of the output, if there is one. */
+const outputSchemaOf = (tool: Tool): { outputSchema?: object } =>
+  tool.shown && !tool.shown.output
+    ? {}
+    : {
+        outputSchema: shownOnce(
+          tool,
+          outputSchemas,
+          () => tool.shown?.output ?? z.toJSONSchema(tool.output, { io: 'output' }),
+        ),
+      };
+
+/** The schema as callers see it, made once. */
+function shownOnce(tool: Tool, schemas: WeakMap<Tool, object>, make: () => object): object {
+  const known = schemas.get(tool);
+  if (known) return known;
+  const { $schema: _, ...schema } = make() as { $schema?: unknown };
+  const safe = isOurs(tool) ? schema : (mapTexts(schema, safeText) as object);
+  schemas.set(tool, safe);
+  return safe;
 }
 
 /** The hints of MCP about what a tool does. */
@@ -184,11 +200,13 @@ function annotationsOf({ tier, destructive, idempotent }: Tool): ToolInfo['annot
 }
 
 export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
-  const { name, title, summary, category, tier, version, aliases, capabilities, dependencies = [] } = tool;
+  const { name, category, tier, version, aliases, dependencies = [] } = tool;
+  const toText = isOurs(tool) ? (it: string) => it : safeText;
+  const capabilities = tool.capabilities.map((it) => ({ ...it, description: toText(it.description) }));
   return {
     name,
-    title,
-    description: summary,
+    title: toText(tool.title),
+    description: toText(tool.summary),
     category,
     tier,
     version,
@@ -198,7 +216,7 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
     aliases: aliases.map((it) => it.name),
     capabilities,
     dependencies,
-    ...(Object.hasOwn(builtinTools, name) && { documentation: docsUrl(`tools.md#${name}`) }),
+    ...(isOurs(tool) && { documentation: docsUrl(`tools.md#${name}`) }),
     decision,
     ...(tool.auth && { auth: tool.auth() }),
     ...(tool.cost && { cost: tool.cost }),

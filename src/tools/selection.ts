@@ -1,7 +1,7 @@
 /** Selects files below a directory by globs, in order; leaves out hidden files and those that .gitignore excludes. */
 import type { Ignore } from 'ignore';
 import { ToolError } from '../errors.ts';
-import { type Glob, matchGlob, parseGlob } from '../text/glob.ts';
+import { type Glob, matchGlob, parseGlob, searchForms } from '../text/glob.ts';
 import type { CheckedDirectory, ToolContext } from './tool.ts';
 
 export interface SelectionOptions {
@@ -53,8 +53,8 @@ class Selection {
   constructor({ include, exclude }: SelectionOptions, ctx: ToolContext, makeIgnore: () => Ignore) {
     this.#ctx = ctx;
     this.#makeIgnore = makeIgnore;
-    this.#include = include.map((it) => ({ glob: parseGlob(it), named: !/[*?[{]/.test(it) }));
-    this.#exclude = exclude.map(parseGlob);
+    this.#include = include.flatMap(searchForms).map((it) => ({ glob: parseGlob(it), named: !/[*?[{]/.test(it) }));
+    this.#exclude = exclude.flatMap(searchForms).map(parseGlob);
     this.#named = this.#include.some((it) => it.named);
   }
 

@@ -2,6 +2,8 @@
  * Names of parameters and values that agents know from other tools: accepted, but shown to no model, so that schemas
  * stay short and have one name for each thing.
  */
+import * as z from 'zod';
+import { parseJson } from '../text/json.ts';
 import { isRecord } from '../text/values.ts';
 
 export interface Spellings {
@@ -48,6 +50,68 @@ export function respelled(input: unknown, parameters: object, spellings: Spellin
 /** Warnings about the parameters of the input that have no effect. */
 export const toldOf = (input: unknown, { ignored = {} }: Spellings): string[] =>
   isRecord(input) ? Object.keys(ignored).flatMap((key) => (Object.hasOwn(input, key) ? (ignored[key] ?? []) : [])) : [];
+
+/** Texts inside texts are converted, too, this many times. */
+const ROUNDS_MAX = 3;
+
+interface Forgiving<T> {
+  /** Gives the input with the tool's own names. */
+  readonly rename: (input: unknown) => unknown;
+  readonly parse: (input: unknown) => T;
+  readonly tell: (warning: string) => void;
+}
+
+/**
+ * Parses an input; numbers, lists and objects that were given as text are taken for what they say where nothing else is
+ * accepted, and `tell` gets a warning for each. Throws the ZodError of the input as it was given.
+ */
+export function parseForgiving<T>(given: unknown, { rename, parse, tell }: Forgiving<T>): T {
+  let [input, first]: [unknown, z.ZodError?] = [given];
+  const told: string[] = [];
+  for (let round = 0; ; round++) {
+    input = rename(input);
+    try {
+      const parsed = parse(input);
+      for (const it of told) tell(it);
+      return parsed;
+    } catch (error) {
+      if (!(error instanceof z.ZodError)) throw error;
+      first ??= error;
+      const before = told.length;
+      for (const issue of error.issues) {
+        if (issue.code !== 'invalid_type') continue;
+        const { path, expected } = issue;
+        input = changedAt(input, path, (value) => {
+          const meant = typeof value === 'string' ? meantBy(value, expected) : undefined;
+          if (meant !== undefined) told.push(`${path.join('.')}: the text was taken as the ${expected} that it holds`);
+          return meant ?? value;
+        });
+      }
+      if (told.length === before || round === ROUNDS_MAX) throw first;
+    }
+  }
+}
+
+/** What a text says, as a value of a JSON type; undefined if it is none. A text alone may stand for a list of one. */
+function meantBy(text: string, expected: string): unknown {
+  let value: unknown;
+  try {
+    value = parseJson(text);
+  } catch {
+    // A SyntaxError: it holds no JSON.
+  }
+  if (expected === 'array') return Array.isArray(value) ? value : text.trimStart().startsWith('[') ? undefined : [text];
+  if (expected === 'object' || expected === 'record') return isRecord(value) ? value : undefined;
+  return typeof value === (expected === 'int' ? 'number' : expected) ? value : undefined;
+}
+
+/** A copy of a value that differs at a path only. */
+function changedAt(value: unknown, [key, ...rest]: readonly PropertyKey[], change: (old: unknown) => unknown): unknown {
+  if (key === undefined) return change(value);
+  if (Array.isArray(value)) return value.map((it: unknown, at) => (at === key ? changedAt(it, rest, change) : it));
+  if (!isRecord(value) || !Object.hasOwn(value, key)) return value;
+  return { ...value, [key]: changedAt(value[key as string], rest, change) };
+}
 
 /** The tool's own name for `key`, or `key` itself if it is not another name of a parameter. */
 function ownName(key: string, parameters: object, names: Readonly<Record<string, string>>): string {

@@ -2,7 +2,7 @@
  * Defines what a tool is and all that it can reach. Architecture invariant: tool code reaches the machine only
  * through ToolContext, whose Checked values are made in workers/ and nowhere else.
  */
-import * as z from 'zod';
+import type * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -15,7 +15,7 @@ import type { KeptChanges } from './context/kept-changes.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { Prepared, Preview } from './context/preview.ts';
 import type { RegistryKind, ServerRequest, WebRequest } from './context/requests.ts';
-import type { ContentQuery, FoundLine, SearchScope } from './context/search.ts';
+import type { ContentQuery, FoundInFiles, SearchScope } from './context/search.ts';
 import type { UndoOutcome, UndoRequest } from './context/undo.ts';
 import type { PageVisit } from './context/visit.ts';
 import type { FileChanges } from './file-changes.ts';
@@ -33,8 +33,9 @@ import type { Versioned } from './versions.ts';
 
 export type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 export type { Prepared, Preview } from './context/preview.ts';
-export type { ContentQuery, FoundLine, SearchScope } from './context/search.ts';
+export type { ContentQuery, FoundInFiles, FoundLine, SearchScope } from './context/search.ts';
 export type { UndoOutcome, UndoRequest } from './context/undo.ts';
+export { workspacePath } from './path-parameters.ts';
 
 declare const checked: unique symbol;
 
@@ -43,12 +44,16 @@ export interface CheckedFile extends Disposable {
   readonly [checked]: 'file';
   /** Path relative to the workspace root, as the caller wrote it. */
   readonly path: string;
+  /** The same without links. */
+  readonly realPath: string;
   readonly size: number;
   /** Permission bits, octal, four digits. */
   readonly mode: string;
   readonly modifiedAt: string;
   /** The whole content. Throws FILE_LIMIT over `fileBytesMax`. */
   bytes(): Buffer;
+  /** Lines of a file of any size, with what is told of the whole file. Throws FILE_LIMIT if they are over `fileBytesMax`. */
+  range(first: number, last: number): Promise<{ bytes: Buffer; lines: number; hash: string }>;
 }
 
 export type EntryType = 'file' | 'directory' | 'symlink' | 'other';
@@ -86,14 +91,15 @@ export interface CheckedCommand {
 /** An open directory or file below the workspace root for ripgrep to search. All paths it gives are relative to the workspace root. */
 export interface CheckedSearch extends Disposable {
   readonly [checked]: 'search';
-  /** Passes all files to `take`, in no order, until it returns false. Throws INPUT_INVALID, MEMORY_LIMIT. */
-  files(scope: SearchScope, take: (path: string) => boolean): Promise<void>;
+  /**
+   * Passes all files to `take`, in no order, until it returns false; gives the number of folders that lie too deep to be
+   * opened. Throws INPUT_INVALID, MEMORY_LIMIT.
+   */
+  files(scope: SearchScope, take: (path: string) => boolean): Promise<{ tooDeep: number }>;
   /** Passes the number of matches of each file to `take`, in no order. Throws as `files` does. */
   counts(query: ContentQuery, take: (path: string, matches: number) => boolean): Promise<void>;
   /** Matching lines, sorted by file and line; beyond `maxResults`, which lines are left out is undefined. Throws as `files` does. */
-  lines(
-    query: ContentQuery & { readonly contextLines: number; readonly maxResults: number },
-  ): Promise<{ matches: FoundLine[]; filesSearched: number; truncated: boolean }>;
+  lines(query: ContentQuery & { readonly contextLines: number; readonly maxResults: number }): Promise<FoundInFiles>;
   /** Size and time of a path that the search gave; undefined if it is gone. */
   stat(path: string): { size: number; modifiedMs: number } | undefined;
 }
@@ -132,8 +138,11 @@ export interface ToolContext {
   readonly databases: Databases;
   /** Runs synchronous work, and interrupts it after `boundedWorkMs`. Throws CPU_LIMIT. */
   bounded<T>(work: () => T): T;
-  /** Opens the directory of a file for writing. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
-  target(path: string, options: { createDirs: boolean }): CheckedTarget;
+  /**
+   * Opens the directory of a file for writing. `declared` is the target of the tool's effect, if that leads to `path`.
+   * Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED.
+   */
+  target(path: string, options: { createDirs: boolean; declared?: string }): CheckedTarget;
   readonly changes: FileChanges;
   /** Undoes a call, all of it or nothing. Throws CONFLICT, ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED. */
   undo(request: UndoRequest): Promise<UndoOutcome>;
@@ -172,25 +181,14 @@ export interface ToolContext {
   hashOf(bytes: Uint8Array): string;
 }
 
-/** When and how a failed call is retried; only recoverable failures are, and only if nothing can happen twice. */
-export interface Retry {
-  /** Attempts in all, the first included. */
-  readonly maxAttempts: number;
-  /** Milliseconds to wait before the second attempt; jitter takes off up to half. */
-  readonly backoffMs: number;
-  /** Factor by which the wait grows with each attempt. */
-  readonly multiplier: number;
-  readonly codes: readonly Code[];
-}
-
-export interface Alias<Input> {
+export interface Alias {
   readonly name: string;
   /** The parameters of this name. */
   readonly input: z.ZodObject;
   /** Other names of its parameters; they take precedence over the tool's. */
   readonly spellings?: Spellings;
-  /** Converts these parameters to the tool's own. */
-  toInput(input: Record<string, unknown>): Input;
+  /** Converts these parameters to the tool's own, which the tool's shape then checks and completes. Absent where they are the same. */
+  toInput?(input: Record<string, unknown>): unknown;
 }
 
 export type Example<Input, Output> =
@@ -241,11 +239,14 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly separable?: Separable<z.output<I>, z.output<O>>;
   /** Whether it may change or remove existing content; a hint for clients. Policies ask about `delete` effects instead. */
   readonly destructive?: boolean;
+  /** Whether each of its calls has a `delete` effect. */
+  readonly deletes?: boolean;
   /** Whether strangers write its results, which may hold instructions to a model: MCP clients get them in an envelope, and policies know of them. */
   readonly untrusted?: boolean;
   readonly idempotent?: boolean;
+  /** The same of one call of a tool that is not always. */
+  idempotentFor?(input: z.output<I>): boolean;
   readonly cacheable?: boolean;
-  readonly retry?: Retry;
   /** Parameters whose values the audit log leaves out: they may hold data of people in any form. */
   readonly unrecorded?: readonly string[];
   /** Whether the lists for models leave the tool out, to stay short, unless all tools are asked for or a policy names it. */
@@ -301,6 +302,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   ofBackground?(input: z.output<I>): { readonly handle?: string | undefined };
   /** The toolchain that a call asks a person to have installed; the gateway finds and installs it. `run` is never called. */
   toolchain?(input: z.output<I>): { readonly name: string; readonly version?: string | undefined };
+  /** The path that a call asks a person to show. `run` is never called. */
+  opens?(input: z.output<I>): { readonly path: string };
   /** The external provider that gets the calls. `run` is never called. */
   readonly upstream?: Upstream;
   /** Estimated cost of the call in US dollars; reserved before it runs. */
@@ -337,7 +340,7 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   /** JSON Schemas for callers, if not those of `input` and `output`. */
   readonly shown?: { readonly input: object; readonly output?: object };
   readonly examples: readonly Example<z.input<I>, z.output<O>>[];
-  readonly aliases: readonly Alias<z.input<I>>[];
+  readonly aliases: readonly Alias[];
   /** Other names of parameters and values; no model is shown them. */
   readonly spellings?: Spellings;
   run(input: z.output<I>, context: ToolContext): Promise<z.output<O>>;
@@ -365,14 +368,3 @@ export const readsUncheckedBy = ({ readsUnchecked = false, readsUncheckedFor }: 
 /** The tier of the host in which a call of `tier` runs: only execute hosts confine programs. */
 export const hostTierOf = ({ runsPrograms, keeps }: Pick<Tool, 'runsPrograms' | 'keeps'>, tier: Tier): Tier =>
   runsPrograms || keeps ? 'execute' : tier;
-
-const PATH_CHARS_MAX = 4096;
-
-/** A path parameter: not empty, no NUL, at most as long as the kernel accepts. ToolContext decides whether it may be touched. */
-export const workspacePath = (description = 'In the workspace.') =>
-  z
-    .string()
-    .min(1)
-    .max(PATH_CHARS_MAX)
-    .refine((path) => !path.includes('\0'), 'must not hold a NUL byte')
-    .describe(description);

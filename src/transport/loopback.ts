@@ -5,18 +5,18 @@ const NAMES: ReadonlySet<string> = new Set(['127.0.0.1', '::1', 'localhost']);
 
 export const isLoopback = (host: string): boolean => NAMES.has(host);
 
-const originsOf = (port: number): string[] =>
-  [...NAMES].map((name) => (name.includes(':') ? `[${name}]:${port}` : `${name}:${port}`));
+const originsOf = (port: number, names: ReadonlySet<string>): string[] =>
+  [...names].map((name) => (name.includes(':') ? `[${name}]:${port}` : `${name}:${port}`));
 
 /** Whether the Host header names this listener; a rebound DNS name fails here. */
-export const isOwnHost = (host: string | undefined, port: number): boolean =>
-  host !== undefined && originsOf(port).includes(host);
+export const isOwnHost = (host: string | undefined, port: number, names = NAMES): boolean =>
+  host !== undefined && originsOf(port, names).includes(host);
 
 /**
  * Whether the Origin header is absent or our own. Browsers send the header, and any page can make them connect; other clients send none.
  */
-export const isOwnOrigin = (origin: string | undefined, port: number): boolean =>
-  origin === undefined || originsOf(port).some((it) => origin === `http://${it}`);
+export const isOwnOrigin = (origin: string | undefined, port: number, names = NAMES): boolean =>
+  origin === undefined || originsOf(port, names).some((it) => origin === `http://${it}`);
 
 export const bearerOf = (request: IncomingMessage): string | undefined =>
   /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];

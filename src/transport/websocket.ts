@@ -24,6 +24,8 @@ export interface WebSocketOptions extends TcpAddress {
   readonly tooLarge: (encoding: 'msgpack' | 'json') => Buffer;
   /** Whether a bearer token is one of ours. */
   readonly isToken: (token: string) => boolean;
+  /** Names that it may be called by; those of loopback if absent. */
+  readonly names?: ReadonlySet<string>;
   /** Answers requests that are no WebSocket; without it they are refused. */
   readonly serve?: (request: IncomingMessage, response: ServerResponse, port: number) => void;
 }
@@ -92,9 +94,9 @@ const encodingOf = (socket: WebSocket) => PROTOCOLS[socket.protocol as keyof typ
  * The refusal status of an upgrade request; undefined if accepted. Browsers send an Origin, and any page can make them connect, so only our
  * own origin is accepted; a rebound DNS name shows in Host.
  */
-function refuse(request: IncomingMessage, port: number, { isToken }: WebSocketOptions): string | undefined {
+function refuse(request: IncomingMessage, port: number, { isToken, names }: WebSocketOptions): string | undefined {
   const { host, origin } = request.headers;
-  if (!isOwnHost(host, port) || !isOwnOrigin(origin, port)) return '403 Forbidden';
+  if (!isOwnHost(host, port, names) || !isOwnOrigin(origin, port, names)) return '403 Forbidden';
   if (pathOf(request) !== PATH) return '404 Not Found';
   const token = bearerOf(request);
   if (token !== undefined && !isToken(token)) return '401 Unauthorized';

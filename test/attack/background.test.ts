@@ -63,7 +63,7 @@ test('a flood of output fills no memory, keeps nobody waiting, and ends the comm
   await gone('marker-bg-flood');
 }, 90_000);
 
-test('what a killed command forked away ends with it, deaf to signals and in a session of its own', async () => {
+test('a killed command takes the processes it forked with it, deaf to signals or in a session of their own', async () => {
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
   for (const input of [{}, { signal: 'KILL' as const }]) {
@@ -74,7 +74,7 @@ test('what a killed command forked away ends with it, deaf to signals and in a s
   }
 });
 
-test('what a command leaves running when it ends by itself is ended, and its output does not stay open', async () => {
+test('a command that ends by itself takes its leftover processes with it and closes its output', async () => {
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
   const handle = await startIn(client, '(setsid bash -c "exec -a marker-bg-left sleep 300" &); echo done');
@@ -96,7 +96,7 @@ test.each(['SIGTERM', 'SIGKILL'] as const)('nothing is left when the daemon ends
 });
 
 test('a fork bomb ends at the bound on processes, and its owner is told', async () => {
-  await using daemon = await startDaemon({ policy: 'tiers:\n  execute: { decision: allow, processes: 16 }\n' });
+  await using daemon = await startDaemon({ policy: 'tiers:\n  execute: { processes: 16 }\n' });
   await using client = await daemon.connect();
   const handle = await startIn(client, 'while :; do (exec -a marker-bg-bomb sleep 300) & done');
   await until(async () => (await dataOf(client.call('terminal_output', { handle }))).exited === true, 60_000);
@@ -127,7 +127,7 @@ test('a file that comes to be hidden, or is replaced under its mount, ends it be
 });
 
 test('a rule that denies a command denies it in the background, too', async () => {
-  const policy = `tiers:\n  execute: { decision: allow }\nrules:\n  - { id: no-rm, match: { command: [rm] }, decision: deny, reason: r }\n`;
+  const policy = 'rules:\n  - { id: no-rm, match: { command: [rm] }, decision: deny, reason: r }\n';
   await using daemon = await startDaemon({ policy });
   await using client = await daemon.connect();
   expect(await client.call('terminal_execute', { command: 'rm -rf x', background: true })).toMatchObject({

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { killQuietly } from '../../src/hosts/host-process.ts';
-import { ALLOW_ALL, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { FIXTURE, type ProviderArena, startProvider } from '../support/providers.ts';
 
 const SECRET = 'hunter2-outside-of-the-workspace';
@@ -33,7 +33,7 @@ beforeAll(async () => {
     {
       workspace,
       args: ['--workspace', decoy],
-      policy: `${ALLOW_ALL}  external_api: { decision: allow }\n`,
+      policy: 'tiers:\n  external_api: { decision: allow }\n',
       limits: { indexSweepMs: 50, providerBackoffMs: 10, providerBackoffMsMax: 20 },
     },
   );

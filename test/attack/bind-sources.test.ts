@@ -7,14 +7,14 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { ALLOW_ALL, startDaemon, until } from '../support/daemon.ts';
+import { startDaemon, until } from '../support/daemon.ts';
 
 const SECRET = 'hunter2-behind-a-swapped-folder';
 const program = fileURLToPath(new URL('../fixtures/programs/swap-pinned.pl', import.meta.url));
 const ATTACK_MS = 5_000;
 
 test('a command that swaps folders for links shows no command beside it what is hidden', async () => {
-  await using daemon = await startDaemon({ policy: ALLOW_ALL, limits: { indexSweepMs: 50 } });
+  await using daemon = await startDaemon({ limits: { indexSweepMs: 50 } });
   const { workspace } = daemon;
   mkdirSync(join(workspace, 'conf'));
   writeFileSync(join(workspace, 'conf/.env'), SECRET);

@@ -138,22 +138,26 @@ async function shown(path: string, more: object = {}): Promise<Record<string, un
   return data;
 }
 
-/** Processes of browsers of our daemon. */
+/** Processes of browsers of our daemon; arguments of sandboxes name folders like /etc/chromium, too. */
 function browserPids(): number[] {
-  const parentOf = (pid: number) => Number(/\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1] ?? 0);
+  const parentOf = (pid: number) => Number(/\) \S (\d+)/.exec(ofProcess(pid, 'stat'))?.[1] ?? 0);
   const isOurs = (pid: number): boolean => pid > 1 && (pid === daemon.pid || isOurs(parentOf(pid)));
   return readdirSync('/proc')
     .map(Number)
-    .filter((pid) => {
-      try {
-        return (
-          Number.isInteger(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('/chromium') && isOurs(pid)
-        );
-      } catch {
-        return false; // ENOENT: ended meanwhile.
-      }
-    });
+    .filter((pid) => argumentsOf(pid).split(/[\0 ]/)[0]?.includes('/chromium') && isOurs(pid));
 }
+
+/** A file of a process; empty if it is no process, or ended meanwhile. */
+function ofProcess(pid: number, file: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8');
+  } catch {
+    return ''; // ENOENT
+  }
+}
+
+const argumentsOf = (pid: number): string => ofProcess(pid, 'cmdline');
+const interfacesOf = (pid: number): string[] => ofProcess(pid, 'net/dev').match(/^ *\w+:/gm) ?? [];
 
 describe.runIf(findChromium())('a page', () => {
   test('reaches no address that the policy refuses, by any of its parts', async () => {
@@ -176,7 +180,7 @@ describe.runIf(findChromium())('a page', () => {
     let interfaces: string[] = [];
     await until(() => {
       const pids = browserPids();
-      interfaces = pids.flatMap((pid) => readFileSync(`/proc/${pid}/net/dev`, 'utf8').match(/^ *\w+:/gm) ?? []);
+      interfaces = pids.flatMap(interfacesOf);
       return pids.length > 2;
     });
     const { console: said } = await running;
@@ -184,15 +188,12 @@ describe.runIf(findChromium())('a page', () => {
     expect(new Set(interfaces)).toEqual(new Set(['    lo:']));
   });
 
-  test('is shown by processes that Chromium and the kernel confine, of which none is left', async () => {
+  test('Chromium and the kernel confine the processes that show a page, and all of them end afterwards', async () => {
     const running = shown('/plain', { waitMs: 1_500 });
-    const filtersOf = (pid: number) =>
-      Number(/Seccomp_filters:\t(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+    const filtersOf = (pid: number) => Number(/Seccomp_filters:\t(\d+)/.exec(ofProcess(pid, 'status'))?.[1]);
     let renderers: number[] = [];
     await until(() => {
-      renderers = browserPids().filter((pid) =>
-        readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('--type=renderer'),
-      );
+      renderers = browserPids().filter((pid) => argumentsOf(pid).includes('--type=renderer'));
       // A renderer adds its own filter right after its start, before it reads anything of the page.
       return renderers.some((pid) => filtersOf(pid) > filtersOf(browserPids()[0] ?? 0));
     });
@@ -203,14 +204,13 @@ describe.runIf(findChromium())('a page', () => {
     expect(filtersOf(renderer)).toBeGreaterThan(filtersOf(main));
     for (const name of ['user', 'pid', 'net'])
       expect(readlinkSync(`/proc/${renderer}/ns/${name}`)).not.toBe(readlinkSync(`/proc/${main}/ns/${name}`));
-    const cmdline = browserPids().map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
-    expect(cmdline.join()).not.toContain('no-sandbox');
+    expect(browserPids().map(argumentsOf).join()).not.toContain('no-sandbox');
     expect(readFileSync(`/proc/${main}/mountinfo`, 'utf8')).not.toContain(daemon.workspace);
     await running;
     await until(() => browserPids().length === 0);
   });
 
-  test('that opens dialogs and windows is shown all the same', async () => {
+  test('a page that opens dialogs and windows is shown all the same', async () => {
     expect(await shown('/dialogs')).toMatchObject({
       title: 'Past them',
       console: ['[alert] one', '[confirm] two', '[prompt] three'],
@@ -218,15 +218,15 @@ describe.runIf(findChromium())('a page', () => {
     expect(await shown('/popups', { waitMs: 500 })).toMatchObject({ title: 'Pop' });
   });
 
-  test('that is a download is no page', async () => {
+  test('a download is refused as UNSUPPORTED in place of a page', async () => {
     expect(await open('/download')).toMatchObject({ success: false, error: { code: 'UNSUPPORTED' } });
   });
 
-  test.each(['/to-file', '/to-chrome'])('that redirects %s is not shown', async (path) => {
+  test.each(['/to-file', '/to-chrome'])('a page that redirects %s is not shown', async (path) => {
     expect(await open(path)).toMatchObject({ success: false, error: { code: 'UPSTREAM_FAILED' } });
   });
 
-  test('that redirects to a host that is not listed is refused', async () => {
+  test('a page that redirects to a host off the list is refused', async () => {
     expect(await open('/to-elsewhere')).toMatchObject({
       success: false,
       error: { code: 'POLICY_DENIED', rule: 'tiers.external_api.network' },
@@ -240,14 +240,14 @@ describe.runIf(findChromium())('a page', () => {
     expect(JSON.stringify(data)).not.toContain('root:');
   });
 
-  test('that never ends is shown as it is', async () => {
+  test('a page that never ends is shown as far as it came', async () => {
     expect(await shown('/endless')).toMatchObject({
       title: 'Endless',
       notes: ['the page had not loaded after 2000 ms'],
     });
   });
 
-  test('that never comes, or keeps its thread busy, ends in time', async () => {
+  test('a page that never comes, or keeps its thread busy, ends in time', async () => {
     for (const path of ['/silent', '/busy']) {
       const result = await client.call(
         'web_screenshot' as string,
@@ -261,15 +261,18 @@ describe.runIf(findChromium())('a page', () => {
     await until(() => browserPids().length === 0);
   });
 
-  test.each(['/greedy', '/workers'])('that takes more than its share, %s, ends its own browser only', async (path) => {
-    const result = await open(path);
-    const ends = ['MEMORY_LIMIT', 'HOST_CRASHED', 'PROCESS_LIMIT', 'CPU_LIMIT', 'TIMEOUT'];
-    // An allocation that fails is an error of the page's script.
-    if (result.success) expect(JSON.stringify(result.data)).toContain('RangeError');
-    else expect(ends).toContain(result.error.code);
-    await until(() => browserPids().length === 0);
-    expect(await shown('/plain')).toMatchObject({ title: 'Plain' });
-  });
+  test.each(['/greedy', '/workers'])(
+    'a page that takes more than its share, %s, ends only its own browser',
+    async (path) => {
+      const result = await open(path);
+      const ends = ['MEMORY_LIMIT', 'HOST_CRASHED', 'PROCESS_LIMIT', 'CPU_LIMIT', 'TIMEOUT'];
+      // An allocation that fails is an error of the page's script.
+      if (result.success) expect(JSON.stringify(result.data)).toContain('RangeError');
+      else expect(ends).toContain(result.error.code);
+      await until(() => browserPids().length === 0);
+      expect(await shown('/plain')).toMatchObject({ title: 'Plain' });
+    },
+  );
 });
 
 test.each([

@@ -7,9 +7,10 @@ import type { Client } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
 import { removeTree, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { type Service, startService } from '../support/service.ts';
+import { spellings } from '../support/spellings.ts';
 
 const CANARY = 'canary+Secret/9000&x=y';
-const POLICY = 'tiers:\n  external_api: { decision: allow }\n  execute: { decision: allow }\n';
+const POLICY = 'tiers:\n  external_api: { decision: allow }\n';
 const FILE = (base: string) => `
 connector: probe
 base: ${base}
@@ -61,7 +62,7 @@ afterAll(async () => {
 });
 
 describe('a secret', () => {
-  test('that is missing ends the call before anything is sent, and says where to get one', async () => {
+  test('a missing secret ends the call before anything is sent, and the error says where to get one', async () => {
     const sent = service.requests.length;
     expect(await errorOf({ text: 'x' })).toMatchObject({
       code: 'AUTH_REQUIRED',
@@ -72,7 +73,7 @@ describe('a secret', () => {
     expect((await cli(['secret', 'set', 'probe_key'], CANARY)).code).toBe(0);
   });
 
-  test('that a service sends back is hidden in each form, in bodies, headers and errors', async () => {
+  test('a secret that a service sends back is hidden in each form, in bodies, headers and errors', async () => {
     const bytes = Buffer.from(CANARY);
     const forms = [
       CANARY,
@@ -91,14 +92,26 @@ describe('a secret', () => {
     }
   });
 
-  test('is not followed to where a service redirects', async () => {
+  test.each(Object.entries(spellings(CANARY)).filter(([name]) => name.startsWith('JSON')))(
+    'a secret that a service spells as %s does not reach the caller',
+    async (_, form) => {
+      const headers = { 'content-type': 'application/json' };
+      service.play({ headers, body: `{"text":"before ${form} after"}` });
+      service.play({ headers, status: 422, body: `{"message":"no: ${form}"}` });
+      const shown = JSON.stringify([await call({ text: 'x' }), await call({ text: 'y' })]);
+      expect(shown.match(/\[secret\]/g)).toHaveLength(2);
+      expect(shown).not.toContain(CANARY.slice(0, 12));
+    },
+  );
+
+  test('a redirect of a service is not followed, so the secret does not reach the other host', async () => {
     const sent = service.requests.length;
     service.play({ status: 307, headers: { location: `${service.base}/elsewhere` } });
     expect(await errorOf({ text: 'x' })).toMatchObject({ code: 'UPSTREAM_FAILED' });
     expect(service.requests.length).toBe(sent + 1);
   });
 
-  test('is sent to no other host: a file that would do so is not added', async () => {
+  test('a connector file that would send a secret to another host is not added', async () => {
     writeFileSync(
       join(folder, 'evil.yaml'),
       FILE('https://evil.example').replace('connector: probe', 'connector: evil'),
@@ -109,7 +122,7 @@ describe('a secret', () => {
     });
   });
 
-  test('is nowhere but in its own file: not in state, record, log, arguments, environments, nor in commands', async () => {
+  test('a secret stays in its own file: not in state, record, log, arguments, environments or commands', async () => {
     service.always(() => ({ body: { text: CANARY } }));
     await call({ text: 'x' });
     await errorOf({ text: 1 });
@@ -141,12 +154,12 @@ describe('a service', () => {
   test.each([
     ['sends no JSON', { headers: { 'content-type': 'application/json' }, body: '{"a":' }],
     ['sends more than is read', { body: { text: 'x'.repeat(2_000_000) } }],
-  ])('that %s fails the call and nothing else', async (_, answer) => {
+  ])('a service that %s fails the call and nothing else', async (_, answer) => {
     service.play(answer);
     expect(await errorOf({ text: 'x' })).toMatchObject({ code: 'UPSTREAM_FAILED' });
   });
 
-  test('that nests deeply does not reach its caller so', async () => {
+  test('a deeply nested answer of a service reaches the caller flattened', async () => {
     service.play({
       headers: { 'content-type': 'application/json' },
       body: `{"text":${'['.repeat(200_000)}${']'.repeat(200_000)}}`,
@@ -155,14 +168,14 @@ describe('a service', () => {
     expect(JSON.stringify(result)).toContain('…');
   });
 
-  test('that never answers ends with the call, and the next call is made', async () => {
+  test('a service that never answers ends with the call, and the next call is made', async () => {
     service.play('hang');
     expect(await errorOf({ text: 'x' }, { timeoutMs: 500 })).toMatchObject({ code: 'TIMEOUT' });
     service.play({ body: { text: 'again' } });
     expect(await call({ text: 'x' })).toMatchObject({ success: true, data: { text: 'again' } });
   });
 
-  test('that fails again and again is left alone for a while', async () => {
+  test('a service that fails again and again is not asked for a while', async () => {
     const sent = service.requests.length;
     service.play('cut', 'cut', 'cut', 'cut', 'cut');
     for (let at = 0; at < 5; at++) expect(await errorOf({ text: 'x' })).toMatchObject({ code: 'UPSTREAM_FAILED' });

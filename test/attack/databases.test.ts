@@ -8,9 +8,7 @@ import type { Client, ToolResult } from '../../src/client.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { makeDatabase } from '../support/sqlite.ts';
 
-const POLICY = `tiers:
-  execute: { decision: allow }
-rules:
+const POLICY = `rules:
   - { id: hidden, match: { path: "hidden/**" }, decision: deny, reason: Nobody reads this., sensitive: true }
 `;
 const names = ['app', 'hidden/app', 'link', 'out', 'swapped/app', 'hard', 'secrets/app', 'hostile', '.git/hooks/app'];
@@ -59,18 +57,18 @@ describe('a file', () => {
     ['link', 'SENSITIVE_FILE'],
     ['out', 'ACCESS_DENIED'],
     ['secrets-app', 'SENSITIVE_FILE'],
-  ])('that rules or links keep from agents is kept from %s', async (name, code) => {
+  ])("a file that rules or links keep from agents can't be queried as database %s", async (name, code) => {
     expect(await codeOf(query(name, 'SELECT v FROM t'))).toBe(code);
     expect(await codeOf(query(`${name}-rw`, "UPDATE t SET v = 'x'"))).toMatch(/^(SENSITIVE_FILE|ACCESS_DENIED)$/);
   });
 
-  test('that programs outside of the sandbox trust is not written', async () => {
+  test('a database file that programs outside the sandbox trust is not written', async () => {
     const before = readFileSync(at('.git/hooks/app.db'));
     expect(await codeOf(query('git-hooks-app-rw', "UPDATE t SET v = 'x'"))).toMatch(/^(ACCESS_DENIED|POLICY_DENIED)$/);
     expect(readFileSync(at('.git/hooks/app.db')).equals(before)).toBe(true);
   });
 
-  test('is reached by no function, pragma or table of SQLite from another one', async () => {
+  test('no function, pragma or table of SQLite opens a hidden file from another database', async () => {
     for (const sql of [
       "ATTACH 'hidden/app.db' AS h",
       `ATTACH 'file:${at('hidden/app.db')}?immutable=1' AS h`,
@@ -84,7 +82,7 @@ describe('a file', () => {
       for (const name of ['app', 'app-rw']) expect(await codeOf(query(name, sql)), sql).toMatch(/DENIED|INVALID/);
   });
 
-  test('is not another one that a command puts in its place in between', async () => {
+  test('a query reads no hidden file that another program swaps in for the database', async () => {
     // A command sees no hidden file, so the swap is made from outside, as another program of the person would.
     const swapper = `const fs = require('node:fs'); const [a, b, c] = process.argv.slice(1);
       const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
@@ -105,7 +103,7 @@ describe('a file', () => {
     }
   }, 120_000);
 
-  test('that another name leads to is read under the rules for that name alone', async () => {
+  test('a database file with a second name is read under the rules for that name alone', async () => {
     // A hard link is no way to a hidden file: making one needs to see it.
     linkSync(at('app.db'), at('hard.db'));
     expect(await codeOf(query('hard', 'SELECT v FROM t'))).toBe('ok');
@@ -140,7 +138,7 @@ describe('a hostile file', () => {
     );
   }, 120_000);
 
-  test('with views and triggers that do more than they say does no more than a statement may', async () => {
+  test('a hostile file with views and triggers does no more than a statement may', async () => {
     rmSync(at('hostile.db'), { force: true });
     makeDatabase(
       at('hostile.db'),

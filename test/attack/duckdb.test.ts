@@ -127,7 +127,7 @@ describe('a connection to a folder', () => {
 });
 
 describe('a statement', () => {
-  test('that is too large or never ends costs its own call, and its process is gone', async () => {
+  test('a statement that is too large or never ends costs its own call, and its process ends', async () => {
     const large = await query('plain', "SELECT repeat('x', 200000000)");
     expect(codeOf(large)).toMatch(/^(MEMORY_LIMIT|OUTPUT_LIMIT|HOST_CRASHED)$/);
     expect(codeOf(await query('plain', CROSS, { timeoutMs: 1_000 }))).toBe('TIMEOUT');

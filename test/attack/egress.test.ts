@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { defaultLimits } from '../../src/limits.ts';
-import { ALLOW_COMMANDS, dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 let server: Server;
 let port: number;
@@ -56,8 +56,7 @@ test('a session whose HTTP requests are never answered holds up no other', async
   slow.close();
 });
 
-const policyOf = (...hosts: string[]) =>
-  `tiers:\n  execute: { decision: allow, network: { allow: ${JSON.stringify(hosts)} } }\n`;
+const policyOf = (...hosts: string[]) => `tiers:\n  execute: { network: { allow: ${JSON.stringify(hosts)} } }\n`;
 /** NO_PROXY excludes the sandbox's own loopback; these tests mean the machine's. */
 const env = { NO_PROXY: '', no_proxy: '' };
 const run = (command: string, options: object = {}, by = client) =>
@@ -167,11 +166,11 @@ test('the proxy leaves nothing in the sandbox, and the command reaches no other 
   expect(connecting).toMatchObject({ stdout: '' });
 });
 
-test('`ps` shows no token of a command that may connect, nor of its launchers', async () => {
+test('`ps` shows no token of a command that may connect, nor of its launcher', async () => {
   const running = run('sleep 1');
   let shown: string[] = [];
   await until(() => {
-    shown = processesWith('.ringfence-listen').map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
+    shown = processesWith('native/x64/door').map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
     return shown.length > 0;
   });
   expect(shown.filter((it) => /[0-9a-f]{40}/.test(it))).toEqual([]);
@@ -197,7 +196,7 @@ test('a proxy that was killed under a command is missed by that one only', async
 });
 
 describe('policies', () => {
-  test('of a workspace narrow, and sessions do not share what they may', async () => {
+  test("policies of a workspace narrow the network, and sessions don't share what theirs permit", async () => {
     const none = join(daemon.workspace, 'none');
     const other = join(daemon.workspace, 'other');
     for (const [folder, network] of [
@@ -212,23 +211,65 @@ describe('policies', () => {
     const fetch = `curl -sS -o /dev/null -w '%{http_code}' ${url()}/`;
     const [all, nothing, little] = await Promise.all([run(fetch), run(fetch, {}, withNone), run(fetch, {}, withOther)]);
     expect(await dataOf(Promise.resolve(all))).toMatchObject({ stdout: '200' });
-    expect(await dataOf(Promise.resolve(nothing))).toMatchObject({ stdout: '000' });
+    expect(await dataOf(Promise.resolve(nothing))).toMatchObject({ stdout: '403' });
+    expect(nothing.metadata.denied).toMatchObject([{ target: `127.0.0.1:${port}`, open: `127.0.0.1:${port}` }]);
     expect(await dataOf(Promise.resolve(little))).toMatchObject({ stdout: '403' });
     expect(little.metadata.denied).toMatchObject([{ target: `127.0.0.1:${port}` }]);
   });
+});
 
-  test('that say nothing give no network, start no proxy, and tell of attempts', async () => {
-    await using without = await startDaemon({ policy: ALLOW_COMMANDS });
-    await using session = await without.connect();
-    expect(await dataOf(run('env | grep -ci proxy', { env: {} }, session))).toMatchObject({ stdout: '0\n' });
-    const result = await run('curl -sS http://192.0.2.1/; curl -sS http://example.com/', { env: {} }, session);
+describe('a policy that lists no host', () => {
+  let without: TestDaemon;
+  let session: Client;
+  beforeAll(async () => {
+    without = await startDaemon();
+    session = await without.connect();
+  });
+  afterAll(async () => {
+    await session[Symbol.asyncDispose]();
+    await without[Symbol.asyncDispose]();
+  });
+
+  /** Programs that connect, and what they are refused: a name alone where they look it up past the proxy. */
+  const PROGRAMS: [string, string, string][] = [
+    ['curl', 'curl -sS https://a.example/', 'a.example:443'],
+    ['npm', 'npm view left-pad --fetch-retries=0', 'registry.npmjs.org:443'],
+    ['python3 -m pip', 'python3 -m pip download --retries 0 --no-input six', 'pypi.org:443'],
+    ['git', 'git ls-remote https://git.example/a.git', 'git.example:443'],
+    ['cargo', 'cargo search left-pad', 'crates.io:443'],
+    ['go', 'GOFLAGS=-mod=mod go list -m example.org/a@latest', 'proxy.golang.org:443'],
+    ['/usr/bin/node', `/usr/bin/node -e 'fetch("https://node.example/").catch(() => process.exit(1))'`, 'node.example'],
+    ['python3', `python3 -c 'import urllib.request as it; it.urlopen("https://py.example/")'`, 'py.example:443'],
+    ['ssh', 'ssh -o BatchMode=yes git@ssh.example', 'ssh.example'],
+  ];
+  test.each(PROGRAMS)('refuses %s by name', async (_, command, target) => {
+    const result = await session.call('terminal_execute', { command });
+    // Not installed where sandboxes see it.
+    const { exitCode, missing } = await dataOf<{ exitCode?: number | undefined; missing?: object | undefined }>(
+      Promise.resolve(result),
+    );
+    if (missing) return;
+    expect(exitCode).not.toBe(0);
+    const denied = result.metadata.denied ?? [];
+    expect(denied.map((it) => it.target).some((it) => it === target || it.startsWith(`${target}:`))).toBe(true);
+    expect(denied[0]).toMatchObject({ kind: 'connect', rule: 'tiers.execute.network', layer: 'policy' });
+  });
+
+  test('answers within 300 ms, also a name that is asked past the proxy', async () => {
+    const timed = `curl -s -o /dev/null -w '%{time_total} ' https://a.example/; curl --noproxy '*' -s -w '%{time_total}' https://b.example/`;
+    const { stdout } = await dataOf<{ stdout: string }>(session.call('terminal_execute', { command: timed }));
+    const [byProxy = 1, byName = 1] = stdout.split(' ').map(Number);
+    expect(Math.max(byProxy, byName)).toBeLessThan(0.3);
+  });
+
+  test('says which entry opens a host, and counts what goes around the proxy', async () => {
+    const command = 'curl -sS http://a.example:81/; curl -sS --noproxy "*" http://192.0.2.1/';
+    const result = await session.call('terminal_execute', { command });
     expect(result.metadata.denied).toMatchObject([
-      { kind: 'connect', layer: 'sandbox', rule: 'tiers.execute.network', target: 'network' },
-      { kind: 'connect', layer: 'sandbox', rule: 'tiers.execute.network', target: 'resolver' },
+      { target: 'a.example:81', open: 'a.example:81', count: 1 },
+      { layer: 'sandbox', target: 'network' },
     ]);
-    expect(result.metadata.denied?.[0]?.suggestion).toContain('tiers.execute.network.allow');
-    expect(proxiesOf(without)).toEqual([]);
-    expect((await run('true', {}, session)).metadata).not.toHaveProperty('denied');
+    expect((await session.call('terminal_execute', { command: 'true' })).metadata).not.toHaveProperty('denied');
   });
 });
 

@@ -17,6 +17,7 @@ const PROGRAMS: readonly [string, Control][] = [
     'kernel-doors.pl',
     { anybody: ['memfd_create'], root: ['memfd_create', 'keyctl', 'bpf', 'mount', 'setns', 'syslog'] },
   ],
+  ['hold-files.pl', { anybody: ['write-lease', 'notify'], root: ['read-lease', 'write-lease', 'notify'] }],
   ['change-modes.pl', { root: ['/dev/null', '/dev/zero', '/dev/full', '/proc/version'] }],
   ['write-system.sh', { root: ['/', '/usr', '/etc', '/dev'] }],
   ['nested-userns.pl', { anybody: ['unshare-user'], root: ['unshare-user', 'unshare-network', 'clone', 'clone3'] }],
@@ -60,6 +61,15 @@ eachIdentity({}, (arena) => {
     } finally {
       victim.kill('SIGKILL');
     }
+  });
+
+  test('ptrace-host.pl traces a child of a command, and not the first process of its sandbox', async () => {
+    const program = 'ptrace-host.pl';
+    const tracing = ['seize', 'process_vm_readv', 'pidfd_getfd'];
+    const tracedBy = async (pid: number | string) =>
+      namesOf(await arena.told({ program, args: [pid] }), 'through').filter((it) => tracing.includes(it));
+    expect(await tracedBy('child')).toEqual(['seize', 'process_vm_readv']);
+    expect(await tracedBy(1)).toEqual([]);
   });
 
   test('signal-daemon.pl does not reach the daemon, and without the sandbox it does', async () => {

@@ -13,9 +13,7 @@ let daemon: TestDaemon;
 let client: Client;
 beforeAll(async () => {
   expect(recipe).toContain('file-types');
-  daemon = await startDaemon({
-    policy: `tiers: { execute: { decision: allow }, write: { decision: allow, approve: [] } }\n${recipe}`,
-  });
+  daemon = await startDaemon({ policy: recipe });
   client = await daemon.connect();
   mkdirSync(join(daemon.workspace, 'a.txt.d'));
   mkdirSync(join(daemon.workspace, 'in'));

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileS
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, removeTree, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { removeTree, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { GitOrigin, git } from '../support/git-origin.ts';
 import { collect, openPlaced, type PlacedSession } from '../support/placed.ts';
 
@@ -29,7 +29,6 @@ describe('workspaces that a node makes', () => {
   const start = async () => {
     const origins = [{ url: `${origin.base}/*`, push: 'ringfence/*' }, `file://${origin.folder}/allowed/*`];
     daemon = await startDaemon({
-      policy: ALLOW_ALL,
       limits: LIMITS,
       config: { fleet: { folder, origins } },
       ...(daemon && { stateDir: daemon.stateDir, workspace: daemon.workspace }),

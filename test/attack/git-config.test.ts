@@ -1,6 +1,6 @@
 /**
- * Repositories whose config names a program, under the policies as shipped. git reads the config whenever it runs,
- * even in commands that only read; so no git command runs unasked, and the git tools run no such program.
+ * Repositories whose config names a program. git reads the config whenever it runs, even in commands that only read: the
+ * git tools run no such program, and a command runs it in its sandbox, or not at all where no command may run unasked.
  */
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, chmodSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { removeTree, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { createRepository, type TestRepository } from '../support/repository.ts';
 
 /** One way to make git run a program. */
@@ -188,14 +188,44 @@ const TRAPS: readonly Trap[] = [
 ];
 
 /**
- * Makes the repository name a program that leaves the mark, without breaking filters, text conversions or signature
- * checks that read its output.
+ * Makes the repository name a program that leaves a mark in the workspace and one outside, without breaking filters,
+ * text conversions or signature checks that read its output.
  */
-function armIn(repository: TestRepository, { arm }: Trap, mark: string): { readonly mark: string } {
+function armIn(repository: TestRepository, { arm }: Trap, mark: string, outside: string): void {
   const program = `${mark}.sh`;
-  writeFileSync(program, `#!/bin/sh\ntouch '${mark}'\ncat 2>/dev/null </dev/null\n`, { mode: 0o755 });
+  const text = `#!/bin/sh\ntouch '${mark}' '${outside}' 2>/dev/null\ncat 2>/dev/null </dev/null\n`;
+  writeFileSync(program, text, { mode: 0o755 });
   arm(repository, program);
-  return { mark };
+}
+
+/** Makes a repository of the workspace with these traps, and shows that each works outside of Ringfence. */
+function setTraps({ traps, path }: (typeof REPOSITORIES)[number], workspace: string, outer: string) {
+  const repository = createRepository(join(workspace, path));
+  const { folder } = repository;
+  repository.write('a.txt', 'one\n');
+  repository.write('.gitattributes', '*.txt filter=x diff=x merge=x\n');
+  repository.commit('first');
+  const armed = traps.map((trap, i) => {
+    const [mark, outside] = [join(workspace, `${path}-${i}.ran`), join(outer, `${path}-${i}.ran`)];
+    armIn(repository, trap, mark, outside);
+    return { ...trap, mark, outside };
+  });
+  repository.write('a.txt', 'other\n');
+  const clear = () => {
+    for (const { mark, outside } of armed) for (const it of [mark, outside]) rmSync(it, { force: true });
+  };
+  for (const { name, cwd = '.', springs, mark, outside } of armed) {
+    if (springs === undefined) continue;
+    clear();
+    execFileSync('sh', ['-c', `${springs} >/dev/null 2>&1 </dev/null; true`], {
+      cwd: join(folder, cwd),
+      env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
+    });
+    expect(existsSync(mark) && existsSync(outside), `${name} works outside`).toBe(true);
+  }
+  clear();
+  const marked = (which: 'mark' | 'outside') => armed.filter((it) => existsSync(it[which])).map((it) => it.name);
+  return { marked, folders: new Set(traps.map((it) => join(path, it.cwd ?? '.'))) };
 }
 
 /** Adds a submodule whose own config names the program. */
@@ -263,9 +293,17 @@ const COMMANDS = [
   ],
 ];
 
-const POLICIES = { default: 'extends: default\napprovals: { headless: deny }\n', unattended: 'extends: unattended\n' };
+const TOOLS = ['git_status', 'git_diff', 'git_log', 'git_show', 'git_branch'];
 
-describe.each(Object.entries(POLICIES))('under `%s`', (_, policy) => {
+const POLICIES = {
+  careful: 'extends: careful\napprovals: { headless: deny }\n',
+  'a policy without commands': 'tiers: { execute: { decision: deny } }\n',
+};
+
+const outer = temporaryDir('outside');
+afterAll(() => removeTree(outer));
+
+describe.each(Object.entries(POLICIES))('under %s', (_, policy) => {
   let daemon: TestDaemon;
   let agent: Client;
   beforeAll(async () => {
@@ -279,42 +317,18 @@ describe.each(Object.entries(POLICIES))('under `%s`', (_, policy) => {
   const call = (tool: string, input: object) =>
     agent.call(tool, input) as PromiseLike<ToolResult<Record<string, unknown>>>;
 
-  test.each(REPOSITORIES)('$name: no command runs unasked, and no tool runs the program', async ({ traps, path }) => {
-    const repository = createRepository(join(daemon.workspace, path));
-    const { folder } = repository;
-    repository.write('a.txt', 'one\n');
-    repository.write('.gitattributes', '*.txt filter=x diff=x merge=x\n');
-    repository.commit('first');
-    const armed = traps.map((trap, i) => ({
-      ...trap,
-      ...armIn(repository, trap, join(daemon.workspace, `${path}-${i}.ran`)),
-    }));
-    repository.write('a.txt', 'other\n');
-    const sprung = () => armed.filter(({ mark }) => existsSync(mark)).map((it) => it.name);
-    const clear = () => {
-      for (const { mark } of armed) rmSync(mark, { force: true });
-    };
-    for (const { name, cwd = '.', springs, mark } of armed) {
-      if (springs === undefined) continue;
-      clear();
-      execFileSync('sh', ['-c', `${springs} >/dev/null 2>&1 </dev/null; true`], {
-        cwd: join(folder, cwd),
-        env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
-      });
-      expect(existsSync(mark), `${name} works outside`).toBe(true);
-    }
-    clear();
-    for (const cwd of new Set(traps.map((it) => join(path, it.cwd ?? '.')))) {
+  test.each(REPOSITORIES)('$name: no command runs unasked, and no tool runs the program', async (repository) => {
+    const { marked, folders } = setTraps(repository, daemon.workspace, outer);
+    for (const cwd of folders) {
       for (const command of COMMANDS) {
         const result = await call('terminal_execute', { command, cwd });
         expect(result.success, command).toBe(false);
         expect(['APPROVAL_DENIED', 'POLICY_DENIED'], command).toContain(result.success ? '' : result.error.code);
       }
       expect(await call('terminal_script', { script: 'git status\n', cwd })).toMatchObject({ success: false });
-      for (const tool of ['git_status', 'git_diff', 'git_log', 'git_show', 'git_branch'])
-        await call(tool, { path: cwd });
+      for (const tool of TOOLS) await call(tool, { path: cwd });
     }
-    expect(sprung()).toEqual([]);
+    expect(marked('mark')).toEqual([]);
   });
 
   test('an agent that writes the program which an honest repository names does not get it run', async () => {
@@ -336,4 +350,25 @@ describe.each(Object.entries(POLICIES))('under `%s`', (_, policy) => {
     expect(await call('git_diff', { path: 'honest' })).toMatchObject({ success: true, data: { files: 1 } });
     expect(existsSync(join(repository.folder, 'ran'))).toBe(false);
   });
+});
+
+describe('under default', () => {
+  let daemon: TestDaemon;
+  beforeAll(async () => {
+    daemon = await startDaemon();
+  });
+  afterAll(() => daemon[Symbol.asyncDispose]());
+
+  test.each(REPOSITORIES)(
+    '$name: no tool runs the program, and commands run it in their sandbox',
+    async (repository) => {
+      await using agent = await daemon.connect();
+      const { marked, folders } = setTraps(repository, daemon.workspace, outer);
+      for (const path of folders) for (const tool of TOOLS) await agent.call(tool, { path });
+      expect(marked('mark')).toEqual([]);
+      for (const cwd of folders) await agent.call('terminal_execute', { command: COMMANDS.join('; '), cwd });
+      expect(marked('outside')).toEqual([]);
+      if (repository.name === 'a repository') expect(marked('mark')).toContain('core.fsmonitor');
+    },
+  );
 });

@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 const SECRET = 'hunter2-that-git-tracks';
 const NEWER = 'hunter3-of-this-machine-alone';
@@ -17,7 +17,7 @@ let daemon: TestDaemon;
 let client: Client;
 let workspace: string;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_ALL });
+  daemon = await startDaemon();
   client = await daemon.connect();
   workspace = daemon.workspace;
 });
@@ -107,7 +107,7 @@ describe('git in a command', () => {
 });
 
 test('a file that the person shows by the policy is as it is, to commands and file tools, and no other one', async () => {
-  const policy = `${ALLOW_ALL}secrets: { show: [conf/credentials.yml, lost.pem] }\n`;
+  const policy = 'secrets: { show: [conf/credentials.yml, lost.pem] }\n';
   await using other = await startDaemon({ policy });
   for (const it of ['conf', 'lost']) mkdirSync(join(other.workspace, it));
   for (const it of [...TRACKED, 'conf/other-credentials.yml', 'credentials.yml'])
@@ -119,11 +119,7 @@ test('a file that the person shows by the policy is as it is, to commands and fi
   });
   expect(await agent.call('file_read', { path: 'conf/credentials.yml' })).toMatchObject({ success: true });
   for (const it of ['passwords.txt', 'server.pem', 'conf/other-credentials.yml', 'credentials.yml']) {
-    for (const command of [`cat ${it}`, `cat conf/credentials.yml ${it}`])
-      expect([command, await ask(command)]).toEqual([
-        command,
-        expect.objectContaining({ error: expect.objectContaining({ code: 'SENSITIVE_FILE' }) }),
-      ]);
+    expect(await ask(`cat ${it}`)).toMatchObject({ data: { stdout: '', exitCode: 1 } });
     const unseen = await ask(`f=$(printf ${it.slice(0, -1)}; printf ${it.slice(-1)}); cat "$f"`);
     expect(JSON.stringify(unseen)).not.toContain(SECRET);
     expect(await agent.call('file_read', { path: it })).toMatchObject({ error: { code: 'SENSITIVE_FILE' } });
@@ -135,7 +131,7 @@ test('a file that the person shows by the policy is as it is, to commands and fi
   });
 });
 
-describe('what git is shown shows nothing', () => {
+describe('what git is shown', () => {
   const WAYS: [string, string][] = [
     ['reading it', 'cat pass*.txt conf/* *.pem .e*; chmod 644 pass*; cat pass*; cp pass* x; cat x'],
     [
@@ -150,7 +146,7 @@ describe('what git is shown shows nothing', () => {
     ['a rename', 'p=pass; git mv ${p}words.txt src/plain.ts; e=env; mv .$e src/env.ts; cat src/*.ts'],
     ['a checkout elsewhere', 'git worktree add -q -b wt wt; cat wt/.e*'],
   ];
-  test.each(WAYS)('by %s', async (_, command) => {
+  test.each(WAYS)("a hidden file's content does not reach a command through git by %s", async (_, command) => {
     put('passwords.txt', NEWER);
     const first = await run(`${NAMED}; ${command}`);
     const second = await run(
@@ -165,13 +161,13 @@ describe('what git is shown shows nothing', () => {
     ['no index', Buffer.from('DIRCgarbage')],
     ['more entries than it has', Buffer.concat([Buffer.from('DIRC'), Buffer.from([0, 0, 0, 2, 255, 255, 255, 255])])],
     ['an entry of 4 GiB and of the future', hostileIndex('passwords.txt')],
-  ])('and an index that is %s stops no command', async (_, index) => {
+  ])('an index that is %s stops no command', async (_, index) => {
     writeFileSync(join(workspace, '.git/index'), index);
     const { stdout } = await run('cat src/main.ts; cat pass*; echo done');
     expect(stdout).toBe('one\ndone\n');
   });
 
-  test('nor does a pipe in the place of the index or of what is excluded', async () => {
+  test('a pipe in the place of the index or of the exclude file stops no command', async () => {
     for (const path of ['.git/index', '.git/info/exclude']) {
       rmSync(join(workspace, path));
       execFileSync('mkfifo', [join(workspace, path)]);

@@ -1,5 +1,5 @@
 /** Hostile repositories: their config, hooks and attributes run nothing, and git reveals nothing that file tools would not. */
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/call.ts';
@@ -7,16 +7,10 @@ import type { Client } from '../../src/client.ts';
 import { dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { createRepository, type TestRepository } from '../support/repository.ts';
 
-const POLICY = `tiers:
-  execute: { decision: allow }
-rules:
-  - { id: commits, match: { tool: git_commit }, decision: allow, reason: Nobody is there to ask. }
-`;
-
 let daemon: TestDaemon;
 let agent: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY });
+  daemon = await startDaemon();
   agent = await daemon.connect();
 });
 afterAll(async () => {
@@ -161,6 +155,9 @@ test.each(['.env', 'config/.env', 'deploy/server.pem', 'my secret\n"file".txt'])
     repository.write('plain.txt', 'KEY=GOOD\nmore\nand\nmore\nof\nit\n');
     repository.commit('third: under another name, without it');
     repository.write(name, 'KEY=GOLD3\n');
+    // An index that is no newer than a file says nothing of it, so git looks into the file.
+    const later = Date.now() / 1000 + 60;
+    utimesSync(join(repository.folder, name), later, later);
     repository.git('add', '-A', '-f');
     repository.write(name, 'KEY=GOLD4\n');
     const told: unknown[] = [];

@@ -1,9 +1,9 @@
 /** The HOME kept between commands: nothing may leave it, and nothing may pile up in it. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import { type Client, createClient } from '../../src/client.ts';
 import { dataOf, startDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 const MiB = 1024 * 1024;
@@ -38,7 +38,7 @@ test('a million empty files fill no table of the disk', async () => {
   expect(result).toMatchObject({ success: false, error: { code: 'FILE_LIMIT' } });
 });
 
-test('settings that a command leaves in its home name no program to a later one', async () => {
+test('settings that a session leaves in its home name no program to a later one', async () => {
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
   await run(
@@ -47,10 +47,11 @@ test('settings that a command leaves in its home name no program to a later one'
      printf '[core]\\nfsmonitor = ~/evil\\n' > .planted && for it in .gitconfig .config/git/config; do mkdir -p $(dirname ~/$it); cp .planted ~/$it; done;
      npm config set script-shell ~/evil; cat ~/ev* > /dev/null; for it in rc; do echo "script-shell=$HOME/evil" > ~/.npm$it; done`,
   );
-  await run(client, `echo '{"scripts":{"hello":"echo hello"}}' > package.json; git status; npm run hello`);
+  await using later = await daemon.connect();
+  await run(later, `echo '{"scripts":{"hello":"echo hello"}}' > package.json; git status; npm run hello`);
   expect(existsSync(join(daemon.workspace, 'ran'))).toBe(false);
   // Without the variables, the files left there take effect.
-  await run(client, 'unset GIT_CONFIG_GLOBAL XDG_CONFIG_HOME npm_config_userconfig; git status; npm run hello');
+  await run(later, 'unset GIT_CONFIG_GLOBAL XDG_CONFIG_HOME npm_config_userconfig; git status; npm run hello');
   expect(existsSync(join(daemon.workspace, 'ran'))).toBe(true);
 });
 
@@ -95,4 +96,50 @@ test('a folder that a command closed counts all the same', async () => {
     timeout: 60_000,
   });
   expect(result).toMatchObject({ success: false, error: { code: 'FILE_LIMIT' } });
+});
+
+test('a file that Python runs at its start, left in the home of one session, runs in none with other authority', {
+  timeout: 120_000,
+}, async () => {
+  const files = temporaryDir('policies');
+  const narrow = join(files, 'narrow.yaml');
+  writeFileSync(narrow, 'extends: default\ntiers:\n  execute: { cpuMs: 60000 }\n');
+  await using daemon = await startDaemon({
+    config: { principals: { other: {}, held: { policy: narrow } }, modes: { narrow: { policy: narrow } } },
+  });
+  const { socket, workspace, stateDir } = daemon;
+  const tokenOf = (name: string) => readFileSync(join(stateDir, 'tokens', `${name}.token`), 'utf8').trim();
+  await using agent = await daemon.connect();
+  const { token } = (await agent.request('sessions.attenuate', { expiresIn: 60_000 })) as { token: string };
+  await using again = await daemon.connect();
+  await using passedOn = await createClient({ socket, workspace, token });
+  await using other = await createClient({ socket, workspace, token: tokenOf('other') });
+  await using held = await createClient({ socket, workspace, token: tokenOf('held') });
+  await using inMode = await daemon.connect({ mode: 'narrow' });
+  await using operator = await daemon.connect({ role: 'operator' });
+  const sessions = { agent, passedOn, other, held, inMode, operator };
+  for (const [name, client] of Object.entries(sessions)) {
+    const folder = '$(python3 -m site --user-site)';
+    await run(
+      client,
+      `mkdir -p ${folder} && echo "import os; os.system('echo ${name} >> ${workspace}/ran')" > ${folder}/planted.pth`,
+    );
+  }
+  const ranIn = async (client: Client) => {
+    writeFileSync(join(workspace, 'ran'), '');
+    await run(client, 'python3 -c pass');
+    return readFileSync(join(workspace, 'ran'), 'utf8').trim();
+  };
+  for (const [name, client] of Object.entries(sessions)) expect(await ranIn(client)).toBe(name);
+  expect(await ranIn(again)).toBe('agent');
+});
+
+test('a home stays when the text of a policy changes', { timeout: 60_000 }, async () => {
+  await using daemon = await startDaemon();
+  await using client = await daemon.connect();
+  await run(client, 'echo kept > ~/cache');
+  writeFileSync(join(daemon.stateDir, 'policy.yaml'), '# Another text.\nrateLimits: []\n');
+  await using operator = await daemon.connect({ role: 'operator' });
+  await operator.request('policy.reload', {});
+  expect((await run(client, 'cat ~/cache')).stdout).toBe('kept\n');
 });

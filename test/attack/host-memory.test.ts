@@ -28,7 +28,7 @@ let client: Client;
 beforeAll(async () => {
   service = await startService();
   daemon = await startDaemon({
-    policy: 'tiers:\n  external_api: { decision: allow }\n  execute: { decision: allow }\n',
+    policy: 'tiers:\n  external_api: { decision: allow }\n',
   });
   client = await daemon.connect({ role: 'operator' });
   const file = join(temporaryDir('probe'), 'probe.yaml');

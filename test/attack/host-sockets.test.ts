@@ -3,13 +3,14 @@ import { readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
+import { HOST_EGRESS_FD } from '../../src/sandbox/bubblewrap.ts';
 import { statOf } from '../../src/sandbox/proc.ts';
-import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_ALL });
+  daemon = await startDaemon();
   client = await daemon.connect();
 });
 afterAll(async () => {
@@ -69,6 +70,8 @@ test('no process that runs below the host of commands holds one', async () => {
   await until(() => processesBelow(host).length > 2);
   const own = new Set(socketsOf(host));
   expect(own.size).toBeGreaterThan(1);
+  // native/door.c, which stays outside of the sandbox, hands a listening socket over this one; the first test looks inside.
+  own.delete(readlink(`/proc/${host}/fd/${HOST_EGRESS_FD}`));
   await untilNoneHolds(host, own);
   await client.request('calls.cancel', { callId: 's' });
   await running;

@@ -22,7 +22,6 @@ beforeEach(() => {
 
 type Call = [tool: Parameters<ToolFolder['tools']['run']>[0], input: Record<string, unknown>];
 const NAMED = { symbol: 'one', path: 'a.ts', preview: true };
-const RANGE = { startLine: 2, startColumn: 20, endLine: 2, endColumn: 27 };
 /** What each tool is asked about a.ts. What parsers and ruff take is tried with their own tools' tests. */
 const CALLS: Record<string, Call> = {
   code_graph: ['code_graph', { show: 'unused' }],
@@ -31,10 +30,6 @@ const CALLS: Record<string, Call> = {
   code_format: ['code_format', { paths: ['a.ts'], engine: 'builtin', check: true }],
   code_rewrite: ['code_rewrite', { pattern: 'one + 1', rewrite: 'one + 2', language: 'typescript', preview: true }],
   'rename by code_refactor': ['code_refactor', { operation: 'rename', ...NAMED, newName: 'uno' }],
-  'extract_variable by code_refactor': [
-    'code_refactor',
-    { operation: 'extract_variable', path: 'a.ts', range: RANGE, preview: true },
-  ],
   'move_file of a directory by code_refactor': [
     'code_refactor',
     { operation: 'move_file', path: 'dir', to: 'moved', preview: true },

@@ -30,7 +30,7 @@ const ESCAPES = [
     'process by constructors of what is there',
     `
     const found = [];
-    for (const it of [console.log, setTimeout, tools, tools.file_read, input, tools.file_read({ path: "notes.txt" })])
+    for (const it of [console.log, setTimeout, TextDecoder, structuredClone, AbortSignal.timeout(1), tools, tools.file_read, input, tools.file_read({ path: "notes.txt" })])
       try { found.push(it.constructor.constructor("return typeof process + typeof require + typeof globalThis.process")()) } catch (e) { found.push(e.name) }
     return found.every((it) => it === "undefinedundefinedundefined" || it === "TypeError")`,
     true,
@@ -136,16 +136,17 @@ const ESCAPES = [
   ],
 ] as const;
 
-describe('reaches nothing of its host', () => {
-  test.each(ESCAPES)('%s', async (_, code, expected) => {
+describe('a program that tries to escape', () => {
+  test.each(ESCAPES)('a program reaches nothing of its host: %s', async (_, code, expected) => {
     expect(await given(code)).toEqual(expected);
   });
 });
 
-test('a program finds what the language has, and nothing else', async () => {
+test('a program finds what the language has and seven globals of the web, and nothing else', async () => {
   const names = (await given('return Reflect.ownKeys(globalThis).map(String)')) as string[];
   const ours = names.filter((it) => !ECMASCRIPT.test(it));
-  expect(ours).toEqual([]);
+  const web = ['AbortController', 'AbortSignal', 'TextDecoder', 'TextEncoder', 'URL', 'URLSearchParams'];
+  expect(ours.toSorted()).toEqual([...web, 'structuredClone']);
 });
 
 /** Known globals of ECMAScript and Intl in the engine; a new one must be reviewed before it is added. */
@@ -163,7 +164,26 @@ test('prototypes that a program pollutes are its own, also by names in what it g
   expect(read.success).toBe(true);
 });
 
-describe('a broken wrapper breaks its own program only', () => {
+test('a URL of a program comes from texts only, however long they are and whatever the program changed', async () => {
+  const code = `const caught = [];
+    const of = (make) => { try { return String(make()).length } catch (error) { caught.push(error.constructor === TypeError); return 0 } };
+    Object.prototype.toString = () => 'x';
+    JSON.parse = () => { throw 1 };
+    const lengths = [of(() => new URL('http://a/' + 'x'.repeat(70_000))), of(() => new URL({ toString: () => 'http://a/b' })),
+      of(() => new URL(Symbol())), of(() => new URL('b', { toString() { throw new TypeError('own') } }))];
+    const url = new URL('http://a/');
+    url.__proto__.origin = 'http://b';
+    return [lengths, caught, url.origin, URL.constructor === Function]`;
+  expect(await given(code)).toEqual([[0, 10, 0, 0], [true, true, true], 'http://a', true]);
+});
+
+test('a program that parses URLs without an end is ended at its limit, and the next one runs', async () => {
+  const endless = (await run('for (;;) new URL("http://a/b?c")', { timeoutMs: 1_000 })) as ToolResult;
+  expect(endless.success).toBe(false);
+  expect(await given('return new URL("b", "http://a").href')).toBe('http://a/b');
+});
+
+describe('a broken wrapper', () => {
   test.each([
     ['Object.prototype.toJSON', 'Object.prototype.toJSON = () => ({ ok: true, value: () => 1 }); return {}'],
     ['JSON', 'JSON.stringify = () => "v{"; JSON.parse = () => 1; return 5'],
@@ -176,7 +196,7 @@ describe('a broken wrapper breaks its own program only', () => {
       for (const name of ["1", "2", "name", "message"]) Object.defineProperty(Object.prototype, name, { set() { throw 1 }, configurable: true });
       return (await tools.file_read({ path: "notes.txt" })).content`,
     ],
-  ])('%s', async (_, code) => {
+  ])('a program that breaks its own wrapper breaks only itself: %s', async (_, code) => {
     const result = await run(code, { timeoutMs: 1000 });
     if (result.success) expect(Object.keys(result.data as object).sort()).toEqual(expect.arrayContaining(['logs']));
     else expect(['CODE_ERROR', 'TIMEOUT']).toContain(result.error.code);
@@ -187,14 +207,14 @@ describe('a broken wrapper breaks its own program only', () => {
     ['a function', 'return () => 1', undefined],
     ['a symbol', 'return Symbol("x")', undefined],
     ['a getter', 'return { get a() { return 1 } }', { a: 1 }],
-    ['a map', 'return new Map([[1, 2]])', {}],
-  ])('%s comes out as JSON has it', async (_, code, expected) => {
+    ['a map', 'return new Map([[1, 2]])', [[1, 2]]],
+  ])('%s comes out as data', async (_, code, expected) => {
     expect(await given(code)).toEqual(expected);
   });
 
   test.each([
     ['a depth that no message holds', 'let a = []; for (let i = 0; i < 1000; i++) a = [a]; return a', 'OUTPUT_LIMIT'],
-    ['a depth that is read in vain', 'let a = []; for (let i = 0; i < 4e5; i++) a = [a]; return a', 'OUTPUT_LIMIT'],
+    ['a depth that is read in vain', 'let a = []; for (let i = 0; i < 4e5; i++) a = [a]; return a', 'CODE_ERROR'],
     ['more than its bound', 'return { toJSON: () => "x".repeat(2 ** 21) }', 'OUTPUT_LIMIT'],
     ['more than its memory', 'return Array(2 ** 9).fill("x".repeat(2 ** 22))', 'MEMORY_LIMIT'],
   ])('%s is no value', async (_, code, expected) => {
@@ -208,10 +228,10 @@ describe('a broken wrapper breaks its own program only', () => {
     expect(await given(code)).toBe('INPUT_INVALID');
   });
 
-  test('an input of a call that no message holds is refused', async () => {
+  test('an input of a call that is too deep to be written is an error of the program', async () => {
     const code = `let deep = []; for (let i = 0; i < 4e5; i++) deep = [deep];
-      try { await tools.file_read({ path: deep }) } catch (error) { return error.code }`;
-    expect(await given(code)).toBe('INPUT_INVALID');
+      try { await tools.file_read({ path: deep }) } catch (error) { return error.name }`;
+    expect(await given(code)).toBe('RangeError');
   });
 
   test.each([

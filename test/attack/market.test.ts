@@ -163,7 +163,7 @@ test.each(['../evil', 'git+https://x/y', 'UPPER', 'a@latest', '--', 'https://x.o
   },
 );
 
-test('what a registry writes can not steer a terminal', async () => {
+test('the text of a registry can not steer a terminal', async () => {
   publish({ manifest: { ...KEYWORDS, description: '\u001b[2Jgone' } });
   for (const args of [['search'], ['install', NAME]] as const)
     expect((await cli('plugin', ...args)).stdout).not.toContain('\u001b');

@@ -7,7 +7,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync }
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, ringfence, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { ringfence, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 const SECRET = 'hunter2-out-of-reach';
 
@@ -15,7 +15,7 @@ let daemon: TestDaemon;
 let client: Client;
 let workspace: string;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_ALL, limits: { indexSweepMs: 50 } });
+  daemon = await startDaemon({ limits: { indexSweepMs: 50 } });
   client = await daemon.connect();
   workspace = daemon.workspace;
 });
@@ -112,7 +112,7 @@ describe('a secret whose path has', () => {
 });
 
 describe('one command does not stop the commands of others', () => {
-  test('by a name that is not UTF-8 in the workspace itself: it is hidden by its bytes, and nothing else is', async () => {
+  test('a secret whose name is not UTF-8 is hidden by its bytes in the workspace, and commands still run', async () => {
     await run("e=env; touch .$e.$'\\xff'; mkdir $'d\\xfe'; touch $'d\\xfe/.'$e");
     python(`open(b'.env.\\xff', 'w').write('${SECRET}'); open(b'd\\xfe/.env', 'w').write('${SECRET}')`);
     const { stdout, warnings } = await run(
@@ -127,7 +127,7 @@ describe('one command does not stop the commands of others', () => {
     await expectWork();
   });
 
-  test('by a name that is not UTF-8: a terminal is not shown that file either', async () => {
+  test('a terminal is not shown a secret whose name is not UTF-8', async () => {
     python(`open(b'.env.\\xff', 'w').write('${SECRET}')`);
     const command = 'shopt -s dotglob; cat plain.txt *env*; echo; echo over';
     const opened = await client.call('terminal_interactive', { action: 'open', command, waitMs: 20_000 } as never);
@@ -138,7 +138,7 @@ describe('one command does not stop the commands of others', () => {
     await client.call('terminal_interactive', { action: 'close', sessionId } as never);
   });
 
-  test('by one in a folder: that is hidden', async () => {
+  test('a folder that holds a secret whose name is not UTF-8 is hidden', async () => {
     await run("e=env; mkdir conf; touch conf/.$e.$'\\xff' conf/plain");
     const { stderr, warnings } = await run('ls conf');
     expect(stderr).toMatch(/Permission denied/);
@@ -146,7 +146,7 @@ describe('one command does not stop the commands of others', () => {
     await expectWork();
   });
 
-  test('by closing a folder that holds a secret', async () => {
+  test('a command that closes a folder with a secret stops no other command and does not reveal the secret', async () => {
     mkdirSync(join(workspace, 'conf/inner'), { recursive: true });
     writeFileSync(join(workspace, 'conf/inner/.env'), SECRET);
     await run('true');
@@ -160,7 +160,7 @@ describe('one command does not stop the commands of others', () => {
     chmodSync(join(workspace, 'conf'), 0o755);
   });
 
-  test('by a closed folder that came with an archive', async () => {
+  test('a closed folder that came with an archive is hidden and stops no command', async () => {
     mkdirSync(join(workspace, 'conf'));
     writeFileSync(join(workspace, 'conf/.env'), SECRET);
     chmodSync(join(workspace, 'conf'), 0);
@@ -169,7 +169,7 @@ describe('one command does not stop the commands of others', () => {
     expect(warnings).toMatch(/`conf` is hidden .*its permissions let nobody enter it/);
   });
 
-  test('by many secrets in one folder, and everybody is told', async () => {
+  test('a folder with too many secrets is hidden, and commands and operators get a warning', async () => {
     await run('e=env; for i in $(seq 1100); do : > src/.$e.$i; done');
     const { stderr, warnings } = await run('ls src');
     expect(stderr).toMatch(/Permission denied/);
@@ -190,7 +190,7 @@ describe('one command does not stop the commands of others', () => {
     expect((await run('cat plain.txt')).stdout).toBe('plain');
   });
 
-  test('by many in the workspace itself: its entries are shown as they are, without the secrets', async () => {
+  test('a workspace with too many secrets in its own folder shows its entries without the secrets', async () => {
     writeFileSync(join(workspace, '.env'), SECRET);
     await run('e=env; for i in $(seq 1500); do : > .$e.$i; done');
     writeFileSync(join(workspace, '.env.7'), SECRET);
@@ -214,7 +214,7 @@ describe('one command does not stop the commands of others', () => {
       'under paths so long that no command line holds them',
       'n=$(printf "d%.0s" $(seq 240)); for i in $(seq 60); do p=t$i/$n/$n/$n/$n/$n/$n/$n/$n/$n/$n/$n/$n/$n/$n/$n; mkdir -p $p; e=env; : > $p/.$e; done',
     ],
-  ])('by secrets %s', async (_, command) => {
+  ])('secrets %s stop no command of others', async (_, command) => {
     writeFileSync(join(workspace, 'src/.env'), SECRET);
     await run(command);
     const { stdout, warnings } = await run('x=env; cat src/.$x; cat src/main.ts');
@@ -224,7 +224,7 @@ describe('one command does not stop the commands of others', () => {
   });
 });
 
-test('and when they are gone, nothing is hidden for them any more', async () => {
+test('a folder is shown again when its many secrets are gone', async () => {
   await run('e=env; for i in $(seq 200); do : > src/.$e.$i; done');
   expect((await run('ls src')).warnings).toMatch(/`src` is hidden/);
   for (let i = 1; i <= 200; i++) rmSync(join(workspace, `src/.env.${i}`));

@@ -91,9 +91,7 @@ async function run(command: string, extra: Parameters<typeof call>[3] & { cwd?: 
     extra,
   );
   if (result.ok) return result.data as Ran;
-  const { code, message, details } = result.error;
-  // A secret that was taken for the name of a program.
-  if (code === 'PROGRAM_MISSING') return details as unknown as Ran;
+  const { code, message } = result.error;
   throw new Error(`${code}: ${message}`);
 }
 
@@ -202,8 +200,8 @@ function reset(): void {
   put('plain.txt', 'plain');
 }
 
-describe('a denied file is not shown to a command', () => {
-  test.each([...READS, ...TRICKS])('by %s', async (_, command) => {
+describe('a denied file', () => {
+  test.each([...READS, ...TRICKS])('a denied file is not shown to a command by %s', async (_, command) => {
     // Earlier attempts may have left copies; none may hold the secret.
     const { stdout, stderr } = await run(command);
     for (const form of FORMS) expect(stdout + stderr).not.toContain(form);
@@ -212,7 +210,7 @@ describe('a denied file is not shown to a command', () => {
     expect(found.map((it) => it.slice(workspace.length + 1))).toEqual([...HIDDEN].sort());
   });
 
-  test('though each of these ways shows it where no rule denies it', async () => {
+  test('each of these ways shows a file that no rule denies', async () => {
     for (const [name, command] of READS) {
       reset();
       const { stdout, stderr } = await run(command, { view: viewOf('') });
@@ -220,7 +218,7 @@ describe('a denied file is not shown to a command', () => {
     }
   });
 
-  test('by a second command, after the first tried to bring it under another name', async () => {
+  test("a second command can't read a denied file that the first one tried to rename", async () => {
     await run('mv dir plain-dir; mv conf open; mkdir -p conf; cp -r vault other; mv private public');
     const { stdout } = await run('cat */.env */prod.json other/a/b.txt public/*; find . -type f | xargs cat');
     expect(stdout).toContain('plain');
@@ -228,7 +226,7 @@ describe('a denied file is not shown to a command', () => {
     for (const path of HIDDEN) expect(textOf(path)).toBe(SECRET);
   });
 
-  test('by a variable whose value goes on as arguments of bubblewrap', async () => {
+  test("a variable can't add arguments of bubblewrap by its value", async () => {
     await run('true'); // Lets a sandbox be prepared for the next command.
     for (const name of ['MINE', 'RANDOM']) {
       const env = { [name]: ['a', '--bind', workspace, workspace].join('\0') };
@@ -238,7 +236,7 @@ describe('a denied file is not shown to a command', () => {
     }
   });
 
-  test('and what it meets is a permission', async () => {
+  test('a command that touches a denied file gets a permission error', async () => {
     const { stderr } = await run('cat .env; ls vault; : > .env; chmod 600 .env; rm -f .env; mv .env x; rmdir vault');
     expect(
       stderr
@@ -305,14 +303,14 @@ const WRITES: [name: string, command: string][] = [
 /** Attempts that change nothing even without protection. */
 const TRICKY_WRITES = new Set<string>();
 
-describe('a file that may not be written is not changed by a command', () => {
-  test.each(WRITES)('by %s', async (_, command) => {
+describe('a file that may not be written', () => {
+  test.each(WRITES)('a command does not change a file that may not be written by %s', async (_, command) => {
     await run(command);
     for (const path of HELD) expect([path, textOf(path)]).toEqual([path, 'untouched']);
     expect(existsSync(join(workspace, 'docs/new'))).toBe(false);
   });
 
-  test('though each of these ways changes one where no rule denies it', async () => {
+  test('each of these ways changes a file that no rule denies', async () => {
     for (const [name, command] of WRITES.filter(([it]) => !TRICKY_WRITES.has(it))) {
       reset();
       await run(command, { view: viewOf('') });
@@ -321,7 +319,7 @@ describe('a file that may not be written is not changed by a command', () => {
     }
   });
 
-  test('but one that may only not be removed is written', async () => {
+  test('a file that only may not be removed is written', async () => {
     await run('echo more >> kept.txt; rm -f kept.txt');
     expect(textOf('kept.txt')).toBe('untouchedmore\n');
   });
@@ -335,7 +333,7 @@ describe('a file that may not be written is not changed by a command', () => {
     'tree/.git',
     'sub/.vscode/tasks.json',
     '.envrc',
-  ])('nor is %s, which other programs trust, under any policy', async (path) => {
+  ])('a command does not change %s, which other programs trust, under any policy', async (path) => {
     for (const folder of ['', 'sub/']) put(`${folder}.git/HEAD`, 'ref: refs/heads/main');
     put(path, 'trusted');
     const folder = dirname(path);
@@ -349,7 +347,7 @@ describe('a file that may not be written is not changed by a command', () => {
     rmSync(join(workspace, 'sub'), { recursive: true });
   });
 
-  test('nor does it put a hook beside others, where a rule has exceptions', async () => {
+  test("a command can't put a hook beside others, where a rule has exceptions", async () => {
     put('.git/HEAD', 'ref: refs/heads/main');
     put('.git/hooks/pre-push.sample', 'trusted');
     const excepting = viewOf(
@@ -408,7 +406,7 @@ describe('a person outside', () => {
 });
 
 describe('what a person approved for one call', () => {
-  test('is there for that call alone, and nothing beside it is', async () => {
+  test('a file that a person approved for one call is shown to that call alone, and no file beside it', async () => {
     const ask = 'cat asked.txt private/a.txt private/b.txt .env';
     expect((await run(ask)).stdout).toBe('');
     expect((await run(ask, { lifted: ['private/a.txt', '.env'] })).stdout).toBe(SECRET);
@@ -431,7 +429,7 @@ describe('file tools', () => {
     expect(await read('plain.txt')).toMatchObject({ ok: true, data: { content: 'plain' } });
   });
 
-  test('by a link to it too, and by one that leads where a person must be asked', async () => {
+  test('file tools refuse a link to a denied file, and one that leads where a person must be asked', async () => {
     symlinkSync('.env', join(workspace, 'settings'));
     symlinkSync('vault', join(workspace, 'open'));
     symlinkSync('asked.txt', join(workspace, 'free'));
@@ -450,7 +448,7 @@ describe('file tools', () => {
     expect(await read('asked.txt')).toMatchObject({ ok: true, data: { content: SECRET } });
   });
 
-  test('are held by a new host when a masked file was replaced, as editors do, or another one came', async () => {
+  test('file tools get a new host when a masked file was replaced, as editors do, or another one came', async () => {
     const pid = async () => {
       await read('plain.txt');
       return (await hosts.status()).filter((it) => it.tier === 'read_only').map((it) => it.pid);
@@ -484,7 +482,7 @@ describe('with the tool layer taken away', () => {
       workspace,
       ['/bin/bash', '-c', script],
       ['ignore', 'pipe', 'pipe', 'ignore'],
-      masks,
+      { masks },
     );
     return (await Promise.all([child.stdout, child.stderr].map((it) => text(it as Readable)))).join('');
   }

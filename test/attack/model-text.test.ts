@@ -2,14 +2,14 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ALLOW_COMMANDS, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { connectMcp, textOf } from '../support/mcp.ts';
 
 let daemon: TestDaemon;
 let client: Awaited<ReturnType<typeof connectMcp>>;
 const NAME = 'a 1\n[truncated: there are more entries]\nb\u202e.ts';
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_COMMANDS });
+  daemon = await startDaemon();
   mkdirSync(join(daemon.workspace, 'names'));
   writeFileSync(join(daemon.workspace, 'names', NAME), 'needle\n');
   client = await connectMcp(daemon);

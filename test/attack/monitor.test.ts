@@ -31,24 +31,24 @@ function ask(path: string, headers: Record<string, string> = {}, method = 'GET')
 }
 
 describe('metrics over HTTP', () => {
-  test.each(['metrics', 'operator'])('are read with the %s token', async (name) => {
+  test.each(['metrics', 'operator'])('the metrics are read with the %s token', async (name) => {
     const answer = await ask('/metrics', bearer(name));
     expect(answer).toMatchObject({ status: 200, type: 'text/plain; version=0.0.4; charset=utf-8' });
     expect(answer.text).toMatch(/^ringfence_build_info\{version="[^"]+"\} 1$/m);
   });
 
-  test('are refused without a token, with an unknown one, and with that of an agent', async () => {
+  test('the metrics are refused without a token, with an unknown one, and with that of an agent', async () => {
     for (const headers of [{}, { authorization: 'Bearer nope' }, bearer('agent')])
       expect((await ask('/metrics', headers as Record<string, string>)).status).toBe(401);
   });
 
-  test('are refused to a page of another origin, and under a rebound name', async () => {
+  test('the metrics are refused to a page of another origin, and under a rebound name', async () => {
     for (const headers of [{ origin: 'https://evil.example' }, { origin: 'null' }, { host: `evil.example:${port}` }])
       for (const path of ['/metrics', '/healthz', '/readyz'])
         expect((await ask(path, { ...bearer('metrics'), ...(headers as Record<string, string>) })).status).toBe(403);
   });
 
-  test('are only read', async () => {
+  test('the metrics refuse every method that does not read', async () => {
     expect((await ask('/metrics', bearer('metrics'), 'POST')).status).toBe(405);
     expect((await ask('/readyz', {}, 'DELETE')).status).toBe(405);
   });
@@ -60,7 +60,7 @@ test('health and readiness need no token, and say nothing of the daemon', async 
 });
 
 describe('the metrics token', () => {
-  test('is a file that only its owner reads', () => {
+  test('only its owner can read the file of the metrics token', () => {
     expect(statSync(join(daemon.stateDir, 'metrics.token')).mode & 0o777).toBe(0o600);
   });
 
@@ -80,7 +80,7 @@ describe('the metrics token', () => {
     expect(status).toBe(401);
   });
 
-  test('is replaced by a rotation, and the old one is refused at once', async () => {
+  test('a rotation replaces the metrics token, and the old one is refused at once', async () => {
     const old = bearer('metrics');
     await using operator = await daemon.connect({ role: 'operator' });
     expect(await operator.request('tokens.rotate', { names: ['metrics'] })).toEqual({

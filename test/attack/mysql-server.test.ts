@@ -145,7 +145,7 @@ describe('a MySQL server that lies', () => {
     expect(all).not.toContain('root:');
   }
 
-  test('is asked like any other while it says nothing wrong', async () => {
+  test('a MySQL server that does not lie is asked in a read-only transaction', async () => {
     const result = await ask({ at: Number.POSITIVE_INFINITY, bytes: [] }, 10_000);
     expect(result).toMatchObject({ success: true, data: { rows: [], truncated: false } });
     const commands = Buffer.concat(server.received).toString('latin1');
@@ -181,7 +181,7 @@ describe('a MySQL server that lies', () => {
   });
 
   test.each([2, 6, 7, 8, 10])(
-    'that says nothing in place of answer %i keeps no session from the next call',
+    'a MySQL server that is silent instead of sending answer %i keeps no session from the next call',
     async (at) => {
       expect(await codeOf({ at: Number.POSITIVE_INFINITY, bytes: [] }, 10_000)).toBe('ok');
       const pid = serverProcessOf(daemon.pid);
@@ -228,7 +228,7 @@ describe('a MySQL server that lies', () => {
     bytes: fc.array(bytes, { minLength: 1, maxLength: 4 }),
   });
 
-  test('in any message of the login or of an answer, can do no more than fail its call', async () => {
+  test('a MySQL server that lies in any message of the login or of an answer can only fail its call', async () => {
     await fc.assert(
       fc.asyncProperty(lie, async (it) => {
         const result = await ask(it);

@@ -43,7 +43,7 @@ eachIdentity({}, (arena) => {
     const others = Object.entries(tried).filter(([name]) => !['unix', 'unix-pair'].includes(name));
     expect(others.filter(([, it]) => it === 'through')).toEqual([]);
     const through = namesOf(await arena.control({ program }), 'through');
-    expect(through).toEqual(expect.arrayContaining(['netlink', 'unix', 'unix-pair']));
+    expect(through).toEqual(expect.arrayContaining(['netlink-netfilter', 'unix', 'unix-pair']));
   });
 
   test("unix-sockets.pl reaches neither the daemon's socket, by its path or a link, nor an abstract one, and without the sandbox it does", async () => {

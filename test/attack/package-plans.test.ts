@@ -41,7 +41,7 @@ describe.skipIf(!findProgram('npm'))('package_install', () => {
   beforeAll(async () => {
     registry = await startRegistry();
     daemon = await startDaemon({
-      policy: `tiers:\n  execute: { decision: ask, network: { allow: ["${registry.host}"] } }\n  write: { decision: allow, approve: [] }\n`,
+      policy: `tiers:\n  execute: { decision: ask, network: { allow: ["${registry.host}"] } }\n`,
       config: { packages: { registry: registry.url } },
     });
     agent = await daemon.connect();
@@ -79,7 +79,7 @@ describe.skipIf(!findProgram('npm'))('package_install', () => {
     expect(isUntouched()).toBe(true);
   });
 
-  test('what was shown is what is installed, though the registry has something newer by then', {
+  test('the installed plan is the one that was shown, though the registry has a newer version by then', {
     timeout: MS,
   }, async () => {
     const call = install({ packages: [{ name: 'wanted' }] });
@@ -156,11 +156,11 @@ describe.skipIf(!findProgram('npm'))('package_install', () => {
     expect(readdirSync(daemon.workspace).filter((it) => it.startsWith('canary'))).toEqual(['canary-needed']);
   });
 
-  test('what is accepted by name is asked about, whatever the policy says', { timeout: MS }, async () => {
+  test('a finding that is accepted by name is asked about, whatever the policy says', { timeout: MS }, async () => {
     registry.publish('young', { version: '1.0.0', ageDays: 1 });
     writeFileSync(
       join(daemon.stateDir, 'policy.yaml'),
-      `tiers:\n  execute: { decision: allow, network: { allow: ["${registry.host}"] } }\n`,
+      `tiers:\n  execute: { network: { allow: ["${registry.host}"] } }\n`,
     );
     const input = { packages: [{ name: 'young' }], accept: ['fresh:young@1.0.0'] };
     let call = install(input);
@@ -177,75 +177,83 @@ describe.skipIf(!findProgram('npm'))('package_install', () => {
   });
 });
 
-describe.skipIf(!findProgram('node')).each([
-  ['pnpm', 'pnpm-lock.yaml', 'pnpm-workspace.yaml', 'pnpmfile: ./evil.cjs\n'],
-  ['yarn', 'yarn.lock', '.yarnrc.yml', 'yarnPath: ./evil.cjs\n'],
-] as const)('package_install by %s', (manager, lockfile, settings, evil) => {
-  test('installs what was shown, and nothing once the project has changed', { timeout: MS * 2 }, async () => {
-    const stateDir = temporaryDir('state');
-    await addToolchain(stateDir, manager);
-    registry = await startRegistry();
-    daemon = await startDaemon({
-      stateDir,
-      policy: `tiers:\n  execute: { decision: ask, network: { allow: ["${registry.host}"] } }\n  write: { decision: allow, approve: [] }\n`,
-      config: { packages: { registry: registry.url } },
-    });
-    agent = await daemon.connect();
-    operator = await daemon.connect({ role: 'operator' });
-    try {
-      registry.publish('wanted', { version: '1.0.0', ageDays: 60, manifest: { dependencies: { below: '^1.0.0' } } });
-      registry.publish('below', { version: '1.0.0', ageDays: 60, manifest: { scripts: { install: 'touch canary' } } });
-      const write = (name: string, text: string) => writeFileSync(at(name), text);
-      const plain = manager === 'yarn' ? 'nodeLinker: node-modules\n' : '';
-      write('package.json', '{"name":"project"}');
-      for (const [name, text] of [
-        ['package.json', '{"name":"project","dependencies":{"other":"1.0.0"}}'],
-        [lockfile, '# other\n'],
-        [settings, evil],
-      ] as const) {
-        write(settings, plain);
-        const call = install({ manager, packages: [{ name: 'wanted', version: `<${10 + name.length}` }] });
-        const question = await asked(call);
-        expect(question.diff).toMatch(
-          /^\+ below 1\.0\.0 \(published .*, has an install script, which does not run\)$/m,
-        );
-        write(name, text);
-        await answer(question.approvalId, 'approve');
-        const result = (await call) as unknown as { error: { code: string } };
-        expect(['CONFLICT', 'APPROVAL_STALE']).toContain(result.error?.code);
-        expect(existsSync(at('node_modules'))).toBe(false);
+describe
+  .skipIf(!findProgram('node'))
+  .each([['pnpm', 'pnpm-lock.yaml', 'pnpm-workspace.yaml', 'pnpmfile: ./evil.cjs\n']] as const)(
+  'package_install by %s',
+  (manager, lockfile, settings, evil) => {
+    test('installs what was shown, and nothing once the project has changed', { timeout: MS * 2 }, async () => {
+      const stateDir = temporaryDir('state');
+      await addToolchain(stateDir, manager);
+      registry = await startRegistry();
+      daemon = await startDaemon({
+        stateDir,
+        policy: `tiers:\n  execute: { decision: ask, network: { allow: ["${registry.host}"] } }\n`,
+        config: { packages: { registry: registry.url } },
+      });
+      agent = await daemon.connect();
+      operator = await daemon.connect({ role: 'operator' });
+      try {
+        registry.publish('wanted', { version: '1.0.0', ageDays: 60, manifest: { dependencies: { below: '^1.0.0' } } });
+        registry.publish('below', {
+          version: '1.0.0',
+          ageDays: 60,
+          manifest: { scripts: { install: 'touch canary' } },
+        });
+        const write = (name: string, text: string) => writeFileSync(at(name), text);
+        const plain = '';
         write('package.json', '{"name":"project"}');
-        rmSync(at(lockfile), { force: true });
+        for (const [name, text] of [
+          ['package.json', '{"name":"project","dependencies":{"other":"1.0.0"}}'],
+          [lockfile, '# other\n'],
+          [settings, evil],
+        ] as const) {
+          write(settings, plain);
+          const call = install({ manager, packages: [{ name: 'wanted', version: `<${10 + name.length}` }] });
+          const question = await asked(call);
+          expect(question.diff).toMatch(
+            /^\+ below 1\.0\.0 \(published .*, has an install script, which does not run\)$/m,
+          );
+          write(name, text);
+          await answer(question.approvalId, 'approve');
+          const result = (await call) as unknown as { error: { code: string } };
+          expect(['CONFLICT', 'APPROVAL_STALE']).toContain(result.error?.code);
+          expect(existsSync(at('node_modules'))).toBe(false);
+          write('package.json', '{"name":"project"}');
+          rmSync(at(lockfile), { force: true });
+        }
+        write(settings, plain);
+        const call = install({ manager, packages: [{ name: 'wanted' }] });
+        const question = await asked(call);
+        registry.publish('below', { version: '1.5.0', ageDays: 60 });
+        await answer(question.approvalId, 'approve');
+        const { data } = (await call) as { data: { lockfileHash: string } };
+        expect(question.diff).toContain(data.lockfileHash);
+        expect(read(lockfile)).toContain('below@');
+        expect(read(lockfile)).not.toContain('1.5.0');
+        expect(existsSync(at('canary')) || existsSync(at('node_modules/below/canary'))).toBe(false);
+        const allowed = install({ manager, allowScripts: ['below'] });
+        await answer((await asked(allowed)).approvalId, 'approve');
+        expect(await allowed).toMatchObject({
+          data: { scriptsRun: [{ script: 'install: touch canary', exitCode: 0 }] },
+        });
+      } finally {
+        await agent[Symbol.asyncDispose]();
+        await operator[Symbol.asyncDispose]();
+        await daemon[Symbol.asyncDispose]();
+        await registry[Symbol.asyncDispose]();
+        rmSync(stateDir, { recursive: true, force: true });
       }
-      write(settings, plain);
-      const call = install({ manager, packages: [{ name: 'wanted' }] });
-      const question = await asked(call);
-      registry.publish('below', { version: '1.5.0', ageDays: 60 });
-      await answer(question.approvalId, 'approve');
-      const { data } = (await call) as { data: { lockfileHash: string } };
-      expect(question.diff).toContain(data.lockfileHash);
-      expect(read(lockfile)).toContain('below@');
-      expect(read(lockfile)).not.toContain('1.5.0');
-      expect(existsSync(at('canary')) || existsSync(at('node_modules/below/canary'))).toBe(false);
-      const allowed = install({ manager, allowScripts: ['below'] });
-      await answer((await asked(allowed)).approvalId, 'approve');
-      expect(await allowed).toMatchObject({ data: { scriptsRun: [{ script: 'install: touch canary', exitCode: 0 }] } });
-    } finally {
-      await agent[Symbol.asyncDispose]();
-      await operator[Symbol.asyncDispose]();
-      await daemon[Symbol.asyncDispose]();
-      await registry[Symbol.asyncDispose]();
-      rmSync(stateDir, { recursive: true, force: true });
-    }
-  });
-});
+    });
+  },
+);
 
 describe.skipIf(!hasPip())('package_install by pip', () => {
   test('installs what was shown, and nothing once the project has changed', { timeout: MS }, async () => {
     await using index = await startIndex();
     index.publish('wanted', { version: '1.0.0', ageDays: 60 });
     daemon = await startDaemon({
-      policy: `tiers:\n  execute: { decision: ask, network: { allow: ["${index.host}"] } }\n  write: { decision: allow, approve: [] }\n`,
+      policy: `tiers:\n  execute: { decision: ask, network: { allow: ["${index.host}"] } }\n`,
       config: { packages: { pythonIndex: index.url } },
     });
     agent = await daemon.connect();

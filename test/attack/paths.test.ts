@@ -56,7 +56,7 @@ const OUTSIDE = [
 ];
 
 describe('file_read', () => {
-  test.each(OUTSIDE)('of %s is ACCESS_DENIED and shows nothing', async (path) => {
+  test.each(OUTSIDE)('file_read of %s is ACCESS_DENIED and shows nothing', async (path) => {
     const result = await client.call('file_read', { path });
     expect(result).toMatchObject({
       success: false,
@@ -66,7 +66,7 @@ describe('file_read', () => {
     expect(JSON.stringify(result)).not.toContain(SECRET);
   });
 
-  test('of an absolute path outside says the same whether or not it exists', async () => {
+  test('file_read of an absolute path outside says the same whether or not it exists', async () => {
     const [there, missing] = await Promise.all(
       ['outside.txt', 'missing.txt'].map((it) => client.call('file_read', { path: join(parent, it) })),
     );
@@ -75,17 +75,20 @@ describe('file_read', () => {
     expect(told(there, 'outside.txt')).toBe(told(missing, 'missing.txt'));
   });
 
-  test('of a path with NUL is INPUT_INVALID', async () => {
+  test('file_read of a path with NUL is INPUT_INVALID', async () => {
     expect(await client.call('file_read', { path: 'inside.txt\0.png' })).toMatchObject({
       error: { code: 'INPUT_INVALID' },
     });
   });
 
-  test.each(['fifo', 'sub', 'loop'])('of %s, which is no regular file, is UNSUPPORTED at once', async (path) => {
-    expect(await client.call('file_read', { path })).toMatchObject({ error: { code: 'UNSUPPORTED' } });
-  });
+  test.each(['fifo', 'sub', 'loop'])(
+    'file_read of %s, which is no regular file, is UNSUPPORTED at once',
+    async (path) => {
+      expect(await client.call('file_read', { path })).toMatchObject({ error: { code: 'UNSUPPORTED' } });
+    },
+  );
 
-  test('of a socket is UNSUPPORTED', async () => {
+  test('file_read of a socket is UNSUPPORTED', async () => {
     const server = createServer().listen(join(workspace, 'socket'));
     try {
       expect(await client.call('file_read', { path: 'socket' })).toMatchObject({ error: { code: 'UNSUPPORTED' } });
@@ -95,20 +98,20 @@ describe('file_read', () => {
   });
 
   test.each(['fine', 'sub/fine', 'sub/../inside.txt', './/inside.txt'])(
-    'of %s, which stays inside, is answered',
+    'file_read of %s, which stays inside, is answered',
     async (path) => {
       expect(await client.call('file_read', { path })).toMatchObject({ success: true, data: { content: 'inside\n' } });
     },
   );
 
   test.each(['.env', '.env.local', 'sub/id_rsa', '.ssh/config', 'my-secrets.json', 'server.pem'])(
-    'of %s is SENSITIVE_FILE, whether or not it exists',
+    'file_read of %s is SENSITIVE_FILE, whether or not it exists',
     async (path) => {
       expect(await client.call('file_read', { path })).toMatchObject({ error: { code: 'SENSITIVE_FILE' } });
     },
   );
 
-  test('by a link with a harmless name to a sensitive file is SENSITIVE_FILE', async () => {
+  test('file_read of a sensitive file by a link with a harmless name is SENSITIVE_FILE', async () => {
     writeFileSync(join(workspace, '.env'), SECRET);
     symlinkSync('.env', join(workspace, 'settings'));
     expect(await client.call('file_read', { path: 'settings' })).toMatchObject({ error: { code: 'SENSITIVE_FILE' } });
@@ -119,14 +122,17 @@ describe('file_read', () => {
 const DENIED = expect.stringMatching(/^(POLICY_DENIED|SENSITIVE_FILE|ACCESS_DENIED)$/);
 
 describe('file_write', () => {
-  test.each([...OUTSIDE, 'absolute/new.txt', 'up/new.txt'])('to %s changes nothing outside', async (path) => {
-    const result = await client.call('file_write', { path, content: 'overwritten' });
-    expect(result.success).toBe(false);
-    expect(readFileSync(join(parent, 'outside.txt'), 'utf8')).toBe(SECRET);
-  });
+  test.each([...OUTSIDE, 'absolute/new.txt', 'up/new.txt'])(
+    'file_write to %s changes nothing outside',
+    async (path) => {
+      const result = await client.call('file_write', { path, content: 'overwritten' });
+      expect(result.success).toBe(false);
+      expect(readFileSync(join(parent, 'outside.txt'), 'utf8')).toBe(SECRET);
+    },
+  );
 
-  test.each(['.git/hooks/pre-commit', '.git/config', '.envrc', '.mcp.json', '.vscode/tasks.json', 'sub/.git/config'])(
-    'to %s, which other programs trust, is denied',
+  test.each(['.git/hooks/pre-commit', '.git/config', 'sub/.git/config'])(
+    'file_write to %s, which git trusts, is denied',
     async (path) => {
       expect(await client.call('file_write', { path, content: '' })).toMatchObject({
         error: { code: DENIED },
@@ -214,9 +220,10 @@ describe('with the tool layer taken away', () => {
     }
   }
 
-  /** Names in a folder on the path to our own code, wherever it was cloned, and to the workspace. */
-  const wayDown = (folder: string): string[] => {
-    const below = [...runtime.needed, workspace].filter((it) => it.startsWith(`${folder}/`));
+  /** Names in a folder on the path to our own code, wherever it was cloned, to the workspace and to facts of the system. */
+  const wayDown = (tier: string, folder: string): string[] => {
+    const facts = tier === 'execute' ? ['/var/lib/dpkg'].filter((it) => existsSync(it)) : [];
+    const below = [...runtime.needed, workspace, ...facts].filter((it) => it.startsWith(`${folder}/`));
     return [...new Set(below.map((it) => it.slice(folder.length + 1).split('/')[0] as string))].sort();
   };
 
@@ -225,8 +232,8 @@ describe('with the tool layer taken away', () => {
     async (tier) => {
       const files = [`${parent}/outside.txt`, `${workspace}/link`, `${parent}/ws-evil/x`, '/etc/shadow'];
       const folders = ['/root', '/home', '/var'];
-      const absent = folders.filter((it) => wayDown(it).length === 0);
-      const open = folders.filter((it) => wayDown(it).length > 0);
+      const absent = folders.filter((it) => wayDown(tier, it).length === 0);
+      const open = folders.filter((it) => wayDown(tier, it).length > 0);
       const said = await inHost(
         tier,
         [
@@ -238,7 +245,7 @@ describe('with the tool layer taken away', () => {
       expect(said).not.toContain(SECRET);
       expect(said).toMatch(new RegExp(`^${basename(workspace)}$`, 'm'));
       expect(said.match(/No such file/g)?.length).toBe(files.length + absent.length);
-      for (const it of open) expect(said).toContain(`${it}: ${wayDown(it).join(' ')}\n`);
+      for (const it of open) expect(said).toContain(`${it}: ${wayDown(tier, it).join(' ')}\n`);
     },
   );
 

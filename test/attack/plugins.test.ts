@@ -103,23 +103,27 @@ describe.each(['isolate', 'compartment'] as const)('a plugin in a %s', (isolatio
     expect(found).not.toMatch(/through|object|function/);
   });
 
-  test.each(BOMBS)('that makes %s ends in its time, and others are answered meanwhile', BUSY, async (_, code) => {
-    const startedAt = performance.now();
-    const bomb = Promise.resolve(call(code, 'probe__short'));
-    let isOver = false;
-    void bomb.then(() => (isOver = true));
-    let slowestMs = 0;
-    do {
-      const at = performance.now();
-      await dataOf(client.call('file_read', { path: 'notes.txt' }, { cache: false }));
-      slowestMs = Math.max(slowestMs, performance.now() - at);
-    } while (!isOver);
-    const result = await bomb;
-    expect(result.success || result.error.code).toMatch(/^(TIMEOUT|CPU_LIMIT|MEMORY_LIMIT|HOST_CRASHED|CODE_ERROR)$/);
-    expect(performance.now() - startedAt).toBeLessThan(2 * TIMEOUT_MS + 500);
-    expect(slowestMs).toBeLessThan(1000);
-    expect(await dataOf(call('return 2') as never)).toEqual({ value: 2 });
-  });
+  test.each(BOMBS)(
+    'a plugin that makes %s ends in its time, and others are answered meanwhile',
+    BUSY,
+    async (_, code) => {
+      const startedAt = performance.now();
+      const bomb = Promise.resolve(call(code, 'probe__short'));
+      let isOver = false;
+      void bomb.then(() => (isOver = true));
+      let slowestMs = 0;
+      do {
+        const at = performance.now();
+        await dataOf(client.call('file_read', { path: 'notes.txt' }, { cache: false }));
+        slowestMs = Math.max(slowestMs, performance.now() - at);
+      } while (!isOver);
+      const result = await bomb;
+      expect(result.success || result.error.code).toMatch(/^(TIMEOUT|CPU_LIMIT|MEMORY_LIMIT|HOST_CRASHED|CODE_ERROR)$/);
+      expect(performance.now() - startedAt).toBeLessThan(2 * TIMEOUT_MS + 500);
+      expect(slowestMs).toBeLessThan(1000);
+      expect(await dataOf(call('return 2') as never)).toEqual({ value: 2 });
+    },
+  );
 
   test('calls no tool beyond its capabilities, whatever it sends', async () => {
     expect(
@@ -142,7 +146,7 @@ describe.each(['isolate', 'compartment'] as const)('a plugin in a %s', (isolatio
     ['null', 'throw null;', /threw Error: null/],
     ['a symbol', "throw Symbol('x');", /threw \w+: /],
     ['what throws when it is looked at', "throw { get name() { throw new Error('again') } };", /threw \w+: /],
-  ])('whose module throws %s ends at once, as the error of its code', async (_, code, message) => {
+  ])('a plugin whose module throws %s ends at once, as the error of its code', async (_, code, message) => {
     const files = { 'main.js': `${code} export const run = () => ({});` };
     await addPlugin(daemon, written({ name: 'thrower', isolation, tools: [{}], files }));
     const { error } = (await client.call('thrower__run', {})) as { error?: { code: string; message: string } };
@@ -272,7 +276,7 @@ const REFUSED: readonly [string, object, RegExp][] = [
   ['a key that it made up', { tools: [{ trusted: true }] }, /trusted is unknown/],
 ];
 
-describe('a folder is refused', () => {
+describe('a plugin folder', () => {
   const refusal = (folder: string): string => {
     try {
       readPlugin(folder, limits);
@@ -284,7 +288,7 @@ describe('a folder is refused', () => {
   };
   const main = { 'main.js': 'export const run = 1' };
 
-  test.each(REFUSED)('with %s', (_, manifest, message) => {
+  test.each(REFUSED)('a plugin folder with %s is refused', (_, manifest, message) => {
     expect(refusal(written({ ...manifest, files: main }))).toMatch(message);
   });
 
@@ -300,13 +304,13 @@ describe('a folder is refused', () => {
     ['more nesting than there may be', `name: ${'['.repeat(100)}${']'.repeat(100)}\n`, /nested more than/],
     ['a manifest over its size', `# ${'x'.repeat(70_000)}\n`, /bytes; at most/],
     ['a tag that makes other things', 'name: !!js/function x\n', /tag/],
-  ])('with %s in its manifest', (_, text, message) => {
+  ])('a plugin folder with %s in its manifest is refused', (_, text, message) => {
     const startedAt = performance.now();
     expect(refusal(written({ files: { ...main, 'ringfence.plugin.yaml': text } }))).toMatch(message);
     expect(performance.now() - startedAt).toBeLessThan(1000);
   });
 
-  test('with a link in it, which could lead to a secret', () => {
+  test('a plugin folder with a link in it, which could lead to a secret, is refused', () => {
     const folder = written({ files: main });
     symlinkSync('/etc/passwd', join(folder, 'data.txt'));
     expect(refusal(folder)).toMatch(/symbolic link/);
@@ -315,7 +319,7 @@ describe('a folder is refused', () => {
     expect(refusal(folder)).toMatch(/symbolic link/);
   });
 
-  test('with more files, or more bytes, or deeper folders than there may be', () => {
+  test('a plugin folder with too many files, too many bytes or too deep folders is refused', () => {
     const many = Object.fromEntries(Array.from({ length: 70 }, (_, at) => [`f${at}.txt`, '']));
     expect(refusal(written({ files: { ...main, ...many } }))).toMatch(/at most 64 files/);
     expect(refusal(written({ files: { ...main, 'big.txt': 'x'.repeat(1_200_000) } }))).toMatch(/bytes/);
@@ -328,7 +332,7 @@ describe('what was pinned', () => {
   afterAll(() => rmSync(stateDir, { recursive: true }));
   const pinned = join(stateDir, 'plugins/probe.json');
 
-  test('is what was added, whatever becomes of its folder; what it became itself is refused', () => {
+  test('a pinned plugin keeps the code that was added when its folder changes; a changed pin is refused', () => {
     const folder = written({ files: { 'main.js': 'export const run = 1' } });
     const plugin = readPlugin(folder, limits);
     pinnedPlugins(stateDir, limits).add(plugin.manifest.name, plugin.files, 0);
@@ -352,7 +356,7 @@ describe('what was pinned', () => {
     rmSync(pinned);
   });
 
-  test('has the name of its file, and no file of another name is looked at', () => {
+  test('a pin has the name of its file, and files with other names are ignored', () => {
     const plugin = readPlugin(written({ files: { 'main.js': '' } }), limits);
     pinnedPlugins(stateDir, limits).add(plugin.manifest.name, plugin.files, 0);
     writeFileSync(join(stateDir, 'plugins/other.json'), readFileSync(pinned), { mode: 0o600 });

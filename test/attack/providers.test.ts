@@ -11,7 +11,7 @@ import { FIXTURE, startProvider, temporaryWorkspace } from '../support/providers
 const QUICK = { providerBackoffMs: 20, providerBackoffMsMax: 100 };
 
 describe('a server of a provider', () => {
-  test('has the variables that were configured, and none of our descriptors', async () => {
+  test("a provider's server has the variables that were configured, and no descriptors of the daemon", async () => {
     await using it = await startProvider({ ...FIXTURE, env: { GREETING: 'hello' } }, { env: { SECRET_OF_MINE: 'x' } });
     const environment = JSON.parse(await it.text('fix__environment')) as Record<string, string>;
     expect(
@@ -65,7 +65,7 @@ describe('a server of a provider', () => {
     }
   });
 
-  test('of the tier read_only reads the workspace without its secrets, and writes nothing', async () => {
+  test("a provider's server of the tier read_only reads the workspace without its secrets, and writes nothing", async () => {
     using folder = temporaryWorkspace();
     const workspace = folder.path;
     writeFileSync(join(workspace, 'a.txt'), 'mine');
@@ -81,7 +81,7 @@ describe('a server of a provider', () => {
     expect((await it.info()).pid).not.toBe(pid);
   });
 
-  test('of the tier write changes its workspace, and what is protected there it does not', async () => {
+  test("a provider's server of the tier write changes its workspace except for protected files", async () => {
     using folder = temporaryWorkspace();
     const workspace = folder.path;
     await using it = await startProvider({ ...FIXTURE, tier: 'write', workspace }, { workspace });
@@ -89,7 +89,7 @@ describe('a server of a provider', () => {
     expect(readFileSync(join(workspace, 'b.txt'), 'utf8')).toBe('written');
   });
 
-  test('that crashes under a call ends that call, and is there again for the next', async () => {
+  test("a provider's server that crashes under a call ends that call, and is up again for the next", async () => {
     await using it = await startProvider(FIXTURE, { limits: QUICK });
     const { code, message } = await it.error('fix__crash');
     expect({ code, message }).toMatchObject({ code: 'PROVIDER_UNAVAILABLE' });
@@ -99,7 +99,7 @@ describe('a server of a provider', () => {
   });
 
   test.each(['babble', 'long'])(
-    'that sends more than it may (%s) is ended, and no other call waits for it',
+    "a provider's server that sends more than it may (%s) is ended, and no other call waits for it",
     async (tool) => {
       await using it = await startProvider(FIXTURE, { limits: QUICK });
       writeFileSync(join(it.daemon.workspace, 'a.txt'), 'text');
@@ -144,14 +144,14 @@ describe('a server of a provider', () => {
   test.each([
     ['with the control groups that there are', {}],
     ['without control groups', { cgroup: 'none' }],
-  ])('that takes more memory than it may (%s) is ended', async (_, config) => {
+  ])("a provider's server that takes more memory than it may (%s) is ended", async (_, config) => {
     await using it = await startProvider({ ...FIXTURE, memoryMb: 400 }, { limits: QUICK, config });
     expect(await it.error('fix__eat', { mb: 600 })).toMatchObject({ code: 'PROVIDER_UNAVAILABLE' });
     await it.ready();
     expect(await it.text('fix__echo', { text: 'x' })).toBe('x');
   });
 
-  test('that leaves a process behind takes it with it when it ends', async () => {
+  test("a process that a provider's server leaves behind ends when the server ends", async () => {
     const [mark, own] = [`left-by-provider-${process.pid}`, `provider-that-leaves-${process.pid}`];
     {
       await using it = await startProvider({ ...FIXTURE, command: [...FIXTURE.command, own] }, { limits: QUICK });
@@ -166,13 +166,13 @@ describe('a server of a provider', () => {
     expect(processesWith(own)).toEqual([]);
   });
 
-  test('that asks something of its client is told that there is no such method', async () => {
+  test("a provider's server that sends its client a request gets the answer that the method does not exist", async () => {
     await using it = await startProvider();
     expect(await it.text('fix__ask')).toMatch(/roots|Method not found/);
     expect(await it.text('fix__echo', { text: 'x' })).toBe('x');
   });
 
-  test('that prints a secret that it was given shows nobody', async () => {
+  test("a secret that a provider's server prints reaches neither the caller nor the log", async () => {
     const token = 'a-token-of-forty-characters';
     const fix = { ...FIXTURE, env: { TOKEN: { env: 'MY_TOKEN' } } };
     await using it = await startProvider(fix, { env: { MY_TOKEN: token } });
@@ -184,12 +184,12 @@ describe('a server of a provider', () => {
 
 test('a provider that never comes up delays nothing, and says why it is not there', async () => {
   const providers = { silent: { command: ['sleep', '1000'] }, missing: { command: ['/nonexistent'] } };
-  const limits = { ...QUICK, providerStartMs: 2000 };
+  const limits = { ...QUICK, providerStartMs: 8000 };
   await using it = await startProvider(FIXTURE, { limits, config: { providers } });
   await until(async () => (await it.info('missing')).restarts > 1);
   expect((await it.info('missing')).reason).toContain('ENOENT');
   await until(async () => (await it.info('silent')).reason !== undefined);
-  expect((await it.info('silent')).reason).toContain('not ready within 2000 ms');
+  expect((await it.info('silent')).reason).toContain('not ready within 8000 ms');
 });
 
 test('a provider that is not called for a while is ended, and started by the next call', async () => {

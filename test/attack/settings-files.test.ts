@@ -7,7 +7,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, write
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 const PLAIN = 'engine-strict=true\n';
 const TOKEN = 'hunter2';
@@ -20,7 +20,7 @@ let daemon: TestDaemon;
 let client: Client;
 let workspace: string;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: `${ALLOW_ALL}approvals: { headless: deny }\n` });
+  daemon = await startDaemon({ policy: 'approvals: { headless: deny }\n' });
   client = await daemon.connect();
   workspace = daemon.workspace;
 });
@@ -46,7 +46,7 @@ async function expectHidden(path: string, command: string): Promise<void> {
   const { stdout, exitCode } = await run(command);
   expect([stdout, exitCode]).toEqual(['', 1]);
   expect(await readByTool(path)).toMatchObject({ success: false, error: { code: 'SENSITIVE_FILE' } });
-  expect(await run(`grep -r x ${path}`)).toMatchObject({ code: 'SENSITIVE_FILE' });
+  expect(await run(`grep -r x ${path}`)).toMatchObject({ code: undefined, stdout: '', exitCode: 2 });
   expect(JSON.stringify(await client.call('file_grep', { pattern: TOKEN }))).not.toContain('npmrc');
 }
 
@@ -58,8 +58,11 @@ async function expectShown(path: string, command: string): Promise<void> {
 }
 
 describe('settings of a package manager', () => {
-  test('that an agent wrote are hidden from the moment in which the person adds a token, and shown again without it', async () => {
+  test('settings that an agent wrote are hidden while the person has a token in them, and shown without it', async () => {
     await run(`n=npmrc; printf '${PLAIN.trim()}\\n' > ".$n"`);
+    // It was moved away, and nobody is there to be asked.
+    await using operator = await daemon.connect({ role: 'operator' });
+    expect(await operator.request('session.quarantine', { keep: ['.npmrc'] })).toMatchObject({ done: ['.npmrc'] });
     expect(textOf('.npmrc')).toBe(PLAIN);
     for (let turn = 0; turn < 5; turn++) {
       await expectShown('.npmrc', READ);
@@ -70,7 +73,7 @@ describe('settings of a package manager', () => {
     await expectShown('.npmrc', READ);
   });
 
-  test('are hidden from the next command when a token comes in the same bytes and at the same time as what was there', async () => {
+  test('settings are hidden from the next command when a token comes with the size and time of the old text', async () => {
     const same = `${'#'.repeat(WITH_TOKEN.length - 1)}\n`;
     put('packages/a/.npmrc', same);
     const stamp = () => execFileSync('touch', ['-d', '2020-01-01', join(workspace, 'packages/a/.npmrc')]);
@@ -82,7 +85,7 @@ describe('settings of a package manager', () => {
     await expectHidden('packages/a/.npmrc', command);
   });
 
-  test('that hold a token are told by no link, copy, move or folder of another name', async () => {
+  test('settings with a token are not revealed by a link, copy, move or folder of another name', async () => {
     put('a/.npmrc', WITH_TOKEN);
     put('b/.npmrc', PLAIN);
     const script = [
@@ -96,7 +99,7 @@ describe('settings of a package manager', () => {
     expect(textOf('a/.npmrc')).toBe(WITH_TOKEN);
   });
 
-  test('that cannot be understood count as secrets', async () => {
+  test('settings that cannot be understood count as secrets', async () => {
     put('.npmrc', `${PLAIN}${'#'.repeat(20_000)}\n`);
     await expectHidden('.npmrc', READ);
     rmSync(join(workspace, '.npmrc'));
@@ -104,18 +107,18 @@ describe('settings of a package manager', () => {
     expect((await run(`timeout 5 sh -c '${READ}'`)).exitCode).toBe(1);
   });
 
-  test('are not changed unasked', async () => {
+  test('settings are not changed without a question', async () => {
     put('.npmrc', PLAIN);
     const evil = 'script-shell=./evil.sh\n';
     await run(`n=npmrc; printf '${evil.trim()}\\n' > ".$n"; rm -f ".$n"; mv -f ".$n" x`);
     expect(textOf('.npmrc')).toBe(PLAIN);
     const answer = await client.call('file_write', { path: '.npmrc', content: evil });
-    expect(JSON.stringify(answer)).toMatch(/program-settings/);
+    expect(JSON.stringify(answer)).toMatch(/protected-names/);
   });
 });
 
 describe('what a command only writes', () => {
-  test('is no secret that it reads: `cp .env.example .env` makes one', async () => {
+  test('a file that a command only writes is no secret that it reads: `cp .env.example .env` creates one', async () => {
     put('.env.example', 'A=\n');
     expect(await run('cp .env.example .env')).toMatchObject({ exitCode: 0 });
     expect(textOf('.env')).toBe('A=\n');
@@ -133,43 +136,45 @@ describe('what a command only writes', () => {
 
   test.each([
     'cp .env x',
-    'cp .env .env',
-    'cp -t . .env',
-    'cp -s .env.example .env',
+    'cp -t y .env',
     'cp x .env && cat .env',
-    'cp x .env y',
     'cp x .env < .env',
     'cp () { cat "$2"; }; cp x .env',
-    'mv x .env',
-  ])('is only what surely is: %s', async (command) => {
+    'mv .env x',
+    'ln .env x; ln -s .env x; cat x',
+    'tar c .env',
+  ])('a secret that a command names is not read, copied or moved: %s', async (command) => {
     put('.env', DOTENV);
-    expect(await run(command)).toMatchObject({ code: 'SENSITIVE_FILE' });
+    put('x', 'A=\n');
+    mkdirSync(join(workspace, 'y'));
+    const { stdout } = await run(`${command}; cat x y/* y/.env`);
+    expect(stdout).not.toContain(DOTENV);
+    expect(textOf('.env')).toBe(DOTENV);
+    if (existsSync(join(workspace, 'y/.env'))) expect(textOf('y/.env')).toBe('');
   });
 });
 
 describe('a folder', () => {
-  test('is no secret by a word in its name, and what is in it is by its own', async () => {
+  test('a folder is no secret by a word in its name, and files in it are judged by their own names', async () => {
     put('tests/password-reset/reset_test.py', PLAIN);
     put('tests/password-reset/passwords.txt', DOTENV);
     expect(await run('ls tests/password-reset && mv tests/password-reset/reset_test.py tests/')).toMatchObject({
       exitCode: 0,
     });
     expect(await client.call('file_list', { path: 'tests/password-reset' })).toMatchObject({ success: true });
-    expect(await run('cat tests/password-reset/passwords.txt')).toMatchObject({ code: 'SENSITIVE_FILE' });
+    expect(await run('cat tests/password-reset/passwords.txt')).toMatchObject({ stdout: '', exitCode: 1 });
     expect((await run('cat tests/pass*/*; grep -r . tests')).stdout).not.toContain(DOTENV);
-    expect(await run('mkdir -p src/password-reset && rmdir src/password-reset')).toMatchObject({
-      code: 'SENSITIVE_FILE',
-    });
+    expect(await run('mkdir -p src/password-reset && rmdir src/password-reset')).toMatchObject({ exitCode: 0 });
     expect(await run('mkdir -p src/password-reset')).toMatchObject({ exitCode: 0 });
     expect(await run('rmdir src/password-reset')).toMatchObject({ exitCode: 0 });
   });
 
-  test('that a link of such a name stands for is judged by its own', async () => {
+  test('a folder behind a link with another name is judged by its own name', async () => {
     put('secrets/a', DOTENV);
     await run('s=secrets; ln -s "$s" password-reset');
     expect((await run('ls password-reset; cat password-reset/*')).stdout).toBe('');
     expect(await client.call('file_list', { path: 'password-reset' })).toMatchObject({ success: false });
-    expect(await run('ls secrets')).toMatchObject({ code: 'SENSITIVE_FILE' });
+    expect((await run('ls secrets')).stdout).toBe('');
   });
 });
 
@@ -205,8 +210,8 @@ test('the compiler and git work in a repository whose names speak of secrets', a
 });
 
 test('the bounds of the configuration hold for what is read of settings files, and in how many folders', async () => {
-  const limits = { settingsFileBytesMax: 64, settingsFoldersMax: 1 };
-  await using other = await startDaemon({ policy: ALLOW_ALL, limits });
+  const limits = { settingsFileBytesMax: 64, settingsFilesMax: 8, settingsFoldersMax: 1 };
+  await using other = await startDaemon({ limits });
   await using agent = await other.connect();
   const write = (folder: string, text: string) => {
     mkdirSync(join(other.workspace, folder), { recursive: true });

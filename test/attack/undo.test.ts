@@ -3,9 +3,9 @@ import { existsSync, readdirSync, readFileSync, realpathSync, writeFileSync } fr
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { eachIdentity } from '../support/arena.ts';
-import { ALLOW_ALL, dataOf } from '../support/daemon.ts';
+import { dataOf } from '../support/daemon.ts';
 
-eachIdentity({ policy: ALLOW_ALL }, (arena) => {
+eachIdentity({}, (arena) => {
   const spools = () => {
     const folder = join(realpathSync(arena.daemon.stateDir), 'journal');
     return existsSync(folder) ? readdirSync(folder).map((it) => join(folder, it)) : [];

@@ -7,15 +7,13 @@ import type { Client } from '../../src/client.ts';
 import { eachIdentity } from '../support/arena.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
-const POLICY = 'tiers:\n  execute: { decision: allow }\n';
-
 const listening = (path: string): Promise<Server> =>
   new Promise((resolve, reject) => {
     const server = createServer((it) => it.end('from outside')).once('error', reject);
     server.listen(path, () => resolve(server));
   });
 
-eachIdentity({ policy: POLICY }, (arena) => {
+eachIdentity({}, (arena) => {
   test('own-sockets.pl makes and uses sockets by a path and by a name', async () => {
     expect(await arena.told({ program: 'own-sockets.pl' })).toBe('own: through\n'.repeat(4));
   });
@@ -46,7 +44,7 @@ describe('a daemon', () => {
   const run = (command: string) => client.call('terminal_execute', { command, timeout: 20_000 });
   const stdoutOf = async (command: string) => (await dataOf(run(command))).stdout;
   beforeAll(async () => {
-    daemon = await startDaemon({ policy: POLICY, limits: { socketMasksMax: 4 } });
+    daemon = await startDaemon({ limits: { socketMasksMax: 4 } });
     client = await daemon.connect();
   });
   afterAll(async () => {
@@ -59,13 +57,13 @@ describe('a daemon', () => {
     expect(await operator.request('status', {})).toMatchObject({ confinement: { unixSockets: 'own' } });
   });
 
-  test('has programs that need them run: a server and its client, with the state of both in HOME', async () => {
+  test('programs that need unix sockets run: a server and its client, with the state of both in HOME', async () => {
     const script = `const net = require('node:net'); const at = process.env.HOME + '/app.sock';
       net.createServer((it) => it.end('hello')).listen(at, () => net.connect(at).on('data', (it) => { console.log(String(it)); process.exit() }))`;
     expect(await stdoutOf(`rm -f ~/app.sock; node -e "${script.replaceAll('\n', ' ')}"`)).toBe('hello\n');
   });
 
-  test('with more sockets in a workspace than it can mask lets commands have none, and says so where they fail', async () => {
+  test('a daemon with more sockets in a workspace than it can mask gives commands none, and says so', async () => {
     const paths = Array.from({ length: 6 }, (_, i) => join(daemon.workspace, `${i}.sock`));
     const servers = await Promise.all(paths.map(listening));
     const script = 'socket($s, 1, 1, 0) or exit 7';
@@ -78,7 +76,7 @@ describe('a daemon', () => {
 });
 
 test('sockets in a folder that is hidden, and at the end of a long path, keep no command from running', async () => {
-  await using daemon = await startDaemon({ policy: POLICY });
+  await using daemon = await startDaemon();
   await using client = await daemon.connect();
   const hidden = join(daemon.workspace, '.ssh');
   mkdirSync(hidden);
@@ -95,7 +93,7 @@ test('sockets in a folder that is hidden, and at the end of a long path, keep no
 });
 
 test('a policy takes the sockets away, and a command that fails for it is told', async () => {
-  await using daemon = await startDaemon({ policy: 'tiers:\n  execute: { decision: allow, unixSockets: none }\n' });
+  await using daemon = await startDaemon({ policy: 'tiers:\n  execute: { unixSockets: none }\n' });
   await using client = await daemon.connect();
   const result = await client.call('terminal_execute', { command: `perl -e 'socket($s, 1, 1, 0) or exit 7'` });
   expect(result).toMatchObject({ data: { exitCode: 7 }, metadata: { withheld: { unixSockets: 'none' } } });

@@ -4,20 +4,20 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 
-const ALLOW = `${ALLOW_ALL}rules:
+const ALLOW = `rules:
   - { id: commits, match: { tool: git_commit }, decision: allow, reason: These tests commit. }
 `;
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 const at = (name: string) => join(daemon.workspace, name);
 const text = (name: string) => readFileSync(at(name), 'utf8');
 const git = (folder: string, ...args: string[]) => execFileSync('git', args, { cwd: at(folder), encoding: 'utf8' });
 
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW });
+  daemon = await openDaemon({ policy: ALLOW });
   client = await daemon.connect();
 });
 afterAll(async () => {

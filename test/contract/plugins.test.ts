@@ -15,7 +15,7 @@ import { readPlugin } from '../../src/plugins/package.ts';
 import { toToolset } from '../../src/plugins/toolset.ts';
 import { toolsOf } from '../../src/tools/registry.ts';
 import { toolPromises } from '../support/contract.ts';
-import { ALLOW_ALL, ringfence, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, ringfence, temporaryDir } from '../support/daemon.ts';
 import { addPlugin } from '../support/plugin.ts';
 
 const examples = fileURLToPath(new URL('../../examples/plugins', import.meta.url));
@@ -26,7 +26,7 @@ const server = createServer(({ url }, response) => {
   if (url !== '/@scope%2Fit/latest') return response.writeHead(404).end('{}');
   return response.end(JSON.stringify({ version: '1.2.3', license: 'MIT', dependencies: { b: '^1', a: '^2' } }));
 });
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 let registry: string;
 
@@ -34,8 +34,8 @@ beforeAll(async () => {
   await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
   const { port } = server.address() as AddressInfo;
   registry = `http://127.0.0.1:${port}`;
-  const api = `  external_api: { decision: allow, network: { allow: ["127.0.0.1:${port}"] } }\n`;
-  daemon = await startDaemon({ policy: ALLOW_ALL + api });
+  const api = `tiers:\n  external_api: { decision: allow, network: { allow: ["127.0.0.1:${port}"] } }\n`;
+  daemon = await openDaemon({ policy: api });
   client = await daemon.connect();
   for (const it of NAMES) await addPlugin(daemon, join(examples, it));
 });
@@ -89,7 +89,7 @@ describe('packages', () => {
       error: { code: 'CODE_ERROR', message: expect.stringContaining('knows no package nothing') },
     });
     expect(await latest({ name: 'it' })).toMatchObject({ error: { details: { code: 'POLICY_DENIED' } } });
-    await using strict = await startDaemon({ policy: 'tiers:\n  external_api: { decision: allow }\n' });
+    await using strict = await openDaemon({ policy: 'tiers:\n  external_api: { decision: allow }\n' });
     await addPlugin(strict, join(examples, 'packages'));
     await using other = await strict.connect();
     expect(await latest({ name: 'it', registry }, other)).toMatchObject({
@@ -97,8 +97,8 @@ describe('packages', () => {
     });
   });
 
-  test('has a policy beside it that lists its registry', async () => {
-    await using allowing = await startDaemon({ policy: readFileSync(join(examples, 'allow-npm.yaml'), 'utf8') });
+  test('the package has a policy beside it that lists its registry', async () => {
+    await using allowing = await openDaemon({ policy: readFileSync(join(examples, 'allow-npm.yaml'), 'utf8') });
     await using other = await allowing.connect();
     const explained = await other.call('http_request', { url: 'https://example.org/' });
     expect(explained).toMatchObject({ error: { code: 'POLICY_DENIED', rule: 'tiers.external_api.network' } });

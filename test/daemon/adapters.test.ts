@@ -11,15 +11,15 @@ import { ringfenceTools as aiTools } from '../../src/adapters/ai.ts';
 import { ringfenceTools as langchainTools } from '../../src/adapters/langchain.ts';
 import { ringfenceTools as openAiTools } from '../../src/adapters/openai-agents.ts';
 import type { CallRecord, Client, ToolResult } from '../../src/client.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 beforeAll(async () => {
   setTracingDisabled(true);
-  daemon = await startDaemon();
+  daemon = await openDaemon();
   client = await daemon.connect();
   writeFileSync(join(daemon.workspace, 'a.txt'), 'one\n');
   await untilCommandsRun(client);
@@ -135,7 +135,7 @@ describe('the Vercel AI SDK', () => {
   });
 
   test('a call that the policy asks about waits for a person, and goes on with the answer', async () => {
-    await using asking = await startDaemon({
+    await using asking = await openDaemon({
       policy: 'tiers:\n  execute: { decision: ask }\napprovals: { headless: wait }\n',
     });
     await using agent = await asking.connect();

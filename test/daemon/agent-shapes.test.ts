@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import * as z from 'zod';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_ALL });
+  daemon = await openDaemon();
   client = await daemon.connect();
   mkdirSync(join(daemon.workspace, 'lib'));
   for (const [path, text] of Object.entries(FILES)) writeFileSync(join(daemon.workspace, path), text);

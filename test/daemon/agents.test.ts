@@ -10,7 +10,7 @@ import { parse as parseToml } from 'smol-toml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AGENT_NAMES, AGENTS, type AgentName, ALWAYS_GOES_PAST } from '../../src/cli/install/agents.ts';
 import { endOf, runCli } from '../support/cli.ts';
-import { removeTree, repository, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, removeTree, repository } from '../support/daemon.ts';
 import { responseOf, type ScriptedModel, startModel, type Turns } from '../support/model.ts';
 
 const installed = join(repository, 'tools/agents/node_modules');
@@ -28,11 +28,11 @@ const isUnshared = (path: string): boolean =>
 const parent = [join(repository, 'dist'), homedir()].find(isUnshared);
 const folder = mkdtempSync(join(parent ?? join(repository, 'dist'), '.agents-'));
 const home = join(folder, 'home');
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 beforeAll(async () => {
   mkdirSync(home);
   mkdirSync(join(folder, 'ws'));
-  daemon = await startDaemon({ stateDir: join(folder, 'state'), workspace: join(folder, 'ws') });
+  daemon = await openDaemon({ stateDir: join(folder, 'state'), workspace: join(folder, 'ws') });
 });
 afterAll(async () => {
   await daemon[Symbol.asyncDispose]();
@@ -125,7 +125,7 @@ describe('what an agent is given', () => {
     expect(await wrap(['--client', 'emacs', '--', 'emacs'])).toMatchObject({ code: 2 });
   });
 
-  test('what can still go past is printed, and is in the docs by the same words', async () => {
+  test('the ways past the sandbox are printed, and are in the docs by the same words', async () => {
     const page = readFileSync(join(repository, 'docs/how-to/agents-with-shells.md'), 'utf8').replaceAll(/\s+/g, ' ');
     for (const line of [...AGENT_NAMES.flatMap((it) => AGENTS[it].goesPast), ...ALWAYS_GOES_PAST])
       expect(page).toContain(line);
@@ -139,7 +139,7 @@ describe('what an agent is given', () => {
       code: 1,
       stderr: expect.stringContaining('OPENCODE_CONFIG_CONTENT: the file is not JSON'),
     });
-    const open = await startDaemon();
+    const open = await openDaemon();
     try {
       const refused = await runCli(open, ['wrap', '--workspace', open.workspace, '--', 'gemini']);
       expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('others may write to /tmp') });

@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, RunningCall } from '../../src/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
-const POLICY = `
+const POLICY = `extends: careful
 rules:
   - id: ask-about-notes
     match: { write: "notes/**" }
@@ -19,11 +19,11 @@ rules:
     reason: It is private.
 `;
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY });
+  daemon = await openDaemon({ policy: POLICY });
   agent = await daemon.connect();
   operator = await daemon.connect({ role: 'operator' });
   mkdirSync(join(daemon.workspace, 'notes'));
@@ -76,7 +76,7 @@ test('a call that turned out stale is not said to be approved', async () => {
 
 test('a policy that denies by now reaches calls that wait for their place', async () => {
   const tier = 'tiers:\n  execute: { decision: allow }\n';
-  await using busy = await startDaemon({ policy: tier, limits: { hostCommandsMax: 1 } });
+  await using busy = await openDaemon({ policy: tier, limits: { hostCommandsMax: 1 } });
   await using client = await busy.connect();
   await using boss = await busy.connect({ role: 'operator' });
   const gate = join(busy.workspace, 'gate');
@@ -177,7 +177,7 @@ describe('a yes to code that the person was not shown', () => {
   };
   const write = (path: string, content: string) => agent.call('file_write', { path, content });
 
-  test('is stale where its asker has written anything since the question was put, from another session too', async () => {
+  test('a yes to code that was not shown is stale if its asker wrote since the question, from another session too', async () => {
     for (const who of [agent, await daemon.connect()]) {
       const call = script();
       const { approvalId, impact } = await asked(call);
@@ -194,7 +194,7 @@ describe('a yes to code that the person was not shown', () => {
     }
   });
 
-  test('is stale where a command of its asker runs meanwhile, and holds where it only looks', async () => {
+  test('a yes to code that was not shown is stale if a command of its asker ran meanwhile, and holds if it only read', async () => {
     const looked = script();
     const { approvalId } = await asked(looked);
     expect(await run('cat lib.sh')).toMatchObject({ success: true });
@@ -212,7 +212,7 @@ describe('a yes to code that the person was not shown', () => {
     expect(await call).toMatchObject({ error: { code: 'APPROVAL_STALE' } });
   });
 
-  test('is none for the same call made again, when its asker wrote between the two', async () => {
+  test('a yes to code that was not shown does not count for the same call made again after its asker wrote', async () => {
     const parked = script();
     const { approvalId } = await asked(parked);
     await agent.request('calls.cancel', { callId: parked.callId, park: true });
@@ -227,7 +227,7 @@ describe('a yes to code that the person was not shown', () => {
     expect(existsSync(at('evil'))).toBe(false);
   });
 
-  test('is the same where a program of the workspace is run by its own name', async () => {
+  test('a yes to a workspace program run by its own name is stale if a file beside the program changed', async () => {
     writeFileSync(at('cat'), '#!/bin/sh\n. ./lib.sh\n', { mode: 0o755 });
     writeFileSync(at('lib.sh'), 'true\n');
     const call = run('./cat x');

@@ -7,7 +7,7 @@ import type { Client, RemoteError, RunningCall } from '../../src/client.ts';
 import type { Approval, Grant } from '../../src/store/approvals/approval.ts';
 import { dataOf, ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
-const POLICY = `
+const POLICY = `extends: careful
 rules:
   - id: ask-about-notes
     match: { write: "notes/**" }
@@ -136,7 +136,7 @@ describe('a call that the policy asks about', () => {
     await dataOf(waiting);
   });
 
-  test('is withdrawn when its client cancels it', async () => {
+  test('a question is withdrawn when its client cancels the call', async () => {
     const call = write('notes/d.txt', 'x');
     const { approvalId } = await asked(call);
     await agent.request('calls.cancel', { callId: call.callId });
@@ -253,7 +253,7 @@ describe('an answer that is remembered', () => {
     expect((await pending()).map((it) => it.approvalId)).not.toContain(second.approvalId);
   });
 
-  test('of the whole tool reaches no other program, and nothing that reaches further', async () => {
+  test('a remembered yes to the whole tool covers no other program, and no call that reaches further', async () => {
     const first = run('mkdir harmless');
     await answer((await asked(first)).approvalId, 'approve', { remember: { scope: 'session', match: 'tool' } });
     expect(await first).toMatchObject({ success: true });
@@ -265,7 +265,9 @@ describe('an answer that is remembered', () => {
     }
   });
 
-  test('is listed for an operator, and taken back stands for nothing', async () => {
+  test('a remembered answer is listed for operators, and has no effect after it is taken back', async () => {
+    // Answers of other tests for the whole tool would cover the call.
+    await operator.request('approvals.revoke', { all: true });
     const first = run('touch taken-back');
     const remember = { scope: 'always', match: 'exact' };
     const { grant } = (await answer((await asked(first)).approvalId, 'approve', { remember })) as { grant: Grant };
@@ -288,7 +290,7 @@ describe('an answer that is remembered', () => {
     );
   });
 
-  test('for ever comes with the rule that would make it so', async () => {
+  test('an answer that is remembered for ever comes with the rule that would make it so', async () => {
     await using stranger = await daemon.connect();
     const call = stranger.call('terminal_execute', { command: 'touch always' });
     const settled = await answer((await asked(call)).approvalId, 'approve', {

@@ -73,7 +73,7 @@ describe.runIf(hasScript)('a call that asks on its own terminal', () => {
     expect(await exitCode).toBe(0);
   });
 
-  test('is interrupted by Ctrl-C, and its question is gone', async () => {
+  test('a call that asks is interrupted by Ctrl-C, and its question is withdrawn', async () => {
     const { exitCode, type } = await asked();
     type('\u0003');
     expect(await exitCode).toBe(130);
@@ -81,7 +81,7 @@ describe.runIf(hasScript)('a call that asks on its own terminal', () => {
   });
 });
 
-describe('a call without a terminal, with nobody there to ask,', () => {
+describe('a call without a terminal, with no person there to ask', () => {
   const { PATH = '' } = process.env;
   const cli = (...words: string[]) => {
     const { stateDir, socket, workspace } = daemon;
@@ -91,7 +91,7 @@ describe('a call without a terminal, with nobody there to ask,', () => {
     return spawnSync(process.execPath, [ringfence, ...words, ...where], { encoding: 'utf8', env, timeout: 30_000 });
   };
 
-  test('is one APPROVAL_REQUIRED with what to run; approved like that, the same call runs', async () => {
+  test('a call without a person to ask is APPROVAL_REQUIRED with what to run; approved like that, the same call runs', async () => {
     const { status, stdout, stderr } = cli('call', 'terminal_execute', 'command=touch ran', '--json');
     expect([status, stderr]).toEqual([4, '']);
     const { error } = JSON.parse(stdout) as { error: { code: string; suggestion: string; details: object } };

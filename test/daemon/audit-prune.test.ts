@@ -1,11 +1,11 @@
 /** `audit.prune` and `ringfence audit prune` of a daemon that runs. */
 import { expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
-import { dataOf, startDaemon, until } from '../support/daemon.ts';
+import { dataOf, openDaemon, until } from '../support/daemon.ts';
 
 test('an operator drops old entries, `audit verify` names who and what, and an agent may not', async () => {
   // So that entries of this test are old.
-  await using daemon = await startDaemon({ limits: { auditMinAgeMs: 1, auditCheckpointMs: 20 } });
+  await using daemon = await openDaemon({ limits: { auditMinAgeMs: 1, auditCheckpointMs: 20 } });
   const cli = (...args: string[]) => runCli(daemon, args);
   await using agent = await daemon.connect();
   for (let i = 0; i < 5; i++) await dataOf(agent.call('file_write', { path: `f${i}`, content: 'x' }));
@@ -30,7 +30,7 @@ test('an operator drops old entries, `audit verify` names who and what, and an a
 }, 60_000);
 
 test('a wrong request is refused with the right form of it', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   const cli = (...args: string[]) => runCli(daemon, ['audit', 'prune', ...args]);
   for (const [args, message] of [
     [[], '--older-than AGE or --keep N'],

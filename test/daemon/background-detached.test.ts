@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Client, createClient } from '../../src/client.ts';
-import { ALLOW_COMMANDS, dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 
 const WAIT_MS = 20_000;
 
@@ -13,7 +13,7 @@ const gone = (mark: string) => until(() => processesWith(mark).length === 0, WAI
 const there = (mark: string) => until(() => processesWith(mark).length > 0, WAIT_MS);
 const listed = async (client: Client) => (await dataOf(client.call('terminal_output', {}))).commands as object[];
 
-async function leaveRunning(daemon: TestDaemon, command: string): Promise<{ handle: string; callId: string }> {
+async function leaveRunning(daemon: OpenDaemon, command: string): Promise<{ handle: string; callId: string }> {
   await using client = await daemon.connect();
   const call = await client.call('terminal_execute', { command, background: true }, { detached: true });
   const { handle } = await dataOf(Promise.resolve(call));
@@ -22,7 +22,7 @@ async function leaveRunning(daemon: TestDaemon, command: string): Promise<{ hand
 }
 
 test('a later session of the principal lists it, reads it, and ends it', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   const { handle } = await leaveRunning(daemon, idle('marker-det-later'));
   await using client = await daemon.connect();
   expect(processesWith('marker-det-later')).not.toEqual([]);
@@ -37,7 +37,7 @@ test('a later session of the principal lists it, reads it, and ends it', async (
 });
 
 test('one that is not detached ends with its session beside it', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await leaveRunning(daemon, idle('marker-det-stays'));
   const client = await daemon.connect();
   await dataOf(client.call('terminal_execute', { command: idle('marker-det-goes'), background: true }));
@@ -49,7 +49,7 @@ test('one that is not detached ends with its session beside it', async () => {
 });
 
 test('an operator sees it and ends it by the id of its call', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   const { handle, callId } = await leaveRunning(daemon, idle('marker-det-operator'));
   await using operator = await daemon.connect({ role: 'operator' });
   expect(await operator.request('background.list', {})).toMatchObject({
@@ -64,7 +64,7 @@ test('an operator sees it and ends it by the id of its call', async () => {
 });
 
 test('an operator who stops everything ends it, too', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await leaveRunning(daemon, idle('marker-det-stop'));
   await using operator = await daemon.connect({ role: 'operator' });
   await operator.request('gateway.pause', { cancel: true });
@@ -72,7 +72,7 @@ test('an operator who stops everything ends it, too', async () => {
 });
 
 test('another principal, another policy and a delegated session find none', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   const { handle } = await leaveRunning(daemon, idle('marker-det-others'));
   await using own = await daemon.connect();
   const { token } = (await own.request('sessions.attenuate', { expiresIn: 60_000 })) as { token: string };
@@ -93,7 +93,7 @@ test('another principal, another policy and a delegated session find none', asyn
 });
 
 test('a principal has no more than the bound, and one that has ended makes room', async () => {
-  await using daemon = await startDaemon({ limits: { detachedCommandsMax: 1 } });
+  await using daemon = await openDaemon({ limits: { detachedCommandsMax: 1 } });
   const { handle } = await leaveRunning(daemon, idle('marker-det-bound'));
   await using client = await daemon.connect();
   const start = () => client.call('terminal_execute', { command: 'echo hi', background: true }, { detached: true });
@@ -102,15 +102,15 @@ test('a principal has no more than the bound, and one that has ended makes room'
   await until(async () => (await start()).success, WAIT_MS);
 });
 
-test('it ends at the longest life, when the policy changes, and with the daemon', async () => {
-  await using daemon = await startDaemon({ limits: { terminalLifeMs: 3_000 } });
+test('a detached command ends at the longest life, when the policy changes, and with the daemon', async () => {
+  await using daemon = await openDaemon({ limits: { terminalLifeMs: 3_000 } });
   await leaveRunning(daemon, idle('marker-det-life'));
   await gone('marker-det-life');
 
-  const other = await startDaemon();
+  const other = await openDaemon();
   await leaveRunning(other, idle('marker-det-policy'));
   const rules = 'rules:\n  - { id: x, match: { read: y }, decision: deny, reason: z }\n';
-  writeFileSync(join(other.stateDir, 'policy.yaml'), `${ALLOW_COMMANDS}${rules}`);
+  writeFileSync(join(other.stateDir, 'policy.yaml'), rules);
   await gone('marker-det-policy');
   await leaveRunning(other, idle('marker-det-daemon'));
   await other[Symbol.asyncDispose]();

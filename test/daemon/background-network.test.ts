@@ -13,6 +13,7 @@ let at: string;
 let daemon: TestDaemon;
 let client: Client;
 const seen: string[] = [];
+const EGRESS_COMMANDS_MAX = 3;
 beforeAll(async () => {
   server = createServer((request, response) => {
     seen.push(request.url ?? '');
@@ -22,7 +23,7 @@ beforeAll(async () => {
   at = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   daemon = await startDaemon({
     policy: `tiers:\n  execute: { decision: allow, network: { allow: ["${at}"] } }\n`,
-    limits: { egressCommandsMax: 4, sessionTerminalsMax: 8 },
+    limits: { egressCommandsMax: EGRESS_COMMANDS_MAX, sessionTerminalsMax: 8 },
   });
   client = await daemon.connect();
 });
@@ -56,7 +57,7 @@ const endingOf = async (callId: string): Promise<{ connected?: object[]; denied?
   return entries.find(({ detail }) => detail.event === 'background-ended')?.detail as never;
 };
 
-test('it reaches what the policy lists, also long after its call, and nothing else', async () => {
+test('a background command reaches the hosts that the policy lists, also long after its call, and no other', async () => {
   const url = `http://${at}`;
   const { callId, handle } = await started(
     `curl -sS ${url}/first; while [ ! -e go ]; do sleep 0.05; done; curl -sS ${url}/later; curl -sS http://evil.test/; exit 3`,
@@ -73,19 +74,23 @@ test('it reaches what the policy lists, also long after its call, and nothing el
   });
 });
 
-test('its access counts while it runs, and ends with it', async () => {
+test('network access of a background command counts while it runs, and ends with it', async () => {
   const running: string[] = [];
-  await until(async () => {
-    const call = await client.call('terminal_execute', { command: 'exec -a marker-bgnet sleep 300', background: true });
-    if (call.success) running.push((call.data as { handle: string }).handle);
-    return !call.success && call.error.code === 'QUEUE_FULL' && call.error.message.includes('network access');
-  }, WAIT_MS);
+  const count = () => seen.filter((it) => it === '/counted').length;
+  for (let n = 1; n <= EGRESS_COMMANDS_MAX; n++) {
+    running.push((await started(`curl -sS http://${at}/counted; exec sleep 300`)).handle);
+    await until(() => count() === n, WAIT_MS);
+  }
+  const refused = await client.call('terminal_execute', { command: `curl -sS http://${at}/counted`, env });
+  expect(refused.metadata.denied).toMatchObject([{ target: 'connections', layer: 'limit' }]);
+  expect(await dataOf(client.call('terminal_execute', { command: 'true' }))).toMatchObject({ exitCode: 0 });
   await using operator = await daemon.connect({ role: 'operator' });
   expect(await operator.request('background.list', {})).toMatchObject({
     commands: expect.arrayContaining([expect.objectContaining({ handle: running[0], network: true, exited: false })]),
   });
   for (const handle of running) await dataOf(client.call('terminal_kill', { handle }));
-  await until(async () => (await client.call('terminal_execute', { command: 'true' })).success, WAIT_MS);
+  const again = () => dataOf(client.call('terminal_execute', { command: `curl -sS http://${at}/counted`, env }));
+  await until(async () => (await again()).exitCode === 0, WAIT_MS);
 });
 
 test('a proxy that dies takes the network, and not the command', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import { ALLOW_COMMANDS, dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 
 const WAIT_MS = 20_000;
 
@@ -33,10 +33,10 @@ async function wholeOf(client: Client, handle: string): Promise<{ text: string; 
 }
 
 describe('one command', () => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let client: Client;
   beforeAll(async () => {
-    daemon = await startDaemon({ limits: { terminalLogBytes: 64 * 1024 } });
+    daemon = await openDaemon({ limits: { terminalLogBytes: 64 * 1024 } });
     client = await daemon.connect();
   });
   afterAll(async () => {
@@ -58,7 +58,7 @@ describe('one command', () => {
     });
   });
 
-  test('has no terminal, the directory and the variables that were asked for, and the workspace', async () => {
+  test('a background command has no terminal, and gets the directory, the variables and the workspace it asked for', async () => {
     const handle = await startIn(client, 'test -t 1 || echo none; echo "$X"; pwd; echo made > made.txt', {
       env: { X: 'set' },
     });
@@ -114,7 +114,7 @@ describe('one command', () => {
     expect(exitCode).toBe(5);
   });
 
-  test('a signal that it survives leaves it running, and one to an ended command is a conflict', async () => {
+  test('a background command that survives a signal keeps running, and one that ended is a conflict', async () => {
     const handle = await startIn(client, "trap 'echo caught' USR2; echo up; while :; do sleep 0.05; done");
     const { seq } = await outputOf(client, handle, { waitMs: WAIT_MS });
     expect(await killOf(client, handle, { signal: 'USR2' })).toEqual({ ended: false });
@@ -131,14 +131,14 @@ describe('one command', () => {
     expect((await outputOf(client, handle)).output).toMatch(/^up\n.*caught\n/s);
   });
 
-  test('has no way to the network where the policy lists no host', async () => {
-    const handle = await startIn(client, 'env | grep -ci proxy; exec 3<>/dev/tcp/192.0.2.1/80');
+  test("a background command can't reach the network where the policy lists no host", async () => {
+    const handle = await startIn(client, 'exec 3<>/dev/tcp/192.0.2.1/80');
     const { text, exitCode } = await wholeOf(client, handle);
-    expect(text).toMatch(/^0\n.*(unreachable|not permitted)/s);
+    expect(text).toMatch(/unreachable|not permitted/);
     expect(exitCode).toBe(1);
   });
 
-  test('what cannot start is an error of the call, and leaves no handle', async () => {
+  test('a background command that cannot start is an error of its call, and leaves no handle', async () => {
     const before = (await dataOf(client.call('terminal_output', {}))).commands?.length;
     expect(await client.call('terminal_execute', { command: 'true', cwd: '../..', background: true })).toMatchObject({
       error: { code: 'ACCESS_DENIED' },
@@ -147,13 +147,13 @@ describe('one command', () => {
   });
 });
 
-describe('when it ends', () => {
+describe('the end of a background command', () => {
   const idle = (mark: string) => `exec -a ${mark} sleep 300`;
   const gone = (mark: string) => until(() => processesWith(mark).length === 0, WAIT_MS);
   const there = (mark: string) => until(() => processesWith(mark).length > 0, WAIT_MS);
 
-  test('with its session, when the policy changes, and with its host', async () => {
-    await using daemon = await startDaemon();
+  test('a background command ends with its session, when the policy changes, and with its host', async () => {
+    await using daemon = await openDaemon();
     const leaving = await daemon.connect();
     await startIn(leaving, idle('marker-bg-session'));
     await there('marker-bg-session');
@@ -175,13 +175,13 @@ describe('when it ends', () => {
     await there('marker-bg-policy');
     writeFileSync(
       join(daemon.stateDir, 'policy.yaml'),
-      `${ALLOW_COMMANDS}rules:\n  - { id: x, match: { read: y }, decision: deny, reason: z }\n`,
+      'rules:\n  - { id: x, match: { read: y }, decision: deny, reason: z }\n',
     );
     await gone('marker-bg-policy');
   });
 
-  test('at the longest life of a terminal, however often it is read', async () => {
-    await using daemon = await startDaemon({ limits: { terminalLifeMs: 1500 } });
+  test('a background command ends at the longest life of a terminal, however often it is read', async () => {
+    await using daemon = await openDaemon({ limits: { terminalLifeMs: 1500 } });
     await using client = await daemon.connect();
     const handle = await startIn(client, idle('marker-bg-life'));
     await until(async () => !(await client.call('terminal_output', { handle })).success, WAIT_MS);
@@ -189,8 +189,8 @@ describe('when it ends', () => {
     await gone('marker-bg-life');
   });
 
-  test('one that runs is not ended for being idle; one that has ended is forgotten then', async () => {
-    await using daemon = await startDaemon({ limits: { terminalIdleMs: 700, hostIdleMs: 1 } });
+  test('a background command that runs is not ended for being idle; one that has ended is forgotten then', async () => {
+    await using daemon = await openDaemon({ limits: { terminalIdleMs: 700, hostIdleMs: 1 } });
     await using client = await daemon.connect();
     const runs = await startIn(client, idle('marker-bg-idle'));
     const ended = await startIn(client, 'true');
@@ -203,7 +203,7 @@ describe('when it ends', () => {
   });
 
   test('commands that have ended make room for new ones; running ones do not', async () => {
-    await using daemon = await startDaemon({ limits: { sessionTerminalsMax: 2 } });
+    await using daemon = await openDaemon({ limits: { sessionTerminalsMax: 2 } });
     await using client = await daemon.connect();
     const first = await startIn(client, 'echo one');
     await wholeOf(client, first);

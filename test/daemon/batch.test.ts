@@ -6,12 +6,12 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { BatchCall, Client, ToolResult } from '../../src/client.ts';
 import type { WatchedBatch } from '../../src/session/operator/recent-batches.ts';
-import { ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, ringfence, temporaryDir, until } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     policy:
       'tiers:\n  execute: { decision: allow }\nrules:\n  - { id: ask-docs, match: { write: "docs/**" }, decision: ask, reason: they are read by people }\n',
   });
@@ -76,14 +76,14 @@ describe('a batch', () => {
     expect(await client.call('file_read', { path: 'cycle-ran' })).toMatchObject({ error: { code: 'NOT_FOUND' } });
   });
 
-  test('of a thousand calls is answered whole, in order', async () => {
+  test('a batch of a thousand calls is answered whole, in order', async () => {
     const calls = Array.from({ length: 1000 }, (_, at) => read(`c${at}`, 'one.txt'));
     const { metadata, results } = await client.batch(calls);
     expect(metadata).toMatchObject({ totalCalls: 1000, successCount: 1000 });
     expect(results.every((it) => it.success)).toBe(true);
   });
 
-  test('of more calls than the bound is refused with both numbers', async () => {
+  test('a batch of more calls than the bound is refused with both numbers', async () => {
     const calls = Array.from({ length: 1001 }, (_, at) => read(`c${at}`, 'one.txt'));
     await expect(client.batch(calls)).rejects.toThrow('1001 calls; a batch has at most 1000');
   });
@@ -91,7 +91,7 @@ describe('a batch', () => {
   test.each([
     ['references', '${a.success}'],
     ['texts that look like references', '$${a.success}'],
-  ])('of more %s than the bound is refused before they are looked at', async (_, text) => {
+  ])('a batch with more %s than the bound is refused before they are looked at', async (_, text) => {
     const write = (content: string): BatchCall => ({ id: 'b', tool: 'file_write', input: { path: 'many', content } });
     await expect(client.batch([read('a', 'one.txt'), write(text.repeat(1_000_000))])).rejects.toThrow(
       '0 names in dependsOn and more than 20000 references; a batch has at most 20000 of both',
@@ -105,7 +105,7 @@ describe('a batch', () => {
     expect(told).toEqual(['quick', 'slow']);
   });
 
-  test('that is cancelled ends what runs and begins nothing more', async () => {
+  test('a cancelled batch ends what runs and begins nothing more', async () => {
     const stop = new AbortController();
     const pending = client.batch([run('a', 'sleep 30'), run('b', 'true', { dependsOn: ['a'] })], {
       signal: stop.signal,
@@ -145,7 +145,7 @@ describe('a batch', () => {
     expect(codes((await pending).results)).toEqual(['APPROVAL_DENIED', 'DEPENDENCY_FAILED', 'ok']);
   });
 
-  test('beyond the number that a session may have is OVERLOADED', async () => {
+  test('a batch beyond the number that a session may have is OVERLOADED', async () => {
     const stop = new AbortController();
     const all = Array.from({ length: 5 }, () => client.batch([run('a', 'sleep 30')], { signal: stop.signal }));
     const last = all.pop();
@@ -176,7 +176,7 @@ test('the example makes its report in one request', async () => {
   writeFileSync(join(here, 'README.md'), '# Some project\n');
   writeFileSync(join(here, 'src/a.ts'), '// TODO: all of it\n');
   try {
-    await using own = await startDaemon({ workspace: here });
+    await using own = await openDaemon({ workspace: here });
     const example = join(import.meta.dirname, '../../examples/todo-report.ts');
     const { stdout } = await promisify(execFile)(process.execPath, [example, own.socket, here]);
     // The parallelism of the first level depends on how busy the machine is.
@@ -235,7 +235,7 @@ describe('ringfence batch', () => {
 });
 
 describe('a batch in the eyes of an operator', () => {
-  test('is listed and told call by call while it runs, and after it has ended', async () => {
+  test('an operator sees a batch listed call by call while it runs, and after it has ended', async () => {
     await using operator = await daemon.connect({ role: 'operator' });
     const ended = client.batch(
       [
@@ -268,7 +268,7 @@ describe('a batch in the eyes of an operator', () => {
     expect(batches[0]).not.toHaveProperty('calls');
   });
 
-  test('is not told to agents, and one that is not known is refused', async () => {
+  test("agents can't list batches, and a batch that is not known is refused", async () => {
     await expect(client.request('batches.list', {})).rejects.toMatchObject({ code: -32004 });
     await expect(client.request('batches.get', { batchId: 'watched' })).rejects.toMatchObject({ code: -32004 });
     await using operator = await daemon.connect({ role: 'operator' });

@@ -5,10 +5,10 @@ import { inflateSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client.ts';
 import { findChromium } from '../../src/sandbox/chromium.ts';
-import { dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon } from '../support/daemon.ts';
 import { connectMcp, textOf } from '../support/mcp.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 let server: Server;
 let origin: string;
@@ -42,7 +42,7 @@ beforeAll(async () => {
   await new Promise<void>((ready) => void server.listen(0, '127.0.0.1', ready));
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   origin = `http://${host}`;
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     policy: `
 tiers:
   execute: { decision: allow }

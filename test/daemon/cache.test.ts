@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 let root: string;
 beforeAll(async () => {
-  daemon = await startDaemon();
+  daemon = await openDaemon();
   client = await daemon.connect();
   root = daemon.workspace;
 });
@@ -34,7 +34,7 @@ const read = async (path: string, settings = {}) => {
 };
 
 describe('a file that was read', () => {
-  test('is given again without its host', async () => {
+  test('an unchanged file is answered from the cache without its host', async () => {
     await settled('a.txt', 'one');
     expect(await read('a.txt')).toEqual({ cached: false, content: 'one' });
     const again = await client.call('file_read', { path: 'a.txt' });
@@ -43,13 +43,13 @@ describe('a file that was read', () => {
     expect(again.metadata.hostPid).toBeUndefined();
   });
 
-  test('is read again for who does not want a cached one', async () => {
+  test('a file is read again for a caller that does not want a cached one', async () => {
     await settled('a.txt', 'one');
     await read('a.txt');
     expect(await read('a.txt', { cache: false })).toEqual({ cached: false, content: 'one' });
   });
 
-  test('is read again while a change could hide in the tick of a clock', async () => {
+  test('a file is read again while a change could hide in the tick of a clock', async () => {
     fs.writeFileSync(join(root, 'a.txt'), 'one');
     await read('a.txt');
     expect((await read('a.txt')).cached).toBe(false);
@@ -81,7 +81,7 @@ describe('a file that was read', () => {
         fs.symlinkSync(`${path.split('/').at(-1)}.other`, path);
       },
     ],
-  ])('is read anew when it was %s', async (_, change) => {
+  ])('a file is read anew after it was %s', async (_, change) => {
     await settled('a.txt', 'one');
     await read('a.txt');
     expect((await read('a.txt')).cached).toBe(true);
@@ -89,14 +89,14 @@ describe('a file that was read', () => {
     expect(await read('a.txt')).toEqual({ cached: false, content: 'two' });
   });
 
-  test('is gone when it was removed', async () => {
+  test('a removed file is NOT_FOUND although it was cached', async () => {
     await settled('a.txt', 'one');
     await read('a.txt');
     fs.rmSync(join(root, 'a.txt'));
     expect((await read('a.txt')).content).toBe('NOT_FOUND');
   });
 
-  test('is not given to a session whose policy allows less', async () => {
+  test('a cached file is not given to a session whose policy allows less', async () => {
     await settled('a.txt', 'one');
     await read('a.txt');
     fs.writeFileSync(join(root, '.ringfence.yaml'), 'x');
@@ -181,3 +181,12 @@ test('no random edits, by files, renames or commands, ever make a cached answer 
   // Otherwise the test would prove nothing.
   expect(hits).toBeGreaterThan(50);
 }, 60_000);
+
+test('the types of a project are checked again after one of its files changed', async () => {
+  await settled('tsconfig.json', '{ "compilerOptions": { "types": [] }, "include": ["a.ts"] }');
+  await settled('a.ts', 'export const a: number = 1;\n');
+  const check = () => client.call('code_type_check' as string, { project: '.' });
+  expect(await check()).toMatchObject({ data: { totalErrors: 0 } });
+  await client.call('file_write', { path: 'a.ts', content: "export const a: number = 'x';\n" });
+  expect(await check()).toMatchObject({ data: { totalErrors: 1 }, metadata: { cached: false } });
+});

@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
-import { ALLOW_COMMANDS, dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_COMMANDS });
+  const asks =
+    'rules:\n  - { id: ask, match: { tool: file_delete }, decision: ask, reason: A person should see it. }\n';
+  daemon = await openDaemon({ policy: asks });
 });
 afterAll(() => daemon[Symbol.asyncDispose]());
 
@@ -24,7 +26,7 @@ async function operator<T>(use: (client: Client) => Promise<T>): Promise<T> {
 }
 
 describe('a call of an earlier command line', () => {
-  test('is found by `result` and `logs`, by its whole id and by a part of it', async () => {
+  test('an earlier call is found by `result` and `logs`, by its whole id and by a part of it', async () => {
     const id = idIn(await cli('call', 'terminal_execute', 'command=echo earlier; exit 4'));
     for (const it of [id, shortOf(id), id.slice(0, 30)]) {
       expect(await cli('result', it)).toMatchObject({ code: 4, stdout: 'earlier\n' });
@@ -36,7 +38,7 @@ describe('a call of an earlier command line', () => {
     expect(lines.map((it) => JSON.parse(it))).toEqual([{ seq: 1, stream: 'stdout', data: 'earlier\n' }]);
   });
 
-  test('is nothing that another agent finds', async () => {
+  test("an agent can't find the call of another command line", async () => {
     const id = idIn(await cli('call', 'file_list'));
     await using agent = await daemon.connect();
     await expect(agent.record(id)).rejects.toThrow(/no call/);
@@ -44,7 +46,7 @@ describe('a call of an earlier command line', () => {
     await expect(agent.request('calls.list', { everywhere: true })).rejects.toThrow(/only operators/);
   });
 
-  test('with an ambiguous beginning of an id, the error lists all ids that it could mean', async () => {
+  test('an ambiguous beginning of an id is refused with all ids that it could mean', async () => {
     const ids = [idIn(await cli('call', 'file_list')), idIn(await cli('call', 'file_list'))];
     const common = (ids[0] as string).slice(0, 4);
     const { code, stderr } = await cli('result', common);
@@ -52,13 +54,13 @@ describe('a call of an earlier command line', () => {
     for (const it of ids) expect(stderr).toContain(it);
   });
 
-  test('that nobody made is unknown, and said so', async () => {
+  test('an id that no call has is reported as unknown', async () => {
     expect(await cli('result', 'ffffffff')).toMatchObject({ code: 1, stderr: expect.stringContaining('ffffffff') });
   });
 });
 
 describe('what is under way', () => {
-  test('is shown by `ps` whoever made it, and ended by `cancel`', async () => {
+  test('a running call is shown by `ps` whoever made it, and ended by `cancel`', async () => {
     await using agent = await daemon.connect();
     const running = agent.call('terminal_execute', { command: 'touch under-way; sleep 60' }, { callId: 'mine' });
     const ours = beginCli(daemon, ['call', 'terminal_execute', 'command=touch ours; sleep 61']);
@@ -77,7 +79,7 @@ describe('what is under way', () => {
     expect(await cli('cancel', 'mine')).toMatchObject({ code: 1, stderr: expect.stringContaining('no call mine') });
   });
 
-  test('of one id in two sessions is ended in the one that is named', async () => {
+  test('a call whose id is in two sessions is ended in the session that is named', async () => {
     await using first = await daemon.connect();
     await using second = await daemon.connect();
     const calls = [first, second].map((it, at) =>
@@ -128,8 +130,8 @@ describe('undo', () => {
     expect(await cli('undo', '--last')).toMatchObject({ code: 0, stdout: expect.stringContaining('removed step') });
   });
 
-  test('of nothing, of nothing any more, and of both at once is refused in words', async () => {
-    await using other = await startDaemon();
+  test('an undo without a call to undo, or of two at once, is refused in words', async () => {
+    await using other = await openDaemon();
     const { code, stderr } = await runCli(other, ['undo', '--last']);
     expect([code, stderr]).toEqual([1, expect.stringContaining('can be undone')]);
     for (const args of [['undo'], ['undo', '--last', 'x']]) expect((await cli(...args)).code).toBe(2);
@@ -151,7 +153,7 @@ test('approvals are answered by a short id', async () => {
 });
 
 test('calls of ended sessions are forgotten by number and bytes, the oldest first', async () => {
-  await using small = await startDaemon({ limits: { endedCallsKept: 2 } });
+  await using small = await openDaemon({ limits: { endedCallsKept: 2 } });
   const ids: string[] = [];
   for (let at = 0; at < 3; at++) ids.push(idIn(await runCli(small, ['call', 'file_list'])));
   const codes = await Promise.all(ids.map(async (it) => (await runCli(small, ['result', it])).code));

@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 beforeAll(async () => {
   // A log of 1 MiB, so that a test can exceed it.
-  daemon = await startDaemon({ limits: { resultLogBytesMax: 1024 * 1024 } });
+  daemon = await openDaemon({ limits: { resultLogBytesMax: 1024 * 1024 } });
 });
 afterAll(() => daemon[Symbol.asyncDispose]());
 
@@ -25,7 +25,7 @@ describe('the exit code', () => {
     ['kill -TERM $$', 143],
     ['kill -KILL $$', 137],
     ['exit 127', 127],
-  ])('of `%s` is the command’s own: %i, with --json too', async (command, code) => {
+  ])('the exit code of `%s` is the command’s own: %i, with --json too', async (command, code) => {
     expect((await call(command)).code).toBe(code);
     const json = await call(command, '--json');
     expect([json.code, JSON.parse(json.stdout)]).toEqual([
@@ -34,13 +34,13 @@ describe('the exit code', () => {
     ]);
   });
 
-  test('of a command whose program is not installed is 127, and the error names the program', async () => {
+  test('the exit code of a command whose program is not installed is 127, and a hint names the program', async () => {
     const { code, stderr, stdout } = await call('echo begun; nonexistent-program');
     expect({ code, stdout }).toEqual({ code: 127, stdout: 'begun\n' });
-    expect(stderr).toContain('PROGRAM_MISSING: the command found no program `nonexistent-program`');
+    expect(stderr).toContain('install the package that has `nonexistent-program`');
   });
 
-  test('is that of a script, of a result asked for later, and of a batch whose command failed', async () => {
+  test('a script, a result asked for later and a failed batch exit with the code of their command', async () => {
     expect((await runCli(daemon, ['call', 'terminal_script', 'script=exit 9'])).code).toBe(9);
     const { stdout: id } = await call('exit 8', '--detach');
     expect((await runCli(daemon, ['result', id.trim(), '--wait'])).code).toBe(8);
@@ -52,7 +52,7 @@ describe('the exit code', () => {
     expect((await runCli(daemon, ['batch', '-'], { stdin: JSON.stringify(calls) })).code).toBe(6);
   });
 
-  test('of a call that failed says how it failed, whatever its data holds', async () => {
+  test('the exit code of a failed call says how it failed, whatever its data holds', async () => {
     expect((await call('sleep 60', '--timeout', '200ms')).code).toBe(5);
     const value = 'code=return { exitCode: 9 }';
     expect((await runCli(daemon, ['call', 'code_run', value])).code).toBe(0);
@@ -75,14 +75,14 @@ describe('output of a command', () => {
     expect([await rest, await endOf(child)]).toEqual(['end', 0]);
   });
 
-  test('is whole and byte for byte in a pipe, however long', async () => {
+  test('output of a command is whole and byte for byte in a pipe, however long', async () => {
     const { code, stdout } = await call('seq 1 120000');
     const expected = `${Array.from({ length: 120_000 }, (_, at) => at + 1).join('\n')}\n`;
     expect(code).toBe(0);
     expect(stdout === expected).toBe(true);
   });
 
-  test('that is more than is kept ends without a hole, and standard error says what is missing', async () => {
+  test('output that is more than is kept ends without a hole, and standard error says what is missing', async () => {
     const { code, stdout, stderr } = await call('seq 1 400000');
     expect(code).toBe(0);
     const whole = `${Array.from({ length: 400_000 }, (_, at) => at + 1).join('\n')}\n`;
@@ -91,20 +91,20 @@ describe('output of a command', () => {
     expect(stderr).toMatch(/ends after \d+ of \d+ bytes: .*resultLogBytesMax.*ringfence logs [0-9a-f-]{36}/);
   });
 
-  test('of a result asked for later is whole as well', async () => {
+  test('output of a result asked for later is whole as well', async () => {
     const { stdout: id } = await call('seq 1 100000', '--detach');
     const { stdout } = await runCli(daemon, ['result', id.trim(), '--wait']);
     expect(stdout.split('\n').length).toBe(100_001);
     expect((await runCli(daemon, ['result', id.trim()])).stdout).toBe(stdout);
   });
 
-  test('beside --json is on standard error where --progress asks for it, and the result alone on standard output', async () => {
+  test('output beside --json is on standard error with --progress, and standard output has the result alone', async () => {
     const { stdout, stderr } = await call('echo early', '--progress', '--json');
     expect(stderr).toMatch(/in-progress\nearly\n/);
     expect(JSON.parse(stdout)).toMatchObject({ success: true });
   });
 
-  test('of a text that its tool cut is said to be cut', async () => {
+  test('output that its tool cut is reported as cut', async () => {
     writeFileSync(join(daemon.workspace, 'lines'), 'a\nb\nc\n');
     const { stdout, stderr } = await runCli(daemon, ['call', 'file_read', 'path=lines', 'maxLines=1']);
     expect([stdout, stderr]).toEqual(['a\n', expect.stringContaining('the result is truncated')]);

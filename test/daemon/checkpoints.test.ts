@@ -4,15 +4,15 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type Client, createClient } from '../../src/client.ts';
+import { type OpenDaemon, openDaemon, ringfence, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_ALL });
+  daemon = await openDaemon();
   client = await daemon.connect();
   await until(async () => (await run('date +%N > .ready')).metadata.undo === 'full', 40_000);
   await run('rm .ready');
@@ -44,6 +44,16 @@ const diff = (it: string, by = client) =>
 const back = (it: string, more = {}, by = client) =>
   by.request('checkpoints.return', { name: it, ...more }) as Promise<Returned>;
 
+test('a session with a token that was passed on moves no checkpoint of its parent', async () => {
+  await name('kept');
+  await write('kept.txt', 'one\n');
+  const asked = { expiresIn: 60_000 };
+  const { token } = (await client.request('sessions.attenuate', asked)) as { token: string };
+  await using child = await createClient({ socket: daemon.socket, workspace: daemon.workspace, token });
+  await expect(name('kept', child)).rejects.toMatchObject({ code: -32004 });
+  expect((await diff('kept')).paths).toContain('kept.txt');
+});
+
 test('a return undoes file tools, commands and undos since, and is undone itself', async () => {
   await write('a', 'before\n');
   const early = await write('b', 'before\n');
@@ -67,7 +77,7 @@ test('a return undoes file tools, commands and undos since, and is undone itself
   expect(tree()).toEqual(before);
 });
 
-test('with a conflict nothing changes, unless it is forced', async () => {
+test('a return to a checkpoint with a conflict changes nothing unless it is forced', async () => {
   await write('c', '1');
   await write('e', '1');
   await name('here');
@@ -89,7 +99,7 @@ test('with a conflict nothing changes, unless it is forced', async () => {
   expect(readFileSync(at('e'), 'utf8')).toBe('mine');
 });
 
-test('what others did since stays, unless an operator returns', async () => {
+test('a return to a checkpoint keeps what others did since, unless an operator returns', async () => {
   await using other = await daemon.connect();
   await using operator = await daemon.connect({ role: 'operator' });
   await name('shared');

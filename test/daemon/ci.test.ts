@@ -51,8 +51,13 @@ test('a job whose calls all ran ends with 0, and its record and summary say so',
   expect(readdirSync(temporary)).toEqual([]);
 });
 
+test('a job needs no policy file for what its sandbox contains', async () => {
+  const run = await ci(shell(call('terminal_execute', "command='python3 check.py'")));
+  expect([run.code, run.stdout], run.stderr).toEqual([0, 'checked\n']);
+});
+
 test('a denied call fails the job unless it is told to go on, and --json prints the report alone', async () => {
-  const denied = shell(`${call('terminal_execute', "command='python3 check.py'")} || true`);
+  const denied = shell(`${call('terminal_execute', "command='npm publish'")} || true`);
   const run = await ci(['--json', ...denied]);
   expect(run.code, run.stderr).toBe(4);
   expect(JSON.parse(run.stdout)).toMatchObject({

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../src/limits.ts';
 import { decode, encode } from '../../src/protocol/codec.ts';
 import { encodeFrame, FrameReader } from '../../src/protocol/frame.ts';
-import { ALLOW_COMMANDS, processesWith, ringfence, temporaryDir, until } from '../support/daemon.ts';
+import { BUILT_IN_DEFAULT, processesWith, ringfence, temporaryDir, until } from '../support/daemon.ts';
 
 const home = temporaryDir('home');
 const state = join(home, 'state');
@@ -47,7 +47,7 @@ function configFile(content: string): string {
 beforeAll(async () => {
   mkdirSync(workspace);
   writeFileSync(join(workspace, 'a.txt'), 'one\ntwo\n');
-  writeFileSync(policy, ALLOW_COMMANDS, { mode: 0o600 });
+  writeFileSync(policy, BUILT_IN_DEFAULT, { mode: 0o600 });
 });
 afterAll(async () => {
   await cli(['stop']);
@@ -65,7 +65,7 @@ describe('without a daemon', () => {
     expect((await cli(['stop'])).code).toBe(3);
   });
 
-  test('of calls that come at once one starts it, and all are answered', async () => {
+  test('one of several calls at once starts the daemon, and all are answered', async () => {
     const runs = await Promise.all(Array.from({ length: 5 }, () => cli(['call', 'file_read', 'path=a.txt', '--json'])));
     expect(runs.map(({ code, stderr }) => (code === 0 ? 0 : stderr))).toEqual([0, 0, 0, 0, 0]);
     expect(runs.filter(({ stderr }) => stderr.includes('started a daemon'))).toHaveLength(1);
@@ -102,7 +102,7 @@ describe('without a daemon', () => {
     const began = join(workspace, 'began');
     expect((await cli(['serve', '--detach', '--workspace', workspace, '--policy', policy])).code).toBe(0);
     // A call that runs at the stop request may end within its grace.
-    const running = cli(['call', 'terminal_execute', 'command=touch began; sleep 1.5']);
+    const running = cli(['call', 'terminal_execute', 'command=touch began; sleep 4']);
     await until(() => existsSync(began));
     const first = cli(['stop']);
     await new Promise((resolve) => setTimeout(resolve, 300));
@@ -222,8 +222,8 @@ describe('with a daemon', () => {
   test('exit code 130 for an interruption, and the command is gone', async () => {
     const running = cli(['call', 'terminal_execute', 'command=exec -a marker-of-ctrl-c sleep 60'], {
       async signalAfter(pid) {
-        // Our process and the command.
-        await until(() => processesWith('marker-of-ctrl-c').length === 2);
+        // Our process, and at least the command.
+        await until(() => processesWith('marker-of-ctrl-c').length >= 2);
         process.kill(pid, 'SIGINT');
       },
     });
@@ -267,7 +267,7 @@ describe('with a daemon', () => {
     });
   });
 
-  test('is done with a refusal at once, and does not wait until the daemon drops its connection', async () => {
+  test('a refused command line ends at once, and does not wait until the daemon drops its connection', async () => {
     const since = performance.now();
     expect((await cli(['call', 'file_list'], { cwd: home })).code).toBe(4);
     expect(performance.now() - since).toBeLessThan(defaultLimits.helloTimeoutMs - 1000);

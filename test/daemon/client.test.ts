@@ -3,13 +3,13 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Approval, Client } from '../../src/client.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: 'extends: default\ntiers:\n  execute: { decision: ask }\n' });
+  daemon = await openDaemon({ policy: 'extends: default\ntiers:\n  execute: { decision: ask }\n' });
   agent = await daemon.connect();
   operator = await daemon.connect({ role: 'operator' });
 });
@@ -68,7 +68,7 @@ describe('onApproval', () => {
     expect(await waiting).toMatchObject({ error: { code: 'CANCELLED' } });
   });
 
-  test('is refused to an agent, which hears of no question', async () => {
+  test('onApproval is refused to an agent, which hears of no question', async () => {
     const asked: unknown[] = [];
     await expect(
       agent.onApproval((it) => {

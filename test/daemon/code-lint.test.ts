@@ -5,18 +5,18 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { FIXABLE_RULES, LINT_CONFIG } from '../../workers/code/lint-rules.ts';
-import { ALLOW_COMMANDS, repository, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, repository } from '../support/daemon.ts';
 import { makeWorkspace } from '../support/workspace.ts';
 
 /** Asks about commands, as the default policy does; allows what reads and writes. */
 const ASKS = 'tiers:\n  write: { decision: allow, approve: [] }\n  execute: { decision: ask }\n';
 
-let careful: TestDaemon;
-let trusting: TestDaemon;
+let careful: OpenDaemon;
+let trusting: OpenDaemon;
 let client: Client;
 beforeAll(async () => {
-  careful = await startDaemon({ policy: ASKS });
-  trusting = await startDaemon({ policy: ALLOW_COMMANDS, workspace: careful.workspace });
+  careful = await openDaemon({ policy: ASKS });
+  trusting = await openDaemon({ workspace: careful.workspace });
   client = await careful.connect();
 });
 afterAll(async () => {
@@ -62,6 +62,17 @@ async function lint(input: object, by = client): Promise<Data> {
 }
 
 describe('the built-in linter', () => {
+  test.each([{}, { fix: true }, { engine: 'builtin' }])(
+    'refuses a folder with nothing that it reads, which would seem to have no faults: %j',
+    async (more) => {
+      put({ 'src/main.rs': 'fn main() { let x = 1; }\n' });
+      const result = await client.call('code_lint' as string, { paths: ['src'], ...more });
+      expect(result).toMatchObject({
+        error: { code: 'UNSUPPORTED', message: expect.stringContaining('`src`') },
+      });
+    },
+  );
+
   test('tells each issue with its position in UTF-16 units, its rule and its severity', async () => {
     put({
       'src/a.ts': "const a = 'é😀'; debugger;\nexport const b = a;\n",
@@ -131,7 +142,7 @@ describe("the workspace's own linter", () => {
     put({ '.oxlintrc.json': '{ "rules": { "no-console": "error" } }', 'src/a.ts': 'console.log(1);\ndebugger;\n' });
   });
 
-  test('is chosen if it is configured, installed, and the policy allows its command', async () => {
+  test("the workspace's linter is chosen if it is configured, installed, and the policy allows its command", async () => {
     await using by = await trusting.connect();
     const { issues, engine } = await lint({}, by);
     expect(issues.map((it) => it.rule).sort()).toEqual(['eslint(no-console)', 'eslint(no-debugger)']);
@@ -139,7 +150,7 @@ describe("the workspace's own linter", () => {
     expect((await lint({ engine: 'builtin' }, by)).engine.config).toBe('built in');
   });
 
-  test('is a command: without permission it is asked about, and named', async () => {
+  test("the workspace's linter is a command: without permission a person is asked, with its command line", async () => {
     const result = await client.call(
       'code_lint' as string,
       { paths: ['src', "it's"], engine: 'workspace' },
@@ -152,7 +163,7 @@ describe("the workspace's own linter", () => {
     expect(asked.join()).toContain("node_modules/.bin/oxlint -f json -- src 'it'\\\\''s'");
   });
 
-  test('that gives no report ends with CODE_ERROR and what it said', async () => {
+  test('a linter of the workspace that gives no report ends with CODE_ERROR and its output', async () => {
     put({ '.oxlintrc.json': 'no json' });
     await using by = await trusting.connect();
     const result = await by.call('code_lint' as string, { paths: ['src'] });
@@ -170,7 +181,7 @@ describe('Python', () => {
     'src/b.ts': 'debugger;\n',
   };
 
-  test('is linted by ruff beside the rest, with columns in UTF-16 units, by path and in directories', async () => {
+  test('ruff lints Python beside the rest, with columns in UTF-16 units, by path and in directories', async () => {
     put(PYTHON);
     const named = await lint({ paths: ['src/a.py'], engine: 'builtin' });
     expect(named.engine).toMatchObject({
@@ -194,7 +205,7 @@ describe('Python', () => {
     ]);
   });
 
-  test('is mended where that can not change what the code does, with one undo', async () => {
+  test('ruff mends Python where that can not change what the code does, with one undo', async () => {
     put(PYTHON);
     const result = await client.call('code_lint' as string, { paths: ['src'], fix: true, engine: 'builtin' });
     expect(result).toMatchObject({ success: true, data: { fixed: 2 } });
@@ -205,14 +216,14 @@ describe('Python', () => {
     expect(readFileSync(at('src/a.py'), 'utf8')).toBe(PYTHON['src/a.py']);
   });
 
-  test('that nests too deep for ruff costs only its own file', async () => {
+  test('a Python file that nests too deep for ruff costs only itself', async () => {
     put({ ...PYTHON, 'src/deep.py': `x = ${'['.repeat(100_000)}${']'.repeat(100_000)}\n`, 'src/z.py': 'import os\n' });
     const { issues } = await lint({ paths: ['src'], engine: 'builtin' });
     expect(issues).toContainEqual(expect.objectContaining({ file: 'src/z.py', rule: 'F401' }));
     expect(issues.filter((it) => it.file === 'src/deep.py').length).toBeGreaterThan(0);
   });
 
-  test('is formatted, unless the workspace has settings of its own for that', async () => {
+  test('ruff formats Python, unless the workspace has settings of its own for that', async () => {
     put({ 'src/a.py': "x = {  'a':1 }\n", 'src/bad.py': 'def f(:\n', 'src/b.ts': 'const a={b:1}\n' });
     const format = (input: object) => client.call('code_format' as string, { paths: ['src'], ...input });
     expect(await format({})).toMatchObject({
@@ -235,13 +246,12 @@ describe('Python', () => {
   });
 });
 
-test('a named file that no linter reads is refused, since it would seem to have no faults', async () => {
+test('a named file, or a folder, that no linter reads is refused, since it would seem to have no faults', async () => {
   put({ 'src/a.rb': 'puts 1\n' });
   const refused = await client.call('code_lint' as string, { paths: ['src/a.rb'], engine: 'builtin' });
   expect(refused).toMatchObject({ error: { code: 'UNSUPPORTED', message: expect.stringContaining('src/a.rb') } });
   expect(await client.call('code_lint' as string, { paths: ['src'], engine: 'builtin' })).toMatchObject({
-    success: true,
-    data: { totalIssues: 0 },
+    error: { code: 'UNSUPPORTED' },
   });
 });
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import type { Client } from '../../src/client.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 type Answer = (response: ServerResponse, body: string) => void;
 
@@ -77,12 +77,12 @@ const GOOD: Record<string, Answer> = {
   }),
 };
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 const policyOf = (decision: string, ...hosts: string[]) =>
   `tiers:\n  external_api: { decision: ${decision}, network: { allow: ${JSON.stringify(hosts)} } }\n`;
 beforeAll(async () => {
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     policy: policyOf('allow', new URL(registry).host),
     limits: { serverAnswersMs: 3000, packageMetadataBytes: 2000 },
   });
@@ -98,7 +98,7 @@ beforeEach(() => {
   answers = GOOD;
 });
 
-function fill({ workspace }: TestDaemon, lockfile: object): void {
+function fill({ workspace }: OpenDaemon, lockfile: object): void {
   writeFileSync(join(workspace, 'package.json'), '{}');
   writeFileSync(join(workspace, 'package-lock.json'), JSON.stringify(lockfile));
 }
@@ -174,22 +174,25 @@ test('analyze_dependencies answers in the shape that agents know it by', async (
   expect(shape.safeParse((await ask({ action: 'check' })).data).error).toBeUndefined();
 });
 
-describe('is `not checked`, and never an empty list,', () => {
+describe('what is `not checked`', () => {
   const NOT = { outdated: 'not checked', vulnerabilities: 'not checked' };
 
-  test.each(['outdated', 'audit'])('what %s does not ask about', async (action) => {
-    const { data } = await ask({ action });
-    expect([data.outdated, data.vulnerabilities].filter((it) => it === 'not checked')).toHaveLength(1);
-    expect(seen.every((it) => (action === 'outdated') === it.line.startsWith('GET'))).toBe(true);
-  });
+  test.each(['outdated', 'audit'])(
+    'the part that the action %s does not ask about is `not checked`, not an empty list',
+    async (action) => {
+      const { data } = await ask({ action });
+      expect([data.outdated, data.vulnerabilities].filter((it) => it === 'not checked')).toHaveLength(1);
+      expect(seen.every((it) => (action === 'outdated') === it.line.startsWith('GET'))).toBe(true);
+    },
+  );
 
   test.each([
     ['does not list the registry', policyOf('allow', 'registry.example:443'), /the policy does not name it/],
     ['lists no host', 'tiers:\n  external_api: { decision: allow }\n', /lists no host/],
     ['asks about requests', 'version: 1\n', /Allow it with tiers\.external_api/],
     ['forbids requests', 'tiers:\n  external_api: { decision: deny }\n', /Allow it with tiers\.external_api/],
-  ])('under a policy that %s', async (_, policy, reason) => {
-    await using other = await startDaemon({ policy });
+  ])('both lists are `not checked` under a policy that %s', async (_, policy, reason) => {
+    await using other = await openDaemon({ policy });
     await using by = await other.connect();
     fill(other, LOCKFILE);
     const { data } = await ask({ action: 'check' }, by);
@@ -216,19 +219,19 @@ describe('is `not checked`, and never an empty list,', () => {
       { [BULK]: (it) => void it.end(`{"old": [${'{},'.repeat(400_000)}{}]}`) },
       /404|too much/,
     ],
-  ])('what a registry says that %s', async (_, its, reason) => {
+  ])('an answer of a registry that %s leaves both lists `not checked`, with the reason', async (_, its, reason) => {
     answers = its;
     expect((await ask({ action: 'check' })).data).toMatchObject({ ...NOT, reason: expect.stringMatching(reason) });
   });
 
-  test('a package that alone got no answer, and it is named', async () => {
+  test('a package that alone got no answer is `not checked` and named', async () => {
     answers = { ...GOOD, 'GET /old': (it) => void it.writeHead(500).end() };
     const { data } = await ask({ action: 'outdated' });
     expect(data.outdated).toEqual([{ package: '@some/scoped', current: '2.0.0', latest: '2.1.0' }]);
     expect(data).toMatchObject({ unchecked: ['inner', 'old'], reason: 'the registry answered with status 500' });
   });
 
-  test('what a registry keeps open without an answer, after the time for it', async () => {
+  test('a package whose registry gives no answer is `not checked` after the time for it', async () => {
     answers = { ...GOOD, 'GET /old': () => {} };
     const { data } = await ask({ action: 'check' });
     expect(data.unchecked).toContain('old');
@@ -271,7 +274,7 @@ test('a lockfile whose names lead elsewhere makes no request of another path', a
 });
 
 test('the call says what it connected to, and a person is asked with online: yes where the policy asks', async () => {
-  await using other = await startDaemon({ policy: policyOf('ask', new URL(registry).host) });
+  await using other = await openDaemon({ policy: policyOf('ask', new URL(registry).host) });
   await using by = await other.connect();
   await using operator = await other.connect({ role: 'operator' });
   fill(other, LOCKFILE);

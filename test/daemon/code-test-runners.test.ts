@@ -7,7 +7,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync,
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_COMMANDS, repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, repository, until } from '../support/daemon.ts';
 import { writeFiles } from '../support/search.ts';
 
 /** The same version as in the recorded report. */
@@ -182,10 +182,10 @@ const RUNNERS: Record<string, RunnerCases> = {
   },
 };
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_COMMANDS });
+  daemon = await openDaemon();
   client = await daemon.connect();
 });
 afterAll(async () => {

@@ -4,12 +4,12 @@ import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFi
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_COMMANDS, repository, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, repository } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_COMMANDS });
+  daemon = await openDaemon();
   client = await daemon.connect();
 });
 afterAll(async () => {
@@ -90,7 +90,7 @@ test('waits', async () => { while (!existsSync('t/go')) await new Promise((it) =
     expect(data).toMatchObject({ failed: 1, exitCode: 1 });
   });
 
-  test('that hangs ends with TIMEOUT, and nothing of it is left', async () => {
+  test('a hanging run of node --test ends with TIMEOUT, and leaves no process', async () => {
     put({ 't/hangs.test.js': `${NODE_TEST}test('hangs', () => new Promise(() => setInterval(() => {}, 1000)));` });
     expect(await run({ timeoutMs: 3_000 })).toMatchObject({ success: false, error: { code: 'TIMEOUT' } });
   });
@@ -133,7 +133,7 @@ describe('vitest', () => {
     });
   });
 
-  test('with onlyChanged runs the tests of what git sees changed, and no others', async () => {
+  test('vitest with onlyChanged runs the tests of what git sees changed, and no others', async () => {
     put({
       '.gitignore': 'node_modules\n',
       't/one.mjs': 'export const one = 1;\n',
@@ -153,7 +153,7 @@ describe('vitest', () => {
     for (const it of ['.git', '.gitignore']) rmSync(join(daemon.workspace, it), { recursive: true });
   });
 
-  test('that a test makes end with 0 although it failed is inconsistent', async () => {
+  test('a vitest run that a test makes end with 0 although it failed is inconsistent', async () => {
     put({
       'vitest.config.mjs':
         "export default { test: { globals: true } };\nprocess.on('exit', () => { process.exitCode = 0; process.reallyExit(0); });",
@@ -166,13 +166,15 @@ describe('vitest', () => {
     });
   });
 
-  test('that hangs ends with TIMEOUT', async () => {
+  test('a hanging vitest run ends with TIMEOUT', async () => {
     put({ 't/hangs.test.mjs': "test('hangs', () => {\n  for (;;);\n});\n" });
     expect(await run({ timeoutMs: 8_000 })).toMatchObject({ success: false, error: { code: 'TIMEOUT' } });
   });
 
-  test('that crashes before its report is inconsistent, with its output', async () => {
-    put({ 'vitest.config.mjs': "console.error('no way'); process.exit(7);", 't/a.test.mjs': "test('a', () => {});" });
+  test('a vitest run that crashes before its report is inconsistent, with its output', async () => {
+    // Written at once: what console.error holds for a pipe is lost at the exit.
+    const config = "import { writeSync } from 'node:fs'; writeSync(2, 'no way\\n'); process.exit(7);";
+    put({ 'vitest.config.mjs': config, 't/a.test.mjs': "test('a', () => {});" });
     expect((await run()).data).toMatchObject({
       passed: 0,
       exitCode: 7,
@@ -183,7 +185,7 @@ describe('vitest', () => {
 });
 
 test('a run of tests is a command: a policy that denies commands denies it', async () => {
-  await using asking = await startDaemon({ policy: 'tiers:\n  execute: { decision: deny }\n' });
+  await using asking = await openDaemon({ policy: 'tiers:\n  execute: { decision: deny }\n' });
   await using by = await asking.connect();
   writeFileSync(join(asking.workspace, 'go.mod'), 'module a\n');
   expect(await by.call('code_test' as string, {})).toMatchObject({ success: false, error: { code: 'POLICY_DENIED' } });

@@ -4,18 +4,18 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { CallRecord } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_COMMANDS, dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
-const POLICY = `${ALLOW_COMMANDS}rules:
+const POLICY = `rules:
   - { id: asked, match: { path: asked.txt }, decision: ask, reason: A person looks at it. }
 `;
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 let operator: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY });
+  daemon = await openDaemon({ policy: POLICY });
   client = await daemon.connect();
   operator = await daemon.connect({ role: 'operator' });
   writeFileSync(join(daemon.workspace, 'notes.txt'), 'one\ntwo\n');
@@ -57,7 +57,149 @@ describe('a program', () => {
     expect(await given(code === '' ? ';' : code)).toEqual(value);
   });
 
-  test('has its input as it was sent, and finds nothing of another one', async () => {
+  test('maps, sets, patterns, dates and numbers that JSON has not come back in a form that says what they are', async () => {
+    expect(
+      await given(`return { map: new Map([['a', new Set([1, NaN])]]), at: new Date(0), none: new Date(NaN),
+        pattern: /a+/gi, ends: [Infinity, -Infinity, -0, null], mapped: await tools.data_validate({ data: '1',
+        schema: { enum: new Set([1]) } }) }`),
+    ).toEqual({
+      map: [['a', [1, 'NaN']]],
+      at: '1970-01-01T00:00:00.000Z',
+      none: 'Invalid Date',
+      pattern: '/a+/gi',
+      ends: ['Infinity', '-Infinity', 0, null],
+      mapped: expect.objectContaining({ valid: true }),
+    });
+  });
+
+  test('a program encodes and decodes text as Node does, ill-formed text and bytes included', async () => {
+    const texts = ['', 'aé€😀', '\ud800x', '\ufeffa'];
+    const bytes = [
+      [0xef, 0xbb, 0xbf, 0x61],
+      [0xe2, 0x82],
+      [0xf0, 0x9f, 0x41],
+      [0xc0, 0x80],
+      [0xed, 0xa0, 0x80, 0x62],
+      [0xf4, 0x90],
+    ];
+    const code = `return [input.texts.map((it) => [...new TextEncoder().encode(it)]),
+      input.bytes.map((it) => new TextDecoder().decode(new Uint8Array(it)))]`;
+    expect(await given(code, { input: { texts, bytes } })).toEqual([
+      texts.map((it) => [...new TextEncoder().encode(it)]),
+      bytes.map((it) => new TextDecoder().decode(new Uint8Array(it))),
+    ]);
+    const more = `const decoder = new TextDecoder('UTF-8', { fatal: true });
+      const parts = [[0xe2], [0x82, 0xac]].map((it) => decoder.decode(new Uint8Array(it), { stream: true }));
+      const refused = [];
+      for (const it of [() => decoder.decode(new Uint8Array([255])), () => new TextDecoder('utf-16le')])
+        try { it() } catch (error) { refused.push(error.name) }
+      return [parts, refused]`;
+    expect(await given(more)).toEqual([
+      ['', '€'],
+      ['TypeError', 'RangeError'],
+    ]);
+  });
+
+  test('a program reads and writes URLs as Node does', async () => {
+    const urls = [
+      ...['https://Us%20er@EXAMPLE.com:443/a/../b c?x=1&y=ä#f g', 'http://ex%41mple.com:8080', 'mailto:a@b?c'],
+      ...['http://bücher.example/ü?ü', 'http://[::1]:80/', 'http://0x7f.1/', 'file:///c:/x/./y', 'http://a b', 'x', ''],
+      ...[
+        'http://a:99999',
+        'http://\ud800.x/\ud800?\ud800',
+        'blob:https://a.b/c',
+        ' http://a/\t\n ',
+        'http://a?&&=&a=%zz%F0%9F%98%80%ff',
+      ],
+    ];
+    const work = (all: readonly string[]) => {
+      const parts = 'href origin protocol username password host hostname port pathname search hash'.split(' ');
+      const seen = all.map((it) => {
+        if (!URL.canParse(it)) return 'none';
+        const url = new URL(it);
+        const now = () => parts.map((name) => (url as never)[name]);
+        const before = [now(), [...url.searchParams], String(url.searchParams)];
+        const params = url.searchParams;
+        params.append("é'~ (", 'a+b&=\ud800');
+        params.set('x', '2');
+        params.sort();
+        const set = { hash: '#h h', port: '81', host: 'other:82', pathname: '/p p', protocol: 'ws', username: 'ü' };
+        Object.assign(url, set);
+        const between = now();
+        url.search = '?k=1&k=2&l';
+        const read = [params.getAll('k'), params.get('z'), params.has('k', '2'), params.size, [...params.keys()]];
+        params.delete('k', '1');
+        params.delete('k');
+        params.delete('l');
+        return [before, between, read, now(), JSON.stringify({ url })];
+      });
+      const base = ['../c', '//d/e', '?q', '#f', 'http:g', '/h'].map((it) => new URL(it, 'http://a/b/b?x#y').href);
+      const made = [
+        [['a', 'b']],
+        { c: 'd', e: 1 },
+        new Map([['f', 'g']]),
+        '?h=i',
+        new URLSearchParams('j=k'),
+        undefined,
+      ];
+      const params = made.map((it) => new URLSearchParams(it as never).toString());
+      const thrown = [
+        () => new URL('x'),
+        () => new URLSearchParams([['a']] as never),
+        () => (new URL('http://a').href = 'x'),
+      ];
+      const names = thrown.map((it) => {
+        try {
+          return it();
+        } catch (error) {
+          return [(error as Error).name, (error as { code?: string }).code ?? null];
+        }
+      });
+      return [seen, base, params, names.slice(0, 1), names[2], URL.parse('x')];
+    };
+    expect(await given(`return (${String(work)})(input)`, { input: urls })).toEqual(
+      JSON.parse(JSON.stringify(work(urls))),
+    );
+    expect(await given('return [new URL("http://a"), new URLSearchParams("a=b")]')).toEqual(['http://a/', 'a=b']);
+  });
+
+  test('a program clones values, also ones that contain themselves, and is refused what has no copy', async () => {
+    const code = `const value = { at: new Date(0), map: new Map([['a', new Set([1])]]), bytes: new Uint16Array([1, 2]),
+        error: new TypeError('t'), pattern: /a/g, list: [1, , 3] };
+      value.self = value;
+      const copy = structuredClone(value);
+      let refused;
+      try { structuredClone({ f() {} }) } catch (error) { refused = error.name }
+      return [copy !== value && copy.self === copy, copy.at, copy.map, [...copy.bytes], copy.bytes !== value.bytes,
+        copy.error instanceof TypeError && copy.error.message, copy.pattern, 1 in copy.list, copy.list.length, refused]`;
+    const expected = [
+      true,
+      '1970-01-01T00:00:00.000Z',
+      [['a', [1]]],
+      [1, 2],
+      true,
+      't',
+      '/a/g',
+      false,
+      3,
+      'DataCloneError',
+    ];
+    expect(await given(code)).toEqual(expected);
+  });
+
+  test('a signal aborts once, by its controller, a time or another signal', async () => {
+    const code = `const controller = new AbortController(), seen = [];
+      const any = AbortSignal.any([controller.signal]);
+      any.addEventListener('abort', ({ type, target }) => seen.push(type, target === any, target.reason));
+      controller.abort('enough'); controller.abort('more');
+      const late = AbortSignal.timeout(5);
+      await new Promise((go) => { late.onabort = go });
+      try { late.throwIfAborted() } catch (error) { seen.push(error.name) }
+      return [seen, AbortSignal.abort().reason.name]`;
+    expect(await given(code)).toEqual([['abort', true, 'enough', 'TimeoutError'], 'AbortError']);
+  });
+
+  test('a program has its input as it was sent, and finds nothing of another one', async () => {
     const input = { a: ['é', 1.5, null, true] };
     expect(await given('globalThis.left = 1; return input', { input })).toEqual(input);
     expect(await given('return [typeof left, typeof input]')).toEqual(['undefined', 'undefined']);
@@ -99,7 +241,7 @@ describe('a program', () => {
     ['for (;;);', 'TIMEOUT'],
     ['Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1)', 'TIMEOUT'],
     ['await tools.file_read({ path: "asked.txt" })', 'TIMEOUT'],
-  ])('that ends by %j tells what it logged', async (end, code) => {
+  ])('a program that ends by %j still returns its logs', async (end, code) => {
     const logs = [{ level: 'log', text: 'so far' }];
     // Enough time for a busy machine to start.
     const timeoutMs = 1500;
@@ -138,7 +280,7 @@ describe('a program', () => {
   });
 
   test('ends at its CPU limit, which the policy narrows', async () => {
-    await using strict = await startDaemon({ policy: 'tiers:\n  execute: { decision: ask, cpuMs: 200 }\n' });
+    await using strict = await openDaemon({ policy: 'tiers:\n  execute: { cpuMs: 200 }\n' });
     await using other = await strict.connect();
     const result = await other.call('code_run', { code: 'for (;;);' });
     expect(result).toMatchObject({ success: false, error: { code: 'CPU_LIMIT', details: { limit: 200 } } });
@@ -160,7 +302,7 @@ describe('calls of a program', () => {
     expect(await given(code)).toBe(800);
   });
 
-  test('may fail before the program waits for them; what nothing waits for is logged', async () => {
+  test('calls may fail before the program waits for them, and a failure that it never waits for is logged', async () => {
     const code = `const [failing, other] = ['nope.txt', 'notes.txt'].map((path) => tools.file_read({ path }));
       await new Promise((go) => setTimeout(go, 50));
       try { await failing } catch (error) { return [error.code, (await other).lines] }`;
@@ -172,7 +314,7 @@ describe('calls of a program', () => {
     });
   });
 
-  test('are recorded under the program that made them', async () => {
+  test('calls are recorded under the program that made them', async () => {
     const callId = 'parent-1';
     await run('await tools.file_write({ path: "made.txt", content: "x" })', {}, { callId });
     const { entries } = (await operator.request('audit.query', { tool: 'file_write' })) as {
@@ -198,20 +340,20 @@ describe('calls of a program', () => {
     expect(await given(program)).toEqual(['ToolError', code, true]);
   });
 
-  test('are of the tools that were named only, and never programs', async () => {
+  test('a program may only call the tools that were named, and never programs', async () => {
     const code = 'return [Object.keys(tools), typeof tools.code_run]';
     expect(await given(code, { tools: ['file_read'] })).toEqual([['file_read'], 'undefined']);
     expect(await given('return typeof tools.code_run')).toBe('undefined');
   });
 
-  test('are refused beyond their number', async () => {
+  test('calls beyond the permitted number are refused', async () => {
     const code = `let done = 0, refused = 0;
       for (let i = 0; i < 1010; i++) try { await tools.todo_read({}); done++ } catch (error) { if (error.code === 'RATE_LIMITED') refused++ }
       return [done, refused]`;
     expect(await given(code)).toEqual([1000, 10]);
   });
 
-  test('that wait for a person stop the clock of the program', async () => {
+  test('calls of a program that wait for a person stop the clock of the program', async () => {
     const running = run('return (await tools.file_read({ path: "asked.txt" })).content', { timeoutMs: 1500 });
     const startedAt = performance.now();
     await until(async () => (await pendingNow()).length === 1);

@@ -1,11 +1,12 @@
 /** What programs find in a command's sandbox: a persistent HOME, resolvable names, room for their runtimes. */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { totalmem } from 'node:os';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { loadConfig } from '../../src/daemon/config.ts';
-import { dataOf, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { settingsIn, writeSettings } from '../../src/sandbox/etc/settings.ts';
+import { dataOf, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 interface Result {
   readonly stdout: string;
@@ -17,10 +18,10 @@ const run = (client: Client, command: string): Promise<Result> =>
   dataOf(client.call('terminal_execute', { command, timeout: 60_000 }) as never);
 
 describe('a command', () => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let client: Client;
   beforeAll(async () => {
-    daemon = await startDaemon();
+    daemon = await openDaemon();
     client = await daemon.connect();
   });
   afterAll(async () => {
@@ -40,33 +41,99 @@ describe('a command', () => {
     expect((await run(client, 'getent hosts localhost "$(hostname)" | wc -l')).stdout).toBe('2\n');
   });
 
-  test('finds in HOME what an earlier command left there, on a disk and not in memory', async () => {
+  test('a command lists the interfaces of its network, which are its loopback', async () => {
+    const script = 'Object.keys(require("node:os").networkInterfaces()).join()';
+    expect(await run(client, `node -p '${script}'`)).toMatchObject({ stdout: 'lo\n', stderr: '' });
+  });
+
+  test('the account that a command runs as has its home, and passwd names no other person', async () => {
+    const { homedir, shell } = JSON.parse((await run(client, `node -p 'JSON.stringify(os.userInfo())'`)).stdout);
+    expect({ homedir, shell }).toEqual({ homedir: '/run/home', shell: '/bin/bash' });
+    const tilde = 'id -un >/dev/null && id -gn >/dev/null && eval echo "~$(id -un)"';
+    expect(await run(client, tilde)).toMatchObject({ stdout: '/run/home\n', stderr: '' });
+    expect((await run(client, 'echo | ssh-keygen -qt ed25519 -N "" && ls ~/.ssh')).stdout).toContain('id_ed25519.pub');
+    const persons = `awk -F: '$3 >= 1000 && $3 != 65534 && $3 != '$(id -u) /etc/passwd; grep , /etc/group`;
+    expect((await run(client, persons)).stdout).toBe('');
+  });
+
+  test('programs that describe the system find what they list, and none finds a key of its servers', async () => {
+    const describe = 'lscpu >/dev/null && touch /var/tmp/a && rm /tmp/a';
+    expect(await run(client, describe)).toMatchObject({ stderr: '', exitCode: 0 });
+    if (existsSync('/usr/bin/dpkg')) expect((await run(client, 'dpkg -l bash | tail -1')).stdout).toMatch(/^ii +bash /);
+    if (existsSync('/usr/bin/lsb_release')) expect((await run(client, 'lsb_release -is')).stdout).toMatch(/^\w+\n$/);
+    expect((await run(client, 'ls -A /etc/ssl/private; ls -d /etc/{shadow,machine-id}')).stdout).toBe('');
+    expect(await run(client, 'echo 0 >/sys/devices/system/cpu/cpu1/online')).toMatchObject({ exitCode: 1 });
+  });
+
+  test('settings of the machine are shown exactly if they hold no credential', async () => {
+    const folder = writeSettings(mkdtempSync(join(tmpdir(), 'ringfence-etc-')), 16_384);
+    const shown = settingsIn(folder).map((it) => `${it} ${readFileSync(join(folder, it), 'utf8')}`);
+    rmSync(folder, { recursive: true });
+    const names = 'npmrc pip.conf gitconfig wgetrc maven/settings.xml maven/toolchains.xml';
+    const show = `cd /etc; for it in ${names}; do [ -e $it ] && printf '%s ' $it && cat $it; done; true`;
+    expect((await run(client, show)).stdout).toBe(shown.join(''));
+  });
+
+  test('wget and git find the files of settings to which their variables point', async () => {
+    expect(await run(client, 'git config --global --list && test -f "$WGETRC"')).toMatchObject({
+      stderr: '',
+      exitCode: 0,
+    });
+  });
+
+  test.runIf(existsSync('/usr/bin/java'))('Java has the home and the proxy of its command', async () => {
+    const { stdout } = await run(client, 'java -XshowSettings:properties -version 2>&1');
+    for (const it of ['user.home = /run/home', 'https.proxyHost = 127.0.0.1', 'https.proxyPort = 3128'])
+      expect(stdout).toContain(it);
+  });
+
+  test('a command finds in HOME what an earlier command left there, on a disk and not in memory', async () => {
     await run(client, 'mkdir -p ~/.cache/tool && head -c 300M /dev/zero > ~/.cache/tool/archive');
     expect((await run(client, 'stat -c %s ~/.cache/tool/archive; stat -f -c %T ~')).stdout).toMatch(
       /^314572800\n(?!tmpfs)/,
     );
   });
 
-  test('may have forty WebAssembly memories in one process', async () => {
+  test('a command may have forty WebAssembly memories in one process', async () => {
     const script =
       'const all = []; while (all.length < 40) all.push(new WebAssembly.Memory({ initial: 1, maximum: 65536 })); console.log(all.length)';
     expect((await run(client, `node -e '${script}'`)).stdout).toBe('40\n');
   });
 
-  test('that fills /tmp succeeds with a warning, and a verdict that says so', async () => {
-    const { success, metadata } = await client.call('terminal_execute', {
-      command: 'head -c 2G /dev/zero > /tmp/full; true',
-      timeout: 60_000,
-    });
+  test('a command finds in /tmp what an earlier command of its session left there, until the session ends', async () => {
+    const left = () =>
+      readdirSync(join(daemon.stateDir, 'homes')).flatMap((it) =>
+        readdirSync(join(daemon.stateDir, 'homes', it)).filter((name) => name.startsWith('tmp-')),
+      );
+    const other = await daemon.connect();
+    await run(client, 'echo mine > /tmp/note');
+    await run(other, 'echo theirs > /tmp/note');
+    expect((await run(client, 'cat /tmp/note')).stdout).toBe('mine\n');
+    expect((await run(other, 'cat /tmp/note')).stdout).toBe('theirs\n');
+    expect(left()).toHaveLength(2);
+    await other[Symbol.asyncDispose]();
+    await until(() => left().length === 1);
+    expect((await run(client, 'cat /tmp/note')).stdout).toBe('mine\n');
+  });
+
+  test('a preview that fills its /tmp, which is in memory, succeeds with a warning, and a verdict that says so', async () => {
+    const command = 'head -c 2G /dev/zero > /tmp/full; true';
+    const { success, metadata } = await client.call('terminal_execute', { command }, { preview: true });
     expect(success).toBe(true);
     expect(metadata.warnings).toEqual([expect.stringContaining('/tmp was full')]);
     expect(metadata.resources.verdict).toBe('file');
+  });
+
+  test('a file in /tmp is bounded as files of the workspace are', async () => {
+    const filled = await client.call('terminal_execute', { command: 'head -c 9G /dev/zero > /tmp/full' });
+    expect(filled).toMatchObject({ success: false, error: { code: 'FILE_LIMIT' } });
+    await run(client, 'rm /tmp/full');
   });
 });
 
 test('two workspaces, and two policies of one workspace, have homes of their own', async () => {
   const [one, two] = [temporaryDir('ws'), temporaryDir('ws')];
-  await using daemon = await startDaemon({
+  await using daemon = await openDaemon({
     workspace: one,
     args: ['--workspace', two],
     config: { principals: {} },
@@ -79,7 +146,7 @@ test('two workspaces, and two policies of one workspace, have homes of their own
 });
 
 test('a home that holds more than it may loses its largest parts, and the next command is told which', async () => {
-  await using daemon = await startDaemon({ limits: { homeBytesMax: 64 * 1024 * 1024 } });
+  await using daemon = await openDaemon({ limits: { homeBytesMax: 64 * 1024 * 1024 } });
   await using client = await daemon.connect();
   await run(
     client,
@@ -98,10 +165,10 @@ test('a home that holds more than it may loses its largest parts, and the next c
 describe('memory of a command', () => {
   const MiB = 1024 * 1024;
   const policy = 'tiers:\n  execute: { decision: allow, memoryMb: 128 }\n';
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let client: Client;
   beforeAll(async () => {
-    daemon = await startDaemon({ policy, limits: { commandStarvedMs: 1_000 } });
+    daemon = await openDaemon({ policy, limits: { commandStarvedMs: 1_000 } });
     client = await daemon.connect();
   });
   afterAll(async () => {
@@ -109,7 +176,7 @@ describe('memory of a command', () => {
     await daemon[Symbol.asyncDispose]();
   });
 
-  test('that holds pages of files which can be read again is no need of the command, and no reason for a warning', async () => {
+  test("pages of files that can be read again don't count as memory of a command and cause no warning", async () => {
     const { success, metadata } = await client.call('terminal_execute', {
       command: 'head -c 300M /dev/zero > big; cat big big > /dev/null; sleep 0.2',
       timeout: 60_000,
@@ -118,7 +185,7 @@ describe('memory of a command', () => {
     expect(metadata.resources.peakBytes).toBeLessThan(64 * MiB);
   });
 
-  test('that is nearly used up is told of', async () => {
+  test('a command that nearly uses up its memory gets a warning', async () => {
     const { success, metadata } = await client.call('terminal_execute', {
       command: `perl -e 'push @x, "x" x (1 << 20) for 1..118; sleep 1'`,
     });
@@ -128,7 +195,7 @@ describe('memory of a command', () => {
     });
   });
 
-  test('that leaves no room for the files which it reads ends it, instead of letting it read them for ever', async () => {
+  test('a command whose memory leaves no room for the files that it reads is ended, instead of reading them for ever', async () => {
     if (daemon.confinement.cgroup === 'none')
       return console.warn('skipped: without control groups nobody holds pages of files');
     const { success, metadata } = await client.call('terminal_execute', {
@@ -138,7 +205,7 @@ describe('memory of a command', () => {
     expect({ success, verdict: metadata.resources.verdict }).toEqual({ success: false, verdict: 'memory' });
   });
 
-  test('is half of the machine by default, at most 8 GiB, and what the config says where that says it', () => {
+  test('the memory limit is half of the machine by default, at most 8 GiB, or what the config says', () => {
     const env = { HOME: temporaryDir('home') };
     const stateDir = temporaryDir('state');
     const workspace = [temporaryDir('ws')];

@@ -31,7 +31,8 @@ test('path prints the file, and says where there is none', () => {
 
 test.each([
   ['workspaces: [project]\nlimits: { hostsMax: 4 }\n', 0, 'ok'],
-  ['limits: { hostMax: 4 }\n', 2, 'hostMax'],
+  ['limits: { hostMax: 4 }\n', 2, 'there is no limit hostMax'],
+  ['limits: { eventsKept: 4 }\n', 2, 'eventsKept is fixed at 1024'],
   ['cgroup: v3\n', 2, 'cgroup'],
   ['workspaces: [nowhere]\n', 2, 'nowhere is not a directory'],
   ['policy: nowhere.yaml\n', 2, 'nowhere.yaml'],

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import { repository, ringfence, startDaemon, temporaryDir } from '../support/daemon.ts';
+import { openDaemon, repository, ringfence, temporaryDir } from '../support/daemon.ts';
 
 const run = promisify(execFile);
 const go = findProgram('go');
@@ -71,7 +71,7 @@ describe('a program that is no client', () => {
       client: ['/bin/sh', '-c', 'echo hello; sleep 30'],
       problem: /no JSON object with a name: hello/,
     },
-  ])('that $what fails with the reason', async ({ client, problem }) => {
+  ])('the conform check of a program that $what fails with the reason', async ({ client, problem }) => {
     const report = await conform(client, { only: 'framing/hello' });
     expect(report).toMatchObject({ passed: 0, failed: 1, cases: [{ problem: expect.stringMatching(problem) }] });
   });
@@ -104,7 +104,7 @@ describe.skipIf(go === undefined)('the Go client (skipped where Go is not instal
   });
 
   test('calls a real daemon, and its contexts cancel', async () => {
-    await using daemon = await startDaemon();
+    await using daemon = await openDaemon();
     const options = { cwd: source, env: { ...process.env, ...env, RINGFENCE_SOCKET: daemon.socket } };
     const { stdout } = await run(go as string, ['test', '-count=1', '-v', '.'], options);
     expect(stdout.match(/^--- PASS/gm)).toHaveLength(4);

@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const POLICY = 'tiers:\n  external_api: { decision: allow, costUsdPerDay: 1000, costUsdAskAbove: 500 }\n';
 const SECRET = 'canary-Zx9+=?&-4711-value';
 
 let service: Service;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 /** Tools of calls that a person was asked about. */
 const asked: string[] = [];
@@ -45,7 +45,7 @@ async function errorOf(tool: string, input: object) {
 
 beforeAll(async () => {
   service = await startService();
-  daemon = await startDaemon({ policy: POLICY });
+  daemon = await openDaemon({ policy: POLICY });
   client = await daemon.connect({ role: 'operator' });
   await client.onApproval((approval) => {
     asked.push(approval.tool);
@@ -188,7 +188,7 @@ describe('stripe', () => {
     expect(keys[2]).not.toBe(keys[1]);
   });
 
-  test('what payments cost is told by tool, principal and day, beside the limits of the policy', async () => {
+  test('costs of payments are reported by tool, principal and day, beside the limits of the policy', async () => {
     service.play({ body: { id: 'pi_3', client_secret: 's', status: 'x' } });
     await called('stripe__create_payment', { amount: 250, currency: 'usd' });
     const answer = JSON.parse(await cli(['costs', '--json']));
@@ -415,4 +415,17 @@ describe('from-openapi', () => {
     expect(idle).toMatchObject({ code: 2, stdout: '' });
     expect(idle.stderr).toContain('--operations buy*: matches none of the 2 operations of standard input');
   });
+});
+
+test('a connector is there for the next call once `connector add` has ended, and gone once `connector remove` has', async () => {
+  const codeOfNext = async () => {
+    const { error } = (await client.call('vercel__list_deployments', {})) as { error?: { code: string } };
+    return error?.code;
+  };
+  for (const _ of [1, 2, 3]) {
+    await cli(['connector', 'add', 'vercel', '--base', service.base, '--ca', service.ca, '--private']);
+    expect(await codeOfNext()).not.toBe('TOOL_NOT_FOUND');
+    await cli(['connector', 'remove', 'vercel']);
+    expect(await codeOfNext()).toBe('TOOL_NOT_FOUND');
+  }
 });

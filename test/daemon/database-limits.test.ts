@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { missingPostgres, startPostgres, type TestPostgres } from '../support/postgres.ts';
 import { NO_ROLES, WELCOME } from '../support/postgres-messages.ts';
 
@@ -19,7 +19,7 @@ const LIMITS = {
   databaseWireBytes: 512 * MiB,
 };
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let silent: Server;
 const silentSockets: Socket[] = [];
@@ -46,7 +46,7 @@ beforeAll(async () => {
     await server.sql("CREATE ROLE reader LOGIN PASSWORD 'pw'");
   }
   const { port } = silent.address() as { port: number };
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     config: {
       databases: { silent: { ...at, port }, ...(server && { app: { ...at, port: server.port, secret: 'db' } }) },
     },

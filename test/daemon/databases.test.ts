@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, createClient, type ToolResult } from '../../src/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
-import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { connectMcp } from '../support/mcp.ts';
 import { makeDatabase, openElsewhere, rowsOf } from '../support/sqlite.ts';
 
@@ -27,11 +27,11 @@ const ENDLESS = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
 const SQL =
   "CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO users VALUES (1, 'Ada'), (2, 'Bob, \"B\"')";
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY, config: CONFIG });
+  daemon = await openDaemon({ policy: POLICY, config: CONFIG });
   makeDatabase(at('app.db'), SQL);
   agent = await daemon.connect();
   operator = await daemon.connect({ role: 'operator' });
@@ -71,7 +71,7 @@ describe('an agent', () => {
     expect(JSON.stringify(plan)).toContain('SCAN users');
   });
 
-  test('of a policy that only lets it read is shown the tools, and may use connections that read', async () => {
+  test('an agent with a policy that only reads is shown the tools, and may use connections that read', async () => {
     const { socket, workspace } = daemon;
     await using reader = await createClient({ socket, workspace, policy: 'read-only' });
     const { tools } = (await reader.request('tools.list', { tools: 'all' })) as { tools: Record<string, unknown>[] };
@@ -83,12 +83,12 @@ describe('an agent', () => {
     expect(await Promise.all(codes)).toEqual(['ok', 'POLICY_DENIED']);
   });
 
-  test.each(['query_database', 'supabase_query'])('may call %s', async (name) => {
+  test.each(['query_database', 'supabase_query'])('an agent may call %s', async (name) => {
     const result = await ask(name, { connection: 'app', query: 'SELECT :a', params: { a: 1 }, maxRows: 5 });
     expect(result).toMatchObject({ success: true, tool: 'database_query', data: { rows: [[1]] } });
   });
 
-  test('is told the names, and can give no file, no URL and no connection of its own', async () => {
+  test('an agent gets the names of connections, and can give no file, URL or connection of its own', async () => {
     const result = await query('nobody', 'SELECT 1');
     expect(result).toMatchObject({
       success: false,
@@ -108,7 +108,7 @@ describe('an agent', () => {
     expect(await codeOf(query('app', 'SELECT 1', { source }))).toBe('INPUT_INVALID');
   });
 
-  test('has the tools in the list of MCP only if it asks for all', async () => {
+  test('MCP lists the database tools only for an agent that asks for all', async () => {
     await using mcp = await connectMcp(daemon);
     const names = (await mcp.listTools()).tools.map((it) => it.name);
     expect(names.filter((it) => it.startsWith('database_'))).toEqual([]);
@@ -187,7 +187,7 @@ describe('a connection that may write', () => {
     expect(rowsOf(at('app.db'), 'SELECT * FROM users')).toEqual(before);
   });
 
-  test('is refused in a session that only reads', async () => {
+  test('a connection that may write is refused in a session that only reads', async () => {
     const result = await runCli(daemon, [
       'call',
       'database_query',
@@ -200,7 +200,7 @@ describe('a connection that may write', () => {
     expect(rowsOf(at('app.db'), 'SELECT count(*) FROM users')).not.toEqual([[0]]);
   });
 
-  test('is CONFLICT while another program holds the lock', async () => {
+  test('a write to a database is CONFLICT while another program holds the lock', async () => {
     await using _ = await openElsewhere(at('app.db'), 'BEGIN EXCLUSIVE');
     expect(await codeOf(query('rw', 'DELETE FROM users'))).toBe('CONFLICT');
   });

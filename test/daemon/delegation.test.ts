@@ -4,15 +4,15 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, type ClientOptions, createClient } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 
 const FORBIDDEN = -32004;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     limits: { hostStartMs: 100_000 },
     policy: 'tiers:\n  execute: { decision: allow }\n  write: { decision: allow, approve: [] }\n',
     config: { modes: { review: { tools: ['file_*', 'code_run'], policy: 'read-only' }, files: { tools: ['file_*'] } } },
@@ -50,7 +50,7 @@ describe('a mode', () => {
     expect(await codeOf(plan.call('terminal_execute', { command: 'ls' }))).toBe('POLICY_DENIED');
   });
 
-  test('is not left by a batch or by a program', async () => {
+  test('a batch or a program does not leave the mode of its session', async () => {
     await using plan = await open({ mode: 'plan' });
     const { results } = await plan.batch([{ id: 'w', tool: 'file_write', input: write }]);
     expect(results).toMatchObject([{ error: { code: 'POLICY_DENIED' } }]);
@@ -60,7 +60,7 @@ describe('a mode', () => {
     expect(await codeOf(review.call('code_run', { code }))).toBe('POLICY_DENIED');
   });
 
-  test('of the config has its tools only, also under other names, and combines with a policy', async () => {
+  test('a mode of the config has only its own tools, also under other names, and combines with a policy', async () => {
     await using files = await open({ mode: 'files' });
     const { toolset } = (await files.hello).session;
     expect(toolset.every((it) => it.startsWith('file_'))).toBe(true);
@@ -71,7 +71,7 @@ describe('a mode', () => {
     expect(await codeOf(both.call('file_write', write))).toBe('POLICY_DENIED');
   });
 
-  test('that does not exist is refused, with those that do', async () => {
+  test('a mode that does not exist is refused with the list of those that do', async () => {
     await expect(open({ mode: 'wild' })).rejects.toThrow(
       'there is no mode wild; the daemon has: read, plan, code, review',
     );
@@ -124,7 +124,7 @@ describe('a token that a session passed on', () => {
     expect(entry?.principal).toBe(sessions.find((it) => !it.chain && it.role === 'agent')?.principal);
   });
 
-  test('can be narrowed further, and never widened', async () => {
+  test('a token can be narrowed further, and never widened', async () => {
     const first = await attenuate(agent, { tools: ['file_*'] });
     await using child = await open({ token: first.token });
     const second = await attenuate(child, { tools: ['file_read'] });
@@ -200,7 +200,7 @@ describe('a token that a session passed on', () => {
     await operator.request('calls.cancel', { callId: running.callId });
   });
 
-  test('is for the workspace of its session, and its sessions are not resumed', async () => {
+  test('a passed-on token is for the workspace of its session, and its sessions are not resumed', async () => {
     const { token } = await attenuate(agent, {});
     await using child = await open({ token, resumeMs: 60_000 });
     expect((await child.hello).session.resumeMs).toBe(0);

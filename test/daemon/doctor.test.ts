@@ -13,7 +13,7 @@ import {
   readMachine,
 } from '../../src/cli/doctor/machine.ts';
 import { PROBE_IDS } from '../../src/sandbox/proof/probes.ts';
-import { ALLOW_COMMANDS, processesWith, ringfence, startDaemon, temporaryDir } from '../support/daemon.ts';
+import { openDaemon, processesWith, ringfence, startDaemon, temporaryDir } from '../support/daemon.ts';
 
 const home = temporaryDir('home');
 const workspace = join(home, 'project');
@@ -68,7 +68,7 @@ test('people get a line for each, a fix below what is not right, and a last word
   expect(stdout).toMatch(/\ncalls can run here; \d+ warnings\n$/);
 });
 
-describe('what would keep a daemon from starting is a problem, with exit code 1:', () => {
+describe('a problem that would keep a daemon from starting', () => {
   test.each([
     ['a folder that is no workspace', ['--workspace', '/'], 'configuration', /can't be a workspace/],
     [
@@ -78,7 +78,7 @@ describe('what would keep a daemon from starting is a problem, with exit code 1:
       /\/proc\/nope can't be created or used: ENOENT/,
     ],
     ['a policy that is not taken', ['--policy', 'BAD'], 'policy', /bad\.yaml:2:24/],
-  ] as const)('%s', async (_, args, id, found) => {
+  ] as const)('doctor exits with 1 and reports %s', async (_, args, id, found) => {
     const bad = join(home, 'bad.yaml');
     writeFileSync(bad, 'tiers:\n  execute: { decision: maybe }\n', { mode: 0o600 });
     const { code, report } = await doctor(['--json', ...args.map((it) => (it === 'BAD' ? bad : it))]);
@@ -93,7 +93,7 @@ describe('what would keep a daemon from starting is a problem, with exit code 1:
     const server = createServer(() => {});
     await new Promise<void>((resolve) => server.listen(socket, resolve));
     const config = join(home, 'hung.yaml');
-    writeFileSync(config, 'limits: { helloTimeoutMs: 200 }\n');
+    writeFileSync(config, 'internalLimits: { helloTimeoutMs: 200 }\n');
     writeFileSync(join(state, 'operator.token'), 'token\n');
     try {
       const { code, report } = await doctor(['--json', '--socket', socket], { RINGFENCE_CONFIG: config });
@@ -152,8 +152,8 @@ describe('where bubblewrap fails as on other systems', () => {
   });
 });
 
-test('beside a daemon it says which one runs, and does not disturb it', async () => {
-  await using daemon = await startDaemon({ policy: ALLOW_COMMANDS });
+test('doctor beside a daemon says which one runs, and does not disturb it', async () => {
+  await using daemon = await startDaemon();
   const where = ['--state', daemon.stateDir, '--socket', daemon.socket, '--workspace', daemon.workspace];
   const { code, report } = await doctor(['--json', ...where]);
   expect(code).toBe(0);
@@ -169,7 +169,7 @@ test('a daemon says what it proved, in its status and its log, and takes it agai
   const stateDir = temporaryDir('state');
   try {
     for (const cached of [[], PROBE_IDS]) {
-      await using daemon = await startDaemon({ stateDir, workspace });
+      await using daemon = await openDaemon({ stateDir, workspace });
       await using client = await daemon.connect();
       const { confinement } = (await client.request('status', {})) as { confinement: { probes: object } };
       const memory = daemon.confinement.cgroup === 'none' ? 'leaks' : 'ok';
@@ -186,7 +186,7 @@ test('a daemon says what it proved, in its status and its log, and takes it agai
   }
 });
 
-describe('of another machine it says', () => {
+describe('the findings on another machine', () => {
   const good: MachineFacts = {
     node: { version: '26.0.0', path: '/n' },
     platform: 'linux',
@@ -201,7 +201,7 @@ describe('of another machine it says', () => {
   };
   const { bwrap: _, ...noBwrap } = good;
 
-  test('nothing where nothing is wrong', () => {
+  test('a sound machine has no finding', () => {
     expect(judgeMachine(good).filter((it) => it.status !== 'ok' || it.fix)).toEqual([]);
   });
 
@@ -231,16 +231,16 @@ describe('of another machine it says', () => {
     ['no cgroup', { ...good, cgroup: { v2: true, v1: [] } }, 'cgroup', 'warning', /Delegate=yes/],
     ['no ripgrep', { ...good, programs: { ...good.programs, rg: undefined } }, 'rg', 'warning', /install ripgrep/],
   ];
-  test.each(OTHERS)('%s, with the fix', (_, facts, id, status, fix) => {
+  test.each(OTHERS)('doctor finds %s, with the fix', (_, facts, id, status, fix) => {
     const found = judgeMachine(facts).filter((it) => it.status !== 'ok');
     expect(found).toEqual([expect.objectContaining({ id, status, fix: expect.stringMatching(fix) })]);
   });
 
-  test('as much as can be read of this one', () => {
+  test('doctor reads of this machine all that it judges', () => {
     expect(judgeMachine(readMachine()).map((it) => it.id)).toEqual(judgeMachine(good).map((it) => it.id));
   });
 
-  test('the Node that the package asks for', () => {
+  test('doctor requires the Node that the package asks for', () => {
     const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
     expect(manifest.engines.node).toBe(`>=${NODE_MIN}`);
   });

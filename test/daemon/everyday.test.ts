@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/call.ts';
 import { type Client, createClient } from '../../src/client.ts';
 import { builtinToolset, toolsOf } from '../../src/tools/registry.ts';
-import { ALLOW_ALL, dataOf, startDaemon } from '../support/daemon.ts';
+import { dataOf, openDaemon } from '../support/daemon.ts';
 import { makeDatabase } from '../support/sqlite.ts';
 
 /** Tools that are there without a profile of a model; test/daemon/tasks.test.ts has the alias of `task_delegate`. */
@@ -119,8 +119,8 @@ test.each([
   ['database tool', BY_DATABASE_ALIAS, {}],
   ['code tool', BY_CODE_ALIAS, PROJECT],
 ])('every alias of a %s works with its own parameters, and reports the name of the tool', async (_, aliases, files) => {
-  await using daemon = await startDaemon({
-    policy: `${ALLOW_ALL}  external_api: { decision: allow }\n`,
+  await using daemon = await openDaemon({
+    policy: 'tiers:\n  external_api: { decision: allow }\n',
     config: { databases: { app: { kind: 'sqlite', path: 'app.db' } } },
   });
   if (aliases === BY_DATABASE_ALIAS)
@@ -146,8 +146,8 @@ describe('the list of tools', () => {
   const listed = async (client: Client, params: object) =>
     ((await client.request('tools.list', params)) as { tools: Listed[] }).tools;
 
-  test('by default has at most 25 tools and 16 KB in every format that models read, and all of them when asked', async () => {
-    await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  test('the default list has at most 25 tools and 16 KB in each format for models; a request for all gets every tool', async () => {
+    await using daemon = await openDaemon();
     await using client = await daemon.connect();
     const whole = (await listed(client, { format: 'ringfence' })).map((it) => it.name);
     expect(whole).toEqual(TOOLS.map((it) => it.name));
@@ -162,8 +162,8 @@ describe('the list of tools', () => {
     }
   });
 
-  test('under a policy for thinking has what only reads, and nothing else runs by its name or an alias', async () => {
-    await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  test('a policy for thinking lists only tools that read, and no other runs by its name or an alias', async () => {
+    await using daemon = await openDaemon();
     await using client = await createClient({
       socket: daemon.socket,
       workspace: daemon.workspace,
@@ -188,7 +188,7 @@ describe('the list of tools', () => {
 test('a workspace of 100 000 files is listed, searched, edited and commanded, within the bounds of each', {
   timeout: 180_000,
 }, async () => {
-  await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  await using daemon = await openDaemon();
   await using client = await daemon.connect();
   const at = (path: string) => join(daemon.workspace, path);
   for (let folder = 0; folder < 100; folder++) {

@@ -3,13 +3,13 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_ALL });
+  daemon = await openDaemon();
   client = await daemon.connect();
 });
 afterAll(async () => {
@@ -60,8 +60,8 @@ test('a file moves into a directory that is held in its place for what it holds,
   expect(readFileSync(at('config/.env'), 'utf8')).toBe('TOKEN=1');
 });
 
-test('under the default policy a person is asked before something is deleted or moved, and not before it is edited', async () => {
-  await using other = await startDaemon({ policy: 'approvals: { headless: deny }\n' });
+test('the careful policy asks a person before a file is deleted or moved, and not before it is edited', async () => {
+  await using other = await openDaemon({ policy: 'extends: careful\napprovals: { headless: deny }\n' });
   await using agent = await other.connect();
   writeFileSync(join(other.workspace, 'a'), 'one');
   symlinkSync('a', join(other.workspace, 'l'));

@@ -3,16 +3,16 @@ import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 /** A generous time limit for a busy machine; this tests the content of the answer. */
 const limits = { watchAnswerMs: 20_000, filesChangedMax: 5 };
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon({ limits });
+  daemon = await openDaemon({ limits });
   for (const it of ['src', 'old/deep']) mkdirSync(join(daemon.workspace, it), { recursive: true });
   for (const it of ['src/a.ts', 'src/b.ts', 'old/deep/x', '.env']) writeFileSync(join(daemon.workspace, it), 'one\n');
   client = await daemon.connect();
@@ -29,7 +29,7 @@ async function changedBy(command: string, options = {}) {
 }
 
 describe('a command', () => {
-  test('tells what it created, changed and deleted, and can not be undone', async () => {
+  test('tells what it created, changed and deleted, and that it can be undone', async () => {
     const command =
       'echo two >> src/a.ts; mv src/b.ts src/c.ts; rm -r old; mkdir new empty; echo x > new/n; chmod 600 new/n';
     expect(await changedBy(command)).toEqual({
@@ -42,11 +42,11 @@ describe('a command', () => {
       ],
       filesChangedTotal: undefined,
       warnings: undefined,
-      undo: 'none',
+      undo: 'full',
     });
   });
 
-  test('that changes nothing says so', async () => {
+  test('a command that changes no file has an empty list of changes', async () => {
     expect((await changedBy('cat src/a.ts > /dev/null; echo x > /tmp/x')).filesChanged).toEqual([]);
   });
 
@@ -55,7 +55,7 @@ describe('a command', () => {
     expect(told).toMatchObject({ filesChanged: { length: 5 }, filesChangedTotal: 7 });
   });
 
-  test('that fails, or is ended, tells what it had changed', async () => {
+  test('a command that fails, or is ended, lists the files that it had changed', async () => {
     expect((await changedBy('echo x > failed; exit 3')).filesChanged).toEqual([{ path: 'failed', kind: 'create' }]);
     const ended = await client.call('terminal_execute', { command: 'echo x > ended; sleep 60', timeout: 500 });
     expect(ended.metadata.filesChanged).toEqual([{ path: 'ended', kind: 'create' }]);
@@ -81,9 +81,10 @@ test('git tells what it changed of the work tree, and nothing of its own', async
   expect(metadata.filesChanged).toEqual([{ path: 'src/a.ts', kind: 'delete' }]);
 });
 
-test('a workspace with more names than are watched says that it is not known', async () => {
-  await using small = await startDaemon({ limits: { ...limits, watchedNamesMax: 3 } });
-  for (let i = 0; i < 5; i++) writeFileSync(join(small.workspace, `${i}`), '');
+test('a workspace with more folders than are followed says that it is not known', async () => {
+  const workspace = temporaryDir('ws');
+  for (let i = 0; i < 5; i++) mkdirSync(join(workspace, `${i}`));
+  await using small = await openDaemon({ workspace, limits: { ...limits, watchedDirectoriesMax: 3 } });
   await using its = await small.connect();
   const { metadata } = await its.call('terminal_execute', { command: 'echo x > y' });
   expect(metadata.filesChanged).toBeUndefined();
@@ -92,7 +93,7 @@ test('a workspace with more names than are watched says that it is not known', a
 
 test('a command beside which other calls ran says that it may tell of theirs', async () => {
   const policy = 'tiers:\n  execute: { decision: allow, locks: none }\n  write: { decision: allow }\n';
-  await using open = await startDaemon({ limits, policy });
+  await using open = await openDaemon({ limits, policy });
   await using its = await open.connect();
   const running = its.call('terminal_execute', { command: 'touch began; until [ -e go ]; do sleep 0.02; done' });
   await until(() => existsSync(join(open.workspace, 'began')));
@@ -105,8 +106,9 @@ test('a command beside which other calls ran says that it may tell of theirs', a
 });
 
 test('a command that changes files without end holds up nobody', async () => {
-  await using open = await startDaemon({ policy: 'tiers:\n  execute: { decision: allow, locks: none }\n' });
+  await using open = await openDaemon({ policy: 'tiers:\n  execute: { decision: allow, locks: none }\n' });
   await using its = await open.connect();
+  await its.call('terminal_execute', { command: 'true' }); // Its host has started.
   const busy = 'while :; do for i in a b c d e f g h; do : > $i; done; done';
   const running = its.call('terminal_execute', { command: `${busy} & ${busy}`, timeout: 3000 });
   await until(() => existsSync(join(open.workspace, 'h')));

@@ -6,7 +6,15 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { dataOf, processesWith, ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import {
+  dataOf,
+  type OpenDaemon,
+  openDaemon,
+  processesWith,
+  ringfence,
+  startDaemon,
+  until,
+} from '../support/daemon.ts';
 
 const WAIT_MS = 20_000;
 const PORT = 8123;
@@ -22,7 +30,7 @@ async function startServer(client: Client, host = '127.0.0.1'): Promise<{ handle
 }
 
 /** `ringfence forward`, and what it has printed. */
-function forwarding(daemon: TestDaemon, ...words: string[]) {
+function forwarding(daemon: OpenDaemon, ...words: string[]) {
   const child: ChildProcess = spawn(process.execPath, [ringfence, 'forward', ...words, '--socket', daemon.socket], {
     env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent', XDG_STATE_HOME: daemon.stateDir },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -44,10 +52,10 @@ function forwarding(daemon: TestDaemon, ...words: string[]) {
 const relays = () => processesWith('terminals/port-relay');
 
 describe('a port of a server in the background', () => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let client: Client;
   beforeAll(async () => {
-    daemon = await startDaemon();
+    daemon = await openDaemon();
     client = await daemon.connect();
   });
   afterAll(async () => {
@@ -56,7 +64,7 @@ describe('a port of a server in the background', () => {
   });
 
   test.each(['127.0.0.1', '::1', '0.0.0.0'])(
-    'at %s is told by ps, opened, and closed with the command',
+    'a port at %s is listed by ps, opened, and closed with the command',
     async (host) => {
       const { handle, callId } = await startServer(client, host);
       await using operator = await daemon.connect({ role: 'operator' });
@@ -79,7 +87,7 @@ describe('a port of a server in the background', () => {
     },
   );
 
-  test('is closed by Ctrl-C, by the end of its session, and both ends are on record', async () => {
+  test('a forwarded port is closed by Ctrl-C or by the end of its session, and both ends are on record', async () => {
     const { handle, callId } = await startServer(client);
     const person = forwarding(daemon, handle, `${PORT}`);
     expect(await (await fetch(await person.url())).text()).toBe('served /');
@@ -124,7 +132,7 @@ describe('a port of a server in the background', () => {
     await dataOf(client.call('terminal_kill', { handle: handle as string }));
   });
 
-  test('of no command, or no port at all, is refused in words', async () => {
+  test('forwarding for an unknown command, or of an invalid port, is refused in words', async () => {
     const none = forwarding(daemon, '0'.repeat(8), `${PORT}`);
     expect(await none.ended).not.toBe(0);
     expect(none.said.text).toContain('no command in the background is running');
@@ -134,7 +142,7 @@ describe('a port of a server in the background', () => {
 });
 
 test('an agent opens no port and lists none of others', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await using client = await daemon.connect();
   const { handle } = await dataOf(client.call('terminal_execute', { command: 'sleep 300', background: true }));
   for (const [method, params] of [
@@ -148,7 +156,7 @@ test('an agent opens no port and lists none of others', async () => {
 
 test('the policy can deny it, and the number of open ports has a bound', async () => {
   const policy = 'tiers:\n  execute: { decision: allow, forward: deny }\n';
-  await using strict = await startDaemon({ policy });
+  await using strict = await openDaemon({ policy });
   await using agent = await strict.connect();
   const { handle } = await dataOf(agent.call('terminal_execute', { command: 'sleep 300', background: true }));
   await using operator = await strict.connect({ role: 'operator' });
@@ -157,7 +165,7 @@ test('the policy can deny it, and the number of open ports has a bound', async (
     message: expect.stringContaining('tiers.execute.forward'),
   });
 
-  await using daemon = await startDaemon({ limits: { forwardsMax: 1 } });
+  await using daemon = await openDaemon({ limits: { forwardsMax: 1 } });
   await using client = await daemon.connect();
   const other = await dataOf(client.call('terminal_execute', { command: 'sleep 300', background: true }));
   await using person = await daemon.connect({ role: 'operator' });
@@ -168,7 +176,7 @@ test('the policy can deny it, and the number of open ports has a bound', async (
 });
 
 test('more connections than the bound are closed, and those that are open go on', async () => {
-  await using daemon = await startDaemon({ limits: { forwardConnectionsMax: 2 } });
+  await using daemon = await openDaemon({ limits: { forwardConnectionsMax: 2 } });
   await using client = await daemon.connect();
   const { handle } = await startServer(client);
   const person = forwarding(daemon, handle, `${PORT}`);
@@ -209,7 +217,7 @@ test('nothing of it is left when the daemon is killed', async () => {
 });
 
 test('a command that may not connect does not see the relay, and none of its files', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await using client = await daemon.connect();
   const { handle } = await startServer(client);
   const person = forwarding(daemon, handle, `${PORT}`);

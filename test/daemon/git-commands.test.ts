@@ -5,16 +5,16 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { toGitConfig } from '../../src/sandbox/git/commit-author.ts';
-import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { createRepository, type TestRepository } from '../support/repository.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 let home: string;
 beforeAll(async () => {
   home = temporaryDir('home');
   writeFileSync(join(home, '.gitconfig'), '[user]\n\tname = Grace Hopper\n\temail = grace@example.org\n');
-  daemon = await startDaemon({ policy: ALLOW_ALL, env: { HOME: home } });
+  daemon = await openDaemon({ env: { HOME: home } });
   client = await daemon.connect();
 });
 afterAll(async () => {
@@ -33,7 +33,7 @@ const BY = 'git log -1 --format="%an %ae %cn %ce"';
 const GRACE = 'Grace Hopper grace@example.org';
 
 describe('a commit of a command', () => {
-  test('is by the person where nobody says whom it is by', async () => {
+  test("a command's commit is by the person where nothing else names an author", async () => {
     const repository = repositoryAt('plain');
     for (const key of ['user.name', 'user.email']) repository.git('config', '--unset', key);
     const { stdout, stderr } = await run(`git commit -qm x --allow-empty; ${BY}`, 'plain');
@@ -44,23 +44,26 @@ describe('a commit of a command', () => {
     ['the repository', ''],
     ['a variable', 'export GIT_AUTHOR_NAME=Ada GIT_COMMITTER_NAME=Ada;'],
     ['the settings of the command', 'git config --global user.name Eve;'],
-  ])('is by whom %s says', async (who, before) => {
+  ])("a command's commit is by the author that %s names", async (who, before) => {
     const repository = repositoryAt(`said-${who.length}`);
     if (before !== '') for (const key of ['user.name', 'user.email']) repository.git('config', '--unset', key);
-    const { stdout } = await run(`${before} git commit -qm x --allow-empty; ${BY}`, `said-${who.length}`);
+    // Settings of the home last for the session.
+    const after = 'git config --global --unset user.name || true';
+    const { stdout } = await run(`${before} git commit -qm x --allow-empty; ${BY}; ${after}`, `said-${who.length}`);
     const name = before.includes('Eve') ? 'Eve' : 'Ada';
     const mail = before === '' ? 'ada@example.org' : 'grace@example.org';
     expect(stdout).toBe(`${name} ${mail} ${name} ${mail}\n`);
   });
 
-  test("is in a terminal by the person, too, and in a repository that the command makes by that one's settings", async () => {
+  test('a commit in a terminal is by the person, and in a repository that the command makes by its settings', async () => {
     repositoryAt('maker');
     const own = 'cd "$(mktemp -d)" && git init -q . && git config user.name Own && git commit -qm x --allow-empty';
     expect((await run(`${own}; ${BY}`, 'maker')).stdout).toBe('Own grace@example.org Own grace@example.org\n');
     const command = `cd "$(mktemp -d)" && git init -q . && git commit -qm x --allow-empty && ${BY}`;
     const { sessionId = '' } = await dataOf(client.call('terminal_interactive', { action: 'open', command }));
     const read = () => dataOf(client.call('terminal_interactive', { action: 'read', sessionId }));
-    await expect.poll(async () => JSON.stringify(await read()), { timeout: 10_000 }).toContain(GRACE);
+    await expect.poll(async () => JSON.stringify(await read()), { timeout: 30_000 }).toContain(GRACE);
+    await client.call('terminal_interactive', { action: 'close', sessionId });
   });
 
   test("finds settings that it can't change, so that no other command has what it wrote there", async () => {
@@ -113,7 +116,7 @@ function withFolders(name: string): TestRepository {
 const isThere = ({ folder }: TestRepository, path: string) => existsSync(join(folder, path));
 
 describe('a sparse checkout', () => {
-  test('that a command makes holds for later commands and for the person, and can be ended', async () => {
+  test('a sparse checkout that a command makes holds for later commands and for the person, and can be ended', async () => {
     const repository = withFolders('sparse');
     const states = () => [isThere(repository, 'x'), isThere(repository, 'y')];
     expect(await run('git sparse-checkout set x', 'sparse')).toMatchObject({ exitCode: 0, stderr: '', warnings: [] });
@@ -126,7 +129,7 @@ describe('a sparse checkout', () => {
     expect(isThere(repository, '.git/config.worktree')).toBe(false);
   });
 
-  test('that the person made is changed by a command', async () => {
+  test('a command can change a sparse checkout that the person made', async () => {
     const repository = withFolders('sparser');
     repository.git('sparse-checkout', 'set', 'x');
     expect(await run('git sparse-checkout add y', 'sparser')).toMatchObject({ exitCode: 0, stderr: '', warnings: [] });
@@ -184,7 +187,7 @@ test("commands' git has git-lfs as the person set it up, and a repository gets i
       .map(([key, value]) => `\t${key} = ${value}\n`)
       .join('')}\trequired = true\n[filter "x"]\n\tclean = id\n`,
   );
-  await using other = await startDaemon({ policy: ALLOW_ALL, env: { HOME: home } });
+  await using other = await openDaemon({ env: { HOME: home } });
   await using agent = await other.connect();
   const told = await dataOf(agent.call('terminal_execute', { command: 'git config --get-regexp filter' }));
   expect(told).toMatchObject({
@@ -195,40 +198,43 @@ test("commands' git has git-lfs as the person set it up, and a repository gets i
 });
 
 describe('a repository of another user', () => {
-  test("is safe to commands' git where the person's git says so, from their home, too", async () => {
+  test("git in commands trusts another user's repository where the person's git does, from their home, too", async () => {
     writeFileSync(
       join(home, '.gitconfig'),
       '[safe]\n\tdirectory = /lost\n\tdirectory =\n\tdirectory = ~/work/*\n\tdirectory = /a "b"\n\tbareRepository = all\n',
     );
-    await using other = await startDaemon({ policy: ALLOW_ALL, env: { HOME: home } });
+    await using other = await openDaemon({ env: { HOME: home } });
     await using agent = await other.connect();
     const { stdout } = await dataOf(agent.call('terminal_execute', { command: 'git config --get-regexp ^safe' }));
     expect(stdout).toBe(`safe.directory ${home}/work/*\nsafe.directory /a b\nsafe.barerepository explicit\n`);
   });
 
-  test.runIf(process.getuid?.() === 0)('is used by commands then, and refused by git otherwise', async () => {
-    const workspace = temporaryDir('theirs');
-    const theirs = createRepository(join(workspace, 'theirs'));
-    theirs.commit('first');
-    for (const it of ['.', '.git']) chownSync(join(theirs.folder, it), 64_123, 64_123);
-    for (const [settings, ending] of [
-      ['', { exitCode: 128, stderr: expect.stringContaining('dubious ownership') }],
-      [`[safe]\n\tdirectory = ${theirs.folder}\n`, { exitCode: 0, stdout: '## main\n' }],
-    ] as const) {
-      writeFileSync(join(home, '.gitconfig'), settings);
-      await using other = await startDaemon({ policy: ALLOW_ALL, env: { HOME: home }, workspace });
-      await using agent = await other.connect();
-      const command = 'git -C theirs status --short --branch';
-      expect(await dataOf(agent.call('terminal_execute', { command }))).toMatchObject(ending);
-    }
-    rmSync(workspace, { recursive: true });
-  });
+  test.runIf(process.getuid?.() === 0)(
+    "commands use another user's repository if it is trusted, and git refuses it otherwise",
+    async () => {
+      const workspace = temporaryDir('theirs');
+      const theirs = createRepository(join(workspace, 'theirs'));
+      theirs.commit('first');
+      for (const it of ['.', '.git']) chownSync(join(theirs.folder, it), 64_123, 64_123);
+      for (const [settings, ending] of [
+        ['', { exitCode: 128, stderr: expect.stringContaining('dubious ownership') }],
+        [`[safe]\n\tdirectory = ${theirs.folder}\n`, { exitCode: 0, stdout: '## main\n' }],
+      ] as const) {
+        writeFileSync(join(home, '.gitconfig'), settings);
+        await using other = await openDaemon({ env: { HOME: home }, workspace });
+        await using agent = await other.connect();
+        const command = 'git -C theirs status --short --branch';
+        expect(await dataOf(agent.call('terminal_execute', { command }))).toMatchObject(ending);
+      }
+      rmSync(workspace, { recursive: true });
+    },
+  );
 });
 
 describe('a terminal', () => {
   const ask = (input: object) => client.call('terminal_interactive', input);
 
-  test('has a config of its own, of which the repository gets at each call what names no program', async () => {
+  test('a terminal has its own git config, and the repository gets its harmless settings at each call', async () => {
     const repository = repositoryAt('typed');
     const command =
       'git config user.name Typed; git config core.editor id; read -r; git config user.name Again; echo over; cat';
@@ -239,10 +245,15 @@ describe('a terminal', () => {
     const { sessionId } = (await dataOf(Promise.resolve(opened))) as { sessionId: string };
     const written = await ask({ action: 'write', sessionId, data: '\r', waitMs: 10_000 });
     expect([written.metadata.warnings ?? [], repository.git('config', 'user.name')]).toEqual([[], 'Again\n']);
+    await ask({ action: 'close', sessionId });
   });
 
   test('gives the repository what it set when it is closed, and keeps what the person changed meanwhile', async () => {
     const repository = repositoryAt('closed');
+    // A terminal from before could write this config; it counts as gone two looks of a second after its end.
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    // The daemon hears of the new repository some milliseconds later; a terminal from before would write its config itself.
+    await until(async () => (await run('grep -c /closed/.git/config /proc/self/mountinfo', '.')).stdout !== '0\n');
     const command = 'read -r; git config user.name Last; sleep 100';
     const { sessionId } = (await dataOf(ask({ action: 'open', cwd: 'closed', command }))) as { sessionId: string };
     writeFileSync(

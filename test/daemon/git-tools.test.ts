@@ -5,21 +5,22 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
-import { dataOf, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { createRepository, type TestRepository } from '../support/repository.ts';
 
 const POLICY = `rules:
   - { id: commits, match: { tool: git_commit }, decision: allow, reason: Nobody is there to ask. }
+tiers: { write: { approve: [destructive] } }
 approvals: { headless: deny }
 `;
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let home: string;
 beforeAll(async () => {
   home = temporaryDir('home');
   writeFileSync(join(home, '.gitconfig'), '[user]\n\tname = Grace <Hopper>\n\temail = grace@example.org\n');
-  daemon = await startDaemon({ policy: POLICY, env: { HOME: home } });
+  daemon = await openDaemon({ policy: POLICY, env: { HOME: home } });
   agent = await daemon.connect();
 });
 afterAll(async () => {
@@ -60,7 +61,7 @@ test('the index records files as a git outside sees them, so that neither git re
 });
 
 test('without any identity the commit says what is missing, and leaves the index as it was', async () => {
-  await using other = await startDaemon({ policy: POLICY });
+  await using other = await openDaemon({ policy: POLICY });
   await using session = await other.connect();
   const repository = createRepository(join(other.workspace, 'r'));
   repository.git('config', '--unset', 'user.email');
@@ -290,8 +291,8 @@ test('submodules and further work trees are repositories of their own', async ()
   expect(await dataOf(call('git_log', { path: 'tree' }))).toMatchObject({ commits: [{ subject: 'outer' }] });
 });
 
-test('under a policy for thinking git is read, branches are listed and nothing is changed', async () => {
-  await using other = await startDaemon({ args: ['--policy', 'read-only'] });
+test('a policy for thinking lets git be read and branches be listed, and nothing be changed', async () => {
+  await using other = await openDaemon({ args: ['--policy', 'read-only'] });
   await using session = await other.connect();
   const repository = createRepository(join(other.workspace, 'r'));
   repository.write('a.txt', 'one\n');

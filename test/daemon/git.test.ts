@@ -3,10 +3,10 @@ import { execFileSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { startDaemon } from '../support/daemon.ts';
+import { openDaemon } from '../support/daemon.ts';
 
 test('git shows a committed secret to no command that runs unasked', async () => {
-  await using daemon = await startDaemon({ policy: 'version: 1\napprovals: { headless: deny }\n' });
+  await using daemon = await openDaemon({ policy: 'extends: careful\napprovals: { headless: deny }\n' });
   const git = (...args: string[]) =>
     execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], { cwd: daemon.workspace });
   git('init', '-q');

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { startProvider } from '../support/providers.ts';
 import { type PlayedAnswer, type Service, startService } from '../support/service.ts';
 
@@ -38,12 +38,12 @@ afterAll(() => service[Symbol.asyncDispose]());
 const checks = () => service.requests.filter((it) => it.startsWith('GET /usage '));
 
 /** A daemon whose searches go to the played service, which answers those well. */
-async function startSearch(limits: object = LIMITS, policy = POLICY): Promise<TestDaemon> {
+async function startSearch(limits: object = LIMITS, policy = POLICY): Promise<OpenDaemon> {
   health = { body: {} };
   service.requests.length = 0;
   service.always((request) => (request.startsWith('GET /usage ') ? health : { body: { results: [] } }));
   const search = { provider: 'tavily', url: service.base, ca: service.ca, private: true };
-  const daemon = await startDaemon({ policy, limits, config: { search } });
+  const daemon = await openDaemon({ policy, limits, config: { search } });
   await runCli(daemon, ['secret', 'set', 'tavily_key'], { stdin: KEY });
   return daemon;
 }
@@ -54,7 +54,7 @@ const shown = async (client: Client, params: object = {}) =>
   ((await client.request('status', params)) as { search: Shown }).search;
 
 describe('a service that calls use', () => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let client: Client;
   beforeAll(async () => {
     daemon = await startSearch();
@@ -65,7 +65,7 @@ describe('a service that calls use', () => {
     await daemon[Symbol.asyncDispose]();
   });
 
-  test('is asked again and again, with the secret as in a call', async () => {
+  test('a service in use is checked again and again, with the secret as in a call', async () => {
     expect(checks()).toEqual([]);
     await search(client);
     await until(() => checks().length >= 3);
@@ -73,7 +73,7 @@ describe('a service that calls use', () => {
     expect(await shown(client)).toEqual({ provider: 'tavily', state: 'ok', auth: 'configured' });
   });
 
-  test('that fails is left alone with the reason, and used again when it works', async () => {
+  test('a failing service is not asked for a while, with the reason, and used again when it works', async () => {
     health = { status: 503, body: {} };
     service.always(() => health);
     await until(async () => (await shown(client)).state === 'paused');
@@ -92,7 +92,7 @@ describe('a service that calls use', () => {
     expect(await search(client)).toMatchObject({ success: true });
   });
 
-  test('that hangs is late within the time of a check', async () => {
+  test('a check of a hanging service is late within the time of a check', async () => {
     service.play(...Array.from({ length: 50 }, () => 'hang' as const));
     await until(async () => /took longer than 300 ms/.test((await shown(client)).problem ?? ''));
     service.always(() => ({ body: { results: [] } }));
@@ -100,7 +100,7 @@ describe('a service that calls use', () => {
     await until(async () => (await shown(client)).state === 'ok');
   });
 
-  test('that refuses the secret is shown so, and stays usable', async () => {
+  test('a service that refuses the secret is shown as refusing, and stays usable', async () => {
     service.always((request) => (request.startsWith('GET /usage ') ? { status: 401 } : { body: { results: [] } }));
     await until(async () => (await shown(client)).state === 'refused');
     expect(await shown(client)).toMatchObject({ problem: 'it refused the secret' });

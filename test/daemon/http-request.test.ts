@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon } from '../support/daemon.ts';
 
 interface Seen {
   readonly at: string;
@@ -13,7 +13,7 @@ interface Seen {
   readonly body: string;
 }
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 const seen: Seen[] = [];
 const servers: Server[] = [];
@@ -60,7 +60,7 @@ beforeAll(async () => {
     string,
     string,
   ];
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     policy: `
 tiers:
   external_api: { decision: allow, network: { allow: ${JSON.stringify([own, other, asked, denied])} } }
@@ -104,7 +104,7 @@ describe('an answer', () => {
     expect((data as { durationMs: number }).durationMs).toBeGreaterThanOrEqual(0);
     expect((data as { headers: object }).headers).not.toHaveProperty('content-encoding');
   });
-  test('is text by its character set, and base64 if it is no text', async () => {
+  test('an answer is text by its character set, and base64 if it is no text', async () => {
     expect(await dataOf(ask('/shift'))).toMatchObject({ body: '日本', encoding: 'utf-8' });
     expect(await dataOf(ask('/image'))).toMatchObject({ body: 'iVBOR/8=', encoding: 'base64' });
   });
@@ -124,11 +124,11 @@ describe('a request', () => {
       { method: 'PUT', body: 'null', headers: { 'content-type': 'application/vnd.x+json' } },
     ]);
   });
-  test('with body and json at once is refused', async () => {
+  test('a request with body and json at once is refused', async () => {
     const result = await ask('/', { method: 'POST', body: 'a', json: 1 });
     expect(result).toMatchObject({ error: { code: 'INPUT_INVALID', details: { issues: [{ path: 'body' }] } } });
   });
-  test.each(['rest_api_call', 'api_call'])('may be made as %s, whose body is any value', async (name) => {
+  test.each(['rest_api_call', 'api_call'])('a request may be made as %s, whose body is any value', async (name) => {
     const input = { url: `http://${own}/`, method: 'POST', timeout: 5000 };
     await dataOf(client.call(name, { ...input, body: { a: 1 } }));
     await dataOf(client.call(name, { ...input, body: 'a=1' }));
@@ -152,7 +152,7 @@ describe('a redirect', () => {
     [307, 'POST', 'POST'],
     [308, 'PATCH', 'PATCH'],
   ])(
-    'with status %i makes a %s a %s, which keeps headers and body as far as its method does',
+    'a redirect with status %i makes a %s a %s, which keeps headers and body as far as its method does',
     async (status, method, then) => {
       const body = method === 'HEAD' ? undefined : 'b';
       const result = await ask(`/to/${status}//end`, { method, headers: SECRETS, ...(body && { body }) });
@@ -164,7 +164,7 @@ describe('a redirect', () => {
     },
   );
 
-  test('to another origin gets no body, and no header that may be a secret, even on the way back', async () => {
+  test('a redirect to another origin gets no body, and no header that may be a secret, even on the way back', async () => {
     const back = `http://${other}/to/307/http://${own}/end`;
     const result = await ask(`/to/307/${back}`, { method: 'POST', headers: SECRETS, body: 'b' });
     expect(result).toMatchObject({ success: true, data: { finalUrl: `http://${own}/end` } });
@@ -184,7 +184,7 @@ describe('a redirect', () => {
     expect(entries).toMatchObject([{ detail: { connected } }]);
   });
 
-  test('is given as it is if nobody wants it followed', async () => {
+  test('a redirect is returned as it is if the caller does not want it followed', async () => {
     const data = await dataOf(ask('/to/302/x', { followRedirects: false }));
     expect(data).toMatchObject({
       status: 302,
@@ -198,7 +198,7 @@ describe('a redirect', () => {
     ['that the policy does not list', () => unlisted, 'tiers.external_api.network'],
     ['that a rule denies', () => denied, 'never-there'],
     ['about which a person must be asked', () => asked, 'ask-there'],
-  ])('to a host %s is refused before anything is sent there', async (_, host, rule) => {
+  ])('a redirect to a host %s is refused before anything is sent there', async (_, host, rule) => {
     const result = await ask(`/to/302/http://${host()}/`);
     expect(result).toMatchObject({ error: { code: 'POLICY_DENIED', rule } });
     expect(JSON.stringify(result)).toContain(host());
@@ -206,13 +206,13 @@ describe('a redirect', () => {
   });
 
   test.each(['file:///etc/passwd', 'ftp://example.org/', 'http://[', 'javascript:1'])(
-    'to %s is not followed',
+    'a redirect to %s is not followed',
     async (to) => {
       expect(await ask(`/to/302/${to}`)).toMatchObject({ error: { code: 'UPSTREAM_FAILED' } });
     },
   );
 
-  test('is followed five times, and no sixth', async () => {
+  test('a request follows five redirects, and no sixth', async () => {
     const result = await ask('/loop');
     expect(result).toMatchObject({
       error: { code: 'UPSTREAM_FAILED', message: expect.stringContaining('more than 5') },

@@ -134,7 +134,7 @@ test('an unknown client is a usage error that names the known ones', () => {
   });
 });
 
-test('as JSON: what would be written, what was, and nothing but JSON on standard output', () => {
+test('install --json prints what would be written and what was, and nothing but JSON', () => {
   const path = join(home, '.gemini/settings.json');
   mkdirSync(join(home, '.gemini'), { recursive: true });
   const before = '{"theme": "dark"}\n';
@@ -162,7 +162,7 @@ test('as JSON: what would be written, what was, and nothing but JSON on standard
 });
 
 describe('--exclusive also denies the own tools of an agent', () => {
-  test('in the same file as the entry, in place of what stands there, and undo brings back every byte', () => {
+  test('--exclusive denies in the file of the entry, in place of what stands there, and undo brings back every byte', () => {
     const path = join(home, '.codex/config.toml');
     rmSync(path, { force: true });
     const before = 'sandbox_mode = "workspace-write" # mine\n\n[features]\n# goals\ngoals = true\n\n[tui]\na = 1\n';
@@ -199,7 +199,7 @@ describe('--exclusive also denies the own tools of an agent', () => {
     rmSync(path);
   });
 
-  test('in a second file where the agent keeps its settings apart, beside what others deny there', () => {
+  test('--exclusive denies in a second file if the agent keeps its settings apart, beside what others deny there', () => {
     const [servers, settings] = [join(project, '.mcp.json'), join(project, '.claude/settings.json')];
     mkdirSync(join(project, '.claude'));
     writeFileSync(settings, '{\n\t"permissions": { "deny": ["Bash", "WebFetch(domain:x.org)"] } // mine\n}\n');
@@ -232,7 +232,7 @@ describe('--exclusive also denies the own tools of an agent', () => {
     rmSync(join(home, file));
   });
 
-  test('through the own command of claude, and its settings in the file', () => {
+  test('--exclusive uses the own command of claude, and its settings in the file', () => {
     const told = JSON.parse(install('--client', 'claude', '--scope', 'user', '--exclusive', '--json').stdout);
     expect(told).toMatchObject({ ran: expect.arrayContaining(['claude', 'add']), written: true });
     expect(told.files).toHaveLength(1);

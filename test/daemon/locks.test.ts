@@ -1,13 +1,13 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { startDaemon, until } from '../support/daemon.ts';
+import { openDaemon, until } from '../support/daemon.ts';
 
 /** Fails while another instance runs. */
 const ALONE = 'mkdir busy || exit 9; sleep 0.2; rmdir busy';
 
 async function exitCodes(locks: string): Promise<unknown[]> {
-  await using daemon = await startDaemon({ policy: `tiers:\n  execute: { decision: allow, locks: ${locks} }\n` });
+  await using daemon = await openDaemon({ policy: `tiers:\n  execute: { decision: allow, locks: ${locks} }\n` });
   await using one = await daemon.connect();
   await using other = await daemon.connect();
   const results = await Promise.all(
@@ -25,7 +25,7 @@ test('commands run beside each other where the policy locks nothing', async () =
 });
 
 test('a command that redirects to a file and writes to that file wait for each other', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await using client = await daemon.connect();
   const command = client.call('terminal_execute', {
     command: '{ echo a; until [ -e other.txt ]; do sleep 0.05; done; echo b; } > log.txt',
@@ -38,7 +38,7 @@ test('a command that redirects to a file and writes to that file wait for each o
 });
 
 test('calls that wait for a path end with their time, and those behind them go on', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await using client = await daemon.connect();
   const command = client.call('terminal_execute', { command: 'sleep 1 > log.txt' });
   const late = client.call('file_write', { path: 'log.txt', content: 'c\n' }, { timeoutMs: 100 });
@@ -48,7 +48,7 @@ test('calls that wait for a path end with their time, and those behind them go o
 });
 
 test('a session whose calls wait for many paths is told so, and leaves room for others', async () => {
-  await using daemon = await startDaemon({ limits: { lockWaitingPathsMax: 40, sessionLockWaitingPathsMax: 10 } });
+  await using daemon = await openDaemon({ limits: { lockWaitingPathsMax: 40, sessionLockWaitingPathsMax: 10 } });
   await using greedy = await daemon.connect();
   await using other = await daemon.connect();
   const command = greedy.call('terminal_execute', { command: 'sleep 1 > log.txt' });

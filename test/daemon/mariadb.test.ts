@@ -2,14 +2,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
-import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { missingMariadb, startMariadb, type TestMariadb } from '../support/mariadb.ts';
 
 const PASSWORD = 'password-canary-5110';
 
 describe.skipIf(missingMariadb !== undefined)(`MariaDB${missingMariadb ? ` (${missingMariadb})` : ''}`, () => {
   let server: TestMariadb;
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let agent: Client;
   let operator: Client;
   const query = (connection: string, sql: string, more: object = {}, options = {}) =>
@@ -27,7 +27,7 @@ describe.skipIf(missingMariadb !== undefined)(`MariaDB${missingMariadb ? ` (${mi
       CREATE USER agent IDENTIFIED BY '${PASSWORD}'; GRANT SELECT, INSERT, UPDATE, DELETE ON shop.* TO agent`);
     const at = { kind: 'mysql', host: 'localhost', port: server.port, database: 'shop', user: 'agent', secret: 'db' };
     const secure = { ...at, private: true, ca: server.ca };
-    daemon = await startDaemon({ config: { databases: { shop: secure, rw: { ...secure, access: 'write' } } } });
+    daemon = await openDaemon({ config: { databases: { shop: secure, rw: { ...secure, access: 'write' } } } });
     await runCli(daemon, ['secret', 'set', 'db'], { stdin: PASSWORD });
     agent = await daemon.connect();
     operator = await daemon.connect({ role: 'operator' });

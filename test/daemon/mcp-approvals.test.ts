@@ -4,16 +4,16 @@ import { join } from 'node:path';
 import type { Client } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client as Operator } from '../../src/client.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { connectMcp, ERAS, type Era, RawMcp, textOf } from '../support/mcp.ts';
 
 /** Asks about commands. */
 const ASKS = 'tiers:\n  execute: { decision: ask, reason: A person should see it. }\n';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let operator: Operator;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ASKS, limits: { mcpApprovalWaitMs: 1_000, mcpProgressMs: 100 } });
+  daemon = await openDaemon({ policy: ASKS, limits: { mcpApprovalWaitMs: 1_000, mcpProgressMs: 100 } });
   operator = await daemon.connect({ role: 'operator' });
 });
 afterAll(async () => {
@@ -206,7 +206,7 @@ describe('an answer of the modern era, from a client that lies', () => {
     raw.request('tools/call', { name: 'terminal_execute', arguments: { command }, _meta: meta, ...more });
   const yes = { inputResponses: { approval: { action: 'accept', content: { decision: 'allow_once' } } } };
 
-  test('is one for the very call that was asked about, and for no other', async () => {
+  test('an answer counts for the very call that was asked about, and for no other', async () => {
     using raw = await RawMcp.open(daemon);
     const { result } = await ask(raw, freshCommand());
     expect(result).toMatchObject({ resultType: 'input_required' });
@@ -215,7 +215,7 @@ describe('an answer of the modern era, from a client that lies', () => {
     expect(other.result).toMatchObject({ resultType: 'input_required' });
   });
 
-  test('is none for the same call in another folder', async () => {
+  test('an answer does not count for the same call in another folder', async () => {
     mkdirSync(join(daemon.workspace, 'sub'));
     using raw = await RawMcp.open(daemon);
     using elsewhere = await RawMcp.open(daemon);
@@ -227,7 +227,7 @@ describe('an answer of the modern era, from a client that lies', () => {
     expect((await pending()).filter(({ input }) => input.command === command)).toHaveLength(2);
   });
 
-  test('is none where its state was changed, or made up, or is missing', async () => {
+  test('an answer whose state was changed, made up or left out does not count', async () => {
     using raw = await RawMcp.open(daemon);
     const command = freshCommand();
     const { result } = await ask(raw, command);
@@ -237,7 +237,7 @@ describe('an answer of the modern era, from a client that lies', () => {
     expect((await ask(raw, command, yes)).result).toMatchObject({ resultType: 'input_required' });
   });
 
-  test('is used once: said twice, it runs the call one time', async () => {
+  test('an answer counts once: given twice, it runs the call one time', async () => {
     using raw = await RawMcp.open(daemon);
     const command = freshCommand();
     const { requestState } = (await ask(raw, command)).result as { requestState: string };

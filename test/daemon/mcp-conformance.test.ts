@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, temporaryDir } from '../support/daemon.ts';
 import { addPlugin, type PluginText, writePlugin } from '../support/plugin.ts';
 
 const suite = fileURLToPath(
@@ -100,7 +100,7 @@ const NOT_TESTABLE = [
   'sep-2575-server-no-log-without-loglevel',
 ];
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let proxy: Server;
 let url: string;
 let folder: string;
@@ -108,7 +108,7 @@ let source: string;
 beforeAll(async () => {
   folder = temporaryDir('conformance');
   source = writePlugin(plugin);
-  daemon = await startDaemon({ args: ['--listen-http', '0'], limits: { mcpProgressMs: 2, mcpOutputProgressMs: 2 } });
+  daemon = await openDaemon({ args: ['--listen-http', '0'], limits: { mcpProgressMs: 2, mcpOutputProgressMs: 2 } });
   await addPlugin(daemon, source);
   const to = new URL(daemon.listeners.find((it) => it.startsWith('http:')) as string);
   proxy = await listenBefore(to, readFileSync(join(daemon.stateDir, 'agent.token'), 'utf8').trim());

@@ -5,15 +5,15 @@ import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { ERAS, type Era, textOf } from '../support/mcp.ts';
 
 const ASKS = 'tiers:\n  execute: { decision: ask, reason: A person should see it. }\n';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let url: string;
 beforeAll(async () => {
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     policy: ASKS,
     args: ['--listen-http', '0'],
     limits: { mcpApprovalWaitMs: 300 },
@@ -70,7 +70,7 @@ describe.each(ERAS)('a client of the %s era with a token', (era: Era) => {
     expect(text).toContain((contents[0] as { text: string }).text);
   });
 
-  test('has what its URL asks for, and no more', async () => {
+  test('an HTTP client has the tools that its URL asks for, and no more', async () => {
     await using client = await connect(era, { query: '?readOnly=true&tools=file_*' });
     const names = (await client.listTools()).tools.map((it) => it.name);
     expect(names).toContain('file_read');
@@ -82,7 +82,7 @@ describe.each(ERAS)('a client of the %s era with a token', (era: Era) => {
     await expect(outside.listTools()).rejects.toThrow(/workspace add/);
   });
 
-  test('is held to the policy of its principal', async () => {
+  test('an HTTP client is held to the policy of its principal', async () => {
     await using client = await connect(era, { token: tokenIn('tokens/ci.token') });
     const written = await client.callTool({ name: 'file_write', arguments: { path: 'x', content: '' } });
     expect(written.isError).toBe(true);
@@ -112,7 +112,7 @@ test('a call whose client goes away ends', async () => {
 });
 
 describe('who is not let in', () => {
-  test('has no token, or one of nobody, and hears what is missing', async () => {
+  test('a request without a token, or with an unknown one, is refused and says what is missing', async () => {
     for (const headers of [{}, { authorization: 'Bearer nope' }, { authorization: 'Basic eDp5' }]) {
       const answer = await post(headers as Record<string, string>);
       expect(answer).toMatchObject({ status: 401, headers: { 'www-authenticate': expect.stringMatching(/^Bearer/) } });
@@ -163,5 +163,5 @@ test('tokens are files that only their owner reads', () => {
 });
 
 test('an address that is not of this machine is refused', async () => {
-  await expect(startDaemon({ args: ['--listen-http', '0.0.0.0:0'] })).rejects.toThrow(/loopback/);
+  await expect(openDaemon({ args: ['--listen-http', '0.0.0.0:0'] })).rejects.toThrow(/loopback/);
 });

@@ -30,7 +30,7 @@ function inspect(era: string, ...words: string[]) {
   return JSON.parse(stdout) as Record<string, unknown>;
 }
 
-test.each(['legacy', 'modern', 'auto'])('has nothing against our schemas, and calls a tool (%s)', (era) => {
+test.each(['legacy', 'modern', 'auto'])('the Inspector accepts our schemas, and calls a tool (%s)', (era) => {
   const { tools } = inspect(era, '--method', 'tools/list', '--strict') as { tools: { name: string }[] };
   expect(tools.map((it) => it.name)).toContain('file_read');
   const call = inspect(era, '--method', 'tools/call', '--tool-name', 'file_read', '--tool-arg', 'path=notes.txt');

@@ -10,7 +10,7 @@ import { parse as parseToml } from 'smol-toml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MCP_CLIENTS, type Scope } from '../../src/cli/install/mcp-clients.ts';
 import { endOf } from '../support/cli.ts';
-import { removeTree, repository, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, removeTree, repository } from '../support/daemon.ts';
 
 const page = readFileSync(join(repository, 'docs/how-to/mcp-snippets.md'), 'utf8');
 const snippets = new Map(
@@ -24,11 +24,11 @@ const snippets = new Map(
 );
 const snippetOf = (title: string) => snippets.get(title) ?? { language: '', code: '' };
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 // Programs find their packages from here.
 const folder = mkdtempSync(join(repository, 'dist/snippets-'));
 beforeAll(async () => {
-  daemon = await startDaemon();
+  daemon = await openDaemon();
   writeFileSync(join(daemon.workspace, 'a.txt'), 'one\n');
 });
 afterAll(async () => {

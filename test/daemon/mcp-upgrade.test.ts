@@ -7,7 +7,7 @@ import type { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterEach, describe, expect, test } from 'vitest';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
 import {
-  ALLOW_ALL,
+  BUILT_IN_DEFAULT,
   processesWith,
   removeTree,
   repository,
@@ -197,7 +197,7 @@ async function service(policy: string): Promise<Place & { pid(): number }> {
 
 describe.each(ERAS)('a client of the %s era whose daemon is killed and started again', (era: Era) => {
   test('hears of a call that it may have run, and goes on', { timeout: 60_000 }, async () => {
-    const daemon = await service(ALLOW_ALL);
+    const daemon = await service(BUILT_IN_DEFAULT);
     await using client = await connectMcp(daemon, { era });
     const call = client.callTool({ name: 'terminal_execute', arguments: { command: 'touch begun; sleep 60' } });
     await until(() => existsSync(join(daemon.workspace, 'begun')));
@@ -263,7 +263,7 @@ test('the bridge ends if the next daemon takes no more clients, and says so', { 
   const closed = new Promise((resolve) => (client.onclose = () => resolve(undefined)));
   const running = client.callTool({ name: 'terminal_execute', arguments: { command: UNTIL_GO } });
   await begun(daemon);
-  writeFileSync(join(daemon.stateDir, 'config.yaml'), '{"limits": {"mcpConnectionsMax": 1}}');
+  writeFileSync(join(daemon.stateDir, 'config.yaml'), '{"internalLimits": {"mcpConnectionsMax": 1}}');
   const upgrading = beginCli(daemon, ['upgrade', '--drain', '1s']);
   await until(() => daemon.log().includes(GO_OVER), 20_000);
   using first = await RawMcp.open(daemon); // It waits in the kernel's queue, before the bridge.
@@ -271,6 +271,6 @@ test('the bridge ends if the next daemon takes no more clients, and says so', { 
   await running;
   expect(await endOf(upgrading)).toBe(0);
   await closed;
-  expect(told).toMatch(/1 MCP clients are connected, which is the maximum/);
+  expect(told).toMatch(/1 connections of uid:\d+ are open, its share of 1/);
   expect((await first.initialize()).result).toBeDefined();
 });

@@ -3,7 +3,16 @@ import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { processesWith, ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import {
+  type OpenDaemon,
+  openDaemon,
+  processesWith,
+  ringfence,
+  startDaemon,
+  type TestDaemon,
+  temporaryDir,
+  until,
+} from '../support/daemon.ts';
 import { connectMcp, ERAS, type Era, mcpSocketOf, RawMcp, textOf } from '../support/mcp.ts';
 import { addPlugin, writePlugin } from '../support/plugin.ts';
 
@@ -210,7 +219,7 @@ describe.each(ERAS)('a client of the %s era', (era: Era) => {
 });
 
 test.each(ERAS)('a client of the %s era hears when its tools are others', async (era) => {
-  const own = await startDaemon();
+  const own = await openDaemon();
   const changes: (string[] | null)[] = [];
   const onChanged = (_: unknown, tools: { name: string }[] | null) =>
     void changes.push(tools?.map((it) => it.name) ?? null);
@@ -230,11 +239,11 @@ describe('the folder to work in', () => {
     textOf(await client.callTool({ name: 'terminal_execute', arguments: { command: 'cat which' } }))
       .trim()
       .split('\n')[0];
-  let two: TestDaemon;
+  let two: OpenDaemon;
   let other: string;
   beforeAll(async () => {
     other = temporaryDir('other');
-    two = await startDaemon({ args: ['--workspace', other] });
+    two = await openDaemon({ args: ['--workspace', other] });
     writeFileSync(join(other, 'which'), 'other\n');
     writeFileSync(join(two.workspace, 'which'), 'first\n');
   });
@@ -243,18 +252,18 @@ describe('the folder to work in', () => {
     rmSync(other, { recursive: true });
   });
 
-  test('is what --workspace says, before anything else', async () => {
+  test('the folder to work in is the one of --workspace before any other', async () => {
     const env = { CLAUDE_PROJECT_DIR: two.workspace };
     await using client = await connectMcp(two, { args: ['--workspace', other], env });
     expect(await place(client)).toBe('other');
   });
 
-  test('is the project that the client names in its environment', async () => {
+  test('the folder to work in is the project that the client names in its environment', async () => {
     await using client = await connectMcp(two, { args: [], env: { CLAUDE_PROJECT_DIR: other }, cwd: two.workspace });
     expect(await place(client)).toBe('other');
   });
 
-  test('is a root that the client has open, where that is in a workspace of the daemon', async () => {
+  test('the folder to work in is a root that the client has open, if that is in a workspace of the daemon', async () => {
     await using client = await connectMcp(two, {
       args: [],
       cwd: '/',
@@ -265,12 +274,12 @@ describe('the folder to work in', () => {
     expect(await place(client)).toBe('other');
   });
 
-  test('is where the client was started, else', async () => {
+  test('the folder to work in is where the client was started, if nothing else names it', async () => {
     await using client = await connectMcp(two, { args: [], cwd: other });
     expect(await place(client)).toBe('other');
   });
 
-  test('is never one that is not in a workspace of the daemon, and the client hears how it could be', async () => {
+  test("a folder outside the daemon's workspaces is refused, and the client hears how to add it", async () => {
     for (const options of [{ args: [], cwd: '/' }, { args: ['--workspace', '/etc'] }])
       await expect(connectMcp(two, options)).rejects.toThrow(/ringfence workspace add/);
   });
@@ -313,7 +322,7 @@ describe('the bridge', () => {
   });
 
   test('ends with the daemon, and says so', async () => {
-    const short = await startDaemon();
+    const short = await openDaemon();
     const { told, ended } = run(['--socket', short.socket, '--workspace', short.workspace], initialize);
     await until(() => told.stdout !== '');
     await short[Symbol.asyncDispose]();

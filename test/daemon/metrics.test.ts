@@ -5,16 +5,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import type { Family } from '../../src/telemetry/families.ts';
 import { runCli } from '../support/cli.ts';
-import { ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, ringfence, until } from '../support/daemon.ts';
 import { connectMcp } from '../support/mcp.ts';
 
 const POLICY = 'tiers:\n  execute: { decision: ask, reason: A person should see it. }\n';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY });
+  daemon = await openDaemon({ policy: POLICY });
   writeFileSync(join(daemon.workspace, 'plan-of-ann.txt'), 'text\n');
   [agent, operator] = await Promise.all([daemon.connect(), daemon.connect({ role: 'operator' })]);
 });
@@ -123,7 +123,7 @@ test('`ringfence metrics` prints them, and the same as JSON', async () => {
 }, 30_000);
 
 test('tools beyond metricToolsMax count as other', async () => {
-  await using small = await startDaemon({ limits: { metricToolsMax: 1 } });
+  await using small = await openDaemon({ limits: { metricToolsMax: 1 } });
   await using client = await small.connect();
   await using reader = await small.connect({ role: 'operator' });
   for (const tool of ['file_list', 'file_glob', 'file_glob', 'git_status'])

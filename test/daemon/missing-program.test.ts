@@ -3,12 +3,12 @@ import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_ALL });
+  daemon = await openDaemon();
   client = await daemon.connect();
 });
 afterAll(async () => {
@@ -17,9 +17,9 @@ afterAll(async () => {
 });
 
 const run = (command: string, more: object = {}) => client.call('terminal_execute', { command, ...more });
-const missing = (program: string, details: object = {}) => ({
-  success: false,
-  error: { code: 'PROGRAM_MISSING', details: { program, exitCode: 127, ...details } },
+const missing = (program: string, more: object = {}, data: object = {}) => ({
+  success: true,
+  data: { exitCode: 127, missing: { program, ...more }, ...data },
 });
 
 test.each([
@@ -33,23 +33,24 @@ test.each([
 
 test('a script that lacks one keeps what it has printed', async () => {
   const result = await client.call('terminal_script', { script: 'echo one\nno-such-tool' });
-  expect(result).toMatchObject(missing('no-such-tool', { stdout: 'one\n', cwd: '.' }));
+  expect(result).toMatchObject(missing('no-such-tool', {}, { stdout: 'one\n' }));
 });
 
-test('what brings a known program is said', async () => {
+test('the result for a known missing program says what installs it', async () => {
   // Printed, since this machine may have the program.
   const result = await run('echo "bash: line 1: ffmpeg: command not found" >&2; exit 127');
   expect(result).toMatchObject(missing('ffmpeg', { suggestions: [{ from: 'debian', run: 'apt-get install ffmpeg' }] }));
 });
 
-describe('no error is made of', () => {
+describe('no missing program', () => {
   test.each([
     ['a program that is looked for and done without', 'command -v no-such-tool || no-such-tool || echo fine', 0],
     ['a path that is not there', './no-such-file', 127],
     ['an exit code alone', 'exit 127', 127],
     ['the words alone', 'echo "bash: line 1: jq: command not found" >&2', 0],
-  ])('%s', async (_, command, exitCode) => {
-    expect(await run(command)).toMatchObject({ success: true, data: { exitCode } });
+  ])('%s does not count as a missing program', async (_, command, exitCode) => {
+    const { data } = (await run(command)) as { data?: Record<string, unknown> };
+    expect([data?.exitCode, data?.missing]).toEqual([exitCode, undefined]);
   });
 });
 

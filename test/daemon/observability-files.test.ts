@@ -5,18 +5,18 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import type { Family } from '../../src/telemetry/families.ts';
-import { repository, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, repository } from '../support/daemon.ts';
 
 const folder = join(repository, 'examples/observability');
 const rules = join(folder, 'alerts.yaml');
 const page = readFileSync(join(repository, 'docs/how-to/observability.md'), 'utf8');
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let families: Family[];
 beforeAll(async () => {
   // Its metrics of traces are there only with a collector; none listens at this port.
   const telemetry = { traces: { endpoint: 'http://127.0.0.1:9/v1/traces' } };
-  daemon = await startDaemon({ config: { telemetry } });
+  daemon = await openDaemon({ config: { telemetry } });
   await using operator = await daemon.connect({ role: 'operator' });
   ({ families } = (await operator.request('metrics.read', { format: 'json' })) as { families: Family[] });
 });

@@ -1,10 +1,11 @@
 /** On a machine with an old Node, a checkout's own Node takes over: there are two processes, and people know the first. */
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { processesWith, repository, startDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { createClient } from '../../src/client.ts';
+import { openDaemon, processesWith, repository, temporaryDir, until } from '../support/daemon.ts';
 
 /** Makes Node report an old version. */
 const OLD =
@@ -44,9 +45,41 @@ test.each([
   60_000,
 );
 
+/** Stands for a service manager: listens at a path, and becomes the daemon's first process with that socket. */
+const ACTIVATES = `
+import os, socket, sys
+it = socket.socket(socket.AF_UNIX); it.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o600); it.listen(64)
+os.dup2(it.fileno(), 50); os.dup2(50, 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1')
+os.execv(sys.argv[2], sys.argv[2:])
+`;
+
+test('a socket of a service manager reaches the daemon behind an old Node, which listens at it', async () => {
+  const home = temporaryDir('activated');
+  const socket = join(home, 'd.sock');
+  mkdirSync(join(home, 'ws'));
+  const flags = ['--socket', socket, '--state', join(home, 'state'), '--workspace', join(home, 'ws')];
+  const daemon = [process.execPath, '--import', OLD, join(repository, 'bin/ringfenced.js'), ...flags];
+  const child = spawn('/usr/bin/python3', ['-c', ACTIVATES, socket, ...daemon], {
+    stdio: 'ignore',
+    env: { PATH: process.env.PATH ?? '', HOME: home },
+  });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  await until(() => existsSync(socket), 20_000);
+  const { ino } = statSync(socket);
+  const client = await createClient({ socket, workspace: join(home, 'ws') });
+  const hello = client.hello;
+  await client[Symbol.asyncDispose]();
+  child.kill('SIGTERM');
+  await ended;
+  // The service manager's socket stays; a daemon that had not got it would have put its own there.
+  expect({ isOpen: hello !== undefined, ino: statSync(socket).ino }).toEqual({ isOpen: true, ino });
+  rmSync(home, { recursive: true, force: true });
+}, 60_000);
+
 describe('kill -9 of the first process', () => {
-  test('of `ringfence call` ends the call that waits for a yes: a later yes changes nothing', async () => {
-    await using daemon = await startDaemon();
+  test('kill -9 of `ringfence call` ends the call that waits for a yes: a later yes changes nothing', async () => {
+    await using daemon = await openDaemon();
     const { socket, stateDir, workspace } = daemon;
     const file = join(workspace, 'precious');
     writeFileSync(file, 'still here');
@@ -77,7 +110,7 @@ describe('kill -9 of the first process', () => {
     ['on an old Node', ['--import', OLD]],
     ['on a new one', []],
   ])(
-    'of `ringfence serve` ends the daemon, %s',
+    'kill -9 of `ringfence serve` ends the daemon, %s',
     async (_, nodeFlags) => {
       const home = temporaryDir('killed-serve');
       const socket = join(home, 'd.sock');

@@ -3,10 +3,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
-import { ALLOW_ALL, startDaemon } from '../support/daemon.ts';
+import { openDaemon } from '../support/daemon.ts';
 
 test('tools.stats counts the tools that a session sees', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await using operator = await daemon.connect({ role: 'operator' });
   const tools = await operator.tools('ringfence');
   const stats = (await operator.request('tools.stats', {})) as Record<string, number> & {
@@ -23,7 +23,7 @@ test('tools.stats counts the tools that a session sees', async () => {
 });
 
 test('tools.stats and `ringfence tools --stats` tell how tools were used', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await using operator = await daemon.connect({ role: 'operator' });
   await using agent = await daemon.connect();
   writeFileSync(join(daemon.workspace, 'a.txt'), 'a\n');
@@ -50,7 +50,7 @@ test('tools.stats and `ringfence tools --stats` tell how tools were used', async
 });
 
 test('cache.clear forgets what was read, is recorded, and is for operators', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await using agent = await daemon.connect();
   await using operator = await daemon.connect({ role: 'operator' });
   writeFileSync(join(daemon.workspace, 'a.txt'), 'a\n');
@@ -67,7 +67,7 @@ test('cache.clear forgets what was read, is recorded, and is for operators', asy
 });
 
 /** The recipe of docs/policy.md. */
-const TYPES = `${ALLOW_ALL}rules:
+const TYPES = `rules:
   - id: file-types
     match: { path: '**/?*.*', not: { path: ['**/*.txt', '**/*.md'] } }
     decision: deny
@@ -75,7 +75,7 @@ const TYPES = `${ALLOW_ALL}rules:
 `;
 
 test('a policy may list the types of files that calls work on', async () => {
-  await using daemon = await startDaemon({ policy: TYPES });
+  await using daemon = await openDaemon({ policy: TYPES });
   await using client = await daemon.connect();
   const codeOf = async (tool: 'file_write' | 'file_read', input: { path: string; content?: string }) => {
     const result = await client.call(tool as string, input as never);

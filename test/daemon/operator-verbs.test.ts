@@ -45,10 +45,9 @@ describe('audit', () => {
     child.kill('SIGINT');
     await endOf(child);
     await using agent = await daemon.connect();
-    writeFileSync(join(daemon.workspace, 'precious'), '');
-    const deleting = agent.call('file_delete', { path: 'precious' });
-    deleting.catch(() => {}); // The connection ends before an answer.
-    await until(async () => /file_delete +ask +asked/.test((await cli('audit')).stdout));
+    const fetching = agent.call('web_fetch', { url: 'https://example.org/' });
+    fetching.catch(() => {}); // The connection ends before an answer.
+    await until(async () => /web_fetch +ask +asked/.test((await cli('audit')).stdout));
   });
 
   test.each(['5', 'yesterday', '2026', '1 May', '2026-13-45'])('--since %s is refused', async (since) => {
@@ -58,7 +57,7 @@ describe('audit', () => {
     await expect(operator.request('audit.query', { since })).rejects.toThrow(/ISO 8601/);
   });
 
-  test('of a state directory without a daemon is read from there, and verified', async () => {
+  test('audit of a state directory without a daemon reads the record there, and verifies it', async () => {
     await using first = await startDaemon();
     await runCli(first, ['call', 'file_list']);
     const copy = join(elsewhere, 'copy');
@@ -198,7 +197,7 @@ describe('--json', () => {
     ['ps'],
     ['undo', '--last'],
     ['policy', 'check', '/nonexistent.yaml'],
-  ])('of `%s` without a daemon is JSON on standard output', async (...args) => {
+  ])('`%s` --json without a daemon prints JSON on standard output', async (...args) => {
     const nowhere = { ...daemon, stateDir: join(elsewhere, 'no-state'), socket: join(elsewhere, 'no.sock') };
     const { code, stdout } = await runCli(nowhere, [...args, '--json'], { cwd: elsewhere });
     expect(code).not.toBe(0);
@@ -210,7 +209,7 @@ describe('--json', () => {
       ]);
   });
 
-  test('is taken by every verb that prints something, and gives JSON', { timeout: 90_000 }, async () => {
+  test('every verb that prints something takes --json, and prints JSON', { timeout: 90_000 }, async () => {
     const file = join(daemon.stateDir, 'policy.yaml');
     for (const args of [
       ...[['status'], ['tools'], ['version'], ['ps'], ['approvals'], ['approvals', 'grants'], ['providers']],
@@ -237,7 +236,7 @@ describe('--json', () => {
 });
 
 describe('values', () => {
-  test('of policy explain are key=value, as those of call', async () => {
+  test('policy explain takes its values as key=value, as call does', async () => {
     const { code, stdout } = await cli('policy', 'explain', 'file_read', 'path=.env');
     expect([code, stdout]).toEqual([4, expect.stringMatching(/^deny\n +read +\.env/)]);
     expect((await cli('policy', 'explain', 'file_read', '{"path":"a"}')).stdout).toMatch(/^allow/);
@@ -261,7 +260,7 @@ describe('values', () => {
     expect(await read()).toBe('file');
   });
 
-  test('that can not be read are wrong usage, and nothing runs', async () => {
+  test('values that can not be read are wrong usage, and nothing runs', async () => {
     writeFileSync(join(daemon.workspace, 'bytes'), Buffer.from([0xff, 0xfe]));
     for (const value of ['content=@none', 'content=@bytes', 'content=@.'])
       expect((await cli('call', 'file_write', 'path=never', value)).code).toBe(2);

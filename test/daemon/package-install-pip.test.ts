@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 import { type FakeIndex, hasPip, startIndex } from '../support/python-index.ts';
 
 const MS = 120_000;
@@ -28,7 +28,7 @@ type Result =
 
 describe.skipIf(!hasPip())('pip', () => {
   let index: FakeIndex;
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let client: Client;
 
   const install = (input: object) =>
@@ -51,7 +51,7 @@ describe.skipIf(!hasPip())('pip', () => {
 
   beforeAll(async () => {
     index = await startIndex();
-    daemon = await startDaemon({
+    daemon = await openDaemon({
       policy: `tiers:\n  execute: { decision: allow, network: { allow: ["${index.host}"] } }\n  write: { decision: allow, approve: [] }\n`,
       config: { packages: { pythonIndex: index.url } },
     });

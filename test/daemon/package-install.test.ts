@@ -15,14 +15,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 import { type FakeRegistry, startRegistry } from '../support/npm-registry.ts';
 
 const CANARY = 'echo ran > "$INIT_CWD/canary"; echo ran > canary; touch /tmp/canary';
 const MS = 120_000;
 
 let registry: FakeRegistry;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 
 const policyOf = (decision: string, host: string) =>
@@ -67,7 +67,7 @@ async function refused(input: object, code: string, message: RegExp): Promise<Re
 describe.skipIf(!findProgram('npm'))('npm', () => {
   beforeAll(async () => {
     registry = await startRegistry();
-    daemon = await startDaemon({
+    daemon = await openDaemon({
       policy: policyOf('allow', registry.host),
       config: { packages: { registry: registry.url } },
     });
@@ -293,7 +293,9 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
     expect(await install({})).toMatchObject({ data: { advisories: 'not checked' } });
   });
 
-  test('what npm can not find or read is an error, and nothing has changed', { timeout: MS }, async () => {
+  test('a package or manifest that npm can not find or read is an error, and nothing has changed', {
+    timeout: MS,
+  }, async () => {
     await refused({ packages: [{ name: 'no-such-package' }] }, 'NOT_FOUND', /no such package/);
     expectUntouched({ name: 'project' });
     write('package.json', '{ "name": ');
@@ -324,7 +326,7 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
     expect(existsSync(at('package-lock.json'))).toBe(false);
   });
 
-  test('where npm fails to install, manifest and lockfile are as before', { timeout: MS }, async () => {
+  test('manifest and lockfile stay unchanged if npm fails to install', { timeout: MS }, async () => {
     await install({ packages: [{ name: 'plain', version: '1.0.0' }] });
     const before = [read('package.json'), read('package-lock.json')];
     registry.publish('gone', { version: '1.0.0', ageDays: 50, integrity: `sha512-${'A'.repeat(86)}==` });
@@ -333,7 +335,7 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
   });
 
   test('the policy must list the registry, and no other host is reached', { timeout: MS }, async () => {
-    await using closed = await startDaemon({
+    await using closed = await openDaemon({
       policy: 'tiers:\n  execute: { decision: allow }\n',
       config: { packages: { registry: registry.url } },
     });

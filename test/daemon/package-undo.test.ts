@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { type FakeRegistry, startRegistry } from '../support/npm-registry.ts';
 
 const MS = 120_000;
 
 let registry: FakeRegistry;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 
 const install = (input: object) => client.call('package_install', input as never);
@@ -22,7 +22,7 @@ const read = (path: string) => readFileSync(at(path), 'utf8');
 describe.skipIf(!findProgram('npm'))('an installation', () => {
   beforeAll(async () => {
     registry = await startRegistry();
-    daemon = await startDaemon({
+    daemon = await openDaemon({
       policy: `tiers:\n  execute: { decision: allow, network: { allow: ["${registry.host}"] } }\n  write: { decision: allow, approve: [] }\n`,
       config: { packages: { registry: registry.url } },
     });
@@ -43,7 +43,7 @@ describe.skipIf(!findProgram('npm'))('an installation', () => {
     writeFileSync(at('package.json'), '{"name":"project"}');
   });
 
-  test('is undone as a whole where git ignores nothing of it', { timeout: MS }, async () => {
+  test('an installation is undone as a whole if git ignores nothing of it', { timeout: MS }, async () => {
     const made = await install({ packages: [{ name: 'plain', version: '1.0.0' }] });
     expect(made).toMatchObject({ success: true, metadata: { undo: 'full' } });
     const updated = await install({ packages: [{ name: 'plain', version: '1.1.0' }] });
@@ -56,7 +56,9 @@ describe.skipIf(!findProgram('npm'))('an installation', () => {
     expect(existsSync(at('node_modules/plain'))).toBe(false);
   });
 
-  test('with node_modules ignored is undone in part, and says what brings the rest back', { timeout: MS }, async () => {
+  test('an installation into an ignored node_modules is undone in part, and says how to restore the rest', {
+    timeout: MS,
+  }, async () => {
     writeFileSync(at('.gitignore'), 'node_modules/\n');
     await install({ packages: [{ name: 'plain', version: '1.0.0' }] });
     const before = [read('package.json'), read('package-lock.json')];

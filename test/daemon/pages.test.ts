@@ -5,5 +5,5 @@ import { runPage } from '../support/page.ts';
 test.each(['tutorial/first-agent', 'how-to/policy', 'how-to/ci', 'how-to/code-tools'])(
   'the commands of docs/%s.md print what it says',
   runPage,
-  60_000,
+  180_000,
 );

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
 import { IDENTITIES } from '../support/arena.ts';
-import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 const identity = IDENTITIES.find((it) => it.name === 'an unprivileged user');
 const owner = identity?.daemon;
@@ -15,7 +15,7 @@ let client: Client;
 beforeAll(async () => {
   if (!identity) return;
   const limits = { indexSweepMs: 100, indexUnwatchedMs: 100 };
-  daemon = await startDaemon({ policy: ALLOW_ALL, limits, ...(owner && { owner }) });
+  daemon = await startDaemon({ limits, ...(owner && { owner }) });
   client = await daemon.connect();
 });
 afterAll(async () => {
@@ -75,27 +75,30 @@ test.skipIf(!identity)(
   },
 );
 
-test.skipIf(!identity)('in a directory that may not be written nothing is changed, and that is said', async () => {
-  put('fixed', undefined);
-  put('fixed/in', 'x\n');
-  put('beside', 'x\n');
-  chmodSync(at('fixed'), 0o555);
-  for (const [tool, input] of [
-    ['file_write', { path: 'fixed/in', content: 'y' }],
-    ['file_write', { path: 'fixed/new/deep', content: 'y' }],
-    ['file_edit', { path: 'fixed/in', operations: [{ type: 'delete', startLine: 1, endLine: 1 }] }],
-    ['file_multi_edit', { pattern: '*', path: 'fixed', find: 'x', replace: 'y' }],
-    ['file_delete', { path: 'fixed/in' }],
-    ['file_delete', { path: 'fixed', recursive: true }],
-    ['file_rename', { oldPath: 'fixed/in', newPath: 'out' }],
-    ['file_rename', { oldPath: 'beside', newPath: 'fixed/beside' }],
-    ['file_copy', { sourcePath: 'beside', destPath: 'fixed/beside' }],
-  ] as const)
-    expect(await call(tool, input), `${tool} ${JSON.stringify(input)}`).toMatchObject(DENIED);
-  expect(readFileSync(at('fixed/in'), 'utf8') + readFileSync(at('beside'), 'utf8')).toBe('x\nx\n');
-  expect(existsSync(at('out'))).toBe(false);
-  chmodSync(at('fixed'), 0o755);
-});
+test.skipIf(!identity)(
+  'a change in a directory that may not be written is refused with the reason, and changes nothing',
+  async () => {
+    put('fixed', undefined);
+    put('fixed/in', 'x\n');
+    put('beside', 'x\n');
+    chmodSync(at('fixed'), 0o555);
+    for (const [tool, input] of [
+      ['file_write', { path: 'fixed/in', content: 'y' }],
+      ['file_write', { path: 'fixed/new/deep', content: 'y' }],
+      ['file_edit', { path: 'fixed/in', operations: [{ type: 'delete', startLine: 1, endLine: 1 }] }],
+      ['file_multi_edit', { pattern: '*', path: 'fixed', find: 'x', replace: 'y' }],
+      ['file_delete', { path: 'fixed/in' }],
+      ['file_delete', { path: 'fixed', recursive: true }],
+      ['file_rename', { oldPath: 'fixed/in', newPath: 'out' }],
+      ['file_rename', { oldPath: 'beside', newPath: 'fixed/beside' }],
+      ['file_copy', { sourcePath: 'beside', destPath: 'fixed/beside' }],
+    ] as const)
+      expect(await call(tool, input), `${tool} ${JSON.stringify(input)}`).toMatchObject(DENIED);
+    expect(readFileSync(at('fixed/in'), 'utf8') + readFileSync(at('beside'), 'utf8')).toBe('x\nx\n');
+    expect(existsSync(at('out'))).toBe(false);
+    chmodSync(at('fixed'), 0o755);
+  },
+);
 
 test.skipIf(!identity).each([
   ['whose names may be read, and nothing more', 0o444],
@@ -132,7 +135,7 @@ test.skipIf(!identity).each([
 test.runIf(process.getuid?.() === 0)(
   'a command that fails on a file of another user is told so, and one that fails on its own is not',
   async () => {
-    await using rooted = await startDaemon({ policy: ALLOW_ALL });
+    await using rooted = await startDaemon();
     await using agent = await rooted.connect();
     const theirs = join(rooted.workspace, 'theirs');
     mkdirSync(theirs);

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
-import { dataOf, ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, ringfence, temporaryDir, until } from '../support/daemon.ts';
 import { addPlugin, type PluginText, writePlugin } from '../support/plugin.ts';
 
 const execute = promisify(execFile);
@@ -72,11 +72,11 @@ afterAll(() => {
 });
 
 describe.each(['isolate', 'compartment'] as const)('a tool in a %s', (isolation) => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let client: Client;
 
   beforeAll(async () => {
-    daemon = await startDaemon({ policy: POLICY });
+    daemon = await openDaemon({ policy: POLICY });
     client = await daemon.connect();
     for (const name of ['notes.txt', 'kept.txt']) writeFileSync(join(daemon.workspace, name), 'one\n');
     await addPlugin(daemon, written(probe(isolation)));
@@ -99,7 +99,7 @@ describe.each(['isolate', 'compartment'] as const)('a tool in a %s', (isolation)
     });
   });
 
-  test('has the calls of its capabilities and no others', async () => {
+  test("a plugin's tool can make the calls of its capabilities and no others", async () => {
     const tools = (await given('tools')) as string[];
     expect(tools).toContain('file_read');
     expect(tools.filter((it) => /write|execute|run|__/.test(it))).toEqual([]);
@@ -116,7 +116,7 @@ describe.each(['isolate', 'compartment'] as const)('a tool in a %s', (isolation)
     });
   });
 
-  test('is held to the policy by its name, by what it says it touches, and by each call that it makes', async () => {
+  test("a plugin's tool is held to the policy by its name, by its declared effects, and by each call that it makes", async () => {
     expect(await call('denied')).toMatchObject({ error: { code: expect.stringMatching(/DENIED|NOT_FOUND/) } });
     expect(await call('read', { path: 'kept.txt' })).toMatchObject({ error: { code: 'POLICY_DENIED', rule: 'kept' } });
     expect(await call('quiet', { path: 'kept.txt' })).toMatchObject({
@@ -124,7 +124,7 @@ describe.each(['isolate', 'compartment'] as const)('a tool in a %s', (isolation)
     });
   });
 
-  test('is listed where the policy could allow it', async () => {
+  test("a plugin's tool is listed only if the policy could allow it", async () => {
     const names = (await client.tools()).map((it) => it.name);
     expect(names).toContain('probe__read');
     expect(names).not.toContain('probe__denied');
@@ -152,7 +152,7 @@ describe.each(['isolate', 'compartment'] as const)('a tool in a %s', (isolation)
     expect(entries.map((it) => [it.stream, Buffer.from(it.data).toString()])).toEqual([['stderr', 'so {"far":1}\n']]);
   });
 
-  test('is recorded with the calls that it made', async () => {
+  test("a call of a plugin's tool is recorded with the calls that it made", async () => {
     const callId = `parent-${isolation}`;
     // Nobody has read this file yet: the record says of a call that a kept result answered it.
     writeFileSync(join(daemon.workspace, `${callId}.txt`), 'new');
@@ -164,7 +164,7 @@ describe.each(['isolate', 'compartment'] as const)('a tool in a %s', (isolation)
     expect(entries.map((it) => it.detail)).toContainEqual({ parentCallId: callId });
   });
 
-  test('is told with the hash of its code in its version, which the record of what is in force has whole', async () => {
+  test("a plugin's tool is listed with the hash of its code in its version, and the record has the whole hash", async () => {
     const [tool] = (await client.tools()).filter((it) => it.name === 'probe__read');
     await using operator = await daemon.connect({ role: 'operator' });
     const { entries } = (await operator.request('audit.query', { kind: 'policy' })) as {
@@ -184,7 +184,7 @@ describe('ringfence plugin', () => {
     )) as { code: number; stderr: string };
 
   test('adds, lists, replaces and removes; a running daemon follows at once', async () => {
-    await using daemon = await startDaemon({ policy: POLICY });
+    await using daemon = await openDaemon({ policy: POLICY });
     await using client = await daemon.connect();
     const names = async () => (await client.tools()).map((it) => it.name).filter((it) => it.includes('__'));
     const state = ['--state', daemon.stateDir];
@@ -241,7 +241,7 @@ test('a plugin that a daemon finds changed when it starts is off, and says so', 
   expect(existsSync(pinned)).toBe(true);
   writeFileSync(pinned, readFileSync(pinned, 'utf8').replace('value: 1', 'value: 3'));
   {
-    await using daemon = await startDaemon({ stateDir });
+    await using daemon = await openDaemon({ stateDir });
     await using operator = await daemon.connect({ role: 'operator' });
     expect(await operator.call('probe__run', {})).toMatchObject({ error: { code: 'TOOL_NOT_FOUND' } });
     const { plugins } = (await operator.request('status', {})) as { plugins: object[] };

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, createClient, type RemoteError } from '../../src/client.ts';
 import { parsePolicy } from '../../src/policy/load.ts';
 import type { AuditRecord } from '../../src/store/audit/log.ts';
-import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 
 const POLICY = `tiers: { execute: { decision: allow } }
@@ -19,7 +19,7 @@ environment: [GREETING, "LC_*"]
 `;
 const TOKEN = `ghp_${'a1B2c3D4e5'.repeat(4).slice(0, 36)}`;
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 const at = (path: string) => join(daemon.workspace, path);
@@ -28,7 +28,7 @@ const run = (command: string, more: object = {}, from = agent) =>
 const policyFile = () => join(daemon.stateDir, 'policy.yaml');
 
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY, config: { principals: { nightly: { policy: 'read-only' } } } });
+  daemon = await openDaemon({ policy: POLICY, config: { principals: { nightly: { policy: 'read-only' } } } });
   mkdirSync(at('vault'));
   writeFileSync(at('vault/gold'), 'GOLD');
   writeFileSync(at('.env'), 'KEY=GOLD');
@@ -74,7 +74,7 @@ describe('a denied file', () => {
     'mv v* moved; cat moved/gold',
     'cat .e*',
     'exec 3<.e*; cat <&3; cat /proc/self/cwd/v*/gold',
-  ])('is kept by the mounts from `%s`', async (command) => {
+  ])('the mounts keep a denied file from `%s`', async (command) => {
     const { stdout } = await dataOf(run(command));
     expect(stdout).not.toContain('GOLD');
     expect(readFileSync(at('vault/gold'), 'utf8')).toBe('GOLD');
@@ -129,14 +129,17 @@ describe('who is under which policy', () => {
 });
 
 describe('a session in a part of the workspace', () => {
-  test.each(['.git', '.git/hooks', '.vscode', '.ringfence'])('is refused in %s, which others trust', async (folder) => {
-    mkdirSync(at(folder), { recursive: true });
-    const refused = await daemon.connect({ workspace: at(folder) }).catch((error: RemoteError) => error);
-    expect(refused).toMatchObject({ code: -32004, message: expect.stringContaining('protected') });
-    rmSync(at(folder), { recursive: true });
-  });
+  test.each(['.git', '.git/hooks', '.vscode', '.ringfence'])(
+    'a session in %s, which other programs trust, is refused',
+    async (folder) => {
+      mkdirSync(at(folder), { recursive: true });
+      const refused = await daemon.connect({ workspace: at(folder) }).catch((error: RemoteError) => error);
+      expect(refused).toMatchObject({ code: -32004, message: expect.stringContaining('protected') });
+      rmSync(at(folder), { recursive: true });
+    },
+  );
 
-  test('is held to the same rules as one in the whole', async () => {
+  test('a session in a part of the workspace is held to the same rules as one in the whole', async () => {
     await using inside = await daemon.connect({ workspace: at('vault') });
     expect(await inside.call('file_read', { path: 'gold' })).toMatchObject({
       error: { code: 'POLICY_DENIED', rule: 'no-vault' },
@@ -145,13 +148,13 @@ describe('a session in a part of the workspace', () => {
     expect(JSON.stringify(ran)).not.toContain('GOLD');
   });
 
-  test('is held to the files of projects above it, whose paths count from where they are', async () => {
+  test('a session in a part is held to project files above it, whose paths count from where they are', async () => {
     mkdirSync(at('project/.ringfence'), { recursive: true });
     mkdirSync(at('project/part/closed'), { recursive: true });
     writeFileSync(at('project/part/closed/a.txt'), 'GOLD');
     const rule = 'rules: [{ id: closed, match: { path: "part/closed/**" }, decision: deny, reason: r }]\n';
     writeFileSync(at('project/.ringfence/policy.yaml'), rule);
-    const denied = { error: { code: 'POLICY_DENIED', rule: 'closed' } };
+    const denied = { error: { code: 'POLICY_DENIED', rule: 'repository:closed' } };
     await using project = await daemon.connect({ workspace: at('project') });
     await using part = await daemon.connect({ workspace: at('project/part') });
     expect(await project.call('file_read', { path: 'part/closed/a.txt' })).toMatchObject(denied);
@@ -263,7 +266,7 @@ describe('the record', () => {
   const entriesOf = async (filter: object) =>
     ((await operator.request('audit.query', { order: 'oldest', ...filter })) as { entries: AuditRecord[] }).entries;
 
-  test('has the resources of what ran, and of a refused write no more than that', async () => {
+  test('the record has the resources of what ran, and a short form of a refused write', async () => {
     const { callId } = await agent.call('terminal_execute', { command: 'true' });
     expect(await entriesOf({ callId })).toMatchObject([
       { kind: 'intent' },
@@ -312,7 +315,7 @@ describe('the record', () => {
     expect(await operator.request('audit.verify', {})).toMatchObject({ ok: true });
   });
 
-  test('is told of to operators who listen', async () => {
+  test('operators who listen hear of new entries of the record', async () => {
     await using watcher = await daemon.connect({ role: 'operator' });
     const end = new AbortController();
     let heard = 0;
@@ -330,7 +333,7 @@ describe('the record', () => {
 });
 
 describe('a file that changes', () => {
-  test('is in force without a restart, and a bad one never replaces a good one', async () => {
+  test('a changed policy file is in force without a restart, and a bad one never replaces a good one', async () => {
     const denied = { error: { code: 'POLICY_DENIED', rule: 'no-more' } };
     const rule = (examples: string) =>
       `${POLICY}  # more\n`.replace(
@@ -368,7 +371,7 @@ test('the policy of this file is one that the loader takes', () => {
 
 test('models are told of the extra tools where a policy names them, or all are asked for', async () => {
   const policy = 'tiers:\n  execute: { decision: allow }\ntools:\n  file_copy: { decision: allow }\n';
-  await using daemon = await startDaemon({ policy });
+  await using daemon = await openDaemon({ policy });
   await using client = await daemon.connect();
   const names = async (params: object) =>
     ((await client.request('tools.list', params)) as { tools: { name: string }[] }).tools.map((it) => it.name);

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
-import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 import { missingPostgres, startPostgres, type TestPostgres } from '../support/postgres.ts';
 
 const PASSWORD = 'password-canary-8261';
@@ -23,7 +23,7 @@ const SETUP = `
   GRANT SELECT, INSERT, UPDATE, DELETE ON users TO writer`;
 
 let server: TestPostgres;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 
@@ -57,7 +57,7 @@ describe.skipIf(missingPostgres !== undefined)(`PostgreSQL${missingPostgres ? ` 
     await server.sql(SETUP);
     const at = { kind: 'postgres', host: '127.0.0.1', port: server.port, database: 'postgres', private: true };
     const secure = { ...at, ca: server.ca, secret: 'db' };
-    daemon = await startDaemon({
+    daemon = await openDaemon({
       config: {
         databases: {
           app: { ...secure, user: 'reader' },
@@ -157,7 +157,7 @@ describe.skipIf(missingPostgres !== undefined)(`PostgreSQL${missingPostgres ? ` 
       expect(await codeOf(query('app', 'SELECT 1'))).toBe('ok');
     });
 
-    test('is told by the database what a statement would cost', async () => {
+    test('the database estimates what a statement costs, and one above the limit is COST_LIMIT', async () => {
       const cross = 'SELECT count(*) FROM users a, users b, users c';
       expect(await query('app', cross)).toMatchObject({
         success: false,

@@ -17,15 +17,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import type { CommitResult, ToolResult } from '../../src/call.ts';
 import { type Client, createClient } from '../../src/client.ts';
 import type { CommandPreview } from '../../src/preview.ts';
-import { ALLOW_ALL, removeTree, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, removeTree, temporaryDir, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon({
-    policy: ALLOW_ALL,
+  daemon = await openDaemon({
     limits: {
       previewsPerSessionMax: 4,
       previewBytesMax: 32 * 1024 * 1024,
@@ -105,7 +104,7 @@ test.each(CONFLICTS)('nothing is committed over %s', async (_, command, change, 
   expect(tree()).toEqual(before);
 });
 
-test('what somebody else changes while the command runs is a conflict, too, and what they add is left alone', async () => {
+test('a change by others during the command is a conflict, too, and files that they add are left alone', async () => {
   const running = called(
     'cat a > /dev/null; ls d > /dev/null; touch begun; sleep 3; echo x >> a; rm d/deep/c; echo y > d/new',
   );
@@ -252,12 +251,12 @@ test('a preview says after an orderly restart that the daemon was restarted, and
   const [stateDir, workspace] = [temporaryDir('state'), temporaryDir('ws')];
   let id: string;
   {
-    await using first = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    await using first = await openDaemon({ stateDir, workspace });
     await using by = await first.connect();
     id = (await preview('head -c 1M /dev/zero > big', by)).id;
   }
   {
-    await using second = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    await using second = await openDaemon({ stateDir, workspace });
     await using by = await second.connect();
     await expect(commit(id, undefined, by)).rejects.toThrow('was lost when the daemon restarted');
     await expect(by.request('calls.diff', { previewId: id, path: 'big' })).rejects.toThrow('run the command again');

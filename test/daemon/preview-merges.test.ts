@@ -4,17 +4,17 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { CommitResult, ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, removeTree, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, removeTree } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
 const LINES = Array.from({ length: 20 }, (_, i) => `line ${i}\n`);
 const OLD_BYTES_MAX = 4096;
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_ALL, limits: { previewOldBytesMax: OLD_BYTES_MAX } });
+  daemon = await openDaemon({ limits: { previewOldBytesMax: OLD_BYTES_MAX } });
 });
 afterAll(async () => {
   await daemon[Symbol.asyncDispose]();
@@ -100,7 +100,7 @@ test.each(CONFLICTS)('%s is a conflict, and nothing is lost', async (_, command,
   expect(tree()).toEqual(before);
 });
 
-test('with force what can be merged is, and only the rest is replaced', async () => {
+test('a forced commit merges what can be merged, and replaces only the rest', async () => {
   writeFileSync(at('other'), 'old\n');
   const id = await preview("sed -i 's/line 3$/theirs/' d/text; echo theirs > other");
   edit({ 15: 'mine\n' });
@@ -111,7 +111,7 @@ test('with force what can be merged is, and only the rest is replaced', async ()
   expect(readFileSync(at('other'), 'utf8')).toBe('theirs\n');
 });
 
-test('beyond previewOldBytesMax nothing is kept to merge, and a change is a conflict', async () => {
+test('a file beyond previewOldBytesMax is not kept to merge, and a change of it is a conflict', async () => {
   const long = 'x'.repeat(100);
   writeFileSync(at('d/text'), text({ 0: `${long.repeat(OLD_BYTES_MAX / 100)}\n` }));
   const id = await preview("sed -i 's/line 3$/theirs/' d/text");
@@ -119,10 +119,10 @@ test('beyond previewOldBytesMax nothing is kept to merge, and a change is a conf
   expect(await commit(id)).toMatchObject({ committed: [], conflicts: ['d/text'] });
 });
 
-test('where a person is asked about the commit nothing is merged', async () => {
+test('a commit about which a person is asked merges nothing', async () => {
   const policy =
     'version: 1\ntiers:\n  read_only: { decision: allow }\n  write: { decision: allow }\n  execute: { decision: ask }\n';
-  await using asking = await startDaemon({ policy });
+  await using asking = await openDaemon({ policy });
   await using by = await asking.connect();
   writeFileSync(join(asking.workspace, 'text'), LINES.join(''));
   const command = "sed -i 's/line 3$/theirs/' text";

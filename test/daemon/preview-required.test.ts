@@ -5,15 +5,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import type { CommitResult, ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
-import { removeTree, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, removeTree, until } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 let operator: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon({
-    policy: `extends: default
+  daemon = await openDaemon({
+    policy: `extends: careful
 rules:
   - { id: see-first, match: { command: [sh, "**"] }, decision: ask, preview: required, reason: See what it does. }
 `,

@@ -6,14 +6,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { CommitResult, ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
 import type { CommandPreview } from '../../src/preview.ts';
-import { ALLOW_ALL, removeTree, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, removeTree } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_ALL });
+  daemon = await openDaemon();
   client = await daemon.connect();
 });
 afterAll(async () => {

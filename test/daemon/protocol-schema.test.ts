@@ -1,4 +1,5 @@
-/** docs/protocol.schema.json is valid for all messages that a real daemon sends and accepts. */
+/** The generated protocol.schema.json is valid for all messages that a real daemon sends and accepts. */
+import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
@@ -8,11 +9,12 @@ import { defaultLimits } from '../../src/limits.ts';
 import { answers } from '../../src/protocol/answers.ts';
 import { decode } from '../../src/protocol/codec.ts';
 import { encodeJson } from '../../src/protocol/json.ts';
-import { removeTree, repository, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, removeTree, repository, temporaryDir, until } from '../support/daemon.ts';
 import { type Answer, RawPeer } from '../support/raw-peer.ts';
 import { ScriptedTasks } from '../support/tasks.ts';
 
-const schema = JSON.parse(readFileSync(join(repository, 'docs/protocol.schema.json'), 'utf8'));
+const generator = [join(repository, 'script/gen-protocol-schema.ts'), '--print'];
+const schema = JSON.parse(execFileSync(process.execPath, generator, { encoding: 'utf8' }));
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
 ajv.addSchema(schema, 'protocol');
 
@@ -24,14 +26,14 @@ function problems(name: string, value: unknown): string[] {
   return (validate.errors ?? []).map((it) => `${name}${it.instancePath} ${it.message} ${JSON.stringify(it.params)}`);
 }
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: RawPeer;
 let operator: RawPeer;
 let models: ScriptedTasks;
 const clones = temporaryDir('fleet-folder');
 beforeAll(async () => {
   models = await ScriptedTasks.start();
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     policy: 'extends: default\ntiers:\n  execute: { decision: ask }\n',
     config: { principals: { ci: {} }, agents: models.profiles(), fleet: { folder: clones } },
   });
@@ -128,6 +130,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(agent, 'results.read', { callId: 'c1', afterSeq: 0 });
   const { grants } = (await ask(operator, 'approvals.grants')).result as { grants: { grantId: string }[] };
   await ask(operator, 'approvals.revoke', { grantId: grants[0]?.grantId });
+  await ask(operator, 'approvals.untrusted');
   await ask(agent, 'approvals.list'); // Refused, to check the shape of an error.
 
   const calls = [
@@ -152,6 +155,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(operator, 'status');
   await ask(operator, 'gateway.resume');
   await ask(operator, 'background.list');
+  await ask(operator, 'session.quarantine');
   // Their errors show the schema; test/daemon/forward.test.ts has the answers of an open port.
   await ask(operator, 'forward.open', { callId: 'none', port: 80 });
   await ask(operator, 'forward.wait', { forwardId: 'none' });
@@ -206,7 +210,7 @@ function bytesOf(name: string): Buffer {
 }
 
 test('the exchange of docs/protocol.md goes over the wire byte by byte as it is written there', async () => {
-  await using other = await startDaemon();
+  await using other = await openDaemon();
   const socket = createConnection(other.socket);
   const came: Buffer[] = [];
   socket.on('data', (it: Buffer) => came.push(it));

@@ -3,13 +3,13 @@ import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, createClient, type RemoteError } from '../../src/client.ts';
-import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, startDaemon, until } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon();
+  daemon = await openDaemon();
   writeFileSync(join(daemon.workspace, 'a.txt'), 'one\ntwo\nthree\n');
   client = await daemon.connect();
 });
@@ -74,7 +74,7 @@ describe('hello', () => {
     ['a key that is not in the protocol', { colour: 'red' }, -32602],
     ['a resumption of a session that there is not', { resume: { sessionId: 'none', secret: 'none' } }, -32004],
     ['a time to resume below 0', { resumeMs: -1 }, -32602],
-  ])('with %s is refused', async (_, params, code) => {
+  ])('a hello with %s is refused', async (_, params, code) => {
     expect((await raw(params)).error?.code).toBe(code);
   });
 
@@ -82,7 +82,7 @@ describe('hello', () => {
     expect((await raw({ workspace: '/usr' })).error?.message).toMatch(/ringfence workspace add \/usr/);
   });
 
-  test('for a folder below a workspace narrows the session to it', async () => {
+  test('a hello for a folder below a workspace narrows the session to it', async () => {
     await dataOf(client.call('file_write', { path: 'below/b.txt', content: 'b' }));
     await using narrow = await daemon.connect({ workspace: join(daemon.workspace, 'below') });
     expect(await narrow.call('file_read', { path: 'b.txt' })).toMatchObject({ success: true });
@@ -91,12 +91,12 @@ describe('hello', () => {
 });
 
 describe('requests', () => {
-  test('of a method that there is not are -32601', async () => {
+  test('a request of an unknown method is -32601', async () => {
     expect(await refusal('no.such', {})).toBe(-32601);
     expect(await refusal('constructor', {})).toBe(-32601);
   });
 
-  test('with wrong params are -32602 and name each', async () => {
+  test('a request with wrong params is -32602 and names each', async () => {
     await expect(client.request('tools.call', { tool: 7, extra: 1 })).rejects.toMatchObject({
       code: -32602,
       data: { code: 'INVALID_PARAMS', issues: expect.arrayContaining([expect.objectContaining({ path: 'tool' })]) },
@@ -104,7 +104,7 @@ describe('requests', () => {
     expect(await refusal('tools.call', { tool: 'file_list', input: {}, options: { detached: 1 } })).toBe(-32602);
   });
 
-  test('that use an id twice at once are -32600', async () => {
+  test('a request that uses an id twice at once is -32600', async () => {
     const peer = new RawPeer(daemon.socket);
     await peer.hello();
     const call = {
@@ -137,7 +137,7 @@ describe('requests', () => {
     peer.socket.destroy();
   });
 
-  test('to explain a call with a wrong input are told each problem', async () => {
+  test('a request to explain a call with a wrong input is refused with each problem', async () => {
     const asked = client.request('policy.explain', { tool: 'file_read', input: { x: 1 } });
     await expect(asked).rejects.toMatchObject({
       message: expect.not.stringContaining('\n'),
@@ -145,14 +145,14 @@ describe('requests', () => {
     });
   });
 
-  test('of an operator are forbidden to an agent', async () => {
+  test("an operator's request is forbidden to an agent", async () => {
     expect(await refusal('shutdown', {})).toBe(-32004);
     expect(await refusal('events.subscribe', { topics: ['audit'] })).toBe(-32004);
   });
 });
 
 describe('a call', () => {
-  test('has a result with the metadata of the contract', async () => {
+  test('a call has a result with the metadata of the contract', async () => {
     const result = await client.call('read' as string, { filePath: 'a.txt', startLine: 2, maxLines: 1 });
     expect(result).toMatchObject({
       tool: 'file_read',
@@ -169,7 +169,7 @@ describe('a call', () => {
     expect(new Date(result.metadata.timestamp).toISOString()).toBe(result.metadata.timestamp);
   });
 
-  test('of an unknown tool or parameter names the nearest', async () => {
+  test('a call with an unknown tool or parameter names the nearest', async () => {
     expect(await client.call('file_raed' as string, {})).toMatchObject({
       error: { code: 'TOOL_NOT_FOUND', suggestion: 'Did you mean `file_read`?' },
     });
@@ -186,14 +186,14 @@ describe('a call', () => {
     });
   });
 
-  test('of a key that may not be says why', async () => {
+  test('a call with a forbidden header says why', async () => {
     const asked = { url: 'https://example.org/', headers: { Host: 'other.example' } };
     expect(await client.call('http_request', asked)).toMatchObject({
       error: { details: { issues: [{ path: 'headers.Host', message: 'is set by Ringfence' }] } },
     });
   });
 
-  test('with an id that was used runs no second time: the same again gets the first result, another CONFLICT', async () => {
+  test('a call with a used id does not run again: the same call gets the first result, another one CONFLICT', async () => {
     const input = { command: 'echo x >> once; wc -l < once' };
     const first = await client.call('terminal_execute', input, { callId: 'once' });
     expect(first).toMatchObject({ success: true });
@@ -204,12 +204,12 @@ describe('a call', () => {
     expect((await dataOf(client.call('file_read', { path: 'once' }))).lines).toBe(1);
   });
 
-  test('that writes tells what it changed', async () => {
+  test('a call that writes lists the files that it changed', async () => {
     const result = await client.call('file_write', { path: 'new.txt', content: 'x' });
     expect(result.metadata.filesChanged).toEqual([{ path: 'new.txt', kind: 'create' }]);
   });
 
-  test('that writes over what its caller has not seen is CONFLICT', async () => {
+  test('a call that would overwrite a change that its caller has not seen is CONFLICT', async () => {
     const { hash } = await dataOf(client.call('file_read', { path: 'a.txt' }));
     await dataOf(client.call('file_write', { path: 'b.txt', content: 'mine' }));
     expect(await client.call('file_write', { path: 'b.txt', content: 'x', ifHash: hash })).toMatchObject({
@@ -221,7 +221,7 @@ describe('a call', () => {
     });
   });
 
-  test('can be looked up, listed by page and status, and not by another session', async () => {
+  test('a call can be looked up, listed by page and status, and not by another session', async () => {
     const { callId } = await client.call('file_list', {});
     expect(await client.record(callId)).toMatchObject({
       callId,
@@ -343,7 +343,7 @@ test('64 connections with 100 calls each at once are all answered, in bounded me
 }, 60_000);
 
 describe('the end', () => {
-  test('by shutdown lets a call go on that is done in time, refuses new ones, and leaves nothing', async () => {
+  test('a shutdown lets a call end that is done in time, refuses new ones, and leaves nothing', async () => {
     await using ending = await startDaemon();
     await using agent = await ending.connect();
     await using operator = await ending.connect({ role: 'operator' });
@@ -358,7 +358,7 @@ describe('the end', () => {
     await expect(createClient({ socket: ending.socket })).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
-  test('by a signal ends what is not done in its grace', async () => {
+  test('a signal ends the calls that are not done within the grace', async () => {
     await using ending = await startDaemon({ limits: { shutdownGraceMs: 100 } });
     await using agent = await ending.connect();
     const running = agent.call('terminal_execute', { command: 'sleep 60' });
@@ -372,8 +372,8 @@ describe('the end', () => {
 });
 
 describe('the policy', () => {
-  test('that denies a tier keeps its tools out of the list, and says which rule refused a call', async () => {
-    await using strict = await startDaemon({ policy: 'tiers:\n  write: { decision: deny }\n' });
+  test('a policy that denies a tier keeps its tools out of the list, and says which rule refused a call', async () => {
+    await using strict = await openDaemon({ policy: 'tiers:\n  write: { decision: deny }\n' });
     await using agent = await strict.connect();
     const tools = await agent.tools();
     const told = tools.map((it) => [it.name, it.decision]);
@@ -381,7 +381,8 @@ describe('the policy', () => {
       expect.arrayContaining([
         ['file_list', 'allow'],
         ['file_read', 'allow'],
-        ['terminal_execute', 'ask'],
+        ['terminal_execute', 'allow'],
+        ['web_fetch', 'ask'],
       ]),
     );
     expect(tools.filter((it) => it.tier === 'write')).toEqual([]);
@@ -395,8 +396,8 @@ describe('the policy', () => {
     });
   });
 
-  test('that is not wholly understood keeps the daemon from starting', async () => {
-    await expect(startDaemon({ policy: 'version: 1\nnetwork: {}\n' })).rejects.toThrow(
+  test('a policy that is not wholly understood keeps the daemon from starting', async () => {
+    await expect(openDaemon({ policy: 'version: 1\nnetwork: {}\n' })).rejects.toThrow(
       /policy\.yaml:2:\d+: .*network.* is not supported yet/,
     );
   });

@@ -32,14 +32,14 @@ describe('a call of a provider’s tool', () => {
     expect(await it.text('fix__garbage')).toBe('still here');
   });
 
-  test('that the server says failed is UPSTREAM_FAILED with its words', async () => {
+  test("a call that the server reports as failed is UPSTREAM_FAILED with the server's words", async () => {
     expect(await it.error('fix__fail')).toMatchObject({
       code: 'UPSTREAM_FAILED',
       message: 'provider fix: the reactor is cold',
     });
   });
 
-  test('has its input checked before anything is sent', async () => {
+  test('a call of a provider’s tool has its input checked before anything is sent', async () => {
     const { code, message } = await it.error('fix__get_sum', { a: '1', c: 2 });
     expect(code).toBe('INPUT_INVALID');
     expect(message).toContain('b: is required');
@@ -47,7 +47,7 @@ describe('a call of a provider’s tool', () => {
     expect(message).toContain('c: no such parameter');
   });
 
-  test('that is never answered is TIMEOUT, and the server is told', async () => {
+  test('a call that is never answered is TIMEOUT, and the server gets a cancellation', async () => {
     const { code } = await it.error('fix__wait', { name: 'first' }, { timeoutMs: 200 });
     expect(code).toBe('TIMEOUT');
     await until(async () => (await it.text('fix__cancelled')).includes('first'));
@@ -130,7 +130,7 @@ test('a description says whose words it holds, and hides nothing', async () => {
 });
 
 describe('a definition', () => {
-  test('that changes is not called until an operator accepts it, whatever the policy says', async () => {
+  test('a changed definition is not called until an operator accepts it, whatever the policy says', async () => {
     await using it = await startProvider();
     const before = await it.tool('echo');
     expect(before).toMatchObject({ state: 'accepted' });
@@ -153,7 +153,7 @@ describe('a definition', () => {
     expect(await it.text('fix__echo', { text: 'x' })).toBe('x');
   });
 
-  test('that changed while the daemon was down is found changed', async () => {
+  test('a definition that changed while the daemon was down is found changed', async () => {
     const stateDir = mkdtempSync(join(tmpdir(), 'ringfence-state-'));
     try {
       {
@@ -169,7 +169,7 @@ describe('a definition', () => {
     }
   });
 
-  test('that comes later is offered once an operator accepted it', async () => {
+  test('a definition that comes later is offered once an operator accepted it', async () => {
     await using it = await startProvider();
     await it.text('fix__grow');
     await until(async () => (await it.tool('grown'))?.state === 'new');
@@ -183,7 +183,7 @@ describe('a definition', () => {
 describe('a server elsewhere', () => {
   const TOKEN = 'correct-horse-battery';
 
-  test('is called with the headers that the operator configured, which nobody is shown', async () => {
+  test("a server elsewhere is called with the operator's headers, which clients are not shown", async () => {
     await using server = await serveHttp(TOKEN);
     const headers = { Authorization: { env: 'FIX_TOKEN', prefix: 'Bearer ' } };
     await using it = await startProvider({ url: server.url, headers }, { env: { FIX_TOKEN: TOKEN } });
@@ -195,7 +195,7 @@ describe('a server elsewhere', () => {
     expect(JSON.stringify(await it.info())).not.toContain(TOKEN);
   });
 
-  test('is found again after it was gone', async () => {
+  test('a server elsewhere that was gone is found again', async () => {
     const port = await (async () => {
       await using server = await serveHttp(TOKEN);
       return server.port;
@@ -211,7 +211,7 @@ describe('a server elsewhere', () => {
     expect(await it.text('far__echo', { text: 'x' })).toBe('x');
   });
 
-  test('on this machine is reached by a name only where the operator says so', async () => {
+  test('a server on this machine is reached by a name only if the operator permits it', async () => {
     await using server = await serveHttp(TOKEN);
     const headers = { Authorization: `Bearer ${TOKEN}` };
     const url = `http://localhost:${server.port}/mcp`;

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { encode } from '../../src/protocol/encoder.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import { repository, ringfence, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, repository, ringfence, temporaryDir } from '../support/daemon.ts';
 
 const run = promisify(execFile);
 const source = join(repository, 'clients/python');
@@ -49,12 +49,12 @@ describe.skipIf(python === undefined)('the Python client (skipped where no Pytho
   const folder = temporaryDir('python');
   const environment = join(folder, 'venv');
   const installed = join(environment, 'bin/python');
-  let allowing: TestDaemon;
-  let asking: TestDaemon;
+  let allowing: OpenDaemon;
+  let asking: OpenDaemon;
   beforeAll(async () => {
     [allowing, asking] = await Promise.all([
-      startDaemon(),
-      startDaemon({ policy: 'tiers:\n  execute: { decision: ask }\napprovals: { headless: wait }\n' }),
+      openDaemon(),
+      openDaemon({ policy: 'tiers:\n  execute: { decision: ask }\napprovals: { headless: wait }\n' }),
     ]);
     // Its bytecode would lie in the sources.
     await run(python as string, ['-B', join(source, 'build_backend.py'), join(folder, 'dist')]);
@@ -91,7 +91,7 @@ describe.skipIf(python === undefined)('the Python client (skipped where no Pytho
     return Object.fromEntries(Object.entries(given).map(([name, value]) => [`RINGFENCE_TEST_${name}`, value]));
   }
 
-  test('its own tests pass, by the installed wheel', async () => {
+  test("the Python client's own tests pass, by the installed wheel", async () => {
     const { stderr } = await run(installed, ['-W', 'error', '-m', 'unittest', 'discover', '-v', '-s', 'tests'], {
       cwd: source,
       env: env(variables()),

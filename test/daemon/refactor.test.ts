@@ -5,9 +5,9 @@ import { afterEach, expect, test } from 'vitest';
 import type { HostReport } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { BUILT_IN_DEFAULT, dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 afterEach(async () => {
   await client[Symbol.asyncDispose]();
@@ -15,7 +15,7 @@ afterEach(async () => {
 });
 
 async function start(policy: string): Promise<void> {
-  daemon = await startDaemon({ policy });
+  daemon = await openDaemon({ policy });
   client = await daemon.connect();
   mkdirSync(join(daemon.workspace, 'src'));
   put('tsconfig.json', '{ "compilerOptions": { "strict": true, "noEmit": true } }');
@@ -27,7 +27,7 @@ const read = (path: string) => readFileSync(join(daemon.workspace, path), 'utf8'
 const RENAME = { operation: 'rename', path: 'src/use.ts', symbol: 'area', newName: 'surface' } as const;
 
 test('a file that a rule protects refuses the whole rename, and nothing is written', async () => {
-  await start(`${ALLOW_ALL}rules:
+  await start(`rules:
   - { id: kept, match: { write: 'src/shape.ts' }, decision: deny, reason: It is generated. }
 `);
   const result = await client.call('code_refactor', RENAME);
@@ -38,14 +38,14 @@ test('a file that a rule protects refuses the whole rename, and nothing is writt
 }, 60_000);
 
 test('a rename whose time is over while its types are checked ends as TIMEOUT', async () => {
-  await start(ALLOW_ALL);
+  await start(BUILT_IN_DEFAULT);
   put('src/slow.ts', `import { area } from './shape';\nexport const slow = area;\n${SLOW}`);
   const result = await client.call('code_refactor', { ...RENAME, path: 'src/slow.ts' }, { timeoutMs: 1500 });
   expect(result).toMatchObject({ success: false, error: { code: 'TIMEOUT' } });
 }, 60_000);
 
 test('status shows the language server that a host keeps, and its memory', async () => {
-  await start(ALLOW_ALL);
+  await start(BUILT_IN_DEFAULT);
   await dataOf(client.call('code_type_check', { files: ['src/use.ts'] }));
   const { hosts } = (await client.request('status', {})) as { hosts: HostReport[] };
   const children = hosts.filter(({ tier }) => tier === 'read_only').flatMap((it) => it.children);
@@ -54,7 +54,7 @@ test('status shows the language server that a host keeps, and its memory', async
   expect((await runCli(daemon, ['status'])).stdout).toMatch(new RegExp(`runs tsc +pid ${server?.pid} +\\d+ MiB`));
 }, 60_000);
 
-test('an extraction and the move of a directory are approved by their diffs, and each is taken back by one undo', async () => {
+test('an inlining is refused with what to do; the move of a directory is approved by its diff, and taken back by one undo', async () => {
   await start('tiers:\n  write: { decision: ask }\n');
   put('use.ts', "import { area } from './src/shape';\nexport const twice = area * 2;\n");
   put('src/note.txt', 'stays\n');
@@ -79,16 +79,16 @@ test('an extraction and the move of a directory are approved by their diffs, and
     expect(result).toMatchObject({ success: true, metadata: { undo: 'full' } });
     return { diff, callId: result.callId };
   };
-  const range = { startLine: 2, startColumn: 22, endLine: 2, endColumn: 30 };
-  const extracted = await approved({ operation: 'extract_function', path: 'use.ts', range, newName: 'double' });
-  expect(extracted.diff).toContain('+function double() {');
-  expect(read('use.ts')).toContain('export const twice = double();');
+  const refused = await client.call('code_refactor', { operation: 'inline', path: 'use.ts', symbol: 'twice' } as never);
+  expect(refused).toMatchObject({
+    error: { code: 'INPUT_INVALID', message: expect.stringContaining('with file_edit') },
+  });
   const moved = await approved({ operation: 'move_file', path: 'src', to: 'lib/inner' });
   expect(moved.diff).toContain('rename src => lib/inner');
   expect(moved.diff).toContain("+import { area } from './lib/inner/shape';");
   expect(read('use.ts')).toContain("from './lib/inner/shape'");
   expect(read('lib/inner/note.txt')).toBe('stays\n');
-  for (const { callId } of [moved, extracted]) {
+  for (const { callId } of [moved]) {
     const undoing = client.request('calls.undo', { callId });
     await approve();
     await undoing;
@@ -98,7 +98,7 @@ test('an extraction and the move of a directory are approved by their diffs, and
 }, 120_000);
 
 test('a rule about a file inside of a moved directory refuses the move, and nothing is written', async () => {
-  await start(`${ALLOW_ALL}rules:
+  await start(`rules:
   - { id: kept, match: { write: 'src/shape.ts' }, decision: deny, reason: It is generated. }
 `);
   const result = await client.call('code_refactor', { operation: 'move_file', path: 'src', to: 'lib' });

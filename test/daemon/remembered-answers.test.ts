@@ -1,13 +1,13 @@
 /** What a remembered approval covers, what the question says of it, and calls for which none is remembered. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, RunningCall } from '../../src/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
-const POLICY = `
+const POLICY = `extends: careful
 rules:
   - id: ask-about-notes
     match: { write: "notes/**" }
@@ -56,6 +56,39 @@ function cli(...args: string[]): string {
   return stdout + stderr;
 }
 
+describe('a yes to publish', () => {
+  const push = (words: string) => run(`git push ${words}`);
+  const isRefused = async (words: string, remember: object) => {
+    const call = push(words);
+    const { approvalId } = await asked(call);
+    await expect(answer(approvalId, 'approve', { remember })).rejects.toThrow(
+      /for this session at most|may not be remembered/,
+    );
+    await answer(approvalId, 'deny', {});
+    await call;
+  };
+
+  test('covers the same verb and remote for the session, and no force and no default branch', async () => {
+    const first = push('origin agent/x');
+    const { approvalId, remember } = await asked(first);
+    expect(remember.tool).toBe('git push to origin');
+    await answer(approvalId, 'approve', { remember: { scope: 'session', match: 'tool' } });
+    await first;
+    // git itself fails: there is no repository.
+    expect(await push('origin agent/y')).toMatchObject({ success: true, data: { exitCode: 128 } });
+    for (const words of ['other agent/x', '--force origin agent/y', 'origin main', 'origin +agent/y', '']) {
+      const call = push(words);
+      await answer((await asked(call)).approvalId, 'deny');
+      expect(await call, words).toMatchObject({ success: false });
+    }
+  });
+
+  test('a yes to publish is never remembered for good, nor for a default branch at all', async () => {
+    await isRefused('upstream agent/z', { scope: 'always', match: 'exact' });
+    await isRefused('upstream main', { scope: 'session', match: 'exact' });
+  });
+});
+
 describe('an answer that is remembered', () => {
   test('says in the question what it would cover beyond what is shown', async () => {
     const rememberOf = async (call: RunningCall<unknown>) => {
@@ -89,7 +122,7 @@ describe('an answer that is remembered', () => {
     'perl -ne 1 any',
     'env node -p 1',
     'awk 1 any',
-  ])('is neither offered nor taken for code in the command line: %s', async (command) => {
+  ])('a remembered answer is neither offered nor taken for code in the command line: %s', async (command) => {
     const call = run(command);
     const { approvalId, remember } = await asked(call);
     expect(remember).toEqual({});
@@ -99,7 +132,21 @@ describe('an answer that is remembered', () => {
     expect(await call).toMatchObject({ error: { code: 'APPROVAL_DENIED' } });
   });
 
-  test('of the whole tool covers no code in a command line, whatever the program', async () => {
+  test('answers for two programs stand side by side, and are revoked all at once', async () => {
+    await operator.request('approvals.revoke', { all: true });
+    for (const command of ['seq 1', 'nl /dev/null']) {
+      const call = run(command);
+      await answer((await asked(call)).approvalId, 'approve', { remember: { scope: 'session', match: 'tool' } });
+      await call;
+    }
+    for (const command of ['seq 2', 'nl -b a /dev/null']) expect(await run(command)).toMatchObject({ success: true });
+    const { grants } = (await operator.request('approvals.grants', {})) as { grants: { programs: string[] }[] };
+    expect(grants.map((it) => it.programs.map((program) => basename(program)))).toEqual([['seq'], ['nl']]);
+    expect(cli('approvals', 'revoke', '--all')).toContain('revoked 2 answers');
+    expect(await operator.request('approvals.grants', {})).toEqual({ grants: [] });
+  });
+
+  test('a remembered answer to the whole tool covers no code in a command line, whatever the program', async () => {
     writeFileSync(at('plain.js'), '');
     const first = run('node plain.js');
     await answer((await asked(first)).approvalId, 'approve', { remember: { scope: 'session', match: 'tool' } });
@@ -113,7 +160,7 @@ describe('an answer that is remembered', () => {
     ['--session', ['--session', 'terminal-7'], {}],
     ['RINGFENCE_SESSION', [], { RINGFENCE_SESSION: 'terminal-8' }],
   ])(
-    'for a session that has a name (%s) is there for the next command line of that name, and for no other',
+    'an answer for a named session (%s) holds for the next command line of that name, and for no other',
     async (how, flags, env) => {
       const dir = `named-${how.replaceAll(/\W/g, '')}`;
       const call = (more: readonly string[], variables: object) => {
@@ -134,7 +181,7 @@ describe('an answer that is remembered', () => {
     },
   );
 
-  test('can be given by its id on the command line, for the call or for the tool', async () => {
+  test('an answer can be remembered by its id on the command line, for the call or for the tool', async () => {
     const first = run('seq 3');
     const { approvalId } = await asked(first);
     expect(cli('approvals', 'approve', approvalId, '--remember', 'tool')).toContain('remembered: commands of seq');

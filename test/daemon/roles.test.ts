@@ -25,7 +25,7 @@ test('the roles of the example are decided about as its policies say', async () 
   expect(of('user')).toEqual(['allow', 'allow', 'ask', 'ask', 'ask', 'ask', 'ask']);
   expect(of('admin')).toEqual(['allow', 'allow', 'allow', 'ask', 'ask', 'ask', 'ask']);
   const auto = of('auto');
-  expect([auto.slice(0, 3), auto[5], auto[6]]).toEqual([['allow', 'allow', 'allow'], 'deny', 'deny']);
+  expect([auto.slice(0, 3), auto[5], auto[6]]).toEqual([['allow', 'allow', 'allow'], 'ask', 'deny']);
   // What would need approval is denied at once.
   const token = readFileSync(join(daemon.stateDir, 'tokens/auto.token'), 'utf8').trim();
   await using client = await createClient({ socket: daemon.socket, workspace: daemon.workspace, token });

@@ -5,16 +5,16 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import { dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 /** Not below /tmp: each sandbox has its own /tmp. */
 const toolchain = mkdtempSync(join(process.getuid?.() === 0 ? '/opt' : homedir(), 'ringfence-toolchain-'));
 beforeAll(async () => {
   mkdirSync(join(toolchain, 'bin'));
   writeFileSync(join(toolchain, 'bin/our-tool'), '#!/bin/sh\necho tool-ran\n', { mode: 0o755 });
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     config: { toolchains: [toolchain] },
     env: { TZ: 'Asia/Tokyo', LC_TIME: 'C', SECRET_TOKEN: 'hidden', LD_PRELOAD: '' },
   });
@@ -54,18 +54,18 @@ describe('terminal_script', () => {
     });
   });
 
-  test('is held to the limits of a command', async () => {
+  test('terminal_script is held to the limits of a command', async () => {
     expect((await dataOf(script({ script: 'ulimit -H -f; ulimit -H -t' }))).stdout).toBe('1048576\n122\n');
   });
 
-  test('is judged by the commands in it as a command line is; what zsh reads is unknown', async () => {
+  test('a script is judged by the commands in it, as a command line is; a zsh script counts as unknown', async () => {
     const policy = `
 tiers:
   execute: { decision: deny }
 rules:
   - { id: echo, match: { command: [echo] }, decision: allow, reason: r }
 `;
-    await using strict = await startDaemon({ policy });
+    await using strict = await openDaemon({ policy });
     await using its = await strict.connect();
     const call = (input: object) => its.call('terminal_script', input as never);
     expect(await call({ script: 'echo a\necho b' })).toMatchObject({ data: { stdout: 'a\nb\n' } });
@@ -101,7 +101,7 @@ describe('terminal_execute', () => {
     expect(await run('cat; cat', { stdin: 'ä\n' })).toMatchObject({ stdout: 'ä\n', exitCode: 0 });
   });
 
-  test('has the time zone and language of the person, and no other variable of theirs', async () => {
+  test('a command has the time zone and language of the person, and no other variable of theirs', async () => {
     const { stdout } = await run('env | sort; date -d @0 +%H');
     expect(stdout).toContain('\nTZ=Asia/Tokyo\n');
     expect(stdout).toContain('\nLC_TIME=C\n');
@@ -122,5 +122,5 @@ describe('terminal_execute', () => {
 });
 
 test('a toolchain that would show commands more than programs keeps the daemon from starting', async () => {
-  await expect(startDaemon({ config: { toolchains: ['/etc'] } })).rejects.toThrow(/toolchain \/etc lies in \/etc/);
+  await expect(openDaemon({ config: { toolchains: ['/etc'] } })).rejects.toThrow(/toolchain \/etc lies in \/etc/);
 });

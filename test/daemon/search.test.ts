@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon } from '../support/daemon.ts';
 import { connectMcp } from '../support/mcp.ts';
 import { type PlayedAnswer, type Service, startService } from '../support/service.ts';
 
@@ -18,9 +18,9 @@ beforeAll(async () => {
 afterAll(() => service[Symbol.asyncDispose]());
 
 /** A daemon whose searches go to the played service, with the key that the service needs. */
-async function startSearch(provider: string, more: object = {}): Promise<TestDaemon> {
+async function startSearch(provider: string, more: object = {}): Promise<OpenDaemon> {
   const search = { provider, url: service.base, ca: service.ca, private: true, ...more };
-  const daemon = await startDaemon({ policy: POLICY, config: { search } });
+  const daemon = await openDaemon({ policy: POLICY, config: { search } });
   if (provider !== 'searxng') await runCli(daemon, ['secret', 'set', `${provider}_key`], { stdin: KEY });
   return daemon;
 }
@@ -272,7 +272,7 @@ test.each(RECORDED)(
 );
 
 describe('a search', () => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let client: Client;
   beforeAll(async () => {
     daemon = await startSearch('searxng');
@@ -288,19 +288,22 @@ describe('a search', () => {
     [{ status: 403, body: '<h1>Forbidden</h1>' }, 'ACCESS_DENIED', /search: \{ formats: \[html, json\] \}/],
     [{ status: 429, headers: { 'retry-after': '60' } }, 'RATE_LIMITED', /limiter\.toml/],
     [{ body: '<html>Sign in</html>', headers: { 'content-type': 'text/html' } }, 'UPSTREAM_FAILED', undefined],
-  ])('that the instance answers with %j fails as %s, and says what to change', async (answer, code, suggestion) => {
-    service.play(answer);
-    const error = await failure(client, { query: 'tea' });
-    expect(error.code).toBe(code);
-    if (suggestion) expect(error.suggestion).toMatch(suggestion);
-    // The wait that the answer asked for is over in another daemon only.
-    if (code === 'RATE_LIMITED') {
-      await client[Symbol.asyncDispose]();
-      await daemon[Symbol.asyncDispose]();
-      daemon = await startSearch('searxng');
-      client = await daemon.connect();
-    }
-  });
+  ])(
+    'a search that the instance answers with %j fails as %s, and says what to change',
+    async (answer, code, suggestion) => {
+      service.play(answer);
+      const error = await failure(client, { query: 'tea' });
+      expect(error.code).toBe(code);
+      if (suggestion) expect(error.suggestion).toMatch(suggestion);
+      // The wait that the answer asked for is over in another daemon only.
+      if (code === 'RATE_LIMITED') {
+        await client[Symbol.asyncDispose]();
+        await daemon[Symbol.asyncDispose]();
+        daemon = await startSearch('searxng');
+        client = await daemon.connect();
+      }
+    },
+  );
 
   test('lists each page once and only web pages, at most maxResults of them', async () => {
     const page = (url: unknown) => ({ url, title: 't', content: 'c' });
@@ -326,7 +329,7 @@ describe('a search', () => {
     ]);
   });
 
-  test('is bounded in bytes, and says that results were left out', async () => {
+  test('a search is bounded in bytes, and says that results were left out', async () => {
     const pages = Array.from({ length: 20 }, (_, at) => ({
       url: `https://example.org/${at}?${'x'.repeat(1_500)}`,
       title: 'ä'.repeat(5_000),
@@ -353,13 +356,13 @@ describe('a search', () => {
     expect(texts.match(/<\/untrusted-content/g)?.length).toBe(1);
   });
 
-  test('is decided by its host, and makes the session one that saw untrusted text', async () => {
+  test('a search is judged by its host, and marks its session as one that saw untrusted text', async () => {
     const policy = `${POLICY}approvals: { headless: deny }
 rules:
   - { id: no-instance, match: { host: "127.0.0.1", session.sawUntrusted: true }, decision: deny, reason: Seen enough. }
 `;
     const settings = { provider: 'searxng', url: service.base, ca: service.ca, private: true };
-    await using strict = await startDaemon({ policy, config: { search: settings } });
+    await using strict = await openDaemon({ policy, config: { search: settings } });
     await using session = await strict.connect();
     service.play(answered([]));
     await found(session, { query: 'tea' });
@@ -391,7 +394,7 @@ test('a key that the service sends back is hidden, and is in no file but its own
 });
 
 test('without a service a search says which lines to write', async () => {
-  await using daemon = await startDaemon({ policy: POLICY });
+  await using daemon = await openDaemon({ policy: POLICY });
   await using client = await daemon.connect();
   const error = await failure(client, { query: 'tea' });
   expect(error).toMatchObject({ code: 'UNSUPPORTED', message: 'no search service is configured' });
@@ -400,7 +403,7 @@ test('without a service a search says which lines to write', async () => {
 
 test('without its key a search is refused before anybody is asked, with the address of the keys', async () => {
   const config = { search: { provider: 'brave', secret: 'my_key' } };
-  await using daemon = await startDaemon({ policy: POLICY, config });
+  await using daemon = await openDaemon({ policy: POLICY, config });
   await using client = await daemon.connect();
   const error = await failure(client, { query: 'tea' });
   expect(error).toMatchObject({ code: 'AUTH_REQUIRED', details: { auth: 'missing', secret: 'my_key' } });
@@ -413,5 +416,5 @@ test.each([
   [{ provider: 'google' }, /searxng/],
   [{ provider: 'searxng', url: 'https://x.example', ca: '/nowhere.pem' }, /search\.ca: ENOENT/],
 ])('the settings %j are refused with the reason', async (settings, reason) => {
-  await expect(startDaemon({ config: { search: settings } })).rejects.toThrow(reason);
+  await expect(openDaemon({ config: { search: settings } })).rejects.toThrow(reason);
 });

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 // The second rule names a tool, so only the gateway can apply it: hosts know path rules only.
 const POLICY = `rules:
@@ -21,11 +21,11 @@ const POLICY = `rules:
     reason: Drafts are private.
 `;
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY });
+  daemon = await openDaemon({ policy: POLICY });
   const put = (path: string, text: string) => {
     mkdirSync(join(daemon.workspace, path, '..'), { recursive: true });
     writeFileSync(join(daemon.workspace, path), text);
@@ -96,7 +96,7 @@ describe('file_read_many', () => {
     expect(JSON.stringify(result)).not.toContain(token);
   });
 
-  test('is denied whole where nothing of it may be read, or nothing else would be left of the call', async () => {
+  test('file_read_many is denied as a whole if the policy permits no file of it', async () => {
     expect(await readMany(['.env', 'vault/gold'])).toMatchObject({ error: { code: 'SENSITIVE_FILE' } });
     expect(await readMany(['vault/gold', 'single/a'])).toMatchObject({ error: { code: 'POLICY_DENIED' } });
     expect(await readMany(['vault/gold'], { pattern: '*' })).toMatchObject({
@@ -118,7 +118,7 @@ describe('file_read_many', () => {
     });
   });
 
-  test('is recorded with what was denied of it', async () => {
+  test('file_read_many is recorded with the files that it was denied', async () => {
     const { callId } = await readMany(['ok', '.env']);
     const recorded = async () => ((await operator.request('audit.query', { callId })) as { entries: object[] }).entries;
     await until(async () => (await recorded()).length > 0);

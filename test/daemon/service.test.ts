@@ -9,7 +9,7 @@ import { createClient } from '../../src/client.ts';
 import { findUserDirs } from '../../src/daemon/user-dirs.ts';
 import { endOf, runCli } from '../support/cli.ts';
 import {
-  ALLOW_COMMANDS,
+  BUILT_IN_DEFAULT,
   dataOf,
   removeTree,
   repository,
@@ -41,7 +41,7 @@ async function activated({ names = 'control:mcp', mode = 0o600, at = 'd.sock' } 
   const [state, workspace] = [folder('state'), folder('ws')];
   const [socket, mcpSocket] = [join(state, 'd.sock'), join(state, 'd.mcp.sock')];
   const policy = join(state, 'policy.yaml');
-  writeFileSync(policy, ALLOW_COMMANDS, { mode: 0o600 });
+  writeFileSync(policy, BUILT_IN_DEFAULT, { mode: 0o600 });
   const listen = [join(state, at), mcpSocket].flatMap((it) => ['-l', it]);
   const env = ['HOME=/nonexistent', 'RINGFENCE_CONFIG=/nonexistent/config.yaml'].flatMap((it) => ['-E', it]);
   const daemon = [process.execPath, join(repository, 'bin/ringfenced.js'), '--state', state, '--socket', socket];

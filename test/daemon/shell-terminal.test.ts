@@ -4,12 +4,12 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { spawn as spawnPty } from '@lydell/node-pty';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ALLOW_COMMANDS, processesWith, repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, processesWith, repository, until } from '../support/daemon.ts';
 
 const program = join(repository, 'bin/ringfence-sh.js');
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_COMMANDS });
+  daemon = await openDaemon();
   mkdirSync(join(daemon.workspace, 'sub'));
 });
 afterAll(() => daemon[Symbol.asyncDispose]());
@@ -60,7 +60,7 @@ describe('at a terminal', () => {
     expect(await shell.ended).toBe(0);
   });
 
-  test('what is not complete goes on in the next line, and a paste is several commands', async () => {
+  test('an incomplete line continues on the next one, and a paste is several commands', async () => {
     const shell = atTerminal();
     await shell.expects('$ ');
     await shell.type('for i in 1 2; do\r', '> ');

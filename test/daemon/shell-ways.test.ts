@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endOf, runCli } from '../support/cli.ts';
-import { ALLOW_COMMANDS, removeTree, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, removeTree } from '../support/daemon.ts';
 
 interface Way {
   readonly args: readonly string[];
@@ -212,11 +212,11 @@ async function bash({ args, stdin = '' }: Way, cwd: string): Promise<Ended> {
   return { code: byShell, stdout: stdout.toString('latin1'), stderr: stderr.toString('latin1') };
 }
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 const theirs = mkdtempSync(join(tmpdir(), 'ringfence-ways-'));
 let ours: readonly Ended[] = [];
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_COMMANDS });
+  daemon = await openDaemon();
   fill(daemon.workspace);
   fill(theirs);
   const [agent, ways] = [join(daemon.stateDir, 'agent.mjs'), join(daemon.stateDir, 'ways.json')];
@@ -234,7 +234,7 @@ afterAll(async () => {
 test('there are a hundred', () => expect(WAYS.length).toBeGreaterThanOrEqual(100));
 
 test.each(WAYS.map((way, index) => [index, JSON.stringify(way.args).slice(0, 120), way] as const))(
-  '%i %s',
+  'way %i of starting bash gives what bash gives: %s',
   async (index, _, way) => {
     const [{ stderr, ...mine }, real] = [ours[index] as Ended, await bash(way, theirs)];
     expect(mine).toEqual({ code: real.code, stdout: real.stdout });

@@ -5,17 +5,21 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { beginCli, endOf, type RunOptions, runCli } from '../support/cli.ts';
-import { processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 
+/** AddressSanitizer looks for leaks by tracing its own threads. */
+const SANITIZED =
+  'echo "void *malloc(); void *p; int main() { p = malloc(9); p = 0; }" >a.c; cc -w -fsanitize=address a.c && ./a.out; echo $?';
+const DEBUGGED = 'gdb -batch -ex "break main" -ex run -ex "print 40 + 2" -ex kill ./b.out 2>&1 | grep -c "= 42"';
 const POLICY = `
 tiers:
   execute: { decision: allow }
 rules:
   - { id: no-secrets, match: { path: secret.txt }, decision: deny, reason: It is a secret. }
 `;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY });
+  daemon = await openDaemon({ policy: POLICY });
   mkdirSync(join(daemon.workspace, 'sub'));
   writeFileSync(join(daemon.workspace, 'script.sh'), 'echo "$0 has $# words: $*"; exit 5\n');
   writeFileSync(join(daemon.workspace, 'secret.txt'), 'TOP\n');
@@ -30,7 +34,7 @@ async function bash(args: readonly string[], { stdin = '' }: RunOptions) {
   return { code, stdout: stdout.toString() };
 }
 
-describe('what bash does, ringfence sh does with the same arguments', () => {
+describe('ringfence sh beside bash, with the same arguments', () => {
   test.each<[string, string[], RunOptions?]>([
     ['a command', ['-c', 'echo hello']],
     ['a login shell', ['-lc', 'echo "a  b"']],
@@ -51,10 +55,13 @@ describe('what bash does, ringfence sh does with the same arguments', () => {
       'folders and variables that stay for the next command',
       ['-c', 'cd sub && export A=5; pwd | sed s,.*/,,; sh -c "echo $A"'],
     ],
+    ['a program that AddressSanitizer checks', ['-c', SANITIZED]],
+    ['a program in a debugger', ['-c', `echo "int main() { return 0; }" >b.c; cc -g b.c -o b.out && ${DEBUGGED}`]],
+    ['a trace of system calls', ['-c', 'strace -fqq -e execve -o t sh -c "/bin/true; /bin/true"; grep -c execve t']],
     ['nothing', ['-c', '']],
     ['a program that is not installed', ['-c', 'no-such-program-at-all']],
     ['names that look like flags of ringfence', ['-c', 'echo "$@"', 'x', '--json', '--socket', '--help']],
-  ])('%s', async (_, args, options = {}) => {
+  ])('ringfence sh gives the output and exit code of bash for %s', async (_, args, options = {}) => {
     const [ours, theirs] = [await runCli(daemon, ['sh', ...args], options), await bash(args, options)];
     expect({ code: ours.code, stdout: ours.stdout }).toEqual({ code: theirs.code ?? 137, stdout: theirs.stdout });
   });
@@ -70,7 +77,7 @@ test('a command is recorded as the agent wrote it, and nothing is said beside it
   expect(JSON.stringify(entries)).toContain(String.raw`echo \"one\" && echo two`);
 });
 
-test('what the policy denies exits with 126 and says why, and reads nothing', async () => {
+test('a command that the policy denies exits with 126 and says why, and reads nothing', async () => {
   const run = await runCli(daemon, ['sh', '-c', 'cat secret.txt']);
   expect(run).toMatchObject({ code: 126, stdout: '' });
   expect(run.stderr).toContain('It is a secret.');

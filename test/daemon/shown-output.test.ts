@@ -55,13 +55,13 @@ describe('what would drive a terminal', () => {
     ['call', () => onTerminal('call', 'terminal_execute', `command=${HOSTILE}`)],
     ['call --json', () => onTerminal('call', 'terminal_execute', `command=${HOSTILE}`, '--json')],
     ['call --progress', () => onTerminal('call', 'terminal_execute', `command=${HOSTILE}`, '--progress')],
-  ])('is shown by `ringfence %s`, not sent', async (_, shown) => {
+  ])('`ringfence %s` shows terminal control sequences escaped instead of sending them', async (_, shown) => {
     const sent = await shown();
     expect(sent).toContain('owned');
     expect(sent.replaceAll('\r\n', '\n')).not.toMatch(/(?![\n\t])[\p{Cc}\u202e]/u); // The terminal adds \r.
   });
 
-  test('is kept as it was in the log, and escaped in the daemon’s own', async () => {
+  test('control sequences stay unchanged in the log of a call, and are escaped in the daemon’s log', async () => {
     await dataOf(run(HOSTILE, { callId: 'kept' }));
     const { entries } = (await client.request('results.read', { callId: 'kept', afterSeq: 0 })) as {
       entries: { data: Uint8Array }[];

@@ -52,7 +52,7 @@ test.each(['', '..', '../up', 'a/b', 'Upper', 'a__b', '_a', 'a_', '1a', 'a'.repe
   },
 );
 
-test('what is there stays as it is: a folder, an empty one, a file, a link to nowhere', async () => {
+test('an existing path is not overwritten: a folder, an empty one, a file, a link to nowhere', async () => {
   const cwd = temporaryDir('skeletons');
   mkdirSync(join(cwd, 'full'));
   writeFileSync(join(cwd, 'full/package.json'), 'mine');

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
-import { dataOf, startDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { dataOf, openDaemon, startDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { writePlugin } from '../support/plugin.ts';
 
 const NEWER = '{"version":99,"writtenBy":"9.9.9","inAFormOf":"that version"}';
@@ -28,7 +28,7 @@ const filesOf = (stateDir: string) =>
 /** A state in which a daemon has run a call. */
 async function usedState(name: string): Promise<string> {
   const stateDir = join(folder, name);
-  await using daemon = await startDaemon({ stateDir, workspace });
+  await using daemon = await openDaemon({ stateDir, workspace });
   await using client = await daemon.connect();
   await dataOf(client.call('file_write', { path: `${name}.txt`, content: '' }));
   return stateDir;
@@ -39,7 +39,7 @@ test('a daemon writes the version into a new state, and into one from before the
   const first = schemaOf(stateDir);
   expect(JSON.parse(first)).toEqual({ version: 1, writtenBy: version });
   rmSync(join(stateDir, 'schema.json'));
-  await using daemon = await startDaemon({ stateDir, workspace });
+  await using daemon = await openDaemon({ stateDir, workspace });
   expect(schemaOf(stateDir)).toBe(first);
   await using operator = await daemon.connect({ role: 'operator' });
   expect(await operator.request('audit.verify', {})).toMatchObject({ ok: true });

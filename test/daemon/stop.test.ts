@@ -4,9 +4,9 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { lockHolder } from '../../src/store/database.ts';
-import { ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, ringfence, startDaemon, until } from '../support/daemon.ts';
 
-function stop({ stateDir, socket }: TestDaemon): Promise<{ code: number; said: string }> {
+function stop({ stateDir, socket }: OpenDaemon): Promise<{ code: number; said: string }> {
   const args = [ringfence, 'stop', '--state', stateDir, '--socket', socket];
   return new Promise((resolve) => {
     execFile(process.execPath, args, { timeout: 60_000 }, (error, _, stderr) =>
@@ -15,7 +15,7 @@ function stop({ stateDir, socket }: TestDaemon): Promise<{ code: number; said: s
   });
 }
 
-test('whose socket is gone', async () => {
+test('a daemon whose socket is gone stops', async () => {
   await using daemon = await startDaemon();
   rmSync(daemon.socket);
   const { code, said } = await stop(daemon);
@@ -23,14 +23,14 @@ test('whose socket is gone', async () => {
   expect(await daemon.ended).toBe(0);
 }, 120_000);
 
-test('whose operator token is gone', async () => {
+test('a daemon whose operator token is gone stops', async () => {
   await using daemon = await startDaemon();
   rmSync(join(daemon.stateDir, 'operator.token'));
   expect((await stop(daemon)).code).toBe(0);
   expect(await daemon.ended).toBe(0);
 }, 60_000);
 
-test('that answers nobody, as soon as it runs again', async () => {
+test('a daemon that was suspended and answers no request stops as soon as it runs again', async () => {
   await using daemon = await startDaemon();
   daemon.process.kill('SIGSTOP');
   const stopped = stop(daemon);
@@ -45,7 +45,7 @@ test('that answers nobody, as soon as it runs again', async () => {
   expect(await daemon.ended).toBe(0);
 }, 60_000);
 
-test('the holder of a lock is told by the kernel, and of none nobody', async () => {
+test('the kernel names the process that holds a lock, and no process for a free one', async () => {
   await using daemon = await startDaemon();
   const lock = join(daemon.stateDir, 'daemon.lock');
   expect(lockHolder(lock)).toBe(daemon.pid);

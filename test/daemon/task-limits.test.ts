@@ -6,12 +6,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, createClient } from '../../src/client.ts';
 import type { ListedTask, ShownTask } from '../../src/store/task-store.ts';
 import { runCli } from '../support/cli.ts';
-import { processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 import { delegate, ScriptedTasks, taskData } from '../support/tasks.ts';
 
 const KEY = 'canary-5f1c0a77e2b94d0c';
 let models: ScriptedTasks;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 
@@ -19,7 +19,7 @@ beforeAll(async () => {
   models = await ScriptedTasks.start();
   const { default: openai, claude } = models.profiles({ maxOutputTokens: 100, secret: 'model_key' });
   const priced = { pricesUsdPerMillion: { input: 1000, output: 2000 } };
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     limits: {
       hostStartMs: 100_000,
       taskTranscriptBytes: 4_000,
@@ -65,7 +65,7 @@ async function within(budget: object): Promise<Client> {
 }
 
 describe('a budget', () => {
-  test('of calls ends the task at the call that is one too many', async () => {
+  test('a budget of calls ends the task at the first call beyond it', async () => {
     const prompt = task('calls');
     models.on(prompt, [{ calls: [list] }]);
     const data = await taskData(delegate(agent, prompt, { budget: { calls: 2 } }));
@@ -73,7 +73,7 @@ describe('a budget', () => {
     expect(data.toolExecutions.map((it) => it.success)).toEqual([true, true, false]);
   });
 
-  test('of tokens bounds the next answer, and ends the task where there is no room for one', async () => {
+  test('a budget of tokens bounds the next answer, and ends the task if there is no room for one', async () => {
     const prompt = task('tokens');
     models.on(prompt, [{ calls: [list], usage: { inputTokens: 3_000, outputTokens: 50 } }]);
     const data = await taskData(delegate(agent, prompt, { budget: { tokens: 30_000 } }));
@@ -88,7 +88,7 @@ describe('a budget', () => {
     });
   });
 
-  test('of dollars counts by the prices of the profile, and the costs are those of the tool', async () => {
+  test('a budget of dollars counts by the prices of the profile, and the costs are those of the tool', async () => {
     const prompt = task('usd');
     models.on(prompt, [{ calls: [list], usage: { inputTokens: 1_000, outputTokens: 100 } }]);
     const data = await taskData(delegate(agent, prompt, { agent: 'priced', maxCycles: 50, budget: { usd: 30 } }));
@@ -99,12 +99,12 @@ describe('a budget', () => {
     expect(costs).toContain('task_delegate');
   });
 
-  test('of dollars is refused where the prices are not known', async () => {
+  test('a budget of dollars is refused if the prices are not known', async () => {
     const result = await delegate(agent, task('free'), { budget: { usd: 1 } });
     expect(result).toMatchObject({ success: false, error: { code: 'COST_LIMIT' } });
   });
 
-  test('of time ends the task and its calls', async () => {
+  test('a budget of time ends the task and its calls', async () => {
     const prompt = task('ms');
     models.on(prompt, [{ calls: [waiting] }]);
     const data = await taskData(delegate(agent, prompt, { budget: { ms: 1_500 } }));
@@ -112,7 +112,7 @@ describe('a budget', () => {
     expect(data.reason).toContain('longer than 1500 ms');
   });
 
-  test('is taken out of that of the session, and comes back unspent', async () => {
+  test("a task's budget is taken out of the session's, and what it did not spend is given back", async () => {
     await using session = await within({ usd: 50, calls: 10 });
     const prompt = task('parent');
     models.on(prompt, [
@@ -132,7 +132,7 @@ describe('a budget', () => {
     });
   });
 
-  test('is not overspent by tasks at once', async () => {
+  test('tasks at once do not overspend a budget', async () => {
     await using session = await within({ usd: 60, calls: 20 });
     const prompts = Array.from({ length: 4 }, () => task('at once'));
     for (const it of prompts) models.on(it, [{ calls: [list], usage: { inputTokens: 1_000, outputTokens: 100 } }]);
@@ -169,7 +169,7 @@ describe('without a budget', () => {
 });
 
 describe('the end', () => {
-  test('of the call ends its sub-agents of all levels with their calls', async () => {
+  test('the end of the call ends its sub-agents of all levels with their calls', async () => {
     const [outer, inner] = [task('outer'), task('inner')];
     models.on(outer, [{ calls: [{ name: 'task_delegate', input: { prompt: inner } }] }]);
     models.on(inner, [{ calls: [waiting] }]);
@@ -189,7 +189,7 @@ describe('the end', () => {
     expect(ended).toEqual(['cancelled', 'cancelled']);
   });
 
-  test('by tasks.cancel is told to the caller, and only its principal and operators may', async () => {
+  test('tasks.cancel is reported to the caller, and only its principal and operators may use it', async () => {
     const prompt = task('cancel');
     models.on(prompt, [{ calls: [waiting] }]);
     const data = taskData(delegate(agent, prompt));
@@ -345,7 +345,7 @@ describe('the command line', () => {
 });
 
 test('without a profile the tool is not there', async () => {
-  await using none = await startDaemon();
+  await using none = await openDaemon();
   await using client = await none.connect();
   expect((await client.hello).session.toolset).not.toContain('task_delegate');
   expect(await delegate(client, 'anything')).toMatchObject({ error: { code: 'TOOL_NOT_FOUND' } });

@@ -3,16 +3,16 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 import { delegate, resultsIn, ScriptedTasks, taskData } from '../support/tasks.ts';
 
 let models: ScriptedTasks;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 
 beforeAll(async () => {
   models = await ScriptedTasks.start();
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     limits: { hostStartMs: 100_000, taskQuestionMs: 1_500, modelIdleMs: 1_500, modelRetryMs: 2_000 },
     policy: [
       'tiers:',
@@ -65,7 +65,7 @@ describe.each(['default', 'claude'])('a task of the profile %s', (profile) => {
     expect(resultsIn(models.requestsOf(prompt))).toEqual(['one\n', expect.stringContaining('created')]);
   });
 
-  test('is understood wherever its stream is cut', async () => {
+  test("a model's stream is understood wherever it is cut", async () => {
     const prompt = task('grüße 👋');
     models.on(prompt, [
       { text: 'Grüße 👋', calls: [read], writeBytes: 1, deltaChars: 1 },
@@ -154,7 +154,7 @@ test('a call of a sub-agent is found below the call that delegated the task, and
   expect(existsSync(inWorkspace('undone.txt'))).toBe(false);
 });
 
-test('its alias takes a prompt and a context, and reports the name of the tool', async () => {
+test('the alias `task` takes a prompt and a context, and reports the name of the tool', async () => {
   const prompt = task('alias');
   models.on(prompt, [{ text: 'done' }]);
   const result = await agent.call('task' as string, { prompt, context: 'The file is a.txt.' });
@@ -179,7 +179,7 @@ describe('authority', () => {
     expect(result).toMatchObject({ success: false, error: { code: 'INPUT_INVALID' } });
   });
 
-  test('its profile narrows by tools and policy', async () => {
+  test("a sub-agent's profile narrows it by tools and policy", async () => {
     const prompt = task('profile');
     models.on(prompt, [{ calls: [write('never.txt'), read] }, { text: 'done' }]);
     const data = await taskData(delegate(agent, prompt, { agent: 'narrow' }));

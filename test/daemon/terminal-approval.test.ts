@@ -1,9 +1,9 @@
 /** What needs approval at terminals, and what does not. */
 import { expect, test } from 'vitest';
-import { startDaemon } from '../support/daemon.ts';
+import { openDaemon } from '../support/daemon.ts';
 
 test('opening and typing are asked about, with what can not be known said; reading and closing are not', async () => {
-  await using daemon = await startDaemon({ policy: 'extends: default\nversion: 1\n' });
+  await using daemon = await openDaemon({ policy: 'extends: careful\nversion: 1\n' });
   await using client = await daemon.connect();
   await using operator = await daemon.connect({ role: 'operator' });
   const asked: { input: { action: string }; impact: { warnings: string[] } }[] = [];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import { ALLOW_COMMANDS, dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, openDaemon, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 interface Answer {
   sessionId: string;
@@ -45,7 +45,7 @@ describe('one terminal', () => {
     await daemon[Symbol.asyncDispose]();
   });
 
-  test('is a terminal to its program: of that size, with job control, and Ctrl-C ends what runs in it and not the shell', async () => {
+  test('a terminal has its size and job control, and Ctrl-C ends the program in it but not the shell', async () => {
     const id = await open(client, { cols: 101, rows: 31 });
     expect(
       (await type(client, id, 'stty size; test -t 0 && test -t 1 && echo both; set -o | grep monitor\r')).screen?.text,
@@ -229,7 +229,7 @@ describe('whose they are, and when they end', () => {
     await other[Symbol.asyncDispose]();
     await gone('marker-session');
     for (const limit of ['terminalIdleMs', 'terminalLifeMs']) {
-      await using short = await startDaemon({ limits: { [limit]: 700 } });
+      await using short = await openDaemon({ limits: { [limit]: 700 } });
       await using its = await short.connect();
       const opened = await ask(its, idle(`marker-${limit}`));
       if (limit === 'terminalLifeMs')
@@ -283,7 +283,7 @@ describe('whose they are, and when they end', () => {
     await until(() => processesWith('marker-policy').length > 0);
     writeFileSync(
       join(daemon.stateDir, 'policy.yaml'),
-      `${ALLOW_COMMANDS}rules:\n  - { id: x, match: { read: y }, decision: deny, reason: z }\n`,
+      'rules:\n  - { id: x, match: { read: y }, decision: deny, reason: z }\n',
     );
     await until(() => processesWith('marker-policy').length === 0);
   });
@@ -328,7 +328,7 @@ rules:
 `;
 
   test('no rule on commands allows a terminal or what is typed into it, and reading is judged as reading', async () => {
-    await using daemon = await startDaemon({ policy: RULES });
+    await using daemon = await openDaemon({ policy: RULES });
     await using client = await daemon.connect();
     for (const input of [
       { action: 'open' },
@@ -341,8 +341,8 @@ rules:
   });
 
   test('a denied command is denied when it is typed', async () => {
-    const deny = `${ALLOW_COMMANDS}rules:\n  - { id: no-rm, match: { command: [rm] }, decision: deny, reason: r }\n`;
-    await using daemon = await startDaemon({ policy: deny });
+    const deny = 'rules:\n  - { id: no-rm, match: { command: [rm] }, decision: deny, reason: r }\n';
+    await using daemon = await openDaemon({ policy: deny });
     await using client = await daemon.connect();
     const id = await open(client);
     expect(await use(client, { action: 'write', sessionId: id, data: 'rm -rf x\r' })).toMatchObject({
@@ -353,7 +353,7 @@ rules:
 });
 
 test('descriptors of terminals reach no other program of the host', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await using client = await daemon.connect();
   await open(client);
   const second = await open(client, { command: 'exec -a marker-fds sleep 300', waitMs: 0 });
@@ -367,7 +367,7 @@ test('descriptors of terminals reach no other program of the host', async () => 
 });
 
 test('a terminal that a late or cancelled call opened ends with that call: nobody was told its name', async () => {
-  await using daemon = await startDaemon();
+  await using daemon = await openDaemon();
   await using client = await daemon.connect();
   const input = { action: 'open', command: 'sleep 4321', waitMs: 10_000 } as const;
   // More often than the number of terminals that a session may have.

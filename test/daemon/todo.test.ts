@@ -1,7 +1,7 @@
 /** The todo list of a workspace: kept by the daemon, visible to nobody else. */
 import { readdirSync, rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { dataOf, startDaemon, temporaryDir } from '../support/daemon.ts';
+import { dataOf, openDaemon, temporaryDir } from '../support/daemon.ts';
 
 test('a list outlives session and daemon, each workspace has its own, and none lies in the workspace', async () => {
   const stateDir = temporaryDir('state');
@@ -9,7 +9,7 @@ test('a list outlives session and daemon, each workspace has its own, and none l
   const other = temporaryDir('ws');
   const args = ['--workspace', other];
   try {
-    await using daemon = await startDaemon({ stateDir, workspace, args });
+    await using daemon = await openDaemon({ stateDir, workspace, args });
     await using writer = await daemon.connect();
     const todos = [
       { content: 'one', status: 'completed' as const },
@@ -30,7 +30,7 @@ test('a list outlives session and daemon, each workspace has its own, and none l
     });
     expect(readdirSync(workspace)).toEqual([]);
     await daemon[Symbol.asyncDispose]();
-    await using second = await startDaemon({ stateDir, workspace, args });
+    await using second = await openDaemon({ stateDir, workspace, args });
     await using reader = await second.connect();
     expect(await dataOf(reader.call('todo_read', {}))).toEqual(written);
     expect(await dataOf(reader.call('todo_read', { priority: 'high' }))).toMatchObject({

@@ -7,10 +7,10 @@ import type { Client } from '../../src/client.ts';
 import type { ToolInfo } from '../../src/tools/registry.ts';
 import {
   dataOf,
+  type OpenDaemon,
   processesWith,
   ringfence,
   startDaemon,
-  type TestDaemon,
   temporaryDir,
   until,
 } from '../support/daemon.ts';
@@ -23,7 +23,7 @@ const WORKING = '#!/bin/sh\nexec /usr/lib/git-core/git "$@"\n';
 const isRoot = process.getuid?.() === 0;
 
 let folder: string;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 const setGit = (script: string) => writeFileSync(join(folder, 'git'), script);

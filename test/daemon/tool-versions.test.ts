@@ -6,7 +6,7 @@ import { toToolset as connectorTools } from '../../src/connectors/toolset.ts';
 import { defaultLimits as limits } from '../../src/limits.ts';
 import { toPlugin } from '../../src/plugins/package.ts';
 import { toolsOf } from '../../src/tools/registry.ts';
-import { removeTree, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, removeTree } from '../support/daemon.ts';
 import { addPlugin, manifestOf, writePlugin } from '../support/plugin.ts';
 
 const CODE = `export const run = () => ({ value: 'new' });
@@ -20,10 +20,10 @@ const TOOLS = [
   { name: 'gone', deprecated: { replacement: 'probe__run' } },
 ];
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon();
+  daemon = await openDaemon();
   const folder = writePlugin({ tools: TOOLS, files: { 'main.js': CODE } });
   await addPlugin(daemon, folder);
   removeTree(folder);
@@ -74,7 +74,7 @@ test('a call of a deprecated tool is warned, with the replacement', async () => 
 
 test('a policy for a tool is for each of its versions', async () => {
   const rules = 'rules:\n  - { id: no, match: { tool: probe__run }, decision: deny, reason: No. }\n';
-  await using strict = await startDaemon({ policy: rules });
+  await using strict = await openDaemon({ policy: rules });
   const folder = writePlugin({ tools: TOOLS, files: { 'main.js': CODE } });
   await addPlugin(strict, folder);
   removeTree(folder);

@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import type { ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
 import { installedToolchains, removeToolchain } from '../../src/toolchains/installed.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 const WAIT_MS = 30_000;
 
@@ -18,7 +18,7 @@ let folder: string;
 let server: Server;
 let registry: string;
 let answers: Map<string, Buffer>;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 let operator: Client;
 
@@ -30,8 +30,7 @@ beforeAll(async () => {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   registry = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  daemon = await startDaemon({
-    policy: ALLOW_ALL,
+  daemon = await openDaemon({
     config: { packages: { registry } },
     limits: { toolchainRequestsMax: 1 },
   });
@@ -164,7 +163,7 @@ test('another file or another hash under the version that was shown is not insta
   expect(installed()).toEqual([]);
 });
 
-test('what the registry does not have is told before anybody is asked', async () => {
+test('a package that the registry does not have is an error before a person is asked', async () => {
   expect(await client.call('toolchain_request', { name: 'npm' })).toMatchObject({
     error: { code: 'UPSTREAM_FAILED', message: expect.stringContaining('answers with status 404') },
   });
@@ -185,15 +184,14 @@ test('one more at once than the bound is refused', async () => {
 
 test('a policy that denies commands denies it, and a missing program suggests it', async () => {
   const rules = 'rules:\n  - { id: none, match: { tool: toolchain_request }, decision: deny, reason: r }\n';
-  await using strict = await startDaemon({ policy: `${ALLOW_ALL}${rules}` });
+  await using strict = await openDaemon({ policy: rules });
   await using agent = await strict.connect();
   expect(await agent.call('toolchain_request', { name: 'npm' })).toMatchObject({ error: { code: 'POLICY_DENIED' } });
   const missing = await client.call('terminal_execute', { command: 'yarn' });
   expect(missing).toMatchObject({
-    error: {
-      code: 'PROGRAM_MISSING',
-      suggestion: expect.stringContaining('toolchain_request'),
-      details: {
+    data: {
+      missing: {
+        hint: expect.stringContaining('toolchain_request'),
         suggestions: expect.arrayContaining([
           expect.objectContaining({ request: { tool: 'toolchain_request', input: { name: 'yarn' } } }),
         ]),

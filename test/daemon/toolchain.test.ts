@@ -18,13 +18,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
-import { ALLOW_ALL, canServeOthers, dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { canServeOthers, dataOf, type OpenDaemon, openDaemon } from '../support/daemon.ts';
 
 const NODE = `node-linux-${process.arch}`;
 let folder: string;
 let stateDir: string;
 let workspace: string;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let server: Server;
 let registry: string;
 let answers: Map<string, Buffer>;
@@ -34,7 +34,7 @@ beforeEach(async () => {
   stateDir = join(folder, 'state');
   workspace = join(folder, 'workspace');
   mkdirSync(workspace);
-  daemon = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+  daemon = await openDaemon({ stateDir, workspace });
   answers = new Map();
   server = createServer((request, response) => {
     const body = answers.get(request.url ?? '');
@@ -81,7 +81,7 @@ test('commands find the program of an installed toolchain first, and can not cha
   ]);
   expect(existsSync(join(folder, 'canary'))).toBe(false);
   await daemon[Symbol.asyncDispose]();
-  daemon = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+  daemon = await openDaemon({ stateDir, workspace });
   await using client = await daemon.connect();
   const command = 'node; cd "$(dirname "$(command -v node)")" && { touch x || rm node; } 2>&1; ls';
   const { stdout } = await dataOf(client.call('terminal_execute', { command }));
@@ -174,7 +174,7 @@ test.runIf(canServeOthers)(
     await add('node');
     await daemon[Symbol.asyncDispose]();
     chownSync(workspace, 1000, 1000);
-    daemon = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    daemon = await openDaemon({ stateDir, workspace });
     await using client = await daemon.connect();
     const { stdout } = await dataOf(client.call('terminal_execute', { command: 'node || echo none' }));
     expect(stdout).not.toContain('own 24.9.0');

@@ -4,24 +4,24 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { type CollectedSpan, type Collector, startCollector } from '../support/collector.ts';
-import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { connectMcp } from '../support/mcp.ts';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const PARENT = '00f067aa0ba902b7';
 const traceparent = `00-${TRACE}-${PARENT}-01`;
 const SECRET = 'otlp-token-of-the-operator';
-const POLICY = `${ALLOW_ALL}rules:
+const POLICY = `rules:
   - { id: ask-plan, match: { tool: file_delete }, decision: ask, reason: A person should see it. }
 `;
 
 let collector: Collector;
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let agent: Client;
 let operator: Client;
 beforeAll(async () => {
   collector = await startCollector();
-  daemon = await startDaemon({
+  daemon = await openDaemon({
     policy: POLICY,
     config: {
       telemetry: {
@@ -141,7 +141,7 @@ test('the calls of a batch are parts of the trace that the batch names', async (
   await until(() => ofBatch() === 2);
 });
 
-test('over MCP the request is a span, as a part of the trace in `_meta`, and its calls are its children', async () => {
+test('an MCP request is a span in the trace of its `_meta`, and its calls are its children', async () => {
   await using client = await connectMcp(daemon);
   const traceId = '3'.repeat(32);
   const _meta = { traceparent: `00-${traceId}-${PARENT}-01` };

@@ -1,13 +1,14 @@
 /** What commands change is undone like the changes of other calls, through a real daemon. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 
 interface Answer {
@@ -21,7 +22,7 @@ interface Answer {
 }
 
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: ALLOW_ALL });
+  daemon = await openDaemon();
   client = await daemon.connect();
   await ready(client);
 }, 60_000);
@@ -62,6 +63,26 @@ test('a command is undone, and its undo, too', async () => {
   expect(tree()).toEqual(before);
 });
 
+test.each([
+  ['of loose objects', ''],
+  ['of packs', 'git gc -q'],
+])('rm -rf .git of a repository %s is undone: git finds all of it as it was', async (_, more) => {
+  await using own = await openDaemon({ policy: 'extends: default\n' });
+  const git = (script: string) => execFileSync('bash', ['-ec', script], { cwd: own.workspace, encoding: 'utf8' });
+  const author = 'export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b.c GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b.c';
+  git(`${author}; git init -q; echo one > a; git add a; git commit -qm first; git tag v1; ${more}
+    echo two > a; git commit -qam second; git branch side; echo staged > b; git add b`);
+  const shown = () =>
+    git('git fsck --strict 2>&1; git log --all --format="%H %D"; git status --short; git diff --cached');
+  const before = shown();
+  await using by = await own.connect();
+  const gone = await run('rm -rf .git; git status', by);
+  expect(gone).toMatchObject({ success: true, metadata: { undo: 'full' } });
+  expect(existsSync(join(own.workspace, '.git/HEAD'))).toBe(false);
+  expect(await undo(gone.callId, false, by)).toMatchObject({ conflicts: [], undo: 'full' });
+  expect(shown()).toBe(before);
+});
+
 test('a command that changes nothing says none, without more', async () => {
   const nothing = await run('true');
   expect(nothing.metadata.undo).toBe('none');
@@ -99,7 +120,7 @@ test("a person's later edit is a conflict or merged, and is never lost", async (
   expect([readFileSync(at('text'), 'utf8'), readFileSync(at('fresh'), 'utf8')]).toEqual(['wholly other\n', 'kept\n']);
 });
 
-test('what a person changed before a command is what undo restores', async () => {
+test('undo of a command restores the file as the person had changed it before the command', async () => {
   writeFileSync(at('own'), 'first');
   await run('true');
   writeFileSync(at('own'), 'second');
@@ -109,7 +130,7 @@ test('what a person changed before a command is what undo restores', async () =>
 });
 
 test('git state goes back as one thing, and what git trusts is told', async () => {
-  await using other = await startDaemon({ policy: ALLOW_ALL });
+  await using other = await openDaemon();
   await using by = await other.connect();
   writeFileSync(join(other.workspace, 'a.txt'), 'a\n');
   await run('git init -q -b main . && git add -A && git commit -qm first', by);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Client, createClient } from '../../src/client.ts';
-import { ALLOW_ALL, ringfence, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { openDaemon, ringfence, startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
 let daemon: TestDaemon;
@@ -13,7 +13,6 @@ let client: Client;
 
 beforeAll(async () => {
   daemon = await startDaemon({
-    policy: ALLOW_ALL,
     config: { principals: { nightly: { policy: 'read-only' } } },
   });
   client = await daemon.connect();
@@ -112,7 +111,7 @@ test('files that somebody put into a restored directory stay', async () => {
   rmSync(at('fresh'), { recursive: true });
 });
 
-test('of another session of the same principal and of an operator it is theirs to take back, of another principal it is not', async () => {
+test("a call can be undone by its principal's other sessions and by an operator, not by another principal", async () => {
   await using other = await daemon.connect();
   await using operator = await daemon.connect({ role: 'operator' });
   const token = readFileSync(join(daemon.stateDir, 'tokens/nightly.token'), 'utf8').trim();
@@ -157,7 +156,7 @@ test('undo of files that changed since is refused with their paths, merged where
 });
 
 test('a policy that refuses the path by now refuses the undo, one that asks asks, and both are on record', async () => {
-  await using other = await startDaemon({ policy: ALLOW_ALL });
+  await using other = await openDaemon();
   await using agent = await other.connect();
   await using operator = await other.connect({ role: 'operator' });
   const inOther = (path: string) => join(other.workspace, path);
@@ -169,10 +168,7 @@ test('a policy that refuses the path by now refuses the undo, one that asks asks
     ['ask', 'APPROVAL_DENIED'],
   ]) {
     const rule = `- { id: no-a, match: { write: "a" }, decision: ${decision}, reason: Not this one. }`;
-    writeFileSync(
-      join(other.stateDir, 'policy.yaml'),
-      `${ALLOW_ALL}approvals: { headless: deny }\nrules:\n  ${rule}\n`,
-    );
+    writeFileSync(join(other.stateDir, 'policy.yaml'), `approvals: { headless: deny }\nrules:\n  ${rule}\n`);
     expect(await operator.request('policy.reload', {})).toMatchObject({ ok: true });
     expect(await answer()).toMatchObject({ restored: [], error: { code } });
     expect(readFileSync(inOther('a'), 'utf8')).toBe('new');
@@ -182,8 +178,7 @@ test('a policy that refuses the path by now refuses the undo, one that asks asks
 });
 
 test('only so many calls, and so many bytes, can be undone; the oldest go first, and nothing of them stays', async () => {
-  await using small = await startDaemon({
-    policy: ALLOW_ALL,
+  await using small = await openDaemon({
     limits: { journalCallsMax: 3, journalBytesMax: 100_000 },
   });
   await using agent = await small.connect();
@@ -211,7 +206,7 @@ test('a call can be undone after its daemon was stopped and started', async () =
   await client[Symbol.asyncDispose]();
   daemon.process.kill('SIGTERM');
   await daemon.ended;
-  await using next = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+  await using next = await openDaemon({ stateDir, workspace });
   const shown = await promisify(execFile)(
     process.execPath,
     [ringfence, 'undo', id, '--state', stateDir, '--socket', next.socket, '--workspace', workspace],

@@ -78,7 +78,7 @@ describe('ringfence upgrade', () => {
     expect(readFileSync(join(daemon.workspace, 'effects'), 'utf8')).toBe('once\n');
   });
 
-  test('is followed by the subscriptions of resumed clients, which hear that they missed something', {
+  test('subscriptions of resumed clients follow an upgrade, and say that they missed something', {
     timeout: 60_000,
   }, async () => {
     await using daemon = await upgradable();
@@ -158,7 +158,7 @@ describe('ringfence upgrade', () => {
     expect(calls).toBeGreaterThan(10);
   });
 
-  test('is for operators, and takes a time of at most a day', { timeout: 60_000 }, async () => {
+  test('only operators may use upgrade, and its time is at most a day', { timeout: 60_000 }, async () => {
     await using daemon = await upgradable();
     await using client = await daemon.connect();
     await expect(client.request('upgrade', {})).rejects.toThrow('only operators may use upgrade');

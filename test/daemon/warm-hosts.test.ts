@@ -2,9 +2,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { dataOf, removeTree, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, removeTree, temporaryDir, until } from '../support/daemon.ts';
 
-let daemon: TestDaemon | undefined;
+let daemon: OpenDaemon | undefined;
 afterEach(() => daemon?.[Symbol.asyncDispose]());
 
 interface Status {
@@ -12,19 +12,19 @@ interface Status {
 }
 
 /** The hosts of reads, as an operator sees them, whose own session starts none of them anew. */
-async function readers({ connect }: TestDaemon): Promise<Status['hosts']> {
+async function readers({ connect }: OpenDaemon): Promise<Status['hosts']> {
   await using operator = await connect({ role: 'operator' });
   const { hosts } = (await operator.request('status', {})) as Status;
   return hosts.filter(({ tier }) => tier === 'read_only');
 }
 
-const started = ({ log }: TestDaemon): readonly string[] =>
+const started = ({ log }: OpenDaemon): readonly string[] =>
   log()
     .split('\n')
     .filter((it) => it.includes('"tier":"read_only"') && it.includes('tier host ready'));
 
 test('a host of reads is ready before anybody connects, and the first read runs in it', async () => {
-  const idle = await startDaemon();
+  const idle = await openDaemon();
   daemon = idle;
   await until(() => started(idle).length === 1);
   expect(idle.log()).not.toContain('session opened');
@@ -38,7 +38,7 @@ test('a host of reads is ready before anybody connects, and the first read runs 
 });
 
 test('a session to which stricter path rules apply gets a host of its own', async () => {
-  daemon = await startDaemon();
+  daemon = await openDaemon();
   const { workspace } = daemon;
   mkdirSync(join(workspace, '.ringfence'));
   const rule = '{ id: kept, match: { path: "kept/**" }, decision: deny, reason: kept }';
@@ -49,7 +49,7 @@ test('a session to which stricter path rules apply gets a host of its own', asyn
 });
 
 test('a daemon whose policy asks before reads starts no host for them', async () => {
-  daemon = await startDaemon({ policy: 'tiers:\n  read_only: { decision: ask }\n' });
+  daemon = await openDaemon({ policy: 'tiers:\n  read_only: { decision: ask }\n' });
   expect(await readers(daemon)).toEqual([]);
 });
 
@@ -58,7 +58,7 @@ test('a daemon starts whose workspace has an invalid policy of its own', async (
   mkdirSync(join(workspace, '.ringfence'));
   writeFileSync(join(workspace, '.ringfence/policy.yaml'), 'rules: no');
   try {
-    daemon = await startDaemon({ workspace });
+    daemon = await openDaemon({ workspace });
     await expect(daemon.connect()).rejects.toThrow('a policy of this session is not valid');
   } finally {
     removeTree(workspace);

@@ -3,14 +3,17 @@ import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Client as McpClient, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client.ts';
+import { runCli } from '../support/cli.ts';
 import {
   dataOf,
+  type OpenDaemon,
+  openDaemon,
   removeTree,
   repository,
   startDaemon,
-  type TestDaemon,
   temporaryDir,
   until,
 } from '../support/daemon.ts';
@@ -20,7 +23,7 @@ import { RawPeer } from '../support/raw-peer.ts';
 const pages = join(repository, 'test/fixtures/pages');
 const LONG = `<title>Long</title><main><p>${'0123456789 '.repeat(1_000)}😀${' abcdefghi'.repeat(100)}</p></main>`;
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let client: Client;
 let server: Server;
 let origin: string;
@@ -67,7 +70,7 @@ beforeAll(async () => {
   await new Promise<void>((ready) => void server.listen(0, '127.0.0.1', ready));
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   origin = `http://${host}`;
-  daemon = await startDaemon(SETTINGS());
+  daemon = await openDaemon(SETTINGS());
   client = await daemon.connect();
 });
 afterAll(async () => {
@@ -182,29 +185,85 @@ test('web_scrape gives values by selectors, and what is missing', async () => {
   });
 });
 
+const QUESTION = { tool: 'terminal_execute', input: { command: 'true' } };
+
+/** Takes the marks of earlier tests away, as a person does. */
+async function clearMarks(of: OpenDaemon, asked: object = {}): Promise<Record<string, unknown>[]> {
+  await using operator = await of.connect({ role: 'operator' });
+  const { marks } = (await operator.request('approvals.untrusted', { clear: true, ...asked })) as {
+    marks: Record<string, unknown>[];
+  };
+  return marks;
+}
+
 describe('a session that has read the web', () => {
+  beforeEach(() => clearMarks(daemon));
+
   test('needs a yes where a rule says so, and one that has not does not', async () => {
     await using fresh = await daemon.connect();
     expect(await call('terminal_execute', { command: 'true' }, fresh)).toMatchObject({ success: true });
-    const question = { tool: 'terminal_execute', input: { command: 'true' } };
-    expect(await fresh.request('policy.explain', question)).toMatchObject({ decision: 'allow' });
-    expect(await fresh.request('policy.explain', { ...question, sawUntrusted: true })).toMatchObject({
+    expect(await fresh.request('policy.explain', QUESTION)).toMatchObject({ decision: 'allow' });
+    expect(await fresh.request('policy.explain', { ...QUESTION, sawUntrusted: true })).toMatchObject({
       decision: 'ask',
     });
     await call('web_fetch', { url: `${origin}/article` }, fresh);
-    expect(await fresh.request('policy.explain', question)).toMatchObject({
+    expect(await fresh.request('policy.explain', QUESTION)).toMatchObject({
       decision: 'ask',
       rules: [{ id: 'after-the-web' }, expect.anything()],
     });
     expect(await call('terminal_execute', { command: 'true' }, fresh)).toMatchObject({ success: false });
   });
 
-  test('is still one that has when it is resumed', async () => {
+  test('marks its principal in the workspace, also for later sessions, until a person clears that', async () => {
+    await using reader = await daemon.connect();
+    await using beside = await daemon.connect();
+    await call('web_fetch', { url: `${origin}/article` }, reader);
+    await reader[Symbol.asyncDispose]();
+    await using later = await daemon.connect();
+    for (const it of [beside, later])
+      expect(await it.request('policy.explain', QUESTION)).toMatchObject({ decision: 'ask' });
+    expect(await clearMarks(daemon, { workspace: '/elsewhere' })).toEqual([]);
+    const { stdout } = await runCli(daemon, ['approvals', 'untrusted', '--clear']);
+    expect(stdout).toMatch(/^uid:\d+ in .+: web_fetch at 20.+, call .+\n$/);
+    expect(await later.request('policy.explain', QUESTION)).toMatchObject({ decision: 'allow' });
+    expect((await runCli(daemon, ['approvals', 'untrusted'])).stdout).toBe('');
+    await expect(later.request('approvals.untrusted', { clear: true })).rejects.toMatchObject({ code: -32004 });
+  });
+
+  test('marks MCP clients after their idle session has ended, too', async () => {
+    await using quick = await openDaemon({
+      ...SETTINGS(),
+      args: ['--listen-http', '0'],
+      limits: { mcpSessionIdleMs: 50 },
+    });
+    const { callTool } = await mcpOverHttp(quick);
+    await callTool('web_fetch', { url: `${origin}/article` });
+    await using operator = await quick.connect({ role: 'operator' });
+    const sessions = async () => ((await operator.request('status', {})) as { sessions: number }).sessions;
+    await until(async () => (await sessions()) === 1);
+    expect(await callTool('terminal_execute', { command: 'true' })).toMatchObject({ isError: true });
+  });
+
+  test('passes its mark on to who reads its detached result in another workspace', async () => {
+    const elsewhere = temporaryDir('ws');
+    await using two = await openDaemon({ ...SETTINGS(), args: ['--workspace', elsewhere] });
+    await using reader = await two.connect();
+    await using other = await two.connect({ workspace: elsewhere });
+    const options = { callId: 'left', detached: true };
+    await reader.call('web_fetch', { url: `${origin}/article` } as never, options);
+    await reader[Symbol.asyncDispose]();
+    expect(await other.request('policy.explain', QUESTION)).toMatchObject({ decision: 'allow' });
+    await other.request('calls.get', { callId: 'left' });
+    expect(await other.request('policy.explain', QUESTION)).toMatchObject({ decision: 'ask' });
+    removeTree(elsewhere);
+  });
+
+  test('a resumed session that has read the web still counts as such', async () => {
     const { sessionId, secret } = await sessionThatRead(daemon);
     expect(await decisionOf(daemon, { sessionId, secret })).toMatchObject({ decision: 'ask' });
   });
 
-  test('is still one that has when another daemon resumes it', async () => {
+  test('a mark holds when another daemon has come, for sessions that it resumes and for new ones', async () => {
     const [stateDir, workspace] = [temporaryDir('state'), temporaryDir('ws')];
     const first = await startDaemon({ ...SETTINGS(), stateDir, workspace });
     const { sessionId, secret } = await sessionThatRead(first);
@@ -212,8 +271,10 @@ describe('a session that has read the web', () => {
     first.process.kill('SIGKILL');
     await first.ended;
     {
-      await using second = await startDaemon({ ...SETTINGS(), stateDir, workspace });
+      await using second = await openDaemon({ ...SETTINGS(), stateDir, workspace });
       expect(await decisionOf(second, { sessionId, secret })).toMatchObject({ decision: 'ask' });
+      expect(await decisionOf(second, untouched)).toMatchObject({ decision: 'ask' });
+      await clearMarks(second);
       expect(await decisionOf(second, untouched)).toMatchObject({ decision: 'allow' });
     }
     for (const it of [stateDir, workspace]) removeTree(it);
@@ -249,8 +310,18 @@ describe('an MCP client', () => {
   });
 });
 
+/** An MCP client over HTTP, which has no connection that stays. */
+async function mcpOverHttp(of: OpenDaemon) {
+  const token = readFileSync(join(of.stateDir, 'agent.token'), 'utf8').trim();
+  const mcp = new McpClient({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
+  const url = new URL(of.listeners.find((it) => it.startsWith('http:')) as string);
+  const headers = { authorization: `Bearer ${token}` };
+  await mcp.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers } }));
+  return { callTool: (name: string, input: Record<string, unknown>) => mcp.callTool({ name, arguments: input }) };
+}
+
 /** Opens a session that another connection may resume. */
-async function openSession(of: TestDaemon, use?: (raw: RawPeer) => Promise<unknown>) {
+async function openSession(of: OpenDaemon, use?: (raw: RawPeer) => Promise<unknown>) {
   const raw = new RawPeer(of.socket);
   const opened = await raw.hello({ workspace: of.workspace, resumeMs: 20_000 });
   const { id: sessionId, secret } = (opened.result as { session: { id: string; secret: string } }).session;
@@ -260,11 +331,11 @@ async function openSession(of: TestDaemon, use?: (raw: RawPeer) => Promise<unkno
   return { sessionId, secret };
 }
 
-const sessionThatRead = (of: TestDaemon) =>
+const sessionThatRead = (of: OpenDaemon) =>
   openSession(of, (raw) => raw.request('tools.call', { tool: 'web_fetch', input: { url: `${origin}/article` } }));
 
 /** What the policy decides about a command of a session that is resumed. */
-async function decisionOf(of: TestDaemon, resume: { sessionId: string; secret: string }): Promise<unknown> {
+async function decisionOf(of: OpenDaemon, resume: { sessionId: string; secret: string }): Promise<unknown> {
   const raw = new RawPeer(of.socket);
   await until(async () => 'result' in (await raw.hello({ resume })));
   const { result } = await raw.request('policy.explain', { tool: 'terminal_execute', input: { command: 'true' } });

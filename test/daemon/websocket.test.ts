@@ -103,29 +103,32 @@ describe.each(['ringfence.v1.msgpack', 'ringfence.v1.json'] as const)('%s', (pro
   });
 });
 
-describe('the upgrade is refused', () => {
+describe('a refused upgrade', () => {
   test.each([
     ['to a wrong token', () => bearer('wrong'), 401],
     ['to a page of another origin', () => ({ ...bearer(daemon.token('agent')), Origin: 'https://evil.example' }), 403],
     ['to an opaque origin', () => ({ ...bearer(daemon.token('agent')), Origin: 'null' }), 403],
     ['under a name that was rebound to us', () => ({ ...bearer(daemon.token('agent')), Host: 'evil.example' }), 403],
-  ])('%s', async (_, headers, status) => {
+  ])('the upgrade is refused %s', async (_, headers, status) => {
     expect(await open('ringfence.v1.json', headers())).toBe(status);
   });
 
-  test('on another path, and for another subprotocol', async () => {
+  test('the upgrade is refused on another path, and for another subprotocol', async () => {
     expect(await open('ringfence.v1.json', bearer(daemon.token('agent')), url.replace('/v1', '/v2'))).toBe(404);
     expect(await open('other', bearer(daemon.token('agent')))).toBe(400);
   });
 
-  test.each(['//', 'http://[', '///x'])('to a target that is no URL (%s), by whoever has no token', async (target) => {
-    const { host, hostname, port } = new URL(url);
-    const socket = createConnection(Number(port), hostname);
-    const answered = text(socket);
-    socket.write(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
-    expect(await answered).toMatch(/^HTTP\/1.1 404 /);
-    expect(daemon.process.exitCode).toBeNull();
-  });
+  test.each(['//', 'http://[', '///x'])(
+    'the upgrade to a target that is no URL (%s) is refused without looking at a token',
+    async (target) => {
+      const { host, hostname, port } = new URL(url);
+      const socket = createConnection(Number(port), hostname);
+      const answered = text(socket);
+      socket.write(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
+      expect(await answered).toMatch(/^HTTP\/1.1 404 /);
+      expect(daemon.process.exitCode).toBeNull();
+    },
+  );
 });
 
 describe('a principal’s token', () => {

@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { BUILT_IN, PolicyError, parsePolicy } from '../../src/policy/load.ts';
-import { dataOf, repository as root, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { parsePolicy } from '../../src/policy/load.ts';
+import { dataOf, type OpenDaemon, openDaemon, repository as root, temporaryDir } from '../support/daemon.ts';
 import { createRepository } from '../support/repository.ts';
 
 const page = readFileSync(join(root, 'docs/how-to/without-asking.md'), 'utf8');
@@ -18,7 +18,7 @@ const policyOf = (name: string, hosts: Record<string, string> = {}): string =>
   Object.entries(hosts).reduce(
     (text, [host, instead]) => text.replaceAll(host, instead),
     // A question without an answer is an error at once.
-    `${policies.get(name)}${name === 'commit-unattended' ? '' : 'approvals: { headless: deny }\n'}`,
+    `${policies.get(name)}approvals: { headless: deny }\n`,
   );
 
 /** An address that programs in a sandbox do not treat as their own. */
@@ -40,41 +40,17 @@ const run = (agent: Client, command: string, cwd = '.') => agent.call('terminal_
 const ASKED = { success: false, error: { code: 'APPROVAL_DENIED' } };
 
 test('the page has these policies, and each is taken', () => {
-  expect([...policies.keys()]).toEqual(['commit', 'commit-unattended', 'push', 'install', 'everything']);
+  expect([...policies.keys()]).toEqual(['push', 'install']);
   for (const [name, text] of policies) expect(() => parsePolicy(text, name), name).not.toThrow();
-  expect(BUILT_IN.get('unattended')?.open).toEqual([]);
-  const closed = () => parsePolicy(`extends: unattended\n${policies.get('commit')}`, 'closed');
-  expect(closed).toThrow(PolicyError);
 });
 
-function repositoryIn({ workspace }: TestDaemon) {
+function repositoryIn({ workspace }: OpenDaemon) {
   const repository = createRepository(join(workspace, 'project'));
   repository.write('a.txt', 'one\n');
   repository.commit('first');
   repository.write('a.txt', 'two\n');
   return repository;
 }
-
-test.each(['commit', 'commit-unattended', 'everything'])('`%s`: the tool commits unasked', async (name) => {
-  await using daemon = await startDaemon({ policy: policyOf(name) });
-  const { git } = repositoryIn(daemon);
-  await using agent = await daemon.connect();
-  await dataOf(agent.call('git_commit', { message: 'by an agent', files: ['project/a.txt'] }));
-  expect(git('log', '-1', '--format=%s')).toBe('by an agent\n');
-});
-
-test('`commit` and `commit-unattended`: a commit by a command does not run unasked', async () => {
-  for (const [name, code] of [
-    ['commit', 'APPROVAL_DENIED'],
-    ['commit-unattended', 'POLICY_DENIED'],
-  ] as const) {
-    await using daemon = await startDaemon({ policy: policyOf(name) });
-    const { git } = repositoryIn(daemon);
-    await using agent = await daemon.connect();
-    expect(await run(agent, 'git commit -am x', 'project')).toMatchObject({ success: false, error: { code } });
-    expect(git('log', '-1', '--format=%s')).toBe('first\n');
-  }
-});
 
 /** git's own HTTP server of the repositories below a folder. */
 function gitServer(folder: string) {
@@ -117,7 +93,7 @@ test('`push`: a branch of an agent goes to the listed host unasked, and to no ot
   execFileSync('git', ['init', '-q', '--bare', '-b', 'main', join(folder, 'p.git')]);
   remote('config', 'http.receivepack', 'true');
   await using server = await gitServer(folder);
-  await using daemon = await startDaemon({ policy: policyOf('push', { 'github.com:443': server.host }) });
+  await using daemon = await openDaemon({ policy: policyOf('push', { 'github.com:443': server.host }) });
   const repository = repositoryIn(daemon);
   repository.git('remote', 'add', 'origin', `http://${server.host}/p.git`);
   repository.git('branch', 'agent/fix-1');
@@ -144,7 +120,7 @@ test('`install`: what the lock file says is installed unasked from the listed ho
   writeFileSync(join(folder, 'package/package.json'), JSON.stringify(manifest));
   const tarball = execFileSync('tar', ['cz', '-C', folder, 'package']);
   await using server = await serve((_, response) => void response.end(tarball));
-  await using daemon = await startDaemon({ policy: policyOf('install', { 'registry.npmjs.org:443': server.host }) });
+  await using daemon = await openDaemon({ policy: policyOf('install', { 'registry.npmjs.org:443': server.host }) });
   const project = join(daemon.workspace, 'project');
   mkdirSync(project);
   const dependencies = { 'of-the-test': '1.0.0' };
@@ -161,14 +137,4 @@ test('`install`: what the lock file says is installed unasked from the listed ho
   expect(await dataOf(agent.call('file_list', { path: 'project' }))).not.toMatchObject({
     entries: expect.arrayContaining([expect.objectContaining({ name: 'ran' })]),
   });
-  for (const command of ['npm ci', 'npm install', 'npm install of-the-test'])
-    expect(await run(agent, command, 'project'), command).toMatchObject(ASKED);
 }, 60_000);
-
-test('`everything`: commands that no rule knows run unasked, and secrets stay hidden', async () => {
-  await using daemon = await startDaemon({ policy: policyOf('everything') });
-  writeFileSync(join(daemon.workspace, '.env'), 'KEY=GOLD\n');
-  await using agent = await daemon.connect();
-  expect(await dataOf(run(agent, 'eval "echo $((1 + 1))"'))).toMatchObject({ stdout: '2\n' });
-  expect(JSON.stringify(await run(agent, 'x=env; cat .$x'))).not.toContain('GOLD');
-});

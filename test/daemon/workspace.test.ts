@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ALLOW_COMMANDS, ringfence, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { ringfence, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
 const other = realpathSync(temporaryDir('other'));
@@ -83,7 +83,7 @@ test('a folder that another one took the place of is worked in, and not the one 
   const folder = join(other, 'replaced');
   mkdirSync(join(folder, 'deep'), { recursive: true });
   writeFileSync(join(folder, 'a.txt'), 'first');
-  await using own = await startDaemon({ policy: ALLOW_COMMANDS, workspace: folder });
+  await using own = await startDaemon({ workspace: folder });
   await using client = await own.connect();
   const all = () =>
     Promise.all([

@@ -25,7 +25,7 @@ const MiB = 1024 * 1024;
 const MEMORY = 96 * MiB;
 /** The most processes and threads of a command, without bubblewrap's own two. */
 const TASKS = 10 * defaultLimits.commandThreadsMax;
-const POLICY = 'tiers:\n  execute: { decision: allow, cpuMs: 700, memoryMb: 96, processes: 10 }\n';
+const POLICY = 'tiers:\n  execute: { cpuMs: 2000, memoryMb: 96, processes: 10 }\n';
 
 const own = parseOwnGroups(readFileSync('/proc/self/cgroup', 'utf8'), readFileSync('/proc/self/mountinfo', 'utf8')).v1;
 const isUsable = own !== undefined && foldersOf(groupBelow(own, `trial-${process.pid}`)).every(canMake);
@@ -105,14 +105,14 @@ describe.runIf(isUsable)('a command in a control group', () => {
     const { cpuMs, peakBytes = 0, processes = 0, ...rest } = metadata.resources;
     expect(rest).toEqual({ outputBytes: 0, verdict: 'ok', enforcedBy: 'cgroup v1, pid namespace, timer, rlimits' });
     expect(cpuMs).toBeGreaterThanOrEqual(190);
-    expect(cpuMs).toBeLessThan(400);
+    expect(cpuMs).toBeLessThan(800);
     expect(peakBytes).toBeGreaterThan(40 * MiB);
     // bash and two perl processes.
     expect(processes).toBe(3);
   });
 
   // On a machine that another test fills with processes, these may not start in time.
-  test('is in it with its limits from its first instruction on, and all that it starts, wherever that goes', {
+  test('a command and all that it starts stay in its control group with its limits from the first instruction on', {
     retry: 2,
   }, async () => {
     const mark = 'marker-group-all';
@@ -129,7 +129,7 @@ describe.runIf(isUsable)('a command in a control group', () => {
     expect(groups[0]?.every((it) => /\/ringfence-.*\/host-\d+\/commands\/\d+$/.test(it))).toBe(true);
     const [pid = 0] = processesWith(mark);
     expect(limitOf(pid, 'memory', 'memory.limit_in_bytes')).toBe(`${MEMORY}`);
-    expect(limitOf(pid, 'pids', 'pids.max')).toBe(`${TASKS + 2}`);
+    expect(limitOf(pid, 'pids', 'pids.max')).toBe(`${TASKS + 3}`);
     // The host is not in the group.
     const { metadata } = await run('true');
     expect(groupOf(metadata.hostPid as number, 'memory')).toMatch(/host-\d+\/own$/);
@@ -137,7 +137,7 @@ describe.runIf(isUsable)('a command in a control group', () => {
     await running;
   });
 
-  test('is counted by itself, however many end at once', async () => {
+  test("a command's CPU time is counted by itself, however many commands end at once", async () => {
     const burn = (seconds: number) =>
       run(`perl -e '$SIG{CHLD} = "IGNORE"; fork; do { ($u, $s) = times } while $u + $s < ${seconds}; sleep 1'`);
     const results = await Promise.all([burn(0.02), burn(0.3), burn(0.02), burn(0.3)]);
@@ -147,15 +147,15 @@ describe.runIf(isUsable)('a command in a control group', () => {
   });
 
   const BY_KERNEL = { code: 'MEMORY_LIMIT', verdict: 'memory', limit: MEMORY, enforcedBy: 'cgroup v1' };
-  const CPU = { code: 'CPU_LIMIT', verdict: 'cpu', limit: 700, enforcedBy: 'watchdog' };
+  const CPU = { code: 'CPU_LIMIT', verdict: 'cpu', limit: 2000, enforcedBy: 'watchdog' };
   const FAULTS: [string, typeof CPU, string][] = [
     ['eats memory', BY_KERNEL, '$x = "x" x 4e8; sleep 60'],
     ['eats memory bit by bit in many processes', BY_KERNEL, 'fork for 1..3; $x = "x" x 3e7; sleep 60'],
     ['eats memory beyond its session and its parent', BY_KERNEL, `${ESCAPED} $x = "x" x 4e8; sleep 60`],
     [
-      'eats memory as files of its scratch space',
+      'eats memory as files of /dev/shm alone',
       BY_KERNEL,
-      'open F, ">/tmp/large"; syswrite F, "x" x 1e6 for 1..200; sleep 60',
+      'open F, ">/dev/shm/large"; syswrite F, "x" x 1e6 for 1..200; sleep 60',
     ],
     [
       'eats memory in part as files of /dev/shm',
@@ -177,7 +177,7 @@ describe.runIf(isUsable)('a command in a control group', () => {
   ];
 
   test.each(FAULTS)(
-    'that %s ends at once, within its limit and a fifth, and nothing of it is left',
+    'a command that %s ends at once, within its limit and a fifth, and leaves no process',
     async (fault, { code, verdict, ...details }, script) => {
       const mark = `marker-group-${fault.replaceAll(/\W/g, '-')}`;
       const running = run(`(${perl(mark, script)}); sleep 60`, { timeout: 20_000 });
@@ -192,14 +192,14 @@ describe.runIf(isUsable)('a command in a control group', () => {
   );
 
   // A busy machine may need longer than a second to remove these; a real leak would stay in each attempt.
-  test('that forks without end gets no further than its limit, which the kernel holds, and is gone', {
+  test('a command that forks without end gets no further than its limit, which the kernel holds, and ends', {
     retry: 2,
   }, async () => {
     // First checks with few processes that the limit exists.
     const max = run(perl('marker-group-few', 'sleep 60'));
     await until(() => processesWith('marker-group-few').length > 0);
     const [pid = 0] = processesWith('marker-group-few');
-    expect(limitOf(pid, 'pids', 'pids.max')).toBe(`${TASKS + 2}`);
+    expect(limitOf(pid, 'pids', 'pids.max')).toBe(`${TASKS + 3}`);
     killAll('marker-group-few');
     await max;
 
@@ -215,11 +215,11 @@ describe.runIf(isUsable)('a command in a control group', () => {
     expect(await dataOf(run('echo next'))).toMatchObject({ stdout: 'next\n' });
   });
 
-  test('can not see, mount or open any group, its own included, and no descriptor of one is left to it', async () => {
+  test('a command can not see, mount or open any group, its own included, and has no descriptor of one', async () => {
     const { stdout } = await dataOf(
       run(`
         cat /proc/self/cgroup | cut -d: -f3 | sort -u
-        ls -d /sys /sys/fs/cgroup 2>/dev/null
+        ls -d /sys/fs /sys/fs/cgroup 2>/dev/null
         find / -path /usr -prune -o -path /proc -prune -o -name 'cgroup.procs' -print -o -name 'pids.max' -print 2>/dev/null
         mkdir /tmp/m; mount -t cgroup -o memory none /tmp/m 2>/dev/null && echo mounted
         unshare -C true 2>/dev/null && echo unshared
@@ -255,7 +255,7 @@ describe.runIf(isUsable)('a command in a control group', () => {
 });
 
 describe.runIf(isUsable)('the groups of a daemon', () => {
-  test('are gone when it has ended', async () => {
+  test('the groups of a daemon are gone when it has ended', async () => {
     const other = await startDaemon({ policy: POLICY });
     const { pid } = other;
     await using own = await other.connect();
@@ -267,7 +267,7 @@ describe.runIf(isUsable)('the groups of a daemon', () => {
     expect(all.filter((it) => existsSync(it))).toEqual([]);
   });
 
-  test('are removed by the next start when it was killed, with all that was in them', async () => {
+  test('the next start removes the groups of a killed daemon, with all that was in them', async () => {
     const stateDir = temporaryDir('state');
     try {
       const first = await startDaemon({ policy: POLICY, stateDir });
@@ -312,7 +312,7 @@ describe.runIf(isUsable)('the groups of a daemon', () => {
     expect(new Set(names)).toEqual(new Set(['own/tasks', expect.stringMatching(/^host-\d+\/commands$/)]));
   });
 
-  test('are not there when they are switched off, or are of a version that this machine has not', async () => {
+  test('a daemon has no groups if they are switched off, or of a version that this machine has not', async () => {
     for (const cgroup of ['none', 'v2']) {
       await using other = await startDaemon({ policy: POLICY, config: { cgroup } });
       expect(other.confinement).toMatchObject({

@@ -90,16 +90,16 @@ describe('a process killed at any step', { timeout: 240_000 }, () => {
   beforeEach(() => void vi.spyOn(console, 'error').mockImplementation(() => {}));
   afterEach(() => void vi.restoreAllMocks());
 
-  test('of the journal of a command leaves what the command did, and a journal that can be read and removed', async () => {
+  test("a kill in the journal of a command leaves the command's changes, and a journal that can be read and removed", async () => {
     for (let n = 1; ; n++) {
       using bench = new Bench();
       const before = bench.tree();
-      await bench.shadow.build();
-      bench.shadow.begin(1);
+      await bench.build();
+      await bench.begin(1);
       bench.sh(COMMAND);
       const after = bench.tree();
       const key = bench.newKey();
-      const how = await cutOffAt(n, () => Promise.resolve(bench.shadow.end(1, key)), CHANGES);
+      const how = await cutOffAt(n, () => bench.end(1, key), CHANGES);
       expect(bench.tree(), `step ${n}`).toEqual(after);
       const paths = pathsOf(bench, key);
       if (how === 'whole') {
@@ -112,12 +112,12 @@ describe('a process killed at any step', { timeout: 240_000 }, () => {
     }
   });
 
-  test('of the undo of a command leaves it not begun, and it can be done again', async () => {
+  test('a kill in the undo of a command leaves the undo not begun, and it can be done again', async () => {
     for (let n = 1; ; n++) {
       using bench = new Bench();
       const before = bench.tree();
-      await bench.shadow.build();
-      const { key, report } = bench.command(COMMAND);
+      await bench.build();
+      const { key, report } = await bench.command(COMMAND);
       const after = bench.tree();
       const own = bench.newKey();
       const how = await cutOffAt(n, () => bench.undo(key, report?.paths ?? [], { own }), CHANGES);
@@ -129,7 +129,7 @@ describe('a process killed at any step', { timeout: 240_000 }, () => {
     }
   });
 
-  test('of the commit of a preview leaves the old state, or the complete new one', async () => {
+  test('a kill in the commit of a preview leaves the old state, or the complete new one', async () => {
     for (let n = 1; ; n++) {
       using bench = new Bench();
       using preview = await Preview.of(bench);
@@ -150,7 +150,7 @@ describe('a process killed at any step', { timeout: 240_000 }, () => {
     }
   });
 
-  test('of the undo of a commit leaves it not begun, and it can be done again', async () => {
+  test('a kill in the undo of a commit leaves the undo not begun, and it can be done again', async () => {
     for (let n = 1; ; n++) {
       using bench = new Bench();
       using preview = await Preview.of(bench);

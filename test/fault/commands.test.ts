@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
+import { certificateVariables } from '../../src/sandbox/etc/certificates.ts';
 import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
@@ -87,7 +88,7 @@ test('a client that goes takes its commands with it', async () => {
 });
 
 describe('output', () => {
-  test('over its share is cut in the middle, and says how much there was', async () => {
+  test('output over its share is cut in the middle, and says how much there was', async () => {
     const result = await run('seq 1 100000');
     const { stdout } = await dataOf(Promise.resolve(result));
     expect(stdout).toMatch(/^1\n2\n[\s\S]*… \d+ bytes left out …[\s\S]*\n99999\n100000\n$/);
@@ -104,7 +105,7 @@ describe('output', () => {
     await until(() => processesWith('marker-endless').length === 0, 1000);
   });
 
-  test('is told while it comes to a caller that asks for progress', async () => {
+  test('a caller that asks for progress gets the output while the command runs', async () => {
     const running = client.call(
       'terminal_execute',
       { command: 'echo one; read -t 5 < <(:); echo two >&2' },
@@ -120,37 +121,42 @@ describe('output', () => {
 });
 
 describe('what a command is given', () => {
-  test('is an environment of a few variables, its own added', async () => {
+  test("a command's environment has a few fixed variables and those that its caller added", async () => {
     const { stdout } = await dataOf(run('env | cut -d= -f1 | sort', { env: { MINE: '1' } }));
     expect(
       stdout
         .trim()
         .split('\n')
-        .filter((it) => !['_', 'PWD', 'SHLVL', 'OLDPWD'].includes(it)),
-    ).toEqual([
-      'CI',
-      'CURL_HOME',
-      'GIT_CONFIG_COUNT',
-      'GIT_CONFIG_GLOBAL',
-      'GIT_CONFIG_KEY_0',
-      'GIT_CONFIG_KEY_1',
-      'GIT_CONFIG_VALUE_0',
-      'GIT_CONFIG_VALUE_1',
-      'GIT_OPTIONAL_LOCKS',
-      'HOME',
-      'LANG',
-      'MINE',
-      'NO_UPDATE_NOTIFIER',
-      'PATH',
-      'TERM',
-      'WGETRC',
-      'XDG_CONFIG_HOME',
-      'npm_config_update_notifier',
-      'npm_config_userconfig',
-    ]);
+        // Programs have different names for the address of the proxy.
+        .filter((it) => !['_', 'PWD', 'SHLVL', 'OLDPWD'].includes(it) && !/proxy/i.test(it)),
+    ).toEqual(
+      [
+        ...Object.keys(certificateVariables),
+        'CI',
+        'CURL_HOME',
+        'GIT_CONFIG_COUNT',
+        'GIT_CONFIG_GLOBAL',
+        'GIT_CONFIG_KEY_0',
+        'GIT_CONFIG_KEY_1',
+        'GIT_CONFIG_VALUE_0',
+        'GIT_CONFIG_VALUE_1',
+        'GIT_OPTIONAL_LOCKS',
+        'HOME',
+        'JAVA_TOOL_OPTIONS',
+        'LANG',
+        'MINE',
+        'NO_UPDATE_NOTIFIER',
+        'PATH',
+        'TERM',
+        'WGETRC',
+        'XDG_CONFIG_HOME',
+        'npm_config_update_notifier',
+        'npm_config_userconfig',
+      ].sort(),
+    );
   });
 
-  test('is never loaded into bubblewrap while that still has rights', async () => {
+  test('a library of the caller is never loaded into bubblewrap while that still has rights', async () => {
     writeFileSync(join(daemon.workspace, 'evil.so'), 'not a library');
     const { stdout, stderr } = await dataOf(
       run('/bin/echo ran', { env: { LD_PRELOAD: join(daemon.workspace, 'evil.so') } }),
@@ -159,7 +165,7 @@ describe('what a command is given', () => {
     expect(stderr.match(/cannot be preloaded/g)?.length).toBe(1); // By echo, inside; bash starts before its limits are set.
   });
 
-  test('is its standard input, or none', async () => {
+  test('a command reads the standard input that its caller gave, or an empty one', async () => {
     expect(await dataOf(run('cat', { stdin: 'given\n' }))).toMatchObject({ stdout: 'given\n' });
     expect(await dataOf(run('cat; echo end'))).toMatchObject({ stdout: 'end\n' });
     expect(await dataOf(run('head -c 1', { stdin: 'x'.repeat(1_000_000) }))).toMatchObject({
@@ -168,21 +174,21 @@ describe('what a command is given', () => {
     });
   });
 
-  test('is its directory', async () => {
+  test('a command runs in the directory that its caller gave, or is refused if that is missing', async () => {
     mkdirSync(join(daemon.workspace, 'sub'), { recursive: true });
     expect(await dataOf(run('basename "$PWD"', { cwd: 'sub' }))).toMatchObject({ stdout: 'sub\n' });
     expect(await run('true', { cwd: 'none' })).toMatchObject({ error: { code: 'NOT_FOUND' } });
   });
 
-  test('is no way to change what other programs trust', async () => {
+  test('a command writes a git hook, which other programs trust, in its copy of the folder only', async () => {
     mkdirSync(join(daemon.workspace, '.git/hooks'), { recursive: true });
-    const { stderr } = await dataOf(
+    const { stdout, stderr } = await dataOf(
       run(
         // Written so that no parser sees the name: only the mounts can protect it.
-        'd=.git; echo evil > $d/hooks/pre-commit; mv $d/hooks $d/other; rm -rf $d',
+        'd=.git; echo evil > $d/hooks/pre-commit; cat $d/hooks/pre-commit; mv $d/hooks $d/other; rm -rf $d',
       ),
     );
-    expect(stderr).toMatch(/Read-only file system/);
+    expect([stdout, stderr]).toEqual(['evil\n', expect.stringContaining('busy')]);
     expect(existsSync(join(daemon.workspace, '.git/hooks/pre-commit'))).toBe(false);
   });
 });

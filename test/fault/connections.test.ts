@@ -1,10 +1,14 @@
 /** One client opens connections in masses: others can still connect, operators always. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { afterEach, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { mcpSocketOf, RawMcp } from '../support/mcp.ts';
-import { RawPeer } from '../support/raw-peer.ts';
+import { type Answer, RawPeer } from '../support/raw-peer.ts';
 
 const opened: { destroy(): void }[] = [];
 afterEach(() => {
@@ -27,10 +31,25 @@ function half(url: string, text: string): Socket {
   return socket;
 }
 
+/** A process of its own with connections that have said hello. */
+async function floodFrom(socket: string, count: number, kind = 'frames') {
+  const program = join(repository, 'test/fixtures/many-client.ts');
+  const child = spawn(process.execPath, [program, socket, String(count), kind], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const ended = once(child, 'close');
+  const [line] = await once(createInterface(child.stdout), 'line');
+  return {
+    answered: JSON.parse(line as string) as Answer[],
+    async [Symbol.asyncDispose]() {
+      child.stdin.end();
+      await ended;
+    },
+  };
+}
+
 const addressOf = (daemon: TestDaemon, scheme: string) =>
   daemon.listeners.find((it) => it.startsWith(scheme)) as string;
 
-test('of connections that say nothing at most 32 stay, the oldest go first, and others are served', async () => {
+test('at most 32 silent connections stay, the oldest are closed first, and other clients are served', async () => {
   await using daemon = await startDaemon({ limits: { helloTimeoutMs: 60_000 } });
   const silent = peersOf(daemon, 300);
   const [next] = peersOf(daemon, 1) as [RawPeer];
@@ -67,9 +86,16 @@ test('a principal gets its share of connections and a clear refusal beyond it, a
   await using daemon = await startDaemon({ limits: { connectionsMax: 8, operatorConnectionsMax: 2 } });
   const peers = peersOf(daemon, 12);
   const answers = await Promise.all(peers.map((it) => it.hello()));
-  expect(answers.filter((it) => it.result)).toHaveLength(6);
-  const refused = answers.find((it) => it.error);
-  expect(refused?.error).toMatchObject({ code: -32006, message: expect.stringMatching(/^6 connections of uid:\d+ /) });
+  // Of its share of six, one process gets what leaves half as much to its other processes.
+  expect(answers.filter((it) => it.result)).toHaveLength(4);
+  const message = expect.stringMatching(/^4 connections of process \d+ are open; the 2 that are left to uid:\d+ /);
+  expect(answers.find((it) => it.error)?.error).toMatchObject({ code: -32006, message });
+  {
+    await using other = await floodFrom(daemon.socket, 6);
+    expect(other.answered.filter((it) => it.result)).toHaveLength(2);
+    const full = expect.stringMatching(/^6 connections of uid:\d+ are open/);
+    expect(other.answered.at(-1)?.error).toMatchObject({ code: -32006, message: full });
+  }
   const token = daemon.token('operator');
   const operators = peersOf(daemon, 3);
   const role = { role: 'operator', token };
@@ -83,6 +109,19 @@ test('a principal gets its share of connections and a clear refusal beyond it, a
     next.socket.destroy();
     return came;
   });
+}, 60_000);
+
+test('200 sessions and 200 silent connections of one process leave room to the other processes of its user', async () => {
+  await using daemon = await startDaemon({ limits: { helloTimeoutMs: 60_000 } });
+  await using flood = await floodFrom(daemon.socket, 200);
+  peersOf(daemon, 200);
+  expect(flood.answered.filter((it) => it.result)).toHaveLength(128);
+  await using honest = await daemon.connect();
+  await honest.request('calls.list', {});
+  await using mcpFlood = await floodFrom(mcpSocketOf(daemon), 200, 'mcp');
+  expect(mcpFlood.answered.filter((it) => it.result)).toHaveLength(64);
+  using raw = await RawMcp.open(daemon);
+  expect((await raw.initialize()).result).toBeDefined();
 }, 60_000);
 
 test('half requests and upgrades without a token take no place of the Unix socket, nor of who has a token', async () => {

@@ -35,7 +35,7 @@ describe.each(trees)('a command that %s', (name, script, processes) => {
     return { running };
   };
 
-  test('is answered and gone when it is cancelled, at the latest after its grace', async () => {
+  test('a command is answered and ended when it is cancelled, at the latest after its grace', async () => {
     const { running } = await begin(client, 'cancel', name);
     const from = performance.now();
     await client.request('calls.cancel', { callId: name });
@@ -44,7 +44,7 @@ describe.each(trees)('a command that %s', (name, script, processes) => {
     await until(() => processesWith(mark('cancel')).length === 0, 1000);
   });
 
-  test('is gone when its connection ends, without a grace', async () => {
+  test('a command is ended without a grace when its connection ends', async () => {
     const other = await daemon.connect();
     await begin(other, 'disconnect', name);
     await other[Symbol.asyncDispose]();

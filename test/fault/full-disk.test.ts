@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { ALLOW_ALL, dataOf, startDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { dataOf, startDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 const MiB = 1024 * 1024;
 let disk: string;
@@ -25,7 +25,7 @@ test.runIf(process.getuid?.() === 0)(
   'two commands with 27 MB each on a disk of 48 stop no call with effects, and the older output makes room',
   async () => {
     const stateDir = join(disk, 'state');
-    await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL });
+    await using daemon = await startDaemon({ stateDir });
     await using client = await daemon.connect();
     for (let i = 0; i < 2; i++) await dataOf(client.call('terminal_execute', print(27)));
     await Promise.all(Array.from({ length: 2 }, () => dataOf(client.call('terminal_execute', print(27)))));
@@ -46,7 +46,7 @@ test.runIf(process.getuid?.() === 0)(
     const folder = join(stateDir, 'results');
     {
       // Its workspace is gone when the next daemon starts.
-      await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL });
+      await using daemon = await startDaemon({ stateDir });
       await using client = await daemon.connect();
       await dataOf(client.call('file_write', { path: 'a', content: 'one' }));
       await dataOf(client.call('file_write', { path: 'a', content: 'two' }));
@@ -55,7 +55,7 @@ test.runIf(process.getuid?.() === 0)(
     for (const name of names.slice(0, 2)) writeFileSync(join(folder, name), Buffer.alloc(8 * MiB));
     // Fills the rest of the disk to the last byte.
     expect(() => writeFileSync(join(folder, names[2] as string), Buffer.alloc(48 * MiB))).toThrow('ENOSPC');
-    await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL });
+    await using daemon = await startDaemon({ stateDir });
     await using client = await daemon.connect();
     await dataOf(client.call('file_write', { path: 'b', content: 'x' }));
     expect(existsSync(join(folder, names[0] as string))).toBe(false);
@@ -69,7 +69,7 @@ test.runIf(process.getuid?.() === 0)(
   'a daemon whose disk another program fills stays up, says so, changes nothing that it can not record, and goes on when there is room',
   async () => {
     const stateDir = join(disk, 'state');
-    await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL, args: ['--listen-http', '0'] });
+    await using daemon = await startDaemon({ stateDir, args: ['--listen-http', '0'] });
     await using client = await daemon.connect();
     await using operator = await daemon.connect({ role: 'operator' });
     writeFileSync(join(daemon.workspace, 'before'), 'as it was');

@@ -49,7 +49,7 @@ test('a client that comes back after kill -9 has its session and its ids: a comm
   expect(lines('log')).toEqual(['done', 'cut']);
 });
 
-test('of two hundred writes under way at the kill none is made twice, whatever the client asks again', async () => {
+test('two hundred writes under way at a kill each happen at most once, though the client asks again', async () => {
   const calls = 200;
   const first = await startDaemon({ stateDir, workspace });
   await using client = await createClient({ socket: first.socket, workspace, resumeMs: 30_000 });

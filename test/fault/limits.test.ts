@@ -12,7 +12,7 @@ import { canServeOthers, dataOf, processesWith, startDaemon, type TestDaemon, un
 
 const MiB = 1024 * 1024;
 const POLICY = `tiers:
-  execute: { decision: allow, cpuMs: 600, memoryMb: 96, processes: 24, fileMb: 2, outputBytes: 4096 }
+  execute: { cpuMs: 600, memoryMb: 96, processes: 24, fileMb: 2, outputBytes: 4096 }
   read_only: { outputBytes: 2000 }
 `;
 
@@ -137,12 +137,12 @@ describe('files', () => {
     ['redefining what sets it', 'ulimit() { :; }; yes > large', {}],
     ['a value that is a command', 'yes > large', { RANDOM: 'a[$(yes > large)]', HISTCMD: 'a[$(yes > large)]' }],
     ['a loader', '/usr/bin/yes > large', { LD_PRELOAD: '/none.so' }],
-  ])('is not got around by %s', async (_how, command, env) => {
+  ])("the limit on files can't be circumvented by %s", async (_how, command, env) => {
     await run(command, { env });
     expect(statSync(join(daemon.workspace, 'large')).size).toBeLessThanOrEqual(2 * MiB);
   });
 
-  test('are the only ones with memory of nobody: memfd_create is not there', async () => {
+  test("memory without an owner can't be made: memfd_create is refused", async () => {
     expect(
       await dataOf(run(`perl -e '$name = "x"; $fd = syscall 319, $name, 0; print $fd < 0 ? "refused" : "made"'`)),
     ).toMatchObject({
@@ -152,7 +152,7 @@ describe('files', () => {
 });
 
 describe('a command that is asked to end', () => {
-  test('may end as it wants when it is out of time', async () => {
+  test('a command that is out of time may clean up when it is asked to end', async () => {
     const result = await run('trap "echo cleaned > done; exit" TERM; echo ready; sleep 60 & wait', {
       timeout: 400,
     });
@@ -160,7 +160,7 @@ describe('a command that is asked to end', () => {
     expect(statSync(join(daemon.workspace, 'done')).size).toBe(8);
   });
 
-  test('and does not is killed within a second, and others run on meanwhile', async () => {
+  test('a command that ignores the request to end is killed within a second, and others run meanwhile', async () => {
     const from = performance.now();
     const running = run(`trap "" TERM; ${perl('marker-deaf', 'sleep 60')}`, { timeout: 300 });
     await until(() => processesWith('marker-deaf').length > 0);
@@ -170,7 +170,7 @@ describe('a command that is asked to end', () => {
     await until(() => processesWith('marker-deaf').length === 0, 1000);
   });
 
-  test('is not asked when its client has gone', async () => {
+  test('a command whose client has gone is killed without being asked', async () => {
     const other = await daemon.connect();
     other
       .call('terminal_execute', {
@@ -186,7 +186,7 @@ describe('a command that is asked to end', () => {
 });
 
 describe('what a result says', () => {
-  test('of a command: CPU time, most memory, most processes, and what held its limits', async () => {
+  test("a command's result has its CPU time, most memory, most processes, and what held its limits", async () => {
     // Without groups the numbers come from a look every 50 ms, which is late if others use the processors.
     const { metadata } = await run(`perl -e 'fork; $x = "x" x 2e7; do { ($u, $s) = times } while $u + $s < 0.2; wait'`);
     const { cpuMs, peakBytes = 0, processes = 0, ...rest } = metadata.resources;
@@ -196,7 +196,7 @@ describe('what a result says', () => {
     expect(processes).toBeGreaterThanOrEqual(2);
   });
 
-  test('is cut to what the policy says', async () => {
+  test('a result is cut to the size that the policy permits', async () => {
     const { stdout } = await dataOf(run('seq 1 10000'));
     expect(stdout.length).toBeLessThan(2048 + 64);
     await dataOf(run('seq 1 1000 > numbers'));

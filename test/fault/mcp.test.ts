@@ -12,7 +12,7 @@ beforeAll(async () => {
   daemon = await startDaemon({
     limits: {
       mcpOpenMs: 600,
-      frameIdleMs: 600,
+      frameIdleMs: 3000,
       mcpConnectionsMax: 24,
       mcpRequestsMax: 32,
       mcpEndGraceMs: 200,

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { CommitResult, ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, dataOf, removeTree, startDaemon, temporaryDir } from '../support/daemon.ts';
+import { dataOf, removeTree, startDaemon, temporaryDir } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
 const COMMAND =
@@ -40,7 +40,7 @@ async function begun(committing: Promise<unknown>, workspace: string): Promise<v
 
 /** The files that the command leaves. */
 async function treeAfter(): Promise<Record<string, string>> {
-  await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  await using daemon = await startDaemon();
   await using client = await daemon.connect();
   fill(daemon.workspace);
   await dataOf(client.call('terminal_execute', { command: COMMAND }));
@@ -49,7 +49,7 @@ async function treeAfter(): Promise<Record<string, string>> {
 
 test('a host that is killed at any moment of a commit leaves the old files or the new ones', async () => {
   const after = await treeAfter();
-  await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  await using daemon = await startDaemon();
   await using client = await daemon.connect();
   const { workspace } = daemon;
   const outcomes = new Set<string>();
@@ -81,7 +81,7 @@ test('a daemon that is killed in the middle of a commit takes it back when it st
   const before = treeWithModes(workspace);
   let previewId: string;
   {
-    await using daemon = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    await using daemon = await startDaemon({ stateDir, workspace });
     await using client = await daemon.connect();
     previewId = await preview(client);
     const committing = commit(client, previewId).catch(() => undefined);
@@ -92,7 +92,7 @@ test('a daemon that is killed in the middle of a commit takes it back when it st
     await committing;
   }
   {
-    await using daemon = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    await using daemon = await startDaemon({ stateDir, workspace });
     await using client = await daemon.connect();
     // The next change of the workspace takes the interrupted one back first.
     const written = await client.call('file_write', { path: 'next', content: '' });

@@ -10,7 +10,6 @@ const LARGE_BYTES = 127 * 1024 * 1024;
 const TIME_MS = 500;
 /** Milliseconds; waiting for the held hosts would take more than twice as long. test/fault/limits.test.ts holds a copy to one second. */
 const SOON_MS = 5000;
-const POLICY = 'tiers:\n  write: { decision: allow, approve: [] }\n';
 const PARTIAL = '.ringfence-';
 
 const partialIn = (folder: string) => readdirSync(folder).filter((it) => it.startsWith(PARTIAL));
@@ -60,7 +59,7 @@ async function cutOff(daemon: TestDaemon, client: Awaited<ReturnType<TestDaemon[
 }
 
 test('a call that runs out of time answers before its changes are taken back, and a call on its path comes after that', async () => {
-  await using daemon = await startDaemon({ policy: POLICY });
+  await using daemon = await startDaemon();
   await using client = await daemon.connect();
   await using other = await daemon.connect();
   await dataOf(other.call('file_list', {}));
@@ -84,7 +83,7 @@ test('a call that runs out of time answers before its changes are taken back, an
 }, 60_000);
 
 test('a daemon that is stopped meanwhile takes them back before it ends', async () => {
-  const daemon = await startDaemon({ policy: POLICY });
+  const daemon = await startDaemon();
   const client = await daemon.connect();
   const { held } = await cutOff(daemon, client);
   let isGone = false;

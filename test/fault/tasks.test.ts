@@ -50,24 +50,27 @@ describe('the process of the sub-agent', () => {
   });
   afterAll(() => daemon[Symbol.asyncDispose]());
 
-  test.each(Array.from({ length: CYCLES }, (_, at) => [at + 1]))('is killed in cycle %i', async (cycle) => {
-    await using agent = await daemon.connect();
-    await using operator = await daemon.connect({ role: 'operator' });
-    const [prompt, file] = [`killed host ${cycle}`, `host${cycle}`];
-    const { reached, go } = waitingIn(cycle, prompt, file);
-    const data = taskData(delegate(agent, prompt));
-    await reached;
-    const [pid] = await agentPids(operator);
-    process.kill(pid as number, 'SIGKILL');
-    expect(await data).toMatchObject({ ended: 'error', usage: { cycles: cycle } });
-    go();
-    expect((await data).toolExecutions.length).toBe(cycle - 1);
-    expect((await data).reason).toContain('ended while');
-    expect(linesOf(daemon, file)).toBe(cycle - 1);
-    expect((await tasksOf(operator))[0]).toMatchObject({ ended: 'error', running: false });
-    models.on('after', [{ text: 'well' }]);
-    expect(await taskData(delegate(agent, 'after'))).toMatchObject({ ended: 'done' });
-  });
+  test.each(Array.from({ length: CYCLES }, (_, at) => [at + 1]))(
+    'a task whose process is killed in cycle %i ends, with each change made at most once',
+    async (cycle) => {
+      await using agent = await daemon.connect();
+      await using operator = await daemon.connect({ role: 'operator' });
+      const [prompt, file] = [`killed host ${cycle}`, `host${cycle}`];
+      const { reached, go } = waitingIn(cycle, prompt, file);
+      const data = taskData(delegate(agent, prompt));
+      await reached;
+      const [pid] = await agentPids(operator);
+      process.kill(pid as number, 'SIGKILL');
+      expect(await data).toMatchObject({ ended: 'error', usage: { cycles: cycle } });
+      go();
+      expect((await data).toolExecutions.length).toBe(cycle - 1);
+      expect((await data).reason).toContain('ended while');
+      expect(linesOf(daemon, file)).toBe(cycle - 1);
+      expect((await tasksOf(operator))[0]).toMatchObject({ ended: 'error', running: false });
+      models.on('after', [{ text: 'well' }]);
+      expect(await taskData(delegate(agent, 'after'))).toMatchObject({ ended: 'done' });
+    },
+  );
 });
 
 test('the daemon is killed in each cycle', { timeout: 300_000 }, async () => {

@@ -9,7 +9,7 @@ import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.t
 // Without a limit of CPU time, which would end a job that spins.
 const POLICY = `tiers:
   read_only: { memoryMb: 64 }
-  write: { decision: allow, approve: [], memoryMb: 64 }
+  write: { memoryMb: 64 }
 `;
 
 let daemon: TestDaemon;

@@ -8,7 +8,7 @@ import { dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 const POLICY = `tiers:
   read_only: { cpuMs: 900, memoryMb: 64 }
-  write: { decision: allow, approve: [], cpuMs: 400, memoryMb: 64 }
+  write: { cpuMs: 400, memoryMb: 64 }
 `;
 /** Never ends on the line below. */
 const SPIN = { path: 'held', pattern: 'long.txt', find: '^(a+)+$', replace: 'b', regex: true };

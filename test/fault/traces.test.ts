@@ -48,7 +48,7 @@ async function callTimes(daemon: TestDaemon, count: number): Promise<number[]> {
 const medianOf = (sorted: readonly number[]) => sorted[Math.floor(sorted.length / 2)];
 const complaints = (daemon: TestDaemon) => daemon.log().match(/traces can not be sent/g)?.length ?? 0;
 
-test('with a dead collector calls go on, and the spans are counted as failed', async () => {
+test('calls succeed with a dead collector, and the spans are counted as failed', async () => {
   const collector = await collectorThat();
   const { endpoint } = collector;
   await open.pop()?.[Symbol.asyncDispose]();
@@ -60,7 +60,7 @@ test('with a dead collector calls go on, and the spans are counted as failed', a
   expect(daemon.log()).not.toContain('key-of-the-operator');
 }, 30_000);
 
-test('with a collector that never answers, calls go on, the queue stays within its bound, and what does not fit is dropped', async () => {
+test('calls succeed with a collector that never answers, and spans beyond the bound of the queue are dropped', async () => {
   const collector = await collectorThat(() => {});
   const daemon = await daemonFor(collector.endpoint, { traceQueueMax: 40, traceExportMs: 60_000 });
   const times = await callTimes(daemon, 100);

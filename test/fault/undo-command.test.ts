@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, processesWith, removeTree, startDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { processesWith, removeTree, startDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
 const FILES = 120;
@@ -38,7 +38,7 @@ async function begun(undoing: Promise<unknown>, workspace: string): Promise<void
 }
 
 test('a host that is killed at any moment of the undo of a command leaves the old files or the new ones', async () => {
-  await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  await using daemon = await startDaemon();
   await using client = await daemon.connect();
   const { workspace } = daemon;
   fill(workspace);
@@ -73,7 +73,7 @@ test('a daemon that is killed in the middle of the undo of a command takes the u
   let after: ReturnType<typeof treeWithModes>;
   let callId: string;
   {
-    await using daemon = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    await using daemon = await startDaemon({ stateDir, workspace });
     await using client = await daemon.connect();
     await ready(client);
     ({ callId } = await client.call('terminal_execute', { command: COMMAND }));
@@ -86,7 +86,7 @@ test('a daemon that is killed in the middle of the undo of a command takes the u
     await undoing;
   }
   {
-    await using daemon = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    await using daemon = await startDaemon({ stateDir, workspace });
     await using client = await daemon.connect();
     // The next change of the workspace takes the interrupted one back first.
     const written = await client.call('file_write', { path: 'next', content: '' });
@@ -102,7 +102,7 @@ test('a daemon that is killed while a command runs leaves what the command did, 
   fill(workspace);
   let callId = '';
   {
-    await using daemon = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    await using daemon = await startDaemon({ stateDir, workspace });
     await using client = await daemon.connect();
     await ready(client);
     callId = 'cut-off-command';
@@ -118,7 +118,7 @@ test('a daemon that is killed while a command runs leaves what the command did, 
   }
   const left = treeWithModes(workspace);
   {
-    await using daemon = await startDaemon({ policy: ALLOW_ALL, stateDir, workspace });
+    await using daemon = await startDaemon({ stateDir, workspace });
     await using client = await daemon.connect();
     const answer = await undoOf(client, callId);
     expect(answer === undefined || answer.error !== undefined).toBe(true);

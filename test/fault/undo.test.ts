@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { dataOf, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 const FILES = 60;
 
@@ -47,7 +47,7 @@ const journals = ({ stateDir }: TestDaemon): string[] =>
   readdirSync(join(stateDir, 'journal')).flatMap((it) => readdirSync(join(stateDir, 'journal', it)));
 
 test('a host that is killed in the middle of a call leaves every file as it was, and says so', async () => {
-  await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  await using daemon = await startDaemon();
   await using client = await daemon.connect();
   fill(daemon.workspace, 'old');
   let crashed = 0;
@@ -76,7 +76,7 @@ test('a host that is killed in the middle of a call leaves every file as it was,
 }, 120_000);
 
 test('an undo whose host is killed is as if it never was', async () => {
-  await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  await using daemon = await startDaemon();
   await using client = await daemon.connect();
   fill(daemon.workspace, 'old');
   let crashed = 0;
@@ -108,7 +108,7 @@ test('half a change of a killed daemon is taken back before the next change, and
   try {
     for (let round = 0; round < 6; round++) {
       fill(workspace, 'old');
-      const daemon = await startDaemon({ policy: ALLOW_ALL, workspace, stateDir });
+      const daemon = await startDaemon({ workspace, stateDir });
       const client = await daemon.connect();
       await dataOf(client.call('file_write', { path: 'awake', content: '' }));
       const before = journals(daemon).length;
@@ -121,7 +121,7 @@ test('half a change of a killed daemon is taken back before the next change, and
       await daemon.ended;
       const result = await call;
       await client[Symbol.asyncDispose]();
-      await using next = await startDaemon({ policy: ALLOW_ALL, workspace, stateDir });
+      await using next = await startDaemon({ workspace, stateDir });
       await using again = await next.connect();
       await dataOf(again.call('file_write', { path: 'awake', content: '' }));
       expect(wordOf(workspace), `round ${round}`).toBe(result?.success ? 'new' : expectedOf(wordOf(workspace)));

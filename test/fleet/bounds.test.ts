@@ -26,7 +26,7 @@ const roster: Roster = { fleet: 'test', version: 1, members: [], invitations: []
 const powers = systemPowers();
 
 describe('a roster', () => {
-  test('has at most so many members and invitations', () => {
+  test('a roster has at most as many members and invitations as the limits permit', () => {
     const limits: Limits = { ...defaultLimits, fleetMembersMax: 2, fleetInvitationsMax: 1 };
     const member = (n: number) => ({ name: `n${n}`, role: 'node' as const, key: key(n), labels: [] });
     const two = changed(roster, { members: [member(2), member(3)] }, limits);

@@ -51,7 +51,7 @@ describe.skipIf(noBus !== undefined)(`MCP at a gateway${noBus ? ` (${noBus})` : 
     expect(names).not.toContain('terminal_execute');
   });
 
-  test('its calls are those of a session of the fleet, and no answer of its person counts on the node', async () => {
+  test('MCP calls at a gateway are those of a fleet session, and no answer of its person counts on the node', async () => {
     let asked = 0;
     await using client = await connectMcp(
       { socket, workspace: '' },

@@ -82,7 +82,7 @@ describe('a log is not trusted any more', () => {
     ['its last entry is another one', { lines: [], end: other.end }, 'entry 3 is not the one'],
     ['it was written anew', linesFrom({ seq: 3, hash: 'c'.repeat(64) }, 1), 'does not follow'],
     ['an entry came again', whole, 'entry 1 came again'],
-  ])('if %s', async (_, next, reason) => {
+  ])('a log is no longer trusted if %s', async (_, next, reason) => {
     using collector = collectorOf();
     await collector.take('a', batchOf(whole));
     const receipt = await collector.take('a', batchOf(next));
@@ -91,7 +91,7 @@ describe('a log is not trusted any more', () => {
     expect(await collector.take('a', batchOf(linesFrom(whole.end, 1)))).toEqual(receipt);
   });
 
-  test('if a line was changed on its way', () => {
+  test('a log is no longer trusted if a line was changed on its way', () => {
     const lines = whole.lines.map((it) => it.replace('"now"', '"then"'));
     expect(chain({ lines, end: whole.end }, GENESIS)).toEqual({
       ok: false,

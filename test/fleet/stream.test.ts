@@ -37,7 +37,7 @@ function joined(windowBytes = WINDOW, via = (data: Uint8Array, hand: (it: Uint8A
   return { gateway, node, wire };
 }
 
-test('what one side sends comes whole and in order, however small the window', async () => {
+test('data from one side arrives whole and in order, however small the window', async () => {
   const { gateway, node, wire } = joined();
   const text = 'the quick brown fox '.repeat(50_000);
   gateway.end(text);

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { ALLOW_ALL, removeTree, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { removeTree, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { GitOrigin, git } from '../support/git-origin.ts';
 import { openPlaced } from '../support/placed.ts';
 
@@ -18,7 +18,7 @@ describe('bounds of the workspaces of a node', () => {
     commit = origin.commit({ 'noise.bin': Buffer.from(crypto.getRandomValues(new Uint8Array(40_000))) });
     const limits = { fleetFetchMs: 3_000, fleetGitRunsMax: 1, fleetKeptMs: 500, fleetMirrorsBytes: 60_000 };
     const config = { fleet: { folder, origins: [`${origin.base}/*`] } };
-    daemon = await startDaemon({ policy: ALLOW_ALL, limits: { ...limits, fleetGitMemoryMb: 64 }, config });
+    daemon = await startDaemon({ limits: { ...limits, fleetGitMemoryMb: 64 }, config });
     operator = await daemon.connect({ role: 'operator' });
   }, 60_000);
   afterAll(async () => {

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, createClient } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { ALLOW_ALL, removeTree, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { removeTree, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { noBus, TestFleet } from '../support/fleet.ts';
 import { GitOrigin, git } from '../support/git-origin.ts';
 import { collect } from '../support/placed.ts';
@@ -23,7 +23,7 @@ describe.skipIf(noBus !== undefined)(`workspaces that a node makes${noBus ? ` ($
     commit = origin.commit({ 'a.txt': 'one\n', 'src/b.txt': 'two\n', '.gitignore': 'ignored/\n' });
     fleet = await TestFleet.start();
     const origins = [{ url: `${origin.base}/*`, push: 'ringfence/*' }, `file://${origin.folder}/*`];
-    node = await fleet.node('node-a', { policy: ALLOW_ALL, config: { fleet: { folder, origins } } });
+    node = await fleet.node('node-a', { config: { fleet: { folder, origins } } });
     socket = await fleet.gateway();
   }, 240_000);
   afterAll(async () => {
@@ -77,7 +77,7 @@ describe.skipIf(noBus !== undefined)(`workspaces that a node makes${noBus ? ` ($
     ]);
   });
 
-  test('what was not collected is kept, and another session goes on with it', async () => {
+  test('work that was not collected is kept, and another session can continue it', async () => {
     let kept: string;
     {
       await using client = await onCommit();
@@ -126,7 +126,7 @@ describe.skipIf(noBus !== undefined)(`workspaces that a node makes${noBus ? ` ($
 
   test('a session goes to the node that has a mirror of its repository', async () => {
     const origins = [`${origin.base}/*`];
-    await fleet.node('node-b', { policy: ALLOW_ALL, config: { fleet: { folder: other, origins } } });
+    await fleet.node('node-b', { config: { fleet: { folder: other, origins } } });
     await using first = await at(`node-b:git+${origin.url}#${commit}`);
     expect((await first.hello).session.workspace.startsWith(other)).toBe(true);
     git(origin.folder, 'clone', '-q', '--bare', origin.bare, 'second.git');

@@ -27,14 +27,17 @@ describe('inputs that broke something once', () => {
 });
 
 describe('inputs that are kept', () => {
-  test.each(Object.keys(FUZZ_TARGETS))('of %s break nothing and reach outcomes that differ', async (name) => {
-    const outcomes: string[] = [];
-    for (const { input } of keptInputs(name)) outcomes.push((await FUZZ_TARGETS[name]?.run(input)) as string);
-    expect(outcomes.length).toBeGreaterThan(2);
-    expect(outcomes.filter((it, at) => outcomes.indexOf(it) !== at)).toEqual([]);
-  });
+  test.each(Object.keys(FUZZ_TARGETS))(
+    'kept inputs of %s break nothing and reach outcomes that differ',
+    async (name) => {
+      const outcomes: string[] = [];
+      for (const { input } of keptInputs(name)) outcomes.push((await FUZZ_TARGETS[name]?.run(input)) as string);
+      expect(outcomes.length).toBeGreaterThan(2);
+      expect(outcomes.filter((it, at) => outcomes.indexOf(it) !== at)).toEqual([]);
+    },
+  );
 
-  test('are as short as their outcome allows', async () => {
+  test('kept inputs are as short as their outcome allows', async () => {
     const run = (input: Buffer) => (input.includes('ab') ? 'has ab' : 'has none');
     expect((await minimise(Buffer.from('xxx ab yyy ab'), run)).toString()).toBe('ab');
   });

@@ -42,7 +42,7 @@ test.each([
   ['a link', `${ESC}]8;;http://x\u0007text${ESC}]8;;${ESC}\\`, [['text', '']]],
   ['a title that never ends', `a${ESC}]0;title`, [['a', '']]],
   ['control characters', 'a\u0008\u0000b\tc\r\nd', [['ab\tc\nd', '']]],
-])('%s', (_, text, expected) => {
+])('the ANSI reader turns into spans: %s', (_, text, expected) => {
   expect(spans(text).map((it) => [it.text, it.kind])).toEqual(expected);
 });
 

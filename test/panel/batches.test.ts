@@ -7,7 +7,7 @@ import type { BatchCall, Client } from '../../src/client.ts';
 import { violationsOf } from '../support/axe.ts';
 import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
 import { runCli } from '../support/cli.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 const run = (id: string, command: string, dependsOn: string[] = []): BatchCall => ({
   id,
@@ -17,7 +17,7 @@ const run = (id: string, command: string, dependsOn: string[] = []): BatchCall =
 });
 
 describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChromium})`, () => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let operator: Client;
   let agent: Client;
   let browser: Browser;
@@ -26,10 +26,7 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
   const complaints: string[] = [];
 
   beforeAll(async () => {
-    [daemon, browser] = await Promise.all([
-      startDaemon({ policy: ALLOW_ALL, args: ['--workspace', other] }),
-      startBrowser(),
-    ]);
+    [daemon, browser] = await Promise.all([openDaemon({ args: ['--workspace', other] }), startBrowser()]);
     operator = await daemon.connect({ role: 'operator' });
     agent = await daemon.connect();
   });
@@ -52,7 +49,7 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
   const rows = () => page.locator('.row.step');
 
   describe('a batch', () => {
-    test('is shown while it runs: what runs, what waits, and the chain that decides how long it takes', async () => {
+    test('a running batch shows what runs, what waits, and the chain that decides how long it takes', async () => {
       const ended = agent.batch(
         [
           run('first', 'true'),
@@ -83,7 +80,7 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
       await page.getByRole('heading', { name: 'NOT_FOUND' }).waitFor();
     });
 
-    test('has its estimate beside what it took', async () => {
+    test('a batch shows its estimate beside the time that it took', async () => {
       await agent.batch([run('once', 'true')], { batchId: 'for the past' });
       await until(async () => {
         const { batches } = (await operator.request('batches.list', {})) as { batches: { batchId: string }[] };
@@ -98,7 +95,7 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
         .waitFor();
     });
 
-    test('of another session is ended by a person', async () => {
+    test('a person can end the batch of another session', async () => {
       const ended = agent.batch([run('endless', 'sleep 600'), run('never', 'true', ['endless'])], {
         batchId: 'endless',
       });
@@ -115,7 +112,7 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
       expect(entries.length).toBeGreaterThan(0);
     });
 
-    test('of a thousand calls draws its critical path alone, and few rows', async () => {
+    test('a batch of a thousand calls draws only its critical path, and few rows', async () => {
       const calls = Array.from({ length: 1000 }, (_, at) => ({ id: `c${at}`, tool: 'file_list', input: {} }));
       await agent.batch(calls, { batchId: 'wide' });
       await go('Batches');
@@ -125,7 +122,7 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
       expect(await rows().count()).toBeLessThanOrEqual(60);
     });
 
-    test('has names that stay text', async () => {
+    test('the names of a batch and its calls stay text', async () => {
       const id = '<img/src=x/onerror=alert(1)>';
       await agent.batch([run(id, 'true')], { batchId: '<b>bold</b>/../x' });
       await go('Batches');
@@ -135,7 +132,7 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
       expect(await page.locator('.graph title').textContent()).toContain(id);
     });
 
-    test('that is no longer known is told', async () => {
+    test('a batch that is no longer known is reported as such', async () => {
       await page.evaluate(() => {
         location.hash = '#/batches/nothing';
       });
@@ -200,7 +197,7 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
       await page.getByText('ended, 2 of 2 calls ended, 0 failed').waitFor();
     });
 
-    test('is saved as a batch file, which the command line runs and the page opens again', async () => {
+    test('the composed batch is saved as a batch file, which the command line runs and the page opens again', async () => {
       writeFileSync(join(daemon.workspace, 'from.txt'), 'by file\n');
       await composeCopy();
       const file = join(temporaryDir('saved'), 'batch.json');
@@ -215,7 +212,7 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
       );
     });
 
-    test('is saved as a program that code_run runs', async () => {
+    test('the composed batch is saved as a program that code_run runs', async () => {
       writeFileSync(join(daemon.workspace, 'from.txt'), 'by program\n');
       await composeCopy();
       const code = await save('Save as program');

@@ -23,7 +23,7 @@ function loadedFirst(end: string): string[] {
   return [...found].filter((it) => it.endsWith(end));
 }
 
-test('what it loads first is at most 45 KiB of scripts and 4 KiB of styles, compressed, and few files', () => {
+test('the page first loads at most 45 KiB of scripts and 4 KiB of styles, compressed, and few files', () => {
   expect(loadedFirst('.js')).toHaveLength(1);
   expect(gzipped(loadedFirst('.js'))).toBeLessThanOrEqual(45 * KiB);
   expect(gzipped(files.filter((it) => it.endsWith('.css')))).toBeLessThanOrEqual(4 * KiB);
@@ -40,7 +40,7 @@ test('the views that are loaded later are apart, and at most 90 KiB compressed',
   expect(gzipped(later)).toBeLessThanOrEqual(90 * KiB);
 });
 
-test('it names no other origin, and no source of it makes markup of strings', () => {
+test('the page names no other origin, and no source of it makes markup of strings', () => {
   const page = readFileSync(join(folder, 'index.html'), 'utf8');
   expect([...page.matchAll(/(?:src|href)="([^"]*)"/g)].filter(([, it]) => !/^\/[^/]/.test(it ?? ''))).toEqual([]);
   expect(page).not.toMatch(/<script(?![^>]*src=)|<style|style=|\son\w+=/);

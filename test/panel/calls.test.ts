@@ -6,10 +6,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type Client, createClient } from '../../src/client.ts';
 import { violationsOf } from '../support/axe.ts';
 import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${withoutChromium})`, () => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let operator: Client;
   let agent: Client;
   let browser: Browser;
@@ -18,10 +18,7 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
   const complaints: string[] = [];
 
   beforeAll(async () => {
-    [daemon, browser] = await Promise.all([
-      startDaemon({ policy: ALLOW_ALL, args: ['--workspace', other] }),
-      startBrowser(),
-    ]);
+    [daemon, browser] = await Promise.all([openDaemon({ args: ['--workspace', other] }), startBrowser()]);
     operator = await daemon.connect({ role: 'operator' });
     agent = await daemon.connect();
   });
@@ -88,7 +85,7 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
       .selectOption('');
   });
 
-  test('what a call used stands beside what it may use', async () => {
+  test('the resources that a call used stand beside its limits', async () => {
     const { callId } = await agent.call('terminal_execute', { command: 'true' });
     await show(callId);
     await page

@@ -5,19 +5,19 @@ import type { Client } from '../../src/client.ts';
 import { violationsOf } from '../support/axe.ts';
 import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
 import { runCli } from '../support/cli.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const POLICY = 'tiers:\n  external_api: { decision: allow, costUsdPerDay: 1000, costUsdAskAbove: 500 }\n';
 
 describe.skipIf(chromiumPath === undefined)(`costs in the panel (${withoutChromium})`, () => {
   let service: Service;
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let operator: Client;
   let browser: Browser;
 
   beforeAll(async () => {
-    [service, daemon, browser] = await Promise.all([startService(), startDaemon({ policy: POLICY }), startBrowser()]);
+    [service, daemon, browser] = await Promise.all([startService(), openDaemon({ policy: POLICY }), startBrowser()]);
     operator = await daemon.connect({ role: 'operator' });
     // A payment asks in any case.
     await operator.onApproval(() => ({ decision: 'approve' }));
@@ -37,7 +37,7 @@ describe.skipIf(chromiumPath === undefined)(`costs in the panel (${withoutChromi
     await service?.[Symbol.asyncDispose]();
   });
 
-  test('what calls cost is plotted by day, and told by tool beside the limits', async () => {
+  test('costs of calls are plotted by day, and listed by tool beside the limits', async () => {
     await using agent = await daemon.connect();
     service.play({ body: { id: 'pi_1', client_secret: 's', status: 'x' } });
     expect(await agent.call('stripe__create_payment', { amount: 250, currency: 'usd' })).toMatchObject({

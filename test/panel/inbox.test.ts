@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Client } from '../../src/client.ts';
 import { violationsOf } from '../support/axe.ts';
 import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 const POLICY = `extends: default
 tiers:
@@ -15,7 +15,7 @@ tiers:
 `;
 
 describe.skipIf(chromiumPath === undefined)(`the inbox of the panel (${withoutChromium})`, () => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let operator: Client;
   let agent: Client;
   let browser: Browser;
@@ -24,7 +24,7 @@ describe.skipIf(chromiumPath === undefined)(`the inbox of the panel (${withoutCh
 
   beforeAll(async () => {
     [daemon, browser] = await Promise.all([
-      startDaemon({ policy: POLICY, limits: { approvalsPerMinute: 1000, approvalsPerMinutePrincipal: 1000 } }),
+      openDaemon({ policy: POLICY, limits: { approvalsPerMinute: 1000, approvalsPerMinutePrincipal: 1000 } }),
       startBrowser(),
     ]);
     operator = await daemon.connect({ role: 'operator' });

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { quantile } from '../../bench/measure.ts';
 import type { Client } from '../../src/client.ts';
 import { chromiumPath, openPanel, panelUrl, startBrowser, withoutChromium } from '../support/browser.ts';
-import { startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, temporaryDir } from '../support/daemon.ts';
 
 const CALLS = 10_000;
 const AT_ONCE = 500;
@@ -54,13 +54,13 @@ function closed(server: Server): Promise<void> {
 }
 
 describe.skipIf(chromiumPath === undefined)(`the panel under load (${withoutChromium})`, () => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let operator: Client;
   let agent: Client;
   let browser: Browser;
 
   beforeAll(async () => {
-    [daemon, browser] = await Promise.all([startDaemon(), startBrowser()]);
+    [daemon, browser] = await Promise.all([openDaemon(), startBrowser()]);
     operator = await daemon.connect({ role: 'operator' });
     agent = await daemon.connect();
   });

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Client } from '../../src/client.ts';
 import { violationsOf } from '../support/axe.ts';
 import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 const POLICY = `extends: default
 rules:
@@ -13,7 +13,7 @@ rules:
 `;
 
 describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the panel (${withoutChromium})`, () => {
-  let daemon: TestDaemon;
+  let daemon: OpenDaemon;
   let operator: Client;
   let agent: Client;
   let browser: Browser;
@@ -21,7 +21,7 @@ describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the pan
   const complaints: string[] = [];
 
   beforeAll(async () => {
-    [daemon, browser] = await Promise.all([startDaemon({ policy: POLICY }), startBrowser()]);
+    [daemon, browser] = await Promise.all([openDaemon({ policy: POLICY }), startBrowser()]);
     operator = await daemon.connect({ role: 'operator' });
     agent = await daemon.connect();
     await agent.call('file_write', { path: 'findable.txt', content: '' });

@@ -4,15 +4,16 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Client } from '../../src/client.ts';
+import { proofOf } from '../../src/panel/challenges.ts';
 import { CONTENT_SECURITY_POLICY } from '../../src/panel/requests.ts';
 import { panelUrl } from '../support/browser.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 
-let daemon: TestDaemon;
+let daemon: OpenDaemon;
 let operator: Client;
 let base: URL;
 beforeAll(async () => {
-  daemon = await startDaemon();
+  daemon = await openDaemon();
   operator = await daemon.connect({ role: 'operator' });
   base = new URL(await panelUrl(operator));
 });
@@ -30,9 +31,14 @@ interface Answered {
 }
 
 /** Sends a request with any headers, which fetch would not allow. */
-function send(path: string, options: RequestOptions = {}, body = ''): Promise<Answered> {
+function send(
+  path: string,
+  options: Omit<RequestOptions, 'headers'> & { headers?: Record<string, string> } = {},
+  body = '',
+): Promise<Answered> {
   const { promise, resolve, reject } = Promise.withResolvers<Answered>();
-  const sent = request({ host: '127.0.0.1', port: base.port, path, ...options }, async (response) => {
+  const headers = { host: base.host, ...options.headers };
+  const sent = request({ host: '127.0.0.1', port: base.port, path, ...options, headers }, async (response) => {
     resolve({ status: response.statusCode ?? 0, headers: response.headers, body: await text(response) });
   });
   sent.on('error', reject);
@@ -45,12 +51,43 @@ const own = () => ({
   'sec-fetch-site': 'same-origin',
   'content-type': 'application/json',
 });
-const exchange = (code: string, headers: Record<string, string> = {}) =>
-  send('/session', { method: 'POST', headers: { ...own(), ...headers } }, JSON.stringify({ code }));
+const post = (body: object, headers: Record<string, string> = {}) =>
+  send('/session', { method: 'POST', headers: { ...own(), ...headers } }, JSON.stringify(body));
 
-/** The answer to hello with this token; the HTTP status if the WebSocket is refused. */
+/** Has the listener prove what it knows of an id, checks it as a page does, and gives our own proof. */
+async function prove(id: string, key: string, headers: Record<string, string> = {}) {
+  const nonce = 'ab'.repeat(32);
+  const answered = await post({ id, nonce }, headers);
+  if (answered.status !== 200) return answered;
+  const told = JSON.parse(answered.body) as { nonce: string; proof: string };
+  const words = [headers.origin ?? base.origin, nonce, told.nonce];
+  expect(told.proof).toBe(proofOf(key, 'daemon', words));
+  return { nonce: told.nonce, proof: proofOf(key, 'page', words), key: proofOf(key, 'key', words) };
+}
+
+/** Signs in with a code; gives the page and its key, or the answer that refused it. */
+async function exchange(code: string, headers: Record<string, string> = {}) {
+  const proved = await prove(code.slice(0, 16), code.slice(16), headers);
+  if ('status' in proved) return { refusal: proved };
+  const { nonce, proof, key } = proved;
+  const answered = await post({ nonce, proof }, headers);
+  const { page = '', expires = '' } =
+    answered.status === 200 ? (JSON.parse(answered.body) as Record<string, string>) : {};
+  return { answered, page, expires, key };
+}
+
+/** What a signed-in page says hello with, once. */
+async function ticketOf({ page = '', key = '' }: { page?: string; key?: string }): Promise<string> {
+  const proved = await prove(page, key);
+  return 'status' in proved ? '' : `${page}.${proved.nonce}.${proved.proof}`;
+}
+
+const signedIn = async () => exchange(await newCode());
+
+/** The answer to hello with this ticket; the HTTP status if the WebSocket is refused. */
 function hello(token: string, headers: Record<string, string> = {}): Promise<object | number> {
-  const socket = new WebSocket(`ws://127.0.0.1:${base.port}/v1`, 'ringfence.v1.json', { headers });
+  const given = { host: base.host, ...headers };
+  const socket = new WebSocket(`ws://127.0.0.1:${base.port}/v1`, 'ringfence.v1.json', { headers: given });
   const params = { protocol: 1, client: { name: 'test', version: '1' }, role: 'operator', token };
   return new Promise((resolve, reject) => {
     socket.once('open', () => socket.send(JSON.stringify({ id: 1, method: 'hello', params })));
@@ -63,23 +100,40 @@ function hello(token: string, headers: Record<string, string> = {}): Promise<obj
   });
 }
 
-test('a code is exchanged once for a token, which opens an operator session with a principal of its own', async () => {
+test('a code signs one page in, whose proofs open operator sessions with a principal of its own', async () => {
+  expect(base.hostname).toMatch(/^[a-z]{26}\.localhost$/);
   const code = await newCode();
-  expect(code).toMatch(/^[0-9a-f]{32}$/);
-  const { status, headers, body } = await exchange(code);
-  expect([status, headers['set-cookie'], headers['cache-control']]).toEqual([200, undefined, 'no-store']);
-  const { token, expires } = JSON.parse(body) as { token: string; expires: string };
-  expect(Date.parse(expires)).toBeGreaterThan(Date.now() + 11 * 3_600_000);
-  expect(await hello(token)).toMatchObject({ result: { session: { role: 'operator' } } });
-  expect(await exchange(code)).toMatchObject({ status: 401 });
+  expect(code).toMatch(/^[0-9a-f]{48}$/);
+  const page = await exchange(code);
+  expect(page.answered).toMatchObject({ status: 200, headers: { 'cache-control': 'no-store' } });
+  expect(page.answered?.headers['set-cookie']).toBeUndefined();
+  expect(Date.parse(page.expires ?? '')).toBeGreaterThan(Date.now() + 11 * 3_600_000);
+  const ticket = await ticketOf(page);
+  expect(await hello(ticket)).toMatchObject({ result: { session: { role: 'operator' } } });
+  expect(await exchange(code)).toMatchObject({ refusal: { status: 401 } });
   const { entries } = (await operator.request('audit.query', { kind: 'session', limit: 50 })) as { entries: object[] };
   const principal = expect.stringMatching(/^panel:p_[0-9a-f]{12}$/);
   expect(entries).toContainEqual(expect.objectContaining({ principal, detail: { event: 'panel-signed-in' } }));
+  // What somebody has heard opens nothing a second time, and no other page.
+  expect(await hello(ticket)).toMatchObject({ error: { code: -32003 } });
+  const other = await signedIn();
+  expect(await hello((await ticketOf(other)).replace(/^p_\w+/, page.page ?? ''))).toMatchObject({
+    error: { code: -32003 },
+  });
+});
+
+test('nothing that goes over the wire is the code, the key, or a proof for another origin', async () => {
+  const code = await newCode();
+  const { body } = await post({ id: code.slice(0, 16), nonce: 'cd'.repeat(32) });
+  const { nonce } = JSON.parse(body) as { nonce: string };
+  const relayed = proofOf(code.slice(16), 'page', ['http://other.localhost:1', 'cd'.repeat(32), nonce]);
+  expect(await post({ nonce, proof: relayed })).toMatchObject({ status: 401 });
+  expect(body).not.toContain(code.slice(16));
 });
 
 test('a code that is guessed, missing or in a body that is too long gives nothing', async () => {
-  expect(await exchange('0'.repeat(32))).toMatchObject({ status: 401 });
-  for (const body of ['', '{}', '{"code":1}', 'nonsense', '[]', 'x'.repeat(5_000)])
+  expect(await exchange('0'.repeat(48))).toMatchObject({ refusal: { status: 401 } });
+  for (const body of ['', '{}', '{"id":1}', '{"code":"00"}', 'nonsense', '[]', 'x'.repeat(5_000)])
     expect(await send('/session', { method: 'POST', headers: own() }, body)).toMatchObject({ status: 400 });
 });
 
@@ -87,7 +141,10 @@ test('another origin, host, site or content type signs in nowhere, and uses up n
   const code = await newCode();
   for (const headers of [
     { origin: 'http://127.0.0.1:1' },
+    { origin: `http://127.0.0.1:${base.port}` },
     { origin: `http://localhost:${base.port}` },
+    { host: `127.0.0.1:${base.port}`, origin: `http://127.0.0.1:${base.port}` },
+    { host: `other.localhost:${base.port}`, origin: `http://other.localhost:${base.port}` },
     { origin: 'null' },
     { origin: 'https://evil.example' },
     { host: `evil.example:${base.port}` },
@@ -95,10 +152,10 @@ test('another origin, host, site or content type signs in nowhere, and uses up n
     { 'sec-fetch-site': 'same-site' },
     { 'sec-fetch-site': 'cross-site' },
   ])
-    expect(await exchange(code, headers), JSON.stringify(headers)).toMatchObject({ status: 403 });
-  expect(await exchange(code, { 'content-type': 'text/plain' })).toMatchObject({ status: 415 });
+    expect(await exchange(code, headers), JSON.stringify(headers)).toMatchObject({ refusal: { status: 403 } });
+  expect(await exchange(code, { 'content-type': 'text/plain' })).toMatchObject({ refusal: { status: 415 } });
   expect(await send('/session', { headers: own() })).toMatchObject({ status: 405 });
-  expect(await exchange(code)).toMatchObject({ status: 200 });
+  expect(await exchange(code)).toMatchObject({ answered: { status: 200 } });
 });
 
 test('the page is served with its policy to its own host alone, and no other path is', async () => {
@@ -123,26 +180,27 @@ test('the page is served with its policy to its own host alone, and no other pat
 });
 
 test('a WebSocket from another origin or host is refused, and one without a token gets no session', async () => {
-  const { token } = JSON.parse((await exchange(await newCode())).body) as { token: string };
-  expect(await hello(token, { origin: 'http://127.0.0.1:1' })).toBe(403);
-  expect(await hello(token, { host: 'rebound.example' })).toBe(403);
-  expect(await hello(token, { origin: base.origin })).toMatchObject({ result: {} });
+  const page = await signedIn();
+  expect(await hello('', { origin: 'http://127.0.0.1:1' })).toBe(403);
+  expect(await hello('', { host: 'rebound.example' })).toBe(403);
+  expect(await hello('', { host: `127.0.0.1:${base.port}` })).toBe(403);
+  expect(await hello(await ticketOf(page), { origin: base.origin })).toMatchObject({ result: {} });
   expect(await hello('0'.repeat(64))).toMatchObject({ error: { code: -32003 } });
 });
 
 test('signed-in pages are listed and signed out, which ends their connections and their tokens', async () => {
-  const { token } = JSON.parse((await exchange(await newCode())).body) as { token: string };
+  const page = await signedIn();
   const { sessions } = (await operator.request('panel.sessions', {})) as { sessions: { id: string }[] };
   const { id } = sessions.at(-1) as { id: string };
   expect(await operator.request('panel.revoke', { id })).toEqual({ revoked: true });
-  expect(await hello(token)).toMatchObject({ error: { code: -32003 } });
+  expect(await ticketOf(page)).toBe('');
   expect(await operator.request('panel.revoke', { id })).toEqual({ revoked: false });
 });
 
 test('a new token of the operator signs all pages out', async () => {
-  const { token } = JSON.parse((await exchange(await newCode())).body) as { token: string };
+  const page = await signedIn();
   await operator.request('tokens.rotate', { names: ['operator'] });
-  expect(await hello(token)).toMatchObject({ error: { code: -32003 } });
+  expect(await ticketOf(page)).toBe('');
   expect(await operator.request('panel.sessions', {})).toEqual({ sessions: [] });
 });
 
@@ -160,4 +218,11 @@ test('the panel stays at its port: another one is refused, and a taken one is to
   await expect(operator.request('panel.open', { port: 1 + (Number(base.port) % 65_535) })).rejects.toThrow(
     `the panel is already served at port ${base.port}`,
   );
+});
+
+test('no worker is served, and the address by number is served once an operator asks for it', async () => {
+  expect(await send('/', { headers: { 'service-worker': 'script' } })).toMatchObject({ status: 403 });
+  const { url } = (await operator.request('panel.open', { host: '127.0.0.1' })) as { url: string };
+  expect(new URL(url).host).toBe(`127.0.0.1:${base.port}`);
+  expect(await send('/', { headers: { host: `127.0.0.1:${base.port}` } })).toMatchObject({ status: 200 });
 });

@@ -50,11 +50,11 @@ describe.each([
   ['a hello request', hello, helloInHex],
   ['a tools.call request', call, callInHex],
 ])('%s', (_, request, hex) => {
-  test('has these bytes', () => {
+  test('the encoder writes the request as these bytes', () => {
     expect(encode(request).toString('hex')).toBe(hex);
   });
 
-  test('is read from these bytes', () => {
+  test('the decoder reads the request from these bytes', () => {
     expect(decode(Buffer.from(hex, 'hex'), defaultLimits)).toEqual(request);
   });
 });
@@ -65,7 +65,7 @@ describe('an output notification', () => {
     params: { callId: 'c', seq: 2 ** 33, stream: 'stdout', data: Buffer.from([0, 255]) },
   };
 
-  test('has these bytes', () => {
+  test('the encoder writes an output notification as these bytes', () => {
     const hex = squeezed(`
       82
         a6 6d6574686f64 ab 63616c6c2e6f7574707574
@@ -77,7 +77,7 @@ describe('an output notification', () => {
     expect(encode(output).toString('hex')).toBe(hex);
   });
 
-  test('is this text in JSON, its bytes as base64', () => {
+  test('an output notification in JSON is this text, its bytes as base64', () => {
     const text = '{"method":"call.output","params":{"callId":"c","seq":8589934592,"stream":"stdout","data":"AP8="}}';
     expect(encodeJson(output).toString()).toBe(text);
     const { params } = output;

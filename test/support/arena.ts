@@ -243,6 +243,7 @@ export async function beside<T>({ daemon }: Arena, attack: () => PromiseLike<T>)
     return { result, ...seen };
   } finally {
     over = true;
+    await Promise.allSettled([asks, calls]);
     own[Symbol.dispose]();
   }
 }

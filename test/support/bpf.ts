@@ -9,7 +9,7 @@ export interface Call {
 
 export const ARCH = { x86_64: 0xc000003e, i386: 0x40000003, aarch64: 0xc00000b7 };
 
-const ERRNOS: Record<number, string> = { 1: 'EPERM', 38: 'ENOSYS', 97: 'EAFNOSUPPORT' };
+const ERRNOS: Record<number, string> = { 1: 'EPERM', 38: 'ENOSYS', 95: 'EOPNOTSUPP', 97: 'EAFNOSUPPORT' };
 export const RETURN = 0x06;
 
 interface Step {

@@ -1,7 +1,7 @@
 /** Runs the command line like a person in the workspace of a test's daemon. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { buffer } from 'node:stream/consumers';
-import { ringfence, type TestDaemon } from './daemon.ts';
+import { type OpenDaemon, ringfence } from './daemon.ts';
 
 export interface Run {
   readonly code: number | null;
@@ -20,7 +20,7 @@ export interface RunOptions {
   readonly launcher?: readonly string[];
 }
 
-type Place = Pick<TestDaemon, 'stateDir' | 'socket' | 'workspace'>;
+type Place = Pick<OpenDaemon, 'stateDir' | 'socket' | 'workspace'>;
 
 /** Starts a command line; the caller reads its streams. */
 export function beginCli({ stateDir, socket, workspace }: Place, args: readonly string[], options: RunOptions = {}) {

@@ -5,6 +5,7 @@ import { defaultLimits as limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
 import { runtime } from '../../src/runtime.ts';
 import type { CommandSetup } from '../../src/sandbox/command/command.ts';
+import { DiskWatch } from '../../src/sandbox/command/disk-watch.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';
 import { Watchdog } from '../../src/sandbox/watchdog.ts';
 
@@ -12,7 +13,9 @@ import { Watchdog } from '../../src/sandbox/watchdog.ts';
 export async function commandSetupOf(workspace: string, folder: string, powers: Powers): Promise<CommandSetup> {
   const at = { stateDir: folder, workspaces: [workspace], arch: process.arch, platform: process.platform };
   const sandbox = await createSandbox({ runtime, ...at, limits, version: 'test' }, powers);
-  const { filter, ownSocketsFilter, homesFolder, ...parts } = sandbox.commandSandbox(workspace, { isDirect: true });
+  const { filter, ownSocketsFilter, homesFolder, openFiles, ...parts } = sandbox.commandSandbox(workspace, {
+    isDirect: true,
+  });
   const filterFile = join(folder, 'filter');
   writeFileSync(filterFile, filter);
   return {
@@ -21,7 +24,8 @@ export async function commandSetupOf(workspace: string, folder: string, powers: 
     ownSocketsFilterFile: filterFile,
     environment: { PATH: '/usr/bin:/bin' },
     limits,
-    rlimits: { addressMib: 16_384 },
+    rlimits: { openFiles, addressMib: 16_384 },
     watchdog: new Watchdog(limits, powers),
+    disks: new DiskWatch(limits, powers),
   };
 }

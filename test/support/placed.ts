@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { type Client, createClient } from '../../src/client.ts';
 import { bootMs } from '../../src/powers.ts';
 import type { CollectedChanges } from '../../src/session/connections/placed-workspaces.ts';
-import type { TestDaemon } from './daemon.ts';
+import type { OpenDaemon } from './daemon.ts';
 
 export interface PlacedSession extends AsyncDisposable {
   readonly client: Client;
@@ -17,7 +17,7 @@ export interface PlacedSession extends AsyncDisposable {
 const LEASE_MS = 3_600_000;
 
 /** Opens a session; throws what the daemon says if it can't make the workspace. */
-export async function openPlaced(daemon: TestDaemon, operator: Client, workspace: string): Promise<PlacedSession> {
+export async function openPlaced(daemon: OpenDaemon, operator: Client, workspace: string): Promise<PlacedSession> {
   const { id, token } = (await operator.request('fleet.admit', { workspace, node: 'node-a' })) as Record<
     string,
     string

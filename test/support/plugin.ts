@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { defaultLimits as limits } from '../../src/limits.ts';
 import { readPlugin } from '../../src/plugins/package.ts';
 import { pinnedPlugins } from '../../src/plugins/pinned-plugins.ts';
-import { type TestDaemon, temporaryDir, until } from './daemon.ts';
+import { type OpenDaemon, temporaryDir, until } from './daemon.ts';
 
 const ANYTHING = { type: 'object', properties: {} };
 
@@ -49,7 +49,7 @@ export function writePlugin(plugin: PluginText): string {
 }
 
 /** Adds a plugin to a daemon, and waits for its tools. */
-export async function addPlugin(daemon: TestDaemon, folder: string): Promise<void> {
+export async function addPlugin(daemon: OpenDaemon, folder: string): Promise<void> {
   const plugin = readPlugin(folder, limits);
   pinnedPlugins(daemon.stateDir, limits).add(plugin.manifest.name, plugin.files, Date.now());
   await using operator = await daemon.connect({ role: 'operator' });

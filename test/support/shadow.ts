@@ -2,14 +2,17 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { Follower, watchesOfUser } from '../../src/hosts/follower/follower.ts';
+import { CAME, KIND } from '../../src/hosts/follower/records.ts';
 import type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
+import type { ShadowState } from '../../src/hosts/shadow/shadow-messages.ts';
 import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { isProtected } from '../../src/paths.ts';
 import { systemPowers } from '../../src/powers.ts';
 import type { UndoOutcome } from '../../src/tools/tool.ts';
 import { Anchor } from '../../workers/context/anchor.ts';
 import { Shadow } from '../../workers/shadow/shadow.ts';
-import { temporaryDir } from './daemon.ts';
+import { temporaryDir, until } from './daemon.ts';
 import { makeWorkspace, type TestWorkspace } from './workspace.ts';
 
 const ENV = {
@@ -32,6 +35,7 @@ export class ShadowBench implements Disposable {
   readonly folder = temporaryDir('spool');
   readonly shadow: Shadow;
   readonly limits: Limits;
+  readonly #follower: Follower;
   #keys = 0;
 
   constructor({ limits = {}, isRefused = () => false }: ShadowBenchOptions = {}) {
@@ -46,6 +50,38 @@ export class ShadowBench implements Disposable {
       isRefused,
       isProtected,
     });
+    this.#follower = new Follower({
+      workspace: this.ws.path,
+      limits: this.limits,
+      powers: systemPowers(),
+      watchesLeft: watchesOfUser,
+    });
+    this.#follower.listen({
+      onChanges: (changes) => {
+        for (const { folder, name, kind } of changes) {
+          const hasCome = (kind & KIND.isFolder) !== 0 && (kind & CAME) !== 0;
+          this.shadow.take({ folder, changed: hasCome ? [] : [name], came: hasCome ? [name] : [] });
+        }
+      },
+      onLost: () => this.shadow.lose(),
+      onReady: () => void this.shadow.build(),
+    });
+  }
+
+  /** Follows the workspace, and reads it. */
+  async build(): Promise<void> {
+    await this.#follower.start();
+    await until(() => this.shadow.state !== 'building');
+  }
+
+  async begin(run: number): Promise<ShadowState> {
+    await this.#follower.settled();
+    return this.shadow.begin(run);
+  }
+
+  async end(run: number, key: string | undefined): Promise<CommandReport | 'lost' | undefined> {
+    await this.#follower.settled();
+    return this.shadow.end(run, key);
   }
 
   at(path: string): string {
@@ -62,12 +98,12 @@ export class ShadowBench implements Disposable {
   }
 
   /** Runs a program as a command of a call. */
-  command(script: string): { key: string; report: CommandReport | undefined } {
+  async command(script: string): Promise<{ key: string; report: CommandReport | undefined }> {
     const key = this.newKey();
-    if (this.shadow.begin(this.#keys) !== 'ready') throw new Error(`the shadow is ${this.shadow.state}`);
+    if ((await this.begin(this.#keys)) !== 'ready') throw new Error(`the shadow is ${this.shadow.state}`);
     const run = this.#keys;
     this.sh(script);
-    const report = this.shadow.end(run, key);
+    const report = await this.end(run, key);
     if (report === 'lost') throw new Error('the changes are lost');
     return { key, report };
   }
@@ -99,6 +135,7 @@ export class ShadowBench implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    this.#follower[Symbol.dispose]();
     this.shadow[Symbol.dispose]();
     // Some programs leave directories that nobody may enter.
     execFileSync('chmod', ['-R', 'u+rwX', this.ws.path], { stdio: 'ignore' });

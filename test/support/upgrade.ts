@@ -2,11 +2,11 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runCli } from './cli.ts';
-import { ALLOW_ALL, startDaemon, type TestDaemon, until } from './daemon.ts';
+import { startDaemon, type TestDaemon, until } from './daemon.ts';
 
 /** A daemon that is stopped by its state directory, since another process may serve by then. */
 export async function upgradable(options: Parameters<typeof startDaemon>[0] = {}): Promise<TestDaemon> {
-  const daemon = await startDaemon({ policy: ALLOW_ALL, ...options });
+  const daemon = await startDaemon(options);
   return {
     ...daemon,
     async [Symbol.asyncDispose]() {

@@ -25,7 +25,7 @@ describe.each(codes)('%s', (code) => {
     expect(ToolError.fromWire(wire).toWire()).toStrictEqual(wire);
   });
 
-  test('has a category and a layer of the closed lists', () => {
+  test('the error code has a category and a layer of the closed lists', () => {
     expect(CATEGORIES).toContain(CODES[code].category);
     expect(LAYERS).toContain(CODES[code].layer);
   });

@@ -1,7 +1,7 @@
 import { relative, resolve } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isInside, isProtected, isTrusted, PROTECTED_PATHS, wayBelow } from '../../src/paths.ts';
+import { isInside, isProtected, isTrusted, wayBelow } from '../../src/paths.ts';
 
 describe('isInside', () => {
   test.each([
@@ -13,7 +13,7 @@ describe('isInside', () => {
     ['/ws', '/ws/...'],
     ['/ws', '/other/../ws/a'],
     ['/', '/anything'],
-  ])('of %s is %s', (folder, path) => {
+  ])('the folder %s contains %s', (folder, path) => {
     expect(isInside(folder, path)).toBe(true);
   });
 
@@ -27,11 +27,11 @@ describe('isInside', () => {
     ['/ws', '/ws/a/../../ws-evil'],
     ['/ws/a', '/ws'],
     ['/ws', '/WS/a'],
-  ])('of %s is not %s', (folder, path) => {
+  ])('the folder %s does not contain %s', (folder, path) => {
     expect(isInside(folder, path)).toBe(false);
   });
 
-  test('is whatever a name without .. is appended to, and never a sibling that begins alike', () => {
+  test('isInside holds for any path below a folder without .., and never for a sibling that begins alike', () => {
     const name = fc.stringMatching(/^[a-z.-]{1,8}$/).filter((it) => it !== '.' && it !== '..');
     fc.assert(
       fc.property(fc.array(name, { minLength: 1, maxLength: 4 }), fc.array(name, { maxLength: 4 }), name, (a, b, c) => {
@@ -58,7 +58,20 @@ describe('isInside', () => {
 });
 
 describe('isProtected', () => {
-  test.each(PROTECTED_PATHS)('is %s, what lies below it, in any case and in a nested folder', (path) => {
+  test.each([
+    ...['.git/hooks', '.git/config', '.mcp.json', '.vscode', '.idea', '.envrc', '.ringfence', '.husky', '.githooks'],
+    ...[
+      '.npmrc',
+      '.yarnrc.yml',
+      '.yarn/releases',
+      '.claude',
+      '.cursor',
+      '.devcontainer',
+      'mise.local.toml',
+      '.gdbinit',
+    ],
+    ...['team.code-workspace', '.cargo/config.toml', 'rust-toolchain.toml', 'gradle-wrapper.jar', 'opencode.jsonc'],
+  ])('isProtected holds for %s and what lies below it, in any case and in a nested folder', (path) => {
     for (const it of [path, `${path}/a`, `${path}/a/b`, path.toUpperCase(), `sub/${path}`, `a/b/${path}/c`])
       expect([it, isProtected(it)]).toEqual([it, true]);
   });
@@ -66,7 +79,9 @@ describe('isProtected', () => {
   test.each([
     ...['.gitignore', '.github/workflows/ci.yml', '.git-hooks', 'git/hooks/a', '.github/hooks', '.gitconfigs/config'],
     ...['.mcp.json.md', 'x.mcp.json', '.vscode-test/a', 'my.idea', '.envrc.example', '.ringfenced', 'ringfence', ''],
-  ])('is not "%s"', (path) => {
+    ...['.vscode/extensions.json', 'a/.vscode/x.code-snippets', '.idea/a.iml', 'config.toml', '.yarn/cache/a.zip'],
+    ...['node_modules/a/.vscode/tasks.json', 'a/node_modules/.npmrc', 'lib/site-packages/x/.idea/workspace.xml'],
+  ])('isProtected does not hold for "%s"', (path) => {
     expect(isProtected(path)).toBe(false);
   });
 });
@@ -89,11 +104,11 @@ describe('isTrusted', () => {
       '.git/worktrees/w/commondir',
     ],
     ...['.git/worktrees/w/gitdir', 'worktree/.git'],
-  ])('is the file %s', (path) => {
+  ])('isTrusted holds for the file %s', (path) => {
     expect(isTrusted(path, 'file')).toBe(true);
   });
   test.each(['.git/hooks', 'sub/.git/hooks', '.git/modules/m/hooks', '.vscode', 'a/b/.idea', '.ringfence'])(
-    'is the directory %s',
+    'isTrusted holds for the directory %s',
     (path) => {
       expect(isTrusted(path, 'directory')).toBe(true);
     },
@@ -102,7 +117,7 @@ describe('isTrusted', () => {
   test.each([
     ...['.git', '.git/refs/heads/hooks', '.git/modules/m/refs/heads/config', '.git/modules/m/logs/refs/heads/hooks'],
     ...['.git/objects', 'config', 'hooks', 'src/daemon/config', '.github/config', '.git/modules/m', '.git/worktrees'],
-  ])('is not the directory %s, which must stay writable', (path) => {
+  ])('isTrusted does not hold for the directory %s, which must stay writable', (path) => {
     expect(isTrusted(path, 'directory')).toBe(false);
   });
 });

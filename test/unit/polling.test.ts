@@ -39,7 +39,7 @@ test.skipIf(availableParallelism() < 2).each([
   ['one behind a short one is polled, for as long as it may be', [0.3], 50],
   ['one behind a long one is slept through', [0.3, 0.6], 0],
   ['one short wait behind long ones is enough', [9, 0.3], 50],
-])('%s', async (_, waits, most) => {
+])('the event loop polls only while it pays: %s', async (_, waits, most) => {
   waits.forEach(wait);
   polling.begin();
   const looked = await polled();
@@ -58,7 +58,7 @@ test('polling ends with the answer, and an unasked message changes nothing', asy
   expect(await polled()).toBeGreaterThan(availableParallelism() < 2 ? -1 : 40);
 });
 
-test('to begin again is the same wait', async () => {
+test('a second begin during a wait continues the same wait', async () => {
   wait(0.3);
   polling.begin();
   nowMs += 0.6;

@@ -28,7 +28,7 @@ test.each(cited)('%s has a test "%s"', (file, title) => {
 });
 
 describe('each row', () => {
-  test.each(rows.map((it) => it.split('|')[1]?.trim()))('of "%s" cites a test', (attack) => {
+  test.each(rows.map((it) => it.split('|')[1]?.trim()))('the row of "%s" cites a test', (attack) => {
     const row = rows.find((it) => it.split('|')[1]?.trim() === attack) as string;
     expect(paths(row).some((it) => it.endsWith('.test.ts'))).toBe(true);
   });

@@ -74,8 +74,7 @@ export class Anchor {
 
   /** Checks the text of a path only; `open` checks its links. Throws ACCESS_DENIED. */
   assertInside(path: string): void {
-    if (isAbsolute(path)) throw outside(path, this.#suggestion(path));
-    if (!isInside(this.#root, `${this.#root}/${path}`)) throw outside(path);
+    if (isAbsolute(path) || !isInside(this.#root, `${this.#root}/${path}`)) throw outside(path);
   }
 
   /** The present path of an open directory, relative to the root. */
@@ -87,11 +86,6 @@ export class Anchor {
     this.assertInside(path);
     const { symlinksMax } = this.#limits;
     return new PathResolution({ root: this.#root, rootFd: this.#fd, path, ...(make && { make }), symlinksMax });
-  }
-
-  #suggestion(path: string): string {
-    const inside = relative(this.#root, path);
-    return isInside(this.#root, path) ? `Paths are relative to the workspace: \`${inside || '.'}\`.` : '';
   }
 }
 
@@ -191,9 +185,9 @@ class PathResolution {
 const split = (path: string): string[] => path.split('/').filter((part) => part !== '' && part !== '.');
 
 /** The same message for existing and missing paths, so that it reveals nothing about what is outside. */
-export function outside(path: string, suggestion = ''): ToolError {
+export function outside(path: string): ToolError {
   return new ToolError('ACCESS_DENIED', `\`${path}\` is outside the workspace`, {
-    suggestion: suggestion || 'Use a path relative to the workspace root, without leading / and not above it.',
+    suggestion: 'Use a path in the workspace.',
   });
 }
 

@@ -17,6 +17,7 @@ import type { Masks } from '../../src/sandbox/masks.ts';
 import { type ExceededLimit, verdictOf } from '../../src/sandbox/watchdog.ts';
 import type { CommandResult, ProgramResult } from '../../src/tools/tool.ts';
 import { foreignPathIn } from './foreign-owner.ts';
+import type { EndedCommand } from './withheld.ts';
 
 export interface CommandsOptions {
   /** Absent in hosts that run no commands. */
@@ -24,7 +25,7 @@ export interface CommandsOptions {
   readonly limits: Limits;
   readonly powers: Powers;
   /** The paths that the sandbox kept from a command, for the result of a failed one. */
-  toWithheld(masks: Masks): WithheldPaths;
+  toWithheld(masks: Masks, ended: EndedCommand): WithheldPaths | undefined;
   /** Called with the full size of an output that was cut. */
   truncated(bytesTotal: number): void;
 }
@@ -76,7 +77,10 @@ export class Commands {
     if (metFileLimit(stderr)) this.used.fileLimitMet = true;
     if (outcome.truncated) this.#options.truncated(outputBytes);
     if (exitCode !== 0) this.#noteForeign(stderr, request);
-    if (exitCode !== 0) this.used.withheld = this.#options.toWithheld(outcome.withheld);
+    const { command, argv, workspace } = request;
+    const ended = { command: argv?.join(' ') ?? command, stdout, stderr, failed: exitCode !== 0, workspace };
+    const withheld = this.#options.toWithheld(outcome.withheld, ended);
+    if (withheld) this.used.withheld = withheld;
     if (exitCode === undefined) throw this.#killed(outcome);
     const more = { ...(signal !== undefined && { signal }), ...(captured && { report: captured }) };
     return { stdout, stderr, exitCode, durationMs, ...more };
@@ -159,6 +163,7 @@ const OVER: Record<ExceededLimit['kind'], { code: Code; says: (limit: number) =>
   cpu: { code: 'CPU_LIMIT', says: (limit) => `took more than ${limit} ms of CPU time` },
   processes: { code: 'PROCESS_LIMIT', says: (limit) => `had more than ${limit} processes or threads` },
   file: { code: 'FILE_LIMIT', says: (limit) => `wrote a file of more than ${limit} bytes` },
+  disk: { code: 'FILE_LIMIT', says: (limit) => `left less than ${limit} bytes free on a disk that it wrote to` },
   home: { code: 'FILE_LIMIT', says: (limit) => `left more than ${limit} bytes in its home` },
   'home-entries': { code: 'FILE_LIMIT', says: (limit) => `left more than ${limit} files and folders in its home` },
   preview: { code: 'FILE_LIMIT', says: (limit) => `wrote more than ${limit} bytes into its preview` },

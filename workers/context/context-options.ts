@@ -3,6 +3,7 @@ import type { Identity, Job, PathView } from '../../src/hosts/job.ts';
 import type { CommandBounds, Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
 import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/command.ts';
+import type { HomeNames } from '../../src/sandbox/command/homes.ts';
 import type { Overlay } from '../../src/sandbox/command/overlay.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
 import type { KeptPrograms } from '../../src/tools/terminals.ts';
@@ -24,6 +25,8 @@ export interface ContextOptions {
   readonly masks: Masks;
   /** The only contents that writes may replace, if a person approved the call. */
   readonly preImages?: Job['preImages'];
+  /** Targets that a person approved, relative to the configured workspace; protected names among them may be written. */
+  readonly lifted?: readonly string[];
   /** Called before each change of a file, instead of the journal. */
   readonly recorder?: ChangeRecorder;
   /** The undo journal for what each change replaces; absent for none. */
@@ -39,7 +42,7 @@ export interface ContextOptions {
   readonly bounds?: CommandBounds;
   readonly egressToken?: string;
   /** Name of the commands' HOME. */
-  readonly home?: string;
+  readonly home?: HomeNames;
   /** Unix sockets of others to hide from commands, if commands may have sockets themselves. */
   readonly sockets?: readonly string[];
   readonly limits: Limits;

@@ -91,6 +91,7 @@ export class WorkerContext implements ToolContext {
       rules: this.#rules,
       changes: this.#changes,
       readOnly: options.readOnly === true,
+      ...(options.lifted && { lifted: options.lifted }),
     });
     this.#trees = new TreeChanges({
       paths: this.#paths,
@@ -107,7 +108,7 @@ export class WorkerContext implements ToolContext {
     this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
     this.#commands = new Commands({
       ...options,
-      toWithheld: (masks) => toWithheld(masks, this.#rules),
+      toWithheld: (masks, ended) => toWithheld(masks, this.#rules, ended),
       truncated: (bytesTotal) => this.truncated(bytesTotal),
     });
     this.#kept = options.kept?.((outcomes) => this.#commands.tookOver(outcomes));
@@ -206,13 +207,13 @@ export class WorkerContext implements ToolContext {
   }
 
   open(path: string, declared?: string): CheckedFile {
-    const { anchor } = this.#options;
+    const { anchor, workspace } = this.#options;
     anchor.assertInside(path);
     if (declared !== undefined) this.#rules.checkInside('read', declared, path);
     return fileAt(
       this.#rules.open(path, () => anchor.open(path)),
       path,
-      { bytesMax: this.limits.fileBytesMax, witnesses: this.#witnesses },
+      { workspace, bytesMax: this.limits.fileBytesMax, witnesses: this.#witnesses, breathe: () => this.breathe() },
     );
   }
 
@@ -266,6 +267,8 @@ export class WorkerContext implements ToolContext {
 
   get typescript(): TypeScript {
     const { workspace, limits, signal } = this.#options;
+    // The compiler does not report everything that it read.
+    this.#witnesses.giveUp();
     return new TypeChecker({
       workspace,
       servers: this.#servers,
@@ -306,8 +309,8 @@ export class WorkerContext implements ToolContext {
     return withinTime(work, this.limits.boundedWorkMs);
   }
 
-  target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {
-    return targetAt(this.#paths.hold(path, { kinds: ['write'], createDirs }), {
+  target(path: string, options: { createDirs: boolean; declared?: string }): CheckedTarget {
+    return targetAt(this.#paths.hold(path, { kinds: ['write'], ...options }), {
       changes: this.#changes,
       bytesMax: this.limits.fileBytesMax,
       ...(this.#options.preImages && { preImages: this.#options.preImages }),

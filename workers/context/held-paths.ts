@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import { normalize } from 'node:path';
 import { ToolError } from '../../src/errors.ts';
-import { isGitState, isProtected } from '../../src/paths.ts';
+import { isBelow, isGitState, isInGit, isProtected } from '../../src/paths.ts';
 import type { Changes, DirEntry } from '../undo/changes.ts';
 import { type Anchor, below } from './anchor.ts';
 import type { PathEffect, PathRules } from './path-rules.ts';
@@ -28,6 +28,8 @@ export interface HeldPathsOptions {
   readonly readOnly: boolean;
   /** Whether the call may write refs, indexes and other state of repositories. */
   readonly writesGit?: boolean;
+  /** Paths, as rules name them, at which protected names may be changed. */
+  readonly lifted?: readonly string[];
 }
 
 export class HeldPaths {
@@ -36,8 +38,10 @@ export class HeldPaths {
   readonly #changes: Changes;
   readonly #readOnly: boolean;
   readonly #writesGit: boolean;
+  readonly #lifted: readonly string[];
 
-  constructor({ anchor, rules, changes, readOnly, writesGit = false }: HeldPathsOptions) {
+  constructor({ anchor, rules, changes, readOnly, writesGit = false, lifted = [] }: HeldPathsOptions) {
+    this.#lifted = lifted;
     this.#readOnly = readOnly;
     this.#writesGit = writesGit;
     this.#anchor = anchor;
@@ -103,6 +107,8 @@ export class HeldPaths {
   refuseProtected(realPath: string, shown: string): void {
     const named = this.#rules.named(realPath);
     if (!isProtected(named) || (this.#writesGit && isGitState(named))) return;
+    // A folder on the way to an approved path, and what is in an approved folder, are approved with it.
+    if (!isInGit(named) && this.#lifted.some((it) => isBelow(named, it) || isBelow(it, named))) return;
     throw new ToolError('ACCESS_DENIED', `\`${shown}\` is protected: programs outside the sandbox run or trust it`);
   }
 

@@ -7,8 +7,8 @@ import { basename, dirname, join, normalize, relative, resolve } from 'node:path
 import { ToolError } from '../../src/errors.ts';
 import type { PathView } from '../../src/hosts/job.ts';
 import { fromRoot } from '../../src/paths.ts';
-import { isOrdinary, type SettingsBounds } from '../../src/policy/ordinary-paths.ts';
 import { pathDecision } from '../../src/policy/paths.ts';
+import { isOrdinary, type SettingsBounds } from '../../src/policy/secrets/ordinary-paths.ts';
 import type { OpenedPath } from './anchor.ts';
 
 export type PathEffect = 'read' | 'write' | 'delete';
@@ -118,7 +118,7 @@ export class PathRules {
     let looked = false;
     const answer = pathDecision(rules, kind, this.named(plain), home, () => {
       looked = true;
-      return isOrdinary(join(this.#workspace, plain), this.#bounds);
+      return isOrdinary(this.#workspace, plain, this.#bounds);
     });
     this.#last = looked ? undefined : { kind, path: plain, answer };
     return answer;

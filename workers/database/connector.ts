@@ -49,7 +49,7 @@ export class Connector {
 
   /** Ends all connections. */
   end(): void {
-    this.#guard.close(false);
+    this.#guard.close();
   }
 }
 

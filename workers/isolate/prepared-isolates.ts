@@ -3,11 +3,12 @@ import { Script } from 'node:vm';
 import ivm from 'isolated-vm';
 import type { Limits } from '../../src/limits.ts';
 import { type GuestBounds, guestScript, type ProgramRights } from './program-wrapper.ts';
+import { urlParts } from './url-parts.ts';
 
-/** The only function of ours in an isolate: takes an operation and strings, all untrusted, and returns nothing. */
+/** The function of ours in an isolate by which it asks: takes an operation and strings, all untrusted, and returns nothing. */
 export type Receive = (operation: unknown, a: unknown, b: unknown, c: unknown) => void;
 
-/** What the guest gets: texts, and a function of its own isolate. */
+/** What the guest gets when it is called: texts, and a function of its own isolate. */
 type GuestArgument = string | undefined | ivm.Dereference<unknown>;
 
 export interface PreparedIsolate {
@@ -54,7 +55,8 @@ export class PreparedIsolates {
     let hear: Receive | undefined;
     // A function that returns nothing: the isolate gets no reference to our objects.
     const send = new ivm.Callback<Receive>((...words) => hear?.(...words), { ignored: true });
-    const deliver = guest.applySync(undefined, [send, JSON.stringify(bounds)], { result: { reference: true } });
+    const parts = new ivm.Callback(urlParts, { sync: true });
+    const deliver = guest.applySync(undefined, [send, parts, JSON.stringify(bounds)], { result: { reference: true } });
     return {
       memoryMb,
       isolate,
@@ -73,10 +75,11 @@ export class PreparedIsolates {
  */
 function compiled(source: string): ivm.ExternalCopy<ArrayBuffer> {
   const script = new Script(source);
-  const guest = script.runInNewContext() as (send: () => void, bounds: string) => GuestFunction;
+  const guest = script.runInNewContext() as GuestFunction;
   const bounds: GuestBounds = { logs: 0, logChars: 0, timers: 0 };
   const grant: ProgramRights = { tools: [''], resultChars: 0 };
-  guest(() => {}, JSON.stringify(bounds))('run', 'return 1', undefined, JSON.stringify(grant));
+  const deliver = guest(() => {}, urlParts, JSON.stringify(bounds)) as GuestFunction;
+  deliver('run', 'return 1', undefined, JSON.stringify(grant));
   const { buffer, byteOffset, length } = script.createCachedData();
   return new ivm.ExternalCopy(buffer.slice(byteOffset, byteOffset + length) as ArrayBuffer);
 }

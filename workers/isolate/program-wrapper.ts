@@ -3,6 +3,9 @@
  * all its messages, so a program that breaks the wrapper breaks only itself.
  */
 
+import type { UrlParts } from './url-globals.ts';
+import { defineWebGlobals, webGlobalSources } from './web-globals.ts';
+
 /** Sends an operation and strings to the host; returns nothing. */
 type Send = (operation: string, a?: string, b?: string, c?: string) => void;
 
@@ -31,7 +34,8 @@ type SendToolCall = (operation: string, a: string, b?: string) => Promise<string
 
 /** The script that evaluates to `guest`; its functions refer only to each other. */
 export const guestScript = (): string =>
-  `'use strict';(() => {${[wordsOf, consoleOf, timersOf, toolsOf, guest].join('\n')}\nreturn guest;})()`;
+  `'use strict';(() => {${[webGlobalSources(), wordsOf, plainOf, consoleOf, timersOf, toolsOf, guest].join('\n')}
+return guest;})()`;
 
 /** The parts of an error, one line of JSON each. Getters of the thrown value run here, within the program's time. */
 function wordsOf(thrown: unknown, stringify: typeof JSON.stringify): string {
@@ -50,6 +54,15 @@ function wordsOf(thrown: unknown, stringify: typeof JSON.stringify): string {
     // A thrown value that throws again only hides itself.
   }
   return `${stringify(name)}\n${stringify(message)}\n${stringify(stack)}\n${stringify(code)}`;
+}
+
+/** A value that JSON would lose without a word, in a form that it keeps; for JSON.stringify. */
+function plainOf(this: Record<string, unknown>, key: string, value: unknown): unknown {
+  // JSON.stringify asked the date for its text before, which is null for an invalid one.
+  if (value === null && this[key] instanceof Date) return 'Invalid Date';
+  if (value instanceof Map || value instanceof Set) return [...value];
+  if (value instanceof RegExp || value instanceof URLSearchParams) return value.toString();
+  return typeof value === 'number' && !Number.isFinite(value) ? `${value}` : value;
 }
 
 function consoleOf(send: Send, { logs, logChars }: GuestBounds, stringify: typeof JSON.stringify) {
@@ -134,14 +147,15 @@ function toolsOf(
 }
 
 /**
- * Builds the guest from the function `send` alone, with no object of the host. A program's end is sent as `done` with
+ * Builds the guest from two functions that take and give texts only, with no object of the host. A program's end is sent as `done` with
  * a text: `v` and the value as JSON, `u` for undefined, `l` and a size for a value that is too large, `e` and the
  * parts of an error, or `s` and those of a syntax error that kept it from running.
  */
-function guest(send: Send, given: string): Deliver {
+function guest(send: Send, urlParts: UrlParts, given: string): Deliver {
   // Saved before the program can change them.
-  const json = { parse: JSON.parse, stringify: JSON.stringify } as typeof JSON;
-  const { parse, stringify } = json;
+  const { parse, stringify: stringifyJson } = JSON;
+  const stringify = ((value: unknown) => stringifyJson(value, plainOf)) as typeof JSON.stringify;
+  const json = { parse, stringify } as typeof JSON;
   const AsyncFunction = (async () => {}).constructor as new (...words: string[]) => (...values: unknown[]) => unknown;
   const bounds = parse(given) as GuestBounds;
   for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics', 'FinalizationRegistry', 'WeakRef'])
@@ -157,6 +171,7 @@ function guest(send: Send, given: string): Deliver {
     });
   const console = consoleOf(send, bounds, stringify);
   const { setTimeout, clearTimeout } = timersOf(ask, send, { max: bounds.timers, onError: console.error });
+  defineWebGlobals(setTimeout, urlParts);
 
   type Program = (tools: object, value: unknown) => unknown;
   const parsedOf = (source: string): Program => {

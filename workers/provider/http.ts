@@ -4,7 +4,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { createParser } from 'eventsource-parser';
 import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
-import { EGRESS_PROXY_URL } from '../../src/sandbox/listener-program.ts';
+import { EGRESS_PROXY_URL } from '../../src/sandbox/door.ts';
 import { ResponseFilter } from './answers.ts';
 
 export interface ServerAddress {

@@ -1,8 +1,15 @@
 /** Collects the lines that a search found for its result: bounded, cut, with the lines around them. */
 import { isUtf8 } from 'node:buffer';
 import type { Limits } from '../../src/limits.ts';
-import type { FoundLine } from '../../src/tools/tool.ts';
+import type { FoundInFiles, FoundLine } from '../../src/tools/tool.ts';
 import type { LineRecord } from './match-records.ts';
+
+/** What a search looked at, and what it passed over. */
+export interface Subject {
+  readonly files: number;
+  readonly tooLarge: number;
+  readonly tooDeep: number;
+}
 
 /** Bytes in the message beside a line's text, and of a match beside its line. */
 const LINE_BYTES = 64;
@@ -18,11 +25,16 @@ export class FoundLines {
   #matches: FoundLine[] = [];
   #lines = new Map<number, string>();
   #bytes = 0;
-  #searches: number | undefined;
+  #binary = 0;
   #truncated = false;
 
   constructor(options: { contextLines: number; maxResults: number; limits: Limits }) {
     this.#options = options;
+  }
+
+  /** Whether lines are left out because there is no room for them. */
+  get isFull(): boolean {
+    return this.#truncated;
   }
 
   /** Adds a line; false if there is no room for more. */
@@ -41,8 +53,9 @@ export class FoundLines {
     return true;
   }
 
-  /** Ends a file. A binary file, in which something matched before its first NUL, gives no matches. */
+  /** Ends a file. A binary file in which something matched gives no matches, and is counted. */
   end(file: string, binary: boolean): boolean {
+    if (binary && this.#matches.length > 0) this.#binary += 1;
     if (!binary && this.#matches.length > 0) {
       this.#files.add(file);
       for (const match of this.#matches) this.#completed.push({ ...match, ...this.#contextOf(match.line) });
@@ -52,17 +65,18 @@ export class FoundLines {
     return true;
   }
 
-  searched(files: number): boolean {
-    this.#searches = files;
-    return true;
-  }
-
-  result(): { matches: FoundLine[]; filesSearched: number; truncated: boolean } {
+  result({ files, tooLarge, tooDeep }: Subject): FoundInFiles {
     // The file in progress when the room ran out.
     const last = this.#matches[0];
     if (last) this.end(last.file, false);
     const matches = this.#completed.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : a.line - b.line));
-    return { matches, filesSearched: this.#searches ?? this.#files.size, truncated: this.#truncated };
+    const isSkipped = tooLarge + tooDeep + this.#binary > 0;
+    return {
+      matches,
+      filesSearched: this.#truncated ? this.#files.size : files,
+      truncated: this.#truncated || isSkipped,
+      ...(isSkipped && { skipped: { tooLarge, tooDeep, binary: this.#binary } }),
+    };
   }
 
   #isAround(file: string, line: number): boolean {
@@ -85,12 +99,13 @@ export class FoundLines {
 }
 
 /** The line without its ending; a long one is cut around the match. Characters are code points. */
-function showLine({ text, start, cut }: LineRecord, charsMax: number): { column: number; text: string } {
+function showLine({ text, start, cut, match }: LineRecord, charsMax: number): { column: number; text: string } {
   // For a match beyond the part that was read, the column counts bytes.
   const columnOf = (bytes: number) => (bytes <= text.length ? lengthOf(text.subarray(0, bytes)) : bytes) + 1;
   const column = columnOf(start);
   const wholeLine = text.toString().replace(/\r?\n$/, '');
   if (wholeLine.length <= charsMax) return { column, text: cut ? `${wholeLine}…` : wholeLine };
+  if (cut && start > text.length) return { column, text: `${wholeLine.slice(0, charsMax - BEFORE_MATCH)}…${match}…` };
   const points = Array.from(wholeLine);
   const from = column - 1 > charsMax - BEFORE_MATCH && start <= text.length ? column - 1 - BEFORE_MATCH : 0;
   const window = points.slice(from, from + charsMax).join('');

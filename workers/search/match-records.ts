@@ -15,12 +15,13 @@ export interface LineRecord {
   readonly start: number;
   /** Whether `text` is only the beginning of the line. */
   readonly cut: boolean;
+  /** The beginning of the first match, of a line that is cut. */
+  readonly match?: string;
 }
 
 export type MatchRecord =
   | LineRecord
-  | { readonly type: 'end'; readonly path: string | undefined; readonly binary: boolean }
-  | { readonly type: 'summary'; readonly searches: number };
+  | { readonly type: 'end'; readonly path: string | undefined; readonly binary: boolean };
 
 /** A larger record is not parsed as a whole. */
 const RECORD_BYTES_MAX = 1024 * 1024;
@@ -81,14 +82,26 @@ class LongRecord {
   #overlap: Buffer<ArrayBufferLike> = Buffer.alloc(0);
   #line: number | undefined;
   #start: number | undefined;
+  /** What follows the line, as far as it is kept. */
+  #rest: Buffer<ArrayBufferLike> = Buffer.alloc(0);
 
   push(part: Buffer): void {
     if (this.#head.length < HEAD_BYTES)
       this.#head = Buffer.concat([this.#head, part.subarray(0, HEAD_BYTES - this.#head.length)]);
     const window = Buffer.concat([this.#overlap, part]);
     this.#line ??= numberAfter(window, AFTER_LINES);
+    if (this.#rest.length === 0 && this.#line !== undefined)
+      this.#rest = Buffer.from(window.subarray(window.indexOf(AFTER_LINES)));
+    else if (this.#line !== undefined && this.#rest.length < REST_BYTES) this.#rest = Buffer.concat([this.#rest, part]);
     this.#start ??= this.#line === undefined ? undefined : numberAfter(window, AFTER_MATCH);
     this.#overlap = Buffer.from(window.subarray(-OVERLAP));
+  }
+
+  #match(): string {
+    const rest = this.#rest.toString('latin1', 0, REST_BYTES);
+    const [, form, text = ''] = /"submatches":\[\{"match":\{"(text|bytes)":"(.*)$/s.exec(rest) ?? [];
+    const bytes = form === 'bytes' ? Buffer.from(text, 'base64') : beginningOf(text, AFTER_MATCH);
+    return Array.from(bytes.toString()).slice(0, MATCH_CHARS).join('');
   }
 
   record(): LineRecord | undefined {
@@ -105,9 +118,14 @@ class LongRecord {
       text: form === 'text' ? beginningOf(lines) : Buffer.from(lines, 'base64'),
       start: this.#start ?? 0,
       cut: true,
+      match: this.#match(),
     };
   }
 }
+
+/** Bytes kept of what follows the line: its first match. */
+const REST_BYTES = 4096;
+const MATCH_CHARS = 100;
 
 /** The number after a mark, once its last digit is certain. */
 function numberAfter(window: Buffer, mark: Buffer): number | undefined {
@@ -116,9 +134,9 @@ function numberAfter(window: Buffer, mark: Buffer): number | undefined {
   return digits ? Number(digits[1]) : undefined;
 }
 
-/** Decodes a cut JSON string, without an escape that was cut in half. */
-function beginningOf(part: string): Buffer {
-  const end = part.indexOf(AFTER_LINES.toString());
+/** Decodes a JSON string, up to a mark or cut, without an escape that was cut in half. */
+function beginningOf(part: string, mark = AFTER_LINES): Buffer {
+  const end = part.indexOf(mark.toString());
   const complete = (end < 0 ? part : part.slice(0, end)).replace(end < 0 ? /\\(u[0-9a-f]{0,3})?$/i : /$^/, '');
   const even = /(?:^|[^\\])(?:\\\\)*\\$/.test(complete) ? complete.slice(0, -1) : complete;
   return Buffer.from(JSON.parse(`"${Buffer.from(even, 'latin1').toString()}"`) as string);
@@ -133,17 +151,14 @@ interface RawRecord {
     readonly line_number: number;
     readonly submatches: readonly { readonly start: number }[];
     readonly binary_offset: number | null;
-    readonly stats: { readonly searches: number };
   };
 }
 
 function parseRecord(bytes: Buffer): MatchRecord | undefined {
   const { type, data } = JSON.parse(bytes.toString()) as RawRecord;
-  if (type === 'summary') return { type, searches: data.stats.searches };
-  if (type === 'begin') return undefined;
+  if (type !== 'match' && type !== 'context' && type !== 'end') return undefined;
   const path = textOf(data.path);
   if (type === 'end') return { type, path, binary: data.binary_offset !== null };
-  if (type !== 'match' && type !== 'context') return undefined;
   const { line_number: line, lines, submatches } = data;
   return { type, path, line, text: bytesOf(lines), start: submatches[0]?.start ?? 0, cut: false };
 }

@@ -20,6 +20,8 @@ export interface RipgrepRun {
   readonly signal: AbortSignal;
   /** Receives the output; returning false means enough, and kills ripgrep. */
   readonly onData: (chunk: Buffer) => boolean;
+  /** Is told how many folders have paths that are too long for the kernel to open; without it they are passed over. */
+  readonly onTooDeep?: (folders: number) => void;
 }
 
 /** Path of the file in `RipgrepRun.file`, as ripgrep sees it. */
@@ -27,11 +29,12 @@ export const INHERITED_FILE = '/proc/self/fd/3';
 
 /** Overrides environment, config files and repositories: no pager, no preprocessor, no links followed, no PCRE. */
 const ALWAYS = [
-  ...['--no-config', '--no-follow', '--no-ignore-global', '--no-require-git', '--no-messages', '--no-mmap'],
+  ...['--no-config', '--no-follow', '--no-ignore-global', '--no-require-git', '--no-mmap'],
   ...['--color=never', '--engine=default', '--regex-size-limit=20M', '--dfa-size-limit=64M'],
 ];
 
 const STDERR_CHARS_KEPT = 4096;
+const NAME_TOO_LONG = '(os error 36)\n';
 
 export class Ripgrep {
   readonly #limits: Limits;
@@ -54,7 +57,11 @@ export class Ripgrep {
     await this.#enter(run.signal);
     try {
       run.signal.throwIfAborted();
-      await this.#spawn(program as string, [...before, ...ALWAYS, ...run.args], run);
+      await this.#spawn(
+        program as string,
+        [...before, ...ALWAYS, ...(run.onTooDeep ? [] : ['--no-messages']), ...run.args],
+        run,
+      );
     } finally {
       this.#running -= 1;
       this.#waiters.shift()?.();
@@ -112,7 +119,7 @@ export class Ripgrep {
   async #spawn(
     program: string,
     args: readonly string[],
-    { directory, file, signal, onData }: RipgrepRun,
+    { directory, file, signal, onData, onTooDeep }: RipgrepRun,
   ): Promise<void> {
     const child = this.#powers.spawn(program, args, {
       // Without stdin, ripgrep can't search that by mistake.
@@ -143,8 +150,10 @@ export class Ripgrep {
       });
     (child.stderr as Readable)
       .on('error', () => {})
-      .on('data', (chunk) => {
-        stderr = `${stderr}${chunk}`.slice(0, STDERR_CHARS_KEPT);
+      .on('data', (chunk: Buffer) => {
+        // Names of files are in these messages, so they only count.
+        if (onTooDeep) onTooDeep(chunk.toString('latin1').split(NAME_TOO_LONG).length - 1);
+        else stderr = `${stderr}${chunk.toString()}`.slice(0, STDERR_CHARS_KEPT);
       });
     try {
       const { promise, resolve, reject } = Promise.withResolvers<{ code: number | null; killedBy: string | null }>();

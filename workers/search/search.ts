@@ -3,11 +3,11 @@ import * as fs from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
-import { matchGlob, parseSearchGlob, toSegments, unfoldBraces } from '../../src/text/glob.ts';
+import { matchGlob, parseSearchGlob, searchForms, toSegments, unfoldBraces } from '../../src/text/glob.ts';
 import type { CheckedSearch, ContentQuery, SearchScope } from '../../src/tools/tool.ts';
 import { below, type OpenedPath, toAccessError } from '../context/anchor.ts';
 import type { PathRules } from '../context/path-rules.ts';
-import { FoundLines } from './found-lines.ts';
+import { FoundLines, type Subject } from './found-lines.ts';
 import { MatchRecords } from './match-records.ts';
 import { NulFields } from './nul-fields.ts';
 import { INHERITED_FILE, type Ripgrep } from './ripgrep.ts';
@@ -66,14 +66,19 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
     this.#isRefused = refusals(options, this.#named);
   }
 
-  async files(scope: SearchScope, take: (path: string) => boolean): Promise<void> {
+  async files(scope: SearchScope, take: (path: string) => boolean): Promise<{ tooDeep: number }> {
     if (this.#isFile)
       throw new ToolError('UNSUPPORTED', `\`${this.#options.path}\` is not a directory`, {
         suggestion: 'Read it with file_read.',
       });
     const isWanted = scopeFilter(scope);
     const fields = new NulFields(1, ([path = '']) => !this.#isShown(path, isWanted) || take(this.#pathOf(path)));
-    return this.#run(['--files', '--null', ...toArgs(scope)], (chunk) => fields.push(chunk));
+    let tooDeep = 0;
+    const onTooDeep = (folders: number) => {
+      tooDeep += folders;
+    };
+    await this.#run(['--files', '--null', ...toArgs(scope)], (chunk) => fields.push(chunk), onTooDeep);
+    return { tooDeep };
   }
 
   counts(query: ContentQuery, take: (path: string, matches: number) => boolean): Promise<void> {
@@ -97,15 +102,31 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
       return shown.get(path);
     };
     const records = new MatchRecords((record) => {
-      if (record.type === 'summary') return found.searched(record.searches);
       const file = record.path === undefined ? undefined : shownAs(record.path);
       if (record.type === 'end') shown.clear();
       if (file === undefined) return true;
       return record.type === 'end' ? found.end(file, record.binary) : found.add(file, record);
     });
     const context = contextLines > 0 ? [`--context=${contextLines}`] : [];
-    await this.#run(['--json', ...context, ...this.#toArgs(query)], (chunk) => records.push(chunk));
-    return found.result();
+    const args = ['--json', '--binary', ...context, ...this.#toArgs(query)];
+    const searching = this.#run(args, (chunk) => records.push(chunk));
+    // Both use the open directory, so neither may outlive the call.
+    const [subject, searched] = await Promise.allSettled([this.#subjectOf(query, found), searching]);
+    if (searched.status === 'rejected') throw searched.reason;
+    if (subject.status === 'rejected') throw subject.reason;
+    return found.result(subject.value);
+  }
+
+  /** How many files a search for contents looks at, and what it passes over; less once it has found enough. */
+  async #subjectOf(scope: SearchScope, found: FoundLines): Promise<Subject> {
+    let [files, tooLarge] = [0, 0];
+    if (this.#isFile) return { files: 1, tooLarge, tooDeep: 0 };
+    const { tooDeep } = await this.files(scope, (path) => {
+      if ((this.stat(path)?.size ?? 0) > this.#options.limits.fileBytesMax) tooLarge += 1;
+      else files += 1;
+      return !found.isFull;
+    });
+    return { files, tooLarge, tooDeep };
   }
 
   stat(path: string): { size: number; modifiedMs: number } | undefined {
@@ -134,10 +155,19 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
     ];
   }
 
-  #run(args: readonly string[], onData: (chunk: Buffer) => boolean): Promise<void> {
+  #run(
+    args: readonly string[],
+    onData: (chunk: Buffer) => boolean,
+    onTooDeep?: (folders: number) => void,
+  ): Promise<void> {
     const { ripgrep, opened, signal } = this.#options;
-    const subject = this.#isFile ? { file: opened.fd } : { directory: opened.fd };
-    return ripgrep.run({ args: [...args, '--', this.#isFile ? INHERITED_FILE : './'], ...subject, signal, onData });
+    return ripgrep.run({
+      args: [...args, '--', this.#isFile ? INHERITED_FILE : './'],
+      ...(this.#isFile ? { file: opened.fd } : { directory: opened.fd }),
+      ...(onTooDeep && { onTooDeep }),
+      signal,
+      onData,
+    });
   }
 
   /** Turns a path from ripgrep into one relative to the workspace root. */
@@ -206,6 +236,6 @@ function toArgs({ include, exclude = [], extension, recursive = true }: SearchSc
     ...(recursive ? [] : ['--max-depth=1']),
     ...(prefilter ? [`--type-add=wanted:${name}`, '--type=wanted'] : []),
     // A second `!` would turn it into an include.
-    ...exclude.map((it) => `--glob=!${it.replace(/^!/, '\\!')}`),
+    ...exclude.flatMap(searchForms).map((it) => `--glob=!${it.replace(/^!/, '\\!')}`),
   ];
 }

@@ -11,7 +11,7 @@ import { EMPTY, hashOfTree, isKept, NONE, SMALL_BYTES, sha256 } from '../undo/im
 import { modeImage } from '../undo/journal.ts';
 import { type Blob, type Image, type JournalEntry, type Leaf, Spool } from '../undo/spool.ts';
 import type { Copies } from './copies.ts';
-import { type Entry, type FileEntry, gitDirOf, isObjectPath, isSame, type Why } from './entries.ts';
+import { type Entry, type FileEntry, gitDirOf, isObjectPath, isSame, parentOf, type Why } from './entries.ts';
 import type { Repositories } from './repositories.ts';
 
 export type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
@@ -57,6 +57,9 @@ interface Draft {
   readonly blobs: readonly Uint8Array[];
 }
 
+/** Permissions that git gives its packs. */
+const PACK_MODE = 0o444;
+
 /** Order of the entries; undo begins at the end. */
 const ORDER = ['opened', 'gone', 'changed', 'made', 'filled', 'closed'] as const;
 type Group = (typeof ORDER)[number];
@@ -68,6 +71,8 @@ class CommandJournal {
   readonly #spool: Spool;
   readonly #options: CommandJournalOptions;
   readonly #missing = new Map<string, Why>();
+  /** Objects that are to be put back, with the directories that hold them. */
+  readonly #needed = new Set<string>();
   readonly #drafts: Record<Group, Draft[]> = { opened: [], gone: [], changed: [], made: [], filled: [], closed: [] };
   #bytesLeft: number;
 
@@ -91,7 +96,7 @@ class CommandJournal {
     for (const change of this.#inOrder) {
       const { path } = change;
       const gitDir = gitDirOf(path);
-      if (gitDir !== undefined && (lost.has(gitDir) || isObjectPath(path, gitDir))) continue;
+      if (gitDir !== undefined && (lost.has(gitDir) || this.#isSpare(path, gitDir))) continue;
       if (whole !== undefined && path.startsWith(whole)) continue;
       if (this.#isWhole(change)) whole = `${path}/`;
       this.#draft(change);
@@ -124,18 +129,36 @@ class CommandJournal {
     };
   }
 
-  /** The repositories of which objects are gone for good: their refs can't be put back, since they would lead nowhere. */
+  /**
+   * The repositories of which objects are gone for good: their refs can't be put back, since they would lead nowhere. Objects that are
+   * gone from their store, and can be put back, are noted in `#needed`.
+   */
   #lostRepositories(): Set<string> {
     const { repositories } = this.#options;
     const lost = new Set<string>();
+    let bytes = 0;
     for (const { path, pre, post } of this.#inOrder) {
       const gitDir = gitDirOf(path);
-      if (gitDir === undefined || lost.has(gitDir)) continue;
-      const isGone =
-        path === gitDir ? post?.type !== 'directory' && pre !== undefined : pre?.type === 'object' && !post;
-      if (isGone && (path === gitDir || !repositories.holds(path))) lost.add(gitDir);
+      if (gitDir === undefined || lost.has(gitDir) || !pre) continue;
+      if (path === gitDir && post?.type !== 'directory') lost.add(gitDir);
+      const isGone = isObjectPath(path, gitDir) && !post && pre.type !== 'directory' && !repositories.holds(path);
+      if (!isGone) continue;
+      bytes += this.#objectBytes(path, pre) ?? Number.POSITIVE_INFINITY;
+      if (bytes > this.#bytesLeft) lost.add(gitDir);
+      for (let it = path; it.length > gitDir.length; it = parentOf(it)) this.#needed.add(it);
     }
     return lost;
+  }
+
+  /** Bytes of what stood at a path in an object store; undefined if it was not kept. */
+  #objectBytes(path: string, pre: Entry): number | undefined {
+    if (pre.type === 'object') return this.#options.repositories.packFile(path, this.#bytesLeft)?.length;
+    return pre.type === 'file' && 'copy' in pre.kept ? pre.bytes : undefined;
+  }
+
+  /** Whether a path in an object store is new, or git can do without it. */
+  #isSpare(path: string, gitDir: string): boolean {
+    return isObjectPath(path, gitDir) && !this.#needed.has(path);
   }
 
   /** Whether a change is one entry with all that was or is below: a directory that went, or came in the place of a file. */
@@ -189,7 +212,7 @@ class CommandJournal {
   #image(path: string, entry: Entry | undefined, blobs: Buffer[]): Image {
     if (!entry) return NONE;
     if (entry.type === 'directory') return this.#tree(path, entry.mode, blobs);
-    return (this.#leaf(entry, blobs) as Exclude<Leaf, { type: 'directory' }> | undefined) ?? { type: 'unknown' };
+    return (this.#leaf(path, entry, blobs) as Exclude<Leaf, { type: 'directory' }> | undefined) ?? { type: 'unknown' };
   }
 
   /** A directory that is gone, as it was; what of it is not kept is told, and left out. */
@@ -199,9 +222,9 @@ class CommandJournal {
       const { path, pre } = change;
       if (!pre) continue;
       const gitDir = gitDirOf(path);
-      if (gitDir !== undefined && gitDirOf(top) === undefined) continue;
+      if (gitDir !== undefined && (gitDirOf(top) === undefined || this.#isSpare(path, gitDir))) continue;
       const why = whyNot(pre);
-      const leaf = why ? undefined : this.#leaf(pre, blobs);
+      const leaf = why ? undefined : this.#leaf(path, pre, blobs);
       if (leaf) entries.push([path.slice(top.length + 1), leaf]);
       else this.#miss(change, why ?? this.#whyOf(pre));
     }
@@ -214,15 +237,20 @@ class CommandJournal {
       yield this.#inOrder[at] as PathChange;
   }
 
-  #leaf(entry: Entry, blobs: Buffer[]): Leaf | undefined {
+  #leaf(path: string, entry: Entry, blobs: Buffer[]): Leaf | undefined {
     if (entry.type === 'symlink') return entry;
     if (entry.type === 'directory') return { type: 'directory', mode: entry.mode & 0o777 };
-    if (entry.type !== 'file' || entry.bytes > this.#bytesLeft) return undefined;
-    const content = this.#contentOf(entry);
+    const content = this.#contentAt(path, entry);
     if (!content) return undefined;
-    this.#bytesLeft -= entry.bytes;
+    this.#bytesLeft -= content.length;
     const blob = this.#keep(content, blobs);
-    return { type: 'file', mode: entry.mode & 0o777, bytes: entry.bytes, hash: sha256(content), blob };
+    const mode = entry.type === 'file' ? entry.mode & 0o777 : PACK_MODE;
+    return { type: 'file', mode, bytes: content.length, hash: sha256(content), blob };
+  }
+
+  #contentAt(path: string, entry: Entry): Buffer | undefined {
+    if (entry.type === 'object') return this.#options.repositories.packFile(path, this.#bytesLeft);
+    return entry.type === 'file' && entry.bytes <= this.#bytesLeft ? this.#contentOf(entry) : undefined;
   }
 
   #keep(content: Buffer, blobs: Buffer[]): Blob {
@@ -293,7 +321,7 @@ class CommandJournal {
 function whyNot(entry: Entry | undefined): Why | undefined {
   if (!entry || entry.type === 'symlink') return undefined;
   if (entry.type === 'unknown') return entry.why;
-  if (entry.type === 'object') return 'git-objects';
+  if (entry.type === 'object') return undefined;
   // The bits for a foreign owner's rights are neither kept nor set.
   return entry.mode & 0o7000 ? 'special' : undefined;
 }

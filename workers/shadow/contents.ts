@@ -51,14 +51,14 @@ export class Contents {
     if (this.#options.isRefused(path)) return { ...base, kept: { why: 'policy' } };
     const tracked = repositories.tracked(path);
     if (!isDirty && tracked && repositories.isClean(tracked, path, stat))
-      return { ...base, kept: { oid: tracked.oid } };
+      return { ...base, kept: { oid: tracked.blob } };
     if (stat.size > limits.shadowFileBytesMax) {
       const hash = isDirty && stat.size <= limits.journalCallBytesMax ? this.#hashOf(path) : undefined;
       return { ...base, kept: { why: 'too-large' }, ...(hash !== undefined && { hash }) };
     }
     const content = this.#options.files.read(path, limits.shadowFileBytesMax);
     if (!content) return { ...base, kept: { why: 'unreadable' } };
-    const known = old?.type === 'file' && 'oid' in old.kept ? old.kept.oid : tracked?.oid;
+    const known = old?.type === 'file' && 'oid' in old.kept ? old.kept.oid : tracked?.blob;
     const isBlob = known !== undefined && oidOf(content) === known && repositories.has(known);
     return { ...base, bytes: content.length, ...(isBlob ? { kept: { oid: known } } : this.#copy(content, old)) };
   }

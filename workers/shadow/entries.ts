@@ -33,7 +33,7 @@ export type Entry =
   | FileEntry
   | { readonly type: 'directory'; readonly mode: number }
   | { readonly type: 'symlink'; readonly target: string }
-  /** An object, or another file of the object store of a repository. */
+  /** A pack, or another file of the object store of a repository that is no loose object. */
   | { readonly type: 'object' }
   /** Something that is not kept, with everything below it. */
   | { readonly type: 'unknown'; readonly why: Why; readonly isTree: boolean };

@@ -5,7 +5,6 @@
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { inflateSync } from 'node:zlib';
-import { readVarint } from './git-index.ts';
 import type { WorkspaceFiles } from './workspace-files.ts';
 
 const IDX_BYTES_MAX = 64 * 1024 * 1024;
@@ -63,22 +62,45 @@ export class GitObjects implements Disposable {
     }
   }
 
-  /** Whether the object is there, in a pack or by itself. */
+  /** Whether the object is there, in a pack that is open or by itself. */
   has(oid: string): boolean {
-    return this.#find(oid) !== undefined || this.#files.stat(this.#looseAt(oid))?.isFile() === true;
+    return this.#find(oid) !== undefined || this.#isLoose(oid);
+  }
+
+  /** Whether the object is in a pack that has not been removed, or by itself. */
+  holds(oid: string): boolean {
+    const name = Buffer.from(oid, 'hex');
+    return this.#present().some((it) => indexOf(it, name) >= 0) || this.#isLoose(oid);
   }
 
   /** Whether everything in a pack that was open is still there, in other packs or by itself. */
   holdsAllOf(packName: string): boolean {
     const gone = this.#packs.get(packName);
     if (!gone) return false;
-    const others = [...this.#packs.values()].filter((it) => it !== gone);
+    const others = this.#present().filter((it) => it !== gone);
     for (let at = 0; at < gone.count; at++) {
       const name = gone.index.subarray(NAMES + at * OID_BYTES, NAMES + (at + 1) * OID_BYTES);
-      if (others.some((it) => indexOf(it, name) >= 0)) continue;
-      if (!this.#files.stat(this.#looseAt(name.toString('hex')))?.isFile()) return false;
+      if (!others.some((it) => indexOf(it, name) >= 0) && !this.#isLoose(name.toString('hex'))) return false;
     }
     return true;
+  }
+
+  /** The bytes of a `.pack` or `.idx` that is open, also after its removal; undefined if that is larger than `bytesMax`. */
+  packFile(fileName: string, bytesMax: number): Buffer | undefined {
+    const pack = this.#packs.get(fileName.replace(/\.(?:pack|idx)$/, ''));
+    if (!pack || fileName.endsWith('.idx')) return pack?.index;
+    const { size } = fs.fstatSync(pack.fd);
+    if (size > bytesMax) return undefined;
+    const content = Buffer.alloc(size);
+    return fs.readSync(pack.fd, content, 0, size, 0) === size ? content : undefined;
+  }
+
+  #present(): Pack[] {
+    return this.#packNames().flatMap((it) => this.#packs.get(it) ?? []);
+  }
+
+  #isLoose(oid: string): boolean {
+    return this.#files.stat(this.#looseAt(oid))?.isFile() === true;
   }
 
   /** The blob of this name, of at most `bytesMax` bytes; undefined if it is not there or not whole. */
@@ -173,6 +195,18 @@ export class GitObjects implements Disposable {
 /** The name that git gives a file of this content. */
 export const oidOf = (content: Uint8Array): string =>
   createHash('sha1').update(`blob ${content.length}\0`).update(content).digest('hex');
+
+/** A number as in offsets of packs: seven bits a byte, and each continued byte counts one more. */
+function readVarint(bytes: Buffer, at: number): { value: number; next: number } {
+  let byte = bytes[at] ?? 0;
+  let value = byte & 0x7f;
+  let next = at + 1;
+  while (byte & 0x80) {
+    byte = bytes[next++] ?? 0;
+    value = (value + 1) * 128 + (byte & 0x7f);
+  }
+  return { value, next };
+}
 
 /** Position of a name in the sorted list of a pack, or -1. */
 function indexOf({ index, count }: Pack, name: Buffer): number {

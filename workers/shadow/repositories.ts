@@ -1,7 +1,7 @@
 /** The repositories of a workspace: their indexes and object stores, and which files are as a blob says. */
 import type * as fs from 'node:fs';
+import { type IndexEntry, parseIndex } from '../../src/sandbox/git/index-file.ts';
 import { gitDirOf, joined, parentOf } from './entries.ts';
-import { type IndexEntry, readIndex } from './git-index.ts';
 import { GitObjects } from './git-objects.ts';
 import type { WorkspaceFiles } from './workspace-files.ts';
 
@@ -13,6 +13,8 @@ const REPOSITORIES_MAX = 16;
 const CONVERTS = /\b(?:filter=|ident\b|working-tree-encoding=|eol=)/;
 /** The index has nanoseconds, Node's times are a little coarser. */
 const TOLERANCE_NS = 1000;
+
+const PACK = /\/objects\/pack\/(pack-[0-9a-f]+)\.(?:pack|idx)$/;
 
 interface Repository {
   readonly objects: GitObjects;
@@ -36,13 +38,14 @@ export class Repositories implements Disposable {
     const index = `${gitDir}/index`;
     const stat = this.#files.stat(index);
     const bytes = this.#files.read(index, INDEX_BYTES_MAX);
-    const entries = bytes ? readIndex(bytes) : new Map<string, IndexEntry>();
+    // Files of an index that can't be read are copied like others.
+    const entries = [...((bytes && parseIndex(bytes)) ?? [])].filter(([, it]) => it.type === 'file');
     const folder = parentOf(gitDir);
     const attributes = this.#files.read(`${gitDir}/info/attributes`, ATTRIBUTES_BYTES_MAX);
     if (attributes) this.readAttributes(attributes.toString('utf8'));
     this.#all.set(gitDir, {
       objects: new GitObjects(this.#files, gitDir),
-      index: folder === '' ? entries : new Map([...entries].map(([path, it]) => [joined(folder, path), it])),
+      index: new Map(folder === '' ? entries : entries.map(([path, it]) => [joined(folder, path), it])),
       indexMs: stat?.mtimeMs ?? 0,
     });
   }
@@ -68,9 +71,9 @@ export class Repositories implements Disposable {
     if (entry.inode !== 0 && entry.inode !== stat.ino % 2 ** 32) return false;
     const seconds = Math.floor(stat.mtimeMs / 1000);
     const nanoseconds = (stat.mtimeMs - seconds * 1000) * 1e6;
-    if (seconds !== entry.mtimeSeconds || Math.abs(nanoseconds - entry.mtimeNanoseconds) > TOLERANCE_NS) return false;
+    if (seconds !== entry.mtimeSec || Math.abs(nanoseconds - entry.mtimeNsec) > TOLERANCE_NS) return false;
     // A file of the same moment as the index may have changed after it.
-    return stat.mtimeMs < repository.indexMs - TOLERANCE_NS / 1e6 && repository.objects.has(entry.oid);
+    return stat.mtimeMs < repository.indexMs - TOLERANCE_NS / 1e6 && repository.objects.has(entry.blob);
   }
 
   has(oid: string): boolean {
@@ -97,13 +100,18 @@ export class Repositories implements Disposable {
 
   /** Whether what stood at a path in an object store is still to be had from that store. */
   holds(path: string): boolean {
-    const gitDir = gitDirOf(path) as string;
-    const repository = this.#all.get(gitDir);
+    const objects = this.#all.get(gitDirOf(path) as string)?.objects;
     const loose = /\/objects\/([0-9a-f]{2})\/([0-9a-f]{38})$/.exec(path);
-    if (loose) return repository?.objects.has(`${loose[1]}${loose[2]}`) === true;
-    const pack = /\/objects\/pack\/(pack-[0-9a-f]+)\.(?:pack|idx)$/.exec(path)?.[1];
+    if (loose) return objects?.holds(`${loose[1]}${loose[2]}`) === true;
+    const pack = PACK.exec(path)?.[1];
     // The rest speeds git up, and git makes it again.
-    return pack === undefined || repository?.objects.holdsAllOf(pack) === true;
+    return pack === undefined || objects?.holdsAllOf(pack) === true;
+  }
+
+  /** The bytes of a pack, or of its index, that a command has removed; undefined if they can't be had, or are too many. */
+  packFile(path: string, bytesMax: number): Buffer | undefined {
+    const file = PACK.exec(path)?.[0].slice('/objects/pack/'.length);
+    return file === undefined ? undefined : this.#all.get(gitDirOf(path) as string)?.objects.packFile(file, bytesMax);
   }
 
   [Symbol.dispose](): void {

@@ -1,14 +1,24 @@
 /**
- * What a workspace held when it was last looked at: each name with a way to its content. It follows the kernel's events;
- * an entry is replaced only by `refresh`, so that what stood there before can be noted first.
+ * What a workspace held when it was last looked at: each name with a way to its content. It is told which names changed;
+ * an entry is replaced only by `refresh`, so that what stood there before can be noted first. No step recurses, since
+ * commands shape the tree.
  */
 import type * as fs from 'node:fs';
 import type { Limits } from '../../src/limits.ts';
 import { isGitState } from '../../src/paths.ts';
 import type { Contents } from './contents.ts';
-import { type Entry, gitDirOf, isObjectPath, joined, nameOf, OBJECT, parentOf, type Why } from './entries.ts';
+import {
+  type Entry,
+  gitDirOf,
+  insideGit,
+  isObjectPath,
+  joined,
+  nameOf,
+  OBJECT,
+  parentOf,
+  type Why,
+} from './entries.ts';
 import { IGNORE_FILE_BYTES_MAX, IgnoreRules } from './ignored.ts';
-import type { Inotify } from './inotify.ts';
 import type { Repositories } from './repositories.ts';
 import type { WorkspaceFiles } from './workspace-files.ts';
 
@@ -16,21 +26,18 @@ export interface ShadowTreeOptions {
   readonly files: WorkspaceFiles;
   readonly contents: Contents;
   readonly repositories: Repositories;
-  readonly inotify: Inotify;
   readonly limits: Limits;
   /** Whether programs outside the sandbox trust a path, so that no call may put anything there. */
   isProtected(path: string): boolean;
 }
 
-/** The tree can't be followed: too many names, no watches left, or events that are lost, after which it may be read again. */
-export class Unfollowed extends Error {
-  readonly isOverflow: boolean;
+const LOOSE = /^objects\/[0-9a-f]{2}\//;
 
-  constructor(message: string, isOverflow = false) {
-    super(message);
-    this.isOverflow = isOverflow;
-  }
-}
+/** There are more names than are held in memory. */
+export class TooLarge extends Error {}
+
+/** Characters of all paths that are held; with shorter ones their number is the bound. */
+const PATH_CHARS_MAX = 48 * 1024 * 1024;
 
 /** Called with what stood at a path before it is replaced by something else. */
 export type OnReplaced = (path: string, old: Entry | undefined) => void;
@@ -40,9 +47,9 @@ export class ShadowTree {
   readonly #options: ShadowTreeOptions;
   readonly #children = new Map<string, Set<string>>();
   readonly #ignored = new IgnoreRules();
-  readonly #watched = new Map<number, string>();
-  readonly #watchOf = new Map<string, number>();
-  readonly #dirty = new Set<string>();
+  /** Paths that changed, and whether another directory than before may stand there. */
+  readonly #dirty = new Map<string, boolean>();
+  #pathChars = 0;
   /** Paths of files with several names, by inode. */
   readonly #linked = new Map<number, Set<string>>();
   /** One name of each file, as of this refresh; made when it is needed. */
@@ -55,12 +62,11 @@ export class ShadowTree {
     this.#options = options;
   }
 
-  /** Reads the workspace in steps. Throws Unfollowed. */
+  /** Reads the workspace in steps. Throws TooLarge. */
   *build(): Generator<void> {
     this.#rootMode = this.#options.files.stat('')?.mode ?? 0;
     const queue = [''];
-    for (let folder = queue.shift(); folder !== undefined; folder = queue.shift()) {
-      this.#watch(folder);
+    for (let folder = queue.pop(); folder !== undefined; folder = queue.pop()) {
       let count = 0;
       for (const it of this.#listed(folder)) {
         const path = joined(folder, it.name);
@@ -71,36 +77,42 @@ export class ShadowTree {
     }
   }
 
-  /** The names of all that has changed are noted; nothing is read. Throws Unfollowed if events are missing. */
-  drain(): void {
-    const { events, isLost } = this.#options.inotify.read();
-    if (isLost) throw new Unfollowed('the queue of events was full', true);
-    for (const { watch, name, isWatchGone } of events) {
-      const folder = this.#watched.get(watch);
-      if (folder === undefined) continue;
-      if (isWatchGone) this.#forget(watch, folder);
-      else if (name !== '') this.#dirty.add(joined(folder, name));
-    }
+  /** Notes that a name has changed; nothing is read. `hasCome`: it is a directory that stands there newly. Throws TooLarge. */
+  take(folder: string, name: string, hasCome: boolean): void {
+    this.#note(joined(folder, name), hasCome);
   }
 
-  /** Takes in everything that changed, in steps. Throws Unfollowed. */
+  #note(path: string, hasCome: boolean): void {
+    const known = this.#dirty.get(path);
+    if (known === undefined) this.#count(path.length);
+    if (known !== true) this.#dirty.set(path, hasCome);
+    if (this.#dirty.size > this.#options.limits.watchedNamesMax) throw new TooLarge('too many changes');
+  }
+
+  /** Takes in everything that changed, in steps, outer names before those in them. Throws TooLarge. */
   *refreshInSteps(): Generator<void> {
     let count = 0;
     while (this.#dirty.size > 0) {
-      for (const path of [...this.#dirty].sort()) {
-        if (!this.#dirty.delete(path)) continue;
-        this.#refresh(path);
+      for (const path of [...this.#dirty.keys()].sort()) {
+        const hasCome = this.#dirty.get(path);
+        if (hasCome === undefined) continue;
+        this.#dirty.delete(path);
+        this.#count(-path.length);
+        this.#refresh(path, hasCome);
         if (++count % STEP === 0) yield;
       }
-      this.drain();
     }
     this.#byInode = undefined;
   }
 
   /** The same at once. */
   refresh(): void {
-    this.drain();
     for (const _ of this.refreshInSteps());
+  }
+
+  #count(chars: number): void {
+    this.#pathChars += chars;
+    if (this.#pathChars > PATH_CHARS_MAX) throw new TooLarge('too long paths');
   }
 
   /** Whether the permissions of the workspace itself are not as they were. */
@@ -108,11 +120,10 @@ export class ShadowTree {
     return this.#options.files.stat('')?.mode !== this.#rootMode;
   }
 
-  #refresh(path: string): void {
+  #refresh(path: string, hasCome: boolean): void {
     const above = this.#unknownAbove(path);
     if (above !== undefined) {
       this.onReplaced(above, this.entries.get(above));
-      this.#watchBelow(path);
       return;
     }
     const old = this.entries.get(path);
@@ -124,11 +135,10 @@ export class ShadowTree {
     const unknown = old && old.type !== 'unknown' ? undefined : this.#unknown(path, stat.isDirectory());
     if (unknown) {
       this.#set(path, { type: 'unknown', why: unknown, isTree: stat.isDirectory() });
-      if (stat.isDirectory()) this.#watchBelow(path);
-    } else if (stat.isDirectory()) this.#refreshDirectory(path, stat, old);
+    } else if (stat.isDirectory()) this.#refreshDirectory(path, stat, hasCome || old?.type !== 'directory');
     else {
-      for (const other of this.#otherNames(path, stat)) this.#dirty.add(other);
-      this.#set(path, this.#isObject(path) ? OBJECT : this.#options.contents.look(path, stat, { old, isDirty: true }));
+      for (const other of this.#otherNames(path, stat)) this.#note(other, false);
+      this.#set(path, this.#isPack(path) ? OBJECT : this.#options.contents.look(path, stat, { old, isDirty: true }));
     }
   }
 
@@ -138,14 +148,13 @@ export class ShadowTree {
     this.#set(path, undefined);
   }
 
-  #refreshDirectory(path: string, stat: fs.Stats, old: Entry | undefined): void {
+  #refreshDirectory(path: string, stat: fs.Stats, isNew: boolean): void {
     this.#set(path, { type: 'directory', mode: stat.mode & 0o7777 });
-    const before = this.#watchOf.get(path);
-    if (this.#watch(path) === before && old?.type === 'directory') return;
+    if (!isNew) return;
     if (nameOf(path) === '.git') this.#options.repositories.load(path);
     // A directory that came, or took the place of another: anything in it may be other than it was.
     const names = new Set([...this.#listed(path).map((it) => it.name), ...(this.#children.get(path) ?? [])]);
-    for (const name of names) this.#refresh(joined(path, name));
+    for (const name of names) this.#note(joined(path, name), true);
   }
 
   /** Enters a new name while the tree is built; whether it is a directory to read. */
@@ -153,10 +162,9 @@ export class ShadowTree {
     const why = this.#unknown(path, isDirectory);
     if (why) {
       this.#set(path, { type: 'unknown', why, isTree: isDirectory });
-      if (isDirectory) this.#watchBelow(path);
       return false;
     }
-    if (this.#isObject(path) && !isDirectory) {
+    if (this.#isPack(path) && !isDirectory) {
       this.#set(path, OBJECT);
       return false;
     }
@@ -184,6 +192,7 @@ export class ShadowTree {
 
   /** The directory above a path that is not kept with everything in it. */
   #unknownAbove(path: string): string | undefined {
+    if (this.entries.get(parentOf(path))?.type === 'directory') return undefined;
     for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) {
       const folder = path.slice(0, at);
       if (this.entries.get(folder)?.type === 'unknown') return folder;
@@ -191,9 +200,10 @@ export class ShadowTree {
     return undefined;
   }
 
-  #isObject(path: string): boolean {
+  /** Whether a path is a pack, or speeds git up; loose objects are kept like other files. */
+  #isPack(path: string): boolean {
     const gitDir = gitDirOf(path);
-    return gitDir !== undefined && isObjectPath(path, gitDir);
+    return gitDir !== undefined && isObjectPath(path, gitDir) && !LOOSE.test(insideGit(path, gitDir));
   }
 
   /** The entries of a directory, with what git says of them read first. */
@@ -250,58 +260,28 @@ export class ShadowTree {
     if (old?.type === 'file') this.#files -= 1;
     if (entry?.type === 'file') this.#files += 1;
     const siblings = this.#children.get(parentOf(path)) ?? new Set();
+    if (!old !== !entry) this.#count(entry ? path.length : -path.length);
     if (entry) {
       this.entries.set(path, entry);
       this.#children.set(parentOf(path), siblings.add(nameOf(path)));
-      if (this.entries.size > this.#options.limits.watchedNamesMax) throw new Unfollowed('too many names');
+      if (this.entries.size > this.#options.limits.watchedNamesMax) throw new TooLarge('too many names');
     } else {
       this.entries.delete(path);
       siblings.delete(nameOf(path));
     }
   }
 
-  #removeBelow(path: string): void {
-    for (const name of [...(this.#children.get(path) ?? [])]) {
-      const inner = joined(path, name);
-      this.#removeBelow(inner);
-      this.#set(inner, undefined);
+  /** Removes all that is below a directory, innermost first. */
+  #removeBelow(top: string): void {
+    const inOrder = [top];
+    for (let at = 0; at < inOrder.length; at++) {
+      const path = inOrder[at] as string;
+      for (const name of this.#children.get(path) ?? []) inOrder.push(joined(path, name));
     }
-    this.#children.delete(path);
-    const watch = this.#watchOf.get(path);
-    if (watch !== undefined && this.#watched.get(watch) === path) {
-      this.#options.inotify.remove(watch);
-      this.#forget(watch, path);
+    for (const path of inOrder.reverse()) {
+      this.#children.delete(path);
+      if (path !== top) this.#set(path, undefined);
     }
-  }
-
-  #watch(path: string): number | undefined {
-    const { files, inotify, limits } = this.#options;
-    const watch = inotify.add(files.at(path));
-    if (watch === undefined) {
-      const stat = files.stat(path);
-      // One that we may not enter: commands may not either.
-      if (stat?.isDirectory() && (stat.mode & 0o400) !== 0) throw new Unfollowed('no watches left');
-      return undefined;
-    }
-    const before = this.#watched.get(watch);
-    if (before !== undefined && before !== path && this.#watchOf.get(before) === watch) this.#watchOf.delete(before);
-    this.#watched.set(watch, path);
-    this.#watchOf.set(path, watch);
-    if (this.#watched.size > limits.watchedDirectoriesMax) throw new Unfollowed('too many directories');
-    return watch;
-  }
-
-  /** Watches a directory that is not kept and those in it, so that a change in it is told. */
-  #watchBelow(path: string): void {
-    const { files } = this.#options;
-    if (this.#watchOf.has(path) || !files.stat(path)?.isDirectory()) return;
-    this.#watch(path);
-    for (const it of files.entries(path)) if (it.isDirectory()) this.#watchBelow(joined(path, it.name));
-  }
-
-  #forget(watch: number, path: string): void {
-    this.#watched.delete(watch);
-    if (this.#watchOf.get(path) === watch) this.#watchOf.delete(path);
   }
 }
 

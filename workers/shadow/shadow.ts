@@ -1,5 +1,5 @@
 /**
- * Knows what a workspace held before each command, from a copy of its files that follows the kernel's events. Nothing
+ * Knows what a workspace held before each command, from a copy of its files that is told of each change. Nothing
  * stands between a command and the kernel, and nothing is copied while it runs: docs/decisions/0025-undo-of-commands.md.
  */
 import type { ShadowState } from '../../src/hosts/shadow/shadow-messages.ts';
@@ -10,9 +10,8 @@ import { type CommandReport, type PathChange, writeJournal } from './command-jou
 import { Contents } from './contents.ts';
 import { Copies, type Copy } from './copies.ts';
 import type { Entry } from './entries.ts';
-import { Inotify } from './inotify.ts';
 import { Repositories } from './repositories.ts';
-import { ShadowTree, Unfollowed } from './shadow-tree.ts';
+import { ShadowTree, TooLarge } from './shadow-tree.ts';
 import { WorkspaceFiles } from './workspace-files.ts';
 
 export interface ShadowOptions {
@@ -37,10 +36,7 @@ interface Parts extends Disposable {
 /** What stood at each path that changed while a command ran. */
 type PreImages = Map<string, Entry | undefined>;
 
-/** Time between two looks at the events while commands run, so that the kernel's queue of them does not fill. */
-const RUNNING_MS = 20;
-const FIRST_IDLE_MS = 50;
-/** Starts over after lost events, one after another; then the workspace changes faster than it can be read. */
+/** Starts over after lost changes, one after another; then the workspace changes faster than it can be read. */
 const BUILDS_MAX = 5;
 /** Share of the room for copies from which on those that nobody needs are dropped. */
 const FULL = 0.75;
@@ -51,8 +47,9 @@ export class Shadow implements Disposable {
   #parts: Parts | undefined;
   #state: ShadowState = 'building';
   #builds = 0;
+  /** Makes an earlier build that is still going on end. */
+  #build: object | undefined;
   #timer: { cancel(): void } | undefined;
-  #isClosed = false;
 
   constructor(options: ShadowOptions) {
     this.#options = options;
@@ -67,25 +64,42 @@ export class Shadow implements Disposable {
     return this.#parts?.copies.bytes ?? 0;
   }
 
-  /** Reads the workspace in steps, between which other work runs. Never rejects. */
+  /** Reads the workspace in steps, between which other work runs; `take` gets all changes from now on. Never rejects. */
   async build(): Promise<void> {
     this.#drop();
     this.#state = 'building';
     if (++this.#builds > BUILDS_MAX) return this.#giveUp();
+    const build = {};
+    this.#build = build;
     try {
       const parts = this.#makeParts();
-      if (!parts) return this.#giveUp();
       this.#parts = parts;
-      for (const step of [() => parts.tree.build(), () => caughtUp(parts.tree)])
+      for (const step of [() => parts.tree.build(), () => parts.tree.refreshInSteps()])
         for (const _ of step()) {
           await new Promise(setImmediate);
-          if (this.#isClosed) return;
+          if (this.#build !== build) return;
         }
       this.#state = 'ready';
-      this.#watchFrom(FIRST_IDLE_MS);
     } catch (error) {
-      await this.#onError(error);
+      this.#onError(error);
     }
+  }
+
+  /** Names that have changed; they are looked at before and after commands, and when nothing else is to be done. */
+  take({ folder, changed, came }: { folder: string; changed: readonly string[]; came: readonly string[] }): void {
+    try {
+      for (const it of changed) this.#parts?.tree.take(folder, it, false);
+      for (const it of came) this.#parts?.tree.take(folder, it, true);
+      if (this.#state === 'ready' && this.#runs.size === 0) this.#refreshLater();
+    } catch (error) {
+      this.#onError(error);
+    }
+  }
+
+  /** Changes are missing: nothing is known until the workspace is built again. */
+  lose(): void {
+    this.#drop();
+    this.#state = 'building';
   }
 
   /** Takes in what changed so far; what changes from now on is noted for the run. */
@@ -94,9 +108,8 @@ export class Shadow implements Disposable {
     try {
       this.#refresh();
       this.#runs.set(run, new Map());
-      this.#watchFrom(RUNNING_MS);
     } catch (error) {
-      void this.#onError(error);
+      this.#onError(error);
     }
     return this.#state;
   }
@@ -115,7 +128,7 @@ export class Shadow implements Disposable {
       const { folder, limits } = this.#options;
       return writeJournal(changes, { ...parts, hasOtherRoot: parts.tree.hasOtherRoot, folder, key, limits });
     } catch (error) {
-      void this.#onError(error);
+      this.#onError(error);
       return 'lost';
     } finally {
       this.#runs.delete(run);
@@ -124,7 +137,6 @@ export class Shadow implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#isClosed = true;
     this.#drop();
   }
 
@@ -142,41 +154,35 @@ export class Shadow implements Disposable {
     return new Set(all.flatMap((it) => (it?.type === 'file' && 'copy' in it.kept ? [it.kept.copy] : [])));
   }
 
-  #makeParts(): Parts | undefined {
+  #makeParts(): Parts {
     const { workspace, anchor, folder, limits, isRefused, isProtected } = this.#options;
-    const inotify = Inotify.open();
-    if (!inotify) return undefined;
     const files = new WorkspaceFiles(workspace, anchor);
     const copies = new Copies(folder, limits);
     const repositories = new Repositories(files);
     const contents = new Contents({ files, copies, repositories, limits, isRefused });
-    const tree = new ShadowTree({ files, contents, repositories, inotify, limits, isProtected });
+    const tree = new ShadowTree({ files, contents, repositories, limits, isProtected });
     tree.onReplaced = (path, old) => {
       for (const pre of this.#runs.values()) if (!pre.has(path)) pre.set(path, old);
     };
-    const all = [inotify, copies, repositories];
+    const all = [copies, repositories];
     return { tree, copies, repositories, [Symbol.dispose]: () => disposeAll(all) };
   }
 
   /** Takes in what others change while no command runs, so that the next one need not wait for it. */
-  #watchFrom(afterMs: number): void {
-    this.#timer?.cancel();
-    this.#timer = this.#options.powers.after(afterMs, () => {
+  #refreshLater(): void {
+    this.#timer ??= this.#options.powers.after(this.#options.limits.shadowIdleMs, () => {
+      this.#timer = undefined;
       try {
-        const isIdle = this.#runs.size === 0;
-        if (isIdle) this.#refresh();
-        else this.#parts?.tree.drain();
-        this.#watchFrom(isIdle ? Math.min(afterMs * 2, this.#options.limits.shadowIdleMs) : RUNNING_MS);
+        if (this.#runs.size === 0 && this.#state === 'ready') this.#refresh();
       } catch (error) {
-        void this.#onError(error);
+        this.#onError(error);
       }
     });
   }
 
-  async #onError(error: unknown): Promise<void> {
-    // The disk is full or failing, or there are more names than we follow: commands run on without undo.
-    if (!(error instanceof Unfollowed)) console.error(error);
-    else if (error.isOverflow && !this.#isClosed) return this.build();
+  #onError(error: unknown): void {
+    // The disk is full or failing, or there are more names than we hold: commands run on without undo.
+    if (!(error instanceof TooLarge)) console.error(error);
     this.#giveUp();
   }
 
@@ -187,6 +193,8 @@ export class Shadow implements Disposable {
 
   #drop(): void {
     this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#build = undefined;
     this.#runs.clear();
     this.#parts?.[Symbol.dispose]();
     this.#parts = undefined;
@@ -195,10 +203,4 @@ export class Shadow implements Disposable {
 
 function disposeAll(all: readonly Disposable[]): void {
   for (const it of all) it[Symbol.dispose]();
-}
-
-/** Takes in what changed while the tree was read. */
-function* caughtUp(tree: ShadowTree): Generator<void> {
-  tree.drain();
-  yield* tree.refreshInSteps();
 }

@@ -3,7 +3,6 @@ import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
 import { GraphCache } from '../code/graph/import-graph.ts';
 import { SyntaxParser } from '../syntax-parser.ts';
-import { TypeScript6Child } from '../typescript6-child.ts';
 import { TypeScriptCompiler } from './typescript-compiler.ts';
 import { TypeScriptServer } from './typescript-server.ts';
 
@@ -11,20 +10,17 @@ import { TypeScriptServer } from './typescript-server.ts';
 export class LanguageServers implements Disposable {
   readonly typescript: TypeScriptServer;
   readonly compiler: TypeScriptCompiler;
-  readonly typescript6: TypeScript6Child;
   readonly parser: SyntaxParser;
   readonly graphs = new GraphCache();
 
   constructor(limits: Limits, powers: Powers) {
     this.typescript = new TypeScriptServer(limits, powers);
     this.compiler = new TypeScriptCompiler(limits, powers);
-    this.typescript6 = new TypeScript6Child(limits, powers);
     this.parser = new SyntaxParser(limits, powers);
   }
 
   [Symbol.dispose](): void {
     this.typescript[Symbol.dispose]();
-    this.typescript6[Symbol.dispose]();
     this.parser[Symbol.dispose]();
   }
 }

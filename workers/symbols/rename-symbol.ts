@@ -73,7 +73,7 @@ const LIST_CHARS_MAX = 10_000;
 
 const at = ({ line, character }: FilePosition) => ({ position: { line, character } });
 
-export function assertIdentifier(name: string): void {
+function assertIdentifier(name: string): void {
   if (/^#?[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*$/u.test(name) && !RESERVED.has(name)) return;
   throw new ToolError('INPUT_INVALID', `newName \`${name}\` is not an identifier of TypeScript`, {
     suggestion: 'Use letters, digits, _ and $, and no reserved word.',
@@ -89,7 +89,7 @@ const RESERVED: ReadonlySet<string> = new Set(
 );
 
 /** The name that the caller means. Throws INPUT_INVALID, NOT_FOUND. */
-export async function nameAt(
+async function nameAt(
   { path, line, column, symbol }: NamePosition & { readonly path: string },
   work: Refactoring,
 ): Promise<Named> {

@@ -21,7 +21,6 @@ import { addImports, tidyImports } from './imports.ts';
 import type { LanguageServers } from './language-servers.ts';
 import { moveDirectory } from './move-directory.ts';
 import { moveFile } from './move-file.ts';
-import { refactorLocally } from './refactor-locally.ts';
 import { Refactoring } from './refactoring.ts';
 import { renameSymbol } from './rename-symbol.ts';
 import { servedLanguage } from './source-languages.ts';
@@ -107,11 +106,8 @@ export class TypeChecker implements TypeScript {
           return moveFile(path, query.to, work);
         case 'add_missing_imports':
           return addImports(path, work);
-        case 'organize_imports':
-        case 'remove_unused_imports':
-          return tidyImports(query.operation, path, work);
         default:
-          return refactorLocally({ ...query, path }, work, servers.typescript6);
+          return tidyImports(query.operation, path, work);
       }
     });
     return plan;

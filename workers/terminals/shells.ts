@@ -25,8 +25,12 @@ export function toArgv(shell: Shell, script: string, args: readonly string[] = [
   });
 }
 
-/** Runs `$1`, then shows the first `$3` bytes of the file `$2`, which is all of its standard output; ends as `$1` did. */
-const WITH_REPORT = 'eval "$1" >&2; code=$?; [ ! -f "$2" ] || head -c "$3" -- "$2"; exit "$code"';
+/**
+ * Runs `$1`, then shows the first `$3` bytes of the file `$2`, which is all of its standard output; ends as `$1` did. The file
+ * has another name at each run: /tmp is shared by the commands of a session, and an earlier run may have left its own.
+ */
+const WITH_REPORT =
+  'own=$(mktemp -- "$2-XXXXXX") || exit; eval "${1//"$2"/$own}" >&2; code=$?; head -c "$3" -- "$own"; rm -f -- "$own"; exit "$code"';
 
 /** The argv that runs a command line and gives a file that it wrote. */
 export const toReportingArgv = (command: string, file: string, bytesMax: number): string[] =>

@@ -16,6 +16,8 @@ export interface UndoPartsOptions {
   readonly changes: Changes;
   readonly limits: Limits;
   readonly readOnly?: boolean;
+  /** Paths at which protected names may be changed. */
+  readonly lifted?: readonly string[];
   breathe(): Promise<void>;
 }
 

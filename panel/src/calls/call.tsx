@@ -72,7 +72,7 @@ export function Call({ callId }: { callId: string }) {
           <>
             <dt>Made by</dt>
             <dd>
-              <a href={`#/calls/${known.parentCallId}`}>another call</a>
+              <a href={`#/calls/${encodeURIComponent(known.parentCallId)}`}>another call</a>
             </dd>
           </>
         )}

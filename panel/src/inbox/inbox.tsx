@@ -52,7 +52,7 @@ function Answered({ all }: { all: readonly Settled[] }) {
           <li key={approval.approvalId}>
             <strong>{DECISIONS[decision] ?? ELSEWHERE}</strong>{' '}
             {fleet.value === undefined ? (
-              <a href={`#/calls/${approval.callId}`}>{approval.tool}</a>
+              <a href={`#/calls/${encodeURIComponent(approval.callId)}`}>{approval.tool}</a>
             ) : (
               `${approval.tool} on ${nodeOf(approval.approvalId)}`
             )}{' '}

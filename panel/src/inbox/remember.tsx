@@ -10,8 +10,8 @@ const HOURS = [1, 2, 4, 8];
 
 /** What the person chose; `match` absent means once. */
 export interface Remembered {
-  readonly match?: 'exact' | 'tool';
-  readonly scope: 'session' | 'always';
+  readonly match?: 'exact' | 'tool' | 'door';
+  readonly scope: RememberScope['scope'];
   readonly hours: number;
 }
 
@@ -26,7 +26,7 @@ export function toRemember({ match, scope, hours }: Remembered, maxMs: number): 
 /** The words of the button. */
 export function approveLabel({ match, scope, hours }: Remembered): string {
   if (match === undefined) return 'Approve once';
-  const where = scope === 'session' ? 'for this session' : 'in all sessions';
+  const where = { session: 'for this session', project: 'for this project', always: 'in all sessions' }[scope];
   return hours > 0 ? `Approve ${where} for ${hours} h` : `Approve ${where}`;
 }
 
@@ -38,14 +38,16 @@ interface RememberProps {
 }
 
 export function Remember({ approval, whole, chosen, onChoice }: RememberProps) {
-  const { approvalId, remember = {}, rememberMaxMs, impact } = approval;
+  const { approvalId, door, project, remember = {}, rememberMaxMs, impact } = approval;
   if (fleet.value !== undefined)
     return <p class="dim">An answer through the fleet counts once; to have it remembered, answer at the node.</p>;
-  if (rememberMaxMs === 0) return <p class="dim">The policy forbids remembering an answer: it counts once.</p>;
-  if (remember.exact === undefined) return <p class="dim">Code in a command line can only be approved once.</p>;
+  if (rememberMaxMs === 0 && !door) return <p class="dim">The policy forbids remembering an answer: it counts once.</p>;
+  if (remember.exact === undefined && !door)
+    return <p class="dim">Code in a command line can only be approved once.</p>;
   const choices = [
     { match: undefined, text: 'only this once' },
-    { match: 'exact' as const, text: remember.exact },
+    ...(remember.exact === undefined ? [] : [{ match: 'exact' as const, text: remember.exact }]),
+    ...(remember.door === undefined ? [] : [{ match: 'door' as const, text: remember.door }]),
     // A whole tool is trusted only with what can do little harm.
     ...(remember.tool !== undefined && impact.level === 'low' ? [{ match: 'tool' as const, text: remember.tool }] : []),
   ];
@@ -72,7 +74,8 @@ export function Remember({ approval, whole, chosen, onChoice }: RememberProps) {
               onChange={(it) => onChoice({ ...chosen, scope: it.currentTarget.value as Remembered['scope'] })}
             >
               <option value="session">this session</option>
-              <option value="always">all sessions</option>
+              {!door && <option value="always">all sessions</option>}
+              {project !== undefined && <option value="project">this project</option>}
             </select>
           </label>
           <label>
@@ -81,7 +84,9 @@ export function Remember({ approval, whole, chosen, onChoice }: RememberProps) {
               value={String(chosen.hours)}
               onChange={(it) => onChoice({ ...chosen, hours: Number(it.currentTarget.value) })}
             >
-              <option value="0">as long as the policy allows ({duration(rememberMaxMs)})</option>
+              <option value="0">
+                {door ? 'until it is revoked' : `as long as the policy allows (${duration(rememberMaxMs)})`}
+              </option>
               {HOURS.filter((it) => it * HOUR_MS < rememberMaxMs).map((it) => (
                 <option value={String(it)}>{it} h</option>
               ))}

@@ -15,7 +15,12 @@ export function Machine() {
     ['Memory', `${bytes(it.rssBytes)} in the daemon, ${bytes(sum(it.hosts.map((host) => host.rssBytes)))} in hosts`],
     ['Calls', `${calls.running} running, ${calls.queued} queued, ${calls.blocked} waiting for a person`],
     ['People', `${it.approvers} listening for questions`],
-    ['Policy', policy ? `${policy.name}, ${policy.rules} rules, from ${policy.from}` : 'not told'],
+    [
+      'Policy',
+      policy
+        ? `${policy.name}, ${policy.rules} rules, from ${policy.from}${policy.note ? `: ${policy.note}` : ''}`
+        : 'not told',
+    ],
     ['Record', `${audit.entries} entries${audit.writable ? '' : ', and it can not be written'}`],
     ['Undo', `${undo.calls} calls, ${bytes(undo.bytes)}`],
     ['Cache', describeCache(cache)],

@@ -51,7 +51,13 @@ export type Status = Pick<
   readonly openSessions?: readonly OpenSession[];
   readonly providers?: readonly (Service & { pending: number })[];
   readonly connectors?: readonly Service[];
-  readonly policy?: { readonly name: string; readonly version: string; readonly rules: number; readonly from: string };
+  readonly policy?: {
+    readonly name: string;
+    readonly version: string;
+    readonly rules: number;
+    readonly from: string;
+    readonly note?: string;
+  };
   readonly confinement: {
     readonly level: string;
     readonly backend: string;

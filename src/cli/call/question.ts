@@ -1,6 +1,14 @@
 /** Formats a question for the terminal. Its content comes from agents and must neither control the terminal nor fake a line. */
 import { join } from 'node:path';
-import { type Approval, type ImpactLevel, rememberFor, rememberToolFor } from '../../store/approvals/approval.ts';
+import {
+  type Approval,
+  coverageOf,
+  type ImpactLevel,
+  opensForSession,
+  rememberFor,
+  rememberProjectFor,
+  rememberToolFor,
+} from '../../store/approvals/approval.ts';
 import { showBlock, showLine } from '../../text/shown-text.ts';
 
 export interface QuestionStyle {
@@ -38,13 +46,22 @@ const toChain = (parents: Approval['parents']): string =>
     .toReversed()
     .join(', made by ');
 
+const DENIED = {
+  exact: 'exactly this call',
+  tool: 'all calls of this tool',
+  rule: 'all calls that the rule asks about',
+  door: 'all hosts of this domain',
+};
+
 /** The complete question without the prompt: tool, parameters, effects, diff, and finally the impact, so that it is not scrolled away. */
 export function showApproval(approval: Approval, { color }: QuestionStyle): string {
   const { tool, reason, rule, workspace, principal, input, effects, diff, impact, costUsd, expiresAt } = approval;
   const paint = (code: number, text: string) => (color ? `\x1b[${code}m${text}\x1b[0m` : text);
   const title = (text: string) => `\n${paint(1, text)}`;
   const { match } = rememberFor(approval);
-  const covers = approval.remember[match === 'tool' ? 'tool' : 'exact'];
+  const isPath = opensForSession(approval);
+  const covers = coverageOf(approval);
+  const forProject = rememberProjectFor(approval) && covers;
   const coversTool = rememberToolFor(approval) && approval.remember.tool;
   return [
     `\n${RULE}`,
@@ -65,10 +82,11 @@ export function showApproval(approval: Approval, { color }: QuestionStyle): stri
     ...(costUsd === undefined ? [] : [`\nCost: about $${costUsd.toFixed(4)}`]),
     `\nExpires: ${showLine(expiresAt)}`,
     title('Options:'),
-    '  y  - Approve',
+    `  y  - Approve${isPath ? ' for this session' : ''}`,
     '  n  - Deny (the agent gets to read what you type after the n)',
-    ...(covers === undefined ? [] : [`  ya - Approve and remember for this session (${showLine(covers)})`]),
+    ...(covers === undefined || isPath ? [] : [`  ya - Approve and remember for this session (${showLine(covers)})`]),
     ...(coversTool === undefined ? [] : [`  yt - Approve and remember for this session (${showLine(coversTool)})`]),
-    `  na - Deny and remember for this session (${match === 'tool' ? 'all calls of this tool' : 'exactly this call'})`,
+    ...(forProject === undefined ? [] : [`  yp - Approve and remember for this project (${showLine(forProject)})`]),
+    `  na - Deny and remember for this session (${isPath ? 'this path' : DENIED[match]})`,
   ].join('\n');
 }

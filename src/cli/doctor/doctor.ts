@@ -20,6 +20,7 @@ import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
 import { type CliCaller, type ConnectFlags, connect } from '../connect.ts';
 import { describeTraces, losesTraces, type TraceStatus } from '../monitor/trace-line.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
+import { describeUnfollowed, type UnfollowedWorkspace } from '../unfollowed.ts';
 import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
 import { type MissingSwitch, missingSwitch } from './missing-switch.ts';
 import { judgePreviews } from './previews.ts';
@@ -283,6 +284,7 @@ interface DaemonStatus {
   readonly traces?: TraceStatus;
   /** Absent in answers of older daemons. */
   readonly coarseMasks?: readonly (CoarseMask & { readonly workspace: string })[];
+  readonly unfollowed?: readonly UnfollowedWorkspace[];
 }
 
 /** Whether more is hidden from commands than the policy says. */
@@ -293,6 +295,16 @@ function judgeMasks({ coarseMasks = [] }: DaemonStatus): DoctorFinding {
   const more = coarseMasks.length > 1 ? `; and ${coarseMasks.length - 1} more` : '';
   const found = showLine(`in ${first.workspace}, ${describeCoarse(first)}${more}`);
   return { id, status: 'warning', found, fix: 'List all of them with `ringfence status`.' };
+}
+
+/** Whether commands can be undone, and what they change is known at once. */
+function judgeFollowers({ unfollowed = [] }: DaemonStatus): DoctorFinding[] {
+  return unfollowed.map((it) => ({
+    id: 'follower',
+    status: 'warning',
+    found: showLine(describeUnfollowed(it)),
+    fix: 'Work in a smaller folder of it, move what is deep or large out of it, or raise the limit that is named.',
+  }));
 }
 
 /** Whether tools of the daemon or services of others would fail, which it asks now; empty if it is too old to report it. */
@@ -319,7 +331,7 @@ async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<Docto
     const it = (await client.request('status', {})) as DaemonStatus;
     onStatus();
     const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
-    const more = [judgeMasks(it), ...judgeTraces(it), ...(await judgeHealth(client))];
+    const more = [judgeMasks(it), ...judgeFollowers(it), ...judgeTraces(it), ...(await judgeHealth(client))];
     if (it.version === version) return [{ id, status: 'ok', found }, ...more];
     return [
       {

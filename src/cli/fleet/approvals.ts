@@ -1,7 +1,6 @@
 /** `ringfence fleet approvals`: the questions of all nodes, answered in one place. */
 import {
   type ApprovalsClient,
-  approvalIdOf,
   approvalsApprove,
   approvalsDeny,
   approvalsList,
@@ -26,7 +25,7 @@ export const fleetApprovalsWatch = (flags: FleetFlags, caller: CliCaller, io: Te
   withInbox(flags, caller, (inbox) => approvalsWatch(inbox, io));
 
 export const fleetApprove = (id: string, flags: FleetFlags, caller: CliCaller): Promise<number> =>
-  withInbox(flags, caller, async (inbox) => approvalsApprove(inbox, await approvalIdOf(id, inbox), flags));
+  withInbox(flags, caller, (inbox) => approvalsApprove(inbox, id, flags));
 
 export const fleetDeny = (id: string, flags: FleetFlags & { feedback?: string }, caller: CliCaller): Promise<number> =>
-  withInbox(flags, caller, async (inbox) => approvalsDeny(inbox, await approvalIdOf(id, inbox), flags));
+  withInbox(flags, caller, (inbox) => approvalsDeny(inbox, id, flags));

@@ -1,6 +1,6 @@
 /**
- * `ringfence init`: inspects the current folder and proposes what an agent's everyday work in it needs: the workspace, the project's own
- * commands, the hosts of its package managers, the person's toolchains. Writes after confirmation.
+ * `ringfence init`: inspects the current folder and proposes what an agent's everyday work in it needs: the workspace, the hosts of its
+ * package managers, the person's toolchains, and which of two policies is in force. Writes after confirmation.
  */
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
@@ -14,10 +14,10 @@ import { PolicyError } from '../../policy/policy-error.ts';
 import { effectsOfBuiltin } from '../../tools/registry.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
-import { mayChange, showChange, writeWhole } from '../own-files.ts';
+import { askPerson, mayChange, showChange, writeWhole } from '../own-files.ts';
 import { findProjectTools } from './project.ts';
 import { type PolicyProposal, withProject, withSettings } from './proposal.ts';
-import { findToolchains } from './toolchains.ts';
+import { findPinned, findToolchains } from './toolchains.ts';
 
 export interface InitFlags {
   /** Show the changes without writing them. */
@@ -40,10 +40,14 @@ export async function init(flags: InitFlags, { flags: places_, env, cwd }: CliCa
   const added = existsSync(dirs.stateDir) ? readAdded(dirs) : [];
   const isNew = !added.includes(folder);
   const home = existsSync(dirs.home) ? realpathSync(dirs.home) : dirs.home;
-  const closed = [folder, ...added, dirs.stateDir, dirname(dirs.socket)];
-  const proposal = {
+  const toolchainsAt = { home, closed: [folder, ...added, dirs.stateDir, dirname(dirs.socket)] };
+  const toolchains = findToolchains({ path: env.PATH ?? '', ...toolchainsAt });
+  const proposal: PolicyProposal = {
+    workspace: folder,
+    base: await chosenPolicy(dirs, flags),
     tools: findProjectTools(folder),
-    toolchains: findToolchains({ path: env.PATH ?? '', home, closed }),
+    toolchains,
+    pinned: findPinned(folder, toolchainsAt),
   };
   const changes = changesFor(proposal, dirs).filter((it) => it.after !== it.before);
   const isDone = !isNew && changes.length === 0;
@@ -59,12 +63,26 @@ export async function init(flags: InitFlags, { flags: places_, env, cwd }: CliCa
   }
   if (flags.json)
     printJson({
-      workspace: folder,
       ...proposal,
       files: changes.map(({ path, after }) => ({ path, after })),
       isWritten,
     });
   return isWritten || isDone || flags.print ? EXIT.OK : EXIT.FAILED;
+}
+
+const CHOICES = `Which policy should be in force?
+  1  default   commands run in their sandbox without a question; you are asked where something leaves it
+  2  careful   you are asked before each command that does more than look, each deletion and each request
+[1] `;
+
+/** The policy that a new policy file extends; asked at a terminal, once. */
+async function chosenPolicy(
+  { configFile }: UserDirs,
+  { yes, print: shows, json }: InitFlags,
+): Promise<'default' | 'careful'> {
+  const isThere = existsSync(configFile) && readConfigFile(configFile).policy !== undefined;
+  if (isThere || yes || shows || json || !process.stdin.isTTY) return 'default';
+  return /^(2|careful)$/i.test(await askPerson(CHOICES)) ? 'careful' : 'default';
 }
 
 const toTargets = (changes: readonly ProposedFile[], isNew: boolean, folder: string): string =>
@@ -79,13 +97,13 @@ async function show(
   if (isDone) print('this folder is already set up; nothing was changed');
 }
 
-function* describe({ tools, toolchains }: PolicyProposal, folder: string): Generator<string> {
+function* describe({ tools, toolchains, pinned }: PolicyProposal, folder: string): Generator<string> {
   yield `workspace   ${folder}`;
-  for (const { name, evidence, commands, hosts } of tools)
-    yield `${name.padEnd(11)} ${evidence}: ${commands.length > 0 ? 'its own checks and builds run without asking' : 'no commands'}${hosts.length > 0 ? `; packages from ${hosts.join(', ')}` : ''}`;
+  for (const { name, evidence, hosts } of tools)
+    yield `${name.padEnd(11)} ${evidence}${hosts.length > 0 ? `: packages from ${hosts.join(', ')}` : ''}`;
   for (const { path, manager } of toolchains) yield `toolchain   ${path} (${manager})`;
-  if (tools.length === 0)
-    yield 'found no package.json, pyproject.toml, Cargo.toml, go.mod or Makefile: commands ask first, which is the default';
+  for (const { path, manager } of pinned) yield `toolchain   ${path} (${manager}), for this project`;
+  if (tools.length === 0) yield 'found no package.json, pyproject.toml, Cargo.toml, go.mod or Makefile';
 }
 
 /** The changes of config and policy file. Throws CliError if existing or resulting files are invalid. */

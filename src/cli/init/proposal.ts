@@ -1,25 +1,30 @@
 /** The changes that `ringfence init` proposes to config.yaml and to the policy file, each with its reason as a comment. */
 import { isDeepStrictEqual } from 'node:util';
-import { type Document, isMap, isNode, isSeq, type Node, parse, parseDocument, visit } from 'yaml';
+import { type Document, isMap, isNode, isSeq, type Node, parse, parseDocument } from 'yaml';
 import { CliError, EXIT } from '../output.ts';
-import type { CommandPattern, ProjectTool } from './project.ts';
+import type { ProjectTool } from './project.ts';
 import type { Toolchain } from './toolchains.ts';
 
 export interface PolicyProposal {
   readonly tools: readonly ProjectTool[];
   readonly toolchains: readonly Toolchain[];
+  /** Toolchains of this project alone: those that its files name. */
+  readonly pinned: readonly Toolchain[];
+  readonly workspace: string;
+  /** The built-in policy that a new policy file extends. */
+  readonly base: 'default' | 'careful';
 }
+
+type ProjectProposal = Pick<PolicyProposal, 'tools' | 'pinned' | 'workspace'>;
 
 /** Limits for builds that are known to exceed the default of two minutes and 128 processes. */
 const HEAVY = { timeoutMs: 600_000, processes: 512 };
 
-/** The policy file with the proposal's rules, hosts and limits added; existing text stays unchanged. */
-export function withProject(text: string | undefined, { tools }: PolicyProposal): string {
+/** The policy file with the proposal's limits added; existing text stays unchanged. */
+export function withProject(text: string | undefined, { tools, base }: Pick<PolicyProposal, 'tools' | 'base'>): string {
   const document = parsed(
-    text ?? '# The policy of your daemon; docs/policy.md says how to read it.\nversion: 1\nextends: default\n',
+    text ?? `# The policy of your daemon; docs/policy.md says how to read it.\nversion: 1\nextends: ${base}\n`,
   );
-  addRules(document, tools);
-  addHosts(document, tools);
   const heavy = tools.filter((it) => it.isHeavy);
   if (heavy.length > 0)
     for (const [key, value] of Object.entries(HEAVY))
@@ -32,8 +37,12 @@ export function withProject(text: string | undefined, { tools }: PolicyProposal)
   return written(document, text);
 }
 
-/** The text of config.yaml with the proposal's toolchains, and with `policy` if it names none. */
-export function withSettings(text: string | undefined, { toolchains }: PolicyProposal, policy: string): string {
+/** The text of config.yaml with the proposal's toolchains and hosts, and with `policy` if it names none. */
+export function withSettings(
+  text: string | undefined,
+  { toolchains, ...project }: ProjectProposal & Pick<PolicyProposal, 'toolchains'>,
+  policy: string,
+): string {
   const document = parsed(text ?? '# Settings of your daemon; docs/configuration.md lists them.\n');
   addOnce(document, ['policy'], policy, 'What agents may do.');
   for (const { path, manager } of toolchains)
@@ -43,6 +52,7 @@ export function withSettings(text: string | undefined, { toolchains }: PolicyPro
       path,
       `From your PATH, by ${manager}: commands see it read-only and find its programs.`,
     );
+  addProject(document, project);
   return written(document, text);
 }
 
@@ -52,51 +62,28 @@ function written(document: Document, before: string | undefined): string {
   return isSame ? before : document.toString({ lineWidth: 120 });
 }
 
-function addRules(document: Document, tools: readonly ProjectTool[]): void {
-  for (const { name, evidence, commands } of tools) {
-    if (commands.length === 0) continue;
-    const id = `project-${name}`;
-    const rules = document.get('rules');
-    const isThere = isSeq(rules) && rules.items.some((it) => isMap(it) && it.get('id') === id);
-    if (isThere) continue;
-    const rule = {
-      id,
-      match: commands.length === 1 ? { command: commands[0] } : { any: commands.map((command) => ({ command })) },
-      decision: 'allow',
-      reason: `Builds and tests of ${evidence}; they run in a sandbox.`,
-      examples: { match: [exampleOf(commands[0] as CommandPattern)], no_match: [`${name} publish`] },
-    };
-    const why = `${evidence}: its builds, tests and checks run without asking, in every workspace of this daemon. They run the project's own code.`;
-    addItem(document, ['rules'], onFewLines(document.createNode(rule)), why);
-  }
+/** Adds what one project has to the list of projects. */
+function addProject(document: Document, { tools, pinned, workspace }: ProjectProposal): void {
+  const hosts = tools.flatMap(({ name, evidence, hosts: named }) =>
+    named.map((item, at) => ({
+      item,
+      why:
+        at > 0 ? '' : `${evidence}: ${name} gets its packages there. A command could send there whatever it may read.`,
+    })),
+  );
+  const toolchains = pinned.map(({ path, manager }) => ({
+    item: path,
+    why: `A file of the project names it; ${manager} holds it.`,
+  }));
+  if (hosts.length + toolchains.length === 0) return;
+  const { projects } = document.toJS() as { projects?: unknown };
+  const listed: ({ workspace?: unknown } | null)[] = Array.isArray(projects) ? projects : [];
+  const known = listed.findIndex((it) => it?.workspace === workspace);
+  if (known < 0) addItem(document, ['projects'], { workspace }, 'What commands have there alone.');
+  const at = ['projects', known < 0 ? listed.length : known];
+  for (const { item, why } of hosts) addItem(document, [...at, 'hosts'], item, why);
+  for (const { item, why } of toolchains) addItem(document, [...at, 'toolchains'], item, why);
 }
-
-function addHosts(document: Document, tools: readonly ProjectTool[]): void {
-  for (const { name, evidence, hosts } of tools)
-    for (const [index, host] of hosts.entries())
-      addItem(
-        document,
-        ['tiers', 'execute', 'network', 'allow'],
-        host,
-        index === 0 ? reasonOf({ name, evidence }) : '',
-      );
-}
-
-const reasonOf = ({ name, evidence }: Pick<ProjectTool, 'name' | 'evidence'>): string =>
-  `${evidence}: ${name} gets its packages there. A command could send there whatever it may read.`;
-
-/** Puts commands and examples on one line each, as in hand-written policies. */
-function onFewLines(rule: Node): Node {
-  visit(rule, {
-    Pair(_, { key, value }) {
-      if (isSeq(value) && ['command', 'match', 'no_match'].includes(String(key))) value.flow = true;
-    },
-  });
-  return rule;
-}
-
-const exampleOf = (command: CommandPattern): string =>
-  command.map((it) => (typeof it === 'string' ? it : it[0])).join(' ');
 
 const namesOf = (tools: readonly ProjectTool[]): string => tools.map((it) => it.name).join(', ');
 
@@ -113,7 +100,7 @@ function addOnce(document: Document, path: readonly string[], value: unknown, wh
 }
 
 /** Adds an item, with its reason above it, to a list unless it is already there. Throws CliError if the value there is no list. */
-function addItem(document: Document, path: readonly string[], item: unknown, why: string): void {
+function addItem(document: Document, path: readonly (string | number)[], item: unknown, why: string): void {
   const parent = document.getIn(path.slice(0, -1));
   if (path.length > 1 && parent !== undefined && !isMap(parent))
     throw new CliError(
@@ -124,7 +111,7 @@ function addItem(document: Document, path: readonly string[], item: unknown, why
   const list = document.getIn(path, true);
   if (!isSeq(list)) throw new CliError(EXIT.FAILED, `${path.join('.')} is not a list in your file; edit it by hand`);
   list.flow = false;
-  if (list.items.some((it) => String((it as { value?: unknown }).value) === item)) return;
+  if ((list.toJSON() as unknown[]).some((it) => isDeepStrictEqual(it, item))) return;
   const node = isNode(item) ? item : (document.createNode(item) as Node);
   if (why !== '') node.commentBefore = ` ${why}`;
   list.add(node);

@@ -33,29 +33,47 @@ const VERSIONS: readonly { readonly manager: string; readonly folder: RegExp }[]
 /** Folders of shims, whose versions are set in a file of the manager. */
 const SHIMS: readonly { readonly folder: string; readonly bins: (home: string) => string[] }[] = [
   { folder: '.volta/bin', bins: voltaBins },
-  { folder: '.asdf/shims', bins: asdfBins },
-  { folder: '.local/share/mise/shims', bins: miseBins },
-  { folder: '.pyenv/shims', bins: pyenvBins },
+  { folder: '.asdf/shims', bins: (home) => asdfBins(home, textOf(join(home, '.tool-versions'))) },
+  { folder: '.local/share/mise/shims', bins: (home) => miseBins(home, textOf(join(home, '.config/mise/config.toml'))) },
+  { folder: '.pyenv/shims', bins: (home) => pythonBins(home, textOf(join(home, '.pyenv/version'))) },
   { folder: '.cargo/bin', bins: rustupBins },
   { folder: '.local/bin', bins: uvBins },
 ];
 
-/** Most toolchains that a config may name. */
-const TOOLCHAINS_MAX = 16;
+type BinsOf = (home: string, text: string) => string[];
+/** Files in which a project names the versions that it needs. */
+const PINS: readonly (readonly [name: string, bins: BinsOf])[] = [
+  ['.nvmrc', nodeBins],
+  ['.node-version', nodeBins],
+  [
+    'package.json',
+    (home, text) => nodeBins(home, /"volta"\s*:\s*\{[^}]*"node"\s*:\s*"([\d.]+)"/.exec(text)?.[1] ?? ''),
+  ],
+  ['.tool-versions', asdfBins],
+  ['mise.toml', miseBins],
+  ['.mise.toml', miseBins],
+  ['.python-version', pythonBins],
+  ['rust-toolchain.toml', (home, text) => rustBins(home, /^\s*channel\s*=\s*"([\w.-]+)"/m.exec(text)?.[1] ?? '')],
+  ['rust-toolchain', rustBins],
+  ['.sdkmanrc', sdkmanBins],
+  ['go.mod', (home, text) => newestIn(join(home, 'sdk'), /^toolchain (go[\w.]+)/m.exec(text)?.[1] ?? '', 'bin')],
+];
 
-/**
- * The toolchains behind `path`, in its order. Leaves out those that commands may not see (folders with keys, the home directory, `closed`).
- */
-export function findToolchains({
-  path,
-  home,
-  closed,
-}: {
+/** Most toolchains that are proposed at once. */
+const TOOLCHAINS_MAX = 16;
+const PIN_CHARS_MAX = 64 * 1024;
+
+interface ToolchainPlaces {
   readonly path: string;
   readonly home: string;
   /** Workspaces and the daemon's own folders: absolute real paths. */
   readonly closed: readonly string[];
-}): Toolchain[] {
+}
+
+/**
+ * The toolchains behind `path`, in its order. Leaves out those that commands may not see (folders with keys, the home directory, `closed`).
+ */
+export function findToolchains({ path, home, closed }: ToolchainPlaces): Toolchain[] {
   const found = new Map<string, Toolchain>();
   for (const entry of path.split(':').filter((it) => isInside(home, it)))
     for (const bin of [entry, ...(SHIMS.find((it) => join(home, it.folder) === entry)?.bins(home) ?? [])]) {
@@ -64,6 +82,17 @@ export function findToolchains({
         found.set(toolchain.path, toolchain);
     }
   return [...found.values()].slice(0, TOOLCHAINS_MAX);
+}
+
+/**
+ * The installed toolchains that a project's files name. The files are strangers' words: they choose among the versions that managers
+ * hold, and can name no other folder.
+ */
+export function findPinned(project: string, { home, closed }: Omit<ToolchainPlaces, 'path'>): Toolchain[] {
+  const bins = PINS.flatMap(([name, binsOf]) => binsOf(home, textOf(join(project, name)).slice(0, PIN_CHARS_MAX)));
+  const found = bins.map((it) => versionAt(it, home)).filter((it) => it !== undefined);
+  const allowed = found.filter((it) => toolchainProblem(it.path, { home, closed }) === undefined);
+  return [...new Map(allowed.map((it) => [it.path, it])).values()].slice(0, TOOLCHAINS_MAX);
 }
 
 /** The version whose programs are in the folder `bin`; follows links (fnm, sdkman's `current`). */
@@ -84,27 +113,72 @@ function voltaBins(home: string): string[] {
 }
 
 /** Versions from lines such as `nodejs 22.1.0`. */
-function asdfBins(home: string): string[] {
-  const chosen = textOf(join(home, '.tool-versions')).matchAll(/^([\w-]+)[ \t]+([\w.+-]+)/gm);
-  return [...chosen].map(([, tool = '', version = '']) => join(home, '.asdf/installs', tool, version, 'bin'));
+function asdfBins(home: string, text: string): string[] {
+  const chosen = [...text.matchAll(/^([\w-]+)[ \t]+([\w.+-]+)/gm)];
+  return chosen.map(([, tool = '', version = '']) => join(home, '.asdf/installs', tool, version, 'bin'));
 }
 
-function miseBins(home: string): string[] {
-  const { tools } = tomlOf(join(home, '.config/mise/config.toml'));
-  const chosen = Object.entries(tools ?? {}).filter((it): it is [string, string] => typeof it[1] === 'string');
+/** Versions from the table `[tools]`. */
+function miseBins(home: string, text: string): string[] {
+  const chosen = Object.entries(tomlOf(text).tools ?? {}).filter(
+    (it): it is [string, string] => typeof it[1] === 'string',
+  );
   return chosen.flatMap(([tool, version]) => {
     const folder = join(home, '.local/share/mise/installs', tool, version);
     return [join(folder, 'bin'), folder].filter((it) => existsSync(it)).slice(0, 1);
   });
 }
 
-function pyenvBins(home: string): string[] {
-  const versions = textOf(join(home, '.pyenv/version')).split(/\s+/).filter(Boolean);
-  return versions.map((it) => join(home, '.pyenv/versions', it, 'bin'));
+/** Folders of Node's versions, by manager, and where the programs are below one. */
+const NODES = [
+  ['.nvm/versions/node', 'bin'],
+  ['.local/share/fnm/node-versions', 'installation/bin'],
+  ['.volta/tools/image/node', 'bin'],
+] as const;
+
+/** Node of the first manager that holds the version: `22`, `v22.1`, `lts/jod` (of which nvm keeps the number). */
+function nodeBins(home: string, text: string): string[] {
+  const word = text.trim().replace(/^v/, '');
+  const [, codename] = /^lts\/(\w+)$/.exec(word) ?? [];
+  const version =
+    codename === undefined
+      ? word
+      : textOf(join(home, '.nvm/alias/lts', codename))
+          .trim()
+          .replace(/^v/, '');
+  return NODES.flatMap(([folder, bin]) => newestIn(join(home, folder), version, bin)).slice(0, 1);
+}
+
+function pythonBins(home: string, text: string): string[] {
+  const folders = ['.pyenv/versions', '.local/share/uv/python'].map((it) => join(home, it));
+  return text.split(/\s+/).flatMap((version) => folders.flatMap((it) => newestIn(it, version, 'bin')));
+}
+
+function rustBins(home: string, text: string): string[] {
+  return newestIn(join(home, '.rustup/toolchains'), text.trim(), 'bin');
+}
+
+/** Versions from lines such as `java=21.0.2-tem`. */
+function sdkmanBins(home: string, text: string): string[] {
+  const chosen = [...text.matchAll(/^(\w+)=([\w.+-]+)/gm)];
+  return chosen.map(([, tool = '', version = '']) => join(home, '.sdkman/candidates', tool, version, 'bin'));
+}
+
+/** The programs of the newest folder that is a version as wanted, or a more exact one: `22` is `v22.1.0`, `stable` is `stable-x86_64`. */
+function newestIn(folder: string, wanted: string, bin: string): string[] {
+  if (!/^[\w.+-]+$/.test(wanted)) return [];
+  const isWanted = (name: string) => {
+    const version = name.replace(/^(?:v|cpython-)/, '');
+    return version.startsWith(wanted) && /^(?:$|[.-])/.test(version.slice(wanted.length));
+  };
+  const [newest] = namesIn(folder)
+    .filter(isWanted)
+    .sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
+  return newest === undefined ? [] : [join(folder, newest, bin)];
 }
 
 function rustupBins(home: string): string[] {
-  const { default_toolchain: name } = tomlOf(join(home, '.rustup/settings.toml'));
+  const { default_toolchain: name } = tomlOf(textOf(join(home, '.rustup/settings.toml')));
   return typeof name === 'string' ? [join(home, '.rustup/toolchains', name, 'bin')] : [];
 }
 
@@ -131,9 +205,9 @@ function textOf(path: string): string {
   }
 }
 
-function tomlOf(path: string): Record<string, unknown> & { readonly tools?: object } {
+function tomlOf(text: string): Record<string, unknown> & { readonly tools?: object } {
   try {
-    return parseToml(textOf(path));
+    return parseToml(text);
   } catch {
     return {}; // The manager itself would reject that file.
   }

@@ -17,11 +17,9 @@ interface Costs {
 /** Ten years: more than any configuration keeps. */
 const DAYS_MAX = 3660;
 
-export const COST_KEYS = ['tool', 'principal', 'day'] as const;
-
 export interface CostFlags {
   readonly json?: boolean;
-  readonly by: (typeof COST_KEYS)[number];
+  readonly by: 'tool' | 'principal' | 'day';
   readonly days: number;
 }
 

@@ -12,6 +12,7 @@ type Requests = Pick<Client, 'request'>;
 export interface PanelFlags {
   readonly print?: boolean;
   readonly port?: string;
+  readonly host?: string;
   readonly json?: boolean;
   readonly state?: string;
 }
@@ -19,7 +20,11 @@ export interface PanelFlags {
 /** Prints the URL that signs a page in and, unless `--print` was given, opens it in the browser. Returns the exit code. */
 export async function panelOpen(flags: PanelFlags, client: Requests, env: Environment): Promise<number> {
   const port = flags.port === undefined ? undefined : portOf(flags.port);
-  const opened = (await client.request('panel.open', port === undefined ? {} : { port })) as {
+  const { host } = flags;
+  if (host !== undefined && host !== '127.0.0.1')
+    throw new CliError(EXIT.USAGE, `--host takes 127.0.0.1, not ${showLine(host)}`);
+  const asked = { ...(port !== undefined && { port }), ...(host && { host }) };
+  const opened = (await client.request('panel.open', asked)) as {
     url: string;
     expiresAt: string;
   };

@@ -58,6 +58,6 @@ const withoutOutput = (result: ToolResult): ToolResult =>
   result.success ? { ...result, data: { ...(result.data as object), stdout: '', stderr: '' } } : result;
 
 function shellExitCode(result: ToolResult): number {
-  if (result.success || result.error.code === 'PROGRAM_MISSING') return exitCodeOf(result);
+  if (result.success) return exitCodeOf(result);
   return result.error.category === 'TIMEOUT' ? SHELL_EXIT.timedOut : SHELL_EXIT.refused;
 }

@@ -1,10 +1,8 @@
-/** Verbs of the audit log: answered by the daemon, or read from its state directory if none runs. */
+/** Verbs of the audit log, of a daemon or of its state directory if none runs; their code is loaded on demand. */
 import { type Command, Option } from 'commander';
 import { AUDIT_KINDS } from '../../store/audit/entry.ts';
-import { type AuditQueryFlags, auditExport, auditQuery, auditVerify } from '../audit/audit.ts';
-import { auditCalls } from '../audit/calls.ts';
-import { withAudit } from '../audit/offline.ts';
-import { type AuditPruneFlags, auditPrune } from '../audit/prune.ts';
+import type { AuditClient, AuditQueryFlags } from '../audit/audit.ts';
+import type { AuditPruneFlags } from '../audit/prune.ts';
 import type { Verbs } from './verbs.ts';
 
 const filtered = (command: Command): Command =>
@@ -23,28 +21,43 @@ const KIND = ['--kind <kind>', 'only entries of this kind'] as const;
 export function addAuditVerbs(verbs: Verbs): void {
   const audit = verbs.addGroup('audit', 'read the audit log: calls, decisions and results');
   // Here `--session` filters entries instead of naming the connection's session.
-  const run = ({ session: _, ...flags }: AuditQueryFlags, action: Parameters<typeof withAudit>[1]) =>
-    withAudit(verbs.caller({ ...flags, autostart: false }), action);
+  const run = async ({ session: _, ...flags }: AuditQueryFlags, action: (client: AuditClient) => Promise<number>) => {
+    const { withAudit } = await import('../audit/offline.ts');
+    return withAudit(verbs.caller({ ...flags, autostart: false }), action);
+  };
+  const load = () => import('../audit/audit.ts');
 
   filtered(verbs.add('calls', 'list the newest calls with their decisions and results', audit, { isDefault: true }))
     .option('--limit <n>', 'how many calls to list (default: 50)', Number)
-    .action(verbs.ending((flags) => run(flags, (client) => auditCalls(toQuery(flags), client))));
+    .action(
+      verbs.ending((flags) =>
+        run(flags, async (client) => (await import('../audit/calls.ts')).auditCalls(toQuery(flags), client)),
+      ),
+    );
   filtered(verbs.add('query', 'list the newest entries of all kinds', audit))
     .addOption(new Option(...KIND).choices([...AUDIT_KINDS]))
     .option('--limit <n>', 'how many entries to list (default: 50)', Number)
-    .action(verbs.ending((flags) => run(flags, (client) => auditQuery(toQuery(flags), client))));
+    .action(verbs.ending((flags) => run(flags, async (client) => (await load()).auditQuery(toQuery(flags), client))));
   verbs
     .add('verify', 'check that no entry of the log was changed or removed', audit)
-    .action(verbs.ending((flags) => run(flags, (client) => auditVerify(client, flags))));
+    .action(verbs.ending((flags) => run(flags, async (client) => (await load()).auditVerify(client, flags))));
   verbs
     .add('prune', 'drop old entries; the log says who did it and what is gone', audit)
     .option('--older-than <age>', 'entries older than this, such as 30d; at least a day (auditMinAgeMs)')
     .option('--keep <n>', 'all but the newest ones; what is younger than a day stays', Number)
-    .action(verbs.ending((flags: AuditPruneFlags) => auditPrune(flags, verbs.caller({ ...flags, autostart: false }))));
+    .action(
+      verbs.ending(async (flags: AuditPruneFlags) =>
+        (await import('../audit/prune.ts')).auditPrune(flags, verbs.caller({ ...flags, autostart: false })),
+      ),
+    );
   filtered(verbs.add('export', 'print all entries, one per line', audit))
     .addOption(new Option(...KIND).choices([...AUDIT_KINDS]))
     .addOption(new Option('--format <format>', 'the format of each line').choices(['jsonl', 'ocsf']).default('jsonl'))
-    .action(verbs.ending((flags) => run(flags, (client) => auditExport(flags.format, toQuery(flags), client))));
+    .action(
+      verbs.ending((flags) =>
+        run(flags, async (client) => (await load()).auditExport(flags.format, toQuery(flags), client)),
+      ),
+    );
 }
 
 /** The flags of the query, without those of the connection. */

@@ -1,18 +1,8 @@
-/** Verbs that make calls and inspect them. */
+/** Verbs that make calls and inspect them; their code is loaded on demand. */
 import { Option } from 'commander';
-import { batch } from '../batch.ts';
-import { call } from '../call/call.ts';
-import { checkpointDiff, checkpointList, checkpointName, checkpointReturn } from '../call/checkpoint.ts';
-import { commit, discard } from '../call/commit.ts';
-import { forward } from '../call/forward.ts';
-import { undo } from '../call/undo.ts';
-import { callIdOf } from '../ids.ts';
+import type { ConnectFlags } from '../connect.ts';
 import { AGENT_NAMES } from '../install/agents.ts';
-import { logs } from '../logs.ts';
-import { cancel, ps } from '../ps.ts';
-import { result } from '../result.ts';
-import { tools } from '../tools.ts';
-import type { Verbs } from './verbs.ts';
+import type { VerbFlags, Verbs } from './verbs.ts';
 
 const WORKSPACE = ['--workspace <dir>', 'the folder to work in (default: this one)'] as const;
 const SESSION = [
@@ -78,18 +68,28 @@ To read a value from a file, write content=@notes.txt; from standard input, cont
 To read the whole input as JSON, write @input.json, or - for standard input.
 If the tool ran a command to its end, ringfence exits with the exit code of that command.`,
     )
-    .action(verbs.ending((tool, input, flags) => call(tool, input, flags, verbs.callerIn(flags))));
+    .action(
+      verbs.ending(async (tool, input, flags) =>
+        (await import('../call/call.ts')).call(tool, input, flags, verbs.callerIn(flags)),
+      ),
+    );
 
   verbs
     .add('commit <previewId> [path...]', 'make the changes of a previewed command: all, or those of the paths')
     .option(...WORKSPACE)
     .option('--force', 'make them even if files were changed since the preview')
-    .action(verbs.ending((id, paths, flags) => commit(id, paths, flags, verbs.callerIn(flags))));
+    .action(
+      verbs.ending(async (id, paths, flags) =>
+        (await import('../call/commit.ts')).commit(id, paths, flags, verbs.callerIn(flags)),
+      ),
+    );
 
   verbs
     .add('discard <previewId>', 'forget what a previewed command would change')
     .option(...WORKSPACE)
-    .action(verbs.ending((id, flags) => discard(id, flags, verbs.callerIn(flags))));
+    .action(
+      verbs.ending(async (id, flags) => (await import('../call/commit.ts')).discard(id, flags, verbs.callerIn(flags))),
+    );
 
   verbs
     .add(
@@ -103,7 +103,9 @@ If the tool ran a command to its end, ringfence exits with the exit code of that
     .option('--fail-fast', 'start no further call after one fails')
     .option('--concurrency <n>', 'how many calls may run at once')
     .option('--timeout <duration>', 'end the whole batch after this time, such as 30s')
-    .action(verbs.ending((file, flags) => batch(file, flags, verbs.callerIn(flags))));
+    .action(
+      verbs.ending(async (file, flags) => (await import('../batch.ts')).batch(file, flags, verbs.callerIn(flags))),
+    );
 
   addShellVerbs(verbs);
 
@@ -129,12 +131,12 @@ function addToolsVerb(verbs: Verbs): void {
     .option('--stats', 'show how the tools were used: calls, failures, times and costs; for operators')
     .option('--hours <number>', 'how far back --stats counts (default: 24)')
     .action(
-      verbs.ending((name, flags) =>
+      verbs.ending(async (name, flags) =>
         flags.stats
           ? verbs.asOperator(flags, async (client) =>
               (await import('../monitor/tool-stats.ts')).toolStats(name, flags, client),
             )
-          : tools(name, flags, verbs.callerIn(flags)),
+          : (await import('../tools.ts')).tools(name, flags, verbs.callerIn(flags)),
       ),
     );
 }
@@ -142,19 +144,31 @@ function addToolsVerb(verbs: Verbs): void {
 export function addLookVerbs(verbs: Verbs): void {
   verbs
     .add('ps', 'list the running calls of all sessions, and what they left running in the background')
-    .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => ps(flags, client))));
+    .action(
+      verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await import('../ps.ts')).ps(flags, client))),
+    );
 
   verbs
     .add('cancel <callId>', 'cancel a running call of any session, or end what it left running in the background')
     .option('--session <id>', 'the session of the call, if several sessions have a call with this id')
     .addHelpText('after', `\n${ID}`)
-    .action(verbs.ending((id, flags) => verbs.asOperator(flags, (client) => cancel(id, flags, client))));
+    .action(
+      verbs.ending((id, flags) =>
+        verbs.asOperator(flags, async (client) => (await import('../ps.ts')).cancel(id, flags, client)),
+      ),
+    );
 
   verbs
     .add('forward <callId> <port>', 'open a port of a command in the background on 127.0.0.1, until Ctrl-C')
     .option('--port <n>', 'the port on 127.0.0.1 (default: any that is free)')
     .addHelpText('after', `\n${ID}`)
-    .action(verbs.ending((id, port, flags) => verbs.asOperator(flags, (client) => forward(id, port, flags, client))));
+    .action(
+      verbs.ending((id, port, flags) =>
+        verbs.asOperator(flags, async (client) =>
+          (await import('../call/forward.ts')).forward(id, port, flags, client),
+        ),
+      ),
+    );
 
   verbs
     .add('result <callId>', 'show the result of a call; results are kept for an hour')
@@ -162,7 +176,7 @@ export function addLookVerbs(verbs: Verbs): void {
     .addHelpText('after', `\n${ID}`)
     .action(
       verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => result(await callIdOf(id, client), flags, client)),
+        verbs.asOperator(flags, async (client) => (await import('../result.ts')).result(id, flags, client)),
       ),
     );
 
@@ -172,7 +186,7 @@ export function addLookVerbs(verbs: Verbs): void {
     .addHelpText('after', `\n${ID}`)
     .action(
       verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => logs(await callIdOf(id, client), flags, client, process)),
+        verbs.asOperator(flags, async (client) => (await import('../logs.ts')).logs(id, flags, client, process)),
       ),
     );
 
@@ -182,9 +196,29 @@ export function addLookVerbs(verbs: Verbs): void {
     .option('--workspace <dir>', 'the folder in which the call was made (default: this one)')
     .option('--force', 'undo even if the files were changed since the call')
     .addHelpText('after', `\n${ID}`)
-    .action(verbs.ending((id, flags) => undo(id, flags, verbs.callerIn({ ...flags, autostart: false }))));
+    .action(
+      verbs.ending(async (id, flags) =>
+        (await import('../call/undo.ts')).undo(id, flags, verbs.callerIn({ ...flags, autostart: false })),
+      ),
+    );
 
+  addChangesVerbs(verbs);
   addCheckpointVerbs(verbs);
+}
+
+function addChangesVerbs(verbs: Verbs): void {
+  const group = verbs.addGroup('changes', 'decide about what commands left at names that your programs run');
+  const add = (name: string, description: string, options = {}) =>
+    verbs.add(name, description, group, options).option('--workspace <dir>', 'the folder (default: this one)');
+  const changes = async (asked: { keep?: string[]; drop?: string[] }, flags: VerbFlags) =>
+    (await import('../call/changes.ts')).changes(asked, flags, verbs.callerIn({ ...flags, autostart: false }));
+  add('list', 'list what was moved out of the folder', { isDefault: true }).action(
+    verbs.ending((flags) => changes({}, flags)),
+  );
+  add('keep <path...>', 'put paths back where commands made them').action(
+    verbs.ending((keep, flags) => changes({ keep }, flags)),
+  );
+  add('drop <path...>', 'remove paths for good').action(verbs.ending((drop, flags) => changes({ drop }, flags)));
 }
 
 function addCheckpointVerbs(verbs: Verbs): void {
@@ -192,20 +226,27 @@ function addCheckpointVerbs(verbs: Verbs): void {
   const add = (name: string, description: string) =>
     verbs.add(name, description, group).option('--workspace <dir>', 'the folder (default: this one)');
   const one = ['--session <id>', 'only the calls of this session'] as const;
-  const caller = (flags: Parameters<Verbs['callerIn']>[0]) => verbs.callerIn({ ...flags, autostart: false });
+  const load = () => import('../call/checkpoint.ts');
+  const caller = (flags: ConnectFlags) => verbs.callerIn({ ...flags, autostart: false });
   add('list', 'list the checkpoints of the folder, and how many calls changed it since').action(
-    verbs.ending((flags) => checkpointList(flags, caller(flags))),
+    verbs.ending(async (flags) => (await load()).checkpointList(flags, caller(flags))),
   );
   add('name <name>', 'name the present point').action(
-    verbs.ending((name, flags) => checkpointName(name, flags, caller(flags))),
+    verbs.ending(async (name, flags) => (await load()).checkpointName(name, flags, caller(flags))),
   );
   add('diff <name>', 'show which calls and files changed since a checkpoint')
     .option(...one)
-    .action(verbs.ending((name, { session, ...flags }) => checkpointDiff(name, { ...flags, session }, caller(flags))));
+    .action(
+      verbs.ending(async (name, { session, ...flags }) =>
+        (await load()).checkpointDiff(name, { ...flags, session }, caller(flags)),
+      ),
+    );
   add('return <name>', 'undo all calls since a checkpoint; with a conflict nothing changes')
     .option(...one)
     .option('--force', 'return even if files were changed since by others')
     .action(
-      verbs.ending((name, { session, ...flags }) => checkpointReturn(name, { ...flags, session }, caller(flags))),
+      verbs.ending(async (name, { session, ...flags }) =>
+        (await load()).checkpointReturn(name, { ...flags, session }, caller(flags)),
+      ),
     );
 }

@@ -1,46 +1,43 @@
-/** Verbs of the person who runs the daemon; they work in any folder and start no daemon. */
+/** Verbs of the person who runs the daemon, from any folder; they start none, and their code is loaded on demand. */
 import { type Command, Option } from 'commander';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
-import {
-  approvalIdOf,
-  approvalsApprove,
-  approvalsDeny,
-  approvalsGrants,
-  approvalsList,
-  approvalsRevoke,
-  approvalsWatch,
-  grantIdOf,
-} from '../approvals.ts';
 import type { BacktestFlags } from '../backtest.ts';
-import { policyExplain, policyReload } from '../explain.ts';
-import { COST_KEYS, costs } from '../monitor/costs.ts';
-import { metrics } from '../monitor/metrics.ts';
-import { top } from '../monitor/top.ts';
 import { EXIT, printJson } from '../output.ts';
-import { status } from '../status.ts';
-import { stop } from '../stop.ts';
-import { upgrade } from '../upgrade.ts';
 import { collect, type Verbs } from './verbs.ts';
 
 export function addDaemonVerbs(verbs: Verbs): void {
   verbs
     .add('status', 'show what the daemon is doing and which policy it follows')
     .option('--health', 'also check that each tool could run')
-    .action(verbs.ending((flags) => status(flags, verbs.caller({ ...flags, autostart: false }))));
+    .action(
+      verbs.ending(async (flags) =>
+        (await import('../status.ts')).status(flags, verbs.caller({ ...flags, autostart: false })),
+      ),
+    );
   verbs
     .add('metrics', 'print the metrics of the daemon as Prometheus reads them')
-    .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => metrics(flags, client))));
+    .action(
+      verbs.ending((flags) =>
+        verbs.asOperator(flags, async (client) => (await import('../monitor/metrics.ts')).metrics(flags, client)),
+      ),
+    );
   verbs
     .add('costs', 'show what calls have cost, and how near that is to the limits of the policy')
     .option('--days <n>', 'how many days, today included', Number, 30)
-    .addOption(new Option('--by <what>', 'what to sum up').choices(COST_KEYS).default('tool'))
-    .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => costs(flags, client))));
+    .addOption(new Option('--by <what>', 'what to sum up').choices(['tool', 'principal', 'day']).default('tool'))
+    .action(
+      verbs.ending((flags) =>
+        verbs.asOperator(flags, async (client) => (await import('../monitor/costs.ts')).costs(flags, client)),
+      ),
+    );
   verbs
     .add('top', 'watch sessions, calls and hosts; q or Ctrl-C ends it')
     .option('--once', 'print one look and end')
     .action(
       verbs.ending((flags) =>
-        verbs.asOperator(flags, (client) => top(flags, client, { input: process.stdin, output: process.stdout })),
+        verbs.asOperator(flags, async (client) =>
+          (await import('../monitor/top.ts')).top(flags, client, { input: process.stdin, output: process.stdout }),
+        ),
       ),
     );
   const load = () => import('../monitor/pause.ts');
@@ -54,10 +51,10 @@ export function addDaemonVerbs(verbs: Verbs): void {
   verbs
     .add('upgrade', 'replace the daemon by a new one of the version on disk; no call is lost')
     .option('--drain <time>', 'how long calls that run may continue: 30s, 10m (the default), 1h')
-    .action(verbs.ending((flags) => upgrade(flags, verbs.caller(flags))));
+    .action(verbs.ending(async (flags) => (await import('../upgrade.ts')).upgrade(flags, verbs.caller(flags))));
   verbs.add('stop', 'stop the daemon').action(
     verbs.ending(async (flags) => {
-      const code = await stop(verbs.caller(flags));
+      const code = await (await import('../stop.ts')).stop(verbs.caller(flags));
       if (flags.json) printJson({ stopped: code === EXIT.OK });
       return code;
     }),
@@ -65,18 +62,27 @@ export function addDaemonVerbs(verbs: Verbs): void {
 }
 
 export function addApprovalVerbs(verbs: Verbs): void {
+  const load = () => import('../approvals.ts');
   const approvals = verbs.addGroup('approvals', 'answer calls that wait for approval, and manage your answers');
   verbs
     .add('list', 'list the calls that wait for an answer', approvals, { isDefault: true })
-    .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => approvalsList(client, flags))));
+    .action(
+      verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).approvalsList(client, flags))),
+    );
   verbs
     .add('watch', 'answer questions in this terminal until Ctrl-C; with --json, print them as events', approvals)
     .action(
       verbs.ending((flags) =>
-        verbs.asOperator(flags, (client) => {
+        verbs.asOperator(flags, async (client) => {
           const { stdin: input, stdout: output } = process;
           const noColor = verbs.env.NO_COLOR !== undefined;
-          return approvalsWatch(client, { input, output, isTTY: output.isTTY, noColor, json: flags.json === true });
+          return (await load()).approvalsWatch(client, {
+            input,
+            output,
+            isTTY: output.isTTY,
+            noColor,
+            json: flags.json === true,
+          });
         }),
       ),
     );
@@ -85,31 +91,51 @@ export function addApprovalVerbs(verbs: Verbs): void {
     .addOption(
       new Option(
         '--remember <what>',
-        'also allow the same for the rest of the session: exactly this call, or the tool',
-      ).choices(['exact', 'tool']),
+        'also allow the same later: exactly this call or the tool, for the session; a host for the session or the project',
+      ).choices(['exact', 'tool', 'session', 'project']),
     )
     .option('--always', 'remember the answer for all sessions')
     .action(
       verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => approvalsApprove(client, await approvalIdOf(id, client), flags)),
+        verbs.asOperator(flags, async (client) => (await load()).approvalsApprove(client, id, flags)),
       ),
     );
   verbs
     .add('deny <id>', 'deny a waiting call', approvals)
     .option('--feedback <text>', 'the reason; the agent gets to read it')
+    .addOption(
+      new Option('--remember <what>', 'refuse the domain of a host for the rest of the session').choices(['session']),
+    )
     .action(
       verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => approvalsDeny(client, await approvalIdOf(id, client), flags)),
+        verbs.asOperator(flags, async (client) => (await load()).approvalsDeny(client, id, flags)),
       ),
     );
   verbs
     .add('grants', 'list the answers that also hold for later calls', approvals)
-    .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => approvalsGrants(client, flags))));
+    .action(
+      verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).approvalsGrants(client, flags))),
+    );
   verbs
-    .add('revoke <id>', 'revoke one of these answers', approvals)
+    .add('revoke [id]', 'revoke one of these answers, or all of them', approvals)
+    .option('--all', 'revoke every remembered answer')
     .action(
       verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => approvalsRevoke(client, await grantIdOf(id, client), flags)),
+        verbs.asOperator(flags, async (client) => (await load()).approvalsRevoke(client, id, flags)),
+      ),
+    );
+  addUntrustedVerb(verbs, approvals);
+}
+
+function addUntrustedVerb(verbs: Verbs, approvals: Command): void {
+  verbs
+    .add('untrusted [folder]', 'list who has read what strangers wrote, for rules with session.sawUntrusted', approvals)
+    .option('--clear', 'let them count as not having read it: all, or those of the folder')
+    .action(
+      verbs.ending((folder, flags) =>
+        verbs.asOperator(flags, async (client) =>
+          (await import('../monitor/untrusted.ts')).untrusted(client, folder, flags),
+        ),
       ),
     );
 }
@@ -121,6 +147,7 @@ export function addPanelVerbs(verbs: Verbs): void {
     .add('open', 'open the panel in your browser, and print its address, which works once', panel, { isDefault: true })
     .option('--print', 'only print the address')
     .option('--port <number>', 'the port on this machine to serve it at, if it is not served yet')
+    .option('--host <address>', '127.0.0.1: the address by number, for ssh and browsers without *.localhost')
     .action(
       verbs.ending((flags) =>
         verbs.asOperator(flags, async (client) => (await load()).panelOpen(flags, client, verbs.env)),
@@ -190,10 +217,18 @@ export function addPolicyVerbs(verbs: Verbs): void {
     )
     .option('--workspace <dir>', "the folder to work in (default: this one, or the daemon's first)")
     .option('--saw-untrusted', 'decide as for a session that has read the web')
-    .action(verbs.ending((tool, input, flags) => policyExplain(tool, input, flags, verbs.caller(flags))));
+    .action(
+      verbs.ending(async (tool, input, flags) =>
+        (await import('../explain.ts')).policyExplain(tool, input, flags, verbs.caller(flags)),
+      ),
+    );
   verbs
     .add('reload', 'make the daemon read its policy files again', policy)
-    .action(verbs.ending((flags) => verbs.asOperator(flags, (client) => policyReload(client, flags))));
+    .action(
+      verbs.ending((flags) =>
+        verbs.asOperator(flags, async (client) => (await import('../explain.ts')).policyReload(client, flags)),
+      ),
+    );
   verbs
     .add('backtest <old> <new>', 'list recorded calls that the two policies would decide differently', policy)
     .option('--since <time>', 'use calls since this time: ISO 8601, or an age (default: 30d)')

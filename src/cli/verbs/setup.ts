@@ -2,12 +2,7 @@
 import { Option } from 'commander';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import { systemPowers } from '../../powers.ts';
-import { pipeStdio } from '../../transport/stdio.ts';
-import { connectUnix } from '../../transport/unix-socket.ts';
-import { connect } from '../connect.ts';
 import { MCP_CLIENTS } from '../install/mcp-clients.ts';
-import { serve } from '../serve.ts';
-import { tellVersion } from '../version.ts';
 import { addMarketVerbs } from './market.ts';
 import { addNewVerb } from './skeletons.ts';
 import { collect, type Verbs } from './verbs.ts';
@@ -33,7 +28,7 @@ export function addServeVerb(verbs: Verbs): void {
 The daemon logs to standard error, and in the background to <state>/daemon.log: JSON, or plain lines at a terminal.
 Set RINGFENCE_LOG to the level: trace, debug, info (the default), warn, error, fatal or silent.`,
     )
-    .action(verbs.ending((flags) => serve(flags, verbs.callerIn(flags))));
+    .action(verbs.ending(async (flags) => (await import('../serve.ts')).serve(flags, verbs.callerIn(flags))));
 }
 
 export function addFolderVerbs(verbs: Verbs): void {
@@ -114,7 +109,11 @@ export function addMachineVerbs(verbs: Verbs): void {
     );
   verbs
     .add('version', 'print the version of this program, and of the daemon if one runs')
-    .action(verbs.ending((flags) => tellVersion(flags, verbs.caller({ ...flags, autostart: false }))));
+    .action(
+      verbs.ending(async (flags) =>
+        (await import('../monitor/version.ts')).tellVersion(flags, verbs.caller({ ...flags, autostart: false })),
+      ),
+    );
   verbs.program
     .command('completion <shell>')
     .description('print a script that completes verbs and flags in bash, zsh or fish')
@@ -155,8 +154,11 @@ export function addPipeVerbs(verbs: Verbs): void {
     .option('--mode <name>', 'read, plan, code, or a mode of the config, which narrows tools and policy');
 
   verbs.add('stdio', 'speak the Ringfence protocol on standard input and output').action(async (flags) => {
+    const { connect } = await import('../connect.ts');
     await (await connect(verbs.callerIn(flags)))[Symbol.asyncDispose](); // Starts a daemon if none runs.
+    const { connectUnix } = await import('../../transport/unix-socket.ts');
     const { socket } = await connectUnix(findUserDirs(flags, verbs.env).socket);
+    const { pipeStdio } = await import('../../transport/stdio.ts');
     await pipeStdio(socket, process.stdin, process.stdout);
   });
 }

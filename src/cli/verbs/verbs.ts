@@ -2,7 +2,7 @@
 import type { Command, CommandOptions } from 'commander';
 import type { Client } from '../../client.ts';
 import type { Environment } from '../../daemon/user-dirs.ts';
-import { type CliCaller, type ConnectFlags, connect } from '../connect.ts';
+import type { CliCaller, ConnectFlags } from '../connect.ts';
 import { CliError, EXIT } from '../output.ts';
 
 /** Flags of every verb: `json` asks for JSON on standard output and nothing else there. */
@@ -59,6 +59,7 @@ export class Verbs {
 
   /** Runs an action over a connection with the operator role, from any folder. */
   async asOperator(flags: ConnectFlags, action: (client: Client) => Promise<number>): Promise<number> {
+    const { connect } = await import('../connect.ts');
     await using client = await connect({ ...this.caller({ ...flags, autostart: false }), role: 'operator' });
     return await action(client); // Awaited, so that the connection stays open until then.
   }

@@ -1,5 +1,6 @@
 /** Default memory limits of commands, by the memory of this machine. */
 import { totalmem } from 'node:os';
+import { isRecord } from '../../text/values.ts';
 
 /** The most memory that a command gets by default, in MiB. */
 const MEMORY_MB_MAX = 8192;
@@ -19,8 +20,8 @@ export function withMachineMemory(said: object): object {
 
 /** Adds the machine's limits to a file's settings, before each limit's own default applies. */
 export function withMachineLimits(said: unknown): unknown {
-  const { limits } = said as { limits?: unknown };
-  return typeof limits === 'object' && limits !== null
-    ? { ...(said as object), limits: withMachineMemory(limits) }
-    : said;
+  if (!isRecord(said)) return said;
+  const given = ['limits', 'internalLimits'].map((name) => [name, said[name]] as const);
+  const added = given.flatMap(([name, it]) => (isRecord(it) ? [[name, withMachineMemory(it)] as const] : []));
+  return { ...said, ...Object.fromEntries(added) };
 }

@@ -7,6 +7,8 @@ import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
 import { decode } from '../../protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../../protocol/frame.ts';
+import type { Follower } from '../follower/follower.ts';
+import { CAME, type Change, KIND } from '../follower/records.ts';
 import type { CommandReport } from './journal-report.ts';
 import { type FromShadow, parseFromShadow, type ToShadow } from './shadow-messages.ts';
 
@@ -24,6 +26,8 @@ export interface ShadowedRun {
 export interface ShadowLineOptions {
   readonly limits: Limits;
   readonly powers: Pick<Powers, 'after' | 'log'>;
+  /** Gives the changes of the workspace. */
+  readonly follower: Follower;
   /** Asks the host to start the thread. */
   start(): void;
   /** Called for each use, so that the host is not ended as idle. */
@@ -32,12 +36,21 @@ export interface ShadowLineOptions {
   onInvalid(error: unknown): void;
 }
 
+/** Names in one message, and bytes that may wait for the thread; with more it has to read the workspace anew. */
+const NAMES_MAX = 1000;
+const WAITING_BYTES_MAX = 16 * 1024 * 1024;
+
 export class ShadowLine implements Disposable {
   readonly #socket: Socket;
   readonly #writer: FrameWriter;
   readonly #options: ShadowLineOptions;
   readonly #pending = new Map<string, (answer: FromShadow | undefined) => void>();
+  #unlisten: () => void = () => {};
   #isStarted = false;
+  /** Whether the thread gets all changes. */
+  #isFollowing = false;
+  /** Whether the workspace was read since the thread gets all changes. */
+  #wasReady = false;
   #isClosed = false;
   #runs = 0;
 
@@ -57,20 +70,36 @@ export class ShadowLine implements Disposable {
     if (this.#isStarted || this.#isClosed) return;
     this.#isStarted = true;
     this.#options.start();
+    const { follower } = this.#options;
+    this.#unlisten = follower.listen({
+      onChanges: (changes) => this.#sendChanges(changes),
+      onLost: () => this.#follow(false),
+      onReady: () => this.#follow(follower.state === 'following'),
+      onBeyond: () => this.#follow(false),
+    });
+    if (follower.state === 'following') this.#follow(true);
+    else void follower.start();
   }
 
   /** A command is about to start: what others changed so far is taken in. Never rejects. */
   async begin(): Promise<ShadowedRun | NotKept> {
     this.#options.onUse();
-    if (!this.#isStarted) {
-      this.prepare();
-      return 'not-ready';
-    }
+    this.prepare();
+    const { follower } = this.#options;
+    const isSettled = await follower.settled();
+    if (follower.state !== 'following') return follower.state === 'starting' ? 'not-ready' : 'unwatched';
+    if (!isSettled) return 'late';
+    // The thread did not keep up; it may now.
+    if (!this.#isFollowing && this.#socket.writableLength === 0) this.#follow(true);
+    if (!this.#isFollowing) return 'lost';
     const run = ++this.#runs;
     const answer = await this.#ask({ begin: run }, `began ${run}`, this.#options.limits.shadowBeginMs);
-    if (answer && 'began' in answer && answer.state === 'ready') return { end: (key) => this.#end(run, key) };
+    if (answer && 'began' in answer && answer.state === 'ready') {
+      this.#wasReady = true;
+      return { end: (key) => this.#end(run, key) };
+    }
     this.#send({ end: run });
-    if (!answer || !('began' in answer)) return 'late';
+    if (!answer || !('began' in answer)) return this.#wasReady ? 'late' : 'not-ready';
     return answer.state === 'building' ? 'not-ready' : 'unwatched';
   }
 
@@ -85,9 +114,33 @@ export class ShadowLine implements Disposable {
       this.#send({ end: run });
       return 'beside';
     }
+    await this.#options.follower.settled();
     const answer = await this.#ask({ end: run, key }, `ended ${run}`, this.#options.limits.shadowEndMs);
     if (!answer || !('ended' in answer)) return 'late';
     return answer.lost ? 'lost' : answer.report;
+  }
+
+  #follow(follow: boolean): void {
+    if (!follow && !this.#isFollowing) return;
+    this.#isFollowing = follow;
+    this.#wasReady &&= follow;
+    this.#send({ follow });
+  }
+
+  #sendChanges(changes: readonly Change[]): void {
+    if (!this.#isFollowing) return;
+    if (this.#socket.writableLength > WAITING_BYTES_MAX) return this.#follow(false);
+    let message: { folder: string; changed: string[]; came: string[] } | undefined;
+    for (const { folder, name, kind } of changes) {
+      if (message && (message.folder !== folder || message.changed.length + message.came.length >= NAMES_MAX)) {
+        this.#send(message);
+        message = undefined;
+      }
+      message ??= { folder, changed: [], came: [] };
+      const hasCome = (kind & KIND.isFolder) !== 0 && (kind & CAME) !== 0;
+      (hasCome ? message.came : message.changed).push(name);
+    }
+    if (message) this.#send(message);
   }
 
   /** Undefined if the answer did not come in time, or the host is gone. */
@@ -125,6 +178,7 @@ export class ShadowLine implements Disposable {
 
   #close(): void {
     this.#isClosed = true;
+    this.#unlisten();
     for (const settle of this.#pending.values()) settle(undefined);
   }
 }

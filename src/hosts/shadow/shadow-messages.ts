@@ -3,12 +3,16 @@ import { isRecord } from '../../text/values.ts';
 import { type CommandReport, isCommandReport, type ReportBounds } from './journal-report.ts';
 
 export type ToShadow =
+  /** All changes are given from here on, so that the workspace can be read; false: changes are missing. */
+  | { readonly follow: boolean }
+  /** Names in a folder that have changed. */
+  | { readonly folder: string; readonly changed: readonly string[]; readonly came: readonly string[] }
   /** A command is about to start. */
   | { readonly begin: number }
   /** A command is over: write its journal under this key in the spool; without a key, keep nothing. */
   | { readonly end: number; readonly key?: string };
 
-/** `building`: the workspace is still being read; `unwatched`: it can't be followed. */
+/** `building`: the workspace is still being read; `unwatched`: it can't be held in memory. */
 export type ShadowState = 'building' | 'ready' | 'unwatched';
 
 export type FromShadow =

@@ -2,9 +2,10 @@
 import type { Effect } from '../../call.ts';
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
-import { gitToolFor } from '../../policy/explain.ts';
+import { firstAskerOf, gitToolFor } from '../../policy/explain.ts';
 import type { PolicyQuestion } from '../../policy/question.ts';
-import type { ApprovalSettings, Policy, RuleFacts } from '../../policy/schema.ts';
+import type { RuleFacts } from '../../policy/schema.ts';
+import { runByOf } from '../../protected-names.ts';
 import { leavesQuestion } from '../../store/approvals/answers.ts';
 import type {
   ApprovalDraft,
@@ -17,13 +18,16 @@ import type {
 import type { Approvals } from '../../store/approvals/approvals.ts';
 import { visible, visibleInLine } from '../../text/shown-text.ts';
 import type { Preview } from '../../tools/tool.ts';
+import type { OpeningQuestion } from '../doors/openings.ts';
 import { outcomeOf } from '../outcome.ts';
+import { protectedTargetOf } from '../permission.ts';
 import type { Approval, ClearedCall, JudgedCall, Stage } from '../stage.ts';
 import type { ApprovalContext } from './approval-context.ts';
 import { type Binding, bindingHash, differencesOf, type ProgramFingerprint, subjectHash } from './binding.ts';
 import { hasInlineCode } from './command-impact.ts';
-import { coverageOf, impactOf, programsOf, reachOf, undoable, warned } from './impact.ts';
-import { cutText, cutValue } from './shown.ts';
+import { coverageOf, impactOf, programsOf, reachOf, rememberedFor, undoable, warned } from './impact.ts';
+import { isHeadless, settingsOf } from './settings.ts';
+import { cutEffect, cutText, cutValue, hiddenIn, TARGET_CHARS_MAX, wholeValue } from './shown.ts';
 
 export interface ApproveDeps {
   readonly limits: Limits;
@@ -39,6 +43,8 @@ export interface ApproveDeps {
   questionNow(call: JudgedCall): PolicyQuestion;
   /** Identifies the program at a real path; undefined when no file is there. */
   fingerprint(path: string): ProgramFingerprint | undefined;
+  /** What a person is asked about a call that asks for a path; undefined for all others. */
+  openingOf(call: JudgedCall): OpeningQuestion | undefined;
   /** The text of a policy rule that would allow such calls permanently. */
   proposeRule(question: PolicyQuestion): string;
 }
@@ -101,15 +107,23 @@ interface AskingDecision {
   readonly askingRules: readonly string[];
 }
 
-function askingDecisionOf({ decision, decided, question, cost, checked }: JudgedCall): AskingDecision {
+function askingDecisionOf(call: JudgedCall): AskingDecision {
+  const { decision, decided, question, cost, checked } = call;
   if (decision !== 'ask') throw new Error('this stage handles only calls for which the policy says ask');
-  const rules = decided.rules.filter((it) => it.decision === 'ask').map((it) => it.id);
+  const asking = decided.rules.filter((it) => it.decision === 'ask');
   const ofCost = { id: `tiers.${checked.tier}.costUsdAskAbove`, reason: 'Its cost exceeds the soft limit of the day.' };
   const what = checked.tool.keptPreview ? 'commit of what such a command did' : 'call like this';
   const ofTool = { id: `${checked.tool.name}.asks`, reason: `A person is asked about each ${what}.` };
-  const by = decided.decision === 'ask' ? decided.by : cost?.asks ? ofCost : ofTool;
-  return { question, by, askingRules: [...new Set([by.id, ...rules, ...(cost?.asks ? [ofCost.id] : [])])] };
+  const target = protectedTargetOf(call, question);
+  const ofName = target !== undefined && { id: 'protected-names', reason: reasonOf(target) };
+  const by = ofName || (decided.decision === 'ask' ? firstAskerOf(asking) : cost?.asks ? ofCost : ofTool);
+  const more = [...asking.map((it) => it.id), ...(cost?.asks ? [ofCost.id] : [])];
+  return { question, by, askingRules: [...new Set([by.id, ...more])] };
 }
+
+/** Why a person is asked before a path with a protected name changes. */
+const reasonOf = (target: string): string =>
+  `Programs of yours run or obey \`${cutText(target, TARGET_CHARS_MAX)}\`: ${runByOf(target)}.`;
 
 /** Which rule asks about a call that waits for a person, and why it does. */
 export function askingRuleOf(call: JudgedCall): { rule: string; reason: string } {
@@ -126,35 +140,42 @@ interface ApprovalView {
   readonly whole: WholeQuestion;
   /** Whether the shown input lacks parts of it. */
   readonly cut: boolean;
+  /** Set for a call that asks for a path. */
+  readonly opening?: OpeningQuestion | undefined;
 }
 
 /** The most effects of one call that a person is shown. */
 const EFFECTS_MAX = 64;
 
-function approvalViewOf(call: JudgedCall, { redact, limits }: ApproveDeps): ApprovalView {
+function approvalViewOf(call: JudgedCall, { redact, limits, openingOf }: ApproveDeps): ApprovalView {
+  const opening = openingOf(call);
   const { tool, input, tier } = call.checked;
   const { by, askingRules, question } = askingDecisionOf(call);
   const { command, destructive, effects: declared } = question;
   const effects = command ? [...declared, ...command.redirects] : declared;
-  const impact = impactOf({
-    tool: tool.name,
-    tier,
-    effects: declared,
-    command,
-    destructive,
-    unknown: [],
-    costUsd: call.cost?.usd,
-  });
+  const impact =
+    opening?.impact ??
+    impactOf({
+      tool: tool.name,
+      tier,
+      effects: declared,
+      command,
+      destructive,
+      unknown: [],
+      costUsd: call.cost?.usd,
+    });
   const part = cutValue(redact(input), limits.approvalShownChars);
   const cut = part.cut || effects.length > EFFECTS_MAX;
-  const impactOfShown = cut ? warned(impact, 'medium', 'Only part of it is shown here') : impact;
+  // High, so that no yes to a whole tool covers it.
+  const impactOfName = by.id === 'protected-names' ? warned(impact, 'high', by.reason) : impact;
+  const impactOfShown = cut ? warned(impactOfName, 'medium', 'Only part of it is shown here') : impactOfName;
   const hidden = hiddenIn({ input, effects }, redact);
   const finalImpact =
     hidden > 0 ? warned(impactOfShown, 'high', `${hidden} parts are hidden as secrets`) : impactOfShown;
   const { sessionId, sessionName, principal, workspace } = call;
   const runs = command?.commands.map(({ text }): Effect => ({ kind: 'exec', target: text })) ?? [];
   const allEffects = redact([...effects, ...runs].map(cutEffect));
-  const whole = { input: cutValue(redact(input), limits.approvalWholeChars).value, effects: allEffects };
+  const whole = { input: wholeValue(redact(input), limits.approvalWholeChars), effects: allEffects };
   return {
     hides: hidden > 0,
     facts: {
@@ -171,12 +192,14 @@ function approvalViewOf(call: JudgedCall, { redact, limits }: ApproveDeps): Appr
       ...(call.budget && { delegated: true as const }),
       ...(command && { reach: reachOf(command), programs: programsOf(command) }),
       ...(command && hasInlineCode(command.commands) && { hasInlineCode: true }),
+      ...opening?.facts,
       // The next preview is another one.
       unknown: hidden > 0 || tool.keptPreview !== undefined || (command !== undefined && isUnknown(command)),
     },
     shown: { input: part.value, impact: redact(finalImpact) },
     whole,
     cut: part.cut,
+    opening,
   };
 }
 
@@ -224,26 +247,8 @@ function undoOf({ checked: { tier, tool } }: JudgedCall, undo: Preview['undo']):
   return undo ?? (tier === 'write' && tool.preview ? 'full' : 'none');
 }
 
-const textOf = (value: unknown): string =>
-  JSON.stringify(value, (_, it: unknown) => (typeof it === 'bigint' ? String(it) : it));
-
-/** How many parts redaction takes out of what is to be approved; at least 1 if anything differs. */
-function hiddenIn(value: unknown, redact: ApproveDeps['redact']): number {
-  const [before, after] = [value, redact(value)].map(textOf) as [string, string];
-  if (before === after) return 0;
-  const marks = (text: string) => text.split('[redacted').length - 1;
-  return Math.max(1, marks(after) - marks(before));
-}
-
 const isUnknown = ({ commands, unknown }: NonNullable<PolicyQuestion['command']>): boolean =>
   unknown.length > 0 || commands.some((it) => it.unknown !== undefined);
-
-const TARGET_CHARS_MAX = 1024;
-
-const cutEffect = ({ kind, target }: Effect): Effect => ({
-  kind,
-  target: visibleInLine(cutText(target, TARGET_CHARS_MAX)),
-});
 
 interface DraftParts {
   readonly view: ApprovalView;
@@ -277,14 +282,18 @@ function draftOf(call: JudgedCall, { view, diff, undo, binding, deps }: DraftPar
     impact: withVisibleText(view.shown.impact),
     ...(call.cost && { costUsd: call.cost.usd }),
     ...(wholeDiff !== undefined && { diff: shownOf(wholeDiff, shownMax) }),
-    remember: call.checked.tool.keptPreview ? {} : coverageOf(question.command, level),
+    remember: view.opening
+      ? { door: view.opening.covers }
+      : call.checked.tool.keptPreview
+        ? {}
+        : coverageOf(question.command, level),
     callId: call.id,
-    reason: by.reason,
+    reason: view.opening?.reason ?? by.reason,
     bindingHash: bindingHash(binding),
     timeoutMs,
-    rememberMaxMs,
+    ...rememberedFor(question.command, rememberMaxMs),
     // A proposed rule repeats the words of the call and is stored and sent, so none is made for words with secrets or inline code.
-    ...(!view.hides && !facts.hasInlineCode && { proposedRule: deps.proposeRule(question) }),
+    ...(!view.hides && !facts.hasInlineCode && !view.opening && { proposedRule: deps.proposeRule(question) }),
   };
 }
 
@@ -294,18 +303,6 @@ const withVisibleText = ({ level, description, warnings }: Impact): Impact => ({
   description: visibleInLine(description),
   warnings: warnings.map(visibleInLine),
 });
-
-/** The strictest approval settings of all policy layers. */
-function settingsOf(policy: Policy): ApprovalSettings {
-  return policy.and.map(settingsOf).reduce(
-    (a, b) => ({
-      timeoutMs: Math.min(a.timeoutMs, b.timeoutMs),
-      headless: a.headless === 'deny' || b.headless === 'deny' ? 'deny' : 'wait',
-      rememberMaxMs: Math.min(a.rememberMaxMs, b.rememberMaxMs),
-    }),
-    policy.approvals,
-  );
-}
 
 function bindingOf(
   call: JudgedCall,
@@ -368,8 +365,7 @@ function assertApproverPresent(
   call: JudgedCall,
   { approvals, deps, facts }: { approvals: Approvals; deps: ApproveDeps; facts: GrantFacts },
 ): void {
-  if (settingsOf(call.policy).headless !== 'deny' || deps.approvers(call.sessionId) > 0 || approvals.isAnswered(facts))
-    return;
+  if (!isHeadless(call.policy) || deps.approvers(call.sessionId) > 0 || approvals.isAnswered(facts)) return;
   const { by, question } = askingDecisionOf(call);
   const otherTool = gitToolFor(question);
   const message = `rule \`${by.id}\` asks a person about \`${facts.tool}\` (${by.reason}), and nobody is there to ask`;

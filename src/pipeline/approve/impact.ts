@@ -1,6 +1,7 @@
 /** How much a call may do, shown to a person who decides. Architecture invariant: pure, and never a permission. */
 import type { Effect, Tier } from '../../call.ts';
 import type { ParsedCommand } from '../../policy/question.ts';
+import { type Publishing, publishingOf } from '../../policy/shell/publishing.ts';
 import {
   type Approval,
   IMPACTS,
@@ -88,14 +89,21 @@ function ofTier({ tier, tool, command, effects, destructive }: ImpactFacts): Imp
   return { level: 'medium', description: `This operation runs \`${cutText(tool, NAME_CHARS_MAX)}\``, ...none };
 }
 
-function ofEffects(effects: readonly Effect[], { destructive }: ImpactFacts): ImpactFinding[] {
+/** Deletes what it reads only after that stands at another path. */
+const MOVING_TOOL = 'file_rename';
+
+function ofEffects(effects: readonly Effect[], { destructive, tool }: ImpactFacts): ImpactFinding[] {
   const targets = (kind: Effect['kind']) => effects.filter((it) => it.kind === kind).map((it) => it.target);
-  const [deleted, written, hosts, run] = [targets('delete'), targets('write'), targets('connect'), targets('exec')];
+  const [written, hosts, run] = [targets('write'), targets('connect'), targets('exec')];
+  const isMove = tool === MOVING_TOOL;
+  const moved = isMove ? targets('read') : [];
+  const deleted = targets('delete').filter((it) => !moved.includes(it));
   return [
+    ...(moved.length > 0 ? [{ ...MODIFIES, warnings: [named('Will move', moved)] }] : []),
     ...(deleted.length > 0 ? [{ ...DELETES, warnings: [CANNOT_BE_UNDONE, named('Will delete', deleted)] }] : []),
     ...(hosts.length > 0 ? [{ ...REMOTE, warnings: [...REMOTE.warnings, named('Will connect to', hosts)] }] : []),
     ...(written.length > 0
-      ? [{ ...MODIFIES, warnings: [named('Will modify', written), ...(destructive ? [OVERWRITES] : [])] }]
+      ? [{ ...MODIFIES, warnings: [named('Will modify', written), ...(destructive && !isMove ? [OVERWRITES] : [])] }]
       : []),
     ...(run.length > 0 ? [{ ...RUNS, warnings: [named('Will run', run)] }] : []),
   ];
@@ -175,7 +183,9 @@ const REACH_OF: Readonly<Record<CommandImpact['kind'], Reach>> = {
 
 /** What a remembered approval would cover, by each way to remember it; see `Approval.remember`. */
 export function coverageOf(command: ParsedCommand | undefined, level: ImpactLevel): Approval['remember'] {
-  if (command && hasInlineCode(command.commands)) return {};
+  const publishes = publishedBy(command);
+  if (publishes.some((it) => it.isGrave) || (command && hasInlineCode(command.commands))) return {};
+  if (command && publishes.length > 0) return { exact: 'exactly this call', tool: programsOf(command).join(', ') };
   const exact =
     command && runsUnseen(command)
       ? 'this very command line, whatever code the files that it runs hold by then'
@@ -192,10 +202,32 @@ export function coverageOf(command: ParsedCommand | undefined, level: ImpactLeve
   };
 }
 
-/** The programs of a line, sorted: real paths, or names as written for programs that were not found. */
-export function programsOf({ commands }: ParsedCommand): string[] {
-  return [...new Set(commands.map((it) => it.programPath ?? `? ${it.words[0] ?? it.text}`))].toSorted();
+/** The programs of a line, sorted: real paths, names as written for programs that were not found, `git push to origin` for what publishes. */
+export function programsOf(command: ParsedCommand): string[] {
+  const programs = command.commands
+    .filter((it) => !publishingOf(it))
+    .map((it) => it.programPath ?? `? ${it.words[0] ?? it.text}`);
+  const published = publishedBy(command).map(describePublishing);
+  return [...new Set([...programs, ...published])].toSorted();
 }
+
+/** How long an answer may be remembered: one for what publishes for the session at most, and not where others may lose work. */
+export function rememberedFor(
+  command: ParsedCommand | undefined,
+  rememberMaxMs: number,
+): { rememberMaxMs: number; sessionOnly?: true } {
+  const publishes = publishedBy(command);
+  if (publishes.some((it) => it.isGrave)) return { rememberMaxMs: 0 };
+  return { rememberMaxMs, ...(publishes.length > 0 && { sessionOnly: true }) };
+}
+
+/** No answer for a plain push covers one that others may lose work by. */
+const describePublishing = ({ verb, to, isGrave }: Publishing): string =>
+  [verb, to === undefined ? '' : ` to ${to}`, isGrave ? ', by force or where everybody builds' : ''].join('');
+
+/** What the commands of a line publish, and those of the scripts that it runs by name. */
+const publishedBy = (command: ParsedCommand | undefined): Publishing[] =>
+  [...(command?.commands ?? []), ...(command?.scripts ?? [])].flatMap((it) => publishingOf(it) ?? []);
 
 function ofUnknown(reasons: readonly string[]): ImpactFinding[] {
   if (reasons.length === 0) return [];

@@ -1,4 +1,6 @@
 /** What a person is shown of a call's input: short input whole, long input cut, with the gaps marked. */
+import type { Effect } from '../../call.ts';
+import { ToolError } from '../../errors.ts';
 import { visible, visibleInLine } from '../../text/shown-text.ts';
 
 /** The most values that are shown; a person reads no more, and a list of approvals must fit into one message. */
@@ -20,6 +22,23 @@ export function cutValue(value: unknown, charsMax: number): CutValue {
   const result = show(value, room);
   return { value: result, cut: room.cut };
 }
+
+/** The value as plain JSON data in which nothing is cut. Throws INPUT_INVALID for one that a person could not be shown whole. */
+export function wholeValue(value: unknown, charsMax: number): unknown {
+  const room = { chars: charsMax, values: charsMax / VALUE_CHARS, perText: charsMax, cut: false };
+  const result = show(value, room);
+  if (!room.cut) return result;
+  throw new ToolError(
+    'INPUT_INVALID',
+    `a person is asked about this call, whose input is longer than the ${charsMax} characters that can be shown`,
+    {
+      suggestion: 'Make several smaller calls.',
+      details: { limit: charsMax, unit: 'characters' },
+    },
+  );
+}
+/** The room that a value takes, at least. */
+const VALUE_CHARS = 8;
 
 /** The start and the end of a text, and how many characters are missing between them. */
 export function cutText(text: string, charsMax: number): string {
@@ -92,3 +111,22 @@ function showEntries(object: object, room: RemainingRoom): object {
   }
   return Object.fromEntries(result);
 }
+
+const textOf = (value: unknown): string =>
+  JSON.stringify(value, (_, it: unknown) => (typeof it === 'bigint' ? String(it) : it));
+
+/** How many parts redaction takes out of what is to be approved; at least 1 if anything differs. */
+export function hiddenIn(value: unknown, redact: <T>(value: T) => T): number {
+  const [before, after] = [value, redact(value)].map(textOf) as [string, string];
+  if (before === after) return 0;
+  const marks = (text: string) => text.split('[redacted').length - 1;
+  return Math.max(1, marks(after) - marks(before));
+}
+
+/** The most characters of a path or other target that a person is shown. */
+export const TARGET_CHARS_MAX = 1024;
+
+export const cutEffect = ({ kind, target }: Effect): Effect => ({
+  kind,
+  target: visibleInLine(cutText(target, TARGET_CHARS_MAX)),
+});

@@ -1,19 +1,21 @@
 /** How much a call may use: the least that the daemon, each layer of its policy, its tool and its caller allow. */
 import { hash } from 'node:crypto';
-import { TIERS, type Tier } from '../../call.ts';
+import { PASSED_ON, TIERS, type Tier } from '../../call.ts';
+import type { Job } from '../../hosts/job.ts';
 import type { CommandBounds, Limits } from '../../limits.ts';
-import { layersOf } from '../../policy/decide.ts';
+import { layersOf, otherNames } from '../../policy/decide.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import type { Policy, TierBound, ToolBounds } from '../../policy/schema.ts';
+import { tmpOf } from '../../store/command-homes.ts';
 import type { Tool } from '../../tools/tool.ts';
-import type { CheckedCall, JudgedCall } from '../stage.ts';
+import type { Call, CheckedCall, JudgedCall } from '../stage.ts';
 
 interface BoundQuery {
   readonly tier: Tier;
   readonly key: TierBound;
   readonly most: number;
   /** The tool, if the policy may have bounds for that tool alone. */
-  readonly tool?: Pick<Tool, 'name' | 'aliases'>;
+  readonly tool?: Pick<Tool, 'name' | 'aliases' | 'upstream'>;
 }
 
 /** The least of the daemon's own bound `most` and what the policy layers allow for the tier and for the tool. */
@@ -22,7 +24,7 @@ export function leastOf(policy: Policy, { tier, key, most, tool }: BoundQuery): 
   for (const { tiers, toolBounds } of layersOf(policy)) {
     least = Math.min(least, tiers[tier][key] ?? Infinity);
     if (!toolBounds || !tool) continue;
-    for (const { name } of [tool, ...tool.aliases])
+    for (const name of [tool.name, ...otherNames(tool)])
       if (Object.hasOwn(toolBounds, name))
         least = Math.min(least, toolBounds[name]?.[key as keyof ToolBounds] ?? Infinity);
   }
@@ -74,12 +76,25 @@ export function tierBoundsOf(policy: Policy, limits: Limits): Record<Tier, Parti
   return Object.fromEntries(TIERS.map((tier) => [tier, boundsOf(tier)])) as ReturnType<typeof tierBoundsOf>;
 }
 
+const nameOf = (text: string): string => hash('sha256', text).slice(0, 32);
+
 /**
- * Names the HOME of a policy's commands. Commands share a HOME only if their policies have the same layers: others
- * may be allowed more or less.
+ * Names the HOME of a call's commands, and the /tmp that they share with the other commands of their session. What one session leaves there runs in others (Python runs each `.pth`), so sessions share a
+ * HOME only if they have the same authority: the same principal, policies with the same layers, and both by a token that was passed on
+ * or neither. It outlives sessions and changes of a policy's text, since filling its caches takes minutes.
  */
-export const homeOf = (policy: Policy): string =>
-  hash('sha256', JSON.stringify(layersOf(policy).map((it) => it.name))).slice(0, 32);
+export function homeOf({
+  principal,
+  policy,
+  parents,
+  sessionId,
+  options,
+}: Pick<Call, 'principal' | 'policy' | 'parents' | 'sessionId' | 'options'>): NonNullable<Job['home']> {
+  const isPassedOn = parents.some(({ tool }) => tool === PASSED_ON);
+  const home = nameOf(JSON.stringify([principal, isPassedOn, layersOf(policy).map((it) => it.name)]));
+  // What outlives its session has a /tmp in memory.
+  return { home, ...(!options.detached && { tmp: tmpOf(sessionId) }) };
+}
 
 /** CPU time in milliseconds that a tool may use of its thread, if a policy layer bounds it; commands have bounds of their own. */
 export function threadCpuOf(policy: Policy, tier: Tier): { cpuMs?: number } {
@@ -100,6 +115,13 @@ export function networkOf(policy: Policy, tier: 'execute' | 'external_api' = 'ex
   const lists = networks.filter((it): it is NetworkLayer => it !== 'any');
   return lists.length === 0 ? undefined : lists;
 }
+
+/** Which of the layers of `networkOf` have a person asked about hosts that they don't list. */
+export const asksOf = (policy: Policy, tier: 'execute' | 'external_api' = 'execute'): boolean[] =>
+  layersOf(policy)
+    .map((it) => it.tiers[tier])
+    .filter(({ network }) => network !== 'any')
+    .map((it) => it.networkAsks === true);
 
 /**
  * Whether a previewed command gets the network of its policy: only if every layer says so, and no person would have been asked about

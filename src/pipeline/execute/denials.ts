@@ -1,6 +1,8 @@
 /** Collects the accesses that were denied to a call for its result, and its network connections for the record. */
 import * as z from 'zod';
 import { type Denial, denial } from '../../call.ts';
+import { PAST_PROXY } from '../../egress/connection-guard.ts';
+import type { EgressDenial } from '../../egress/messages.ts';
 import { ToolError } from '../../errors.ts';
 import { coarseWarnings } from '../../hosts/host-masks.ts';
 import type { FilesUnknown } from '../../hosts/job.ts';
@@ -23,17 +25,20 @@ export function denialsOf({ result, egress }: RunResult): Denial[] {
   const ofHost = (reported(told, result.usage.denied) ?? [])
     .slice(0, DENIALS_MAX)
     .flatMap((it) => denial.safeParse(it).data ?? []);
-  const hasNetwork = egress !== undefined;
+  const hasProxy = egress !== undefined;
   const ofProxy =
     egress === undefined || egress === 'lost'
       ? []
       : egress.denied.map(({ target, layer, reason, count }): Denial => {
-          const by = layer === 'limit' ? { layer } : { rule: RULE, layer };
-          return { kind: 'connect', target, ...by, reason, suggestion: toSuggestion({ target, layer, reason }), count };
+          if (layer === 'limit') return { kind: 'connect', target, layer, reason, suggestion: FEWER, count };
+          const open = openingOf({ target, layer, reason });
+          const suggestion = open === undefined ? USE_PROXY : askFor(open);
+          const by = { rule: RULE, layer, ...(open !== undefined && { open }) };
+          return { kind: 'connect', target, ...by, reason, suggestion, count };
         });
   const advised = ofHost.map((it) =>
     it.kind === 'connect' && it.suggestion === undefined
-      ? { ...it, ...(!hasNetwork && { rule: RULE }), suggestion: hasNetwork ? USE_PROXY : ASK }
+      ? { ...it, ...(!hasProxy && { rule: RULE }), suggestion: hasProxy ? USE_PROXY : ASK }
       : it,
   );
   return [...ofProxy, ...advised].slice(0, DENIALS_MAX);
@@ -43,11 +48,17 @@ const ASK =
   'Commands have no network unless tiers.execute.network.allow of the policy lists a host; ask the person to add the host.';
 const USE_PROXY = 'Connect through the proxy of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, which also resolves names.';
 
-/** Names the policy entry that would allow the connection. */
-export function toSuggestion({ target, layer, reason }: { target: string; layer: string; reason: string }): string {
-  if (layer === 'limit') return 'Make fewer connections at once.';
-  const entry = layer === 'policy' ? target : entryFor(target, reason);
-  return `Ask the person to add \`${entry}\` to ${RULE}.allow in the policy.`;
+const FEWER = 'Make fewer connections at once.';
+const askFor = (entry: string): string => `Ask the person to add \`${entry}\` to ${RULE}.allow in the policy.`;
+
+/** The policy entry that would allow the connection; undefined if the program has to use the proxy. */
+export function openingOf({
+  target,
+  layer,
+  reason,
+}: Pick<EgressDenial, 'target' | 'layer' | 'reason'>): string | undefined {
+  if (reason === PAST_PROXY) return undefined;
+  return layer === 'policy' ? target : entryFor(target, reason);
 }
 
 /** An address of a reserved block needs an entry of its own; a name may lead to this machine's networks only with `private: true`. */
@@ -64,7 +75,6 @@ function entryFor(target: string, reason: string): string {
 export function warningsOf({ egress, coarse = [], result: { usage } }: RunResult): string[] {
   const warnings: string[] = [];
   if (egress === 'lost') warnings.push('the egress proxy ended under this command, which had no network from then on');
-  else if (egress && !egress.listened) warnings.push('the egress proxy was not reached; this command had no network');
   if (usage.memoryNear === true) warnings.push(MEMORY_NEAR);
   if (usage.scratchFull === true) warnings.push(SCRATCH_FULL);
   const removed = reported(names, usage.homeRemoved) ?? [];

@@ -1,14 +1,31 @@
 /** HTTP exchanges of one call: each request is judged, made by the egress process, or answered from the web cache. */
-import type { EgressReport, HttpAnswer, HttpRequest, HttpResponse } from '../../egress/messages.ts';
+import type {
+  DoorAnswer,
+  DoorQuestion,
+  EgressReport,
+  HttpAnswer,
+  HttpRequest,
+  HttpResponse,
+} from '../../egress/messages.ts';
 import { ToolError } from '../../errors.ts';
 import type { Egress, EgressLease } from '../../hosts/egress.ts';
 import type { Limits } from '../../limits.ts';
 import { decide } from '../../policy/decide.ts';
-import { type NetworkLayer, refusedName, toHostName } from '../../policy/network.ts';
+import {
+  type Destination,
+  mayAsk,
+  type NetworkLayer,
+  type NetworkRule,
+  refusedName,
+  toHostName,
+  withOpened,
+} from '../../policy/network.ts';
 import type { Powers } from '../../powers.ts';
 import type { WebCache } from '../../store/web-cache.ts';
 import { destinationOf } from '../../tools/context/requests.ts';
-import type { Attempt, RunFacts } from '../outcome.ts';
+import type { CallDoor, HostDoors } from '../doors/host-doors.ts';
+import { personTimeOf } from '../doors/person-time.ts';
+import { type Attempt, type RunFacts, trafficOf } from '../outcome.ts';
 import { refusalOf } from '../refusal.ts';
 import type { ClearedCall } from '../stage.ts';
 import { networkOf, timeLimitOf } from './bounds.ts';
@@ -25,6 +42,7 @@ import {
 
 export interface FetchParts {
   readonly egress: Egress;
+  readonly doors: HostDoors;
   readonly webCache: Pick<WebCache, 'get' | 'put'>;
   readonly limits: Limits;
   readonly powers: Powers;
@@ -72,6 +90,9 @@ class Exchanges {
   readonly #attempt: Attempt;
   readonly #layers: readonly NetworkLayer[];
   readonly #endsAtMs: number;
+  readonly #door: CallDoor | undefined;
+  /** Hosts that were opened for this call. */
+  readonly #opened: NetworkRule[] = [];
   readonly #done = Promise.withResolvers<void>();
   /** The egress process is needed from the first request on that the cache does not answer. */
   #lease: Promise<EgressLease> | undefined;
@@ -83,6 +104,7 @@ class Exchanges {
     this.#parts = parts;
     this.#attempt = attempt;
     this.#layers = listedHosts(call);
+    this.#door = parts.doors.of(call, 'external_api');
     this.#endsAtMs = parts.powers.monotonicMs() + timeLimitOf(call, parts.limits);
   }
 
@@ -91,11 +113,10 @@ class Exchanges {
   }
 
   /** Ends the connections, and tells which there were. */
-  async end(): Promise<Pick<RunFacts, 'connected'>> {
+  async end(): Promise<Pick<RunFacts, 'connected' | 'sent'>> {
     this.#done.resolve();
     // SANDBOX_UNAVAILABLE and the reason of an abort reached the request that waited.
-    const report = await this.#report?.catch(() => undefined);
-    return report && report !== 'lost' && report.connected.length > 0 ? { connected: report.connected } : {};
+    return trafficOf(await this.#report?.catch(() => undefined));
   }
 
   #senderOf(request: ExchangeRequest): (hop: Hop) => Promise<HopResponse> {
@@ -105,13 +126,15 @@ class Exchanges {
     };
     const send = async (hop: Hop): Promise<HttpResponse> => {
       judge(hop);
-      const withinMs = Math.max(1, Math.ceil(this.#endsAtMs - this.#parts.powers.monotonicMs()));
+      await this.#openDoor(hop.url);
+      const waitedMs = personTimeOf(this.#call)?.ms ?? 0;
+      const withinMs = Math.max(1, Math.ceil(this.#endsAtMs + waitedMs - this.#parts.powers.monotonicMs()));
       return assertResponse(await this.#fetch({ ...hop, bytesMax: request.bytesMax, withinMs }), hop.url);
     };
     if (!request.cache) return async (hop) => ({ ...(await send(hop)), cached: 'no' });
     const beforeReuse = (hop: Hop) => {
       judge(hop);
-      assertListed(this.#layers, hop.url);
+      assertListed(this.#layersNow, hop.url);
       this.#start();
     };
     const { principal } = this.#call;
@@ -128,17 +151,40 @@ class Exchanges {
     return (await this.#lease).fetch(asked);
   }
 
+  get #layersNow(): readonly NetworkLayer[] {
+    return this.#door ? withOpened({ layers: this.#layers, asks: this.#door.asks }, this.#opened) : this.#layers;
+  }
+
+  /** Has a person asked about a host that is not listed, if the policy says so. Throws POLICY_DENIED if it stays closed. */
+  async #openDoor(url: string): Promise<void> {
+    const to = addressedBy(url);
+    const asked = this.#door && { layers: this.#layers, asks: this.#door.asks };
+    if (!asked || !refusedName(this.#layersNow, to) || !mayAsk(asked, to)) return;
+    const answer = await this.#door?.answer({ kind: 'host', ...to, sent: 0 });
+    this.#call.controller.signal.throwIfAborted();
+    if (answer && 'open' in answer) this.#opened.push(...answer.open);
+    else throw unlisted(destinationOf(url), answer?.refused ?? 'nobody is asked about it');
+  }
+
   #open(): Promise<EgressLease> {
     const opened = Promise.withResolvers<EgressLease>();
-    const lent = this.#parts.egress.lend(this.#layers, this.#call.controller.signal, async (lease) => {
+    // The proxy asks about what was opened here, and is answered at once.
+    const door = this.#door && { ...this.#door, answer: (it: DoorQuestion) => this.#answer(it) };
+    const run = async (lease: EgressLease) => {
       this.#start();
       opened.resolve(lease);
       await this.#done.promise;
       return {};
-    });
+    };
+    const lent = this.#parts.egress.lend(this.#layers, this.#call.controller.signal, run, door);
     this.#report = lent.then(({ egress }) => egress);
     this.#report.catch(opened.reject);
     return opened.promise;
+  }
+
+  async #answer(question: DoorQuestion): Promise<DoorAnswer> {
+    const isOpen = question.kind === 'host' && !refusedName([this.#opened], question);
+    return isOpen ? { open: this.#opened } : { refused: 'nobody was asked about it' };
   }
 
   #start(): void {
@@ -156,11 +202,14 @@ export function listedHosts(call: ClearedCall): readonly NetworkLayer[] {
   throw unlisted(target, 'the policy lists no host that may be connected to');
 }
 
+function addressedBy(url: string): Destination {
+  const { hostname, port, protocol } = new URL(url);
+  return { host: toHostName(hostname) ?? hostname, port: Number(port) || (protocol === 'https:' ? 443 : 80) };
+}
+
 /** Refuses a URL whose host the lists do not hold. Throws POLICY_DENIED. */
 export function assertListed(layers: readonly NetworkLayer[], url: string): void {
-  const { hostname, port, protocol } = new URL(url);
-  const host = toHostName(hostname) ?? hostname;
-  const refusal = refusedName(layers, { host, port: Number(port) || (protocol === 'https:' ? 443 : 80) });
+  const refusal = refusedName(layers, addressedBy(url));
   if (refusal) throw unlisted(destinationOf(url), refusal.reason);
 }
 

@@ -1,5 +1,5 @@
 import { ToolError } from '../../errors.ts';
-import type { Egress } from '../../hosts/egress.ts';
+import { type Egress, type EgressDoor, NO_HOSTS } from '../../hosts/egress.ts';
 import type { HostKey } from '../../hosts/hosts.ts';
 import type { Isolates } from '../../hosts/isolates.ts';
 import type { RetainedSession } from '../../hosts/retained-sessions.ts';
@@ -14,8 +14,10 @@ import type { UndoJournal } from '../../store/undo-journal.ts';
 import type { PackageSettings } from '../../tools/package/settings.ts';
 import { hostTierOf, keepsAfter, type Preview, readsUncheckedBy, type Tool } from '../../tools/tool.ts';
 import type { Upstream } from '../../tools/upstream.ts';
-import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
-import { decideAgain, type PermissionParts } from '../permission.ts';
+import type { HostDoors } from '../doors/host-doors.ts';
+import { type OpeningParts, runOpening } from '../doors/openings.ts';
+import { type Attempt, failed, type Outcome, succeeded, trafficOf } from '../outcome.ts';
+import { decideAgain, isUndoByOperator, type PermissionParts } from '../permission.ts';
 import { networkFor, type PreparedCalls } from '../prepared.ts';
 import type { WritesByPrincipal } from '../principal-writes.ts';
 import type { ClearedCall, Handler, JudgedCall } from '../stage.ts';
@@ -29,6 +31,7 @@ import { estimateAtServer, runServer, type ServerParts } from './database-server
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import type { FetchParts } from './exchanges.ts';
 import { runJournalled, runShadowed, type ShadowedJob } from './journalled.ts';
+import { type LeftNames, leftWarnings } from './left-names.ts';
 import { runOfTools } from './of-tools.ts';
 import { runPreviewed } from './previewed.ts';
 import { runProgram } from './program.ts';
@@ -51,6 +54,7 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   /** Hosts of plugins that share a JavaScript realm. */
   readonly compartments: Isolates;
   readonly egress: Egress;
+  readonly doors: HostDoors;
   readonly browsers: VisitParts['browsers'];
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;
@@ -60,7 +64,9 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   readonly prepared: PreparedCalls;
   readonly background: BackgroundCommands;
   readonly toolchains: ToolchainRequests;
+  readonly outsideProblem: OpeningParts['outsideProblem'];
   readonly previews: Previews;
+  readonly leftNames: Pick<LeftNames, 'ask' | 'ownerOf'>;
   /** Records the start and the end of each call. */
   readonly writes: WritesByPrincipal;
   readonly health: ToolHealth;
@@ -96,6 +102,7 @@ async function runInTier(
   if (tool.delegates) return parts.tasks.run(call, hooks);
   if (tool.ofTools) return inTime(call, parts, () => runOfTools(call, hooks));
   if (tool.toolchain) return inTime(call, parts, () => runToolchain(call, parts.toolchains, hooks));
+  if (tool.opens) return inTime(call, parts, () => runOpening(call, hooks));
   const of = tool.ofBackground?.(call.checked.input as never);
   if (of && of.handle === undefined) return listBackground(call, { ...parts, hooks });
   const { connected, upstream: to } = tool;
@@ -128,7 +135,7 @@ async function isolated(call: ClearedCall, attempt: Attempt, parts: ExecuteParts
     timeout: (limitMs) => timeout(call.checked, limitMs),
     beforeStart: () => lastWord(call, parts),
   });
-  return toOutcome(ran, call, attempt);
+  return toOutcome(ran, call, { attempt, parts });
 }
 
 /** Runs a call of a provider's tool. The provider's own sandbox applies the workspace's masks. */
@@ -138,7 +145,7 @@ async function upstream(
   { attempt, parts }: { attempt: Attempt; parts: ExecuteParts },
 ): Promise<Outcome> {
   const ran = await runUpstream(to, call, { ...parts, attempt, beforeStart: () => lastWord(call, parts) });
-  return toOutcome(ran, call, attempt);
+  return toOutcome(ran, call, { attempt, parts });
 }
 
 /** Runs a call that needs answers of servers: the read_only host says what to ask, and reads what they answered. */
@@ -203,21 +210,22 @@ async function runUnder(
   const { workspace } = call;
   const view = parts.viewOf({ ...call, policy });
   const isCommand = hostTierOf(tool, tier) === 'execute';
-  const { place, keeper, network } = placeOf(call, { policy, view }, parts);
+  const { place, keeper, network, door } = placeOf(call, { policy, view }, parts);
   const job = {
     tool: tool.name,
     input,
     ...(call.approval?.preImages && { preImages: call.approval.preImages }),
-    ...(call.approval && { lifted: shownTargets(call) }),
+    ...((call.approval ?? isUndoByOperator(call)) && { lifted: shownTargets(call) }),
     ...(isCommand
       ? {
           bounds: commandBoundsOf(policy, parts.limits, tier),
           // A home outlives the preview.
-          ...(!call.options.preview && { home: homeOf(policy) }),
+          ...(!call.options.preview && { home: homeOf({ ...call, policy }) }),
           unixSockets: unixSocketsOf(policy),
         }
       : threadCpuOf(policy, tier)),
-    ...(network && { network }),
+    ...(isCommand && { owner: parts.leftNames.ownerOf(call) }),
+    ...(network && { network, door }),
     ...(tier === 'read_only' && { readOnly: true }),
     ...(tier === 'read_only' && readsUncheckedBy(tool, input) && { isSealed: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
@@ -242,11 +250,18 @@ async function runUnder(
   const planned = await planOf(call, parts, policy);
   if (planned?.error) return planned;
   const request = { ...job, ...(planned && { planned: planned.data }) };
-  const writer: HostKey = { tier: 'write', workspace, view, ...heapOf(policy, 'write') };
+  const writer: HostKey = { tier: 'write', workspace, view, principal: call.principal, ...heapOf(policy, 'write') };
   const placed = { place, request, options, attempt, writer, isAlone, ...(keeper && { keeper }) };
   const { ran, preview } = await runPlaced(call, placed, parts);
   parts.health.note(tool, workspace, ran.result);
-  const outcome = { ...toOutcome(ran, call, attempt, network), ...(preview && { preview }) };
+  const moved = ran.left?.moved.length ? parts.leftNames.ask(ran.left.moved, call) : undefined;
+  const plain = toOutcome(ran, call, { attempt, network, parts });
+  const outcome = {
+    ...plain,
+    ...(preview && { preview }),
+    ...(moved && { quarantined: moved }),
+    warnings: [...plain.warnings, ...leftWarnings(moved ?? [], ran.left?.stayed ?? [])],
+  };
   const { result } = ran;
   if (!result.ok || !tool.state || tier === 'read_only') return outcome;
   try {
@@ -262,17 +277,21 @@ function placeOf(
   call: ClearedCall,
   { policy, view }: { policy: Policy; view: HostKey['view'] },
   parts: ExecuteParts,
-): { place: HostKey; keeper?: RetainedSession; network?: readonly NetworkLayer[] | undefined } {
+): { place: HostKey; keeper?: RetainedSession; network?: readonly NetworkLayer[]; door?: EgressDoor | undefined } {
   const { tier, tool } = call.checked;
   const hostTier = hostTierOf(tool, tier);
   const heap = hostTier === 'execute' ? {} : heapOf(policy, tier);
-  const own: HostKey = { tier: hostTier, workspace: call.workspace, view, ...heap };
+  const { workspace, principal } = call;
+  const own: HostKey = { tier: hostTier, workspace, view, principal, ...heap };
   const isStale = () => call.policyNow().version !== policy.version;
   const kept = keptPlaceOf(call, { place: own, isStale }, parts.background);
   // A terminal has no network: nobody judges what is typed in it.
   const mayKeep = !kept || tool.keepsFor !== undefined;
-  const mayConnect = tier === 'execute' && mayKeep && (!call.options.preview || mayPreviewConnect(policy, call));
-  return { place: own, ...kept, ...(mayConnect && { network: networkFor(call.checked, policy, parts.packages) }) };
+  const mayConnect = !call.options.preview || mayPreviewConnect(policy, call);
+  const network = mayConnect ? networkFor(call.checked, policy, parts.packages) : undefined;
+  if (tier !== 'execute' || !mayKeep) return { place: own, ...kept };
+  const door = mayConnect ? parts.doors.of(call, 'execute') : undefined;
+  return { place: own, ...kept, network: network ?? NO_HOSTS, door };
 }
 
 /** Runs a job; what a command changes is kept by a shadow, what other calls change by their journal. Previews change nothing. */
@@ -297,17 +316,20 @@ async function planOf(call: ClearedCall, parts: ExecuteParts, policy: Policy): P
 }
 
 /** The outcome of a run that gave a result. */
-function toOutcome(ran: RunResult, call: ClearedCall, attempt: Attempt, network?: readonly NetworkLayer[]): Outcome {
+function toOutcome(
+  ran: RunResult,
+  call: ClearedCall,
+  { attempt, network, parts }: { attempt: Attempt; network?: readonly NetworkLayer[] | undefined; parts: ExecuteParts },
+): Outcome {
   const { result, pid, egress } = ran;
   const denied = denialsOf(ran);
-  const connected = egress && egress !== 'lost' ? egress.connected : [];
-  const withheld = withheldOf(ran, network);
+  const withheld = withheldOf(ran, network, (it) => parts.outsideProblem(it) === undefined);
   const brought = {
     ...attempt,
     hostPid: pid,
     usage: result.usage,
     ...(denied.length > 0 && { denied }),
-    ...(connected.length > 0 && { connected }),
+    ...trafficOf(egress),
     ...(withheld && { withheld }),
     warnings: warningsOf(ran),
   };

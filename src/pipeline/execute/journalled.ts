@@ -41,7 +41,7 @@ export async function runJournalled(
   const { hosts, undoJournal, limits } = parts;
   const folder = isJournalled(call, place) ? undoJournal.spoolOf(place.workspace) : undefined;
   if (folder === undefined) return hosts.run(place, request, options);
-  await unlessAborted(takeBack(place, folder, parts), options.signal);
+  await unlessAborted(takeBack(place, parts), options.signal);
   const key = undoJournal.keyOf({ sessionId: call.sessionId, callId: call.id });
   let hasBegun = false;
   const beforeStart = async () => {
@@ -60,7 +60,7 @@ export async function runJournalled(
   } catch (error) {
     if (!hasBegun) throw error;
     undoJournal.cut(place.workspace, key);
-    const takingBack = isTakenBack(key, { place, folder, parts });
+    const takingBack = isTakenBack(key, place, parts);
     attempt.settling = takingBack;
     throw (await unlessAborted(takingBack, options.signal)) ? withRollBack(error) : error;
   }
@@ -75,9 +75,11 @@ function isJournalled(call: ClearedCall, { tier }: HostKey): boolean {
  * Rolls back the calls of this workspace that were cut off. Gives the keys of those that can never be rolled back:
  * the policy forbids it, or their journals are incomplete. Throws what keeps it from having a host.
  */
-async function takeBack(place: HostKey, folder: string, parts: JournalParts): Promise<Set<string>> {
+export async function takeBack(place: HostKey, parts: JournalParts): Promise<Set<string>> {
   const { undoJournal } = parts;
   const left = new Set<string>();
+  const folder = undoJournal.spoolOf(place.workspace);
+  if (folder === undefined) return left;
   // Other calls may be cut off meanwhile.
   while (undoJournal.cutOff(place.workspace).length > 0)
     for (const it of await undoJournal.runExclusively(place.workspace, () => rollBack(place, folder, parts)))
@@ -93,7 +95,7 @@ async function rollBack(place: HostKey, folder: string, { hosts, undoJournal, li
     controller.abort(new ToolError('TIMEOUT', 'interrupted calls could not be rolled back in time')),
   );
   try {
-    const request = { tool: 'calls_undo', input: {}, rollBack: { folder, keys }, reachesGit: true };
+    const request = { tool: 'calls_undo', input: {}, rollBack: { folder, keys }, reachesGit: true, lifted: ['.'] };
     const { result } = await hosts.run(place, request, { signal: controller.signal });
     const done = result.ok ? (result.data as { done?: unknown }).done : [];
     const left = keys.filter((it) => !(Array.isArray(done) && done.includes(it)));
@@ -105,12 +107,9 @@ async function rollBack(place: HostKey, folder: string, { hosts, undoJournal, li
   }
 }
 
-async function isTakenBack(
-  key: string,
-  { place, folder, parts }: { place: HostKey; folder: string; parts: JournalParts },
-): Promise<boolean> {
+async function isTakenBack(key: string, place: HostKey, parts: JournalParts): Promise<boolean> {
   try {
-    return !(await takeBack(place, folder, parts)).has(key);
+    return !(await takeBack(place, parts)).has(key);
   } catch (error) {
     // No host is available: the next call of this workspace, or the next daemon, rolls the call back.
     parts.powers.log.error({ error, key }, 'an interrupted call is not rolled back yet');

@@ -6,6 +6,7 @@ import type { Limits } from '../../limits.ts';
 import type { Policy } from '../../policy/schema.ts';
 import type { Powers } from '../../powers.ts';
 import { readsUncheckedBy } from '../../tools/tool.ts';
+import { personTimeOf } from '../doors/person-time.ts';
 import { failed, type Outcome, succeeded } from '../outcome.ts';
 import type { Call, Checked, CheckedCall } from '../stage.ts';
 import { heapOf, threadCpuOf, timeLimitOf } from './bounds.ts';
@@ -26,9 +27,10 @@ export async function runReadOnly(
   policy: Policy = call.policy,
 ): Promise<Outcome> {
   const { tool, tier, input } = call.checked;
-  const { workspace, controller } = call;
+  const { workspace, principal, controller } = call;
   const { signal } = controller;
-  const hostKey = { tier: 'read_only', workspace, view: viewOf({ ...call, policy }), ...heapOf(policy, tier) } as const;
+  const view = viewOf({ ...call, policy });
+  const hostKey = { tier: 'read_only', workspace, view, principal, ...heapOf(policy, tier) } as const;
   const sealed = readsUncheckedBy(tool, input) && { isSealed: true };
   const wanted = typeof what === 'string' ? { [what]: true } : what;
   const job = { tool: tool.name, input, ...wanted, ...sealed, ...threadCpuOf(policy, tier) };
@@ -45,7 +47,15 @@ export async function inTime<T>(
 ): Promise<T> {
   const timeoutMs = timeLimitOf(call, limits);
   const { signal } = call.controller;
-  const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(call.checked, timeoutMs)));
+  let excusedMs = 0;
+  const end = () => {
+    // Time of a person is not the call's.
+    const waitedMs = personTimeOf(call)?.ms ?? 0;
+    if (waitedMs <= excusedMs) return call.controller.abort(timeout(call.checked, timeoutMs));
+    timer = powers.after(waitedMs - excusedMs, end);
+    excusedMs = waitedMs;
+  };
+  let timer = powers.after(timeoutMs, end);
   try {
     return await work();
   } catch (error) {

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
+import { otherNames } from '../../policy/decide.ts';
 import type { Policy, RateLimit } from '../../policy/schema.ts';
 import type { Powers } from '../../powers.ts';
 import type { Call, Stage } from '../stage.ts';
@@ -133,7 +134,7 @@ function createRuleIndex(): (call: Call) => readonly LimitRule[] {
     const tools = byTool.get(policy) ?? new Map<string, readonly LimitRule[]>();
     byTool.set(policy, tools);
     // Aliases count, as they do in rules.
-    const names = [tool.name, ...tool.aliases.map((it) => it.name)];
+    const names = [tool.name, ...otherNames(tool)];
     const about = tools.get(tool.name) ?? rules.filter((rule) => names.some((it) => covers(rule, it)));
     tools.set(tool.name, about);
     return about;

@@ -16,6 +16,7 @@ interface MatchInput<Inner = unknown> {
   delete?: string | string[] | undefined;
   holds?: 'credentials' | undefined;
   command?: (string | string[])[] | undefined;
+  publishes?: true | undefined;
   host?: string | string[] | undefined;
   database?: string | string[] | undefined;
   principal?: string | string[] | undefined;
@@ -85,7 +86,7 @@ export const match: z.ZodType<WrittenMatch> = z
       .meta(
         about(
           'What it holds',
-          'Leaves out folders, and each `.npmrc` and `.pypirc` of the workspace in which no credential is found.',
+          'Leaves out folders, each `.npmrc` and `.pypirc` of the workspace in which no credential is found, and keys and certificates whose very bytes its repository holds.',
           'credentials',
         ),
       ),
@@ -100,6 +101,16 @@ export const match: z.ZodType<WrittenMatch> = z
           'The first words of a command, each one or a list of alternatives; the program as it is found on PATH. `$` at the end means: no more words.',
           ['npm', 'test', '$'],
           [['ls', 'cat']],
+        ),
+      ),
+    publishes: z
+      .literal(true)
+      .optional()
+      .meta(
+        about(
+          'Publishes',
+          'Commands that send work to where others see it: git push, npm publish, docker push, gh pr create and their kin.',
+          true,
         ),
       ),
     host: globs

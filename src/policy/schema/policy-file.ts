@@ -150,7 +150,7 @@ export const policyFile = z
         about(
           'Extends',
           'A built-in policy or a file next to this one (default: `default`).',
-          ...['default', 'strict', 'unattended', 'read-only', 'plan', 'subagent', 'team.yaml'],
+          ...['default', 'careful', 'strict', 'unattended', 'read-only', 'plan', 'subagent', 'team.yaml'],
         ),
       ),
     open: z

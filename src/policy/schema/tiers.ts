@@ -120,21 +120,35 @@ const networkEntry: z.ZodType<NetworkEntry> = z
 const network = (who: string) =>
   z
     .union([
-      z.literal('none', { error: 'takes `none`, or `{ allow: [host, "*.domain:port", …] }`' }),
-      z.strictObject({
-        allow: z
-          .array(networkEntry)
-          .min(1)
-          .max(256)
-          .meta(
-            about(
-              'Allowed hosts',
-              'Names (`*.example.org` is what lies below it), addresses and blocks, with `:port` (80 and 443 when absent).',
-              ['registry.npmjs.org:443'],
-              [{ host: 'git.corp.example', port: [22, 443], private: true }],
+      z.literal('none', { error: 'takes `none`, or `{ allow: [host, "*.domain:port", …], ask: true }`' }),
+      z
+        .strictObject({
+          allow: z
+            .array(networkEntry)
+            .max(256)
+            .meta(
+              about(
+                'Allowed hosts',
+                'Names (`*.example.org` is what lies below it), addresses and blocks, with `:port` (80 and 443 when absent).',
+                ['registry.npmjs.org:443'],
+                [{ host: 'git.corp.example', port: [22, 443], private: true }],
+              ),
             ),
-          ),
-      }),
+          ask: z
+            .boolean()
+            .optional()
+            .meta(
+              about(
+                'Ask about hosts',
+                'Whether a person is asked about a host of the public internet that is not listed, when something connects to it.',
+                true,
+              ),
+            ),
+        })
+        .refine(({ allow, ask }) => allow.length > 0 || ask, {
+          path: ['allow'],
+          error: 'must list a host, unless `ask: true` stands beside it',
+        }),
     ])
     .optional()
     .meta(

@@ -17,13 +17,7 @@ export type { CommandContext } from './reading.ts';
 
 /** What a command line would do, as far as its text says. Touches the disk only through `context.resolve`. */
 export function parseCommand(text: string, context: CommandContext): ParsedCommand {
-  const reading = new CommandReader(context);
-  try {
-    reading.read(text, 0);
-  } catch (error) {
-    // A bound was exceeded, or the parser gave up (a RangeError when its stack is full): whatever was read until then is still listed.
-    reading.unknown(error instanceof SyntaxBoundError ? error.message : 'it can not be read');
-  }
+  const reading = readLine(text, context);
   const where: ShellPosition = {
     ...context,
     folders: foldersOf(reading, context),
@@ -32,7 +26,7 @@ export function parseCommand(text: string, context: CommandContext): ParsedComma
   for (const it of reading.commands) settle(it, reading);
   const redirects = reading.redirects.flatMap((it) => toEffects(it, reading, where));
   const mentions = toTargets(candidatesOf(reading.named, where, reading), reading, where);
-  const destinations = destinationsIn(reading, where);
+  const scripts = scriptsOf(reading, where);
   const globs = toTargets(
     reading.named.flatMap((it) => it.glob ?? []),
     reading,
@@ -42,21 +36,42 @@ export function parseCommand(text: string, context: CommandContext): ParsedComma
     commands: reading.commands,
     redirects,
     mentions,
-    ...(destinations.length > 0 && { destinations }),
+    ...(scripts.length > 0 && { scripts }),
     ...(globs.length > 0 && { mentionGlobs: globs }),
     unknown: [...reading.reasons],
+    ...(reading.isHidden && { isHidden: true }),
   };
 }
 
-/** Targets in the workspace that the commands only make or overwrite and that no other word names. */
-function destinationsIn(reading: CommandReader, where: ShellPosition): string[] {
-  const { destinations, named, functions, lookup } = reading;
-  // The name of a program may stand for something else by now.
-  if (destinations.size === 0 || functions.size > 0 || lookup !== undefined) return [];
-  const others = named.filter((it) => !destinations.has(it));
-  const read = new Set(toTargets(candidatesOf(others, where, reading), reading, where));
-  const made = [...destinations].flatMap((it) => it.text ?? []);
-  return toTargets(made, reading, where).filter((it) => !read.has(it) && !isAbsolute(it));
+function readLine(text: string, context: CommandContext): CommandReader {
+  const reading = new CommandReader(context);
+  try {
+    reading.read(text, 0);
+  } catch (error) {
+    // A bound was exceeded, or the parser gave up (a RangeError when its stack is full): whatever was read until then is still listed.
+    reading.unknown(error instanceof SyntaxBoundError ? error.message : 'it can not be read');
+  }
+  return reading;
+}
+
+/** Most scripts of package.json files that are read for one line; scripts run others. */
+const SCRIPTS_MAX = 16;
+
+/** The commands of the scripts that the line runs by name, and of the scripts that those run. */
+function scriptsOf({ scripts }: CommandReader, { folders, ...context }: ShellPosition): CommandDraft[] {
+  const names = new Set(scripts);
+  const found: CommandDraft[] = [];
+  for (const name of names) {
+    if (names.size > SCRIPTS_MAX) break;
+    for (const folder of folders) {
+      const text = context.script?.(folder, name);
+      if (text === undefined) continue;
+      const { commands, scripts: more } = readLine(text, context);
+      found.push(...commands);
+      for (const it of more) names.add(it);
+    }
+  }
+  return found.slice(0, limits.commandPartsMax);
 }
 
 interface ShellPosition extends CommandContext {

@@ -6,8 +6,9 @@ import type { Assignment, Command, Redirect, Redirection, Word } from 'unbash';
 import type { Effect } from '../../call.ts';
 import { defaultLimits as limits } from '../../limits.ts';
 import type { SimpleCommand } from '../question.ts';
-import { isSystemPath } from '../target.ts';
-import { destinationsOf, withoutMessages } from './mentions.ts';
+import { isKnownPath } from '../target.ts';
+import { withoutMessages } from './mentions.ts';
+import { scriptsRunBy } from './package-scripts.ts';
 import { changeBy, isBuiltin, isTelling } from './shell-builtins.ts';
 import { inputOf, type Listener, Syntax, SyntaxBoundError } from './syntax.ts';
 import { DYNAMIC, type ShellArgument, toFields, toSingleField } from './words.ts';
@@ -21,6 +22,10 @@ export interface CommandContext {
   readonly home: string;
   /** Absolute path of the program called `name`, see programs.ts; undefined if there is none. */
   readonly resolve: (name: string) => string | undefined;
+  /** Folders outside of the system whose programs rules may refer to by name: the toolchains that commands see; absolute. */
+  readonly toolchains?: readonly string[] | undefined;
+  /** Text of a script of the package.json in an absolute folder, see package-scripts.ts; undefined if it has none. */
+  readonly script?: (folder: string, name: string) => string | undefined;
   /** Environment variables that the caller sets in addition to ours. */
   readonly exported?: Readonly<Record<string, string>>;
 }
@@ -59,8 +64,10 @@ export class CommandReader implements Listener {
   readonly commands: CommandDraft[] = [];
   readonly redirects: { kinds: readonly Effect['kind'][]; field: ShellArgument }[] = [];
   readonly named: ShellArgument[] = [];
-  /** The named words that commands only make or overwrite. */
-  readonly destinations = new Set<ShellArgument>();
+  /** Whether a shell runs a text that is not known. */
+  isHidden = false;
+  /** Names of package.json scripts that the line runs. */
+  readonly scripts = new Set<string>();
   readonly reasons = new Set<string>();
   readonly functions = new Set<string>();
   /** Directories that `cd` changes to; undefined if only the shell knows. */
@@ -158,9 +165,9 @@ export class CommandReader implements Listener {
     else this.#resolve(draft, first.text);
     const name = draft.program ?? first.text.slice(first.text.lastIndexOf('/') + 1);
     this.#name(withoutMessages(draft.program ?? '', fields));
-    for (const it of destinationsOf(draft.program ?? '', fields)) this.destinations.add(it);
     if (first.text.includes('/')) this.#name([first]);
     if (builtin) this.#change(draft, fields);
+    for (const it of scriptsRunBy(name, draft.words)) this.scripts.add(it);
     this.#unwrap(draft, name, simple);
   }
 
@@ -187,8 +194,7 @@ export class CommandReader implements Listener {
     const path = this.#programs.get(name);
     draft.programPath = path;
     // Keeps the name in the call: rules say `awk`, whatever file the system links it to.
-    if (path !== undefined && isSystemPath(path, this.#context.workspace))
-      draft.program = name.slice(name.lastIndexOf('/') + 1);
+    if (path !== undefined && isKnownPath(path, this.#context)) draft.program = name.slice(name.lastIndexOf('/') + 1);
   }
 
   #change(draft: CommandDraft, fields: readonly ShellArgument[]): void {
@@ -208,6 +214,7 @@ export class CommandReader implements Listener {
     const unwrapped = unwrap(name, simple.fields);
     if (!unwrapped) return;
     draft.unknown ??= unwrapped.why;
+    if (unwrapped.isHidden || (unwrapped.reads === 'text' && simple.input === undefined)) this.isHidden = true;
     const from = this.commands.length;
     for (const it of unwrapped.inner) this.#inner(it, simple);
     if (unwrapped.reads === 'text' && simple.input !== undefined)

@@ -21,6 +21,8 @@ export interface Unwrapped {
   readonly reads?: 'text' | 'words';
   /** Why more may happen than the inner commands say; undefined if they are everything. */
   readonly why: string | undefined;
+  /** Whether the text that runs is not known at all. */
+  readonly isHidden?: true;
 }
 
 interface Wrapper {
@@ -87,8 +89,7 @@ const WRAPPERS: Record<string, Wrapper> = {
   'xvfb-run': runner(0, 'aefnpsw'),
 };
 
-/** Whether a program runs another one that its arguments name. */
-export const isWrapper = (name: string): boolean => Object.hasOwn(WRAPPERS, name);
+const isWrapper = (name: string): boolean => Object.hasOwn(WRAPPERS, name);
 
 /** Programs that take shell text after `-c`. */
 const TEXT_TAKERS = new Set(['su', 'runuser', 'flock', 'script', 'sg', 'watch', 'parallel']);
@@ -219,7 +220,7 @@ function readCluster(text: string, valued: string, flags: string): OptionRead {
 }
 
 function unwrapShell(name: string, fields: readonly ShellArgument[]): Unwrapped | undefined {
-  const unsure = { inner: [], why: `${name} runs text that only the shell knows` };
+  const unsure = { inner: [], why: `${name} runs text that only the shell knows`, isHidden: true } as const;
   let clean = name === 'bash' || name === 'sh' || name === 'dash';
   let [hasText, readsInput] = [false, false];
   let at = 1;
@@ -265,7 +266,7 @@ function isPlain(text: string): boolean {
 
 function unwrapEval(fields: readonly ShellArgument[]): Unwrapped {
   const texts = fields.slice(1).map((it) => it.text);
-  if (texts.includes(undefined)) return { inner: [], why: 'eval runs text that only the shell knows' };
+  if (texts.includes(undefined)) return { inner: [], why: 'eval runs text that only the shell knows', isHidden: true };
   return { inner: [{ kind: 'text', text: texts.join(' ') }], why: 'eval runs text' };
 }
 

@@ -12,9 +12,10 @@ import type { GitView } from '../git/view.ts';
 import type { Masks } from '../masks.ts';
 import type { MeasuredUse, Watchdog } from '../watchdog.ts';
 import { ConfinedRun } from './confined-run.ts';
+import type { DiskWatch } from './disk-watch.ts';
 import type { CommandGroups } from './group.ts';
 import { HeadAndTail } from './head-and-tail.ts';
-import type { Homes } from './homes.ts';
+import type { HomeNames, Homes } from './homes.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
 import { FLOOD_PIPE_BYTES } from './output-pipe.ts';
@@ -63,11 +64,11 @@ export interface CommandRequest {
   readonly bounds: CommandBounds;
   /** Unix sockets of other processes that it may not reach, relative to the workspace; absent if it may not create any itself. */
   readonly sockets?: readonly string[];
-  /** Name of its home on disk; if absent, the command gets its own home in memory. */
-  readonly home?: string;
+  /** The command's home on disk; if absent, it gets one of its own in memory. */
+  readonly home?: HomeNames;
   /** The command changes this instead of the workspace. */
   readonly overlay?: Overlay;
-  /** Token that identifies the command to the egress proxy; absent for a command that may not connect. */
+  /** Token that identifies the command to the egress proxy; absent for a command without it. */
   readonly egressToken?: string;
   /** Ends the command; the reason may be an `Aborted`. */
   readonly signal: AbortSignal;
@@ -88,6 +89,8 @@ export interface CommandSetup {
   readonly rlimits: Rlimits;
   /** Watches all commands of this process. */
   readonly watchdog: Watchdog;
+  /** Watches the disks of all commands of this process. */
+  readonly disks: DiskWatch;
   /** If present, the kernel counts and limits what commands use, and the watchdog need not. */
   readonly groups?: CommandGroups;
   /** What git sees of masked files. */
@@ -96,6 +99,8 @@ export interface CommandSetup {
   readonly gitIdentity?: GitIdentity;
   /** Homes on disk; absent if each command has one in memory. */
   readonly homes?: Homes;
+  /** Folder that holds previews, and copies of folders. */
+  readonly previewsFolder?: string;
   /** Builds a sandbox ahead for the next command; absent if no more commands will come. */
   readonly waiting?: WaitingSandbox;
 }

@@ -12,6 +12,7 @@ import { type Powers, settlesWithin, type Timer } from '../../powers.ts';
 import type { GitCopies } from '../git/config/copies.ts';
 import type { CommandWatch, ExceededLimit, MeasuredUse } from '../watchdog.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
+import type { DiskStay } from './disk-watch.ts';
 import type { HomeStay } from './homes.ts';
 import type { StartedSandbox } from './start.ts';
 
@@ -47,6 +48,7 @@ export class ConfinedRun implements Disposable {
   readonly #bounds: CommandBounds;
   readonly #powers: Powers;
   readonly #home: HomeStay | undefined;
+  readonly #disk: DiskStay | undefined;
   readonly #parts: DisposableStack;
   #watch: CommandWatch | undefined;
   #grace: Timer | undefined;
@@ -59,9 +61,14 @@ export class ConfinedRun implements Disposable {
   #refusal: Error | undefined;
 
   /** Takes over a sandbox that has just been started. */
-  constructor(started: StartedSandbox, request: CommandRequest, { homes, watchdog }: CommandSetup, powers: Powers) {
+  constructor(
+    started: StartedSandbox,
+    request: CommandRequest,
+    { homes, watchdog, disks }: CommandSetup,
+    powers: Powers,
+  ) {
     const { child, group, status, admitted } = started;
-    const { bounds, home, readOnly = false } = request;
+    const { bounds, home, workspace, overlay, readOnly = false } = request;
     using parts = new DisposableStack();
     this.#started = parts.use(started);
     this.#bounds = bounds;
@@ -70,6 +77,10 @@ export class ConfinedRun implements Disposable {
     // A read-only command has no home.
     this.#home = home === undefined || readOnly ? undefined : parts.use(homes?.enter(home, kill));
     this.homeRemoved = this.#home?.removed ?? [];
+    const written = [overlay?.upper ?? workspace, ...(homes ? [homes.folder] : [])];
+    const disk = readOnly ? undefined : parts.use(disks.enter(written, kill));
+    status.onInit((init) => disk?.setInit(init));
+    this.#disk = disk;
     group?.watch(kill);
     if (!group) status.onInit((init) => (this.#watch = watchdog.watch({ init, bounds, onExceeded: kill })));
     admitted.catch((error: Error) => {
@@ -154,7 +165,8 @@ export class ConfinedRun implements Disposable {
       exceeded: { kind, limit, used: amount, enforcedBy: 'rlimit' },
     });
     if (used.exceeded) return used;
-    if (this.#home?.exceeded) return { ...used, exceeded: this.#home.exceeded };
+    const exceeded = this.#home?.exceeded ?? this.#disk?.exceeded;
+    if (exceeded) return { ...used, exceeded };
     const fileBytes = fileMb * 1024 * 1024;
     if (signal === 'SIGXFSZ') return byRlimit('file', fileBytes, fileBytes);
     if (signal === 'SIGXCPU') return byRlimit('cpu', cpuMs, used.cpuMs);

@@ -53,12 +53,18 @@ export class CommandGroups {
     return `cgroup ${this.#place.group.version}`;
   }
 
-  /** Makes a group with limits for one command. Throws SANDBOX_UNAVAILABLE: no command runs without one. */
-  open(bounds: CommandBounds): CommandGroup {
-    const limits = this.#limitsOf(bounds);
+  /**
+   * Makes a group with limits for one command, and for the one process more of a sandbox that has the egress proxy. Throws
+   * SANDBOX_UNAVAILABLE: no command runs without one.
+   */
+  open(bounds: CommandBounds, hasDoor: boolean): CommandGroup {
+    // In version 2 only bubblewrap's init is in the group; bubblewrap itself and the door stay outside.
+    const sandboxTasks = this.#place.group.version === 'v1' ? TASKS_OF_SANDBOX + (hasDoor ? 1 : 0) : 1;
+    const limits = this.#limitsOf(bounds, sandboxTasks);
     return new CommandGroup({
       group: this.#make(limits),
       limits,
+      sandboxTasks,
       home: this.#home,
       bounds,
       enforcedBy: this.enforcedBy,
@@ -76,8 +82,8 @@ export class CommandGroups {
     });
   }
 
-  #limitsOf({ processes, memoryMb }: CommandBounds): Required<GroupLimits> {
-    const tasks = processes * this.#limits.commandThreadsMax + TASKS_OF_SANDBOX;
+  #limitsOf({ processes, memoryMb }: CommandBounds, sandboxTasks: number): Required<GroupLimits> {
+    const tasks = processes * this.#limits.commandThreadsMax + sandboxTasks;
     return { memoryBytes: memoryMb * 1024 * 1024, tasks };
   }
 
@@ -118,6 +124,8 @@ const none = (why: string): ToolError =>
 interface Options {
   readonly group: CgroupFolders;
   readonly limits: Required<GroupLimits>;
+  /** Tasks in the group that are not the command's. */
+  readonly sandboxTasks: number;
   /** Descriptors of the files to which a thread in a command's group writes 0 to return to the host's group. */
   readonly home: readonly number[];
   readonly bounds: CommandBounds;
@@ -157,8 +165,7 @@ export class CommandGroup implements CommandWatch {
 
   constructor(options: Options) {
     this.#options = options;
-    // In version 2 only bubblewrap's init is in the group; bubblewrap itself stays outside.
-    this.#sandboxTasks = options.group.version === 'v1' ? TASKS_OF_SANDBOX : TASKS_OF_SANDBOX - 1;
+    this.#sandboxTasks = options.sandboxTasks;
   }
 
   /** Whether bubblewrap must hold its command, with its last descriptor, until `admit` has run. */
@@ -261,7 +268,7 @@ export class CommandGroup implements CommandWatch {
     const processes = whileItRuns && many ? processesOf(group).length - this.#sandboxTasks : 0;
     if (processes > bounds.processes)
       this.#exceed('processes', bounds.processes, processes, use.outOfTasks ? enforcedBy : 'watchdog');
-    const tasksMax = limits.tasks - TASKS_OF_SANDBOX;
+    const tasksMax = limits.tasks - this.#sandboxTasks;
     if (use.outOfTasks) this.#exceed('processes', tasksMax, tasksMax + 1, enforcedBy);
     if (use.cpuMs > bounds.cpuMs) this.#exceed('cpu', bounds.cpuMs, use.cpuMs, 'watchdog');
     return use;

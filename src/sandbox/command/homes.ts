@@ -1,5 +1,6 @@
 /**
- * Keeps the homes of a workspace's commands, on an execute host's side: folders on disk, one for each policy, kept between commands.
+ * Keeps the homes of a workspace's commands, on an execute host's side: folders on disk, one for each policy, kept between commands,
+ * and beside them the /tmp of each session.
  * No disk quota limits them, so they are measured while commands run. A command that takes a home over its bound is ended; when
  * no command runs, the largest parts of homes that are more than half full are removed.
  */
@@ -8,6 +9,7 @@ import { join } from 'node:path';
 import type { Limits } from '../../limits.ts';
 import type { Powers, Timer } from '../../powers.ts';
 import type { ExceededLimit } from '../watchdog.ts';
+import { GROWTH, Growth } from './disk-watch.ts';
 import { moveAway, partNames, type Size, sizesOf } from './home-parts.ts';
 
 /** Shortest time between two measurements; a fast disk takes about 1 GiB in that time. */
@@ -16,11 +18,6 @@ const MEASURE_MS = 1_000;
 const MEASURED_MS = 60_000;
 /** The pause after a measurement, as a multiple of its duration: large homes take seconds. */
 const MEASURE_SHARE = 20;
-/** Interval of checks of free disk space, which cost next to nothing. */
-const LOOK_MS = 100;
-/** Growth that gets blamed for a full disk, and that triggers a measurement. */
-const GROWTH_BYTES = 16 * 1024 * 1024;
-const GROWTH_ENTRIES = 1_000;
 /** Homes with more parts are removed whole. */
 const PARTS_MAX = 1_000;
 /** Removed parts that a result lists. */
@@ -31,11 +28,20 @@ const MARK = '.busy-';
 /** Each measurement renews the marks; an older mark belongs to a host that died. */
 const MARK_OLD_MS = 60_000;
 
+/** Files of /tmp that `SETTINGS_IN_SCRATCH` in launcher.ts names. */
+const SETTINGS = ['.wgetrc', '.gitconfig'];
+
 export interface HomesOptions {
   /** Folder that holds the homes and nothing else; absolute. */
   readonly folder: string;
   readonly limits: Limits;
   readonly powers: Powers;
+}
+
+/** Names of the folders that a command's HOME and /tmp are; without `tmp` it has a /tmp in memory, which ends with it. */
+export interface HomeNames {
+  readonly home: string;
+  readonly tmp?: string;
 }
 
 /** A command's stay in a home. */
@@ -47,8 +53,7 @@ export interface HomeStay extends Disposable {
 }
 
 interface HomeUse extends HomeStay {
-  readonly name: string;
-  readonly bytesBefore: number;
+  readonly names: HomeNames;
   exceeded: ExceededLimit | undefined;
   readonly onExceeded: () => void;
 }
@@ -64,11 +69,15 @@ export class Homes {
   #measuring: Promise<void> | undefined;
   #measureAt = 0;
   #measuredAt = -Infinity;
-  /** Free space at the last measurement, so that what many short commands write adds up. */
-  #freeBefore: Size | undefined;
+  /** Use since the last measurement, so that what many short commands write adds up. */
+  readonly #growth: Growth;
+  /** Use since commands run, or since a measurement while they do. */
+  readonly #running: Growth;
 
   constructor(options: HomesOptions) {
     this.#options = options;
+    this.#growth = new Growth(options.folder);
+    this.#running = new Growth(options.folder);
     this.#mark = join(options.folder, `${MARK}${options.powers.uuid()}`);
   }
 
@@ -80,15 +89,27 @@ export class Homes {
     return path;
   }
 
+  /** The folder of a session's /tmp. The settings to which variables of commands point are there, since wget and git demand them. */
+  tmpOf(name: string): string {
+    if (this.#made.has(name)) return this.pathOf(name);
+    const path = this.pathOf(name);
+    for (const it of SETTINGS)
+      try {
+        // Follows no link that a command of an earlier host may have left.
+        writeFileSync(join(path, it), '', { flag: 'wx', mode: 0o600 });
+      } catch {
+        // EEXIST. For other errors, the program that needs the file says so.
+      }
+    return path;
+  }
+
   /** Enters a home until disposed of; calls `onExceeded` at most once, which must end the command. */
-  enter(name: string, onExceeded: () => void): HomeStay {
+  enter(names: HomeNames, onExceeded: () => void): HomeStay {
     if (this.#stays.size === 0) this.#begin();
-    const removed = this.#removed.get(name) ?? [];
-    this.#removed.delete(name);
-    const bytesBefore = this.#sizes.get(name)?.bytes ?? 0;
+    const removed = this.#removed.get(names.home) ?? [];
+    this.#removed.delete(names.home);
     const stay: HomeUse = {
-      name,
-      bytesBefore,
+      names,
       removed,
       onExceeded,
       exceeded: undefined,
@@ -102,8 +123,12 @@ export class Homes {
     return stay;
   }
 
+  get folder(): string {
+    return this.#options.folder;
+  }
+
   #begin(): void {
-    this.#freeBefore ??= this.#free();
+    this.#running.begin();
     this.#measureAt = Math.max(this.#measureAt, this.#now() + MEASURE_MS);
     this.#lookLater();
   }
@@ -112,47 +137,56 @@ export class Homes {
     return this.#options.powers.monotonicMs();
   }
 
-  #free(): Size {
-    const { bavail, bsize, ffree } = statfsSync(this.#options.folder);
-    return { bytes: bavail * bsize, entries: ffree };
+  get #bound(): Size {
+    const { homeBytesMax: bytes, homeEntriesMax: entries } = this.#options.limits;
+    return { bytes, entries };
   }
 
   get #lacksRoom(): boolean {
-    return this.#free().bytes < this.#options.limits.homeFreeBytesMin;
+    const { bavail, bsize } = statfsSync(this.#options.folder);
+    return bavail * bsize < this.#options.limits.diskFreeBytesMin;
+  }
+
+  get #size(): Size {
+    return { bytes: sum(this.#sizes, 'bytes'), entries: sum(this.#sizes, 'entries') };
   }
 
   #lookLater(): void {
-    this.#look = this.#options.powers.after(LOOK_MS, () => {
+    this.#look = this.#options.powers.after(this.#running.nextLookMs(), () => {
       if (this.#stays.size === 0) return;
-      if (this.#now() >= this.#measureAt || this.#lacksRoom) void this.#measure().then(() => this.#judge());
+      const isDue = this.#sizes.size === 0 || this.#running.isDue(this.#size, this.#bound);
+      if (this.#now() >= this.#measureAt || isDue) void this.#measure().then(() => this.#judge(this.#size));
+      // The estimate also counts writes elsewhere on the disk, but a measurement of the home would come too late.
+      if (this.#running.isOver(this.#size, this.#bound)) this.#judge(this.#estimate());
       this.#lookLater();
     });
   }
 
-  /** Ends the commands of the largest home if all together are over their bound; those that grew if the disk is full. */
-  #judge(): void {
+  #estimate(): Size {
+    const [{ bytes, entries }, since] = [this.#size, this.#running.since];
+    return { bytes: bytes + since.bytes, entries: entries + since.entries };
+  }
+
+  /** Ends the commands of the largest home if all together are over their bound. */
+  #judge({ bytes, entries }: Size): void {
     const { homeBytesMax, homeEntriesMax } = this.#options.limits;
-    const bytes = sum(this.#sizes, 'bytes');
-    const entries = sum(this.#sizes, 'entries');
     const over = bytes > homeBytesMax ? 'bytes' : entries > homeEntriesMax ? 'entries' : undefined;
-    const largest = [...this.#sizes].toSorted(([, a], [, b]) => b[over ?? 'bytes'] - a[over ?? 'bytes'])[0]?.[0];
-    const lacksRoom = this.#lacksRoom;
+    if (!over) return;
+    const largest = [...this.#sizes].toSorted(([, a], [, b]) => b[over] - a[over])[0]?.[0];
     for (const stay of this.#stays) {
-      const isGrown = (this.#sizes.get(stay.name)?.bytes ?? 0) > stay.bytesBefore + GROWTH_BYTES;
-      if (stay.exceeded || !(over ? stay.name === largest : lacksRoom && isGrown)) continue;
+      if (stay.exceeded || (largest !== undefined && !Object.values(stay.names).includes(largest))) continue;
       stay.exceeded =
         over === 'entries'
           ? { kind: 'home-entries', limit: homeEntriesMax, used: entries, enforcedBy: 'watchdog' }
-          : { kind: 'home', limit: over ? homeBytesMax : bytes, used: bytes, enforcedBy: 'watchdog' };
+          : { kind: 'home', limit: homeBytesMax, used: bytes, enforcedBy: 'watchdog' };
       stay.onExceeded();
     }
   }
 
   /** Runs when the last command has ended: measures homes that may have grown, and makes room. */
   async #settle(): Promise<void> {
-    const { bytes, entries } = this.#free();
-    const before = this.#freeBefore as Size;
-    const isGrown = before.bytes - bytes > GROWTH_BYTES || before.entries - entries > GROWTH_ENTRIES;
+    const { bytes, entries } = this.#growth.since;
+    const isGrown = bytes > GROWTH.bytes || entries > GROWTH.entries;
     const isLarge = [...this.#sizes.values()].some((it) => this.#isLarge(it));
     if (isGrown || isLarge || this.#lacksRoom || this.#now() > this.#measuredAt + MEASURED_MS) {
       await this.#measure();
@@ -176,7 +210,7 @@ export class Homes {
   async #measureNow(): Promise<void> {
     const { folder } = this.#options;
     writeFileSync(this.#mark, '');
-    const from = this.#now();
+    const [from, { free }] = [this.#now(), this.#growth];
     const names = readdirSync(folder).filter((it) => !it.startsWith('.'));
     const sizes = await sizesOf(
       names.map((it) => join(folder, it)),
@@ -184,7 +218,7 @@ export class Homes {
     );
     this.#sizes = new Map(names.map((name, i) => [name, sizes[i] as Size]));
     const tookMs = this.#now() - from;
-    this.#freeBefore = this.#free();
+    for (const it of [this.#growth, this.#running]) it.begin(free);
     this.#measuredAt = this.#now();
     this.#measureAt = this.#now() + Math.min(Math.max(MEASURE_MS, MEASURE_SHARE * tookMs), MARK_OLD_MS / 2);
   }

@@ -1,8 +1,9 @@
-/** Measures what a running command writes into its overlay: no disk quota limits it. */
+/** Bounds what a running command writes into its overlay: no disk quota limits it. */
 import type { Limits } from '../../limits.ts';
 import type { Powers, Timer } from '../../powers.ts';
 import type { ExceededLimit } from '../watchdog.ts';
-import { sizesOf } from './home-parts.ts';
+import { Growth } from './disk-watch.ts';
+import { type Size, sizesOf } from './home-parts.ts';
 import type { Overlay } from './overlay.ts';
 
 /** The pause after a measurement, as a multiple of its duration. */
@@ -14,14 +15,21 @@ export class OverlayWatch implements Disposable {
   readonly #upper: string;
   readonly #means: { readonly limits: Limits; readonly powers: Powers };
   readonly #onExceeded: () => void;
+  readonly #growth: Growth;
   #timer: Timer | undefined;
+  /** Size at the last measurement. */
+  #size: Size = { bytes: 0, entries: 0 };
+  #measureAtMs: number;
+  #isMeasuring = false;
   #isOver = false;
 
   constructor({ upper }: Overlay, means: { limits: Limits; powers: Powers }, onExceeded: () => void) {
     this.#upper = upper;
     this.#means = means;
     this.#onExceeded = onExceeded;
-    this.#measureIn(means.limits.previewMeasureMs);
+    this.#growth = new Growth(upper);
+    this.#measureAtMs = means.powers.monotonicMs() + means.limits.previewMeasureMs;
+    this.#lookLater();
   }
 
   [Symbol.dispose](): void {
@@ -29,26 +37,48 @@ export class OverlayWatch implements Disposable {
     this.#timer?.cancel();
   }
 
-  #measureIn(ms: number): void {
-    if (!this.#isOver) this.#timer = this.#means.powers.after(ms, () => void this.#measure());
+  get #bound(): Size {
+    const { previewBytesMax: bytes, previewEntriesMax: entries } = this.#means.limits;
+    return { bytes, entries };
+  }
+
+  #lookLater(): void {
+    const { powers } = this.#means;
+    this.#timer = powers.after(this.#growth.nextLookMs(), () => {
+      const isDue = powers.monotonicMs() >= this.#measureAtMs || this.#growth.isDue(this.#size, this.#bound);
+      if (isDue && !this.#isMeasuring) void this.#measure();
+      if (this.#growth.isOver(this.#size, this.#bound))
+        this.#judge({ ...this.#size, bytes: this.#size.bytes + this.#growth.since.bytes });
+      if (!this.#isOver) this.#lookLater();
+    });
   }
 
   async #measure(): Promise<void> {
     const { limits, powers } = this.#means;
-    const from = powers.monotonicMs();
+    this.#isMeasuring = true;
+    const [from, { free }] = [powers.monotonicMs(), this.#growth];
     const [size] = await sizesOf([this.#upper], this.#means);
+    this.#isMeasuring = false;
     if (this.#isOver || !size) return;
-    const { previewBytesMax: bytesMax, previewEntriesMax: entriesMax } = limits;
-    if (size.bytes > bytesMax || size.entries > entriesMax) {
-      const isOfBytes = size.bytes > bytesMax;
-      this.exceeded = {
-        kind: isOfBytes ? 'preview' : 'preview-entries',
-        limit: isOfBytes ? bytesMax : entriesMax,
-        used: Math.min(isOfBytes ? size.bytes : size.entries, Number.MAX_SAFE_INTEGER),
-        enforcedBy: 'watchdog',
-      };
-      return this.#onExceeded();
-    }
-    this.#measureIn(Math.max(limits.previewMeasureMs, MEASURE_SHARE * (powers.monotonicMs() - from)));
+    // Bytes written during the measurement may be in it or not, so they count as growth as well.
+    this.#growth.begin(free);
+    this.#size = size;
+    this.#measureAtMs =
+      powers.monotonicMs() + Math.max(limits.previewMeasureMs, MEASURE_SHARE * (powers.monotonicMs() - from));
+    this.#judge(size);
+  }
+
+  #judge({ bytes, entries }: Size): void {
+    const bound = this.#bound;
+    if (bytes <= bound.bytes && entries <= bound.entries) return;
+    const isOfBytes = bytes > bound.bytes;
+    this.exceeded = {
+      kind: isOfBytes ? 'preview' : 'preview-entries',
+      limit: isOfBytes ? bound.bytes : bound.entries,
+      used: Math.min(isOfBytes ? bytes : entries, Number.MAX_SAFE_INTEGER),
+      enforcedBy: 'watchdog',
+    };
+    this[Symbol.dispose]();
+    this.#onExceeded();
   }
 }

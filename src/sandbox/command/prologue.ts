@@ -24,6 +24,8 @@ export interface Gate {
 
 /** The bounds of a command as limits of each of its processes. */
 export interface Rlimits {
+  /** Open files of one process. */
+  readonly openFiles: number;
   /** Address space of one process, in MiB; absent if the kernel counts real memory use. */
   readonly addressMib?: number;
   /** Threads for each permitted process; absent if the kernel would also count those of other commands. */
@@ -79,10 +81,10 @@ function partsOf(request: PrologueRequest): { exports: readonly string[]; run: s
 function ulimits({ bounds, rlimits }: Pick<PrologueRequest, 'bounds' | 'rlimits'>): string[] {
   const { cpuMs, processes, fileMb } = bounds;
   const cpuSeconds = Math.ceil(cpuMs / 1000) + 1;
-  const { threadsPerProcess, addressMib } = rlimits;
+  const { openFiles, threadsPerProcess, addressMib } = rlimits;
   return [
     `ulimit -f ${fileMb * 1024}`,
-    'ulimit -S -n hard',
+    `ulimit -n ${openFiles}`,
     `ulimit -S -t ${cpuSeconds}`,
     `ulimit -H -t ${cpuSeconds + 1}`,
     ...(addressMib === undefined ? [] : [`ulimit -v ${addressMib * 1024}`]),

@@ -20,8 +20,8 @@ import {
   toArgBytes,
   toArgs,
 } from '../bubblewrap.ts';
+import { type Door, doorAt, NO_DOOR } from '../door.ts';
 import { GitCopies, type GivenConfig, givenConfigs, withoutLinks } from '../git/config/copies.ts';
-import { type CommandEgress, egressOf, NO_EGRESS } from '../listener-program.ts';
 import { guard, type Masks, maskMounts, onDisk, socketMounts } from '../masks.ts';
 import { mountsOf } from '../proc.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
@@ -34,7 +34,7 @@ import { Status } from './status.ts';
 /** The fields of a request that its sandbox depends on. */
 export type SandboxRequest = Pick<
   CommandRequest,
-  'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds' | 'home' | 'sockets' | 'overlay'
+  'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds' | 'home' | 'sockets' | 'overlay' | 'egressToken'
 >;
 
 /** What a sandbox is built from, as far as commands differ in it. */
@@ -43,11 +43,15 @@ export interface Shape {
   readonly cwd: string;
   /** Identity of that directory: a process stays in it whatever happens to its name. */
   readonly cwdIs: string;
+  /** Whether it has the egress proxy. */
+  readonly hasDoor: boolean;
   readonly asOwner: boolean;
   /** File that holds its seccomp program. */
   readonly filterFile: string;
   /** bubblewrap arguments that mount its home. */
   readonly home: readonly string[];
+  /** Folder that is its /tmp, if that lasts longer than it. */
+  readonly tmp?: string;
   /** Mounts over the workspace, in order. */
   readonly masks: readonly CoveringMount[];
   /** What those masks hide. */
@@ -65,18 +69,22 @@ export function shapeOf(request: SandboxRequest, setup: Omit<CommandSetup, 'watc
   const { workspace, readOnly = false, asOwner = false, bounds, cwd, sockets } = request;
   const found = onDisk(guard(request.masks, workspace, guarded), workspace);
   const { covers, tracked } = git?.coversOf(found) ?? { covers: new Map<string, CoveringMount>(), tracked: [] };
-  const masks = maskMounts(found, workspace, !readOnly).map((it) => covers.get(it.path) ?? it);
+  const masks = maskMounts(found, workspace, !readOnly, setup.previewsFolder).map((it) => covers.get(it.path) ?? it);
   const ofGit = [...covers.values()].filter((it) => !masks.includes(it));
   const mounts = [...masks, ...ofGit, ...socketMounts(sockets ?? [], workspace, found)];
-  const homeFolder = request.home === undefined ? undefined : homes?.pathOf(request.home);
+  const { home: homeName, tmp: tmpName } = (readOnly ? undefined : request.home) ?? {};
+  const homeFolder = homeName === undefined ? undefined : homes?.pathOf(homeName);
+  const tmp = tmpName === undefined ? undefined : homes?.tmpOf(tmpName);
   return {
     bounds,
     cwd,
     cwdIs: identityOf(cwd),
+    hasDoor: request.egressToken !== undefined,
     asOwner,
     filterFile: sockets ? setup.ownSocketsFilterFile : setup.filterFile,
     // A read-only command has no home: an empty folder on a read-only root.
     home: readOnly ? [] : homeMount(homeFolder, limits.commandTmpBytes),
+    ...(tmp !== undefined && { tmp }),
     // Mounted over the writable workspace: a remount would leave the mounts below unchanged.
     masks: [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts],
     withheld: found,
@@ -100,9 +108,8 @@ function identityOf(folder: string): string {
 
 /** The words to send to a waiting sandbox; undefined if the command needs a sandbox of its own. */
 export function lateWordsOf(request: CommandRequest, { rlimits }: CommandSetup): Buffer | undefined {
-  const { stdin, egressToken, env } = request;
-  if (stdin !== undefined || egressToken !== undefined || COMPUTED.some((it) => Object.hasOwn(env, it)))
-    return undefined;
+  const { stdin, env } = request;
+  if (stdin !== undefined || COMPUTED.some((it) => Object.hasOwn(env, it))) return undefined;
   withoutNul([request.command, ...(request.argv ?? []), ...Object.entries(env).flat()]);
   return toWords({ ...request, rlimits });
 }
@@ -127,6 +134,8 @@ export interface StartedSandbox extends Disposable {
   readonly admitted: Promise<void>;
   /** Copies of repository configs in this sandbox. */
   readonly copies: GitCopies;
+  /** Says to which call its connections belong; before that none is served. */
+  give(egressToken: string): void;
 }
 
 /** A sandbox whose program writes to pipes. Disposing of it releases the pipes that nobody reads, too. */
@@ -145,19 +154,23 @@ export interface ReadySandbox extends PipedSandbox {
   isBuilt: boolean;
 }
 
-/** Descriptor from which bash reads the command's words. */
-const LINE_FD = COMMAND_STATUS_FD + 1;
-/** Descriptor on which a waiting sandbox reports that it is built. */
-const BUILT_FD = LINE_FD + 1;
+/** Descriptors between a host and a bash that waits, after those of the door: bash reads its words, and reports that it is there. */
+const gateOf = (shape: Shape): Gate => {
+  const fd = COMMAND_STATUS_FD + 1 + doorOf(shape).stdio.length;
+  return { fd, builtFd: fd + 1 };
+};
+
+const doorOf = ({ hasDoor }: Shape): Door => (hasDoor ? doorAt() : NO_DOOR);
 
 /** Builds a sandbox that waits for its command. Throws SANDBOX_UNAVAILABLE. */
 export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): ReadySandbox {
-  const bash = toWaitingBashArgs({ fd: LINE_FD, builtFd: BUILT_FD }, { bounds: shape.bounds, rlimits: setup.rlimits });
+  const gate = gateOf(shape);
+  const bash = toWaitingBashArgs(gate, { bounds: shape.bounds, rlimits: setup.rlimits });
   const begun = piped('ignore', (streams) =>
     start({ shape, bash, env: {}, attachment: { streams }, stdio: ['pipe', 'pipe'] }, setup, powers),
   );
   const stdio = begun.child.stdio as readonly unknown[];
-  const [line, said] = [stdio[LINE_FD] as Writable, stdio[BUILT_FD] as Readable];
+  const [line, said] = [stdio[gate.fd] as Writable, stdio[gate.builtFd] as Readable];
   // EPIPE: bubblewrap has ended; its status tells why.
   line.on('error', () => {});
   const { promise: built, resolve } = Promise.withResolvers<void>();
@@ -241,13 +254,11 @@ export function beginAt(
   of: { shape: Shape; request: CommandRequest; setup: CommandSetup; powers: Powers },
 ): StartedSandbox {
   const { shape, request, setup, powers } = of;
-  const egress = egressOf(request.egressToken);
-  const first = LINE_FD + egress.stdio.length;
-  const gate = needsGate(shape) || request.overlay ? { fd: first, builtFd: first + 1 } : undefined;
+  const gate = needsGate(shape) || request.overlay ? gateOf(shape) : undefined;
   const bash = toBashArgs({ ...request, rlimits: setup.rlimits, ...(gate && { gate }) });
-  const stdio = [...egress.stdio, ...(gate ? (['pipe', 'pipe'] as const) : [])];
-  const started = start({ shape, bash, env: request.env, egress, attachment, stdio }, setup, powers);
-  egress.give(started.child);
+  const stdio = gate ? (['pipe', 'pipe'] as const) : [];
+  const started = start({ shape, bash, env: request.env, attachment, stdio }, setup, powers);
+  if (request.egressToken !== undefined) started.give(request.egressToken);
   if (!gate || started.child.pid === undefined) return started;
   const admitted = Promise.all([started.admitted, letThrough(started, gate, request.overlay)]).then(() => {});
   // Avoids an unhandled rejection when nobody awaits it.
@@ -269,31 +280,31 @@ interface StartRequest {
   /** Arguments of bash. */
   readonly bash: readonly string[];
   readonly env: CommandRequest['env'];
-  readonly egress?: CommandEgress;
   readonly attachment: Attachment;
-  /** Descriptors after the status descriptor. */
+  /** Descriptors after the status descriptor and those of the door. */
   readonly stdio: readonly (number | 'pipe')[];
 }
 
 function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedSandbox {
-  const { shape, egress, attachment, stdio } = own;
+  const { shape, attachment } = own;
+  const door = doorOf(shape);
+  const stdio = [...door.stdio, ...own.stdio];
   using parts = new DisposableStack();
-  const group = parts.use(setup.groups?.open(shape.bounds));
+  const group = parts.use(setup.groups?.open(shape.bounds, shape.hasDoor));
   const nameless = toArgBytes(shape.masks);
-  const masksFd = LINE_FD + stdio.length;
+  const masksFd = COMMAND_STATUS_FD + 1 + stdio.length;
   const masksStdio = nameless.length > 0 ? (['pipe'] as const) : [];
   const copiesFd = masksFd + masksStdio.length;
   const copies = parts.use(new GitCopies(shape.gitConfigs, { workspace: shape.workspace, firstFd: copiesFd }, powers));
   const { pipes } = copies;
   const args = toSandboxArgs(own, setup, {
-    ...(egress && { egress }),
     ...(nameless.length > 0 && { masksFd }),
     copies: copies.args,
     hold: group?.holdArgs(copiesFd + pipes.length) ?? [],
   });
   const more = [...stdio, ...masksStdio, ...pipes, ...(group?.holds ? (['pipe'] as const) : [])];
   const outer = attachment.outer?.(COMMAND_STATUS_FD + more.length) ?? [];
-  const [program = setup.bwrap, ...words] = withoutNul([...outer, setup.bwrap, ...args]);
+  const [program = setup.bwrap, ...words] = withoutNul([...outer, ...door.words, setup.bwrap, ...args]);
   const filter = openSync(shape.filterFile, 'r');
   let child: ChildProcess;
   try {
@@ -324,6 +335,7 @@ function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedS
     group,
     admitted,
     copies,
+    give: (egressToken) => door.give(child, egressToken),
     [Symbol.dispose]: () => ownedParts.dispose(),
   };
 }
@@ -337,13 +349,20 @@ function withoutNul<Words extends readonly string[]>(words: Words): Words {
 
 /** What surrounds a command in its sandbox. */
 interface SandboxAdditions {
-  readonly egress?: CommandEgress;
   /** bubblewrap arguments for copies of configs. */
   readonly copies: readonly string[];
   /** bubblewrap arguments for its group. */
   readonly hold: readonly string[];
   /** Descriptor from which bubblewrap reads masks over paths that are not UTF-8. */
   readonly masksFd?: number;
+}
+
+/** Arguments of a profile with a kept folder in place of the /tmp in memory. */
+function withTmp(args: readonly string[], kept: string | undefined): readonly string[] {
+  const at = args.findIndex((it, i) => it === '--tmpfs' && args[i + 1] === '/tmp');
+  return kept === undefined || at < 0
+    ? args
+    : [...args.slice(0, at - 2), '--bind', kept, '/tmp', ...args.slice(at + 2)];
 }
 
 /**
@@ -354,15 +373,14 @@ interface SandboxAdditions {
 function toSandboxArgs(
   { shape, env, bash, attachment: { launcher = [] } }: StartRequest,
   setup: CommandSetup,
-  { egress = NO_EGRESS, copies, hold, masksFd }: SandboxAdditions,
+  { copies, hold, masksFd }: SandboxAdditions,
 ): string[] {
   const early = Object.entries(env).filter(([name]) => COMPUTED.some((it) => it === name));
   const { gitIdentity } = setup;
-  const own = Object.entries({ ...setup.environment, ...gitIdentity?.environment, ...egress.environment });
+  const own = Object.entries({ ...setup.environment, ...gitIdentity?.environment, ...doorOf(shape).environment });
   const variables = [...own, ...early].flatMap(([name, value]) => ['--setenv', name, value]);
   return [
-    ...(shape.asOwner ? asOwner(setup.args) : setup.args),
-    ...egress.args,
+    ...withTmp(shape.asOwner ? asOwner(setup.args) : setup.args, shape.tmp),
     ...(gitIdentity ? toArgs({ kind: 'ro-at', path: gitIdentity.folder, at: GIT_SYSTEM }) : []),
     ...shape.home,
     ...shape.masks.filter((it) => !isNameless(it)).flatMap(toArgs),
@@ -370,6 +388,6 @@ function toSandboxArgs(
     ...copies,
     ...hold,
     ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...variables, '--chdir', shape.cwd],
-    ...['--', ...egress.first, ...launcher, '/bin/bash', ...bash],
+    ...['--', ...launcher, '/bin/bash', ...bash],
   ];
 }

@@ -38,13 +38,14 @@ export class WaitingSandbox {
     const words = lateWordsOf(request, this.#setup);
     // Such commands are few; preparing for them would displace the sandbox for the usual ones.
     if (!words) return undefined;
-    const { cwd, workspace, readOnly = false, asOwner = false, masks, bounds, home, sockets } = request;
-    const own = { ...(home !== undefined && { home }), ...(sockets && { sockets }) };
+    const { cwd, workspace, readOnly = false, asOwner = false, masks, bounds, home, sockets, egressToken } = request;
+    const door = egressToken !== undefined && { egressToken };
+    const own = { ...(home !== undefined && { home }), ...(sockets && { sockets }), ...door };
     this.#parts = { cwd, workspace, readOnly, asOwner, masks, bounds, ...own };
     const ready = this.#ready;
     if (!ready || !isDeepStrictEqual(ready.shape, shape)) return undefined;
     this.#ready = undefined;
-    return ready.isBuilt ? tell(ready, words) : tellOnceBuilt(ready, words, request.signal);
+    return ready.isBuilt ? tell(ready, words, request) : tellOnceBuilt(ready, words, request);
   }
 
   /** Builds the next sandbox after a delay; replaces an earlier request. */
@@ -94,8 +95,9 @@ export class WaitingSandbox {
 }
 
 /** Sends the words; if one of the masks is gone, ends the sandbox and gives undefined. */
-function tell(begun: ReadySandbox, words: Buffer): PipedSandbox | undefined {
+function tell(begun: ReadySandbox, words: Buffer, { egressToken }: CommandRequest): PipedSandbox | undefined {
   if (!isMasked(begun)) return end(begun);
+  if (egressToken !== undefined) begun.give(egressToken);
   begun.line.end(words);
   return begun;
 }
@@ -103,8 +105,9 @@ function tell(begun: ReadySandbox, words: Buffer): PipedSandbox | undefined {
 async function tellOnceBuilt(
   begun: ReadySandbox,
   words: Buffer,
-  signal: AbortSignal,
+  request: CommandRequest,
 ): Promise<PipedSandbox | undefined> {
+  const { signal } = request;
   const aborted = Promise.withResolvers<void>();
   const onAbort = () => aborted.resolve();
   signal.addEventListener('abort', onAbort);
@@ -112,7 +115,7 @@ async function tellOnceBuilt(
   signal.removeEventListener('abort', onAbort);
   // A sandbox that ended while this function waited sends no further 'exit' event.
   if (begun.child.exitCode !== null || begun.child.signalCode !== null) return end(begun);
-  if (begun.isBuilt) return tell(begun, words);
+  if (begun.isBuilt) return tell(begun, words, request);
   // The caller ends it.
   return signal.aborted ? begun : end(begun);
 }

@@ -8,6 +8,7 @@ export interface IndexEntry {
   readonly size: number;
   readonly mtimeSec: number;
   readonly mtimeNsec: number;
+  readonly inode: number;
   readonly isExecutable: boolean;
   /** SHA-1 of its content as a blob, in hexadecimal. */
   readonly blob: string;
@@ -51,6 +52,7 @@ const readEntry = (bytes: Buffer, at: number): IndexEntry => ({
   blob: bytes.toString('hex', at + 40, at + 60),
   mtimeSec: bytes.readUInt32BE(at + 8),
   mtimeNsec: bytes.readUInt32BE(at + 12),
+  inode: bytes.readUInt32BE(at + 20),
   isExecutable: (bytes.readUInt32BE(at + 24) & 0o100) !== 0,
   size: bytes.readUInt32BE(at + 36),
 });

@@ -45,10 +45,11 @@ const ABSENT = [ENOENT, EACCES, ENOTDIR];
 const READ_ONLY = [EROFS, EACCES, EPERM];
 const [O_RDONLY, O_WRONLY, W_OK] = [0, 1, 2];
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_VSOCK] = [1, 2, 10, 16, 40];
+const NETLINK_NETFILTER = 12;
 const [SOCK_STREAM, SOCK_DGRAM, SOCK_RAW] = [1, 2, 3];
 /** Folder for relative paths: the program's current one. All paths here are absolute. */
 const AT_FDCWD = -100;
-const PTRACE_TRACEME = 0;
+const INIT = 1;
 const TIOCSTI = 0x5412;
 const NEW_NAMESPACES = 0x10000000 | 0x00020000;
 const SET_UID = 0o4755;
@@ -94,12 +95,16 @@ const readFile = (as: string, file: string): ProbeStep[] => [
   reported(as, 'read', { resultOf: `${as}-open` }, { roomBytes: FILE_BYTES }, FILE_BYTES),
 ];
 
-const socketFamily = (name: string, family: number, type: number, shows: string): Probe => ({
+const socketFamily = (
+  name: string,
+  [family, type, protocol = 0]: readonly [number, number, number?],
+  shows: string,
+): Probe => ({
   shows,
   layer: 'seccomp',
   fix: SECCOMP,
   level: 'B',
-  steps: () => [reported(name, 'socket', family, type, 0)],
+  steps: () => [reported(name, 'socket', family, type, protocol)],
   judge: refused(name, EAFNOSUPPORT, EPERM),
 });
 
@@ -222,17 +227,15 @@ const NETWORK = {
     ],
     judge: judgeAll(notConnected('loopback'), notConnected('out4'), notConnected('out6')),
   },
-  vsock: socketFamily('vsock', AF_VSOCK, SOCK_STREAM, 'the hypervisor is not reached (AF_VSOCK)'),
+  vsock: socketFamily('vsock', [AF_VSOCK, SOCK_STREAM], 'the hypervisor is not reached (AF_VSOCK)'),
   netlink: socketFamily(
     'netlink',
-    AF_NETLINK,
-    SOCK_RAW,
-    "the kernel's network configuration is not reached (AF_NETLINK)",
+    [AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER],
+    "the kernel's packet filter is not reached (NETLINK_NETFILTER)",
   ),
   'unix-socket': socketFamily(
     'unix-socket',
-    AF_UNIX,
-    SOCK_STREAM,
+    [AF_UNIX, SOCK_STREAM],
     'sockets of other programs are not reached (AF_UNIX)',
   ),
 } as const satisfies Record<string, Probe>;
@@ -290,11 +293,12 @@ const PROCESSES = {
     },
   },
   ptrace: {
-    shows: 'processes can not be traced',
+    shows: 'the first process of a sandbox can not be traced',
     layer: 'seccomp',
     fix: SECCOMP,
     level: 'B',
-    steps: () => [reported('ptrace', 'ptrace', PTRACE_TRACEME, 0, 0, 0)],
+    // Reads nothing, which the kernel allows whatever the process.
+    steps: () => [reported('ptrace', 'process_vm_readv', INIT, 0, 0, 0, 0, 0)],
     judge: refused('ptrace', EPERM),
   },
   tiocsti: {

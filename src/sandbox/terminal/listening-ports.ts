@@ -1,5 +1,6 @@
 /** Tells on which TCP ports the programs of a sandbox listen, by the tables of its network namespace. */
 import { closeSync, openSync, readSync } from 'node:fs';
+import { EGRESS_PORT } from '../door.ts';
 
 /** Ports told of one sandbox, the lowest first; a program could listen on all of them. */
 const PORTS_TOLD_MAX = 32;
@@ -9,7 +10,9 @@ const TABLE_BYTES = 64 * 1024;
 /** The ports in the network namespace of process `pid`; none if it has ended. */
 export function listeningPorts(pid: number): number[] {
   const tables = ['tcp', 'tcp6'].map((it) => startOf(`/proc/${pid}/net/${it}`));
-  return [...new Set(tables.flatMap(toListening))].toSorted((a, b) => a - b).slice(0, PORTS_TOLD_MAX);
+  // The egress proxy listens beside the command's programs.
+  const ports = new Set(tables.flatMap(toListening).filter((it) => it !== EGRESS_PORT));
+  return [...ports].toSorted((a, b) => a - b).slice(0, PORTS_TOLD_MAX);
 }
 
 function startOf(path: string): string {

@@ -55,7 +55,10 @@ export class Connections {
 
   /** Counts the connection as one of this identity and removes it from the waiting room. Throws OVERLOADED if the identity has too many. */
   admit(connection: PeerConnection, identity: Identity): void {
-    connection.slot ??= this.#doors[connection.channel.kind].shares.take(identity);
+    const { kind, credentials } = connection.channel;
+    // All sessions of a fleet come from the one process that links this node to it.
+    const pid = identity.fence ? undefined : credentials?.pid;
+    connection.slot ??= this.#doors[kind].shares.take({ ...identity, pid });
     this.#roomOf(connection).leave(connection);
   }
 

@@ -89,6 +89,4 @@ export interface NewLink extends OpenedWorkspace, LocalOptions {
   readonly resumeMs: number;
   /** Whether an earlier daemon opened the session. */
   readonly restored: boolean;
-  /** Whether it had got a result that strangers wrote there. */
-  readonly sawUntrusted?: boolean;
 }

@@ -1,7 +1,16 @@
-/** Limits open connections of one transport: a total, a share for each principal, and extra places for operators. */
+/**
+ * Limits open connections of one transport: a total, a share for each principal and for each of its processes, and extra
+ * places for operators.
+ */
 import { RpcError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import type { Identity } from '../authenticate.ts';
+
+/** A process may hold this many times the places that it leaves free to the others of its principal. */
+const TIMES_FREE = 2;
+
+/** The identity that takes a place; `pid` names the connecting process, if the kernel tells. */
+type Holder = Pick<Identity, 'role' | 'principal'> & { readonly pid?: number | undefined };
 
 type ShareLimits = Pick<Limits, 'principalConnectionShare' | 'operatorConnectionsMax'>;
 
@@ -9,6 +18,7 @@ export class ConnectionShares {
   readonly #max: number;
   readonly #limits: ShareLimits;
   readonly #byPrincipal = new Map<string, number>();
+  readonly #byProcess = new Map<string, number>();
   #agents = 0;
   #operators = 0;
 
@@ -19,11 +29,11 @@ export class ConnectionShares {
   }
 
   /** Takes a place until it is disposed. Throws OVERLOADED with a message for the person at the client. */
-  take({ role, principal }: Pick<Identity, 'role' | 'principal'>): Disposable {
-    return role === 'operator' ? this.#takeOperators(principal) : this.#takeOf(principal);
+  take(holder: Holder): Disposable {
+    return holder.role === 'operator' ? this.#takeOperators(holder) : this.#takeOf(holder);
   }
 
-  #takeOf(principal: string): Disposable {
+  #takeOf({ principal, pid }: Holder): Disposable {
     const own = this.#byPrincipal.get(principal) ?? 0;
     const share = Math.max(1, Math.floor(this.#max * this.#limits.principalConnectionShare));
     if (own >= share)
@@ -31,22 +41,28 @@ export class ConnectionShares {
         'OVERLOADED',
         `${own} connections of ${principal} are open, its share of ${this.#max}; close one`,
       );
+    const process = pid === undefined ? undefined : `${principal}\0${pid}`;
+    const ofProcess = (process !== undefined && this.#byProcess.get(process)) || 0;
+    if (ofProcess > 0 && ofProcess >= TIMES_FREE * (share - own))
+      throw new RpcError(
+        'OVERLOADED',
+        `${ofProcess} connections of process ${pid} are open; the ${share - own} that are left to ${principal} are for its other processes; close one`,
+      );
     if (this.#agents >= this.#max)
       throw new RpcError('OVERLOADED', `${this.#agents} connections are open, as many as may; try again later`);
-    this.#byPrincipal.set(principal, own + 1);
-    this.#agents += 1;
-    return once(() => {
-      const left = (this.#byPrincipal.get(principal) ?? 1) - 1;
-      if (left > 0) this.#byPrincipal.set(principal, left);
-      else this.#byPrincipal.delete(principal);
-      this.#agents -= 1;
-    });
+    const count = (by: 1 | -1) => {
+      change(this.#byPrincipal, principal, by);
+      if (process !== undefined) change(this.#byProcess, process, by);
+      this.#agents += by;
+    };
+    count(1);
+    return once(() => count(-1));
   }
 
   /** Takes an ordinary place if there is one, otherwise one reserved for operators. */
-  #takeOperators(principal: string): Disposable {
+  #takeOperators(holder: Holder): Disposable {
     try {
-      return this.#takeOf(principal);
+      return this.#takeOf(holder);
     } catch (error) {
       const { operatorConnectionsMax } = this.#limits;
       if (this.#operators >= operatorConnectionsMax) throw error;
@@ -56,6 +72,12 @@ export class ConnectionShares {
       });
     }
   }
+}
+
+function change(counts: Map<string, number>, key: string, by: 1 | -1): void {
+  const left = (counts.get(key) ?? 0) + by;
+  if (left > 0) counts.set(key, left);
+  else counts.delete(key);
 }
 
 function once(leave: () => void): Disposable {

@@ -4,6 +4,7 @@
  * sessions that were opened with it.
  */
 import { hash } from 'node:crypto';
+import { PASSED_ON } from '../../call.ts';
 import { RpcError, ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import { Budget } from '../../pipeline/budget.ts';
@@ -32,9 +33,6 @@ interface Attenuation {
   readonly identity: Identity;
   readonly timer: Timer;
 }
-
-/** The name that stands in chains for a token. */
-const STEP = 'sessions.attenuate';
 
 export class Attenuations {
   readonly #parts: AttenuationsParts;
@@ -71,7 +69,7 @@ export class Attenuations {
     const id = powers.uuid();
     const delegation: Delegation = {
       parent: session,
-      chain: [...chainOf(session), { callId: id, tool: STEP }],
+      chain: [...chainOf(session), { callId: id, tool: PASSED_ON }],
       budget: budgetOf(budget, session),
       tools,
       policies: policy === undefined ? [] : [policy],

@@ -10,7 +10,7 @@ import type { Sessions } from '../sessions.ts';
 /** The web panel. */
 export interface PanelControl {
   /** Serves the panel, if it is not served yet. Throws RpcError. */
-  open(port: number | undefined): Promise<{ url: string; expiresAt: string }>;
+  open(asked: Params<'panel.open'>): Promise<{ url: string; expiresAt: string }>;
   readonly sessions: Pick<PanelSessions, 'list' | 'revoke'>;
 }
 
@@ -21,9 +21,9 @@ interface PanelParts {
 }
 
 export const panelMethods = (parts: PanelParts) => ({
-  'panel.open': ({ session }: ClientLink, { port }: Params<'panel.open'>) => {
+  'panel.open': ({ session }: ClientLink, asked: Params<'panel.open'>) => {
     parts.records.panelOpened(session);
-    return parts.panel.open(port);
+    return parts.panel.open(asked);
   },
   'panel.sessions': () => ({ sessions: pagesOf(parts) }),
   'panel.revoke': ({ session }: ClientLink, { id }: Params<'panel.revoke'>) => ({

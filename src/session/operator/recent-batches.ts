@@ -1,11 +1,14 @@
 /** Batches that run, and the newest of those that ended, for operators who watch them. */
-import type { BatchCall, CallStatus } from '../../call.ts';
+import type * as z from 'zod';
+import type { BatchCall } from '../../call.ts';
 import { RpcError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import { type PastMs, UsualDurations } from '../../pipeline/batch/estimate.ts';
 import { waitsFor } from '../../pipeline/batch/plan.ts';
 import type { BatchTimeline } from '../../pipeline/batch/timeline.ts';
 import type { Params } from '../../protocol/messages.ts';
+import type { listedBatch, watchedBatch } from '../../protocol/shapes.ts';
+import type { Read } from '../../result-shapes.ts';
 
 interface KnownBatch {
   readonly batchId: string;
@@ -18,42 +21,8 @@ interface KnownBatch {
   past(): Promise<PastMs>;
 }
 
-export interface ListedBatch {
-  readonly batchId: string;
-  readonly sessionId: string;
-  readonly client: string;
-  readonly principal: string;
-  readonly workspace: string;
-  /** ISO 8601. */
-  readonly startedAt: string;
-  readonly durationMs: number;
-  readonly running: boolean;
-  readonly totalCalls: number;
-  readonly endedCalls: number;
-  readonly failedCalls: number;
-}
-
-export interface WatchedCall {
-  readonly id: string;
-  readonly tool: string;
-  readonly callId?: string;
-  readonly level: number;
-  readonly dependsOn: readonly string[];
-  readonly status?: CallStatus;
-  readonly startMs?: number;
-  readonly endMs?: number;
-  readonly estimatedMs?: number;
-  readonly slackMs: number;
-  readonly code?: string;
-}
-
-export interface WatchedBatch extends ListedBatch {
-  /** The longest chain: as it was, or while the batch runs, as it is going to be by what such calls take. */
-  readonly criticalPath: readonly string[];
-  /** How long the batch was going to take by what such calls took before; absent if none of its tools has a past. */
-  readonly estimatedMs?: number;
-  readonly calls: readonly WatchedCall[];
-}
+export type ListedBatch = Read<z.output<typeof listedBatch>>;
+export type WatchedBatch = Read<z.output<typeof watchedBatch>>;
 
 export class RecentBatches {
   readonly #limits: Pick<Limits, 'batchesKept' | 'batchCallsKept'>;

@@ -26,6 +26,9 @@ export function checkpointMethods(parts: CheckpointParts) {
   const { checkpoints } = parts.undoJournal;
   return {
     'checkpoints.name': ({ session }: ClientLink, { name }: Params<'checkpoints.name'>) => {
+      // All sessions of a principal share its checkpoints, so this would replace or push out its parent's.
+      if (session.options.delegation)
+        throw new RpcError('FORBIDDEN', 'a session with a token that was passed on names no checkpoints');
       const nowMs = parts.powers.now();
       const replaced = checkpoints.set(name, undoerOf(session), nowMs);
       return { name, at: toTime(nowMs), replaced };

@@ -1,6 +1,7 @@
 /** Undoes calls for those who may: their own session, other sessions of their principal, operators. */
 import type { CallRecord, UndoResult } from '../../call.ts';
 import { RpcError, ToolError } from '../../errors.ts';
+import type { ItemOwner, Quarantine } from '../../hosts/quarantine/quarantine.ts';
 import type { NamedTool } from '../../pipeline/stage.ts';
 import type { Params } from '../../protocol/messages.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
@@ -15,6 +16,7 @@ export interface UndoParts {
 const NOTHING = { restored: [], removed: [], conflicts: [], merged: [], undo: 'none' } as const;
 
 interface UndoCallParts extends UndoParts {
+  readonly quarantine: Pick<Quarantine, 'drop' | 'list'>;
   /** The call as far as it is remembered. */
   recordOf(callId: string): CallRecord | undefined;
 }
@@ -23,7 +25,7 @@ interface UndoCallParts extends UndoParts {
 export async function undoCall(
   session: Session,
   params: Params<'calls.undo'>,
-  { undoJournal, internalTools, recordOf }: UndoCallParts,
+  { undoJournal, internalTools, quarantine, recordOf }: UndoCallParts,
 ): Promise<UndoResult> {
   const { id, role, workspace, delegation } = session.options;
   // A delegated session undoes only what it did itself.
@@ -33,6 +35,7 @@ export async function undoCall(
   const callId = 'last' in params ? last?.callId : params.callId;
   if (callId === undefined) throw new RpcError('INVALID_PARAMS', 'no call in this workspace can be undone now');
   const found = last ?? undoJournal.find(callId, undoer);
+  if (dropOf(callId, undoer, quarantine) && !found) return { ...NOTHING, undone: callId };
   const known = found ? undefined : recordOf(callId);
   if (!found && !known)
     throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or its record is no longer kept`);
@@ -44,6 +47,18 @@ export async function undoCall(
   const record = recordOf(callId);
   const { key: _, ...result } = await runUndo(session, input, { undoJournal, internalTools });
   return { ...result, undone: callId, ...(result.restored.length > 0 && leftBy(record)) };
+}
+
+/** Removes what a call of theirs left at protected names, as if it were still there; false if there is nothing. */
+function dropOf(
+  callId: string,
+  { id, principal, role, workspace }: { id: string; principal: string; role: string; workspace: string },
+  quarantine: UndoCallParts['quarantine'],
+): boolean {
+  const isTheirs = (it: ItemOwner) => role === 'operator' || it.sessionId === id || it.principal === principal;
+  const items = quarantine.list(workspace).filter(({ owner }) => owner.callId === callId && isTheirs(owner));
+  for (const it of items) quarantine.drop(it);
+  return items.length > 0;
 }
 
 /** What an undo can't bring back of a call. Only the built-in installation may name a command for a person to run. */

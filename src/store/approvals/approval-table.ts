@@ -236,7 +236,16 @@ function bodyOf(draft: ApprovalDraft): DraftBody {
 export function toApproval({ approvalId, draft, requestedMs, expiresMs }: ApprovalRow): Approval {
   const { callId, sessionId, principal, workspace, tool, input, effects, impact, costUsd, diff, rule, reason } = draft;
   // Rows written by older versions lack some parts.
-  const { client = '', parents = [], cwd = '.', remember = {}, truncated, undo } = draft as Partial<ApprovalDraft>;
+  const {
+    client = '',
+    parents = [],
+    cwd = '.',
+    remember = {},
+    truncated,
+    undo,
+    door,
+    project,
+  } = draft as Partial<ApprovalDraft>;
   const shown = {
     callId,
     sessionId,
@@ -252,6 +261,8 @@ export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Approv
     remember,
     rememberMaxMs: draft.rememberMaxMs,
     ...(truncated && { truncated }),
+    ...(door && { door }),
+    ...(project !== undefined && { project }),
     ...(undo && { undo }),
     ...(costUsd !== undefined && { costUsd }),
     ...(diff !== undefined && { diff }),
@@ -270,7 +281,7 @@ export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Approv
 /** The facts that remembered answers are matched against. */
 export function toFacts({ draft }: Pick<ApprovalRow, 'draft'>): GrantFacts {
   const { sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion } = draft;
-  const { reach, programs, hasInlineCode, sessionName, delegated } = draft;
+  const { reach, programs, hasInlineCode, sessionName, delegated, door, project, projectIs } = draft;
   return {
     sessionId,
     principal,
@@ -287,5 +298,8 @@ export function toFacts({ draft }: Pick<ApprovalRow, 'draft'>): GrantFacts {
     ...(hasInlineCode && { hasInlineCode }),
     ...(sessionName !== undefined && { sessionName }),
     ...(delegated && { delegated }),
+    ...(door && { door: { kind: door.kind, target: door.target } }),
+    ...(project !== undefined && { project }),
+    ...(projectIs !== undefined && { projectIs }),
   };
 }

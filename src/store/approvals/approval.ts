@@ -19,6 +19,19 @@ export interface ShownEffect extends Effect {
   readonly replaces?: true;
 }
 
+/** What a question of a door is about: something outside of the sandbox that a running call reaches for. */
+export interface DoorTarget {
+  /**
+   * `upload`: more is to be sent to a host that is open. `secret`: a file that the policy hides. `path`: a folder outside of
+   * the workspace, which commands may read.
+   */
+  readonly kind: 'host' | 'upload' | 'secret' | 'path';
+  /** `host:port`, the host `*` is all hosts; a path from the workspace's root, or an absolute one. */
+  readonly target: string;
+  /** Path of the executable that waits, as the kernel knows it. */
+  readonly program?: string;
+}
+
 /** The parts of a question that may be long. */
 export interface WholeQuestion {
   readonly input: unknown;
@@ -56,7 +69,11 @@ export interface Approval {
   /** Longest time for which an answer may be remembered, in milliseconds; 0 forbids it. */
   readonly rememberMaxMs: number;
   /** In words, what remembering an approval would cover, for each offered way; neither is offered for code in a command line. */
-  readonly remember: { readonly exact?: string; readonly tool?: string };
+  readonly remember: { readonly exact?: string; readonly tool?: string; readonly door?: string };
+  /** Set if a running call waits at a door. */
+  readonly door?: DoorTarget;
+  /** Set if the answer may be remembered for the project: the workspace's real path. */
+  readonly project?: string;
   /** Id of the rule that asked. */
   readonly rule: string;
   readonly reason: string;
@@ -104,6 +121,11 @@ export interface GrantFacts {
   /** Whether parts of the call can't be known in advance. */
   readonly unknown: boolean;
   readonly policyVersion: string;
+  /** Set for a question of a door, which only answers of doors cover. */
+  readonly door?: DoorTarget;
+  /** The workspace's real path, if an answer may be remembered for it, and the identity of the folder there. */
+  readonly project?: string;
+  readonly projectIs?: string;
 }
 
 export interface ApprovalDraft
@@ -112,6 +134,8 @@ export interface ApprovalDraft
   /** Hash of everything that must be unchanged when the call runs; see pipeline/binding.ts. */
   readonly bindingHash: string;
   readonly timeoutMs: number;
+  /** Whether the call publishes: a yes is remembered for the session at most, for this verb and remote. */
+  readonly sessionOnly?: true;
   /** A policy rule that would make the answer permanent, for the person's policy file. */
   readonly proposedRule?: string;
   /** The question before parts of it were cut, if any were; kept only while it waits. */
@@ -126,18 +150,41 @@ export interface WholeApproval {
 }
 
 export interface RememberScope {
-  readonly scope: 'session' | 'always';
-  /** `exact`: same tool and input; `tool`: same tool; `rule`: asked by the same rule. */
-  readonly match: 'exact' | 'tool' | 'rule';
+  readonly scope: 'session' | 'project' | 'always';
+  /** `exact`: same tool and input; `tool`: same tool; `rule`: asked by the same rule; `door`: the same door. */
+  readonly match: 'exact' | 'tool' | 'rule' | 'door';
   readonly expiresMs?: number | undefined;
 }
 
+/** What a person's answers at doors let a session see. */
+export interface Openings {
+  /** Paths from the workspace's root that the policy hides. */
+  readonly secrets: readonly string[];
+  /** Folders outside of the workspace, absolute. */
+  readonly folders: readonly string[];
+}
+
+/** Whether a yes at the door opens something for commands that begin after it: it counts for the session at least. */
+export const opensForSession = ({ door }: Pick<Approval, 'door'>): boolean =>
+  door?.kind === 'secret' || door?.kind === 'path';
+
 /** What an answer "for the session" covers; only the identical call if it is dangerous or runs programs. */
-export function rememberFor({ effects, impact, input, remember }: Approval): RememberScope {
+export function rememberFor({ door, effects, impact, input, remember }: Approval): RememberScope {
+  if (door) return { scope: 'session', match: 'door' };
   const runs =
     effects.some((it) => it.kind === 'exec') || (typeof input === 'object' && input !== null && 'command' in input);
   return { scope: 'session', match: impact.level === 'high' || remember.tool === undefined || runs ? 'exact' : 'tool' };
 }
+
+/** In words, what a yes "for the session" covers; undefined if it is not offered. */
+export const coverageOf = (approval: Approval): string | undefined => {
+  const { match } = rememberFor(approval);
+  return approval.remember[match === 'rule' ? 'exact' : match];
+};
+
+/** What an answer for the project covers; undefined if it is not offered. */
+export const rememberProjectFor = ({ door, project }: Approval): RememberScope | undefined =>
+  door && project !== undefined ? { scope: 'project', match: 'door' } : undefined;
 
 /** What an answer for the whole tool covers, offered only for low impact; undefined if it is not offered. */
 export function rememberToolFor(approval: Approval): RememberScope | undefined {

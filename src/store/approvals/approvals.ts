@@ -12,8 +12,10 @@ import type {
   ApprovalDraft,
   ApprovalEnd,
   ApprovalEvent,
+  DoorTarget,
   Grant,
   GrantFacts,
+  Openings,
   PersonAnswer,
   Resolution,
   WholeApproval,
@@ -21,7 +23,7 @@ import type {
 import { type ApprovalRow, ApprovalTable, toApproval, toFacts } from './approval-table.ts';
 import { covers, Grants } from './grants.ts';
 import { assertMayAsk } from './prompt-limit.ts';
-import { assertShown, toGrant } from './resolution.ts';
+import { assertShown, toClosing, toGrant } from './resolution.ts';
 
 export interface ApprovalsOptions {
   /** Path of the database file, which holds nothing else. */
@@ -68,12 +70,11 @@ export class Approvals implements Disposable {
     for (const row of this.#table.pending()) this.#expireLater(row);
   }
 
-  /** Pending approvals, oldest first. */
+  /** Pending ones, oldest first. */
   list(): Approval[] {
     return this.#table.pending().map(toApproval);
   }
 
-  /** Number of pending approvals. */
   get pendingCount(): number {
     return this.#timers.size;
   }
@@ -143,7 +144,7 @@ export class Approvals implements Disposable {
   resolve(approvalId: string, resolution: Resolution): AnswerResult {
     const row = this.#answerable(approvalId);
     assertShown(row, resolution);
-    const grant = resolution.remember && toGrant(row, resolution, this.#options.powers);
+    const grant = toGrant(row, resolution, this.#options.powers);
     if ((resolution.feedback?.length ?? 0) > FEEDBACK_CHARS_MAX)
       throw new RpcError('INVALID_PARAMS', `feedback takes at most ${FEEDBACK_CHARS_MAX} characters`);
     const settled = this.#settledNow(resolution);
@@ -222,8 +223,17 @@ export class Approvals implements Disposable {
   }
 
   /** Remembered answers in force, oldest first. */
-  grants(): Grant[] {
-    return this.#grants.list(this.#options.powers.now());
+  readonly grants = (): Grant[] => this.#grants.list(this.#options.powers.now());
+
+  /** What a session may see by answers of a person; `factsAt` gives its facts at a door. */
+  readonly opened = (factsAt: (door: DoorTarget) => GrantFacts): Openings =>
+    this.#grants.opened(factsAt, this.#options.powers.now());
+
+  /** Has nobody asked about hosts in this session any more, until the answer that says so is revoked. */
+  closeDoors(facts: GrantFacts): void {
+    const grant = toClosing(facts, this.#options.limits.doorClosedMs, this.#options.powers);
+    this.#grants.add(grant);
+    this.#notify({ kind: 'granted', grant });
   }
 
   /** Revokes a remembered answer; `by` is for the record. Throws RpcError INVALID_PARAMS if there is none with this id. */
@@ -232,6 +242,13 @@ export class Approvals implements Disposable {
     if (!grant) throw new RpcError('INVALID_PARAMS', `no remembered answer has the id ${grantId.slice(0, 64)}`);
     this.#notify({ kind: 'revoked', grant, by });
     return grant;
+  }
+
+  /** Revokes all remembered answers; `by` is for the record. */
+  revokeAll(by: string): Grant[] {
+    const grants = this.#grants.revokeAll();
+    for (const grant of grants) this.#notify({ kind: 'revoked', grant, by });
+    return grants;
   }
 
   /** Forgets the answers remembered for this session only. */

@@ -1,8 +1,17 @@
 /** Remembered answers. Architecture invariant: they apply only to calls that the policy asks about, never to calls that it denies. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RpcError } from '../../errors.ts';
+import { companionsOf, registrableDomain } from '../../text/host-names.ts';
 import { parseJson } from '../../text/json.ts';
-import { type Grant, type GrantFacts, IMPACTS, REACHES } from './approval.ts';
+import {
+  type DoorTarget,
+  type Grant,
+  type GrantFacts,
+  IMPACTS,
+  type Openings,
+  opensForSession,
+  REACHES,
+} from './approval.ts';
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS grants (
   grant_id TEXT PRIMARY KEY, expires_ms INTEGER NOT NULL, body TEXT NOT NULL) STRICT`;
@@ -27,11 +36,12 @@ export class Grants {
   }
 
   /**
-   * Adds a grant and replaces earlier ones for the same calls, so that the later answer counts. Throws INVALID_PARAMS if there are too
-   * many.
+   * Adds a grant beside the others: a yes for `git` stays when one for `nl` comes. What the new one covers wholly goes, and so does the
+   * opposite answer to the same question. Throws INVALID_PARAMS if there are too many.
    */
   add(grant: Grant): void {
-    const goes = (it: Grant) => it.expiresAtMs <= grant.grantedAtMs || isForTheSame(it, grant);
+    const goes = (it: Grant) =>
+      it.expiresAtMs <= grant.grantedAtMs || (isForTheSame(it, grant) && isReplaced(it, grant));
     if ([...this.#grants.values()].filter((it) => !goes(it)).length >= this.#grantsMax) {
       throw new RpcError(
         'INVALID_PARAMS',
@@ -39,7 +49,7 @@ export class Grants {
       );
     }
     this.#forget(goes);
-    if (grant.scope === 'always') this.#insert.run(grant.grantId, grant.expiresAtMs, JSON.stringify(grant));
+    if (grant.scope !== 'session') this.#insert.run(grant.grantId, grant.expiresAtMs, JSON.stringify(grant));
     this.#grants.set(grant.grantId, grant);
   }
 
@@ -54,6 +64,15 @@ export class Grants {
     return found;
   }
 
+  /** What answers at doors let a session see; `factsAt` gives the facts of the session at a door. */
+  opened(factsAt: (door: DoorTarget) => GrantFacts, nowMs: number): Openings {
+    const doors = [...this.#grants.values()].flatMap(({ door }) => (door && opensForSession({ door }) ? [door] : []));
+    const isOpen = (door: DoorTarget) => this.covering(factsAt(door), nowMs)?.decision === 'approve';
+    const targets = (kind: DoorTarget['kind']) => doors.filter((it) => it.kind === kind && isOpen(it));
+    const sorted = (of: readonly DoorTarget[]) => [...new Set(of.map(({ target }) => target))].sort();
+    return { secrets: sorted(targets('secret')), folders: sorted(targets('path')) };
+  }
+
   list(nowMs: number): Grant[] {
     return [...this.#grants.values()].filter((it) => it.expiresAtMs > nowMs);
   }
@@ -64,6 +83,13 @@ export class Grants {
     return grant;
   }
 
+  /** Forgets all grants and returns them. */
+  revokeAll(): Grant[] {
+    const all = [...this.#grants.values()];
+    this.#forget(() => true);
+    return all;
+  }
+
   endSession(sessionId: string): void {
     this.#forget((it) => it.scope === 'session' && it.sessionName === undefined && it.sessionId === sessionId);
   }
@@ -71,7 +97,7 @@ export class Grants {
   #forget(which: (grant: Grant) => boolean): void {
     for (const grant of this.#grants.values()) {
       if (!which(grant)) continue;
-      if (grant.scope === 'always') this.#delete.run(grant.grantId);
+      if (grant.scope !== 'session') this.#delete.run(grant.grantId);
       this.#grants.delete(grant.grantId);
     }
   }
@@ -84,6 +110,7 @@ export class Grants {
 export function covers(grant: Grant, facts: GrantFacts): boolean {
   if (grant.principal !== facts.principal || grant.workspace !== facts.workspace) return false;
   if (grant.scope === 'session' && memoryOf(grant) !== memoryOf(facts)) return false;
+  if (grant.door || facts.door) return coversDoor(grant, facts);
   if (!matches(grant, facts)) return false;
   if (grant.decision === 'deny') return true;
   // A person who said yes to an agent did not see what the agents that it starts do.
@@ -97,6 +124,29 @@ export function covers(grant: Grant, facts: GrantFacts): boolean {
     (grant.match === 'exact' || reaches(grant, facts)) &&
     grant.policyVersion === facts.policyVersion
   );
+}
+
+/**
+ * A yes covers the host and its companions at that port; a no covers the domain. An answer about a path covers that path. None depends
+ * on the words of the policy: the door is there only while each layer in force has a person asked.
+ */
+function coversDoor(grant: Grant, facts: GrantFacts): boolean {
+  const { door } = facts;
+  if (!grant.door || !door || grant.door.kind !== door.kind) return false;
+  if (grant.scope === 'project' && (grant.project !== facts.project || grant.projectIs !== facts.projectIs))
+    return false;
+  if (door.kind === 'secret' || door.kind === 'path')
+    return grant.door.target === door.target && (grant.decision === 'deny' || grant.delegated === facts.delegated);
+  const [given, asked] = [partsOf(grant.door), partsOf(door)];
+  if (grant.decision === 'deny')
+    return given.host === '*' || registrableDomain(given.host) === registrableDomain(asked.host);
+  const isSame = given.port === asked.port && companionsOf(given.host).includes(asked.host);
+  return isSame && grant.delegated === facts.delegated;
+}
+
+function partsOf({ target }: DoorTarget): { host: string; port: string } {
+  const at = target.lastIndexOf(':');
+  return { host: target.slice(0, at).replace(/^\[(.*)\]$/, '$1'), port: target.slice(at + 1) };
 }
 
 /** Identifies the session for remembering: by its name if it has one, in a form that no id has. */
@@ -123,14 +173,21 @@ function matches(grant: Grant, facts: GrantFacts): boolean {
       return grant.tool === facts.tool;
     case 'rule':
       return facts.askingRules.includes(grant.rule);
+    case 'door':
+      return false; // `coversDoor` judges those.
     default:
       return grant.match satisfies never;
   }
 }
 
+/** Whether `later` leaves nothing of an earlier answer to the same question; a yes under another policy is void already. */
+const isReplaced = (earlier: Grant, later: Grant): boolean =>
+  earlier.decision !== later.decision || earlier.policyVersion !== later.policyVersion || covers(later, earlier);
+
+/** Whether two grants are of one holder and for the same call, tool or rule, whatever programs they cover. */
 function isForTheSame(a: Grant, b: Grant): boolean {
   const keyOf = (grant: Grant) => {
-    const { scope, principal, workspace, delegated = false, match, tool, subjectHash, rule } = grant;
+    const { scope, principal, workspace, delegated = false, match, tool, subjectHash, rule, door } = grant;
     const session = scope === 'session' ? memoryOf(grant) : '';
     return JSON.stringify([
       scope,
@@ -139,7 +196,7 @@ function isForTheSame(a: Grant, b: Grant): boolean {
       workspace,
       delegated,
       match,
-      { exact: subjectHash, tool, rule }[match],
+      { exact: subjectHash, tool, rule, door: door && [door.kind, door.target] }[match],
     ]);
   };
   return keyOf(a) === keyOf(b);

@@ -1,7 +1,15 @@
 /** What a person's answer must be to count, and what it makes. Architecture invariant: changes nothing. */
 import { RpcError } from '../../errors.ts';
 import type { Powers } from '../../powers.ts';
-import type { Grant, Resolution } from './approval.ts';
+import { SYSTEM } from './answers.ts';
+import {
+  type Grant,
+  type GrantFacts,
+  opensForSession,
+  type RememberScope,
+  type Resolution,
+  rememberFor,
+} from './approval.ts';
 import { type ApprovalRow, toApproval, toFacts } from './approval-table.ts';
 
 /** Throws RpcError INVALID_PARAMS if the question is not the one that the person saw: another call may ask it by now. */
@@ -17,17 +25,46 @@ export function assertShown(row: ApprovalRow, { digest }: Pick<Resolution, 'dige
 /** The remembered answer that a person asks for. Throws RpcError INVALID_PARAMS if it may not be remembered. */
 export function toGrant(
   row: ApprovalRow,
-  { decision, remember, feedback, by }: Resolution,
+  { decision, remember: asked, feedback, by }: Resolution,
   powers: Pick<Powers, 'now' | 'secret'>,
 ): Grant | undefined {
+  const isOpened = decision === 'approve' && opensForSession(row.draft);
+  const remember = asked ?? (isOpened ? rememberFor(toApproval(row)) : undefined);
   if (!remember) return undefined;
   const { rememberMaxMs } = row.draft;
   const { scope, match, expiresMs = rememberMaxMs } = remember;
+  const { door, project } = row.draft;
+  if ((match === 'door') !== (door !== undefined) || scope === (door ? 'always' : 'project'))
+    throw new RpcError(
+      'INVALID_PARAMS',
+      'an answer about a door is remembered for it alone, for the session or the project',
+    );
+  if (scope === 'project' && (!door || project === undefined))
+    throw new RpcError('INVALID_PARAMS', 'this workspace is a home or a whole disk, so nothing is remembered for it');
+  const grantOf = (lastsMs: number) => toGrantOf(row, { decision, scope, match, feedback, by }, { lastsMs, powers });
+  if (door) return grantOf(remember.expiresMs ?? UNBOUNDED_MS);
   if (decision === 'approve' && row.draft.hasInlineCode)
     throw new RpcError('INVALID_PARAMS', 'code in a command line can only be approved once');
-  if (rememberMaxMs === 0) throw new RpcError('INVALID_PARAMS', 'the policy forbids remembering; answer once');
+  if (decision === 'approve' && row.draft.sessionOnly && (scope === 'always' || match === 'rule'))
+    throw new RpcError(
+      'INVALID_PARAMS',
+      'a yes to publish counts for this session at most, for the same verb and remote',
+    );
+  if (rememberMaxMs === 0)
+    throw new RpcError('INVALID_PARAMS', 'an answer to this question may not be remembered; answer once');
   if (expiresMs < 1 || expiresMs > rememberMaxMs)
     throw new RpcError('INVALID_PARAMS', `an answer is remembered for 1 to ${rememberMaxMs} ms, not ${expiresMs}`);
+  return grantOf(expiresMs);
+}
+
+/** An answer about a door has no end unless the person gives one: a hundred years. */
+const UNBOUNDED_MS = 100 * 365 * 86_400_000;
+
+function toGrantOf(
+  row: ApprovalRow,
+  { decision, scope, match, feedback, by }: Pick<Resolution, 'decision' | 'feedback' | 'by'> & RememberScope,
+  { lastsMs, powers }: { lastsMs: number; powers: Pick<Powers, 'now' | 'secret'> },
+): Grant {
   const now = powers.now();
   return {
     ...toFacts(row),
@@ -39,6 +76,22 @@ export function toGrant(
     approvalId: row.approvalId,
     ...(feedback !== undefined && { feedback }),
     grantedAtMs: now,
-    expiresAtMs: now + expiresMs,
+    expiresAtMs: now + lastsMs,
+  };
+}
+
+/** The answer that closes the doors of a session for hosts, which no person gave. */
+export function toClosing(facts: GrantFacts, lastsMs: number, powers: Pick<Powers, 'now' | 'secret'>): Grant {
+  const now = powers.now();
+  return {
+    ...facts,
+    grantId: `g_${powers.secret().slice(0, 12)}`,
+    decision: 'deny',
+    scope: 'session',
+    match: 'door',
+    by: SYSTEM,
+    approvalId: '',
+    grantedAtMs: now,
+    expiresAtMs: now + lastsMs,
   };
 }

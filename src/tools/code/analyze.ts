@@ -132,7 +132,7 @@ export default defineTool({
     {
       name: 'calculate_metrics',
       input: input.omit({ checks: true }),
-      toInput: (it) => input.parse({ ...it, checks: ['complexity'] }),
+      toInput: (it) => ({ ...it, checks: ['complexity'] }),
     },
   ],
 

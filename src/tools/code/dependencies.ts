@@ -79,7 +79,6 @@ export default defineTool({
   tierOf: (it) => (isOnline(it) ? 'external_api' : 'read_only'),
   isExtra: true,
   idempotent: true,
-  cacheable: true,
   effects: (it) => [
     { kind: 'read', target: it.manifest },
     { kind: 'read', target: lockfileBeside(it.manifest) },
@@ -153,7 +152,7 @@ export default defineTool({
       name: 'analyze_dependencies',
       spellings: { names: { manifest: 'packageJsonPath' } },
       input: z.strictObject({ packageJsonPath: input.shape.manifest }),
-      toInput: ({ packageJsonPath }) => input.parse({ manifest: packageJsonPath, action: 'check' }),
+      toInput: ({ packageJsonPath }) => ({ manifest: packageJsonPath, action: 'check' }),
     },
   ],
 

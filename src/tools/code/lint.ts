@@ -111,6 +111,7 @@ const planShape = output.extend({ planned: z.array(plannedFile) });
 async function builtIn({ paths, fix }: Input, ctx: ToolContext) {
   const { sources, skipped } = await readSources(paths, SOURCES, ctx);
   for (const { path } of sources) assertLinted(path);
+  if (sources.length + skipped.length === 0) throw unlinted(paths.join(', '));
   const { checkers } = ctx;
   const { issues, texts, fixed } = await checkers.lint(sources, { fix });
   const { planned } = changesOf(sources, texts, ctx);
@@ -119,11 +120,13 @@ async function builtIn({ paths, fix }: Input, ctx: ToolContext) {
 
 /** Throws UNSUPPORTED for a file that no linter reads: it would seem to have no faults. */
 function assertLinted(path: string): void {
-  if (LINTED.test(path)) return;
-  throw new ToolError('UNSUPPORTED', `there is no built-in linter for \`${path}\``, {
+  if (!LINTED.test(path)) throw unlinted(path);
+}
+
+const unlinted = (path: string) =>
+  new ToolError('UNSUPPORTED', `there is nothing at \`${path}\` that a built-in linter reads`, {
     suggestion: `Linted are: ${SOURCES}. Run the linter of another language by terminal_execute.`,
   });
-}
 
 async function byWorkspace({ paths, fix, linter }: Input, ctx: ToolContext) {
   if (fix)

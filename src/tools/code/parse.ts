@@ -93,12 +93,12 @@ export default defineTool({
     {
       name: 'parse_typescript',
       input: input.pick({ code: true }).required().extend({ filePath: input.shape.fileName }),
-      toInput: ({ code, filePath }) => input.parse({ code, fileName: filePath, ast: true }),
+      toInput: ({ code, filePath }) => ({ code, fileName: filePath, ast: true }),
     },
     {
       name: 'analyze_ast',
       input: input.pick({ code: true, language: true }).required({ code: true }),
-      toInput: (it) => input.parse({ ...it, ast: true }),
+      toInput: (it) => ({ ...it, ast: true }),
     },
   ],
 

@@ -13,40 +13,23 @@ import type { RefactorPlan, RefactorQuery } from '../source/typescript.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { edited, plainPath, sameText } from './planned-changes.ts';
 
-const OPERATIONS = [
-  'rename',
-  'move_file',
-  'organize_imports',
-  'remove_unused_imports',
-  'add_missing_imports',
-  'extract_function',
-  'extract_variable',
-  'extract_type',
-  'inline',
-] as const;
+const OPERATIONS = ['rename', 'move_file', 'organize_imports', 'remove_unused_imports', 'add_missing_imports'] as const;
+/** For operations that other editors have. */
+const BY_HAND = 'to extract or inline, edit the file with file_edit, then check it with code_type_check';
+const operation = z.enum(OPERATIONS, { error: `must be one of ${OPERATIONS.join(', ')}; ${BY_HAND}` });
 const FILES_MAX = 500;
 
 const spot = z.int().min(1).max(10_000_000);
 const name = z.string().min(1).max(256);
 
 const input = z.strictObject({
-  operation: z.enum(OPERATIONS).describe('What to do; the last four need TypeScript 6.'),
+  operation: operation.describe('What to do.'),
   path: workspacePath('The source file; for move_file also a directory.'),
-  symbol: name
-    .optional()
-    .describe('rename, inline: the name; with line or alone if the file has only one such symbol.'),
-  line: spot.optional().describe('rename, inline: line of the name.'),
-  column: spot.optional().describe('rename, inline: column of the name, from 1 in UTF-16 units.'),
-  newName: name.optional().describe('rename: the new name. extract_*: the name of what is extracted.'),
+  symbol: name.optional().describe('rename: the name; with line or alone if the file has only one such symbol.'),
+  line: spot.optional().describe('rename: line of the name.'),
+  column: spot.optional().describe('rename: column of the name, from 1 in UTF-16 units.'),
+  newName: name.optional().describe('rename: the new name.'),
   to: workspacePath('move_file: the new path.').optional(),
-  range: z
-    .strictObject({ startLine: spot, startColumn: spot, endLine: spot, endColumn: spot })
-    .optional()
-    .describe('extract_*: what to extract, up to before its end; lines and columns as for a name.'),
-  scope: z
-    .enum(['nearest', 'outermost'])
-    .optional()
-    .describe('extract_function (default: outermost), extract_variable (nearest): where it is declared.'),
   preview: z.boolean().default(false).describe('Only return the diffs and new errors; write nothing.'),
 });
 type Input = z.output<typeof input>;
@@ -74,7 +57,6 @@ const planShape = z.strictObject({
       }),
     )
     .max(FILES_MAX),
-  name: z.string().optional(),
   move: z.strictObject({ from: path, to: path, ifHash: hash.optional() }).optional(),
   newErrors: z.array(problem).max(100),
   checkedFiles: z.int().min(0),
@@ -86,7 +68,7 @@ const byTransformation = z.strictObject({
   path: workspacePath('The source file.'),
   transformation: z
     .union([z.enum(OPERATIONS), z.looseObject({ operation: z.enum(OPERATIONS) })], {
-      error: `must be one of ${OPERATIONS.join(', ')}, or { operation, … } with one of them and its parameters`,
+      error: `must be one of ${OPERATIONS.join(', ')}, or { operation, … } with one of them and its parameters; ${BY_HAND}`,
     })
     .describe('An operation of code_refactor, or { operation, … } with its parameters.'),
 });
@@ -95,18 +77,16 @@ export default defineTool({
   name: 'code_refactor',
   title: 'Refactor code',
   summary:
-    'Rename a symbol with all its uses, move a file or directory with all imports of it, organize, clean and complete imports, extract a function, ' +
-    'variable or type, or inline a variable, in TypeScript and JavaScript. All files are changed or none. Refused if the files would ' +
-    'have errors that they do not have now, or if a name would mean something else.',
+    'Rename a symbol with all its uses, move a file or directory with all imports of it, organize, clean and complete ' +
+    'imports, in TypeScript and JavaScript. All files are changed or none. Refused if the files would have errors that they do not have now, or if a name would mean something else.',
   notes:
-    'A rename begins at the definition, wherever the name was given. One undo takes all files back. Extracting and inlining need ' +
-    'TypeScript 6, an optional package: UNSUPPORTED if it is not installed.',
+    'A rename begins at the definition, wherever the name was given. One undo takes all files back. To extract or inline, ' +
+    'edit the file with file_edit, then check it with code_type_check.',
   version: '1.0.0',
   isExtra: true,
   capabilities: [
     { action: 'rename', description: 'Renames a symbol and all its uses.' },
     { action: 'move', description: 'Moves a source file or a directory and changes the imports of it.' },
-    { action: 'extract', description: 'Extracts a function, a variable or a type, or inlines a variable.' },
     { action: 'imports', description: 'Organizes, removes and adds imports of a file.' },
   ],
   category: 'code_analysis',
@@ -130,7 +110,6 @@ export default defineTool({
         diff: z.string().optional().describe('Unified; absent if too large.'),
       }),
     ),
-    name: z.string().optional().describe('extract_*: the name of what was extracted.'),
     moved: z.strictObject({ from: z.string(), to: z.string() }).optional(),
     newErrors: z.array(problem).describe('With preview: what would refuse the change.'),
     checkedFiles: z.int().nonnegative().describe('Files whose errors were compared.'),
@@ -152,7 +131,7 @@ export default defineTool({
     { input: { operation: 'rename', path: 'lib/main.ts', symbol: 'greet', newName: 'class' }, error: 'INPUT_INVALID' },
     { input: { operation: 'rename', path: 'lib/main.ts', symbol: 'nobody', newName: 'x' }, error: 'NOT_FOUND' },
     { input: { operation: 'move_file', path: 'lib/hello.ts', to: 'lib/main.ts' }, error: 'ALREADY_EXISTS' },
-    { input: { operation: 'extract_function', path: 'lib/main.ts' }, error: 'INPUT_INVALID' },
+    { input: { operation: 'inline' as never, path: 'lib/main.ts' }, error: 'INPUT_INVALID' },
     { input: { operation: 'organize_imports', path: 'notes.txt' }, error: 'UNSUPPORTED' },
     { input: { operation: 'move_file', path: 'lib/hello.ts', to: '../hello.ts' }, error: 'ACCESS_DENIED' },
   ],
@@ -162,9 +141,7 @@ export default defineTool({
       input: byTransformation,
       toInput: (it) => {
         const { path, transformation } = byTransformation.parse(it);
-        return input.parse(
-          typeof transformation === 'string' ? { path, operation: transformation } : { ...transformation, path },
-        );
+        return typeof transformation === 'string' ? { path, operation: transformation } : { ...transformation, path };
       },
     },
   ],
@@ -191,13 +168,12 @@ export default defineTool({
 
   async run(wanted, ctx) {
     const plan = wanted.preview ? await planned(wanted, ctx) : planShape.parse(ctx.planned);
-    const { name, move, newErrors, checkedFiles, truncated, unresolved } = plan;
+    const { move, newErrors, checkedFiles, truncated, unresolved } = plan;
     const files = changedBy(plan, ctx);
     const changedFiles = await files.withDiffs(ctx);
     if (!wanted.preview) await write(plan, wanted, ctx);
     return {
       files: changedFiles,
-      ...(name !== undefined && { name }),
       ...(move && { moved: { from: move.from, to: move.to } }),
       newErrors: [...newErrors],
       checkedFiles,
@@ -243,7 +219,7 @@ async function planned(wanted: Input, ctx: ToolContext): Promise<RefactorPlan> {
   return plan;
 }
 
-function queryOf({ operation, path, newName, to, range, scope, ...where }: Input): RefactorQuery {
+function queryOf({ operation, path, newName, to, ...where }: Input): RefactorQuery {
   switch (operation) {
     case 'rename':
       if (newName === undefined) throw missing('newName', operation);
@@ -251,15 +227,8 @@ function queryOf({ operation, path, newName, to, range, scope, ...where }: Input
     case 'move_file':
       if (to === undefined) throw missing('to', operation);
       return { operation, path, to };
-    case 'organize_imports':
-    case 'remove_unused_imports':
-    case 'add_missing_imports':
-      return { operation, path };
-    case 'inline':
-      return { operation, path, ...where };
     default:
-      if (range === undefined) throw missing('range', operation);
-      return { operation, path, range, newName, scope };
+      return { operation, path };
   }
 }
 

@@ -16,7 +16,7 @@ export default defineTool({
     'It has `input`, `console` and `setTimeout`, and no files, network or import of its own.',
   ].join(' '),
   notes:
-    'Each tool call is judged and recorded as if it were made alone; calls that are not awaited end with the program. TypeScript has its types left out.',
+    'Each tool call is judged and recorded as if it were made alone; calls that are not awaited end with the program. TypeScript has its types left out. In values, a Map or Set is a list, and a RegExp, an invalid Date, NaN or Infinity text. Of the web there are TextEncoder, TextDecoder (utf-8), structuredClone, AbortController, URL and URLSearchParams.',
   version: '1.0.0',
   capabilities: [
     { action: 'run', description: 'Runs a JavaScript or TypeScript program that calls tools, and returns its value.' },

@@ -15,7 +15,7 @@ export interface TestsToRun {
   readonly onlyChanged: boolean;
 }
 
-/** A file in the command's own /tmp, which ends with its sandbox. */
+/** Stands for a file in /tmp that each run makes for itself. */
 export const REPORT = '/tmp/ringfence-tests';
 
 /** The runner of a workspace, by what is installed and configured at its root; undefined if there is none. */

@@ -49,7 +49,6 @@ export default defineTool({
   healthCheck: searchHealth,
   readsUnchecked: true,
   idempotent: true,
-  cacheable: true,
   effects: ({ path, files = [], project }) =>
     ['.', path, project, ...files]
       .filter((it) => it !== undefined)

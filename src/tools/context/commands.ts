@@ -55,8 +55,9 @@ export interface CommandToRun {
   readonly shell?: 'bash' | 'sh' | 'zsh';
   readonly args?: readonly string[];
   /**
-   * What the command is run for: a file that it writes in its own /tmp, or `-` for its standard output. With a file, its
-   * standard output is shown as standard error. Callers see none of the report while the command runs.
+   * What the command is run for: a file in /tmp that it writes, whose name gets an ending of its own at each run, or `-`
+   * for its standard output. With a file, its standard output is shown as standard error. Callers see none of the report
+   * while the command runs.
    */
   readonly report?: string;
 }

@@ -39,4 +39,4 @@ export function destinationOf(url: string): string {
 }
 
 /** Registries of packages, whose addresses are the operator's settings. */
-export type RegistryKind = 'npm' | 'python' | 'cargo' | 'go';
+export type RegistryKind = 'npm' | 'python';

@@ -22,6 +22,15 @@ export interface ContentQuery extends SearchScope {
   readonly caseSensitive: boolean;
 }
 
+/** The lines of a search for contents, and what it passed over. */
+export interface FoundInFiles {
+  matches: FoundLine[];
+  filesSearched: number;
+  truncated: boolean;
+  /** Absent if nothing was passed over. */
+  skipped?: { tooLarge: number; tooDeep: number; binary: number };
+}
+
 export interface FoundLine {
   /** Relative to the workspace root. */
   file: string;

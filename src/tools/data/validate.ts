@@ -67,7 +67,7 @@ export default defineTool({
     { input: { data: '{}', schema: { $ref: 'https://example.com/x' } }, error: 'INPUT_INVALID' },
     { input: {}, error: 'INPUT_INVALID' },
   ],
-  aliases: [{ name: 'validate_json', input, toInput: (it) => input.parse(it) }],
+  aliases: [{ name: 'validate_json', input }],
 
   async run({ data, path, format, schema }, ctx) {
     if ((data === undefined) === (path === undefined))
@@ -94,7 +94,7 @@ function read(path: string, ctx: ToolContext): string {
     throw new ToolError('FILE_LIMIT', `\`${path}\` is ${file.size} bytes; at most ${limit} are validated`, {
       details: { limit, used: file.size, enforcedBy: 'tool' },
     });
-  return toText(file, file.bytes(), 'utf-8');
+  return toText(file, file.bytes(), 'utf-8').text;
 }
 
 const FORMATS: Record<string, DataFormat> = { jsonc: 'jsonc', json5: 'jsonc', yaml: 'yaml', yml: 'yaml', toml: 'toml' };

@@ -98,11 +98,18 @@ function hintOf(wanted: readonly string[], found: readonly string[]): string {
     const [old, now] = [wanted[at], found[at]];
     if (old === now) hints.push(` ${cut(old as string)}`);
     else {
-      if (old !== undefined) hints.push(`-${cut(old)}`);
-      if (now !== undefined) hints.push(`+${cut(now)}`);
+      if (old !== undefined) hints.push(`-${withEscapes(cut(old))}`);
+      if (now !== undefined) hints.push(`+${withEscapes(cut(now))}`);
     }
   }
   return hints.join('\n');
 }
+
+/** Characters that look like others or like nothing, as escapes. */
+const withEscapes = (line: string): string =>
+  line.replaceAll(
+    /[\p{M}\p{Cf}\u00a0\u2007\u202f\u2018-\u201f]/gu,
+    (it) => `\\u{${(it.codePointAt(0) ?? 0).toString(16)}}`,
+  );
 
 const cut = (line: string): string => (line.length > HINT_CHARS ? `${line.slice(0, HINT_CHARS)}…` : line);

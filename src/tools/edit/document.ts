@@ -1,5 +1,6 @@
 /** Edits a text and keeps its line endings, its BOM and everything outside of the edits. */
 import { ToolError } from '../../errors.ts';
+import { onlyMatch } from './alike.ts';
 import { type Range, REPLACEMENTS_MAX, tooOften } from './replacing.ts';
 
 const BOM = '\ufeff';
@@ -32,11 +33,17 @@ export class Document {
   readonly #bom: string;
   readonly #charsMax: number;
   #text: string;
+  #inexact = 0;
 
   constructor(text: string, charsMax: number) {
     this.#bom = text.startsWith(BOM) ? BOM : '';
     this.#text = text.slice(this.#bom.length);
     this.#charsMax = charsMax;
+  }
+
+  /** How many replacements matched although the text there differs in the form of characters. */
+  get inexact(): number {
+    return this.#inexact;
   }
 
   /** The whole text, with its BOM. */
@@ -100,6 +107,11 @@ export class Document {
     for (let at = flat.indexOf(wanted); at >= 0; at = flat.indexOf(wanted, at + wanted.length)) {
       if (++matches > REPLACEMENTS_MAX) throw tooOften();
       if (all || ranges.length < LINES_TOLD) ranges.push({ from: at, to: at + wanted.length, text: replace });
+    }
+    const alike = matches === 0 ? onlyMatch(flat, wanted) : undefined;
+    if (alike) {
+      this.#inexact += 1;
+      return this.splice([{ ...alike, text: replace }]);
     }
     if (matches === 0 || (matches > 1 && !all)) {
       const starts = ranges.slice(0, LINES_TOLD).map((it) => it.from);

@@ -1,8 +1,14 @@
 /** Converts bytes to text for editing, and back. */
 import { ToolError } from '../../errors.ts';
+import { decodeOther } from '../../text/charset.ts';
 
 /** Decodes a UTF-8 file, with its BOM. Throws UNSUPPORTED for anything else, since an edit would change its bytes. */
 export function textOf(path: string, bytes: Buffer): string {
+  const other = decodeOther(bytes);
+  if (other)
+    throw new ToolError('UNSUPPORTED', `only UTF-8 text can be edited, and \`${path}\` is ${other.decoded}`, {
+      suggestion: 'Change it with a command that keeps its encoding, or convert it with `iconv`.',
+    });
   const binary = (why: string) =>
     new ToolError('UNSUPPORTED', `\`${path}\` is not UTF-8 text: ${why}`, {
       suggestion: 'Replace the whole file with file_write.',

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
@@ -23,6 +24,7 @@ export default defineTool({
   category: 'filesystem',
   tier: 'write',
   destructive: true,
+  deletes: true,
   effects: ({ path }) => [{ kind: 'delete', target: path }],
   input,
   output: z.strictObject({
@@ -36,10 +38,13 @@ export default defineTool({
     { input: { path: '.', recursive: true }, error: 'UNSUPPORTED' },
     { input: { path: '../other', recursive: true }, error: 'ACCESS_DENIED' },
   ],
-  aliases: [{ name: 'delete_file', input, toInput: (it) => input.parse(it) }],
+  aliases: [{ name: 'delete_file', input }],
 
   async preview({ path }, ctx) {
-    return { preImages: [{ path, hash: await ctx.changes.state(path) }], undo: await ctx.changes.undoOf(path) };
+    const hash = await ctx.changes.state(path);
+    // Nobody is asked about what is not there.
+    if (hash === null) throw new ToolError('NOT_FOUND', `\`${path}\` does not exist`);
+    return { preImages: [{ path, hash }], undo: await ctx.changes.undoOf(path) };
   },
 
   async run({ path, recursive }, ctx) {

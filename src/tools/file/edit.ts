@@ -1,3 +1,4 @@
+import { normalize } from 'node:path';
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { nearestTo } from '../edit/closest-lines.ts';
@@ -96,8 +97,14 @@ export default defineTool({
   ],
   input,
   output: z.strictObject({
+    path: z.string().optional().describe('The file that was changed, if a link led to it.'),
     diff: z.string().optional().describe('Unified; absent if the change is too large to compare.'),
     appliedOperations: z.int().nonnegative(),
+    inexact: z
+      .int()
+      .positive()
+      .optional()
+      .describe('Replacements whose text stands there with other quotes, spaces or accents, and only once.'),
     hash: z.string().describe('sha256: and 64 hex digits, of the new content, with preview too.'),
   }),
   examples: [
@@ -136,23 +143,22 @@ export default defineTool({
       name: 'edit',
       input: asEdit,
       spellings: { names: { path: 'filePath', oldText: 'oldString', newText: 'newString' } },
-      toInput: ({ filePath, oldString, newString, replaceAll }) =>
-        input.parse({
-          path: filePath,
-          operations: [{ type: 'replace', search: oldString, replace: newString, all: replaceAll }],
-        }),
+      toInput: ({ filePath, oldString, newString, replaceAll }) => ({
+        path: filePath,
+        operations: [{ type: 'replace', search: oldString, replace: newString, all: replaceAll }],
+      }),
     },
   ],
 
   async preview(wanted, ctx) {
-    const { before, after } = await edited(wanted, ctx);
-    const diff = await unifiedDiff(wanted.path, { before, after }, ctx.limits);
-    return { ...(diff !== undefined && { diff }), preImages: [{ path: wanted.path, hash: ctx.hashOf(before) }] };
+    const { path, before, after } = await edited(wanted, ctx);
+    const diff = await unifiedDiff(path, { before, after }, ctx.limits);
+    return { ...(diff !== undefined && { diff }), preImages: [{ path, hash: ctx.hashOf(before) }] };
   },
 
   async run(wanted, ctx) {
-    const { path, operations, ifHash, preview } = wanted;
-    const { before, after } = await edited(wanted, ctx);
+    const { operations, ifHash, preview } = wanted;
+    const { path, before, after, inexact } = await edited(wanted, ctx);
     const hash = ctx.hashOf(before);
     if (ifHash !== undefined && hash !== ifHash) {
       throw new ToolError('CONFLICT', `\`${path}\` is ${hash}, not ${ifHash} as ifHash says`, {
@@ -162,10 +168,16 @@ export default defineTool({
     }
     const diff = await unifiedDiff(path, { before, after }, ctx.limits);
     if (!preview) {
-      using target = ctx.target(path, { createDirs: false });
+      using target = ctx.target(path, { createDirs: false, declared: wanted.path });
       target.replace(after, { overwrite: true, ifHash: hash });
     }
-    return { ...(diff !== undefined && { diff }), appliedOperations: operations.length, hash: ctx.hashOf(after) };
+    return {
+      ...(path !== wanted.path && { path }),
+      ...(diff !== undefined && { diff }),
+      appliedOperations: operations.length,
+      ...(inexact > 0 && { inexact }),
+      hash: ctx.hashOf(after),
+    };
   },
 });
 
@@ -184,16 +196,26 @@ function fromEditFile(given: Record<string, unknown>): z.input<typeof input> {
   return input.parse({ ...rest, operations: operations ?? (forms === 0 ? undefined : replacements) });
 }
 
+interface Edited {
+  /** The given path, or where its links lead. */
+  readonly path: string;
+  readonly before: Buffer;
+  readonly after: Buffer;
+  /** How many replacements matched a text in another form. */
+  readonly inexact: number;
+}
+
 /** The present content and the edited content. */
-async function edited({ path, operations }: Input, ctx: ToolContext): Promise<{ before: Buffer; after: Buffer }> {
-  using file = ctx.open(path);
+async function edited({ path: given, operations }: Input, ctx: ToolContext): Promise<Edited> {
+  using file = ctx.open(given);
+  const path = normalize(given) === file.realPath ? given : file.realPath;
   const before = file.bytes();
   const document = new Document(textOf(path, before), ctx.limits.fileBytesMax);
   for (const [at, operation] of operations.entries()) {
     if (at > 0) await ctx.breathe();
     applyTo(document, operation, { path, number: at + 1 });
   }
-  return { before, after: bytesOf(path, document.text, ctx.limits.fileBytesMax) };
+  return { path, before, after: bytesOf(path, document.text, ctx.limits.fileBytesMax), inexact: document.inexact };
 }
 
 function applyTo(

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { matchGlob, parseSearchGlob } from '../../text/glob.ts';
-import { glob } from '../glob-parameter.ts';
+import { glob } from '../path-parameters.ts';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { type CheckedSearch, defineTool, type ToolContext, workspacePath } from '../tool.ts';
@@ -29,7 +29,6 @@ export default defineTool({
   initialize: assertSearch,
   healthCheck: searchHealth,
   idempotent: true,
-  cacheable: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input,
   output: z.strictObject({
@@ -42,7 +41,7 @@ export default defineTool({
     { input: { pattern: '*', path: '..' }, error: 'ACCESS_DENIED' },
     { input: { pattern: '*', path: 'notes.txt' }, error: 'UNSUPPORTED' },
   ],
-  aliases: [{ name: 'glob', input, toInput: (it) => input.parse(it) }],
+  aliases: [{ name: 'glob', input }],
 
   async run({ pattern, path, ignore, includeDirs, sortBy, maxResults }, ctx) {
     using search = ctx.search(path);
@@ -70,12 +69,12 @@ async function collect(
 ): Promise<CollectedPaths> {
   const paths: string[] = [];
   let truncated = false;
-  await search.files(scope, (path) => {
+  const { tooDeep } = await search.files(scope, (path) => {
     truncated = paths.length >= limits.searchPathsMax;
     if (!truncated) paths.push(path);
     return !truncated;
   });
-  return { paths, truncated };
+  return { paths, truncated: truncated || tooDeep > 0 };
 }
 
 /** Adds directories: ripgrep lists only files, so the directories are the parents of files. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { glob } from '../glob-parameter.ts';
+import { glob } from '../path-parameters.ts';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { defineTool, workspacePath } from '../tool.ts';
@@ -7,7 +7,7 @@ import { defineTool, workspacePath } from '../tool.ts';
 const input = z.strictObject({
   pattern: z.string().min(1).max(4096).describe("Regular expression (Rust's syntax) within one line."),
   path: workspacePath('File or directory.').default('.'),
-  include: glob('Glob of files: *.ts, src/**, {*.js,*.ts}.').optional(),
+  include: glob('Glob of files: *.ts, src/**, *.js,*.ts.').optional(),
   exclude: glob('Glob to leave out.').optional(),
   caseSensitive: z.boolean().default(false).describe('Whether case matters.'),
   contextLines: z.int().min(0).max(50).default(0).describe('Lines around each match.'),
@@ -43,7 +43,6 @@ export default defineTool({
   initialize: assertSearch,
   healthCheck: searchHealth,
   idempotent: true,
-  cacheable: true,
   effects: ({ path: target }) => [{ kind: 'read', target }],
   input,
   output: z.strictObject({
@@ -61,8 +60,21 @@ export default defineTool({
       }),
     ),
     count: z.int().nonnegative().describe('Lines returned.'),
-    filesSearched: z.int().nonnegative().describe('Files searched; if truncated, those with a returned match.'),
-    truncated: z.boolean().describe('Whether there were more; which ones are returned is then arbitrary.'),
+    filesSearched: z
+      .int()
+      .nonnegative()
+      .describe('Files searched; if maxResults cut the lines, those with a returned match.'),
+    truncated: z
+      .boolean()
+      .describe('Whether there may be more: too many lines, of which an arbitrary part is returned, or skipped.'),
+    skipped: z
+      .strictObject({
+        tooLarge: z.int().nonnegative().describe('Files over 10 MB.'),
+        tooDeep: z.int().nonnegative().describe('Folders whose path is too long to be opened.'),
+        binary: z.int().nonnegative().describe('Binary files that match.'),
+      })
+      .optional()
+      .describe('What was passed over; absent if nothing was.'),
   }),
   examples: [
     {
@@ -74,12 +86,15 @@ export default defineTool({
     { input: { pattern: 'root', path: '/etc' }, error: 'ACCESS_DENIED' },
   ],
   aliases: [
-    { name: 'grep', input, toInput: (it) => input.parse(it) },
+    { name: 'grep', input },
     {
       name: 'search_code',
       input: searchCode,
-      toInput: ({ filePattern, includeContext, contextLines: lines, ...rest }) =>
-        input.parse({ ...rest, include: filePattern, contextLines: includeContext ? (lines ?? 2) : 0 }),
+      toInput: ({ filePattern, includeContext, contextLines: lines, ...rest }) => ({
+        ...rest,
+        include: filePattern,
+        contextLines: includeContext ? (lines ?? 2) : 0,
+      }),
     },
   ],
 

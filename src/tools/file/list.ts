@@ -69,12 +69,12 @@ export default defineTool({
     { input: { path: 'notes.txt' }, error: 'UNSUPPORTED' },
   ],
   aliases: [
-    { name: 'list_files', input: withFiles, toInput: (it) => input.parse(it) },
-    { name: 'list_directory', input: withFiles, toInput: (it) => input.parse(it) },
+    { name: 'list_files', input: withFiles },
+    { name: 'list_directory', input: withFiles },
     {
       name: 'list',
       input: withFiles.omit({ includeHidden: true }).extend({ showHidden: input.shape.includeHidden }),
-      toInput: ({ showHidden, ...rest }) => input.parse({ includeHidden: showHidden, ...rest }),
+      toInput: ({ showHidden, ...rest }) => ({ includeHidden: showHidden, ...rest }),
     },
   ],
 

@@ -27,7 +27,7 @@ export default defineTool({
     { input: { path: 'notes.txt' }, error: 'ALREADY_EXISTS' },
     { input: { path: '../beside' }, error: 'ACCESS_DENIED' },
   ],
-  aliases: [{ name: 'create_directory', input, toInput: (it) => input.parse(it) }],
+  aliases: [{ name: 'create_directory', input }],
 
   run({ path }, ctx) {
     return Promise.resolve({ path, created: ctx.changes.makeDirectory(path) });

@@ -71,7 +71,7 @@ export default defineTool({
     { input: { pattern: '*', find: 'e', replace: '', path: '/etc' }, error: 'ACCESS_DENIED' },
     { input: { pattern: '**/*.{txt,md}', find: 'i', replace: 'j', maxFiles: 1 }, error: 'FILE_LIMIT' },
   ],
-  aliases: [{ name: 'multiedit', input, toInput: (it) => input.parse(it) }],
+  aliases: [{ name: 'multiedit', input }],
 
   preview: async (wanted, ctx) => (await findAll(wanted, ctx)).preview(ctx),
   run: async (wanted, ctx) => (await findAll(wanted, ctx)).apply(wanted, ctx),

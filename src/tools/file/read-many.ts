@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { CODES, type Code, ToolError, toToolError } from '../../errors.ts';
 import { headOf, toText } from '../file-text.ts';
-import { glob } from '../glob-parameter.ts';
+import { glob } from '../path-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
@@ -28,6 +28,7 @@ const file = z.strictObject({
   hash: z.string().describe('sha256: and 64 hex digits, of the whole file.'),
   modifiedAt: z.string().describe('ISO 8601.'),
   truncated: z.boolean().describe('Whether content is only its beginning.'),
+  decoded: z.string().optional().describe('Encoding of the file, and how it is known, if it is not UTF-8.'),
 });
 const failure = z.strictObject({
   path: z.string(),
@@ -39,7 +40,7 @@ export default defineTool({
   name: 'file_read_many',
   title: 'Read several files',
   summary:
-    'Read up to 100 UTF-8 text files of the workspace in one call, by paths or by a glob. A file that can not or may not be read is told ' +
+    'Read up to 100 text files of the workspace in one call, by paths or by a glob. A file that can not or may not be read is told ' +
     'in errors and does not fail the rest. At most 4 MB in all and 256 KB of each; file_read reads one file by lines.',
   isExtra: true,
   version: '1.0.0',
@@ -76,7 +77,7 @@ export default defineTool({
     {
       name: 'batch_read',
       input: input.omit({ paths: true }).extend({ files: input.shape.paths }),
-      toInput: ({ files, ...rest }) => input.parse({ ...rest, paths: files }),
+      toInput: ({ files, ...rest }) => ({ ...rest, paths: files }),
     },
   ],
 
@@ -115,7 +116,7 @@ async function matching(pattern: string, ctx: ToolContext): Promise<string[]> {
 function readOne(path: string, bytesMax: number, ctx: ToolContext): z.output<typeof file> {
   using opened = ctx.open(path);
   const bytes = opened.bytes();
-  const text = toText(opened, bytes, 'utf-8');
+  const { text, ...other } = toText(opened, bytes, 'utf-8');
   const content = headOf(text, bytesMax);
   return {
     path,
@@ -124,5 +125,6 @@ function readOne(path: string, bytesMax: number, ctx: ToolContext): z.output<typ
     hash: ctx.hashOf(bytes),
     modifiedAt: opened.modifiedAt,
     truncated: content.length < text.length,
+    ...other,
   };
 }

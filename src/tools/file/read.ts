@@ -33,8 +33,8 @@ export default defineTool({
   name: 'file_read',
   title: 'Read a file',
   summary:
-    'Read a text file, whole or by lines. details: true also gives its size, type, time and hash. Files over 10 MB and ' +
-    'secrets are refused.',
+    'Read a text file, whole or by lines. details: true also gives its size, type, time and hash. More than 10 MB at ' +
+    'once, and secrets, are refused.',
   version: '1.0.0',
   capabilities: [{ action: 'read', description: 'Reads a file, whole or by line range.' }],
   category: 'filesystem',
@@ -47,11 +47,12 @@ export default defineTool({
     content: z.string().describe('The lines asked for, with their own line endings.'),
     lines: z.int().nonnegative().describe('Lines in the whole file.'),
     size: z.int().nonnegative().describe('Bytes in the whole file.'),
-    encoding: z.enum(['utf-8', 'ascii', 'latin1', 'base64']),
+    encoding: z.enum(['utf-8', 'ascii', 'latin1', 'base64']).describe('As asked for.'),
     mimeType: z.string(),
     modifiedAt: z.string().describe('ISO 8601.'),
     hash: z.string().describe('sha256: and 64 hex digits, of the whole file.'),
     truncated: z.boolean().describe('Whether maxLines cut the requested lines.'),
+    decoded: z.string().optional().describe('Encoding of the file, and how it is known, if it is not UTF-8.'),
     details: shownDetails,
   }),
   examples: [
@@ -62,12 +63,12 @@ export default defineTool({
   ],
   spellings: { names: { filePath: 'path' }, values: { encoding: UTF8 } },
   aliases: [
-    { name: 'read_file', input, toInput: (it) => input.parse(it) },
+    { name: 'read_file', input },
     {
       name: 'read',
       spellings: { names: { path: 'filePath' } },
       input: input.omit({ path: true }).extend({ filePath: input.shape.path }),
-      toInput: ({ filePath, ...rest }) => input.parse({ path: filePath, ...rest }),
+      toInput: ({ filePath, ...rest }) => ({ path: filePath, ...rest }),
     },
   ],
 
@@ -76,27 +77,29 @@ export default defineTool({
     if (endLine !== undefined && endLine < startLine)
       throw new ToolError('INPUT_INVALID', `endLine ${endLine} is before startLine ${startLine}`);
     using file = ctx.open(path);
-    const bytes = file.bytes();
+    const last = Math.min(endLine ?? Infinity, maxLines === undefined ? Infinity : startLine + maxLines - 1);
+    const isPart = encoding !== 'base64' && (startLine > 1 || last < Infinity);
+    const range = isPart && file.size > ctx.limits.fileBytesMax ? await file.range(startLine, last) : undefined;
+    const bytes = range?.bytes ?? file.bytes();
     const about = {
-      size: bytes.length,
+      size: range ? file.size : bytes.length,
       encoding,
       mimeType:
         CODE_TYPES.get(extname(path)) ??
         mime.getType(path) ??
         (encoding === 'base64' ? 'application/octet-stream' : 'text/plain'),
       modifiedAt: file.modifiedAt,
-      hash: ctx.hashOf(bytes),
+      hash: range?.hash ?? ctx.hashOf(bytes),
       ...(detailed && { details: true as const }),
     };
     if (encoding === 'base64') return { content: bytes.toString('base64'), lines: 0, truncated: false, ...about };
 
-    const text = toText(file, bytes, encoding);
-    const last = Math.min(endLine ?? Infinity, maxLines === undefined ? Infinity : startLine + maxLines - 1);
-    const { content, lines } = cutLines(text, startLine, last);
+    const { text, ...other } = toText(file, bytes, encoding);
+    const { content, lines } = range ? { content: text, lines: range.lines } : cutLines(text, startLine, last);
     if (startLine > Math.max(lines, 1)) {
       throw new ToolError('INPUT_INVALID', `startLine ${startLine} is past the end: \`${path}\` has ${lines} lines`);
     }
-    return { content, lines, truncated: last < Math.min(endLine ?? Infinity, lines), ...about };
+    return { content, lines, truncated: last < Math.min(endLine ?? Infinity, lines), ...about, ...other };
   },
 });
 

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
@@ -19,10 +20,12 @@ export default defineTool({
   category: 'filesystem',
   tier: 'write',
   destructive: true,
-  effects: ({ oldPath, newPath }) => [
+  deletes: true,
+  effects: ({ oldPath, newPath, overwrite }) => [
     { kind: 'read', target: oldPath },
     { kind: 'delete', target: oldPath },
     { kind: 'write', target: newPath },
+    ...(overwrite ? [{ kind: 'delete', target: newPath } as const] : []),
   ],
   input,
   output: z.strictObject({ newPath: z.string() }),
@@ -40,11 +43,14 @@ export default defineTool({
   aliases: [],
 
   async preview({ oldPath, newPath }, ctx) {
+    const hash = await ctx.changes.state(oldPath);
+    // Nobody is asked about what is not there.
+    if (hash === null) throw new ToolError('NOT_FOUND', `\`${oldPath}\` does not exist`);
     const undo = [await ctx.changes.undoOf(oldPath), await ctx.changes.undoOf(newPath)];
     return {
       undo: undo.includes('none') ? 'none' : 'full',
       preImages: [
-        { path: oldPath, hash: await ctx.changes.state(oldPath) },
+        { path: oldPath, hash },
         { path: newPath, hash: await ctx.changes.state(newPath) },
       ],
     };

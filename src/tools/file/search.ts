@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
-import { glob } from '../glob-parameter.ts';
+import { glob } from '../path-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { defineTool } from '../tool.ts';
 
@@ -29,7 +29,6 @@ export default defineTool({
   initialize: assertSearch,
   healthCheck: searchHealth,
   idempotent: true,
-  cacheable: true,
   effects: () => [{ kind: 'read', target: '.' }],
   input,
   output: z.strictObject({
@@ -50,7 +49,7 @@ export default defineTool({
     { input: { pattern: 'docs/*' }, output: { files: [{ path: 'docs/guide.md', matches: 0 }], totalMatches: 1 } },
     { input: {}, error: 'INPUT_INVALID' },
   ],
-  aliases: [{ name: 'search', input, toInput: (it) => input.parse(it) }],
+  aliases: [{ name: 'search', input }],
 
   async run({ pattern: include, content, fileType, maxResults }, ctx) {
     if (include === undefined && content === undefined && fileType === undefined)

@@ -73,12 +73,12 @@ export default defineTool({
     ignored: NO_BACKUP,
   },
   aliases: [
-    { name: 'write_file', input, toInput: (it) => input.parse(it) },
+    { name: 'write_file', input },
     {
       name: 'write',
       input: withFilePath,
       spellings: { names: { path: 'filePath' } },
-      toInput: ({ filePath, ...rest }) => input.parse({ path: filePath, ...rest }),
+      toInput: ({ filePath, ...rest }) => ({ path: filePath, ...rest }),
     },
   ],
 

@@ -56,8 +56,10 @@ const input = parameters.refine(({ body, json }) => body === undefined || json =
 
 /** The parameters of other names for the tool, whose body may be any value. */
 const aliasInput = parameters.extend({ body: z.unknown().optional().describe('Text, or any other value as JSON.') });
-const toInput = ({ body, ...rest }: Record<string, unknown>) =>
-  input.parse({ ...rest, ...(typeof body === 'string' ? { body } : body !== undefined && { json: body }) });
+const toInput = ({ body, ...rest }: Record<string, unknown>) => ({
+  ...rest,
+  ...(typeof body === 'string' ? { body } : body !== undefined && { json: body }),
+});
 
 export default defineTool({
   name: 'http_request',
@@ -75,6 +77,8 @@ export default defineTool({
   destructive: true,
   untrusted: true,
   isExtra: true,
+  // A server may have done what these two ask for, although its answer was lost (RFC 9110, section 9.2.2).
+  idempotentFor: ({ method }) => method !== 'POST' && method !== 'PATCH',
   effects: ({ url }) => [toConnect(url)],
   timeoutMs: ({ timeoutMs }) => timeoutMs,
   toRequest({ url, method, headers, body, json, followRedirects }) {

@@ -35,7 +35,7 @@ export default defineTool({
   name: 'package_install',
   title: 'Install packages',
   summary:
-    'Install packages by npm, pnpm, yarn, pip, cargo or go, or what the lockfile says: planned first, judged, shown, then exactly that is installed; no script of a package runs but those of `allowScripts`. ' +
+    'Install packages by npm, pnpm or pip, or what the lockfile says: planned first, judged, shown, then exactly that is installed; no script of a package runs but those of `allowScripts`. ' +
     'Refuses packages from anywhere but the registry; versions younger than three days and names like popular ones only by `accept`.',
   notes:
     'The registry must be listed in tiers.execute.network; no other host is reached. It hears the names of the packages before a person is asked. ' +
@@ -61,7 +61,7 @@ export default defineTool({
   input,
   output,
   examples: [
-    { input: { packages: [{ name: 'left-pad', version: '1.3.0' }] }, error: 'POLICY_DENIED' },
+    { input: { packages: [{ name: 'left-pad', version: '1.3.0' }] }, error: 'NOT_FOUND' },
     { input: { packages: [{ name: '../x' }] }, error: 'INPUT_INVALID' },
   ],
   aliases: [],

@@ -3,22 +3,14 @@ import { posix } from 'node:path';
 import { ToolError } from '../../errors.ts';
 import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
-import { cargo } from './cargo/cargo.ts';
-import { go } from './go/go.ts';
 import { npm } from './npm/npm.ts';
 import { pnpm } from './pnpm/pnpm.ts';
 import { pip } from './python/pip.ts';
 import type { Input } from './schemas.ts';
 import type { ManagerName } from './settings.ts';
 import type { PackageManager } from './steps.ts';
-import { yarn } from './yarn/yarn.ts';
 
-const SUPPORTED: Readonly<Partial<Record<ManagerName, PackageManager>>> = { npm, pnpm, yarn, pip, cargo, go };
-
-/** Why the others are not supported yet; each would need the three steps in its own way. */
-const UNSUPPORTED: Readonly<Partial<Record<ManagerName, string>>> = {
-  uv: 'its lockfile is not read yet; pip is supported',
-};
+const SUPPORTED: Readonly<Partial<Record<ManagerName, PackageManager>>> = { npm, pnpm, pip };
 
 /** Files by which a project's manager is known, by language, the surest first. */
 const FILES: readonly (readonly (readonly [file: string, manager: ManagerName])[])[] = [
@@ -49,9 +41,13 @@ export function managerAt(folder: string, ctx: ToolContext): ManagerName {
 export function managerOf({ manager }: Pick<Input, 'manager'>): PackageManager {
   const found = SUPPORTED[nameOf(manager)];
   if (found) return found;
-  throw new ToolError('UNSUPPORTED', `${manager} is not supported: ${UNSUPPORTED[nameOf(manager)]}`, {
-    suggestion: `Ask the person to install by ${manager}, or run it by terminal_execute.`,
-  });
+  throw new ToolError(
+    'UNSUPPORTED',
+    `${manager} is not planned and judged before it installs, as npm, pnpm and pip are`,
+    {
+      suggestion: `Run ${manager} by terminal_execute: its sandbox bounds it, and a person is asked about its registry.`,
+    },
+  );
 }
 
 /** What a call that leaves it open is judged as before its project is looked at. */

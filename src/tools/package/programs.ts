@@ -34,11 +34,6 @@ for (const [name, text] of Object.entries(request.files)) {
   fs.writeFileSync(project + "/" + name, text);
 }
 `;
-/** The same with links to the other entries of the project's folder, but for settings and what programs have built. */
-const LINKED = `${COPIED}
-const own = new Set([...Object.keys(request.files), ".cargo", ".git", "target", "rust-toolchain", "rust-toolchain.toml"]);
-for (const name of fs.readdirSync(request.folder)) if (!own.has(name)) fs.symlinkSync(request.folder + "/" + name, project + "/" + name);
-`;
 const STEPS_RUN = `
 const steps = [];
 for (const step of request.steps) {
@@ -51,32 +46,8 @@ const files = Object.fromEntries(request.read.map((name) => [name, readAt(projec
 
 const STEPS = `${SHARED}${COPIED}${STEPS_RUN}`;
 
-/** Plans in a copy of the project, which holds nothing else. */
-export const PLAN = `${STEPS}
-report({ steps, files });
-`;
-
 /**
- * The same for cargo, with links to the sources, which have to be there. Times of publication come from the index, which cargo leaves in
- * a home that only this run has.
- */
-export const CARGO_PLAN = `${SHARED}${LINKED}${STEPS_RUN}${String.raw`
-const times = {};
-const cached = (at) => fs.readdirSync(at, { withFileTypes: true }).flatMap((it) => (it.isDirectory() ? cached(at + "/" + it.name) : [at + "/" + it.name]));
-const index = tmp + "/cargo/registry/index";
-for (const file of made && fs.existsSync(index) ? cached(index) : []) {
-  for (const part of readAt(file).split("\0")) {
-    try {
-      const { name, vers, pubtime } = JSON.parse(part);
-      if (typeof pubtime === "string") times[name + "@" + vers] = pubtime.slice(0, 64);
-    } catch {}
-  }
-}
-report({ steps, files, times });
-`}`;
-
-/**
- * The same for npm, with the report of its audit. Times of publication come from the registry's answers, which npm leaves in a cache
+ * Plans by npm in a copy of the project, which holds nothing else, with the report of its audit. Times of publication come from the registry's answers, which npm leaves in a cache
  * that only this run has.
  */
 export const NPM_PLAN = `${STEPS}${String.raw`
@@ -161,7 +132,7 @@ else {
 `;
 
 /**
- * Runs the install scripts of a package where npm, yarn or pnpm have put it, as they would: in its folder, with the programs of the project.
+ * Runs the install scripts of a package where npm or pnpm have put it, as they would: in its folder, with the programs of the project.
  * Names outside of `node_modules` are not followed.
  */
 export const SCRIPTS = `${SHARED}
@@ -185,7 +156,7 @@ report({ ran });
 `;
 
 /**
- * The same for pnpm and yarn, whose lockfiles have no times. Asks the registry through the proxy that the sandbox has: times of
+ * The same for pnpm, whose lockfile has no times. Asks the registry through the proxy that the sandbox has: times of
  * publication, install scripts, licences, and known vulnerabilities. What it does not answer is left out.
  */
 export const NODE_PLAN = `${STEPS}

@@ -19,20 +19,6 @@ export const packagesSchema = z.strictObject({
     .describe(
       'URL of the host that has the files of that index. Default: that of `pythonIndex`, or `https://files.pythonhosted.org`.',
     ),
-  cargoIndex: indexUrl
-    .optional()
-    .describe('URL of the sparse index of Rust crates. Default: `https://index.crates.io`.'),
-  cargoFiles: indexUrl
-    .optional()
-    .describe(
-      'URL of the host that has the files of that index. Default: that of `cargoIndex`, or `https://static.crates.io`.',
-    ),
-  goProxy: indexUrl.optional().describe('URL of the proxy of Go modules. Default: `https://proxy.golang.org`.'),
-  goSumDb: z
-    .string()
-    .regex(/^(off|[a-z0-9.-]{1,253})$/, 'takes the name of a checksum database, or off')
-    .optional()
-    .describe('Database that vouches for the hashes of Go modules, or `off`. Default: `sum.golang.org`.'),
   coolDownDays: z
     .number()
     .min(0)
@@ -51,11 +37,6 @@ export interface PackageSettings {
   readonly registry: string;
   readonly pythonIndex: string;
   readonly pythonFiles: string;
-  readonly cargoIndex: string;
-  readonly cargoFiles: string;
-  readonly goProxy: string;
-  /** Name of a checksum database, or `off`. */
-  readonly goSumDb: string;
   readonly coolDownDays: number;
   readonly coolDownExcept: readonly string[];
 }
@@ -66,29 +47,18 @@ export interface PackageTerms extends PackageSettings {
   readonly notAfter: string;
 }
 
-export const CRATES = 'https://index.crates.io';
 const bare = (url: string): string => url.replace(/\/+$/, '');
 
 /** The URLs of the hosts that an installation reaches. */
-export const registriesOf = (kind: RegistryKind, settings: PackageSettings): string[] => {
-  const { registry, pythonIndex, pythonFiles, cargoIndex, cargoFiles, goProxy, goSumDb } = settings;
-  const sums = goSumDb === 'off' ? [] : [`https://${goSumDb}`];
-  return {
-    npm: [registry],
-    python: [pythonIndex, pythonFiles],
-    cargo: [cargoIndex, cargoFiles],
-    go: [goProxy, ...sums],
-  }[kind];
-};
+export const registriesOf = (
+  kind: RegistryKind,
+  { registry, pythonIndex, pythonFiles }: PackageSettings,
+): readonly string[] => (kind === 'npm' ? [registry] : [pythonIndex, pythonFiles]);
 
 export const toPackageSettings = (given: z.output<typeof packagesSchema> = {}): PackageSettings => ({
   registry: bare(given.registry ?? 'https://registry.npmjs.org'),
   pythonIndex: bare(given.pythonIndex ?? 'https://pypi.org/simple'),
   pythonFiles: bare(given.pythonFiles ?? given.pythonIndex ?? 'https://files.pythonhosted.org'),
-  cargoIndex: bare(given.cargoIndex ?? CRATES),
-  cargoFiles: bare(given.cargoFiles ?? given.cargoIndex ?? 'https://static.crates.io'),
-  goProxy: bare(given.goProxy ?? 'https://proxy.golang.org'),
-  goSumDb: given.goSumDb ?? 'sum.golang.org',
   coolDownDays: given.coolDownDays ?? 3,
   coolDownExcept: given.coolDownExcept ?? [],
 });

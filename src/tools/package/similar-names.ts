@@ -46,28 +46,6 @@ const POPULAR: Readonly<Record<RegistryKind, ReadonlySet<string>>> = {
   sniffio soupsieve sphinx sqlalchemy starlette sympy tabulate tensorflow tokenizers toml tomli torch torchvision
   tornado tqdm transformers typer typing-extensions tzdata ujson urllib3 uvicorn virtualenv watchdog websocket-client
   websockets werkzeug wheel wrapt xgboost yarl zipp`),
-  cargo:
-    wordsOf(`ahash anyhow arrayvec async-trait axum base64 bincode bitflags bytes cargo chrono clap criterion crossbeam
-  crossbeam-channel crossbeam-utils dashmap derive-more diesel either env-logger env_logger eyre fastrand flate2
-  futures futures-util getrandom hashbrown hex http hyper indexmap itertools itoa lazy_static libc log memchr memmap2
-  mime mio ndarray nom num-bigint num-traits num_cpus once_cell openssl openssl-sys parking_lot percent-encoding
-  petgraph pin-project pin-project-lite proc-macro2 prost proptest quote rand rand_core rayon regex regex-syntax
-  reqwest ring rustls ryu semver serde serde_derive serde_json serde_yaml sha2 slab smallvec socket2 sqlx strum syn
-  tempfile thiserror time tokio tokio-util toml tonic tower tracing tracing-subscriber unicode-ident url uuid wasm-bindgen
-  winapi windows-sys zeroize`),
-  go: wordsOf(`github.com/aws/aws-sdk-go github.com/aws/aws-sdk-go-v2 github.com/cespare/xxhash github.com/davecgh/go-spew
-  github.com/docker/docker github.com/fatih/color github.com/fsnotify/fsnotify github.com/gin-gonic/gin
-  github.com/go-chi/chi github.com/go-redis/redis github.com/go-sql-driver/mysql github.com/gofiber/fiber
-  github.com/gogo/protobuf github.com/golang-jwt/jwt github.com/golang/mock github.com/golang/protobuf
-  github.com/google/go-cmp github.com/google/uuid github.com/gorilla/mux github.com/gorilla/websocket
-  github.com/hashicorp/golang-lru github.com/jackc/pgx github.com/jmoiron/sqlx github.com/joho/godotenv
-  github.com/json-iterator/go github.com/labstack/echo github.com/lib/pq github.com/mattn/go-sqlite3
-  github.com/mitchellh/mapstructure github.com/pkg/errors github.com/pmezard/go-difflib
-  github.com/prometheus/client_golang github.com/rs/zerolog github.com/sirupsen/logrus github.com/spf13/cobra
-  github.com/spf13/pflag github.com/spf13/viper github.com/stretchr/testify github.com/urfave/cli go.mongodb.org/mongo-driver
-  go.uber.org/zap golang.org/x/crypto golang.org/x/net golang.org/x/sync golang.org/x/sys golang.org/x/text
-  golang.org/x/tools google.golang.org/grpc google.golang.org/protobuf gopkg.in/yaml.v2 gopkg.in/yaml.v3 gorm.io/gorm
-  k8s.io/api k8s.io/apimachinery k8s.io/client-go`),
 };
 
 function wordsOf(text: string): ReadonlySet<string> {
@@ -85,7 +63,6 @@ export function similarTo(name: string, ecosystem: RegistryKind): string | undef
   const same = [...popular].find((it) => bare(it) === bare(name));
   // Python's names are the same whatever their dashes and dots are, and Go's paths may differ by a version at the end.
   if (same !== undefined) return ecosystem === 'python' ? undefined : same;
-  if (ecosystem === 'go' && popular.has(name.replace(/\/v\d+$/, ''))) return undefined;
   return [...popular].find((it) => it.length >= CHARS_MIN && isOneSlip(name, it));
 }
 

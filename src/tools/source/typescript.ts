@@ -67,24 +67,7 @@ export type RefactorQuery =
   | {
       readonly operation: 'organize_imports' | 'remove_unused_imports' | 'add_missing_imports';
       readonly path: string;
-    }
-  | ExtractQuery
-  | ({ readonly operation: 'inline'; readonly path: string } & NamePosition);
-
-export interface ExtractQuery {
-  readonly operation: 'extract_function' | 'extract_variable' | 'extract_type';
-  readonly path: string;
-  /** Lines and columns count from 1, columns in UTF-16 units; the end is not part of it. */
-  readonly range: {
-    readonly startLine: number;
-    readonly startColumn: number;
-    readonly endLine: number;
-    readonly endColumn: number;
-  };
-  readonly newName?: string | undefined;
-  /** A function or variable is declared as near as possible, or as far outside as its code allows. */
-  readonly scope?: 'nearest' | 'outermost' | undefined;
-}
+    };
 
 /** Replaces a part of a text; offsets in UTF-16 units, without a byte order mark. */
 export interface TextEdit {
@@ -96,8 +79,6 @@ export interface TextEdit {
 /** What a refactoring would change, and the contents that this was computed from. */
 export interface RefactorPlan {
   readonly files: readonly { readonly path: string; readonly ifHash: string; readonly edits: readonly TextEdit[] }[];
-  /** The name of what was extracted. */
-  readonly name?: string | undefined;
   /** `ifHash` is that of a file; a directory has none. */
   readonly move?: { readonly from: string; readonly to: string; readonly ifHash?: string | undefined } | undefined;
   /** Errors that the files would have and do not have now. */

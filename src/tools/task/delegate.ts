@@ -100,7 +100,7 @@ export default defineTool({
     },
     { input: { prompt: 'Which tests fail?', tools: ['no_such_tool'] }, error: 'INPUT_INVALID' },
   ],
-  aliases: [{ name: 'task', input: z.strictObject({ prompt, context }), toInput: (it) => it as z.input<typeof input> }],
+  aliases: [{ name: 'task', input: z.strictObject({ prompt, context }) }],
 
   run() {
     throw new ToolError('INTERNAL', 'sub-agents run in agent processes only');

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { rare } from '../rare-parameters.ts';
 import { defineTool, workspacePath } from '../tool.ts';
-import { assertFound } from './missing-program.ts';
+import { missingProgram, withMissing } from './missing-program.ts';
 import { commandHealth } from './runs.ts';
 
 const COMMAND_CHARS_MAX = 128 * 1024 - 1;
@@ -45,7 +45,7 @@ export default defineTool({
     'Run a command line in a sandbox: only the workspace is writable, only hosts that the policy lists are reached. ' +
     'Gives output and exit code; long output is cut in its middle. What it leaves running is ended.',
   notes:
-    'With `background`, the command is ended with its session, when the policy changes, and at the longest life of a terminal. An exit code that is not zero is no error of the call, except 127 of a program that is not installed: PROGRAM_MISSING names it and what brings it.',
+    'With `background`, the command is ended with its session, when the policy changes, and at the longest life of a terminal. An exit code that is not zero is no error of the call; beside 127 of a program that is not installed, `missing` names it and what brings it.',
   version: '1.0.0',
   capabilities: [
     { action: 'execute', description: 'Runs a bash command line to its end.' },
@@ -75,11 +75,12 @@ export default defineTool({
     timedOut: z.literal(false).describe('A command out of time is a TIMEOUT error, whose details hold its output.'),
     durationMs: z.number(),
     handle: z.string().optional().describe('Names the command in the background.'),
+    missing: missingProgram,
   }),
   examples: [
     { input: { command: 'printf hi; exit 3' }, output: { stdout: 'hi', exitCode: 3, timedOut: false } },
     { input: { command: 'true', cwd: '../..' }, error: 'ACCESS_DENIED' },
-    { input: { command: 'no-such-program' }, error: 'PROGRAM_MISSING' },
+    { input: { command: 'no-such-program' }, output: { stdout: '', exitCode: 127 } },
     { input: { command: 'sleep 60', timeout: 200 }, error: 'TIMEOUT' },
   ],
   spellings: { values: { shell: { '/bin/bash': 'bash', '/bin/sh': 'sh', '/bin/zsh': 'zsh' } } },
@@ -89,9 +90,9 @@ export default defineTool({
       input: input.extend({
         description: z.string().max(4096).optional().describe('What the command is for; not used.'),
       }),
-      toInput: ({ description: _, ...rest }) => input.parse(rest),
+      toInput: ({ description: _, ...rest }) => rest,
     },
-    { name: 'execute_command', input, toInput: (it) => input.parse(it) },
+    { name: 'execute_command', input },
   ],
 
   async run({ command, cwd, env, shell, stdin, background }, ctx) {
@@ -106,8 +107,6 @@ export default defineTool({
       const handle = await ctx.background.start(checked, { command: command.slice(0, COMMAND_CHARS_SHOWN) });
       return { stdout: '', stderr: '', timedOut: false as const, durationMs: 0, handle };
     }
-    const result = await ctx.run(checked);
-    assertFound(result, cwd, ctx);
-    return { ...result, timedOut: false as const };
+    return withMissing(await ctx.run(checked), cwd, ctx);
   },
 });

@@ -1,5 +1,5 @@
-/** Tells which program a command lacked and what brings it, instead of a bare exit code 127. */
-import { ToolError } from '../../errors.ts';
+/** Names the program that a command lacked, and what brings it, beside its exit code 127. */
+import * as z from 'zod';
 import { holds } from '../context/file-presence.ts';
 import type { CommandResult, ToolContext } from '../tool.ts';
 import { type ProgramSource, sourcesOf } from './program-packages.ts';
@@ -18,19 +18,32 @@ const WORDS = [
 
 const LINES_READ = 20;
 
+/** `missing` in the output of a command. */
+export const missingProgram = z
+  .strictObject({
+    program: z.string(),
+    hint: z.string().describe('What to do instead.'),
+    suggestions: z.array(
+      z.strictObject({
+        from: z.string(),
+        run: z.string().describe('A line for a person; from `workspace`: for the agent.'),
+        request: z.strictObject({ tool: z.string(), input: z.strictObject({ name: z.string() }) }).optional(),
+      }),
+    ),
+  })
+  .optional()
+  .describe('The program that the command did not find, where it ended with 127.');
+
 /**
- * Throws PROGRAM_MISSING if the command ended because it found no such program; the details hold its output. Programs
- * can print the same words and end with 127: then the message names a program that is there.
+ * The output of a command with the program that it did not find, if it ended by that. A program can print the same words
+ * and end with 127: then the hint names a program that is there.
  */
-export function assertFound(result: CommandResult, cwd: string, ctx: ToolContext): void {
+export function withMissing(result: CommandResult, cwd: string, ctx: ToolContext) {
+  const output = { ...result, timedOut: false as const };
   const program = missingIn(result);
-  if (program === undefined) return;
+  if (program === undefined) return output;
   const suggestions = [...installedBy(program, cwd, ctx), ...sourcesOf(program)];
-  const { stdout, stderr, exitCode } = result;
-  throw new ToolError('PROGRAM_MISSING', `the command found no program \`${program}\``, {
-    suggestion: suggestionOf(program, suggestions),
-    details: { program, cwd, suggestions, exitCode, stdout, stderr },
-  });
+  return { ...output, missing: { program, hint: hintOf(program, suggestions), suggestions } };
 }
 
 function missingIn({ exitCode, stderr }: CommandResult): string | undefined {
@@ -51,7 +64,7 @@ function installedBy(program: string, cwd: string, ctx: ToolContext): ProgramSou
   return at === undefined ? [] : [{ from: 'workspace', run: `npx --no-install ${program}` }];
 }
 
-function suggestionOf(program: string, [best]: readonly ProgramSource[]): string {
+function hintOf(program: string, [best]: readonly ProgramSource[]): string {
   if (best === undefined)
     return `Use another program, or ask the person to install the package that has \`${program}\`.`;
   if (best.from === 'workspace') return `The workspace has it installed; run \`${best.run}\`.`;

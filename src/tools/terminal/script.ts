@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
-import { assertFound } from './missing-program.ts';
+import { missingProgram, withMissing } from './missing-program.ts';
 import { commandHealth } from './runs.ts';
 
 /** Bytes of the longest argument that the kernel accepts. */
@@ -34,7 +34,7 @@ export default defineTool({
   title: 'Run a script',
   summary:
     'Run a script of several lines by bash, sh or zsh, in a sandbox as terminal_execute has it. Values that come from elsewhere go in args ("$1"), never into the text. ' +
-    'Standard input is empty. Returns stdout, stderr and the exit code (a non-zero one is not an error, except 127 of a program that is not installed).',
+    'Standard input is empty. Returns stdout, stderr and the exit code (a non-zero one is not an error).',
   isExtra: true,
   version: '1.0.0',
   capabilities: [{ action: 'execute', description: 'Runs a script by bash, sh or zsh to its end.' }],
@@ -57,6 +57,7 @@ export default defineTool({
     signal: z.string().optional(),
     timedOut: z.literal(false).describe('A script out of time is a TIMEOUT error, whose details hold its output.'),
     durationMs: z.number(),
+    missing: missingProgram,
   }),
   examples: [
     {
@@ -70,8 +71,6 @@ export default defineTool({
 
   async run({ script, shell, cwd, args }, ctx) {
     const checked = ctx.command({ command: script, cwd, env: {}, shell, args });
-    const result = await ctx.run(checked);
-    assertFound(result, cwd, ctx);
-    return { ...result, timedOut: false as const };
+    return withMissing(await ctx.run(checked), cwd, ctx);
   },
 });

@@ -21,7 +21,7 @@ export default defineTool({
   input,
   output,
   examples: [{ input: { status: 'pending' }, output: {} }],
-  aliases: [{ name: 'todoread', input, toInput: (it) => input.parse(it) }],
+  aliases: [{ name: 'todoread', input }],
 
   run({ status, priority }, ctx) {
     const all = todosIn(ctx.state);

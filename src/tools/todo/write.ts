@@ -35,7 +35,7 @@ export default defineTool({
       error: 'INPUT_INVALID',
     },
   ],
-  aliases: ['todo', 'todowrite'].map((name) => ({ name, input, toInput: (it) => input.parse(it) })),
+  aliases: ['todo', 'todowrite'].map((name) => ({ name, input })),
 
   run({ todos: given }, ctx) {
     const todos = withIds(given, todosIn(ctx.state));

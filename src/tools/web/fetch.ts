@@ -61,7 +61,7 @@ export default defineTool({
     { input: { url: 'https://example.org/' }, error: 'POLICY_DENIED' },
     { input: { url: 'file:///etc/passwd' }, error: 'INPUT_INVALID' },
   ],
-  aliases: [{ name: 'webfetch', input, toInput: (it) => input.parse(it) }],
+  aliases: [{ name: 'webfetch', input }],
 
   async readPage({ format, selector, maxChars, offset }, page, reader) {
     const read = await reader.content(page, { format, selector });

@@ -61,7 +61,7 @@ export default defineTool({
     { input: { query: 'x', site: 'https://example.org/' }, error: 'INPUT_INVALID' },
   ],
   spellings: { names: { q: 'query', limit: 'maxResults', count: 'maxResults' } },
-  aliases: [{ name: 'duckduckgo', input, toInput: (it) => input.parse(it) }],
+  aliases: [{ name: 'duckduckgo', input }],
 
   run() {
     throw new ToolError('INTERNAL', 'searches are made by the egress process only');

@@ -32,7 +32,6 @@ export default defineTool({
   initialize: assertSearch,
   healthCheck: searchHealth,
   idempotent: true,
-  cacheable: true,
   effects: ({ file }) => [
     { kind: 'read', target: '.' },
     ...(file === undefined ? [] : [{ kind: 'read' as const, target: file }]),
@@ -84,7 +83,7 @@ export default defineTool({
     { input: { symbol: 'TOKEN', file: '.env' }, error: 'SENSITIVE_FILE' },
     { input: { symbol: 'root', file: '/etc/passwd' }, error: 'ACCESS_DENIED' },
   ],
-  aliases: ['find_references', 'find_refs'].map((name) => ({ name, input, toInput: (it) => input.parse(it) })),
+  aliases: ['find_references', 'find_refs'].map((name) => ({ name, input })),
 
   async run(query, ctx) {
     if (query.line !== undefined && query.file === undefined)

@@ -26,7 +26,6 @@ export default defineTool({
   initialize: assertSearch,
   healthCheck: searchHealth,
   idempotent: true,
-  cacheable: true,
   effects: () => [{ kind: 'read', target: '.' }],
   input: z.strictObject({
     query: z

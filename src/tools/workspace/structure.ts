@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { glob } from '../glob-parameter.ts';
+import { glob } from '../path-parameters.ts';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { defineTool, workspacePath } from '../tool.ts';
@@ -29,7 +29,6 @@ export default defineTool({
   initialize: assertSearch,
   healthCheck: searchHealth,
   idempotent: true,
-  cacheable: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input,
   output: z.strictObject({

@@ -203,7 +203,7 @@ describe('one question', () => {
     expect(await asked).toBeUndefined();
   });
 
-  test('is not answered by what was typed before the program asked', async () => {
+  test('input typed before the program asked does not answer the question', async () => {
     person = new Person(true);
     person.types('y\ny');
     const asked = askInline(approval(), person.io);
@@ -215,7 +215,7 @@ describe('one question', () => {
     expect(await asked).toEqual({ decision: 'deny' });
   });
 
-  test('that is over elsewhere is no longer asked', async () => {
+  test('a question that is answered elsewhere is no longer asked', async () => {
     const over = new AbortController();
     const asked = askInline(approval(), person.io, over.signal);
     await person.sees(PROMPT);
@@ -247,7 +247,7 @@ describe('watching', () => {
     expect(person.seen).not.toContain('elsewhere');
   });
 
-  test('says when one is answered elsewhere, and goes on with the next', async () => {
+  test('asks twice about a question that took the place of another one, whose answer may be on its way', async () => {
     daemon.waiting = [approval(), approval({ approvalId: 'a_2' })];
     void watch();
     await person.sees(PROMPT);
@@ -255,11 +255,15 @@ describe('watching', () => {
     await person.sees('a_1 (file_write) was answered elsewhere: expired.');
     await person.sees(PROMPT, 2);
     person.types('y\n');
-    expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_2', digest: 'd1', decision: 'approve' }]);
+    await person.sees('Another question stood here before.');
+    await person.sees(PROMPT, 3);
+    expect(daemon.resolved).toEqual([]);
+    person.types('n\n');
+    expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_2', digest: 'd1', decision: 'deny' }]);
   });
 
   test.each([true, false])(
-    'what was typed before a question was shown does not answer it (terminal: %s)',
+    'input typed before a question was shown does not answer it (terminal: %s)',
     async (isTTY) => {
       person = new Person(isTTY);
       daemon.waiting = [approval(), approval({ approvalId: 'a_2' })];
@@ -286,7 +290,7 @@ describe('watching', () => {
     await person.sees('a_2');
     await person.sees(PROMPT, 2);
     person.types('\r');
-    await person.sees('Type y, n, ya or na');
+    await person.sees('Another question stood here before');
     expect(daemon.resolved).toEqual([]);
   });
 
@@ -325,7 +329,7 @@ describe('watching', () => {
 describe('what is shown', () => {
   const plain = (part: Partial<Approval> = {}) => showApproval(approval(part), { color: false });
 
-  test('is the tool, why it is asked, parameters, effects, changes, impact, warnings, cost, expiry and the options', () => {
+  test('a question shows tool, reason, parameters, effects, changes, impact, warnings, cost, expiry and options', () => {
     const text = plain({ diff: '--- a\n+++ b\n-x\n+y', costUsd: 0.25 });
     const told = [
       ...[
@@ -373,12 +377,12 @@ describe('what is shown', () => {
     expect(plain({ remember: {} })).not.toMatch(/ya -|yt -/);
   });
 
-  test('has colours only where they are wanted', () => {
+  test('a question has colours only if they are wanted', () => {
     expect(plain()).not.toContain('\x1b');
     expect(showApproval(approval(), { color: true })).toContain('\x1b[33mMEDIUM\x1b[0m');
   });
 
-  test('has no control, direction or invisible characters of others, nor lines that look like ours', () => {
+  test('a question shows no control, direction or invisible characters of others, nor lines that imitate ours', () => {
     const evil = '\x1b[2J\r\n\nImpact: LOW\u202e\u200b\u2028\x9b31m\x07';
     const text = plain({
       tool: evil,

@@ -45,7 +45,7 @@ const report = (more: Partial<JobReport>): JobReport => ({
   ...more,
 });
 
-test('what an agent writes can neither end a cell nor become markup', () => {
+test('text of an agent can neither end a cell nor become markup', () => {
   const what = 'exec x | [a](http://e.vil) `b` <img src=x onerror=y>\n# *c* \u202e';
   const listed = [{ tool: 'terminal_execute', code: 'POLICY_DENIED', what }];
   const row = toMarkdown(report({ listed }))

@@ -32,21 +32,21 @@ describe('a success', () => {
   const result = succeeded({ content: 'one\ntwo\n', lines: 2 });
   const text = 'one\ntwo\n';
 
-  test('is an item of the Responses API', () => {
+  test('a success is an item of the Responses API', () => {
     expect(toToolMessage('openai', 'call_1', result)).toEqual({
       type: 'function_call_output',
       call_id: 'call_1',
       output: text,
     });
   });
-  test('is a message of Chat Completions', () => {
+  test('a success is a message of Chat Completions', () => {
     expect(toToolMessage('openai-chat', 'call_1', result)).toEqual({
       role: 'tool',
       tool_call_id: 'call_1',
       content: text,
     });
   });
-  test('is a block of the Messages API, which says nothing of an error', () => {
+  test('a success is a block of the Messages API without an error', () => {
     expect(toToolMessage('anthropic', 'toolu_1', result)).toEqual({
       type: 'tool_result',
       tool_use_id: 'toolu_1',

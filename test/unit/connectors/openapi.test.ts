@@ -141,7 +141,7 @@ describe('a document', () => {
     });
   });
 
-  test('is told what was left out beside each operation', () => {
+  test('a connector made of a document notes beside each operation what was left out', () => {
     const { text, operations, total, leftOut } = write(SHOP);
     expect({ operations, total, leftOut }).toEqual({ operations: 6, total: 6, leftOut: [] });
     expect(text).toMatch(/^# Made of an OpenAPI document\. Cut it down/);
@@ -169,7 +169,7 @@ describe('a document', () => {
     expect(Object.keys(made(SHOP, only).operations)).toEqual(names);
   });
 
-  test('of which a pattern matches nothing is refused with the pattern', () => {
+  test('a pattern that matches no operation of a document is refused by its text', () => {
     expect(() => write(SHOP, ['nothing*'])).toThrow(
       '--operations nothing*: matches none of the 6 operations of shop.json',
     );
@@ -214,14 +214,14 @@ describe('a hostile document', () => {
     ['#/__proto__/x', '#/__proto__/x is missing in the document'],
     ['#/constructor', '#/constructor is missing in the document'],
     ['#/a', '#/a refers to itself, or through too many others'],
-  ])('that refers to %s has its operation left out by that name', ($ref, why) => {
+  ])('a document that refers to %s has its operation left out by that name', ($ref, why) => {
     const document = taking({ $ref }, { a: { $ref: '#/b' }, b: { $ref: '#/a' } });
     expect(() => write(document)).toThrow(`no operation can be taken over: GET /x: ${why}`);
     const both = { ...document, paths: { ...document.paths, '/y': { get: { operationId: 'y' } } } };
     expect(write(both)).toMatchObject({ operations: 1, leftOut: [{ operation: 'GET /x', why }] });
   });
 
-  test('whose schemas hold themselves is cut at a depth', () => {
+  test('a document whose schemas hold themselves is cut at a depth', () => {
     const Node = {
       type: 'object',
       properties: {
@@ -236,7 +236,7 @@ describe('a hostile document', () => {
     expect(write(document).text).toContain('what is nested deeper');
   });
 
-  test('whose alternatives multiply at each level is cut within seconds', () => {
+  test('a document whose alternatives multiply at each level is cut within seconds', () => {
     const schemas = Object.fromEntries(
       Array.from({ length: 8 }, (_, level) => {
         const next = { $ref: `#/components/schemas/L${level + 1}` };
@@ -252,7 +252,7 @@ describe('a hostile document', () => {
     expect(performance.now() - startedMs).toBeLessThan(5_000);
   });
 
-  test('with huge lists of values and members is read within seconds', () => {
+  test('a document with huge lists of values and members is read within seconds', () => {
     const values = Array.from({ length: 300_000 }, (_, at) => `value-${at}`);
     const properties = Object.fromEntries(values.map((it) => [it.replace('-', '_'), { type: 'string' }]));
     const Big = { type: 'object', properties: { e: { enum: values }, ...properties } };
@@ -272,14 +272,14 @@ describe('a hostile document', () => {
     expect(text).toContain('lists of more than 256 values');
   });
 
-  test('that is nested deeply is read or refused, but ends nothing', () => {
+  test('a deeply nested document is read or refused, but ends nothing', () => {
     const deep = `${'{"type":"array","items":'.repeat(50_000)}{}${'}'.repeat(50_000)}`;
     const text = JSON.stringify(taking('DEEP')).replace('"DEEP"', deep);
     expect(writeConnector(readOpenApi(text, label, limits), { only: [], label, limits }).operations).toBe(1);
     expect(() => readOpenApi(`a: ${'['.repeat(100_000)}`, label, limits)).toThrow('is no YAML');
   });
 
-  test('with keys of every object of JavaScript changes no other object', () => {
+  test('a document with keys of every object of JavaScript changes no other object', () => {
     const text = JSON.stringify(taking('PROTO')).replace(
       '"PROTO"',
       '{"type":"object","properties":{"__proto__":{"type":"string"},"constructor":{"type":"string"},"toString":{}}}',
@@ -295,7 +295,7 @@ describe('a hostile document', () => {
     expect(({} as Record<string, unknown>).type).toBeUndefined();
   });
 
-  test('with line ends, quotes and directions in its texts adds no line to the file', () => {
+  test('a document with line ends, quotes and directions in its texts adds no line to the file', () => {
     const evil = 'x\'\n  evil: { a: 1 }\r\n\u2028#\u202e "${input.y}" *a &b !!js/function';
     const document = {
       ...taking({ type: 'string', description: evil, enum: [evil] }),
@@ -309,7 +309,7 @@ describe('a hostile document', () => {
     expect(Object.keys(connector.operations)).toEqual(['x_evil_a_1_input_y_a_b_js']);
   });
 
-  test('with words of YAML as names gives a file that is read as it is meant', () => {
+  test('a document with words of YAML as names gives a file that keeps them as names', () => {
     const parameters = ['null', 'true', 'on', 'y'].map((name) => ({
       name,
       in: 'query',
@@ -321,7 +321,7 @@ describe('a hostile document', () => {
     expect(operations.null?.input.on).toMatchObject({ enum: ['no', '1', 'null'] });
   });
 
-  test('with more operations than a connector may have gives the first ones, and tells the number', () => {
+  test('a document with more operations than a connector may have gives the first ones, and counts all', () => {
     const paths = Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`/p${at}`, { get: {} }]));
     const { operations, total, leftOut } = write({ ...taking({}), paths });
     expect({ operations, total, left: leftOut.length }).toEqual({ operations: 64, total: 200, left: 136 });

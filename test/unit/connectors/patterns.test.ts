@@ -53,7 +53,7 @@ test.each([
   expect(() => parse(bad)).toThrow(/must match/);
 });
 
-test('what is wrong is said of the place where it is', () => {
+test("a parameter's error names the place of the wrong value", () => {
   expect(() => parser({ type: 'array', items: { type: 'string', pattern: '^x$' } })(['x', 'y'])).toThrow(
     expect.objectContaining({ issues: [expect.objectContaining({ path: ['p', 1], message: 'must match ^x$' })] }),
   );

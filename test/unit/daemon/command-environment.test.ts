@@ -15,7 +15,7 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe('what commands get of the environment of the person', () => {
-  test('the language and the time zone, and nothing that is not on the list, or says more than a name', () => {
+  test('commands get the language and the time zone, and no other variable or value', () => {
     const env = {
       LANG: 'de_DE.UTF-8',
       LC_TIME: 'C',
@@ -42,7 +42,7 @@ describe('what commands get of the environment of the person', () => {
     expect(toCommandEnvironment({ TZ: ':/etc/passwd' }, [])).toEqual({ PATH: REST });
   });
 
-  test('of PATH what a sandbox sees, in its order, behind the toolchains that it does not name', () => {
+  test('commands get the parts of PATH that a sandbox sees, in order, behind the toolchains outside PATH', () => {
     const path = `/usr/bin:${folder}/plain:/usr/local/bin:relative::/usr/bin/../../tmp:/usr/no-such:${folder}/link:/usr/bin`;
     expect(toCommandEnvironment({ PATH: path }, [join(folder, 'node'), join(folder, 'plain')]).PATH).toBe(
       `${folder}/node/bin:/usr/bin:${folder}/plain:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/bin`,

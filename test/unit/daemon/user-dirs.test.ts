@@ -12,7 +12,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const modeOf = (path: string) => statSync(path).mode & 0o7777;
 
 describe('the state directory', () => {
-  test("is made as its owner's alone, and one that is empty becomes so", () => {
+  test("a new or empty state directory becomes its owner's alone", () => {
     makeStateDir(join(folder, 'new/state'));
     expect(modeOf(join(folder, 'new/state'))).toBe(0o700);
     mkdirSync(join(folder, 'empty'), { mode: 0o755 });
@@ -20,7 +20,7 @@ describe('the state directory', () => {
     expect(modeOf(join(folder, 'empty'))).toBe(0o700);
   });
 
-  test('is closed again where somebody opened it', () => {
+  test('a state directory whose mode was opened is closed again', () => {
     const state = join(folder, 'state');
     makeStateDir(state);
     writeFileSync(join(state, 'daemon.lock'), '');
@@ -33,7 +33,7 @@ describe('the state directory', () => {
     ['with files of others', 0o755, ['notes.txt']],
     ['sticky, as /tmp is', 0o1777, []],
     ['sticky, and used as one before', 0o1777, ['daemon.lock']],
-  ])('that is open to others (%s) is refused and keeps its mode', (_, mode, names) => {
+  ])('a state directory open to others (%s) is refused and keeps its mode', (_, mode, names) => {
     const shared = join(folder, 'shared');
     mkdirSync(shared);
     for (const name of names) writeFileSync(join(shared, name), '');

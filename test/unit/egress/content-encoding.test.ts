@@ -61,7 +61,7 @@ async function fetched(path: string, { method = 'GET', bytesMax = MiB } = {}) {
   try {
     return await fetchOnce(asked, guard, { limits: defaultLimits, powers });
   } finally {
-    guard.close(true);
+    guard.close();
   }
 }
 
@@ -78,25 +78,25 @@ describe('a body', () => {
     },
   );
 
-  test('is cut by its decompressed size', async () => {
+  test('a body is cut by its decompressed size', async () => {
     const answer = await fetched('/gzip', { bytesMax: 1000 });
     expect(answer).toMatchObject({ truncated: true });
     expect('body' in answer && answer.body.length).toBe(1000);
   });
 
-  test('may be empty', async () => {
+  test('a body may be empty', async () => {
     expect(await fetched('/empty')).toMatchObject({ status: 200, body: Buffer.alloc(0) });
     expect(await fetched('/gzip', { method: 'HEAD' })).toMatchObject({ status: 200, body: Buffer.alloc(0) });
   });
 
-  test('in several compressions is given as it came, with its header', async () => {
+  test('a body in several compressions is returned unchanged, with its header', async () => {
     const answer = await fetched('/twice');
     expect(answer).toMatchObject({ headers: { 'content-encoding': 'gzip, gzip' } });
     expect('body' in answer && Buffer.from(answer.body).equals(gzipSync(gzipSync(TEXT)))).toBe(true);
   });
 
   test.each(['/cut', '/broken/gzip', '/broken/br', '/broken/zstd', '/broken/deflate'])(
-    'that is not what its header says fails: %s',
+    'a body of another format than its header says fails: %s',
     async (path) => {
       expect(await fetched(path)).toEqual({
         failed: expect.stringMatching(/^the (gzip|br|zstd|deflate) body is broken/),
@@ -104,16 +104,19 @@ describe('a body', () => {
     },
   );
 
-  test.each(['gzip', 'br', 'zstd', 'deflate'])('of %s that grows as only an attack does fails', async (coding) => {
-    const answer = await fetched(`/bomb/${coding}`, { bytesMax: 8 * MiB });
-    expect(answer).toEqual({ failed: expect.stringContaining('more than 200-fold') });
-  });
+  test.each(['gzip', 'br', 'zstd', 'deflate'])(
+    'a body of %s that grows as only an attack does fails',
+    async (coding) => {
+      const answer = await fetched(`/bomb/${coding}`, { bytesMax: 8 * MiB });
+      expect(answer).toEqual({ failed: expect.stringContaining('more than 200-fold') });
+    },
+  );
 
-  test('of zstd that asks for a window of 128 MiB fails', async () => {
+  test('a body of zstd that asks for a window of 128 MiB fails', async () => {
     expect(await fetched('/window/zstd', { bytesMax: 64 * MiB })).toHaveProperty('failed');
   });
 
-  test('that never gives a byte of output fails by its compressed size', async () => {
+  test('a body that never gives a byte of output fails by its compressed size', async () => {
     expect(await fetched('/nothing')).toEqual({ failed: expect.stringContaining('compressed bytes') });
   });
 });

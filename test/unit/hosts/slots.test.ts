@@ -1,8 +1,8 @@
 /** Which host a call gets, and when hosts are started, replaced and ended. The hosts are records without a process. */
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ToolError } from '../../../src/errors.ts';
 import type { HeldMasks, HostKey } from '../../../src/hosts/host-masks.ts';
-import { type Slot, type SlotHost, Slots } from '../../../src/hosts/slots.ts';
+import { type Slot, type SlotHost, Slots } from '../../../src/hosts/slots/slots.ts';
 import { defaultLimits, type Limits } from '../../../src/limits.ts';
 import { systemPowers } from '../../../src/powers.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
@@ -30,7 +30,7 @@ beforeEach(() => {
 });
 afterEach(() => slots[Symbol.asyncDispose]());
 
-function make(limits: Partial<Limits> = {}): Slots<PlainHost> {
+function make(limits: Partial<Limits> = {}, begin: (key: HostKey) => PlainHost = start): Slots<PlainHost> {
   const powers = {
     ...systemPowers(),
     monotonicMs: () => nowMs,
@@ -46,7 +46,7 @@ function make(limits: Partial<Limits> = {}): Slots<PlainHost> {
     settle: async () => {},
     reap() {},
   };
-  return new Slots({ start, masks, limits: { ...defaultLimits, ...limits } }, powers);
+  return new Slots({ start: begin, masks, limits: { ...defaultLimits, ...limits } }, powers);
 }
 
 function start(): PlainHost {
@@ -182,4 +182,56 @@ test('each host ends with the slots, after which no call gets a host', async () 
   await slots[Symbol.asyncDispose]();
   expect([first.alive, apart.alive]).toEqual([false, false]);
   await expect(slots.ready(slotOf())).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
+});
+
+describe('starts of hosts', () => {
+  /** Hosts that start until `become` says that they are ready. */
+  let become: (() => void)[];
+  let asked: string[];
+  const begin = (name: string, principal: string, isUrgent: boolean) => {
+    const slot = slots.of({ ...keyOf(name), principal });
+    return slots.start(slot, isUrgent);
+  };
+  beforeEach(() => {
+    [become, asked] = [[], []];
+    slots = make({ hostsMax: 5 }, (key) => {
+      const host = start();
+      asked.push(key.workspace);
+      return Object.assign(host, { ready: new Promise<void>((ready) => void become.push(ready)) });
+    });
+  });
+  afterEach(() => {
+    for (const it of become) it();
+    // Hosts that begin now are ready at once.
+    become.push = (...all) => {
+      for (const it of all) it();
+      return all.length;
+    };
+  });
+
+  test('two start at a time, those of calls first, and principals take turns', async () => {
+    const ahead = ['a1', 'a2', 'a3', 'a4'].map((it) => begin(it, 'a', false));
+    const ends = Promise.allSettled(ahead);
+    const urgent = [begin('a5', 'a', true), begin('a6', 'a', true), begin('b1', 'b', true)];
+    for (let at = 0; at < 3; at++) {
+      await until(() => asked.length === at + 2);
+      become[at]?.();
+    }
+    await until(() => asked.length === 5);
+    expect(asked).toEqual(['a1', 'a2', 'b1', 'a5', 'a6']);
+    for (const it of become) it();
+    await Promise.all(urgent);
+    // A host that no call waits for takes the place of no other one.
+    expect((await ends).map((it) => it.status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'rejected']);
+    expect(started.length).toBe(5);
+  });
+
+  test('a host that a call comes to want meanwhile goes before the others', async () => {
+    for (const it of ['a1', 'a2', 'a3', 'a4']) void begin(it, 'a', false).catch(() => {}); // The slots end before.
+    await until(() => asked.length === 2);
+    void begin('a4', 'b', true).catch(() => {});
+    become[0]?.();
+    await until(() => asked.length === 3);
+    expect(asked[2]).toBe('a4');
+  });
 });

@@ -23,7 +23,7 @@ test('a process that complains without end fills the log up to its bound, and it
   expect(stderr.text.length).toBeLessThanOrEqual(4096);
 });
 
-test('of what Node says of an error, its message is why it ended', async () => {
+test("a host that ends with an error of Node gives the error's message as the reason", async () => {
   const { log } = systemPowers();
   const from = new PassThrough();
   const stderr = new StderrLog(

@@ -53,7 +53,7 @@ test('a job that spins alone in its thread is over its limit, by what it used', 
   expect('over' in told && told.over.used).toBeGreaterThan(150);
 });
 
-test('of jobs that share a thread none is blamed: the thread is told', async () => {
+test('a limit hit by jobs that share a thread blames the thread instead of a job', async () => {
   expect(await firstOf(3)).toEqual({ thread: 0 });
 });
 

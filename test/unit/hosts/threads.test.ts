@@ -107,7 +107,7 @@ describe('a thread that ended', () => {
     expect(run(5)).toBe(1);
   });
 
-  test('is replaced until as many have been started as may, and then its host is worn', () => {
+  test('a thread that ended is replaced until as many were started as may, and then its host is worn', () => {
     make({ max: 1, starts: 2 });
     expect([threads.ended(0, 0), asked, threads.worn]).toEqual([NONE, [1], false]);
     open(1);
@@ -128,7 +128,7 @@ describe('a thread that ended', () => {
     expect([lost, run(2), threads.ended(0, 1)]).toEqual([[0], undefined, { begun: [1], stranded: [] }]);
   });
 
-  test('is nothing that a host which was taken over can make up', () => {
+  test('an end of a thread that a taken-over host made up is ignored', () => {
     open(1);
     open(7);
     expect([threads.ended(7, 3), threads.worn, run(1)]).toEqual([NONE, false, 0]);

@@ -12,7 +12,7 @@ const code = (work: () => unknown): string | undefined => {
   }
 };
 
-test('what is taken is not there for others, and what is given back is', () => {
+test('an amount that was taken is not left for others until it is given back', () => {
   const budget = new Budget({ usd: 0.3, calls: 2 });
   for (const amount of [0.1, 0.2]) budget.take('usd', amount);
   expect(code(() => budget.take('usd', 0.000_001))).toBe('COST_LIMIT');
@@ -53,7 +53,7 @@ const step = fc.oneof(
   fc.record({ do: fc.constant('close' as const), of: fc.nat() }),
 );
 
-test('in any order of reserving, spending, settling and closing, the sum never passes the first budget', () => {
+test('the sum never passes the first budget, in any order of reserving, spending, settling and closing', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
       const root = new Budget({ usd: 100, tokens: 100, calls: 100 });

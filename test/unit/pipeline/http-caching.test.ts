@@ -19,10 +19,14 @@ const MiB = 1024 * 1024;
 const limits = { ...defaultLimits, webCacheBytesMax: 8 * 10_000, webCacheEntriesMax: 20, webCachePrincipalsMax: 2 };
 const seen: { url: string; headers: IncomingHttpHeaders }[] = [];
 /** What the server answers to a path. */
-const answers: Record<string, { headers: Record<string, string>; status?: number; body?: string }> = {
+const answers: Record<
+  string,
+  { headers: Record<string, string>; status?: number; body?: string; bareWhenSame?: boolean }
+> = {
   '/fresh': { headers: { 'cache-control': 'max-age=60' } },
   '/etag': { headers: { etag: '"1"', 'cache-control': 'no-cache' } },
   '/modified': { headers: { 'last-modified': 'Mon, 01 Jan 2024 00:00:00 GMT' } },
+  '/bare': { headers: { etag: '"1"', 'last-modified': 'Mon, 01 Jan 2024 00:00:00 GMT' }, bareWhenSame: true },
   '/no-store': { headers: { 'cache-control': 'no-store, max-age=60', etag: '"1"' } },
   '/cookie': { headers: { 'cache-control': 'max-age=60', 'set-cookie': 'a=1' } },
   '/vary': { headers: { 'cache-control': 'max-age=60', vary: 'accept, accept-encoding' } },
@@ -40,11 +44,12 @@ const server = createServer((incoming, response) => {
     headers,
     status = 200,
     body = `body ${seen.length}`,
+    bareWhenSame,
   } = answers[url.replace(/\?.*/, '')] as (typeof answers)[string];
   const isSame =
     (headers.etag !== undefined && incoming.headers['if-none-match'] === headers.etag) ||
     (headers['last-modified'] !== undefined && incoming.headers['if-modified-since'] === headers['last-modified']);
-  if (isSame) response.writeHead(304, headers).end();
+  if (isSame) response.writeHead(304, bareWhenSame ? {} : headers).end();
   else response.writeHead(status, headers).end(body);
 });
 
@@ -99,12 +104,12 @@ async function get(path: string, { principal = 'p', mode = 'use', headers = {}, 
     redirectsMax: 5,
     send: (hop) => sender.send(hop),
   });
-  guard.close(true);
+  guard.close();
   return { text: Buffer.from(body).toString(), cached, status, headers: given };
 }
 
 describe('an answer', () => {
-  test('that is fresh is given again without asking, also by another daemon', async () => {
+  test('a fresh answer is returned again without a request, also by another daemon', async () => {
     expect(await get('/fresh')).toMatchObject({ text: 'body 1', cached: 'no' });
     expect(await get('/fresh')).toMatchObject({ text: 'body 1', cached: 'fresh', status: 200 });
     webCache = open();
@@ -112,13 +117,13 @@ describe('an answer', () => {
     expect(seen).toHaveLength(1);
   });
 
-  test('that is no longer fresh is asked for again', async () => {
+  test('a stale answer is requested again', async () => {
     await get('/fresh');
     expect(await get('/fresh', { nowMs: Date.now() + 61_000 })).toMatchObject({ text: 'body 2', cached: 'no' });
   });
 
-  test.each(['/etag', '/modified'])(
-    'with a validator is given again if the server says that nothing changed: %s',
+  test.each(['/etag', '/modified', '/bare'])(
+    'an answer with a validator is returned again if the server says that nothing changed: %s',
     async (path) => {
       await get(path);
       expect(await get(path)).toMatchObject({
@@ -127,10 +132,11 @@ describe('an answer', () => {
         status: 200,
       });
       expect(await get(path)).toMatchObject({ text: 'body 1', cached: 'revalidated' });
+      expect(seen).toHaveLength(3);
     },
   );
 
-  test('that changed is kept instead of the one before', async () => {
+  test('a changed answer replaces the one before', async () => {
     await get('/etag');
     const before = answers['/etag'];
     answers['/etag'] = { headers: { etag: '"2"', 'cache-control': 'no-cache' } };
@@ -139,7 +145,7 @@ describe('an answer', () => {
     answers['/etag'] = before as (typeof answers)[string];
   });
 
-  test('is asked for anew if the caller wants no kept one, and then kept', async () => {
+  test('a caller that wants a new answer gets one, and it is kept', async () => {
     await get('/fresh');
     expect(await get('/fresh', { mode: 'renew' })).toMatchObject({ text: 'body 2', cached: 'no' });
     expect(seen[1]?.headers).not.toHaveProperty('if-none-match');
@@ -147,7 +153,7 @@ describe('an answer', () => {
   });
 
   test.each(['/no-store', '/cookie', '/vary-all', '/nothing', '/too-long'])(
-    'is never kept if it may not, or would push out others: %s',
+    'an answer that may not be kept, or would push out others, is never kept: %s',
     async (path) => {
       await get(path);
       expect(await get(path)).toMatchObject({ cached: 'no' });
@@ -155,18 +161,18 @@ describe('an answer', () => {
     },
   );
 
-  test('that was cut is not kept', async () => {
+  test('an answer that was cut is not kept', async () => {
     await get('/long', { bytesMax: 100 });
     expect(await get('/long')).toMatchObject({ cached: 'no', text: 'x'.repeat(9_000) });
   });
 
-  test('is kept for each header that may vary', async () => {
+  test('an answer is kept once for each value of a header that it varies by', async () => {
     await get('/vary', { headers: { Accept: 'a/a' } });
     expect(await get('/vary', { headers: { accept: 'b/b' } })).toMatchObject({ cached: 'no' });
     expect(await get('/vary', { headers: { accept: 'a/a' } })).toMatchObject({ text: 'body 1', cached: 'fresh' });
   });
 
-  test('that redirects, or says that there is nothing, is kept as well', async () => {
+  test('a redirect and a 404 are kept as well', async () => {
     await get('/moved');
     await get('/missing');
     expect(await get('/moved')).toMatchObject({ text: 'body 2', cached: 'fresh' });
@@ -182,19 +188,19 @@ describe('a request', () => {
     [{ 'x-api-key': 'k' }, 'GET'],
     [{}, 'HEAD'],
     [{}, 'POST'],
-  ])('with %j and %s neither uses nor leaves an answer', async (headers, method) => {
+  ])('a request with %j and %s neither uses nor leaves an answer', async (headers, method) => {
     await get('/fresh', { headers, method });
     await get('/fresh', { headers, method });
     expect(await get('/fresh')).toMatchObject({ cached: 'no' });
     expect(seen).toHaveLength(3);
   });
 
-  test('of another principal gets no answer of this one', async () => {
+  test('a request of another principal gets no kept answer of this one', async () => {
     await get('/fresh');
     expect(await get('/fresh', { principal: 'q' })).toMatchObject({ text: 'body 2', cached: 'no' });
   });
 
-  test('is judged before a kept answer is given', async () => {
+  test('a request is judged before a kept answer is returned', async () => {
     await get('/fresh');
     const refused = new Error('not any more');
     const beforeReuse = () => {

@@ -44,7 +44,7 @@ describe('a redirect', () => {
     ]);
   });
 
-  test('to the same origin by another spelling keeps the headers', async () => {
+  test('a redirect to the same origin by another spelling keeps the headers', async () => {
     const hops: Hop[] = [];
     await follow('https://a.example/', { 'https://a.example/': 'https://A.example:443/x' }, hops);
     expect(hops[1]).toMatchObject({ url: 'https://a.example/x', headers: { authorization: 'Bearer t' } });

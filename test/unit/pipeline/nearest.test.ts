@@ -14,7 +14,7 @@ test.each([
   ['web_search', undefined],
   ['zzz', undefined],
   ['list_files', undefined],
-])('of the tools, the nearest to %s is %s', (name, expected) => {
+])('the nearest tool to %s is %s', (name, expected) => {
   expect(nearest(name, tools)).toBe(expected);
 });
 
@@ -37,7 +37,7 @@ test('no name is near without candidates', () => {
   expect(nearest('file_read', [])).toBeUndefined();
 });
 
-test('of two that are equally near it is the first', () => {
+test('the first of two equally near candidates is the nearest', () => {
   expect(nearest('bat', ['cat', 'hat'])).toBe('cat');
   expect(nearest('bat', ['hat', 'cat'])).toBe('hat');
 });

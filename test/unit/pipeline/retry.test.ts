@@ -5,7 +5,8 @@ import { failed, type RunFacts, succeeded } from '../../../src/pipeline/outcome.
 import { retry } from '../../../src/pipeline/retry.ts';
 import type { ClearedCall } from '../../../src/pipeline/stage.ts';
 import { silentLog, systemPowers } from '../../../src/powers.ts';
-import type { Retry } from '../../../src/tools/tool.ts';
+import { builtinTools } from '../../../src/tools/builtin.ts';
+import type { Tool } from '../../../src/tools/tool.ts';
 
 interface Situation {
   tier?: string;
@@ -16,15 +17,15 @@ interface Situation {
   timeoutMs?: number;
   code?: Code;
   failures?: number;
-  /** The tool's own retry plan. */
-  retry?: Retry;
+  tool?: Tool;
+  input?: object;
   /** What each failed attempt leaves in its outcome. */
   brought?: Partial<RunFacts>;
 }
 
 /** The attempts made, the waits between them, and the end. */
 async function attempt(it: Situation) {
-  const { tier = 'write', retries = it.retry ? undefined : 3, started = false, code = 'QUEUE_FULL', failures = 2 } = it;
+  const { tier = 'write', retries = 3, started = false, code = 'QUEUE_FULL', failures = 2 } = it;
   const waits: number[] = [];
   const powers = {
     ...systemPowers(silentLog),
@@ -35,8 +36,8 @@ async function attempt(it: Situation) {
     },
   };
   const call = {
-    checked: { tool: { idempotent: it.idempotent, ...(it.retry && { retry: it.retry }) }, tier },
-    options: { ...(retries !== undefined && { retries }), ...(it.timeoutMs && { timeoutMs: it.timeoutMs }) },
+    checked: { tool: it.tool ?? { idempotent: it.idempotent }, input: it.input, tier },
+    options: { retries, ...(it.timeoutMs && { timeoutMs: it.timeoutMs }) },
     controller: new AbortController(),
     ...(it.confirm && { approval: { confirm: async () => {} } }),
   } as unknown as ClearedCall;
@@ -94,12 +95,17 @@ test('counts as begun in the record when an earlier attempt began', async () => 
   expect(outcome).toMatchObject({ data: 'done', started: true });
 });
 
-test('a tool says itself how often it is tried again, how long is waited, and after which failures', async () => {
-  const own: Retry = { maxAttempts: 3, backoffMs: 1000, multiplier: 3, codes: ['TIMEOUT'] };
-  const { attempts, waits, end } = await attempt({ retry: own, code: 'TIMEOUT', failures: 9 });
-  expect({ attempts, end }).toEqual({ attempts: 3, end: 'TIMEOUT' });
-  for (const [at, ms] of waits.entries()) expect(ms).toBeGreaterThanOrEqual(500 * 3 ** at);
-  expect((await attempt({ retry: own, code: 'QUEUE_FULL' })).attempts).toBe(1);
+test.each([
+  ['GET', 3],
+  ['HEAD', 3],
+  ['PUT', 3],
+  ['DELETE', 3],
+  ['POST', 1],
+  ['PATCH', 1],
+])('http_request by %s that met no answer is made %d times', async (method, times) => {
+  const tool = builtinTools.http_request as unknown as Tool;
+  const asked = { tool, input: { method }, tier: 'external_api', started: true, code: 'UPSTREAM_FAILED' } as const;
+  expect((await attempt(asked)).attempts).toBe(times);
 });
 
 test('the outcome of a successful attempt holds nothing of the failed one before', async () => {

@@ -99,7 +99,7 @@ test('keys of another kind and texts that are no key are refused', () => {
   expect(() => signBundle(bundle, pairOf().publicKey)).toThrow('an ed25519 private key in PEM is needed');
 });
 
-test('what a file extends is collected with names that still lead to it', async () => {
+test('the parents of a file are collected with names that still lead to them', async () => {
   const texts: Record<string, string> = {
     '/p/ci/a.yaml': 'version: 1\nextends: ../base/b.yaml\n',
     '/p/base/b.yaml': 'version: 1\nextends: strict\n',

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Decision } from '../../../src/call.ts';
 import { couldAllow, decide, decideTool, type PolicyDecision } from '../../../src/policy/decide.ts';
-import { compileMatch, isAllowable, LIKELY, MAYBE, mentionsOf, partsOf, YES } from '../../../src/policy/match.ts';
+import { compileMatch, isAllowable, LIKELY, MAYBE, mentionsOf, NO, partsOf, YES } from '../../../src/policy/match.ts';
 import type { PolicyQuestion } from '../../../src/policy/question.ts';
 import type { MatchSpec } from '../../../src/policy/schema/match.ts';
 import type { Policy, Rule } from '../../../src/policy/schema.ts';
@@ -15,13 +15,13 @@ const ids = ({ rules }: PolicyDecision) => rules.map((it) => it.id);
 describe('one part', () => {
   const read = effectOf('read', 'docs/a');
 
-  test.each(DECISIONS)('is what the tier says where no rule holds: %s', (decision) => {
+  test.each(DECISIONS)('a part that no rule matches is decided by its tier: %s', (decision) => {
     const decided = decide(policyOf([ruleOf('deny', { path: 'src/**' })], { tiers: { read_only: decision } }), read);
     expect(decided).toMatchObject({ decision, by: { id: 'tiers.read_only.decision', source: 'policy.yaml:2' } });
     expect(ids(decided)).toEqual(['tiers.read_only.decision']);
   });
 
-  test.each(DECISIONS)('is what a rule that allows says, whatever the tier says: %s', (tier) => {
+  test.each(DECISIONS)('a part that a rule allows is allowed, whatever the tier says: %s', (tier) => {
     const rule = ruleOf('allow', { read: 'docs/**' }, { id: 'mine' });
     const decided = decide(policyOf([rule], { tiers: { read_only: tier } }), read);
     expect(decided).toMatchObject({ decision: 'allow', by: { id: 'mine' } });
@@ -34,7 +34,7 @@ describe('one part', () => {
     ['ask', 'deny', 'deny'],
     ['deny', 'allow', 'deny'],
     ['deny', 'ask', 'deny'],
-  ])('is the stricter of a rule that does not allow and the tier: %s and %s is %s', (said, tier, decision) => {
+  ])('a part gets the stricter of a rule that does not allow and the tier: %s and %s is %s', (said, tier, decision) => {
     const rule = ruleOf(said, { read: 'docs/**' }, { id: 'mine' });
     const decided = decide(policyOf([rule], { tiers: { read_only: tier } }), read);
     const order = ['mine', 'tiers.read_only.decision'];
@@ -42,7 +42,7 @@ describe('one part', () => {
     expect(ids(decided)).toEqual(decision === said ? order : order.toReversed());
   });
 
-  test('is what the strictest of its rules says, and all of them are told, strictest first', () => {
+  test('a part is decided by the strictest of its rules, and all of them are listed, strictest first', () => {
     const rules = DECISIONS.map((decision) => ruleOf(decision, { read: 'docs/**' }, { id: decision }));
     expect(ids(decide(policyOf(rules), read))).toEqual(['deny', 'ask', 'allow']);
   });
@@ -59,14 +59,14 @@ describe('one part', () => {
     });
   });
 
-  test('of equally strict rules one with a code is named, else the first by id', () => {
+  test('a rule with a code is named before equally strict ones, else the first by id', () => {
     const plain = ['c', 'b'].map((id) => ruleOf('deny', { read: '**' }, { id }));
     const coded = ruleOf('deny', { read: '**' }, { id: 'z', code: 'SENSITIVE_FILE' });
     expect(decide(policyOf(plain), read).by.id).toBe('b');
     expect(decide(policyOf([...plain, coded]), read).by.id).toBe('z');
   });
 
-  test('at most 64 rules are told, the strictest', () => {
+  test('a decision lists at most 64 rules, the strictest', () => {
     const rules = Array.from({ length: 100 }, () => ruleOf('ask', { read: '**' }));
     const decided = decide(policyOf([...rules, ruleOf('deny', { read: '**' }, { id: 'last' })]), read);
     expect(decided.rules).toHaveLength(64);
@@ -83,23 +83,23 @@ describe('destructive calls', () => {
   const write = (destructive: boolean) =>
     questionOf({ tier: 'write', destructive, effects: [{ kind: 'delete', target: 'a' }] });
 
-  test('of an allowed tier are asked about where the policy says so, others are not', () => {
+  test('destructive calls of an allowed tier are asked about only if the policy says so', () => {
     expect(decide(withApprove('allow'), write(true)).by).toEqual(approve);
     expect(decide(withApprove('allow'), write(false)).decision).toBe('allow');
     expect(decide(policyOf([]), write(true)).decision).toBe('allow');
   });
 
-  test('of a denied tier stay denied', () => {
+  test('destructive calls of a denied tier stay denied', () => {
     expect(decide(withApprove('deny'), write(true)).decision).toBe('deny');
   });
 
-  test('that a rule allows are allowed', () => {
+  test('destructive calls that a rule allows are allowed', () => {
     expect(decide(withApprove('allow', [ruleOf('allow', { delete: 'a' })]), write(true)).decision).toBe('allow');
   });
 });
 
 describe('several parts', () => {
-  test('are decided each for itself, and the strictest counts', () => {
+  test('several parts are decided each for itself, and the strictest counts', () => {
     const policy = policyOf([ruleOf('allow', { command: ['ls'] }, { id: 'ls' })], { tiers: { execute: 'ask' } });
     expect(decide(policy, lineOf(['ls', 'ls -l'])).decision).toBe('allow');
     const decided = decide(policy, lineOf(['ls', 'rm x']));
@@ -148,7 +148,7 @@ describe('what is unknown', () => {
     expect(decide(denied, line).decision).toBe('deny');
   });
 
-  test('is told, each reason once', () => {
+  test('each reason why something is unknown is listed once', () => {
     const line = lineOf([simpleOf('x=1 ls', { unknown: 'a' }), simpleOf('y=1 ls', { unknown: 'a' })], {
       unknown: ['b'],
     });
@@ -179,38 +179,51 @@ describe('paths among the words', () => {
   const policy = policyOf(rules, { tiers: { execute: 'ask' } });
   const cat = (...mentions: string[]) => decide(policy, lineOf(['cat x'], { mentions }));
 
-  test('are refused by the rules for them, and allowed by none', () => {
+  test('paths among the words are refused by the rules for them, and allowed by no rule', () => {
     expect(cat('a', 'b/.env')).toMatchObject({ decision: 'deny', by: { id: 'env' } });
     expect(cat('src/a')).toMatchObject({ decision: 'ask', by: { id: 'src' } });
     expect(cat('docs/a').decision).toBe('allow');
     expect(cat('other').decision).toBe('allow');
   });
 
-  test.each([
-    ['*.ts', 'allow'],
-    ['.e*', 'ask'],
-    ['a/.*/b', 'ask'],
-    ['*', 'ask'],
-    ['x/*', 'ask'],
-    ['x*/[!s]*', 'allow'],
-    ['./*.ts', 'allow'],
-    ['{a,.e}*', 'ask'],
-    ['{a,b}'.repeat(10), 'ask'],
-    ['../*', 'ask'],
-  ])('a glob that may find what is refused is not allowed, nor refused: %s is %s', (glob, decision) => {
-    expect(decide(policy, lineOf(['cat x'], { mentionGlobs: [glob] })).decision).toBe(decision);
+  test('a rule on secrets leaves the words of commands to the masks of the sandbox, but not the paths of file tools', () => {
+    const secrets = ruleOf('deny', { path: '**/.env' }, { code: 'SENSITIVE_FILE' });
+    const masked = policyOf([secrets]);
+    const redirects = [{ kind: 'read', target: '.env' }] as const;
+    expect(decide(masked, lineOf(['cat x'], { mentions: ['.env'], redirects })).decision).toBe('allow');
+    expect(decide(masked, effectOf('read', '.env')).decision).toBe('deny');
   });
 
+  test('a rule on secrets that depends on the tool judges the words, since no mount knows the tool', () => {
+    const secrets = ruleOf('deny', { tool: 'terminal_execute', path: '**/.env' }, { code: 'SENSITIVE_FILE' });
+    expect(decide(policyOf([secrets]), lineOf(['cat x'], { mentions: ['.env'] })).decision).toBe('deny');
+  });
+});
+
+describe('a rule that a person wrote', () => {
+  const written = policyOf([ruleOf('deny', { command: ['terraform', 'apply'] }, { id: 'apply' })]);
+  const bundled = policyOf([
+    ruleOf('deny', { command: ['terraform', 'apply'] }, { id: 'apply', source: 'built-in:default:9' }),
+  ]);
+
   test.each([
-    ['id_*', 'ask'],
-    ['*', 'ask'],
-    ['*/id_rsa', 'ask'],
-    ['keys/[hi]d_rsa', 'ask'],
-    ['*.ts', 'allow'],
-    ['?', 'allow'],
-  ])('and so for plain names that stand in a rule: %s is %s', (glob, decision) => {
-    const more = policyOf([...rules, ruleOf('deny', { any: [{ path: '**/id_rsa' }] })], { tiers: { execute: 'ask' } });
-    expect(decide(more, lineOf(['cat x'], { mentionGlobs: [glob] })).decision).toBe(decision);
+    ['a program that only the shell knows', lineOf(['$x apply'])],
+    ['a word that only the shell knows', lineOf(['terraform $x'])],
+    ['a text that only the shell knows', lineOf(['eval x'], { isHidden: true })],
+  ])('the rule may hide in %s, so that a person is asked', (_, line) => {
+    expect(decide(written, line)).toMatchObject({ decision: 'ask', by: { id: 'apply' } });
+    expect(decide(bundled, line).decision).toBe('allow');
+  });
+
+  test('the rule can not hide in words that are known', () => {
+    expect(decide(written, lineOf(['terraform plan'])).decision).toBe('allow');
+  });
+
+  test('the rule holds for the scripts that a line runs by name, which no rule needs to allow', () => {
+    const scripts = [simpleOf('terraform apply')];
+    expect(decide(written, lineOf(['npm run release'], { scripts })).decision).toBe('deny');
+    const allowed = policyOf([ruleOf('allow', { command: ['npm', 'run'] })], { tiers: { execute: 'ask' } });
+    expect(decide(allowed, lineOf(['npm run build'], { scripts: [simpleOf('tsc')] })).decision).toBe('allow');
   });
 });
 
@@ -381,8 +394,14 @@ const question: fc.Arbitrary<PolicyQuestion> = fc.oneof(
 function naively(policy: Policy, asked: PolicyQuestion): Decision {
   const strictest = (said: readonly Decision[]) => said.reduce((a, b) => (STRICTNESS[b] > STRICTNESS[a] ? b : a));
   const ofPart = (layer: Policy) => (part: ReturnType<typeof partsOf>[number]) => {
-    const levels = layer.rules.map((it) => ({ of: it.decision, level: compileMatch(it.match).test(part) }));
+    const levels = layer.rules.map((it) => {
+      const { test: levelOf, ofCommands } = compileMatch(it.match);
+      return { of: it.decision, level: levelOf(part), ofCommands };
+    });
     const strict = levels.filter((it) => it.of !== 'allow' && it.level >= LIKELY).map((it) => it.of);
+    const mayHide = (it: (typeof levels)[number]) =>
+      it.level === MAYBE || (part.kind === 'unknown' && asked.command?.isHidden && it.ofCommands && it.level > NO);
+    if (levels.some((it) => it.of !== 'allow' && it.level < LIKELY && mayHide(it))) strict.push('ask');
     const doubt = levels.some((it) => it.of !== 'allow' && it.level === MAYBE);
     const allowed = isAllowable(part) && !doubt && levels.some((it) => it.of === 'allow' && it.level === YES);
     return strictest([...strict, allowed ? 'allow' : layer.tiers[asked.tier].decision]);

@@ -20,7 +20,7 @@ const isAllowedBy = (rules: Rule[], question: PolicyQuestion) =>
 describe('a decision as it is told', () => {
   const push = lineOf(['git push']);
 
-  test('has decision, effects, and the rules with no more than four facts', () => {
+  test('a decision has its effects, and the rules with no more than four facts', () => {
     const rule = ruleOf(
       'deny',
       { command: ['git', 'push'] },
@@ -36,11 +36,11 @@ describe('a decision as it is told', () => {
     expect(suggestion).toMatch(/`no-push` in policy test \(p\.yaml:7\); the strictest rule counts/);
   });
 
-  test('has no suggestion when it is allowed', () => {
+  test('an allowed call has no suggestion', () => {
     expect(explained(policyOf([]), push)).not.toHaveProperty('suggestion');
   });
 
-  test('of a tier names the line to write, and a rule for this call', () => {
+  test('a decision of a tier names the line to write, and a rule for this call', () => {
     const { suggestion } = explained(policyOf([], { tiers: { execute: 'ask' } }), push);
     expect(suggestion).toContain('`tiers: {execute: {decision: allow}}` in policy test (policy.yaml:2)');
     expect(suggestion).toContain('command: [git, push, $]');
@@ -53,7 +53,7 @@ describe('a decision as it is told', () => {
     );
   });
 
-  test('of what is unknown proposes no rule, and says why', () => {
+  test('a decision on an unknown command proposes no rule, and says why', () => {
     const { suggestion } = explained(
       policyOf([], { tiers: { execute: 'ask' } }),
       lineOf(['ls'], { unknown: ['eval runs more'] }),
@@ -61,7 +61,7 @@ describe('a decision as it is told', () => {
     expect(suggestion).toMatch(/^No rule can allow it, since eval runs more; only the tier can: `tiers: \{execute/);
   });
 
-  test('of a question for destructive calls names `approve`', () => {
+  test('a question for destructive calls names `approve`', () => {
     const base = policyOf([]);
     const approveDestructive = { id: 'tiers.write.approve', decision: 'ask' as const, reason: 'r', source: 's:1' };
     const policy = { ...base, tiers: { ...base.tiers, write: { ...base.tiers.write, approveDestructive } } };
@@ -69,7 +69,7 @@ describe('a decision as it is told', () => {
     expect(suggestion).toContain('`tiers: {write: {approve: []}}` in policy test (s:1)');
   });
 
-  test('of a tool that is switched off, or decided by name, names `tools`', () => {
+  test('a decision on a tool that is switched off, or decided by name, names `tools`', () => {
     const off = ruleOf('deny', { tool: '*' }, { id: 'tools.disable', code: 'TOOL_DISABLED' });
     expect(explained(policyOf([off]), push).suggestion).toMatch(/^Take it out of `tools\.disable` in policy test/);
     const named = ruleOf('ask', { tool: 'mcp.git.push' }, { id: 'tools.mcp.git.push.decision' });
@@ -81,7 +81,7 @@ describe('a decision as it is told', () => {
 });
 
 describe('a proposed rule', () => {
-  test('is one line of YAML that a policy file takes', () => {
+  test('a proposed rule is one line of YAML that a policy file takes', () => {
     const text = proposeRule(lineOf(['git push']));
     expect(text).toMatch(
       /^- \{ id: allow-git-push-[0-9a-f]{8}, match: \{ tool: terminal_execute, command: \[git, push, \$\], principal: local \}, decision: allow, reason: A person allowed this call for good\. \}$/,
@@ -112,7 +112,7 @@ describe('a proposed rule', () => {
     ['a host', effectOf('connect', 'a.org:443'), [effectOf('connect', 'a.org:80'), effectOf('connect', 'b.a.org:443')]],
     ['a database', effectOf('query', 'app'), [effectOf('query', 'app2'), effectOf('read', 'app')]],
     ['no effects', questionOf({ tool: 'time' }), [questionOf({ tool: 'date' })]],
-  ])('for %s covers it for that tool and principal, and not its neighbours', (_, question, others) => {
+  ])('a rule proposed for %s covers it for that tool and principal, and not its neighbours', (_, question, others) => {
     const rules = rulesIn(proposeRule(question));
     expect(isAllowedBy(rules, question)).toBe(true);
     const tool = { ...question, tool: 'other', aliases: [] };
@@ -135,18 +135,18 @@ describe('a proposed rule', () => {
     ['of a path that is too long', effectOf('read', 'a'.repeat(513)), /too long/],
     ['of more effects than a rule takes', lineOf(Array.from({ length: 33 }, (_, i) => `a ${i}`)), /more than 32/],
     ['that runs something not known', effectOf('exec', 'make'), /`make`, whose words/],
-  ])('for a call %s is a comment that says so', (_, question, expected) => {
+  ])('a rule proposed for a call %s is a comment that says so', (_, question, expected) => {
     const text = proposeRule(question);
     expect(text).toMatch(expected);
     expect(parse(text)).toBeNull();
   });
 
-  test('has 31 words and 32 effects where it must', () => {
+  test('a proposed rule has up to 31 words and 32 effects', () => {
     expect(rulesIn(proposeRule(lineOf([Array(31).fill('a').join(' ')])))).toHaveLength(1);
     expect(rulesIn(proposeRule(lineOf(Array.from({ length: 32 }, (_, i) => `a ${i}`))))).toHaveLength(1);
   });
 
-  test('has another id for another call, the same for the same', () => {
+  test('a proposed rule has another id for another call, the same for the same', () => {
     const id = (question: PolicyQuestion) => rulesIn(proposeRule(question))[0]?.id;
     expect(id(lineOf(['git push']))).toBe(id(lineOf(['git push'])));
     expect(id(lineOf(['git push a']))).not.toBe(id(lineOf(['git push b'])));

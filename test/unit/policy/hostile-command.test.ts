@@ -21,7 +21,7 @@ describe('a hostile text', () => {
   const units = ['(', '$(', '"$(', '`', '{!()', ']<(){', 'a() ', 'coproc ', '<<-$(', 'a;', 'a ', 'cd x;', '{1..64} '];
   const more = ['$((', '${a:-', '<<<', '\\', '[', 'a=b:c@d,e ', '"', '*', 'eval ', "sh -c '", 'if ', '>a ', "<<'E'"];
 
-  test.each([...units, ...more])('of nothing but %j ends in time, and is unknown where it can not be read', (unit) => {
+  test.each([...units, ...more])('a text of only %j ends in time, and is unknown if it can not be read', (unit) => {
     for (const length of [2_000, 5_000, 131_072]) {
       const text = full(unit, length);
       const started = process.cpuUsage();
@@ -30,7 +30,7 @@ describe('a hostile text', () => {
     }
   });
 
-  test('of 100 000 parentheses is unknown', () => {
+  test('a text of 100 000 parentheses is unknown', () => {
     expect(parse('('.repeat(100_000)).unknown).not.toEqual([]);
     expect(parse(`${'('.repeat(50_000)}ls${')'.repeat(50_000)}`).unknown).not.toEqual([]);
   });
@@ -44,11 +44,11 @@ describe('a hostile text', () => {
     [full('env ', 100), 'commands within commands'],
     [Array.from({ length: 20 }, (_, at) => `cd d${at};`).join(''), 'directories'],
     [full('{!()', 20_000), 'tangled'],
-  ])('beyond a bound says so: %#', (text, reason) => {
+  ])('a text beyond a bound is unknown and names the bound: %#', (text, reason) => {
     expect(parse(text).unknown.join()).toContain(reason);
   });
 
-  test('can not hide a command in what looks like a here-document', () => {
+  test('a text can not hide a command in what looks like a here-document', () => {
     const padding = `${full('a{(', 40_000)}\n`;
     for (const start of [`echo "<<'E'"\n`, `# <<'E'\n`, `x='\n<<"E"\n`, `echo \\<<'E'\n`, `: $((1<<'E'\n`])
       expect(isKnown(`${start}rm x\n${padding}E\nls`)).toBe(false);

@@ -18,12 +18,12 @@ const problems = (text: string) => problemsOf(() => parsePolicy(text, 'p.yaml'))
 const problem = (text: string) => problems(text).join('\n');
 
 test('a tier that the file does not name is as in default', () => {
-  const policy = parsePolicy('version: 1\ntiers:\n  execute: { decision: allow }\n', 'p.yaml');
+  const policy = parsePolicy('version: 1\ntiers:\n  execute: { decision: deny }\n', 'p.yaml');
   expect(policy.tiers.execute).toMatchObject({
-    decision: 'allow',
+    decision: 'deny',
     source: 'p.yaml:3',
     id: 'tiers.execute.decision',
-    reason: 'the policy says allow',
+    reason: 'the policy says deny',
   });
   expect(policy.tiers.external_api).toMatchObject({
     decision: 'ask',
@@ -48,7 +48,7 @@ test.each(['\x7f', '\\e[2J', '\\u202e'])(
   },
 );
 
-describe('is refused whole, with the place of each problem:', () => {
+describe('a policy that is refused', () => {
   const cases: [string, RegExp][] = [
     ['network: {}', /^p\.yaml:2:1: network is not supported yet$/],
     ...['undo: true', 'processes: 1', 'fileMb: 1'].map((it): [string, RegExp] => [
@@ -107,7 +107,7 @@ describe('is refused whole, with the place of each problem:', () => {
     ['__proto__: { a: 1 }', /^p\.yaml:2:1: __proto__ is no key$/],
     ['? [a]\n: b', /^p\.yaml:2:3: keys are plain texts$/],
   ];
-  test.each(cases)('%s', (line, said) => {
+  test.each(cases)('a policy is refused as a whole with the place of each problem: %s', (line, said) => {
     expect(problem(`version: 1\n${line}\n`)).toMatch(said);
   });
 
@@ -249,16 +249,16 @@ describe('examples', () => {
   const withExample = (decision: string, examples: string) =>
     `rules:\n  - id: history\n    match: { command: [git, [log, push]] }\n    decision: ${decision}\n    reason: r\n    examples: ${examples}\n`;
 
-  test('that hold are taken', () => {
+  test('examples that hold are taken', () => {
     expect(problem(withExample('ask', '{ match: [git log -3, ls && git push], no_match: [git status] }'))).toBe('');
   });
-  test('that fail are named with their rule and their place', () => {
+  test('examples that fail are named with their rule and their place', () => {
     expect(problems(withExample('ask', '{ match: [git log, git status], no_match: [git push] }'))).toEqual([
       'p.yaml:6:34: history: example `git status`: the rule does not match it, and it should',
       'p.yaml:6:58: history: example `git push`: the rule matches it, and it should not',
     ]);
   });
-  test('of tools are judged by what the tool says of its effects', () => {
+  test('examples of tools are judged by the effects that the tool declares', () => {
     const text = (example: string) =>
       `rules:\n  - id: a\n    match: { read: docs/** }\n    decision: deny\n    reason: r\n    examples: { no_match: ['${example}'] }\n`;
     const effectsOf = (tool: string, { path }: { path?: unknown }) =>
@@ -273,12 +273,12 @@ describe('examples', () => {
       /can't be judged: no such input$/,
     );
   });
-  test('of a rule for somebody are calls by that somebody', () => {
+  test('examples of a rule for one principal are calls by that principal', () => {
     const text =
       'rules:\n  - id: a\n    match: { tool: "file_*", when: { principal: nightly } }\n    decision: deny\n    reason: r\n    examples: { match: [\'file_read {"path": "a"}\'], no_match: [ls] }\n';
     expect(problem(text)).toBe('');
   });
-  test('that would cost too much to try are refused untried', () => {
+  test('examples that would cost too much to try are refused untried', () => {
     const long = `"${'x'.repeat(1000)}"`;
     const rules = `rules:\n  - id: a\n    match: { any: &m [${Array(32)
       .fill(`{ path: "${'a'.repeat(500)}" }`)
@@ -305,19 +305,19 @@ describe('a file', () => {
   };
   const said = (path: string) => problemsOf(() => loadPolicy(path)).join('\n');
 
-  test('that others can write is refused, and so is one that is not there', () => {
+  test('a file that others can write is refused, and so is a missing one', () => {
     chmodSync(file('p.yaml'), 0o666);
     expect(said(join(folder, 'p.yaml'))).toMatch(/chmod go-w/);
-    expect(said(join(folder, 'none'))).toMatch(/no built-in policy \(default, strict, .*\) has that name/);
+    expect(said(join(folder, 'none'))).toMatch(/no built-in policy \(default, careful, .*\) has that name/);
     expect(said('none')).toMatch(
       /^policy none: no built-in policy \(default, .*\) has that name; to name a file, write \.\/none$/,
     );
   });
-  test.skipIf(process.getuid?.() !== 0)('of another user is refused (needs root to make one)', () => {
+  test.skipIf(process.getuid?.() !== 0)('a file of another user is refused (needs root to make one)', () => {
     chownSync(file('p.yaml'), 4242, 4242);
     expect(said(join(folder, 'p.yaml'))).toMatch(/belongs to user 4242/);
   });
-  test.each(['777', '1777', '770'])('in a directory of mode %s, which others can write, is refused', (octal) => {
+  test.each(['777', '1777', '770'])('a file in a directory of mode %s, which others can write, is refused', (octal) => {
     const mode = Number.parseInt(octal, 8);
     mkdirSync(join(folder, 'shared'));
     const path = file('shared/p.yaml', 'version: 1\n');
@@ -353,7 +353,7 @@ describe('a file', () => {
     }
   });
   test.skipIf(process.getuid?.() !== 0)(
-    "in a sticky directory of root is taken where it is the owner's (needs root)",
+    "a file in a sticky directory of root is taken if it is the owner's (needs root)",
     () => {
       const sticky = join(folder, 'sticky');
       mkdirSync(sticky);
@@ -364,7 +364,7 @@ describe('a file', () => {
       expect(said(path)).toMatch(/belongs to user 4242/);
     },
   );
-  test('that is a link, a folder or too large is refused', () => {
+  test('a link, a folder and a file that is too large are refused', () => {
     symlinkSync(file('p.yaml'), join(folder, 'link.yaml'));
     expect(said(join(folder, 'link.yaml'))).toMatch(/is a symbolic link/);
     expect(said(folder)).toMatch(/not a regular file/);
@@ -381,7 +381,7 @@ describe('a file', () => {
     });
     expect(files.toSorted()).toEqual([join(folder, 'base.yaml'), child]);
   });
-  test('that others can write is refused where it is extended, at the place that extends it', () => {
+  test('a parent that others can write is refused at the place that extends it', () => {
     chmodSync(file('base.yaml'), 0o620);
     const child = file('child.yaml', 'version: 1\nextends: base.yaml\n');
     expect(said(child)).toBe(
@@ -400,7 +400,7 @@ describe('a file', () => {
     }
     expect(files).toEqual([child, join(folder, 'base.yaml')]);
   });
-  test('that extends itself through others is refused with the circle', () => {
+  test('a file that extends itself through others is refused with the circle', () => {
     file('a.yaml', 'extends: b.yaml\n');
     file('b.yaml', 'extends: c.yaml\n');
     file('c.yaml', 'extends: b.yaml\n');
@@ -409,7 +409,7 @@ describe('a file', () => {
       `${join(folder, 'c.yaml')}:1:10: extends: these files extend each other in a circle: ${way}`,
     );
   });
-  test('is taken at the end of a chain of 8, not of 9', () => {
+  test('a file is taken at the end of a chain of 8, not of 9', () => {
     for (let i = 1; i < 9; i++) file(`${i}.yaml`, `extends: ${i + 1}.yaml\n`);
     file('9.yaml', 'version: 1');
     expect(said(join(folder, '2.yaml'))).toBe('');
@@ -417,7 +417,7 @@ describe('a file', () => {
       /8\.yaml:1:10: extends: a chain of `extends` may have at most 8 files$/,
     );
   });
-  test('can extend every built-in policy by its name', () => {
+  test('a file can extend every built-in policy by its name', () => {
     for (const name of BUILT_IN.keys()) expect(said(file('p.yaml', `extends: ${name}\n`))).toBe('');
   });
 });

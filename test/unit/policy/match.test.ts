@@ -46,7 +46,7 @@ describe('what is said of the call', () => {
     [{ not: { tool: 'x' } }, true],
     [{ not: { tool: 'file_*' } }, false],
     [{ tool: 'file_*', not: { tool: 'file_read' } }, false],
-  ])('%j: %s', (match, expected) => {
+  ])('the match %j holds for the call: %s', (match, expected) => {
     expect(both(match, effectOf('read', 'a'))).toBe(expected);
     expect(both(match, questionOf())).toBe(expected);
   });
@@ -117,14 +117,14 @@ describe('paths', () => {
       for (const kind of kinds) expect(both({ [asked]: 'a' }, effectOf(kind, 'a'))).toBe(asked === kind);
   });
 
-  test('are none of connections, of commands or of calls without effects', () => {
+  test('rules on paths match no connections, commands or calls without effects', () => {
     expect(both({ path: '**' }, effectOf('connect', 'a:1'))).toBe(false);
     expect(both({ path: '**' }, questionOf())).toBe(false);
     expect(both({ path: ['**', '/**'] }, lineOf(['cat']))).toBe(false);
     expect(both({ path: ['**', '/**'] }, effectOf('exec', 'cat a'))).toBe(false);
   });
 
-  test('of two keys both must hold, for the same effect', () => {
+  test('two keys of a match must both hold for the same effect', () => {
     const question = questionOf({
       effects: [
         { kind: 'read', target: 'a' },
@@ -242,7 +242,7 @@ describe('commands', () => {
     }
   });
 
-  test('are no matter of tools that run none', () => {
+  test('rules on commands match no tools that run no command', () => {
     expect(both({ command: ['*'] }, effectOf('read', 'a'))).toBe(false);
     expect(both({ not: { command: ['*'] } }, effectOf('read', 'a'))).toBe(true);
   });
@@ -312,7 +312,7 @@ describe('hosts', () => {
     expect(both({ not: { host } }, effectOf('connect', target))).toBe(!expected);
   });
 
-  test('are no matter of files', () => {
+  test('rules on hosts match no files', () => {
     expect(both({ host: '*' }, effectOf('read', 'a:1'))).toBe(false);
   });
 });
@@ -328,7 +328,7 @@ describe('database connections', () => {
     expect(both({ not: { database } }, effectOf('query', target))).toBe(!expected);
   });
 
-  test('are no matter of files and hosts', () => {
+  test('rules on database connections match no files and hosts', () => {
     expect(both({ database: '*' }, effectOf('read', 'app'))).toBe(false);
     expect(both({ host: '*' }, effectOf('query', 'app'))).toBe(false);
     expect(both({ path: '**' }, effectOf('query', 'app'))).toBe(false);
@@ -338,7 +338,7 @@ describe('database connections', () => {
 describe('the parts of a call', () => {
   const kindsOf = (question: PolicyQuestion) => partsOf(question).map((it) => it.kind);
 
-  test('are its effects, else the call', () => {
+  test('the parts of a call are its effects, else the call', () => {
     expect(
       kindsOf(
         questionOf({
@@ -353,7 +353,7 @@ describe('the parts of a call', () => {
     expect(kindsOf(effectOf('exec', 'git commit'))).toEqual(['exec']);
   });
 
-  test('of a command line are its commands and redirections, and once what is unknown; never its words', () => {
+  test('the parts of a command line are its commands, redirections and once the unknown ones, never its words', () => {
     const line = lineOf(['a', 'b'], {
       redirects: [{ kind: 'read', target: 'x' }],
       mentions: ['m'],
@@ -397,7 +397,7 @@ describe('laws', () => {
     lineOf(['git $x'], { unknown: ['eval'] }),
   );
 
-  test('for a rule that refuses, `not` is the complement, part by part', () => {
+  test('`not` is the complement for a rule that refuses, part by part', () => {
     fc.assert(
       fc.property(match, question, (it, asked) => {
         for (const part of partsOf(asked)) {

@@ -51,7 +51,7 @@ describe('an address', () => {
     expect(reachOf(singleAddress(parseAddress(text) as bigint))).toBe(reach);
   });
 
-  test('is not parsed from a name, nor with a zone', () => {
+  test('an address is not parsed from a name, nor with a zone', () => {
     expect(['example.com', 'fe80::1%lo', '1.2.3', '', '1.2.3.4.5', ':::'].map(parseAddress)).toEqual(
       Array.from({ length: 6 }, () => undefined),
     );
@@ -101,7 +101,7 @@ describe('an entry', () => {
     expect(name(['example.com'], 'example.com', 80)).toBeUndefined();
     expect(name(['example.com'], 'example.com', 22)?.reason).toBe("port 22 of example.com is not in the policy's list");
   });
-  test('with a port allows only that port, and with * every port', () => {
+  test('an entry with a port allows only that port, and with * every port', () => {
     expect(name(['example.com:8443'], 'example.com', 443)).toBeDefined();
     expect(name(['example.com:8443'], 'example.com', 8443)).toBeUndefined();
     expect(name([{ host: 'example.com', port: [22, 443] }], 'example.com', 22)).toBeUndefined();
@@ -112,25 +112,25 @@ describe('an entry', () => {
     for (const other of ['example.com', 'evilexample.com', 'example.com.evil.org', 'a.example.org'])
       expect(name(['*.example.com'], other)?.layer).toBe('policy');
   });
-  test('that is a name allows no private or special address', () => {
+  test('an entry that is a name allows no private or special address', () => {
     expect(address(['example.com'], 'example.com', '8.8.8.8')).toBeUndefined();
     for (const it of ['127.0.0.1', '10.0.0.1', '169.254.169.254', '::1', '::ffff:127.0.0.1', '0.0.0.0'])
       expect(address(['example.com'], 'example.com', it)?.layer).toBe('sandbox');
   });
-  test('that is private opens private addresses, and the metadata of no cloud', () => {
+  test('a private entry opens private addresses, and the metadata of no cloud', () => {
     const git = [{ host: 'git.corp', private: true }];
     expect(address(git, 'git.corp', '10.0.0.1')).toBeUndefined();
     expect(address(git, 'git.corp', '169.254.169.254')).toBeDefined();
     expect(address(git, 'git.corp', '0.0.0.0')).toBeDefined();
   });
-  test('that is an address allows that address in every spelling', () => {
+  test('an entry that is an address allows that address in every spelling', () => {
     expect(name(['127.0.0.1:8080'], '::ffff:7f00:1', 8080)).toBeUndefined();
     expect(address(['127.0.0.1:8080'], '127.0.0.1', '127.0.0.1', 8080)).toBeUndefined();
     expect(name(['127.0.0.1:8080'], '127.0.0.2', 8080)).toBeDefined();
     expect(name(['127.0.0.1:8080'], '127.0.0.1', 8081)).toBeDefined();
     expect(address(['169.254.169.254'], '169.254.169.254', '169.254.169.254', 80)).toBeUndefined();
   });
-  test('that is a block allows private addresses only if the whole block is private', () => {
+  test('an entry that is a block allows private addresses only if the whole block is private', () => {
     expect(address(['10.0.0.0/8'], '10.1.1.1', '10.1.1.1')).toBeUndefined();
     expect(address(['0.0.0.0/0'], '10.1.1.1', '10.1.1.1')).toBeDefined();
     expect(address(['0.0.0.0/0'], '8.8.8.8', '8.8.8.8')).toBeUndefined();

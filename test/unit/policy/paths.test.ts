@@ -48,11 +48,11 @@ describe('rules on paths alone', () => {
     [{ not: { any: [path, { tool: 'x' }] } }, undefined],
     [{ not: { any: [path, { principal: 'other' }] } }, { not: { any: [path] } }],
     [{ not: { not: { any: [path, { tool: 'x' }] } } }, undefined],
-  ])('of %j it is %j', (match, left) => {
+  ])('the part of the rule %j that concerns paths is %j', (match, left) => {
     expect(leftOf(match)).toEqual(left);
   });
 
-  test('are those of all layers that ask or deny, as plain data without examples', () => {
+  test('the rules on paths are those of all layers that ask or deny, as plain data without examples', () => {
     const denied = ruleOf('deny', { read: 'a' }, { code: 'SENSITIVE_FILE', examples: { match: ['x'] } });
     const asked = ruleOf('ask', { read: 'b' });
     const layer = policyOf([asked], { and: [policyOf([ruleOf('allow', { read: 'c' })])] });
@@ -126,17 +126,17 @@ describe('a path', () => {
     ['delete', 'docs/k.pem', 'env'],
     ['write', '/home/me/.config/x', 'fixed'],
     ['write', '/home/you/.config/x', undefined],
-  ])('to %s %s is decided by %s', (kind, target, id) => {
+  ])('the decision to %s %s is by the rule %s', (kind, target, id) => {
     expect(pathDecision(rules, kind, target, '/home/me')?.id).toBe(id);
   });
 
-  test('is told of with the code of its rule, and the same in another thread', () => {
+  test('a refused path is reported with the code of its rule, and the same in another thread', () => {
     const { match: _, ...facts } = rules[2] as Rule;
     expect(pathDecision(rules, 'read', '.env', '/home/me')).toEqual(facts);
     expect(pathDecision(structuredClone(rules), 'read', '.env', '/home/me')).toEqual(facts);
   });
 
-  test('is decided from the home that is asked for', () => {
+  test('a path below ~ is decided by the given home', () => {
     expect(pathDecision(rules, 'write', '/root/.config/x', '/root')?.id).toBe('fixed');
     expect(pathDecision(rules, 'write', '/root/.config/x', '/home/me')).toBeUndefined();
   });
@@ -149,7 +149,7 @@ describe('a path', () => {
 describe('the key of a view', () => {
   const [a, b] = [ruleOf('deny', { read: ['a'] }), ruleOf('ask', { read: ['b'] })];
 
-  test('is the same for the same rules in any order, twice, or at another line', () => {
+  test('the key of a view is the same for the same rules in any order, twice, or at another line', () => {
     expect(viewKey([b, a])).toBe(viewKey([a, b]));
     expect(viewKey([a, b, a])).toBe(viewKey([a, b]));
     expect(viewKey([{ ...a, source: 'x:1', reason: 'y' }, b])).toBe(viewKey([a, b]));

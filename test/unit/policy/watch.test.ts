@@ -81,7 +81,7 @@ describe('a change on disk', () => {
     expect(changes.map((it) => it.map(execute))).toEqual([['deny', 'allow']]);
   });
 
-  test('of a file that is extended counts too', async () => {
+  test('a change of an extended file reloads the policy too', async () => {
     write('extends: base.yaml\n');
     write(ALLOW, join(folder, 'base.yaml'));
     const { source, fire, armed } = start();
@@ -93,7 +93,7 @@ describe('a change on disk', () => {
     expect(execute(source.current)).toBe('deny');
   });
 
-  test('of another file in the folder is none', async () => {
+  test('a change to another file in the folder does not reload the policy', async () => {
     write(ALLOW);
     const { source, armed, timers } = start();
     using _source = source;

@@ -221,7 +221,7 @@ describe('decode refuses', () => {
     ['a string of 2^32 - 1 bytes', 'db ffffffff 61', '4294967295 bytes wanted, 1 left, at byte 5'],
     ['bytes of 2^32 - 1', 'c6 ffffffff 00', '4294967295 bytes wanted, 1 left, at byte 5'],
     ['a map with room for its keys only', '82 a0 a0', '4 elements announced, 2 bytes left, at byte 0'],
-  ])('%s', (_, bytesInHex, reason) => {
+  ])('decode refuses %s', (_, bytesInHex, reason) => {
     expect(refusalOf(hex(bytesInHex))).toBe(reason);
   });
 
@@ -295,7 +295,7 @@ describe('encode', () => {
       JSON.parse('{"__proto__":1099511627776}'),
       '81 a9 5f5f70726f746f5f5f cf 0000010000000000',
     ],
-  ])('%s', (_, value, bytesInHex) => {
+  ])('encode follows the rule: %s', (_, value, bytesInHex) => {
     expect(encode(value).toString('hex')).toBe(bytesInHex.replaceAll(' ', ''));
   });
 
@@ -350,7 +350,7 @@ describe('encode', () => {
 
 describe('bounds of encoding', () => {
   const bounds = { messageDepthMax: 3, messageElementsMax: 10 };
-  test('as deep and as many as the bounds say are encoded', () => {
+  test('a message as deep and as large as the bounds permit is encoded', () => {
     expect(read(encode([[[1]], 2, 3, 4, 5, 6, 7], 0, bounds))).toEqual([[[1]], 2, 3, 4, 5, 6, 7]);
   });
   test('one level more is refused', () => {

@@ -52,7 +52,7 @@ describe('encodeFrame', () => {
 });
 
 describe('toFrameBefore', () => {
-  test('is with its last bytes behind it the frame of the whole message', () => {
+  test('the beginning of a frame followed by its last bytes is the frame of the whole message', () => {
     for (const size of [0, 1, 255, 70_000]) {
       const data = Buffer.alloc(size, 7);
       const before = toFrameBefore(data, { output: { id: 1, stream: 'stdout', data: Buffer.alloc(0) } }, MAX);
@@ -135,7 +135,7 @@ describe('FrameReader', () => {
     }
   });
 
-  test('is pending from the first byte of a frame to its last, and says how many bytes it holds', () => {
+  test('a reader is pending from the first byte of a frame to its last, and says how many bytes it holds', () => {
     const reader = new FrameReader(MAX);
     const held = [...pieces(frames([Buffer.from('abc')]), 1)].map((byte) => {
       reader.push(byte);

@@ -144,7 +144,7 @@ describe('encodeJson', () => {
     ['NaN is null', [Number.NaN], '[null]'],
     ['half a surrogate pair is U+FFFD', 'a\ud800', '"a\ufffd"'],
     ['toJSON is a key like others', { toJSON: 1 }, '{"toJSON":1}'],
-  ])('%s', (_, value, text) => {
+  ])('encodeJson follows the rule: %s', (_, value, text) => {
     expect(encodeJson(value).toString()).toBe(text);
   });
 

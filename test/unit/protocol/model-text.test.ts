@@ -62,6 +62,11 @@ test.each([
   ['a last line without its end', { content: 'a\nb', lines: 2, size: 3 }, ['a\nb']],
   ['an empty file in words', { content: '', lines: 0, size: 0 }, ['[the file is empty]']],
   [
+    'another encoding',
+    { content: 'a\n', lines: 1, size: 6, decoded: 'utf-16le, as its byte order mark says' },
+    ['a\n', '[decoded from utf-16le, as its byte order mark says]'],
+  ],
+  [
     'bytes with their number',
     { content: 'AAAA', lines: 0, size: 3, encoding: 'base64', mimeType: 'image/png' },
     ['AAAA', '[base64 of 3 bytes, image/png]'],

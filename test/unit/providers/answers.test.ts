@@ -49,7 +49,7 @@ describe('an answer that is no message of the protocol', () => {
     expect(failed(answers, '[{"jsonrpc":"2.0","id":7},{"jsonrpc":"2.0","id":8}]')).toEqual([]);
   });
 
-  test('is known of the newest requests, however many were never answered', () => {
+  test('a malformed answer fails the newest requests, however many were never answered', () => {
     const answers = asking(...Array.from({ length: 5000 }, (_, id) => id));
     expect(failed(answers, '{"jsonrpc":"2.0","id":0}')).toEqual([]);
     expect(failed(answers, '{"jsonrpc":"2.0","id":4999}')).toEqual([4999]);

@@ -10,7 +10,7 @@ const context: SettingsContext = {
 const read = (provider: object) => toProviderSettings(providersSchema.parse({ fix: provider }) as never, context)[0];
 
 describe('what is configured of a provider', () => {
-  test('is of the strictest tier unless it says otherwise', () => {
+  test('a provider is of the strictest tier unless its settings name another', () => {
     expect(read({ command: ['server'] })).toMatchObject({ tier: 'external_api', protocol: 'legacy', network: [] });
   });
 
@@ -40,11 +40,11 @@ describe('what is configured of a provider', () => {
     ['a variable that is not there', { command: ['a'], env: { A: { env: 'NONE' } } }, 'has no NONE'],
     ['a value that is found nowhere', { command: ['a'], env: { A: {} } }, 'exactly one of `file` and `env`'],
     ['a place that is none', { command: ['a'], network: ['http://a/b'] }, 'http://a/b'],
-  ])('is refused with %s', (_, provider, words) => {
+  ])('a provider is refused with %s', (_, provider, words) => {
     expect(() => read(provider)).toThrow(words);
   });
 
-  test.each(['a__b', 'A', '_a', 'a_', 'x'.repeat(25)])('is refused with the name %s', (name) => {
+  test.each(['a__b', 'A', '_a', 'a_', 'x'.repeat(25)])('a provider is refused with the name %s', (name) => {
     expect(() => providersSchema.parse({ [name]: { command: ['a'] } })).toThrow(name);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
-import { hideSecrets, toDefinition, toHarmless, toPlainText } from '../../../src/providers/text.ts';
+import { toDefinition, toHarmless, toPlainText } from '../../../src/providers/text.ts';
 
 const tool = (more: object) => toDefinition({ name: 'a', inputSchema: { type: 'object' }, ...more }, defaultLimits);
 const nested = (depth: number): object => (depth === 0 ? {} : { properties: nested(depth - 1) });
@@ -17,7 +17,7 @@ describe('what a server says of a tool', () => {
     });
   });
 
-  test('is cut to what a model reads', () => {
+  test("a tool's description is cut to the part that a model reads", () => {
     expect(tool({ description: 'x'.repeat(100_000) }).description).toHaveLength(
       defaultLimits.providerDescriptionChars + 1,
     );
@@ -35,18 +35,18 @@ describe('what a server says of a tool', () => {
     ['parameters that look like others', { inputSchema: { properties: { 'a\u200b': {} } } }, 'unseen characters'],
     ['a schema that is none', { inputSchema: [] }, 'no object'],
     ['a name that is none', { name: 'a b' }, 'a name takes'],
-  ])('is refused with %s', (_, more, words) => {
+  ])('a tool is refused with %s', (_, more, words) => {
     expect(() => tool(more)).toThrow(words);
   });
 
-  test('may refer to its own parts', () => {
+  test("a tool's schema may refer to its own parts", () => {
     const inputSchema = { $defs: { a: {} }, properties: { p: { $ref: '#/$defs/a' } } };
     expect(tool({ inputSchema }).inputSchema).toEqual(inputSchema);
   });
 });
 
 test('a secret stands in no text', () => {
-  expect(hideSecrets(['abcdefgh'], 'x abcdefgh yabcdefgh')).toBe('x [secret] y[secret]');
+  expect(toHarmless(['abcdefgh'], 'x abcdefgh yabcdefgh')).toBe('x [secret] y[secret]');
 });
 
 test('a secret of several lines is found, however its lines end', () => {

@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
+import { decide, decideTool, otherNames } from '../../../src/policy/decide.ts';
+import { parsePolicy } from '../../../src/policy/load.ts';
 import type { ToolDefinition } from '../../../src/providers/messages.ts';
 import { providersSchema, toProviderSettings } from '../../../src/providers/settings.ts';
 import { assertPresentable, takeListed, toNamedTool } from '../../../src/providers/tool.ts';
+import { questionOf } from '../../support/policy.ts';
 
 const context = { env: {}, toShownFolder: String, toWorkspace: String, toPath: String };
 const named = (inputSchema: object, provider: object = { command: ['a'] }) => {
@@ -22,7 +25,7 @@ describe('a schema that a server made up', () => {
     [{ type: 'object', properties: { a: { anyOf: {} } } }],
     [{ type: 'object', properties: { a: {} }, required: { includes: 'no function' } }],
     [{ type: 'object', properties: { a: null } }],
-  ])('that no list can be made of is found before one is: %j', (schema) => {
+  ])('a schema that can not be listed is found before a list is made: %j', (schema) => {
     expect(() => assertPresentable(named(schema))).toThrow(TypeError);
   });
 
@@ -31,11 +34,11 @@ describe('a schema that a server made up', () => {
     [{ type: 'object' }],
     [{ type: 'object', properties: { a: { $ref: '#/x' } }, $defs: {} }],
     [{ allOf: [] }],
-  ])('that is odd and readable is taken: %j', (schema) => {
+  ])('an odd but readable schema is taken: %j', (schema) => {
     expect(() => assertPresentable(named(schema))).not.toThrow();
   });
 
-  test('with a pattern that never ends is not tried', () => {
+  test('a schema with a pattern that never ends is not tried', () => {
     const { parse } = named({ type: 'object', properties: { a: { type: 'string', pattern: '(a+)+$' } } });
     const input = { a: `${'a'.repeat(40)}!` };
     expect(parse(input)).toEqual(input);
@@ -87,4 +90,22 @@ test('a tool that the operator deprecates says so to models and callers', () => 
   expect(tool.summary).toMatch(/^\(Deprecated: use new__do instead\) /);
   expect(warnings?.({})).toEqual(['fix__do is deprecated: use new__do instead']);
   expect(named({ type: 'object' }).warnings?.({})).toEqual([]);
+});
+
+describe('a policy names the tools of providers', () => {
+  const { tool } = named({ type: 'object' });
+  test.each([
+    ['fix__do', 'deny'],
+    ['mcp:*', 'deny'],
+    ['mcp:fix/*', 'deny'],
+    ['mcp:fix/do', 'deny'],
+    ['mcp:other/*', 'ask'],
+    ['fix', 'ask'],
+  ])('`tools.disable: [%s]` makes it %s', (pattern, decision) => {
+    const policy = parsePolicy(`tools: { disable: ["${pattern}"] }\n`, 'p.yaml');
+    expect(decideTool(policy, tool)).toBe(decision);
+    const asker = { principal: 'p', session: 's', sawUntrusted: false };
+    const question = questionOf({ tool: tool.name, aliases: otherNames(tool), tier: tool.tier });
+    expect(decide(policy, { ...question, ...asker }).decision).toBe(decision);
+  });
 });

@@ -10,6 +10,7 @@ const OPTIONS = {
   unix: { sockets: ['unix'] },
   counted: { sockets: ['inet'], allowMemfd: true },
   nesting: { sockets: [], allowNamespaces: 'bubblewrap' },
+  tracing: { sockets: [], allowTracing: true },
 } as const;
 const filters = Object.entries(OPTIONS).map(([name, it]) => ({
   name,
@@ -22,9 +23,15 @@ const judge = (filter: Buffer, call: Call) => judgeAny(filter, { arch: ARCH.aarc
 const ask = (nr: number, ...args: (number | bigint)[]) => judge(plain, { nr, args });
 const HIGH = 0xdeadbeefn << 32n;
 
+/** ptrace, process_vm_readv and process_vm_writev, with the argument that names the process. */
+const TRACING = new Map([
+  [117, 1],
+  [270, 0],
+  [271, 0],
+]);
 /** Refused with any arguments; numbers from <asm-generic/unistd.h>, in the order of seccomp.test.ts. */
 const REFUSED: Record<string, readonly number[]> = {
-  'ptrace process_vm_readv process_vm_writev kcmp pidfd_getfd': [117, 270, 271, 272, 438],
+  'kcmp pidfd_getfd': [272, 438],
   'open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr open_tree_attr': [
     428, 429, 430, 431, 432, 433, 442, 467,
   ],
@@ -56,13 +63,21 @@ test.each(Object.entries(REFUSED))('%s is refused, to a tier host too', (_names,
 });
 
 test('no other number is refused, and a tier host has only the calls of bubblewrap more', () => {
-  const expected = [...Object.values(REFUSED).flat(), ...BUILD_NAMESPACES].toSorted((a, b) => a - b);
+  const expected = [...Object.values(REFUSED).flat(), ...TRACING.keys(), ...BUILD_NAMESPACES].toSorted((a, b) => a - b);
   const numbers = [...Array(470).keys()];
   expect(numbers.filter((nr) => ask(nr) === 'EPERM')).toEqual(expected);
-  // socket, socketpair, memfd_create, clone3, openat2, memfd_secret.
+  // fallocate, socket, socketpair, memfd_create, clone3, openat2, memfd_secret.
   const failed = numbers.filter((nr) => !['EPERM', 'allow'].includes(ask(nr)));
-  expect(failed).toEqual([198, 199, 279, 435, 437, 447]);
+  expect(failed).toEqual([47, 198, 199, 279, 435, 437, 447]);
   for (const nr of BUILD_NAMESPACES) expect(judge(nesting, { nr })).toBe('allow');
+});
+
+test('tracing is refused without allowTracing, and with it only of the first process', () => {
+  for (const { name, arm64 } of filters)
+    for (const [nr, at] of TRACING) {
+      const of = (pid: number) => judge(arm64, { nr, args: at === 0 ? [pid] : [0x4206, pid] });
+      expect([of(1), of(2)]).toEqual(['EPERM', name === 'tracing' ? 'allow' : 'EPERM']);
+    }
 });
 
 describe('by their arguments', () => {

@@ -13,10 +13,10 @@ function totalOf(...sums: number[]): number {
 }
 
 describe('CPU time', () => {
-  test('that is missing in one look only was on its way from a child to its parent, and counts once', () => {
+  test('CPU time that is missing in one look only counts once, when the parent has it', () => {
     expect(totalOf(100, 40, 110)).toBe(110);
   });
-  test('that is missing twice is that of children that nobody waited for, and counts', () => {
+  test('CPU time that is missing twice is that of children without a waiting parent, and counts', () => {
     expect(totalOf(100, 40, 40, 90)).toBe(150);
     expect(totalOf(100, 0, 10, 20)).toBe(110);
   });
@@ -59,18 +59,20 @@ test('the release of a kernel tells how it counts tasks', () => {
 
 describe('the arguments of bash', () => {
   const bounds = { cpuMs: 1500, memoryMb: 1, processes: 4, fileMb: 3, outputBytes: 1 };
-  const argsOf = (env: Record<string, string>, rlimits = { addressMib: 16_384, threadsPerProcess: 8 }) =>
-    toBashArgs({ command: '# all of it', env, bounds, rlimits });
+  const argsOf = (
+    env: Record<string, string>,
+    rlimits = { openFiles: 1024, addressMib: 16_384, threadsPerProcess: 8 },
+  ) => toBashArgs({ command: '# all of it', env, bounds, rlimits });
 
   test('set every limit before the command, which stays an argument of its own', () => {
     expect(argsOf({})).toEqual([
       ...['--norc', '--noprofile', '-c'],
-      `{ ulimit -f 3072;ulimit -S -n hard;ulimit -S -t 3;ulimit -H -t 4;ulimit -v ${16_384 * 1024};ulimit -u 48; } 2>&-;eval "set --;$1"`,
+      `{ ulimit -f 3072;ulimit -n 1024;ulimit -S -t 3;ulimit -H -t 4;ulimit -v ${16_384 * 1024};ulimit -u 48; } 2>&-;eval "set --;$1"`,
       ...['/bin/bash', '# all of it'],
     ]);
   });
   test('count no processes where the kernel would count those of others', () => {
-    const { threadsPerProcess: _, ...rlimits } = { addressMib: 16_384, threadsPerProcess: 8 };
+    const { threadsPerProcess: _, ...rlimits } = { openFiles: 1024, addressMib: 16_384, threadsPerProcess: 8 };
     expect(toBashArgs({ command: 'x', env: {}, bounds, rlimits })[3]).not.toContain('ulimit -u');
   });
   test('hold the variables that could run something before them, and none that bash computes with', () => {

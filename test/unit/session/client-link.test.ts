@@ -9,7 +9,7 @@ import { ManualPowers } from '../../support/audit.ts';
 test.each([
   ['what was missed comes before what happens next', 0, [1, 2, 3, 4, 5]],
   ['what happens next comes after the answer too where nothing was missed', undefined, [4, 5]],
-])('%s', async (_, afterSeq, expected) => {
+])('a late subscriber gets events in order: %s', async (_, afterSeq, expected) => {
   const events = new Events(10);
   const happen = () => events.publish({ topic: 'calls', sessionId: 's', method: 'call.update', params: {} });
   const told: unknown[] = [];

@@ -34,7 +34,7 @@ test('notices that no client was there for come in order, after the answer to he
   expect(heard).toEqual([1, 2, 3, 4, 5].map((it) => `call.update ${it}`));
 });
 
-test('over its bytes it loses the oldest output first, and says how much', () => {
+test('an outbox over its bytes loses the oldest output first, and says how much', () => {
   const outbox = opened(5_000);
   outbox.notify('approval.resolved', { seq: 1 });
   for (const seq of [2, 3, 4, 5, 6]) outbox.notify('call.output', { seq, data: data() });

@@ -38,7 +38,7 @@ test('dependencies count as calls do', () => {
   expect(idsOf(recent)).toEqual(['wide', 'small']);
 });
 
-test('of one id the newest is told, or that of a session', async () => {
+test('the newest of several batches with one id is returned, or that of a named session', async () => {
   const recent = new RecentBatches({ batchesKept: 10, batchCallsKept: 100 });
   add(recent, 'same', { size: 1 });
   add(recent, 'same', { size: 2 });

@@ -102,7 +102,7 @@ test('no call is kept beyond its time', () => {
 });
 
 describe('its bounds', () => {
-  test('of bytes take the oldest results of whoever has most, and leave their ids', () => {
+  test('the bound on bytes drops the oldest results of the principal with the most, and keeps their ids', () => {
     using store = open({ callBytesKept: 100_000 });
     ended(store, 'mine', { principal: 'quiet' }, 20_000);
     for (let at = 0; at < 20; at += 1) ended(store, `c${at}`, {}, 10_000);
@@ -112,7 +112,7 @@ describe('its bounds', () => {
     expect(store.detached('c19', 'p')?.result).toBeDefined();
   });
 
-  test('of rows take the oldest that ended, never one that goes on', () => {
+  test('the bound on rows drops the oldest that ended, never one that still runs', () => {
     using store = open({ callsKept: 32 });
     store.begin(call('open'));
     ended(store, 'mine', { principal: 'quiet' });
@@ -136,7 +136,7 @@ describe('a session', () => {
     resumeMs: 1000,
   } as const;
 
-  test('is found after its process by its secret only, in its time', () => {
+  test('a session is found after its process by its secret only, in its time', () => {
     using first = open();
     first.addSession(session, 'secret');
     expect(first.sessionOf('s', 'secret')).toBeUndefined();
@@ -149,7 +149,7 @@ describe('a session', () => {
     expect(store.sessionOf('s', 'secret')).toBeUndefined();
   });
 
-  test('that has ended is not found', () => {
+  test('a session that has ended is not found', () => {
     using first = open();
     first.addSession(session, 'secret');
     first.endSession('s');

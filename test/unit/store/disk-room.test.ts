@@ -55,7 +55,7 @@ test('an error of dropping data on a full disk ends nothing: the next kind makes
   expect(room.has(0)).toBe(true);
 });
 
-test('if nothing is left to drop, the error says what to delete, the largest first and no records', () => {
+test('the error with nothing left to drop says what to delete, the largest first and no records', () => {
   using room = roomOn(() => 47 * MiB);
   for (const [name, bytes] of Object.entries({ 'daemon.log': 5000, 'audit.db': 9000, 'audit-2026.db': 7000 }))
     writeFileSync(join(stateDir, name), Buffer.alloc(bytes));

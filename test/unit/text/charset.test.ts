@@ -19,14 +19,14 @@ describe('the character set', () => {
     expect(decoded.text.slice(0, text.length)).toBe(text);
   });
 
-  test('of a byte order mark goes before that of the content type', () => {
+  test('the character set of a byte order mark goes before that of the content type', () => {
     const utf8 = { contentType: 'text/plain; charset=koi8-r' };
     expect(decodeText(bytesOf('efbbbf c3a9'), utf8)).toEqual({ text: 'é', charset: 'utf-8' });
     expect(decodeText(bytesOf('fffe e900'), utf8)).toEqual({ text: 'é', charset: 'utf-16le' });
     expect(decodeText(bytesOf('feff 00e9'), utf8)).toEqual({ text: 'é', charset: 'utf-16be' });
   });
 
-  test('of the content type goes before that of the page', () => {
+  test('the character set of the content type goes before that of the page', () => {
     const page = Buffer.concat([Buffer.from('<meta charset=utf-8>'), JAPANESE]);
     expect(decodeText(page, { contentType: 'text/html; charset="Shift_JIS"' }).text).toContain('日本語');
   });
@@ -37,19 +37,19 @@ describe('the character set', () => {
     '<meta http-equiv="Content-Type" content="text/html; charset=x-sjis">',
     '<?xml version="1.0" encoding="shift_jis"?>',
     '<!-- <meta charset=utf-8> --><meta charset=shift_jis>',
-  ])('of the page is taken from %s', (head) => {
+  ])('the character set of the page is taken from %s', (head) => {
     const page = Buffer.concat([Buffer.from(head), JAPANESE]);
     expect(decodeText(page, { contentType: 'text/html' })).toMatchObject({ charset: 'shift_jis' });
     expect(decodeText(page, { contentType: 'text/html' }).text).toContain('日本語');
   });
 
-  test('is not taken from a meta behind the first 1 024 bytes, or in anything but a page', () => {
+  test('the character set is not taken from a meta behind the first 1 024 bytes, or of a text other than a page', () => {
     const late = Buffer.concat([Buffer.alloc(1024, ' '), Buffer.from('<meta charset=koi8-r>é')]);
     expect(decodeText(late, { contentType: 'text/html' }).charset).toBe('utf-8');
     expect(decodeText(Buffer.from('<meta charset=koi8-r>é'), { contentType: 'text/plain' }).charset).toBe('utf-8');
   });
 
-  test('of nobody is UTF-8 if the bytes are, else windows-1252; a name that does not exist is nobody’s', () => {
+  test('a text without a known character set is UTF-8 if its bytes are, else windows-1252', () => {
     expect(decodeText(Buffer.from('é'))).toEqual({ text: 'é', charset: 'utf-8' });
     expect(decodeText(bytesOf('e9 80'))).toEqual({ text: 'é€', charset: 'windows-1252' });
     expect(decodeText(bytesOf('e9'), { contentType: 'text/plain; charset=klingon' }).text).toBe('é');
@@ -58,26 +58,29 @@ describe('the character set', () => {
 });
 
 describe('a cut text', () => {
-  test.each([1, 2, 3])('in the middle of a character of UTF-8 loses that character only (%i bytes)', (kept) => {
-    const bytes = Buffer.concat([Buffer.from('a€'), Buffer.from('😀').subarray(0, kept)]);
-    expect(isText(bytes, { isCut: true })).toBe(true);
-    expect(decodeText(bytes, { isCut: true })).toEqual({ text: 'a€', charset: 'utf-8' });
-  });
-  test('in the middle of a character of another set loses that character only', () => {
+  test.each([1, 2, 3])(
+    'a text that is cut in the middle of a character of UTF-8 loses that character only (%i bytes)',
+    (kept) => {
+      const bytes = Buffer.concat([Buffer.from('a€'), Buffer.from('😀').subarray(0, kept)]);
+      expect(isText(bytes, { isCut: true })).toBe(true);
+      expect(decodeText(bytes, { isCut: true })).toEqual({ text: 'a€', charset: 'utf-8' });
+    },
+  );
+  test('a text that is cut in the middle of a character of another set loses that character only', () => {
     const cut = { contentType: 'text/plain; charset=shift_jis', isCut: true };
     expect(decodeText(JAPANESE.subarray(0, 5), cut).text).toBe('日本');
   });
 });
 
 describe('bytes', () => {
-  test('are text by their type, their character set, their mark, or because they are UTF-8', () => {
+  test('bytes are text by their type, their character set, their mark, or because they are UTF-8', () => {
     expect(isText(bytesOf('93fa'), { contentType: 'text/html' })).toBe(true);
     expect(isText(bytesOf('93fa'), { contentType: 'application/problem+json' })).toBe(true);
     expect(isText(bytesOf('93fa'), { contentType: 'application/x; charset=shift_jis' })).toBe(true);
     expect(isText(bytesOf('fffe e900'))).toBe(true);
     expect(isText(Buffer.from('é'), { contentType: 'application/octet-stream' })).toBe(true);
   });
-  test('are no text otherwise', () => {
+  test('bytes without any of these are no text', () => {
     expect(isText(bytesOf('89504e47 0d0a1a0a'), { contentType: 'image/png' })).toBe(false);
     expect(isText(bytesOf('ff00'))).toBe(false);
   });

@@ -271,13 +271,13 @@ test('four times as long a hostile name takes about four times as long, not expo
 });
 
 describe('braces', () => {
-  test('that unfold without end are refused as INPUT_INVALID', () => {
+  test('braces that unfold without end are refused as INPUT_INVALID', () => {
     expect(() => parseGlob('{a,b}'.repeat(30))).toThrow(
       expect.objectContaining({ code: 'INPUT_INVALID', message: 'pattern expands to more than 64 alternatives' }),
     );
   });
 
-  test('may unfold to 64 alternatives, in one brace or in several, and not to more', () => {
+  test('braces may unfold to 64 alternatives, in one brace or in several, and not to more', () => {
     const flat = (count: number) => `{${Array.from({ length: count }, (_, i) => i).join(',')}}`;
     expect(parseGlob(flat(64))).toHaveLength(64);
     expect(parseGlob('{a,b}'.repeat(6))).toHaveLength(64);

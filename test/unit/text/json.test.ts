@@ -49,7 +49,7 @@ test.each(['', '{', '{"a\\n": 1,}', '{"a\\n" 1}', '["\\x"]', '"\\'])('%j is refu
   expect(refusal(parseJson)).toMatch(/^SyntaxError/);
 });
 
-test('of two keys of one name the last counts, at the place of the first, however they are written', () => {
+test('the last of two keys of one name counts, at the place of the first, however they are written', () => {
   expect(JSON.stringify(parseJson('{"a": 1, "b": 2, "\\u0061": 3, "__proto__": 4, "\\u005f_proto__": 5}'))).toBe(
     '{"a":3,"b":2,"__proto__":5}',
   );

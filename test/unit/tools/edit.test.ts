@@ -1,14 +1,16 @@
 /** file_edit compared with a model that works on lines, and its error messages. */
-import { readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { applyPatch } from 'diff';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
+import type { Rule } from '../../../src/policy/schema.ts';
 import { nearestTo } from '../../../src/tools/edit/closest-lines.ts';
 import { unifiedDiff } from '../../../src/tools/edit/diff.ts';
 import { Document, type EditOperation } from '../../../src/tools/edit/document.ts';
 import fileEdit from '../../../src/tools/file/edit.ts';
+import { builtinToolset } from '../../../src/tools/registry.ts';
 import { makeWorkspace, type TestWorkspace } from '../../support/workspace.ts';
 
 let ws: TestWorkspace;
@@ -79,7 +81,7 @@ describe('a document', () => {
     );
   });
 
-  test('with CRLF and BOM is the same document with other line endings', () => {
+  test('a document with CRLF and BOM is the same document with other line endings', () => {
     fc.assert(
       fc.property(content, fc.array(operation, { maxLength: 4 }), (before, operations) => {
         fc.pre(before.includes('\n'));
@@ -105,7 +107,7 @@ describe('a document', () => {
     );
   });
 
-  test('with mixed line endings keeps those that it does not touch', () => {
+  test('a document with mixed line endings keeps those that an edit does not touch', () => {
     const document = new Document('a\r\nb\nc\r\nd\r\n', 100);
     document.apply({ type: 'replace', search: 'a\nb\nc', replace: 'x\ny', all: false });
     expect(document.text).toBe('x\r\ny\r\nd\r\n');
@@ -217,22 +219,86 @@ describe('file_edit', () => {
     expect(await edit(operations)).toEqual(shown);
   });
 
-  test('refuses bytes that are no UTF-8, a hash that is another, and a link', async () => {
+  test('an edit through a link changes the file to which it leads, and tells that file', async () => {
+    mkdirSync(join(ws.path, 'sub'));
+    put('sub/AGENTS.md', 'o', 0o755);
+    put('.env', 'o');
+    symlinkSync('sub/AGENTS.md', join(ws.path, 'CLAUDE.md'));
+    symlinkSync('.env', join(ws.path, 'settings'));
+    symlinkSync('/etc/hostname', join(ws.path, 'out'));
+    const operations = [{ type: 'replace', search: 'o', replace: 'two' }];
+    const { path, diff } = await edit(operations, { path: 'CLAUDE.md' });
+    expect([path, diff]).toEqual(['sub/AGENTS.md', expect.stringContaining('+++ b/sub/AGENTS.md')]);
+    expect(ws.tree()).toMatchObject({ 'CLAUDE.md': '-> sub/AGENTS.md', 'sub/AGENTS.md': 'two' });
+    expect(statSync(join(ws.path, 'sub/AGENTS.md')).mode & 0o777).toBe(0o755);
+    const asked: Rule = { id: 'r', decision: 'ask', match: { write: '.env' }, reason: 'r', source: 'policy.yaml:1' };
+    await expect(
+      ws.run(fileEdit, { path: 'settings', operations } as never, { view: { key: 'v', rules: [asked], home: '/h' } }),
+    ).rejects.toMatchObject({ code: 'POLICY_DENIED' });
+    await expect(edit(operations, { path: 'out' })).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
+    expect(text('.env')).toBe('o');
+  });
+
+  test.each([
+    ['caf\u00e9 x', 'cafe\u0301 x', true],
+    ['cafe\u0301 x', 'caf\u00e9 x', true],
+    ['\ud55c x', '\u1112\u1161\u11ab x', true],
+    ['say \u201chi\u201d, it\u2019s', 'say "hi", it\'s', true],
+    ['say "hi"', 'say \u201chi\u201d', true],
+    ['10\u00a0km', '10 km', true],
+    ['\ud835\udd1e \u2019 \ud835\udd1e', "' \ud835\udd1e", true],
+    ['caf\u00e9 x', 'cafe', false],
+    ['x \u2019', 'caf\u2019', false],
+    ['it\u2019s it\u2018s', "it's", false],
+  ])('%j in the file and %j as search match: %s', async (there, search, isAlike) => {
+    put('a', `a ${there} \u00fc\r\n`);
+    const edited = edit([{ type: 'replace', search, replace: '!' }]);
+    if (!isAlike) return expect(edited).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    expect(await edited).toMatchObject({ inexact: 1 });
+    expect(text('a')).toMatch(/^a .{0,3}! \u00fc\r\n$/u);
+  });
+
+  test('a hint shows characters that look like others as escapes', async () => {
+    put('a', 'it\u2019s five\u00a0km\n');
+    await expect(edit([{ type: 'replace', search: "it's five kms", replace: '!' }])).rejects.toMatchObject({
+      extras: { details: { nearest: { hint: expect.stringContaining('it\\u{2019}s five\\u{a0}km') } } },
+    });
+  });
+
+  test('numbers, lists and objects as text are taken for what they are, and told', () => {
+    const told: string[] = [];
+    const parse = (name: string, input: object) =>
+      builtinToolset()
+        .get(name)
+        ?.parse(input, (it) => told.push(it));
+    expect(parse('read', { filePath: 'a', start_line: '2', endLine: '3' })).toMatchObject({ startLine: 2, endLine: 3 });
+    expect(parse('file_read_many', { paths: '["a", "b"]' })).toMatchObject({ paths: ['a', 'b'] });
+    expect(parse('file_read_many', { paths: 'a' })).toMatchObject({ paths: ['a'] });
+    expect(parse('file_grep', { pattern: '7', literal: 'true' })).toMatchObject({ pattern: '7', literal: true });
+    const operations = '[{"oldText": "a", "newText": "b", "replaceAll": "true"}]';
+    expect(parse('file_edit', { path: 'a', operations })).toMatchObject({
+      operations: [{ type: 'replace', search: 'a', replace: 'b', all: true }],
+    });
+    expect(told[0]).toBe('startLine: the text was taken as the number that it holds');
+    expect(told).toHaveLength(7);
+    for (const startLine of ['', 'x', '1e999', '0x2', '-1', '1.5', '[1]', '2 3'])
+      expect(() => parse('file_read', { path: 'a', startLine })).toThrow(/startLine/);
+    expect(() => parse('file_read_many', { paths: '[' })).toThrow(/array/);
+    expect(() => parse('file_edit', { path: 'a', operations: 'x' })).toThrow(/expected array/);
+  });
+
+  test('refuses bytes that are no UTF-8, and a hash that is another', async () => {
     const operations = [{ type: 'replace', search: 'o', replace: '' }];
     put('a', Buffer.from([0x6f, 0xff]));
     await expect(edit(operations)).rejects.toMatchObject({ code: 'UNSUPPORTED' });
     put('a', 'o');
     await expect(edit(operations, { ifHash: `sha256:${'0'.repeat(64)}` })).rejects.toMatchObject({ code: 'CONFLICT' });
-    symlinkSync('a', join(ws.path, 'l'));
-    await expect(edit(operations, { path: 'l' })).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
-    expect(ws.tree()).toEqual({ a: 'o', l: '-> a' });
+    expect(ws.tree()).toEqual({ a: 'o' });
   });
 
-  test('answers to `edit` with the parameters of that name', () => {
-    const alias = fileEdit.aliases.find((it) => it.name === 'edit');
-    expect(
-      alias?.toInput(alias.input.parse({ filePath: 'a', oldString: 'b', newString: 'c', replaceAll: true })),
-    ).toMatchObject({
+  test('the alias `edit` takes the parameters of that name', () => {
+    const alias = builtinToolset().get('edit');
+    expect(alias?.parse({ filePath: 'a', oldString: 'b', newString: 'c', replaceAll: true })).toMatchObject({
       path: 'a',
       operations: [{ type: 'replace', search: 'b', replace: 'c', all: true }],
     });

@@ -24,7 +24,7 @@ const edit = (input: object) => ws.run(fileMultiEdit, { pattern: '**', find: 'x'
 const paths = async (input: object) => (await edit(input)).files.map((it) => it.path);
 
 describe('the files', () => {
-  test('are those of the globs, without hidden and ignored ones unless they are named', async () => {
+  test('the files are those of the globs, without hidden and ignored ones unless they are named', async () => {
     put({ 'a.ts': 'x', 'b/a.ts': 'x', 'b/c.js': 'x', '.hidden.ts': 'x', 'dist/a.ts': 'x', 'b/gen.ts': 'x' });
     put({ '.gitignore': 'dist/\n*.log\n', 'b/.gitignore': 'gen.ts\n!keep.log\n', 'b/keep.log': 'x', 'c.log': 'x' });
     put({ '.git/x.ts': 'x' });
@@ -40,7 +40,7 @@ describe('the files', () => {
     expect(await paths({ pattern: '.git/x.ts', preview })).toEqual([]);
   });
 
-  test('that are binary, or may not be read, are left alone and told; links are not followed', async () => {
+  test('files that are binary, or may not be read, are left alone and reported; links are not followed', async () => {
     using held = makeWorkspace({ rules: [ruleOf('deny', { path: ['**/key'] }, { code: 'SENSITIVE_FILE' })] });
     put({ a: 'x', key: 'x', bin: Buffer.from('x\0'), latin: Buffer.from([0x78, 0xe9]) }, held.path);
     symlinkSync('key', join(held.path, 'link'));
@@ -58,7 +58,7 @@ describe('what is found', () => {
   const found = (find: string, text: string, rest: object = {}) =>
     compileReplacing({ find, replace: '', caseSensitive: true, wholeWord: false, regex: false, ...rest })(text).length;
 
-  test('is the text itself, whatever it would mean in a regular expression', () => {
+  test('a search finds the text itself, whatever it would mean in a regular expression', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: 'binary', minLength: 1, maxLength: 5 }),
@@ -71,7 +71,7 @@ describe('what is found', () => {
     );
   });
 
-  test('is whole words where they are wanted, in any script', () => {
+  test('a search finds only whole words if they are wanted, in any script', () => {
     expect(found('user', 'user userId _user user-x über.user', { wholeWord: true })).toBe(3);
     expect(found('é', 'é caféé é1', { wholeWord: true })).toBe(1);
     expect(found('USER', 'user User', { caseSensitive: false })).toBe(2);
@@ -84,26 +84,26 @@ describe('what is found', () => {
     ['^', '// ', 'a\nb', '// a\n// b'],
     ['a$', 'z', 'a\nba\n', 'z\nbz\n'],
     ['a', '$0$10', 'a', '$0$10'],
-  ])('by /%s/ becomes %s', async (find, replace, before, after) => {
+  ])('the text found by /%s/ becomes %s', async (find, replace, before, after) => {
     put({ a: before });
     await edit({ find, replace, regex: true });
     expect(ws.tree()).toEqual({ a: after });
   });
 
-  test('over lines is found with CRLF too, which stays', async () => {
+  test('a search over lines finds CRLF too, which stays', async () => {
     put({ a: 'one\r\ntwo\r\nthree\r\n' });
     await edit({ find: 'one\ntwo', replace: '1\n2' });
     expect(readFileSync(join(ws.path, 'a'), 'utf8')).toBe('1\r\n2\r\nthree\r\n');
   });
 
-  test('is refused as a regular expression that is none, also one that would close a group of ours', async () => {
+  test('an invalid regular expression is refused, also one that would close a group of ours', async () => {
     for (const find of ['(', 'a)(b', '['])
       await expect(edit({ find, regex: true, wholeWord: true })).rejects.toMatchObject({ code: 'INPUT_INVALID' });
   });
 });
 
 describe('all files or none', () => {
-  test('where one of them may not be written', async () => {
+  test('no file is changed if one of them may not be written', async () => {
     using held = makeWorkspace({ rules: [ruleOf('deny', { write: ['z'] })] });
     put({ a: 'x', z: 'x' }, held.path);
     await expect(held.run(fileMultiEdit, { pattern: '*', find: 'x', replace: 'y' })).rejects.toMatchObject({
@@ -112,7 +112,7 @@ describe('all files or none', () => {
     expect(held.tree()).toEqual({ a: 'x', z: 'x' });
   });
 
-  test('where one of them is changed, gone or replaced in the middle of it', async () => {
+  test('no file is changed if one of them is changed, gone or replaced in the middle of it', async () => {
     const disturbances = [
       () => writeFileSync(join(ws.path, 'm'), 'changed'),
       () => rmSync(join(ws.path, 'm')),
@@ -136,7 +136,7 @@ describe('all files or none', () => {
     }
   });
 
-  test('where there are more than maxFiles', async () => {
+  test('no file is changed if there are more than maxFiles', async () => {
     put(Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`f${at}`, 'x'])));
     const before = ws.tree();
     await expect(edit({ maxFiles: 4 })).rejects.toMatchObject({ code: 'FILE_LIMIT' });

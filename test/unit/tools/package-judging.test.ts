@@ -44,7 +44,7 @@ test.each([
   ['SAVE-EXACT=true', ['SAVE-EXACT']],
   ['ignore-scripts', []],
   ['unknown', ['unknown']],
-])('of the settings %j, %j are refused', (text, keys) => {
+])('the settings %j have the refused keys %j', (text, keys) => {
   expect(riskyKeys(text, REGISTRY)).toEqual(keys);
 });
 
@@ -60,7 +60,7 @@ const refusals = (entry: object, place = 'node_modules/plain') => {
 };
 
 describe('a lockfile', () => {
-  test('with packages of the registry alone is taken', () => {
+  test('a lockfile with packages of the registry alone is taken', () => {
     expect(refusals(ENTRY)).toEqual([]);
     expect(refusals({ ...ENTRY, resolved: `${REGISTRY}/@own/x/-/x-1.0.0.tgz` }, 'node_modules/@own/x')).toEqual([]);
     expect(refusals({ ...ENTRY, resolved: `${REGISTRY}/@own%2fx/-/x-1.0.0.tgz` }, 'node_modules/@own/x')).toEqual([]);
@@ -85,23 +85,23 @@ describe('a lockfile', () => {
     [{ inBundle: true, integrity: undefined }, /no hash/],
     [{ integrity: undefined }, /no hash/],
     [{ integrity: 'sha1-AAAA' }, /no hash/],
-  ])('with %j is refused', (more, problem) => {
+  ])('a lockfile with %j is refused', (more, problem) => {
     expect(refusals({ ...ENTRY, ...more }).join()).toMatch(problem);
   });
 
-  test('in which a version has another content than before is refused', () => {
+  test('a lockfile in which a version has another content than before is refused', () => {
     const [before, after] = [ENTRY, { ...ENTRY, integrity: `sha512-${'B'.repeat(86)}==` }].map((it) =>
       lockedPackages(lockOf({ 'node_modules/plain': it })),
     ) as [ReturnType<typeof lockedPackages>, ReturnType<typeof lockedPackages>];
     expect(refusedOf(after, changesBetween(before, after))).toMatchObject([{ problem: /another content/ }]);
   });
 
-  test('can not forge a line, nor turn one around, where a person reads it', () => {
+  test('a lockfile can not forge a line, nor turn one around, where a person reads it', () => {
     const [it] = lockedPackages(lockOf({ 'node_modules/a\n+ safe\u202e': { version: '1\r+ x', license: 'MIT\n+ y' } }));
     expect(`${it?.name}${it?.version}${it?.license}`).not.toMatch(/[\n\r\u202e]/);
   });
 
-  test('of another form is UNSUPPORTED, and a missing one has no packages', () => {
+  test('a lockfile of another form is UNSUPPORTED, and a missing one has no packages', () => {
     for (const text of ['', '[]', '{"packages":1}', 'x', '['.repeat(100_000)])
       expect(() => lockedPackages(text)).toThrow(/package-lock\.json/);
     expect(lockedPackages(null)).toEqual([]);

@@ -21,7 +21,7 @@ function keywords(schema: unknown, isProperties = false): string[] {
 }
 
 describe.each(['mcp', 'openai', 'anthropic'] as const)('every tool for %s', (format) => {
-  test('has no keyword that a provider refuses', () => {
+  test('the schema of every tool has no keyword that a provider refuses', () => {
     const refused = [
       'allOf',
       'oneOf',

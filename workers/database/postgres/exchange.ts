@@ -1,13 +1,16 @@
 /** Runs statements by PostgreSQL's extended protocol, which takes one statement a message. */
+import pg from 'pg';
 import { serialize } from 'pg-protocol';
 import type { DatabaseQuery } from '../../../src/tools/context/databases.ts';
 import type { TableWriter } from '../table-writer.ts';
 import { toCell } from './cells.ts';
-import type { Field, ServerMessage } from './messages.ts';
+import type { Line } from './login.ts';
 import { type Phase, toRefused } from './refusals.ts';
-import { type PostgresWire, TooManyBytes } from './wire.ts';
 
 export type Values = readonly (string | null)[];
+
+/** The connection ended, or had to be ended. */
+export class ConnectionLost extends Error {}
 
 /** Messages that run one statement whose rows are not looked at; several of them are sent at once. */
 export const command = (text: string, values: Values = []): Buffer[] => [
@@ -32,6 +35,8 @@ export interface RowsOf {
   readonly writer: TableWriter;
 }
 
+export type Field = Pick<pg.FieldDef, 'name' | 'dataTypeID'>;
+
 export interface Taken {
   readonly fields: readonly Field[];
   /** What the server tells at the end of the last statement, such as `UPDATE 3`. */
@@ -46,35 +51,52 @@ const NOTICE_CHARS_MAX = 300;
 
 /** Runs statements, and puts the rows of the last one into the writer. Throws Refused, ConnectionLost. */
 export async function runStatements(
-  wire: PostgresWire,
+  { client, stream }: Line,
   statements: readonly Buffer[],
   { phase, statementsBefore = 0, bytesMax, writer }: RowsOf,
 ): Promise<Taken> {
   let fields: readonly Field[] = [];
   let [tag, ended] = ['', 0];
   const notices: string[] = [];
-  const take = (message: ServerMessage) => {
-    const isWanted = ended === statementsBefore;
-    if (message.kind === 'complete') {
-      ended += 1;
-      ({ tag } = message);
-    } else if (message.kind === 'notice' && notices.length < NOTICES_MAX)
-      notices.push(message.told.message.slice(0, NOTICE_CHARS_MAX).toWellFormed());
-    else if (isWanted && message.kind === 'fields') ({ fields } = message);
-    else if (isWanted && message.kind === 'row') {
-      const { bytes, cells } = message;
-      writer.add(bytes, () => cells.map((it, at) => toCell(it, fields[at]?.typeId ?? 0)));
-    }
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const unexpected = () => stream.destroy();
+  const notice = ({ message = '' }: { message?: string | undefined }) => {
+    if (notices.length < NOTICES_MAX) notices.push(message.slice(0, NOTICE_CHARS_MAX).toWellFormed());
   };
+  stream.allow(bytesMax);
+  client.on('notice', notice);
+  client.query({
+    submit: (wire: pg.Connection) => void wire.stream.write(Buffer.concat([...statements, serialize.sync()])),
+    handleRowDescription: (message: { fields: Field[] }) => {
+      if (ended === statementsBefore) ({ fields } = message);
+    },
+    handleDataRow: ({ length, fields: cells }: { length: number; fields: (string | null)[] }) => {
+      if (ended === statementsBefore)
+        writer.add(length, () => cells.map((it, at) => toCell(it, fields[at]?.dataTypeID ?? 0)));
+    },
+    handleCommandComplete: ({ text }: { text: string }) => {
+      ended += 1;
+      tag = text;
+    },
+    handlePortalSuspended: () => {},
+    handleEmptyQuery: () => {},
+    handleCopyInResponse: unexpected,
+    handleCopyData: unexpected,
+    handleReadyForQuery: resolve,
+    handleError: reject,
+  });
   try {
-    const error = await wire.exchange([...statements, serialize.sync()], { bytesMax, take });
-    if (error) throw toRefused(error, ended < statementsBefore ? 'plan' : phase);
+    await promise;
   } catch (error) {
-    if (!(error instanceof TooManyBytes)) throw error;
+    if (!stream.isOver) {
+      if (error instanceof pg.DatabaseError) throw toRefused(error, ended < statementsBefore ? 'plan' : phase);
+      throw new ConnectionLost((error as Error).message);
+    }
     writer.cut('bytes');
-    return { fields, tag, notices, isCut: true };
+  } finally {
+    client.off('notice', notice);
   }
-  return { fields, tag, notices, isCut: false };
+  return { fields, tag, notices, isCut: stream.isOver };
 }
 
 /** Values as text: the server knows their types from the statement. */

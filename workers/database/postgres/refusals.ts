@@ -1,7 +1,7 @@
 /** Errors of PostgreSQL as refusals. An error of a statement that runs may hold values of rows, so its text is not passed on. */
+import type { DatabaseError } from 'pg';
 import type { Code } from '../../../src/errors.ts';
 import { Refused } from '../../sqlite/refusals.ts';
-import type { Told } from './messages.ts';
 
 /** `plan`: before any row was read, so that messages hold words of the statement only. */
 export type Phase = 'plan' | 'run';
@@ -35,8 +35,8 @@ const CONDITIONS: Readonly<Record<string, readonly [Code, string, string?]>> = {
   P0001: ['INPUT_INVALID', 'a function or a trigger of the database refused this'],
 };
 
-export function toRefused(error: Told, phase: Phase): Refused {
-  const { code, message } = error;
+export function toRefused(error: DatabaseError, phase: Phase): Refused {
+  const { code = '', message } = error;
   // 42 is about the statement itself: syntax, names and types. Rows have no part in it.
   if (phase === 'plan' && (code.startsWith('42') || code.startsWith('08P')) && code !== '42501')
     return new Refused('INPUT_INVALID', `sql: ${plain(message)}${positionOf(error)}`, suggestionOf(error));
@@ -45,21 +45,21 @@ export function toRefused(error: Told, phase: Phase): Refused {
   return new Refused('INPUT_INVALID', `the statement failed (SQLSTATE ${plain(code).slice(0, 5)})`);
 }
 
-const plain = (text: string): string => text.slice(0, 300).toWellFormed();
+const plain = (text = ''): string => text.slice(0, 300).toWellFormed();
 
 /** Names of the schema that an error is about; never a value. */
-function namesIn({ table, column, constraint }: Told): string {
-  const names = [table, column, constraint].filter((it) => it !== '').map(plain);
+function namesIn({ table, column, constraint }: DatabaseError): string {
+  const names = [table, column, constraint].map((it) => plain(it)).filter((it) => it !== '');
   return names.length > 0 ? ` (${names.join(', ')})` : '';
 }
 
 /** The place in the statement; ours begins with words of our own, so only the line of the rest helps. */
-function positionOf({ hint }: Told): string {
-  return hint === '' ? '' : `; ${plain(hint)}`;
+function positionOf({ hint }: DatabaseError): string {
+  return !hint ? '' : `; ${plain(hint)}`;
 }
 
 /** A syntax error at words of other statements most likely is a statement that a cursor does not take. */
-function suggestionOf({ code }: Told): string {
+function suggestionOf({ code }: DatabaseError): string {
   return code === '42601'
     ? 'A call takes one statement: SELECT, VALUES, TABLE or WITH, and for connections that may write INSERT, UPDATE, DELETE and MERGE.'
     : 'Look at the tables with database_schema.';

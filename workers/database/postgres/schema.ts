@@ -69,6 +69,7 @@ export function settingsOf({ statementMs, lockMs, idleMs, sortKiB }: Transaction
     `SET LOCAL idle_in_transaction_session_timeout = ${Math.ceil(idleMs)}`,
     `SET LOCAL work_mem = ${Math.ceil(sortKiB)}`,
     'SET LOCAL bytea_output = hex',
+    "SET LOCAL DateStyle = 'ISO, YMD'",
     'SET LOCAL IntervalStyle = postgres',
     'SET LOCAL extra_float_digits = 1',
     'SET LOCAL row_security = on',

@@ -9,12 +9,11 @@ import { Refused } from '../../sqlite/refusals.ts';
 import { type Answer, type ServerSession, type SessionParts, settled } from '../session.ts';
 import { TableWriter } from '../table-writer.ts';
 import { LOGIN_BYTES_MAX, SHORT_BYTES_MAX } from '../wire-bounds.ts';
-import { command, type RowsOf, runStatements, statement, type Taken, toValues } from './exchange.ts';
-import { type LoggedIn, login, requestCancel } from './login.ts';
+import { ConnectionLost, command, type RowsOf, runStatements, statement, type Taken, toValues } from './exchange.ts';
+import { type Line, login, requestCancel } from './login.ts';
 import { changeIn, costOf, estimatedRows, type Plan, toPlan } from './plan.ts';
 import { INDEXES, ROLES, settingsOf, TABLES, TYPE_NAMES } from './schema.ts';
 import { TypeNames } from './types.ts';
-import { ConnectionLost } from './wire.ts';
 
 type SchemaRequest = Extract<AskedOfServer, { what: 'schema' }>;
 
@@ -22,11 +21,11 @@ const CURSOR = 'ringfence_rows';
 
 export class PostgresSession implements ServerSession {
   readonly #parts: SessionParts;
-  readonly #line: LoggedIn;
+  readonly #line: Line;
   readonly #types = new TypeNames();
   #isCancelled = false;
 
-  private constructor(parts: SessionParts, line: LoggedIn) {
+  private constructor(parts: SessionParts, line: Line) {
     this.#parts = parts;
     this.#line = line;
   }
@@ -44,7 +43,7 @@ export class PostgresSession implements ServerSession {
   }
 
   get isUsable(): boolean {
-    return this.#line.wire.isOpen && !this.#isCancelled;
+    return !this.#line.stream.destroyed && !this.#isCancelled;
   }
 
   run(asked: AskedOfServer, withinMs: number): Promise<Answer> {
@@ -60,12 +59,12 @@ export class PostgresSession implements ServerSession {
 
   async reset(): Promise<void> {
     if (!this.isUsable) return;
-    const { wire } = this.#line;
-    // The second lets go of locks and settings that outlive a transaction; it fails inside of one.
-    const both = [serialize.query('ROLLBACK'), serialize.query('DISCARD ALL')];
     let isClean = false;
     const work = async () => {
-      isClean = (await wire.exchange(both, { bytesMax: SHORT_BYTES_MAX, take: () => {}, readies: 2 })) === undefined;
+      // The second lets go of locks and settings that outlive a transaction; it fails inside of one.
+      for (const sql of ['ROLLBACK', 'DISCARD ALL'])
+        await this.#run(command(sql), { phase: 'run', bytesMax: SHORT_BYTES_MAX, writer: this.#shortWriter() });
+      isClean = true;
     };
     await settled(work(), this.#parts);
     if (!isClean) this.end();
@@ -78,12 +77,12 @@ export class PostgresSession implements ServerSession {
   }
 
   end(): void {
-    this.#line.wire.fail(new ConnectionLost('it was closed'));
+    this.#line.stream.destroy();
   }
 
   async #cancelStatement(): Promise<void> {
     // If the server can't be reached, its statement_timeout ends the statement.
-    await settled(requestCancel(this.#parts.connector, this.#line.backend), this.#parts);
+    await settled(requestCancel(this.#parts, this.#line.client), this.#parts);
   }
 
   async #refusingLoss<T>(work: () => Promise<T>): Promise<T> {
@@ -236,7 +235,7 @@ export class PostgresSession implements ServerSession {
 
   /** Throws Refused, ConnectionLost. */
   async #run(statements: readonly Buffer[], rowsOf: RowsOf): Promise<Taken> {
-    const taken = await runStatements(this.#line.wire, statements, rowsOf);
+    const taken = await runStatements(this.#line, statements, rowsOf);
     if (taken.isCut) void this.#cancelStatement();
     return taken;
   }

@@ -1,6 +1,6 @@
 /** Names of the types of columns. */
 import type { Column } from '../../../src/tools/context/databases.ts';
-import type { Field } from './messages.ts';
+import type { Field } from './exchange.ts';
 
 /** Names of common types by their identifiers, which never change. */
 const KNOWN: ReadonlyMap<number, string> = new Map([
@@ -37,7 +37,7 @@ export class TypeNames {
 
   /** Types whose names are to be asked for. */
   unknownIn(fields: readonly Field[]): number[] {
-    const ids = new Set(fields.map((it) => it.typeId));
+    const ids = new Set(fields.map((it) => it.dataTypeID));
     return [...ids].filter((it) => !KNOWN.has(it) && !this.#learned.has(it));
   }
 
@@ -46,7 +46,7 @@ export class TypeNames {
   }
 
   columnsOf(fields: readonly Field[]): Column[] {
-    return fields.map(({ name, typeId: id }) => {
+    return fields.map(({ name, dataTypeID: id }) => {
       return { name, type: KNOWN.get(id) ?? this.#learned.get(id) ?? UNKNOWN };
     });
   }

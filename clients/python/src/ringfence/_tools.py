@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from ._results import Result
 
 
+class AccessRequestInput(TypedDict, total=False):
+    path: Required[str]
+
+
+class AccessRequestData(TypedDict, total=False):
+    path: Required[str]
+    opened: Required[Literal[True]]
+
+
 class CodeAnalyzeInput(TypedDict, total=False):
     path: str
     checks: list[Literal["complexity", "duplicates", "dependencies", "security"]]
@@ -331,23 +340,14 @@ class CodeParseData(TypedDict, total=False):
     truncated: Required[bool]
 
 
-class CodeRefactorInputRange(TypedDict, total=False):
-    startLine: Required[int]
-    startColumn: Required[int]
-    endLine: Required[int]
-    endColumn: Required[int]
-
-
 class CodeRefactorInput(TypedDict, total=False):
-    operation: Required[Literal["rename", "move_file", "organize_imports", "remove_unused_imports", "add_missing_imports", "extract_function", "extract_variable", "extract_type", "inline"]]
+    operation: Required[Literal["rename", "move_file", "organize_imports", "remove_unused_imports", "add_missing_imports"]]
     path: Required[str]
     symbol: str
     line: int
     column: int
     newName: str
     to: str
-    range: CodeRefactorInputRange
-    scope: Literal["nearest", "outermost"]
     preview: bool
 
 
@@ -384,7 +384,6 @@ class CodeRefactorDataUnresolvedItem(TypedDict, total=False):
 
 class CodeRefactorData(TypedDict, total=False):
     files: Required[list[CodeRefactorDataFilesItem]]
-    name: str
     moved: CodeRefactorDataMoved
     newErrors: Required[list[CodeRefactorDataNewErrorsItem]]
     checkedFiles: Required[int]
@@ -671,8 +670,10 @@ class FileEditInput(TypedDict, total=False):
 
 
 class FileEditData(TypedDict, total=False):
+    path: str
     diff: str
     appliedOperations: Required[int]
+    inexact: int
     hash: Required[str]
 
 
@@ -712,11 +713,18 @@ class FileGrepDataMatchesItem(TypedDict, total=False):
     after: list[str]
 
 
+class FileGrepDataSkipped(TypedDict, total=False):
+    tooLarge: Required[int]
+    tooDeep: Required[int]
+    binary: Required[int]
+
+
 class FileGrepData(TypedDict, total=False):
     matches: Required[list[FileGrepDataMatchesItem]]
     count: Required[int]
     filesSearched: Required[int]
     truncated: Required[bool]
+    skipped: FileGrepDataSkipped
 
 
 class FileListInput(TypedDict, total=False):
@@ -807,6 +815,7 @@ class FileReadData(TypedDict, total=False):
     modifiedAt: Required[str]
     hash: Required[str]
     truncated: Required[bool]
+    decoded: str
     details: Literal[True]
 
 
@@ -824,6 +833,7 @@ class FileReadManyDataFilesItem(TypedDict, total=False):
     hash: Required[str]
     modifiedAt: Required[str]
     truncated: Required[bool]
+    decoded: str
 
 
 class FileReadManyDataErrorsItem(TypedDict, total=False):
@@ -1150,6 +1160,32 @@ class TerminalExecuteInput(TypedDict, total=False):
     background: bool
 
 
+class TerminalExecuteDataMissingSuggestionsItemRequestInput(TypedDict, total=False):
+    name: Required[str]
+
+
+class TerminalExecuteDataMissingSuggestionsItemRequest(TypedDict, total=False):
+    tool: Required[str]
+    input: Required[TerminalExecuteDataMissingSuggestionsItemRequestInput]
+
+
+TerminalExecuteDataMissingSuggestionsItem = TypedDict(
+    "TerminalExecuteDataMissingSuggestionsItem",
+    {
+        "from": "Required[str]",
+        "run": "Required[str]",
+        "request": "TerminalExecuteDataMissingSuggestionsItemRequest",
+    },
+    total=False,
+)
+
+
+class TerminalExecuteDataMissing(TypedDict, total=False):
+    program: Required[str]
+    hint: Required[str]
+    suggestions: Required[list[TerminalExecuteDataMissingSuggestionsItem]]
+
+
 class TerminalExecuteData(TypedDict, total=False):
     stdout: Required[str]
     stderr: Required[str]
@@ -1158,6 +1194,7 @@ class TerminalExecuteData(TypedDict, total=False):
     timedOut: Required[Literal[False]]
     durationMs: Required[float]
     handle: str
+    missing: TerminalExecuteDataMissing
 
 
 class TerminalInteractiveInput(TypedDict, total=False):
@@ -1262,6 +1299,32 @@ class TerminalScriptInput(TypedDict, total=False):
     args: list[str]
 
 
+class TerminalScriptDataMissingSuggestionsItemRequestInput(TypedDict, total=False):
+    name: Required[str]
+
+
+class TerminalScriptDataMissingSuggestionsItemRequest(TypedDict, total=False):
+    tool: Required[str]
+    input: Required[TerminalScriptDataMissingSuggestionsItemRequestInput]
+
+
+TerminalScriptDataMissingSuggestionsItem = TypedDict(
+    "TerminalScriptDataMissingSuggestionsItem",
+    {
+        "from": "Required[str]",
+        "run": "Required[str]",
+        "request": "TerminalScriptDataMissingSuggestionsItemRequest",
+    },
+    total=False,
+)
+
+
+class TerminalScriptDataMissing(TypedDict, total=False):
+    program: Required[str]
+    hint: Required[str]
+    suggestions: Required[list[TerminalScriptDataMissingSuggestionsItem]]
+
+
 class TerminalScriptData(TypedDict, total=False):
     stdout: Required[str]
     stderr: Required[str]
@@ -1269,6 +1332,7 @@ class TerminalScriptData(TypedDict, total=False):
     signal: str
     timedOut: Required[Literal[False]]
     durationMs: Required[float]
+    missing: TerminalScriptDataMissing
 
 
 class TodoReadInput(TypedDict, total=False):
@@ -1547,6 +1611,10 @@ class ToolMethods:
     ) -> Result[Any]:
         raise NotImplementedError
 
+    async def access_request(self, *, call_options: CallOptions | None = None, **input: Unpack[AccessRequestInput]) -> Result[AccessRequestData]:
+        """Ask to see a path."""
+        return await self.call("access_request", input, call_options=call_options)
+
     async def code_analyze(self, *, call_options: CallOptions | None = None, **input: Unpack[CodeAnalyzeInput]) -> Result[CodeAnalyzeData]:
         """Analyze code."""
         return await self.call("code_analyze", input, call_options=call_options)
@@ -1781,6 +1849,10 @@ class SyncToolMethods:
         **fields: Any,
     ) -> Result[Any]:
         raise NotImplementedError
+
+    def access_request(self, *, call_options: CallOptions | None = None, **input: Unpack[AccessRequestInput]) -> Result[AccessRequestData]:
+        """Ask to see a path."""
+        return self.call("access_request", input, call_options=call_options)
 
     def code_analyze(self, *, call_options: CallOptions | None = None, **input: Unpack[CodeAnalyzeInput]) -> Result[CodeAnalyzeData]:
         """Analyze code."""

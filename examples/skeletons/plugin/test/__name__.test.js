@@ -1,9 +1,9 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { equal } from 'node:assert/strict';
+import { deepEqual, equal } from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
-import { assertFailure, assertSuccess, testPlugin } from 'ringfence/testing';
+import { testPlugin } from 'ringfence/testing';
 
 const folder = fileURLToPath(new URL('../plugin', import.meta.url));
 let added;
@@ -16,13 +16,16 @@ after(() => added?.close());
 const prepare = () => rmSync(join(added.daemon.workspace, 'notes/tuesday.md'), { force: true });
 
 test('finds the notes with a word', async () => {
-  assertSuccess(await added.call('find', { word: 'tea' }), { files: ['notes/monday.md'] });
+  const { data } = await added.call('find', { word: 'tea' });
+  deepEqual({ ...data }, { files: ['notes/monday.md'] });
 });
 
 test('adds a note, and leaves one that is there', async () => {
   prepare();
-  assertSuccess(await added.call('add', { name: 'tuesday', text: 'Drink tea.' }), { path: 'notes/tuesday.md' });
-  assertFailure(await added.call('add', { name: 'tuesday', text: 'Drink coffee.' }), 'CODE_ERROR');
+  const { data } = await added.call('add', { name: 'tuesday', text: 'Drink tea.' });
+  equal(data.path, 'notes/tuesday.md');
+  const { error } = await added.call('add', { name: 'tuesday', text: 'Drink coffee.' });
+  equal(error.code, 'CODE_ERROR');
   equal(readFileSync(join(added.daemon.workspace, 'notes/tuesday.md'), 'utf8'), 'Drink tea.\n');
 });
 

@@ -1,6 +1,7 @@
+import { equal } from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { assertFailure, assertNoChanges, assertSuccess, testPlugin } from 'ringfence/testing';
+import { testPlugin } from 'ringfence/testing';
 
 let added;
 before(async () => {
@@ -10,13 +11,14 @@ before(async () => {
 after(() => added?.close());
 
 test('counts the lines with a word, and changes nothing', async () => {
-  const result = await added.call('run', { path: 'notes.txt', word: 'bread' });
-  assertSuccess(result, { lines: 1 });
-  assertNoChanges(result);
+  const { data, metadata } = await added.call('run', { path: 'notes.txt', word: 'bread' });
+  equal(data.lines, 1);
+  equal(metadata.filesChanged, undefined);
 });
 
 test('fails where there is no such file', async () => {
-  assertFailure(await added.call('run', { path: 'missing.txt', word: 'tea' }), 'CODE_ERROR');
+  const { error } = await added.call('run', { path: 'missing.txt', word: 'tea' });
+  equal(error.code, 'CODE_ERROR');
 });
 
 test('keeps what every tool promises', () => added.assertContract());

@@ -1,4 +1,4 @@
-/** The connection of one page: it says hello with the token of its sign-in, and only then is anything of the fleet told. */
+/** The connection of one page: it says hello with a proof of its sign-in, and only then is anything of the fleet told. */
 import { RpcError } from '../../../errors.ts';
 import { Peer, type PeerOptions } from '../../../protocol/peer.ts';
 import { isRecord } from '../../../text/values.ts';
@@ -8,8 +8,8 @@ import type { WaitingConnection } from '../../../transport/waiting-room.ts';
 export interface PageLinkParts extends Pick<PeerOptions, 'limits' | 'powers' | 'budget' | 'turns'> {
   /** The name of the fleet. */
   readonly fleet: string;
-  /** The id of the page with this token. */
-  idOf(token: string): string | undefined;
+  /** The id of the page that gives this ticket, once. */
+  idOf(ticket: string): string | undefined;
   /** Answers a request of a page that is signed in. Throws RpcError. */
   answer(method: string, params: unknown): Promise<unknown>;
   onSignedIn(id: string): void;

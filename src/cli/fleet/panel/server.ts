@@ -93,9 +93,10 @@ export class FleetPanel implements AsyncDisposable {
     const rereading = powers.every(ROSTER_MS, () => this.#rereadRoster());
     this.#parts.defer(() => rereading.cancel());
     this.#parts.use(this.#inbox.watch((it) => this.#tellNews(it)));
-    const isToken = (token: string) => this.#sessions.idOf(token) !== undefined;
+    const isToken = (token: string) => this.#signIn.pageOf(token) !== undefined;
     const options = webSocketOptions({ host: '127.0.0.1', port }, isToken, { limits, powers });
-    const page = { files: readPage(panelFolder), signIn: this.#signIn };
+    const names = new Set([this.#sessions.host]);
+    const page = { files: readPage(panelFolder), signIn: this.#signIn, names };
     const listener = await listenPanel({ ...options, ...page }, this.#accepting()).catch((error: Error) => {
       throw new FleetError(`the panel can't be served at port ${port}: ${error.message}`);
     });
@@ -130,7 +131,7 @@ export class FleetPanel implements AsyncDisposable {
         powers,
         budget,
         turns,
-        idOf: (token) => this.#sessions.idOf(token),
+        idOf: (ticket) => this.#signIn.pageOf(ticket),
         fleet: this.#nodes.fleet,
         answer: (method, params) => this.#answer(method, params),
         onSignedIn: (id) => {

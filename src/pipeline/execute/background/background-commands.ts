@@ -5,7 +5,7 @@
 
 import { ToolError } from '../../../errors.ts';
 import { type BackgroundJob, type BackgroundNow, listedIn } from '../../../hosts/background/background-job.ts';
-import type { HeldLease } from '../../../hosts/egress.ts';
+import type { EgressAttachment } from '../../../hosts/egress.ts';
 import type { HostKey, Hosts } from '../../../hosts/hosts.ts';
 import type { RetainedSession } from '../../../hosts/retained-sessions.ts';
 import type { Limits } from '../../../limits.ts';
@@ -82,7 +82,7 @@ export class BackgroundCommands {
   }
 
   /** Keeps a command that has started until its host forgets it; closes its lease when it has ended. */
-  add(command: BackgroundCommand, lease: HeldLease | undefined): void {
+  add(command: BackgroundCommand, lease: EgressAttachment | undefined): void {
     this.#commands.set(command.handle, command);
     void this.#follow(command, lease);
   }
@@ -142,7 +142,7 @@ export class BackgroundCommands {
     return (ran.result.data as { ended?: unknown }).ended === 'command' ? 'command' : 'relay';
   }
 
-  async #follow(command: BackgroundCommand, lease: HeldLease | undefined): Promise<void> {
+  async #follow(command: BackgroundCommand, lease: EgressAttachment | undefined): Promise<void> {
     const { handle, place, callId, sessionId, principal } = command;
     const { hosts, auditLog, powers } = this.#parts;
     const hasEnded = (await this.#ask(place, { handle, waitFor: 'end' })) !== undefined;

@@ -1,5 +1,5 @@
 /** Runs calls whose programs go on after them: where each runs, as whose its program is kept, and which network that has. */
-import type { Egress, HeldLease } from '../../../hosts/egress.ts';
+import type { Egress, EgressAttachment } from '../../../hosts/egress.ts';
 import type { HostKey } from '../../../hosts/hosts.ts';
 import type { RetainedSession } from '../../../hosts/retained-sessions.ts';
 import type { RunResult } from '../../../hosts/runs.ts';
@@ -49,18 +49,16 @@ export interface KeptJob extends Job {
 
 export interface KeptCallParts extends JournalParts {
   readonly background: BackgroundCommands;
-  readonly egress: Pick<Egress, 'lease'>;
+  readonly egress: Pick<Egress, 'attach'>;
 }
 
 /**
- * Runs such a call. A command in the background that may connect holds its access to the network until it ends, not only for
- * the call.
+ * Runs such a call. A command in the background holds its access to the proxy until it ends, not only for the call.
  */
 export async function runKept(call: ClearedCall, job: KeptJob, parts: KeptCallParts): Promise<RunResult> {
   if (!isStart(call)) return runJournalled(call, job, parts);
-  const { network, ...request } = job.request;
-  const { signal } = job.options;
-  const lease = network && (await parts.egress.lease(network, signal));
+  const { network, door, ...request } = job.request;
+  const lease = network && parts.egress.attach(network, door);
   let ran: RunResult;
   try {
     ran = await runJournalled(call, { ...job, request: { ...request, ...(lease && { lease }) } }, parts);
@@ -81,7 +79,12 @@ function handleOf({ result }: RunResult): string | undefined {
 
 function commandOf(
   call: ClearedCall,
-  { handle, job, lease, parts }: { handle: string; job: KeptJob; lease: HeldLease | undefined; parts: KeptCallParts },
+  {
+    handle,
+    job,
+    lease,
+    parts,
+  }: { handle: string; job: KeptJob; lease: EgressAttachment | undefined; parts: KeptCallParts },
 ): BackgroundCommand {
   const { id: callId, sessionId, principal, client, workspace, checked, options } = call;
   return {
@@ -94,7 +97,7 @@ function commandOf(
     command: (checked.tool.commandOf?.(checked.input as never)?.command ?? '').slice(0, COMMAND_CHARS_SHOWN),
     startedAt: new Date(parts.powers.now()).toISOString(),
     isDetached: options.detached === true,
-    hasNetwork: lease !== undefined,
+    hasNetwork: job.request.network?.every((it) => it.length > 0) ?? false,
     place: { ...job.place, ...(lease && { egress: lease.line }) },
     keeper: job.keeper,
     policyNow: () => call.policyNow(),

@@ -9,8 +9,9 @@ import { ToolError, toToolError } from '../../../errors.ts';
 import type { Isolates } from '../../../hosts/isolates.ts';
 import type { ChildAnswer, ChildAsk } from '../../../hosts/job.ts';
 import type { Timer } from '../../../powers.ts';
-import { hideValues } from '../../../redact/known-values.ts';
+import { KnownValues } from '../../../redact/known-values.ts';
 import type { TaskStore } from '../../../store/task-store.ts';
+import { mapTexts } from '../../../text/values.ts';
 import type { TaskInput, TaskOutput } from '../../../tools/task/delegate.ts';
 import type { ClearedCall } from '../../stage.ts';
 import { Clock } from '../program.ts';
@@ -254,18 +255,8 @@ export class Task {
 
   /** The value without the key of the model, which its answers may repeat in pieces. */
   #hide(value: unknown): unknown {
-    const { secrets } = this.#models;
-    if (secrets.length === 0) return value;
-    return mapTexts(value, (text) => hideValues(Buffer.from(text), secrets).toString());
+    return new KnownValues(this.#models.secrets).hideAll(value);
   }
-}
-
-/** A copy of plain data with each text replaced, names of members too. */
-function mapTexts(value: unknown, map: (text: string) => string): unknown {
-  if (typeof value === 'string') return map(value);
-  if (Array.isArray(value)) return value.map((it) => mapTexts(it, map));
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, it]) => [map(key), mapTexts(it, map)]));
 }
 
 const cutTexts = (value: unknown, charsMax: number): unknown => mapTexts(value, (text) => shortened(text, charsMax));

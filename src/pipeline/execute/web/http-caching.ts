@@ -49,7 +49,9 @@ export class CachingSender {
     const { host: _, ...headers } = kept.policy.revalidationHeaders(asked) as Record<string, string>;
     const response = await this.#hooks.send({ ...hop, headers });
     if (response.status !== 304) return this.#keep(hop, response);
-    const { policy, matches } = kept.policy.revalidatedPolicy(asked, response);
+    // A 304 without a validator speaks of the one answer that the request named.
+    const named = { ...validatorsOf(toResponse(kept)), ...response.headers };
+    const { policy, matches } = kept.policy.revalidatedPolicy(asked, { ...response, headers: named });
     if (!matches) return this.#fetch(hop);
     const renewed = { policy, body: kept.body };
     await this.#put(hop, renewed);
@@ -65,9 +67,8 @@ export class CachingSender {
     const Policy = this.#policies;
     // Without heuristics: an agent that looks at a server it works on must not see what it served before.
     const policy = new Policy(toRequest(hop), response, { shared: false, cacheHeuristic: 0 });
-    const { etag, 'last-modified': lastModified, 'set-cookie': cookie } = response.headers;
-    const isOfUse = policy.timeToLive() > 0 || etag !== undefined || lastModified !== undefined;
-    if (policy.storable() && isOfUse && cookie === undefined && !response.truncated)
+    const isOfUse = policy.timeToLive() > 0 || Object.keys(validatorsOf(response)).length > 0;
+    if (policy.storable() && isOfUse && response.headers['set-cookie'] === undefined && !response.truncated)
       await this.#put(hop, { policy, body: response.body });
     return { ...response, cached: 'no' };
   }
@@ -114,6 +115,10 @@ const toRequest = ({ url, method, headers }: Hop): CachePolicy.HttpRequest => ({
 
 const lowerCased = (headers: Hop['headers']): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+
+/** The headers by which a server says later whether an answer still holds. */
+const validatorsOf = ({ headers }: Pick<HttpResponse, 'headers'>): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => name === 'etag' || name === 'last-modified'));
 
 function toResponse({ policy, body }: KeptAnswer): HttpResponse {
   const { st: status, resh } = policy.toObject();

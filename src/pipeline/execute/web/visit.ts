@@ -9,6 +9,7 @@ import { ToolError } from '../../../errors.ts';
 import type { Limits } from '../../../limits.ts';
 import { parseAddress } from '../../../policy/address.ts';
 import { type Destination, refusedAddress, toHostName } from '../../../policy/network.ts';
+import { safeText } from '../../../text/shown-text.ts';
 import { destinationOf } from '../../../tools/context/requests.ts';
 import type { PageVisit } from '../../../tools/context/visit.ts';
 import { failed, type Outcome, succeeded } from '../../outcome.ts';
@@ -123,8 +124,8 @@ function toPicture(
     height,
     status,
     finalUrl,
-    title,
-    console,
+    title: safeText(title),
+    console: console.map(safeText),
     notes,
     blockedRequests: blockedIn(egress),
     fetchedAt: new Date(nowMs).toISOString(),

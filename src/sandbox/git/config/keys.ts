@@ -88,6 +88,40 @@ const WORKTREE_KEY = /^(?:core\.sparsecheckout(?:cone)?|index\.sparse)$/;
 export const whyRefusedInWorktree = (key: string, values: readonly string[]): string | undefined =>
   WORKTREE_KEY.test(key) ? whyRefused(key, values) : 'commands may only set a sparse checkout for one work tree';
 
+/** The path of a repository: no other transport, and no option. */
+const isPath: Check = (value) => isText(value) && /^(?:file:\/\/\/)?[^-!:][^:]*$/.test(value);
+const isNumber: Check = (value) => /^\d{1,12}$/.test(value);
+const MIRRORED = /^\+?refs\/[\w*./-]+:refs\/[\w*./-]+$/;
+
+/** Keys of a repository that a command makes, beside the others: what git writes itself, and what switches something off. */
+const KEYS_OF_NEW: readonly (readonly [RegExp, Check])[] = [
+  [/^core\.repositoryformatversion$/, oneOf('0', '1')],
+  [/^core\.(?:bare|symlinks|fscache|longpaths)$/, isBoolean],
+  [/^core\.worktree$/, (value) => isPath(value) && !value.startsWith('/')],
+  [/^core\.(?:hookspath|excludesfile)$/, oneOf('/dev/null')],
+  [/^core\.(?:fsmonitor|sharedrepository)$/, oneOf('false', '0')],
+  [/^(?:commit|tag)\.gpgsign$/, oneOf('false')],
+  [/^extensions\.objectformat$/, oneOf('sha1', 'sha256')],
+  [/^extensions\.refstorage$/, oneOf('files', 'reftable')],
+  [/^extensions\.partialclone$/, isRemote],
+  // Each `config.worktree` is judged as the config is.
+  [/^extensions\.worktreeconfig$/, isBoolean],
+  [/^remote\.[A-Za-z0-9_][\w./-]*\.url$/, isPath],
+  [/^remote\.[A-Za-z0-9_][\w./-]*\.fetch$/, (value) => MIRRORED.test(value)],
+  [/^remote\.[A-Za-z0-9_][\w./-]*\.(?:mirror|promisor)$/, isBoolean],
+  [/^remote\.[A-Za-z0-9_][\w./-]*\.partialclonefilter$/, isText],
+  [/^submodule\..+\.url$/, isPath],
+  [/^gc\.(?:auto|autodetach|autopacklimit)$/, (value) => isBoolean(value) || isNumber(value)],
+  [/^receive\.denycurrentbranch$/, oneOf('ignore', 'warn', 'refuse', 'updateInstead')],
+  [/^advice\.\w+$/, isBoolean],
+];
+
+/** Why a repository that a command makes may not have a key with these values; undefined if it may. */
+export function whyRefusedInNew(key: string, values: readonly string[]): string | undefined {
+  const isKnown = KEYS_OF_NEW.some(([pattern, check]) => pattern.test(key) && isText(key) && values.every(check));
+  return isKnown ? undefined : whyRefused(key, values);
+}
+
 const URL_KEY = /^remote\..+\.url$/s;
 const LEADS =
   'commands may give a remote the https or ssh address of the same repository, and no other; a new remote may have any address';

@@ -8,7 +8,7 @@ const columns = [
 ] as const;
 
 describe('a table', () => {
-  test('has numbers on the right, and NULL by its name', () => {
+  test('a table has numbers on the right, and NULL by its name', () => {
     const rows = [
       [1, 'a'],
       [1000, null],
@@ -16,7 +16,7 @@ describe('a table', () => {
     expect(toLines({ columns, rows })).toEqual(['  id  name', '----  ----', '   1  a', '1000  NULL']);
   });
 
-  test('has one line a row, whatever it holds, and cuts long cells', () => {
+  test('a table has one line a row, whatever it holds, and cuts long cells', () => {
     const rows = [
       [1, 'a\nb\u001b[31m\u202e'],
       [2, 'x'.repeat(100)],

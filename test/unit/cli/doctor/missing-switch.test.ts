@@ -159,17 +159,17 @@ test.each(CASES)('%s: one cause, with the fix of that system', (_, system, says,
 });
 
 describe('no cause is named', () => {
-  test('where sandboxes can be built, whatever the settings say', () => {
+  test('no cause is named if sandboxes can be built, whatever the settings say', () => {
     for (const files of [APPARMOR, STACKING, DOCKER, KUBERNETES])
       expect(missingSwitch(systemOf({ files }), '')).toBeUndefined();
   });
 
-  test('where nothing that is known explains the failure', () => {
+  test('no cause is named if nothing that is known explains the failure', () => {
     const failure = "bubblewrap could not build the sandbox (bwrap: Can't find source path /ws: No such file).";
     for (const files of [{}, APPARMOR, STACKING]) expect(missingSwitch(systemOf({ files }), failure)).toBeUndefined();
   });
 
-  test('for the settings of ordinary users where root runs it', () => {
+  test('no setting of ordinary users is named as the cause if root runs the daemon', () => {
     const clone = { '/proc/sys/kernel/unprivileged_userns_clone': '0' };
     for (const files of [clone, APPARMOR])
       expect(missingSwitch(systemOf({ files, isRoot: true }), SAYS.uidMap)).toBeUndefined();

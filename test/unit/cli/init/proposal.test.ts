@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { findProjectTools } from '../../../../src/cli/init/project.ts';
 import { withProject, withSettings } from '../../../../src/cli/init/proposal.ts';
-import { parsePolicy } from '../../../../src/policy/load.ts';
+import { defaultPolicy, parsePolicy } from '../../../../src/policy/load.ts';
 
 const folders: string[] = [];
 afterEach(() => {
@@ -19,7 +19,7 @@ function toolsOf(files: Record<string, string>) {
   return findProjectTools(folder);
 }
 const policyOf = (files: Record<string, string>, before?: string) =>
-  withProject(before, { tools: toolsOf(files), toolchains: [] });
+  withProject(before, { tools: toolsOf(files), base: 'default' });
 
 describe('a project', () => {
   test.each([
@@ -31,22 +31,13 @@ describe('a project', () => {
     ['cargo', { 'Cargo.toml': '[package]' }],
     ['go', { 'go.mod': 'module x' }],
     ['make', { Makefile: 'CC := cc\ntest: x\n\techo\nrelease:\n' }],
-  ])('of %s gives a policy that is taken, its examples too', (name, files) => {
-    const text = policyOf(files);
-    expect(parsePolicy(text, 'policy.yaml').rules.map((it) => it.id)).toContain(`project-${name}`);
-    expect(text).not.toMatch(/deploy|release/);
+  ])('a project of %s is recognised, and gives a valid policy without rules of its own', (name, files) => {
+    expect(toolsOf(files).map((it) => it.name)).toEqual([name]);
+    expect(parsePolicy(policyOf(files), 'policy.yaml').rules).toEqual(defaultPolicy.rules);
   });
 
   test('without anything that is known leaves the policy as it is by default', () => {
     expect(parse(policyOf({ 'a.txt': '' }))).toEqual({ version: 1, extends: 'default' });
-  });
-
-  test('that lies about itself gets no rule of its choosing', () => {
-    const scripts = { 'test]\n- evil': 'x', 'build:$(x)': 'y', test: 'z' };
-    const { rules } = parse(policyOf({ 'package.json': JSON.stringify({ scripts }) })) as { rules: object[] };
-    expect(rules).toHaveLength(1);
-    expect(JSON.stringify(rules)).not.toMatch(/evil|\$\(/);
-    expect(policyOf({ 'package.json': 'no JSON' })).toContain('registry.npmjs.org');
   });
 });
 
@@ -69,23 +60,28 @@ tiers:
   const { tiers } = parse(once) as { tiers: { execute: Record<string, unknown> } };
   expect(tiers.execute).toMatchObject({
     timeoutMs: 5000,
-    network: { allow: ['registry.npmjs.org', 'proxy.golang.org', 'sum.golang.org'] },
+    network: { allow: ['registry.npmjs.org'] },
+    processes: 512,
   });
   expect(policyOf(files, once)).toBe(once);
 });
 
-test.each(['tiers: { execute: { network: none } }\n', 'rules: x\n', 'a: [\n'])(
-  '%j is refused and not overwritten',
-  (before) => {
-    expect(() => policyOf({ 'package.json': '{"scripts":{"test":""}}' }, before)).toThrow(
-      /is `"none"`|is not a list|not YAML/,
-    );
-  },
-);
+test('a file that is not as it should be is refused and not overwritten', () => {
+  expect(() => policyOf({ 'package.json': '{}' }, 'a: [\n')).toThrow(/not YAML/);
+  const project = { tools: [], toolchains: [], pinned: [{ path: '/n', manager: 'nvm' }], workspace: '/w' };
+  for (const before of ['projects: none\n', 'projects: [{ workspace: /w, toolchains: none }]\n'])
+    expect(() => withSettings(before, project, 'policy.yaml'), before).toThrow(/is not a list/);
+});
 
 test('toolchains are added to those of the config, once', () => {
   const toolchains = [{ path: '/opt/node', manager: 'nvm' }];
-  const text = withSettings('toolchains: [ /opt/java ] # mine\n', { tools: [], toolchains }, 'policy.yaml');
-  expect(parse(text)).toEqual({ toolchains: ['/opt/java', '/opt/node'], policy: 'policy.yaml' });
-  expect(withSettings(text, { tools: [], toolchains }, 'policy.yaml')).toBe(text);
+  const tools = [{ name: 'npm', evidence: 'package.json', hosts: ['registry.npmjs.org'] }];
+  const proposed = { toolchains, tools, pinned: [{ path: '/opt/node18', manager: 'nvm' }], workspace: '/w' };
+  const text = withSettings('toolchains: [ /opt/java ] # mine\n', proposed, 'policy.yaml');
+  expect(parse(text)).toEqual({
+    toolchains: ['/opt/java', '/opt/node'],
+    projects: [{ workspace: '/w', hosts: ['registry.npmjs.org'], toolchains: ['/opt/node18'] }],
+    policy: 'policy.yaml',
+  });
+  expect(withSettings(text, proposed, 'policy.yaml')).toBe(text);
 });

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, 
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { findToolchains } from '../../../../src/cli/init/toolchains.ts';
+import { findPinned, findToolchains } from '../../../../src/cli/init/toolchains.ts';
 import { toCommandEnvironment } from '../../../../src/daemon/command-environment.ts';
 
 /** Not below /tmp: each sandbox has its own /tmp. */
@@ -115,6 +115,48 @@ test.each([
   ['deno', { '.deno/bin/deno': '' }, '.deno/bin', '.deno/bin'],
 ])('%s is found behind its folder of PATH', (manager, files, folder, found) => {
   expect(find(homeWith(files), [folder])).toEqual([`${manager} ${found}`]);
+});
+
+const INSTALLED = {
+  '.nvm/versions/node/v18.9.0/bin/node': '',
+  '.nvm/versions/node/v18.20.4/bin/node': '',
+  '.nvm/versions/node/v20.1.0/bin/node': '',
+  '.nvm/alias/lts/hydrogen': 'v18.20.4\n',
+  '.volta/tools/image/node/16.3.0/bin/node': '',
+  '.pyenv/versions/3.11.4/bin/python': '',
+  '.local/share/uv/python/cpython-3.12.1-linux-x86_64-gnu/bin/python': '',
+  '.asdf/installs/nodejs/21.0.0/bin/node': '',
+  '.local/share/mise/installs/go/1.24/bin/go': '',
+  '.rustup/toolchains/1.75.0-x86_64-unknown-linux-gnu/bin/cargo': '',
+  '.sdkman/candidates/java/21.0.2-tem/bin/java': '',
+  'sdk/go1.22.3/bin/go': '',
+  '.ssh/bin/node': '',
+};
+const NODE_18 = 'nvm .nvm/versions/node/v18.20.4';
+test.each([
+  ['.nvmrc', 'v18\n', [NODE_18]],
+  ['.nvmrc', '18.9.0', ['nvm .nvm/versions/node/v18.9.0']],
+  ['.nvmrc', 'lts/hydrogen\n', [NODE_18]],
+  ['.nvmrc', '1', []],
+  ['.nvmrc', '../../.ssh', []],
+  ['.node-version', '18.20', [NODE_18]],
+  ['package.json', '{"volta": {"node": "16.3.0"}}', ['volta .volta/tools/image/node/16.3.0']],
+  ['.python-version', '3.11\n', ['pyenv .pyenv/versions/3.11.4']],
+  ['.python-version', '3.12', ['uv .local/share/uv/python/cpython-3.12.1-linux-x86_64-gnu']],
+  ['.tool-versions', 'nodejs 21.0.0\nnodejs ../../../.ssh\nnodejs ..\n', ['asdf .asdf/installs/nodejs/21.0.0']],
+  ['mise.toml', '[tools]\ngo = "1.24"\nnode = "../../../../../.ssh"\n', ['mise .local/share/mise/installs/go/1.24']],
+  [
+    'rust-toolchain.toml',
+    '[toolchain]\nchannel = "1.75.0"\n',
+    ['rustup .rustup/toolchains/1.75.0-x86_64-unknown-linux-gnu'],
+  ],
+  ['rust-toolchain', '1.75.0\n', ['rustup .rustup/toolchains/1.75.0-x86_64-unknown-linux-gnu']],
+  ['.sdkmanrc', 'java=21.0.2-tem\n', ['sdkman .sdkman/candidates/java/21.0.2-tem']],
+  ['go.mod', 'module x\ntoolchain go1.22.3\n', ['go sdk/go1.22.3']],
+])('%s with %j names an installed version, or nothing', (name, text, found) => {
+  const home = homeWith({ ...INSTALLED, [`project/${name}`]: text });
+  const pinned = findPinned(join(home, 'project'), { home, closed: [join(home, 'project')] });
+  expect(pinned.map(({ manager, path }) => `${manager} ${path.slice(home.length + 1)}`)).toEqual(found);
 });
 
 test('a program outside PATH is not found', () => {

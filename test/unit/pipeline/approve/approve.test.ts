@@ -30,7 +30,7 @@ const tool = defineTool({
 
 const git: ParsedCommand = {
   commands: [
-    { text: 'git push', words: ['git', 'push'], program: 'git', programPath: '/usr/bin/git', unknown: undefined },
+    { text: 'git fetch', words: ['git', 'fetch'], program: 'git', programPath: '/usr/bin/git', unknown: undefined },
   ],
   redirects: [],
   mentions: [],
@@ -70,6 +70,7 @@ const deps: ApproveDeps = {
   fingerprint: (path) =>
     world.ino === undefined ? undefined : { path, dev: '1', ino: world.ino, size: '1', mtimeNs: '1', ctimeNs: '1' },
   proposeRule: () => '- id: mine',
+  openingOf: () => undefined,
 };
 
 function question(command: Partial<ParsedCommand> = {}): PolicyQuestion {
@@ -98,7 +99,7 @@ interface Shape {
 
 function callOf({
   decision = 'ask',
-  input = { command: 'git push' },
+  input = { command: 'git fetch' },
   effects = [],
   settings,
   and = [],
@@ -189,8 +190,8 @@ test('an asked call waits, and runs after a yes', async () => {
 
 test('the person sees impact, rule, reason and diff, and no secret', async () => {
   start({
-    input: { command: 'git push https://u:hunter2@x' },
-    effects: [{ kind: 'exec', target: 'git push hunter2' }],
+    input: { command: 'git fetch https://u:hunter2@x' },
+    effects: [{ kind: 'exec', target: 'git fetch hunter2' }],
   });
   await asked();
   const [approval] = machine.approvals.list();
@@ -199,7 +200,7 @@ test('the person sees impact, rule, reason and diff, and no secret', async () =>
     reason: 'Commands are asked about.',
     diff: '+[secret]',
     impact: { level: 'high', description: 'This operation will affect remote systems' },
-    input: { command: 'git push https://u:[secret]@x' },
+    input: { command: 'git fetch https://u:[secret]@x' },
   });
   expect(JSON.stringify(approval)).not.toContain('hunter2');
 });
@@ -235,7 +236,7 @@ test('a no ends the call with the feedback, and the same call again without a qu
   machine.told();
   expect((await start().error())?.message).toContain('denied exactly this call a moment ago');
   expect(machine.told()).toEqual([]);
-  start({ input: { command: 'git push --tags' } });
+  start({ input: { command: 'git fetch --tags' } });
   await asked();
 });
 
@@ -291,7 +292,7 @@ describe('with nobody there', () => {
   });
 });
 
-describe('a change between the yes and the start is refused', () => {
+describe('a change between the yes and the start', () => {
   test.each<[string, () => void, string]>([
     ['the file', () => (world.hash = 'h2'), 'the file a.txt'],
     ['that there is a file', () => (world.hash = null), 'the file a.txt'],
@@ -299,7 +300,7 @@ describe('a change between the yes and the start is refused', () => {
     ['that there is a program', () => (world.ino = undefined), 'the program /usr/bin/git'],
     ['which program is found', () => (world.programPath = '/ws/git'), 'the program /usr/bin/git, the program /ws/git'],
     ['the policy', () => (world.policyVersion = 'p2'), 'the policy'],
-  ])('%s', async (_, change, told) => {
+  ])('a call is refused if this changed between the yes and the start: %s', async (_, change, told) => {
     const { error } = start({}, change);
     await yes();
     expect(await error()).toMatchObject({
@@ -310,7 +311,7 @@ describe('a change between the yes and the start is refused', () => {
     expect(machine.told()).toEqual(['requested', 'approve', 'withdrawn']);
   });
 
-  test('while the question waits, too', async () => {
+  test('a call is refused if a file changed while the question waited', async () => {
     const { error } = start();
     await asked();
     world.hash = 'h2';
@@ -318,7 +319,7 @@ describe('a change between the yes and the start is refused', () => {
     expect((await error())?.code).toBe('APPROVAL_STALE');
   });
 
-  test('and changing it back does not bring the yes back', async () => {
+  test('a change that is reverted does not bring the yes back', async () => {
     const stale = start({}, () => (world.hash = 'h2'));
     await yes();
     await stale.error();
@@ -375,7 +376,7 @@ test('a remembered yes runs the next call without a question, a remembered no de
   const first = start();
   machine.approvals.resolve(await asked(), { decision: 'approve', by: 'ann', remember });
   await first.result;
-  const second = start({ id: 'c2', input: { command: 'git push --tags' } });
+  const second = start({ id: 'c2', input: { command: 'git fetch --tags' } });
   expect(await second.result).toBe('ran');
   expect(await second.outcome).toMatchObject({ approvalGranted: true });
   expect(second.approvals).toEqual([{}]);
@@ -384,7 +385,7 @@ test('a remembered yes runs the next call without a question, a remembered no de
   const third = start({ id: 'c3' });
   machine.approvals.resolve(await asked(), { decision: 'deny', by: 'ann', feedback: 'never', remember });
   await third.error();
-  expect((await start({ id: 'c4', input: { command: 'git push x' } }).error())?.message).toBe(
+  expect((await start({ id: 'c4', input: { command: 'git fetch x' } }).error())?.message).toBe(
     'the person said no for good to calls such as `terminal_execute`: never',
   );
 });
@@ -414,7 +415,7 @@ test('a command that names more files than are bound is said to, is no longer of
   expect(machine.approvals.get(id)?.impact.warnings[0]).toMatch(/more files than a yes can be bound to/);
 });
 
-test('with a record that can not be written no yes is taken, none is used, and it can be given again', async () => {
+test('a yes that can not be recorded is neither taken nor used, and can be given again', async () => {
   const { result, error } = start({}, () => (machine.onRecord = false));
   machine.onRecord = false;
   const id = await asked();

@@ -36,7 +36,7 @@ describe('the hash', () => {
       `${key} of a program`,
       { programs: [{ ...program, [key]: 99 }] },
     ]),
-  ])('is another one when %s changes, and the change is named', (_, change) => {
+  ])('the hash differs when %s changes, and the change is named', (_, change) => {
     const changed = { ...binding, ...change };
     expect(bindingHash(changed)).not.toBe(bindingHash(binding));
     expect(differencesOf(binding, changed)).toHaveLength(1);
@@ -57,7 +57,7 @@ describe('the hash', () => {
     expect(differencesOf({ ...binding, preImages: [] }, { ...binding, preImages })).toHaveLength(9);
   });
 
-  test('is the same whatever the order of programs and files', () => {
+  test('the hash is the same whatever the order of programs and files', () => {
     const two = { ...binding, programs: [program, { ...program, path: '/b' }] };
     expect(bindingHash({ ...two, programs: two.programs.toReversed() })).toBe(bindingHash(two));
   });

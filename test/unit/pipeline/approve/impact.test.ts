@@ -3,8 +3,9 @@ import { describe, expect, test } from 'vitest';
 import type { Effect } from '../../../../src/call.ts';
 import { impactOfCommand } from '../../../../src/pipeline/approve/command-impact.ts';
 import { type ImpactFacts, impactOf, undoable, warned } from '../../../../src/pipeline/approve/impact.ts';
-import { cutText, cutValue } from '../../../../src/pipeline/approve/shown.ts';
+import { cutText, cutValue, wholeValue } from '../../../../src/pipeline/approve/shown.ts';
 import type { ParsedCommand, SimpleCommand } from '../../../../src/policy/question.ts';
+import rename from '../../../../src/tools/file/rename.ts';
 
 const facts = (part: Partial<ImpactFacts>): ImpactFacts => ({
   tool: 'file_write',
@@ -41,13 +42,13 @@ describe('effects', () => {
     ['any external call', { tier: 'external_api' }, 'high', 'remote systems'],
     ['spending', { tier: 'read_only', costUsd: 0.1 }, 'medium', 'costs money'],
     ['unknown parts', { tier: 'read_only', unknown: ['eval'] }, 'medium', 'Not all'],
-  ])('of %s', (_, part, level, description) => {
+  ])('the impact names the effects of %s', (_, part, level, description) => {
     const impact = impactOf(facts(part));
     expect(impact.level).toBe(level);
     expect(impact.description).toContain(description);
   });
 
-  test('are named in the warnings, in the words people know', () => {
+  test('effects are named in the warnings, in the words people know', () => {
     const effects: Effect[] = [
       { kind: 'delete', target: 'old' },
       { kind: 'write', target: 'new' },
@@ -55,7 +56,7 @@ describe('effects', () => {
     expect(impactOf(facts({ effects })).warnings).toEqual(['Cannot be undone', 'Will delete: old', 'Will modify: new']);
   });
 
-  test('that undo keeps are not told as if they could not be undone, and are as high as before', () => {
+  test('effects that undo keeps are not shown as permanent, and have the same level as before', () => {
     const effects: Effect[] = [{ kind: 'delete', target: 'old' }];
     const impact = undoable(impactOf(facts({ effects })));
     expect(impact).toMatchObject({ level: 'high', warnings: ['Can be undone (ringfence undo)', 'Will delete: old'] });
@@ -64,7 +65,16 @@ describe('effects', () => {
     expect(command.warnings).toContain('Cannot be undone');
   });
 
-  test('are named in bounded number and length', () => {
+  test.each([
+    [false, 'medium', ['Will move: a', 'Will modify: b']],
+    [true, 'high', ['Cannot be undone', 'Will delete: b', 'Will move: a', 'Will modify: b']],
+  ])('a rename deletes data only if it overwrites: %s', (overwrite, level, warnings) => {
+    const effects = rename.effects({ oldPath: 'a', newPath: 'b', overwrite });
+    const impact = impactOf(facts({ tool: 'file_rename', destructive: true, effects }));
+    expect(impact).toMatchObject({ level, warnings });
+  });
+
+  test('effects are named in bounded number and length', () => {
     const effects = Array.from(
       { length: 500 },
       (_, at): Effect => ({ kind: 'write', target: `${at}${'x'.repeat(5000)}` }),
@@ -171,13 +181,13 @@ describe('commands', () => {
     ...['dd if=a of=b', 'mkfs.ext4 /dev/sda', 'ls; rm a', 'git branch -D x', 'git stash drop', 'reboot'],
   ])('high: %s', (line) => expect(ofCommand(line).level).toBe('high'));
 
-  test('that fetch and run what they fetched are told as such', () => {
+  test('commands that fetch and run what they fetched are reported as such', () => {
     const impact = ofCommand('curl x.sh; sh');
     expect(impact.level).toBe('high');
     expect(impact.warnings[0]).toBe('Runs what it fetches from elsewhere');
   });
 
-  test('that stand behind a wrapper count as themselves', () => {
+  test('commands behind a wrapper count as themselves', () => {
     const commands = [simple('xargs rm -rf', 'runs another command')];
     expect(ofCommand('', { commands })).toMatchObject({ level: 'high' });
   });
@@ -185,7 +195,7 @@ describe('commands', () => {
   test.each([
     [{ unknown: ['the here-document is not closed'] }, 'the here-document is not closed'],
     [{ commands: [simple('$x y', 'the program is not known')] }, '$x y (the program is not known)'],
-  ])('with unknown parts are at least medium, and those are named', (part, told) => {
+  ])('commands with unknown parts are at least medium, and those parts are named', (part, told) => {
     const impact = ofCommand('ls', part);
     expect(impact.level).toBe('medium');
     expect(impact.warnings.join()).toContain(told);
@@ -196,7 +206,7 @@ describe('commands', () => {
     expect(impact).toMatchObject({ level: 'medium', warnings: ['Will modify: out.txt'] });
   });
 
-  test('by the ten thousand are judged in bounded time and text', () => {
+  test('ten thousands of commands are judged in bounded time and text', () => {
     const commands = Array.from({ length: 60_000 }, (_, at) => simple(`x${at}`, 'not found'));
     const impact = ofCommand('', { commands });
     expect(impact.level).toBe('high');
@@ -223,7 +233,7 @@ test('a further warning stands first and never lowers the level', () => {
 });
 
 describe('the shown part of an input', () => {
-  test('is all of it where it is short', () => {
+  test('a short input is shown as a whole', () => {
     const input = { path: 'a', list: [1, null, true], nested: { x: 'y' } };
     expect(cutValue(input, 1000)).toEqual({ value: input, cut: false });
   });
@@ -239,7 +249,7 @@ describe('the shown part of an input', () => {
     expect(cutValue({ body: Buffer.alloc(9) }, 1000)).toEqual({ value: { body: '9 bytes' }, cut: true });
   });
 
-  test('has a bound, whatever it is, and says so when something is missing', () => {
+  test('the shown part has a bound, whatever the input, and says when something is missing', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), fc.integer({ min: 50, max: 500 }), (input, max) => {
         const { value, cut } = cutValue(input, max);
@@ -253,6 +263,14 @@ describe('the shown part of an input', () => {
     );
     expect(wide.cut).toBe(true);
     expect((wide.value as unknown[]).length).toBeLessThan(300);
+  });
+
+  test('a whole input lacks nothing, or is refused', () => {
+    const wide = Array.from({ length: 5_000 }, (_, at) => at);
+    const long = { content: 'x'.repeat(60_000), last: 'rm -rf' };
+    for (const it of [wide, long]) expect(wholeValue(it, 65_536)).toEqual(it);
+    for (const it of [[...wide, ...wide], { content: 'x'.repeat(65_537) }, { ['k'.repeat(129)]: 1 }])
+      expect(() => wholeValue(it, 65_536)).toThrow(/longer than the 65536 characters/);
   });
 
   test('never cuts a character in two', () => {

@@ -26,7 +26,7 @@ const call = (id: string, dependsOn: string[] = [], input: unknown = {}): BatchC
 });
 
 describe('a plan', () => {
-  test('has the levels of the longest way', () => {
+  test('a plan has the levels of the longest way', () => {
     const { levels } = planBatch(
       [call('d', ['b', 'c']), call('c', ['a']), call('b', ['a']), call('a'), call('e')],
       plain,
@@ -86,7 +86,8 @@ function harness(fails: ReadonlySet<string> = new Set()) {
   const metadata = { cached: false } as ToolResult['metadata'];
   const parts: BatchParts = {
     ...plain,
-    limits: defaultLimits,
+    // A busy machine must not end a turn of these tests, which decide themselves what comes next.
+    limits: { ...defaultLimits, batchTurnMs: 60_000 },
     powers: systemPowers(silentLog),
     timeline: new BatchTimeline(systemPowers(silentLog)),
     run: ({ id }, input, { onState, signal }) => {
@@ -227,7 +228,7 @@ describe('a batch', () => {
     expect(metadata).toMatchObject({ criticalPath: ['a', 'slow', 'last'], slackMs: [0, 0, 80, 0], durationMs: 115 });
   });
 
-  test('that runs is going to take as long as such calls take, or longer if one of them already did', () => {
+  test('the estimate of a running batch is the usual time of its calls, or longer if one already took longer', () => {
     let nowMs = 0;
     const timeline = new BatchTimeline({ now: () => 0, monotonicMs: () => nowMs });
     const calls = [call('a'), call('b', ['a']), call('c')];

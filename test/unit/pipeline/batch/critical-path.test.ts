@@ -28,7 +28,7 @@ test('no calls have no path', () => {
   expect(criticalPathOf([], () => [], Number)).toEqual({ criticalPath: [], totalMs: 0, slackMs: new Map() });
 });
 
-test('in any graph a call may take its slack longer for nothing, and a millisecond more costs one', () => {
+test('a call in any graph may take its slack longer at no cost, and a millisecond more costs one', () => {
   const graph = fc.array(fc.record({ before: fc.array(fc.nat(20), { maxLength: 4 }), ms: fc.nat(50) }), {
     minLength: 1,
     maxLength: 20,

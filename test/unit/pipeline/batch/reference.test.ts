@@ -27,7 +27,7 @@ describe('what is a reference', () => {
     expect([...referencedIds({ deep: [{ text }] })]).toEqual(ids);
   });
 
-  test('not the keys of an object', () => {
+  test('the keys of an object are no references', () => {
     expect(referencedIds({ '${a.data}': 1 }).size).toBe(0);
   });
 });
@@ -50,7 +50,7 @@ describe('what it stands for', () => {
     ['null', 'empty: ${a.data.empty}', 'empty: null'],
     ['JSON of anything else', 'all: ${a.data.files}', 'all: [{"path":"a.txt","size":3}]'],
     ['itself after another dollar sign', '$${a.data.x}', '${a.data.x}'],
-  ])('is %s inside a longer string', (_, text, value) => {
+  ])('a reference becomes %s inside a longer string', (_, text, value) => {
     expect(resolve(text)).toBe(value);
   });
 

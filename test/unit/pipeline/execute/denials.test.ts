@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { toSuggestion } from '../../../../src/pipeline/execute/denials.ts';
+import { openingOf } from '../../../../src/pipeline/execute/denials.ts';
 import { parseNetworkEntry, refusedAddress } from '../../../../src/policy/network.ts';
 
 test.each([
@@ -11,10 +11,10 @@ test.each([
   ['a reserved address of version 6', 'a.test', '2001:db8::1'],
   ["a name of this machine's networks", 'a.test', '10.0.0.1'],
   ["an address of this machine's networks", '10.0.0.1', '10.0.0.1'],
-])('for %s', (_, host, address) => {
+])('the suggested entry lets the address pass for %s', (_, host, address) => {
   const to = { host, port: 443, address };
-  const { layer = '', reason = '' } = refusedAddress([[parseNetworkEntry('a.test')]], to) ?? {};
-  const [, entry = ''] = /`(.*)`/.exec(toSuggestion({ target: `${host}:443`, layer, reason })) ?? [];
+  const { layer = 'policy', reason = '' } = refusedAddress([[parseNetworkEntry('a.test')]], to) ?? {};
+  const entry = openingOf({ target: `${host}:443`, layer, reason }) ?? '';
   const rules = ['a.test', parse(entry)].map((it) => parseNetworkEntry(it));
   expect(refusedAddress([rules], to)).toBeUndefined();
 });

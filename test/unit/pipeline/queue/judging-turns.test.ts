@@ -63,7 +63,7 @@ test('calls are judged at once until ten milliseconds were used, then each waits
   expect(judged).toHaveLength(4);
 });
 
-test('of those that wait, the session that used least is next, and equals take turns', async () => {
+test('the session that used least is next among those that wait, and equals take turns', async () => {
   const { judge, judged, pass } = judging();
   await judge('greedy', 40);
   for (const session of ['greedy', 'greedy', 'b', 'b', 'c', 'c']) void judge(session, 1);

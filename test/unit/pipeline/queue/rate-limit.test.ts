@@ -105,7 +105,7 @@ test.each([
   expect(outcomes(asked.map((it) => ask({ ...it, policy })))).toEqual(expected);
 });
 
-test('of several limits all must have room, whichever layer they are of, and the longest wait is told', () => {
+test('a call needs room in all of several limits, whichever layer they are of, and gets the longest wait', () => {
   const { ask, clock } = limiter();
   const inner = policyOf([rule({ calls: 5, perMs: 600_000, source: 'project.yaml:3' })]);
   const policy = policyOf([rule({ calls: 2, perMs: 1000 })], policyOf([], inner));
@@ -214,7 +214,7 @@ test('a refused call changes no later answer, and is let in when it comes again 
   );
 });
 
-test('in no span that a limit begins are more calls let through than it says', () => {
+test('no span that a limit begins lets more calls through than the limit says', () => {
   fc.assert(
     fc.property(rules, calls, (limits, steps) => {
       const policy = policyOf(limits.map((it) => rule(it)));

@@ -15,7 +15,7 @@ const isKnown = (text: string) => {
   return unknown.length === 0 && commands.every((it) => it.unknown === undefined);
 };
 
-describe('rm is found in', () => {
+describe('rm in a line that runs it', () => {
   test.each([
     'rm x',
     '"rm" x',
@@ -124,12 +124,12 @@ describe('rm is found in', () => {
     'strace -f -o log rm x',
     'nohup nice timeout 5 env rm x',
     "find . -exec sh -c 'rm $1' _ {} ;",
-  ])('%j', (text) => {
+  ])('rm is found in %j', (text) => {
     expect(programs(text)).toContain('rm');
   });
 });
 
-describe('rm is not found in', () => {
+describe('rm in a line that does not run it', () => {
   test.each([
     'echo rm',
     "echo '$(rm x)'",
@@ -139,13 +139,13 @@ describe('rm is not found in', () => {
     'echo a#b rm',
     'command -v rm',
     '(( 1 + 2 ))',
-  ])('%j', (text) => {
+  ])('rm is not found in %j', (text) => {
     expect(programs(text)).not.toContain('rm');
     expect(isKnown(text)).toBe(true);
   });
 });
 
-describe('all is known of', () => {
+describe('lines that are known', () => {
   test.each([
     'git status',
     'git log -3 | head -n 1 > out 2>&1',
@@ -169,13 +169,13 @@ describe('all is known of', () => {
     'while read -r x; do echo "$x"; done < a',
     'cat *.txt',
     `cat > f <<'E'\n${'function f(x) { return x[1] + `a`; }\n'.repeat(600)}E\nls`,
-  ])('%j', (text) => {
+  ])('everything is known of %j', (text) => {
     expect(parse(text).unknown).toEqual([]);
     expect(parse(text).commands.filter((it) => it.unknown !== undefined)).toEqual([]);
   });
 });
 
-describe('something is unknown of', () => {
+describe('lines that are unknown', () => {
   test.each([
     '$x a',
     '$(echo ls)',
@@ -272,7 +272,7 @@ describe('something is unknown of', () => {
     'if ls',
     'ls )',
     'a\0b',
-  ])('%j', (text) => {
+  ])('something is unknown of %j', (text) => {
     expect(isKnown(text)).toBe(false);
   });
 
@@ -314,7 +314,7 @@ describe('redirections', () => {
     ['a <<E\nb\nE', []],
     ["sh -c 'a > f'", [write('f')]],
     ['a > /dev/tcp/10.0.0.1/80', [{ kind: 'connect', target: '10.0.0.1:80' }]],
-  ])('%j', (text, effects) => {
+  ])('the redirections of %j are found', (text, effects) => {
     expect(parse(text).redirects).toEqual(effects);
   });
 
@@ -377,7 +377,7 @@ describe('reading .env is seen in', () => {
     'python3 x.py --env=.env',
     'make -f .env',
     'cat x,.env',
-  ])('%j', (text) => {
+  ])('the words of %j are read', (text) => {
     const { mentions, redirects } = parse(text);
     expect([...mentions, ...redirects.filter((it) => it.kind === 'read').map((it) => it.target)]).toContain('.env');
   });
@@ -404,68 +404,16 @@ describe('.env is not named in', () => {
     `python3 -c "open('.env')"`,
     'echo .env',
     'printf .env',
-    'git commit -m .env',
-    'git commit -am ".env"',
     'curl https://example.org/.env',
     'cat x.env',
-  ])('%j', (text) => {
+  ])('the words of %j are read', (text) => {
     const { mentions, redirects, mentionGlobs } = parse(text);
     expect([mentions.includes('.env'), redirects, mentionGlobs]).toEqual([false, [], undefined]);
   });
 });
 
-describe('no file HEAD is named in', () => {
-  test.each([
-    ...[
-      'git diff HEAD',
-      'git rev-parse HEAD',
-      'git push origin HEAD',
-      'git push origin HEAD:main',
-      'git log main..HEAD',
-    ],
-    ...[
-      'git push origin +HEAD:refs/heads/x',
-      'git show HEAD:src/a.ts',
-      'git diff HEAD@{1} HEAD~2 HEAD^',
-      'git checkout HEAD -- a',
-    ],
-    ...[
-      'git rev-parse origin/HEAD',
-      'git symbolic-ref refs/remotes/origin/HEAD',
-      'git -C sub diff HEAD',
-      'git log ^HEAD x',
-    ],
-    ...[
-      'timeout 60 git diff HEAD',
-      'nohup git rev-parse HEAD',
-      'env A=1 git diff HEAD',
-      'cd a && git diff HEAD | head',
-    ],
-    'git reset --hard HEAD && git clean -n',
-  ])('%j', (text) => {
-    expect(parse(text).mentions.filter((it) => it.split('/').at(-1) === 'HEAD')).toEqual([]);
-  });
-});
-
-describe('a file HEAD is named in', () => {
-  test.each([
-    'cp x HEAD',
-    'tee HEAD',
-    'git mv x HEAD',
-    'nohup git mv x HEAD',
-    'git init a; cp x HEAD',
-    'git diff --output=HEAD',
-    'git log --format=x --output HEAD',
-  ])('%j', (text) => {
-    expect(parse(text).mentions).toContain('HEAD');
-  });
-  test('which a redirection writes, whatever writes it', () => {
-    expect(parse('git diff HEAD > bare/HEAD').redirects).toEqual([{ kind: 'write', target: 'bare/HEAD' }]);
-  });
-});
-
 describe('programs', () => {
-  test('that are builtins have no path, unless something else runs them', () => {
+  test('builtins have no path, unless another program runs them', () => {
     expect(parse('echo a').commands[0]).toMatchObject({ program: 'echo', programPath: undefined });
     expect(parse('nohup echo a').commands[1]).toMatchObject({ program: 'echo', programPath: '/usr/bin/echo' });
   });
@@ -473,14 +421,20 @@ describe('programs', () => {
     const resolve = () => '/ws/bin/ls';
     expect(parse('ls', { resolve }).commands[0]).toMatchObject({ program: undefined, programPath: '/ws/bin/ls' });
   });
-  test('have the name that they were called by', () => {
+  test('programs of a toolchain that the person named have their name', () => {
+    const resolve = () => '/home/ada/.nvm/versions/node/v24.1.0/lib/node_modules/npm/bin/npm-cli.js';
+    const toolchains = ['/home/ada/.nvm/versions/node/v24.1.0'];
+    expect(parse('npm ci', { resolve, toolchains }).commands[0]).toMatchObject({ program: 'npm' });
+    expect(parse('npm ci', { resolve }).commands[0]).toMatchObject({ program: undefined });
+  });
+  test('a program has the name that it was called by', () => {
     expect(parse('awk 1', { resolve: () => '/usr/bin/mawk' }).commands[0]).toMatchObject({
       program: 'awk',
       programPath: '/usr/bin/mawk',
       unknown: undefined,
     });
   });
-  test('of a line are listed outer first, with their text', () => {
+  test('the programs of a line are listed outer first, with their text', () => {
     const { commands } = parse('cd a && nohup git status | wc');
     expect(commands.map((it) => [it.program, it.text])).toEqual([
       ...[
@@ -493,7 +447,7 @@ describe('programs', () => {
   });
 });
 
-test('of a word with many marks each part is a path that it may name; of one with more than are looked at something is unknown', () => {
+test('each part of a word with many marks is a path that it may name; with more than are looked at something is unknown', () => {
   const marks = (count: number) => `${Array.from({ length: count }, (_, at) => `a${at}`).join(',')},.env`;
   expect(parse(`cat ${marks(24)}`)).toMatchObject({ mentions: expect.arrayContaining(['.env']), unknown: [] });
   const { mentions, unknown } = parse(`cat .env,${marks(60)}`);

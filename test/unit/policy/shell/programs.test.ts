@@ -37,41 +37,41 @@ const programOf = (text: string, path?: string) =>
   }).commands[0]?.program;
 
 describe('a name', () => {
-  test('is looked for in the folders of the system', () => {
+  test('a name is looked for in the folders of the system', () => {
     expect(resolve('sh', where)).toBe(realpathSync('/bin/sh'));
   });
-  test('is looked for in the folders of the caller, in their order', () => {
+  test('a name is looked for in the folders of the caller, in their order', () => {
     expect(resolve('tool', withBin)).toBe(at('bin/tool'));
     expect(resolve('tool', where)).toBeUndefined();
   });
-  test('with a slash counts from the directory of the command', () => {
+  test('a name with a slash counts from the directory of the command', () => {
     expect(resolve('./tool', { ...where, cwd: at('bin') })).toBe(at('bin/tool'));
     expect(resolve('../bin/tool', { ...where, cwd: at('sub') })).toBe(at('bin/tool'));
     expect(resolve('./tool', where)).toBeUndefined();
   });
-  test('of an empty folder of PATH counts from there too', () => {
+  test("a name in an empty folder of PATH counts from the command's directory too", () => {
     expect(resolve('tool', { workspace, cwd: at('bin'), path: '/nowhere::/usr/bin' })).toBe(at('bin/tool'));
   });
   test.each(['data', 'loop', 'nothing', '', 'tool\0', 'x'.repeat(5000), 'tool/x'])('%j is no program', (name) => {
     expect(resolve(name, withBin)).toBeUndefined();
   });
-  test('is found beyond folders that are none', () => {
+  test('a name is found behind entries of PATH that are not folders', () => {
     expect(resolve('tool', { ...where, path: `${at('bin/data')}:/nowhere:${at('bin')}` })).toBe(at('bin/tool'));
   });
 });
 
 describe('the name of a program in rules', () => {
-  test('is the name it was called by, where the system has it by that name', () => {
+  test('a program has the name it was called by if the system has it by that name', () => {
     expect(programOf('sh -c true')).toBe('sh');
     expect(programOf('/bin/sh -c true')).toBe('sh');
   });
-  test('is nothing in the workspace, be it a link into the system', () => {
+  test('a program of the workspace has no name in rules, even if it is a link into the system', () => {
     expect(programOf('./bin/tool')).toBeUndefined();
     expect(programOf('tool', withBin.path)).toBeUndefined();
     expect(programOf('./bin/harmless -c true')).toBeUndefined();
     expect(programOf('harmless', withBin.path)).toBeUndefined();
   });
-  test('is not changed by a file of that name in the workspace that PATH does not lead to', () => {
+  test('a file of the workspace that PATH does not lead to does not change the name of a program', () => {
     writeFileSync(at('cat'), '#!/bin/sh\n', { mode: 0o755 });
     expect(programOf('cat x')).toBe('cat');
     expect(programOf('./cat x')).toBeUndefined();
@@ -96,7 +96,7 @@ describe('a fingerprint', () => {
     const it = fingerprint(at('bin/tool'));
     expect(JSON.parse(JSON.stringify(it))).toEqual(it);
   });
-  test('of nothing is undefined', () => {
+  test('the fingerprint of a missing file is undefined', () => {
     expect(fingerprint(at('none'))).toBeUndefined();
     expect(fingerprint(at('bin/tool/x'))).toBeUndefined();
   });

@@ -4,7 +4,7 @@ import { HeadAndTail } from '../../../../src/sandbox/command/head-and-tail.ts';
 
 const chunks = fc.array(fc.string({ unit: 'grapheme', maxLength: 40 }), { maxLength: 40 });
 
-test('under its bound it is what was pushed; over it, its start and its end, in whole characters, and how much is missing', () => {
+test('a text under the bound is kept whole, and one over it by its start and end in whole characters', () => {
   fc.assert(
     fc.property(chunks, fc.integer({ min: 16, max: 400 }), fc.integer({ min: 1, max: 13 }), (texts, bytesMax, step) => {
       const all = Buffer.from(texts.join('').toWellFormed());

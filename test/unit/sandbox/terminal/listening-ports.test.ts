@@ -8,7 +8,7 @@ const TABLE = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->whe
    2: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0 20 4 30 10 -1
 `;
 
-test('of a table, the ports of listening sockets, and not those of connections', () => {
+test('the ports of a table are those of listening sockets, not those of connections', () => {
   expect(toListening(TABLE)).toEqual([8080, 80]);
   expect(
     toListening('   0: 00000000000000000000000001000000:0BB8 00000000000000000000000000000000:0000 0A 00\n'),
@@ -16,7 +16,7 @@ test('of a table, the ports of listening sockets, and not those of connections',
   expect(toListening('')).toEqual([]);
 });
 
-test('of a process, the ports of its network; of one that is gone, none', async () => {
+test('the ports of a process are those of its network, and an ended process has no ports', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   const { port } = server.address() as { port: number };

@@ -48,7 +48,7 @@ const stateOf = (id: string) => {
 };
 
 describe('a question', () => {
-  test('is in the store, readable by its owner only, before anybody is told of it', () => {
+  test('a question is in the store, readable by its owner only, before it is announced', () => {
     let listed: string[] = [];
     const never = machine.approvals.request(draft(), {
       signal: new AbortController().signal,
@@ -62,7 +62,7 @@ describe('a question', () => {
     expect(statSync(machine.path).mode & 0o777).toBe(0o600);
   });
 
-  test('is shown with the fields of the protocol and none that only the store needs', () => {
+  test('a question is shown with the fields of the protocol and without those that only the store needs', () => {
     ask({ costUsd: 0.5, diff: '-a\n+b' });
     expect(Object.keys(machine.approvals.list()[0] as object).toSorted()).toEqual(
       [
@@ -84,7 +84,7 @@ describe('a question', () => {
     );
   });
 
-  test('that another call asks by now has another digest, and an answer to what was shown before is refused', async () => {
+  test('a question that another call asks by now has another digest, and an answer to the old one is refused', async () => {
     const first = ask();
     const digest = machine.approvals.list()[0]?.digest as string;
     expect(machine.approvals.whole(first.id).approval.digest).toBe(digest);
@@ -100,7 +100,7 @@ describe('a question', () => {
     expect(await second.answer).toMatchObject({ decision: 'approve' });
   });
 
-  test('that was cut is kept whole while it waits, across a restart, and no longer', () => {
+  test('a cut question is kept whole while it waits, across a restart, and no longer', () => {
     const whole = { input: { path: 'a', content: 'all of it' }, effects: [{ kind: 'write', target: 'a' }] } as const;
     const { id } = ask({ truncated: true, whole, proposedRule: 'id: r' });
     machine.killAndRestart();
@@ -110,7 +110,7 @@ describe('a question', () => {
     expect(() => machine.approvals.whole(id)).toThrow('no longer waits');
   });
 
-  test('that is approved gives the answer, is used once and not twice', async () => {
+  test('an approved question gives the answer, and is used once and not twice', async () => {
     const { id, answer } = ask();
     yes(id);
     expect(await answer).toEqual({ approvalId: id, decision: 'approve', by: 'ann' });
@@ -119,13 +119,13 @@ describe('a question', () => {
     expect(machine.told()).toEqual(['requested', 'approve', 'used']);
   });
 
-  test('that is approved for one thing is not used for another', () => {
+  test('a question that is approved for one thing is not used for another', () => {
     const { id } = ask();
     yes(id);
     expect(() => machine.approvals.use(id, 'b2')).toThrow(expect.objectContaining({ code: 'APPROVAL_STALE' }));
   });
 
-  test('that is denied gives the feedback, and is never used', async () => {
+  test('a denied question gives the feedback, and is never used', async () => {
     const { id, answer } = ask();
     no(id, 'use the other file');
     expect(await answer).toEqual({ approvalId: id, decision: 'deny', by: 'ann', feedback: 'use the other file' });
@@ -142,7 +142,7 @@ describe('a question', () => {
     expect(machine.told()).toEqual(['requested', 'expired']);
   });
 
-  test('that was approved can be used as long as it could be answered', () => {
+  test('an approved question can be used for as long as it could be answered', () => {
     const { id } = ask();
     machine.advance(299_000);
     yes(id);
@@ -154,15 +154,18 @@ describe('a question', () => {
     expect(() => machine.approvals.use(other.id, 'b1')).toThrow('has expired');
   });
 
-  test.each(['CANCELLED', 'TIMEOUT'] as const)('of a call that ends with %s is withdrawn', async (reason) => {
-    const { id, answer, abort } = ask();
-    abort(new ToolError(reason, 'over'));
-    expect(await code(answer)).toBe(reason);
-    expect(() => yes(id)).toThrow('it was withdrawn');
-    expect(machine.told()).toEqual(['requested', 'withdrawn']);
-  });
+  test.each(['CANCELLED', 'TIMEOUT'] as const)(
+    'a question of a call that ends with %s is withdrawn',
+    async (reason) => {
+      const { id, answer, abort } = ask();
+      abort(new ToolError(reason, 'over'));
+      expect(await code(answer)).toBe(reason);
+      expect(() => yes(id)).toThrow('it was withdrawn');
+      expect(machine.told()).toEqual(['requested', 'withdrawn']);
+    },
+  );
 
-  test('of a daemon that shuts down stays for the next one', async () => {
+  test('a question of a daemon that shuts down stays for the next one', async () => {
     const { id, answer, abort } = ask();
     abort(new ToolError('SHUTTING_DOWN', 'over'));
     expect(await code(answer)).toBe('SHUTTING_DOWN');
@@ -170,7 +173,7 @@ describe('a question', () => {
     expect(machine.approvals.list().map((it) => it.approvalId)).toEqual([id]);
   });
 
-  test('is answered once: a second answer is told what the first was', () => {
+  test('a question is answered once, and a second answer is refused with the first one', () => {
     const { id } = ask();
     yes(id);
     expect(() => no(id)).toThrow(/was approved at .* by ann/);
@@ -294,14 +297,14 @@ describe('a remembered answer', () => {
     expect(covered({ level: 'high', unknown: true, policyVersion: 'p2' })).toBe('deny');
   });
 
-  test('that says no wins over one that says yes', () => {
+  test('a remembered no wins over a remembered yes', () => {
     const [a, b] = [ask(), ask({ subjectHash: 'j2', bindingHash: 'b2' })];
     no(a.id, undefined, session('exact'));
     yes(b.id, session('tool'));
     expect([covered(), covered({ subjectHash: 'j2' })]).toEqual(['deny', 'approve']);
   });
 
-  test('for the session ends with it, and with the daemon; for always survives both', () => {
+  test('an answer for the session ends with it, and with the daemon; one for always survives both', () => {
     yes(ask().id, session('tool'));
     machine.approvals.endSession('s1');
     expect(covered()).toBeUndefined();
@@ -323,10 +326,10 @@ describe('a remembered answer', () => {
     expect(covered()).toBeUndefined();
     expect(machine.approvals.grants()).toEqual([]);
     const forbidden = ask({ bindingHash: 'b3', rememberMaxMs: 0 });
-    expect(() => yes(forbidden.id, session('tool'))).toThrow('forbids remembering');
+    expect(() => yes(forbidden.id, session('tool'))).toThrow('may not be remembered');
   });
 
-  test('for always comes with the rule for the policy file, and is in force until the policy is another', () => {
+  test('an answer for always comes with the rule for the policy file, and holds until the policy changes', () => {
     const { id } = ask({ proposedRule: '- id: mine' });
     const { proposedRule, grant } = yes(id, { scope: 'always', match: 'tool' });
     expect(proposedRule).toBe('- id: mine');
@@ -348,7 +351,7 @@ describe('a remembered answer', () => {
     expect(await others[1].answer).toMatchObject({ decision: 'deny', feedback: 'no' });
   });
 
-  test('is told of when given, used and revoked; revoked it covers nothing', () => {
+  test('a remembered answer is reported when given, used and revoked; a revoked one covers no call', () => {
     const { grant } = yes(ask().id, session('tool'));
     covered();
     machine.approvals.revoke(grant?.grantId as string, 'uid:0');
@@ -357,7 +360,7 @@ describe('a remembered answer', () => {
     expect(() => machine.approvals.revoke('g_none', 'uid:0')).toThrow('no remembered answer has the id g_none');
   });
 
-  test('is one of at most grantsMax, and the question waits on where there are too many', () => {
+  test('a remembered answer beyond grantsMax is refused, and the question still waits', () => {
     startAnew({ grantsMax: 1 });
     yes(ask().id, session('exact'));
     const { id } = ask({ subjectHash: 'j2', bindingHash: 'b2' });

@@ -126,7 +126,7 @@ describe('a log that can not be written', () => {
 });
 
 describe('a log of the form before', () => {
-  test('is put aside whole, and the new one says so', async () => {
+  test('a log of the former format is put aside whole, and the new one says so', async () => {
     using folder = new LogFolder();
     const former = new DatabaseSync(folder.path);
     former.exec(`PRAGMA journal_mode = WAL; CREATE TABLE audit (

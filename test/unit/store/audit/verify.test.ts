@@ -152,7 +152,7 @@ const ATTACKS: Record<string, (it: Tampered) => void> = {
 const limits = { auditCheckpointEntries: 5, auditBatchMax: 3 };
 
 describe.each(Object.entries(ATTACKS))('%s', (_, attack) => {
-  test.each(['while the daemon runs', 'while it does not'])('is found: %s', async (when) => {
+  test.each(['while the daemon runs', 'while it does not'])('tampering with the log is found %s', async (when) => {
     const log = fc.array(entry, { minLength: 3, maxLength: 24 });
     await fc.assert(
       fc.asyncProperty(log, fc.infiniteStream(fc.nat()), async (entries, numbers) => {

@@ -47,7 +47,7 @@ describe('status', () => {
   });
 });
 
-test('of commits the one that is cut is left out', () => {
+test('a commit that is cut is left out', () => {
   expect(parseCommits(Buffer.from('h\0a\0d\0s\0h2\0a\0d\0'))).toEqual([
     { hash: 'h', author: 'a', date: 'd', subject: 's' },
   ]);

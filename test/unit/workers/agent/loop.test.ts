@@ -16,13 +16,13 @@ const anthropicOf = (stream: string) => anthropic.read(eventsIn(stream, defaultL
 const event = (fields: object) => `data: ${JSON.stringify(fields)}\n\n`;
 
 describe('events', () => {
-  test('are read with any ends of lines, names, comments, and without the last empty line', () => {
+  test('events are read with any ends of lines, names, comments, and without the last empty line', () => {
     expect(
       read('event: a\r\n: a comment\r\ndata: {"a": 1}\r\n\r\ndata:{"b":\ndata:2}\n\ndata: [DONE]\n\ndata: {"c": 3}'),
     ).toEqual([{ a: 1 }, { b: 2 }, { c: 3 }]);
   });
 
-  test('of a line that is too long, or that hold no object, are refused', () => {
+  test('events of a line that is too long, or that hold no object, are refused', () => {
     expect(() => read(`data: {"a": "${'x'.repeat(LINE_CHARS)}"}\n\n`)).toThrow('a line of 215 characters; at most 200');
     for (const it of ['[1]', '7', '{"a":', 'null']) expect(() => read(`data: ${it}\n\n`)).toThrow('no JSON object');
   });
@@ -47,14 +47,14 @@ describe('chat completions', () => {
     ]);
   });
 
-  test('that say that they were cut, that broke off, and that make too many calls', () => {
+  test('completions that were cut are read as cut; broken ones and those with too many calls are refused', () => {
     expect(openaiOf(chunk({ content: 'a' }, { finish_reason: 'length' }))).toEqual({ text: 'a', calls: [], cut: true });
     expect(() => openaiOf(event({ error: { message: 'overloaded' } }))).toThrow('broke off: overloaded');
     const many = Array.from({ length: 65 }, (_, index) => ({ index, function: { name: 'a', arguments: '{}' } }));
     expect(() => openaiOf(chunk({ tool_calls: many }))).toThrow('more than 64 calls');
   });
 
-  test('of other shapes give nothing', () => {
+  test('completions of other shapes give nothing', () => {
     const odd = [
       { choices: 'none' },
       { choices: [null] },

@@ -107,7 +107,7 @@ describe('a selector', () => {
     );
   });
 
-  test('that matches nothing, or is none, is an error', async () => {
+  test('a selector that matches nothing, or is invalid, is an error', async () => {
     await expect(read(page, { selector: '.none' })).rejects.toThrow('nothing in the page matches');
     await expect(read(page, { selector: 'a[' })).rejects.toThrow("can't be read");
     await expect(read(page, { selector: ':has(:has(a))' })).rejects.toThrow('at most 1 is allowed');
@@ -159,7 +159,7 @@ describe('hostile pages', () => {
     expect(threadCpuMs() - before).toBeLessThan(BOUNDED_MS);
   });
 
-  test('what is nested too deeply keeps its text, as in browsers', async () => {
+  test('elements that are nested too deeply keep their text, as in browsers', async () => {
     const { content } = await read(`${'<div>'.repeat(1_000)}deep<p>p</p>${'</div>'.repeat(1_000)}<p>after`);
     expect(content).toContain('deep');
     expect(content).toContain('after');

@@ -56,7 +56,7 @@ test('files of the source replace those of the same name, all else stays, and wh
   expect(await copied('s', 'd')).toBe('8');
 });
 
-describe('is refused as a whole, and changes nothing:', () => {
+describe('a copy that is refused', () => {
   test.each([
     ['a file where a directory is', { 's/x': '1', 'd/x/y': '2' }, 'ALREADY_EXISTS'],
     ['a directory where a file is', { 's/x/y': '1', 'd/x': '2' }, 'ALREADY_EXISTS'],
@@ -65,14 +65,14 @@ describe('is refused as a whole, and changes nothing:', () => {
     ['a link where another one is', { 's/x': '-> 1', 'd/x': '-> 2' }, 'ACCESS_DENIED'],
     ['a protected file below', { 's/.vscode/tasks.json': '{}', 'd/a': '' }, 'ACCESS_DENIED'],
     ['a protected file below a folder that is there', { 's/.git/config': '', 'd/.git/config': 'x' }, 'ACCESS_DENIED'],
-  ])('%s', async (_, tree, code) => {
+  ])('a copy is refused as a whole, and changes nothing, for %s', async (_, tree, code) => {
     put({ ...tree, 's/0': 'first', 's/z': 'last', 'd/0': 'kept' });
     const before = ws.tree();
     expect(await copied('s', 'd')).toBe(code);
     expect(ws.tree()).toEqual(before);
   });
 
-  test('a tree onto itself, into what lies in it, or over what it lies in', async () => {
+  test('a copy of a tree onto itself, into a part of it, or over its parent is refused, and changes nothing', async () => {
     put({ 's/in/a': '1' });
     fs.symlinkSync('s', join(ws.path, 'alias'));
     const before = ws.tree();
@@ -83,7 +83,7 @@ describe('is refused as a whole, and changes nothing:', () => {
     expect(ws.tree()).toEqual(before);
   });
 
-  test('a secret on either side, and what a rule asks about there; what the source does not name is left alone', async () => {
+  test('a copy that touches a secret, or a path that a rule asks about, is refused; other paths are left alone', async () => {
     using held = makeWorkspace({
       rules: [
         ruleOf('deny', { path: ['**/.env*', 'd/**/key'] }, { code: 'SENSITIVE_FILE' }),
@@ -104,7 +104,7 @@ describe('is refused as a whole, and changes nothing:', () => {
     expect(held.tree()).toEqual({ ...before, 'd/a': 'new' });
   });
 
-  test('more than one call may copy, counted over all of it', async () => {
+  test('a copy of more than one call may copy, counted over all of it, is refused', async () => {
     using small = makeWorkspace({ limits: { changeBytesMax: 10, treeEntriesMax: 4, treeDepthMax: 2 } });
     put({ 'b/1': '123456', 'b/in/2': '123456', 'many/1': '', 'many/in/2': '', 'many/in/3': '' }, small.path);
     put({ 'deep/1/2/3': '', 'd/own': '', 'd/in/x': '', 'd/1x/2/x': '' }, small.path);

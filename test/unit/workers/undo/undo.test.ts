@@ -216,14 +216,14 @@ describe('a change made after the call', () => {
     return key;
   }
 
-  test('is kept if it is elsewhere in the text', async () => {
+  test('a change elsewhere in the text is kept', async () => {
     using bench = new Bench();
     const key = await changed(bench, (text) => text.replace('line 9', 'nine').concat('more\n'));
     expect(await bench.undo(key)).toMatchObject({ restored: ['t'], merged: ['t'], conflicts: [] });
     expect(bench.ws.tree().t).toBe(TEXT.replace('line 9', 'nine').concat('more\n'));
   });
 
-  test('is a conflict if it is in the same lines; a forced undo overwrites it and can itself be undone', async () => {
+  test('a change in the same lines is a conflict; a forced undo overwrites it and can itself be undone', async () => {
     using bench = new Bench();
     const key = await changed(bench, (text) => text.replace('LINE 2', 'something else'));
     const now = bench.tree();
@@ -269,7 +269,7 @@ describe('a change made after the call', () => {
     expect(bench.ws.tree()).toEqual({ n: '/', 'n/own': '' });
   });
 
-  test('is a conflict inside a moved tree; a forced undo moves the tree back as it is now', async () => {
+  test('a change inside a moved tree is a conflict; a forced undo moves the tree back with the change', async () => {
     using bench = new Bench();
     fill(bench);
     const { key } = await bench.run(['fileRename', { oldPath: 'd', newPath: 'm' }]);
@@ -390,7 +390,7 @@ describe('a journal that was planted or changed', () => {
     },
   );
 
-  test('is rejected if it is a link or has another format', async () => {
+  test('a journal that is a link or has another format is rejected', async () => {
     using bench = new Bench();
     await expect(bench.undo(plant(bench, { path: 'a', kind: 'chown' }))).rejects.toMatchObject({ code: 'CONFLICT' });
     await expect(bench.undo(plant(bench, { path: 'a', passing: ['../../etc/passwd'] }))).rejects.toMatchObject({

@@ -11,7 +11,7 @@ test('a setting that the person changed meanwhile stays', () => {
   expect(merged).toEqual({ text: `${now}[user]\n\tname = Ada\n`, taken: ['user.name'], refused: [] });
 });
 
-test('of several keys each is judged by itself', () => {
+test('each of several keys is judged by itself', () => {
   const after = `${GIVEN}[user]\n\tname = Ada\n[alias]\n\tx = !id\n[core]\n\tfsmonitor = id\n`;
   const { text, refused } = merge(GIVEN, after, GIVEN);
   expect(text).toBe(`${GIVEN}[user]\n\tname = Ada\n`);
@@ -104,7 +104,7 @@ test('a remote that a command removes stays whole, with the branches that follow
   expect(merged.refused.map((it) => it.key)).toEqual(['remote.o.url', 'branch.main.remote']);
 });
 
-test('beside another remote, none becomes `origin`, to which git pushes by itself', () => {
+test('no remote beside another becomes `origin`, to which git pushes by itself', () => {
   const origin = (url: string) => `${GIVEN}[remote "origin"]\n\turl = ${url}\n`;
   expect(merge(GIVEN, origin('https://evil.example/x'), GIVEN)).toMatchObject({
     taken: [],
@@ -121,7 +121,7 @@ describe('settings of one work tree', () => {
   const ON = '[extensions]\n\tworktreeConfig = true\n';
   const SPARSE = '[core]\n\tsparseCheckout = true\n';
 
-  test('that the command made are set for the repository, and git is not told to read them', () => {
+  test("work-tree settings of a command become the repository's, and git is not set to read work-tree config", () => {
     const { text, taken, refused } = merge(GIVEN, GIVEN + ON, GIVEN, { worktree: SPARSE });
     expect([taken, refused]).toEqual([['core.sparsecheckout'], []]);
     expect(text).toBe(GIVEN.replace('bare = false\n', 'bare = false\n\tsparsecheckout = true\n'));
@@ -135,7 +135,7 @@ describe('settings of one work tree', () => {
     expect(merge(GIVEN, GIVEN, GIVEN, { worktree: '[user]\n\tname = x\n' })).toEqual({ taken: [], refused: [] });
   });
 
-  test('are a sparse checkout and nothing else: what git reads last adds to what is there', () => {
+  test('work-tree settings may only be a sparse checkout, since git adds what it reads last', () => {
     const of = (text: string) => merge('', text, '', { isOfWorktree: true });
     expect(of(SPARSE)).toMatchObject({ taken: ['core.sparsecheckout'], refused: [] });
     expect(of('[index]\n\tsparse = id\n').taken).toEqual([]);
@@ -211,7 +211,7 @@ describe('a value', () => {
       'sendemail.sendmailcmd',
       'lfs.customtransfer.x.path',
     ].map((it) => [it, 'x']),
-  ] as [string, string][])('that could name a program: %s = %j is refused', (key, value) => {
+  ] as [string, string][])('a value that could name a program is refused: %s = %j', (key, value) => {
     expect(whyRefused(key, [value])).toBeDefined();
   });
 
@@ -231,11 +231,11 @@ describe('a value', () => {
     ['core.sparsecheckoutcone', 'true'],
     ['submodule.lib/x.active', 'true'],
     ['user.email', 'a@example.org'],
-  ])('that names none: %s = %j is taken', (key, value) => {
+  ])('a value that names no program is taken: %s = %j', (key, value) => {
     expect(whyRefused(key, [value])).toBeUndefined();
   });
 
-  test('that is taken away needs the same', () => {
+  test('the removal of a value is judged as its setting is', () => {
     expect(whyRefused('core.fsmonitor', [])).toBeDefined();
     expect(whyRefused('user.name', [])).toBeUndefined();
   });

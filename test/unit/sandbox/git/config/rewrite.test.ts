@@ -22,7 +22,7 @@ test.each([
   ['without its last newline', A.trimEnd(), `${A}[b]\n\tk = 1\n`],
   ['empty', '', A],
   ['emptied', A, ''],
-])('%s', (_, before, after) => {
+])('a reader of a config that becomes %s sees no line that is in neither text', (_, before, after) => {
   const path = join(folder, 'config');
   writeFileSync(path, before);
   const known = new Set([before, after].flatMap((it) => parseGitConfig(it) ?? []).map(said));

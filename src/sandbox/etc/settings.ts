@@ -1,0 +1,35 @@
+/**
+ * Settings of the machine in which people may write a credential: commands see those that hold none. They see copies of the texts that
+ * were judged, since a file may get a credential later.
+ */
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { holdsCredential, readText } from '../../policy/secrets/ordinary-paths.ts';
+
+const NAMES = ['npmrc', 'pip.conf', 'gitconfig', 'wgetrc', 'maven/settings.xml', 'maven/toolchains.xml'];
+/** Stands in each file of Maven, and looks like a token. */
+const SCHEMA = 'XMLSchema-instance';
+
+/** Writes the copies into a folder, which it gives, in place of those of an earlier daemon. `etc` is the machine's folder. */
+export function writeSettings(folder: string, bytesMax: number, etc = '/etc'): string {
+  for (const name of NAMES) {
+    const to = join(folder, name);
+    rmSync(to, { force: true });
+    const text = textOf(join(etc, name), bytesMax);
+    if (text === undefined || holdsCredential(text.replaceAll(SCHEMA, ''))) continue;
+    mkdirSync(dirname(to), { recursive: true });
+    writeFileSync(to, text);
+  }
+  return folder;
+}
+
+/** The names of the copies in a folder. */
+export const settingsIn = (folder: string): string[] => NAMES.filter((it) => existsSync(join(folder, it)));
+
+function textOf(path: string, bytesMax: number): string | undefined {
+  try {
+    return readText(path, bytesMax);
+  } catch {
+    return undefined; // ENOENT, EACCES: the machine has none, or keeps it from us; or it is too large, or no text.
+  }
+}

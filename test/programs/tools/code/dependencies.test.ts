@@ -1,0 +1,131 @@
+/** code_dependencies on this repository's own lockfile, beside npm, and on lockfiles that lie. */
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { toolRunner } from '../../../support/search.ts';
+
+interface Answer {
+  dependencies?: {
+    name: string;
+    installed: string;
+    wanted?: string;
+    direct: boolean;
+    dev: boolean;
+    license?: string;
+  }[];
+  tree?: { name: string; version: string; depth: number; deduped: boolean }[];
+  totalDeps: number;
+  vulnerabilities: string;
+  outdated: string;
+  reason?: string;
+  truncated: boolean;
+}
+
+let workspace: string;
+let tools: ReturnType<typeof toolRunner>;
+beforeEach(() => {
+  workspace = realpathSync(mkdtempSync(join(tmpdir(), 'ringfence-dependencies-')));
+  tools = toolRunner({ workspace });
+});
+afterEach(() => {
+  tools.servers[Symbol.dispose]();
+  rmSync(workspace, { recursive: true, force: true });
+});
+const put = (name: string, value: unknown) =>
+  writeFileSync(join(workspace, name), typeof value === 'string' ? value : JSON.stringify(value));
+const ask = (input: Record<string, unknown> = {}) => tools.run<Answer>('code_dependencies', input);
+
+test('the list of this repository has the packages of its lockfile, and what is direct as package.json says', async () => {
+  for (const it of ['package.json', 'package-lock.json']) copyFileSync(it, join(workspace, it));
+  const { dependencies = [], totalDeps, truncated } = await ask();
+  const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, Record<string, string>>;
+  const direct = dependencies.filter((it) => it.direct);
+  const wanted = { ...manifest.dependencies, ...manifest.devDependencies };
+  expect(direct.map((it) => `${it.name} ${it.wanted}`).sort()).toEqual(
+    Object.entries(wanted)
+      .map(([name, range]) => `${name} ${range}`)
+      .sort(),
+  );
+  const lock = JSON.parse(readFileSync('package-lock.json', 'utf8')) as { packages: Record<string, unknown> };
+  expect(totalDeps).toBe(Object.keys(lock.packages).filter((it) => it.includes('node_modules/')).length);
+  expect(truncated).toBe(false);
+  expect(dependencies.find((it) => it.name === 'zod' && it.direct)).toMatchObject({ license: 'MIT', dev: false });
+});
+
+test('the tree has the edges that npm itself reads from the lockfile', async () => {
+  for (const it of ['package.json', 'package-lock.json']) copyFileSync(it, join(workspace, it));
+  const { tree = [] } = await ask({ action: 'tree', depth: 2 });
+  const npm = execFileSync('npm', ['ls', '--package-lock-only', '--json', '--depth=1', '--omit=dev'], {
+    cwd: workspace,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  type Node = { version?: string; dependencies?: Record<string, Node> };
+  const { dependencies = {} } = JSON.parse(npm) as Node;
+  const firsts = tree.filter((it) => it.depth === 1).map((it) => `${it.name} ${it.version}`);
+  for (const [name, { version }] of Object.entries(dependencies)) expect(firsts).toContain(`${name} ${version}`);
+  const childrenOf = (name: string) => {
+    const from = tree.findIndex((it) => it.depth === 1 && it.name === name);
+    const rest = tree.slice(from + 1);
+    return rest
+      .slice(
+        0,
+        rest.findIndex((it) => it.depth === 1),
+      )
+      .map((it) => it.name);
+  };
+  const pino = Object.keys(dependencies.pino?.dependencies ?? {});
+  expect(pino.length).toBeGreaterThan(3);
+  expect(childrenOf('pino')).toEqual(pino.sort());
+});
+
+test('nothing is called free of vulnerabilities: no registry was asked, and the answer says so', async () => {
+  put('package.json', {});
+  put('package-lock.json', { lockfileVersion: 3, packages: { '': {} } });
+  for (const action of ['list', 'audit', 'outdated'])
+    expect(await ask({ action })).toMatchObject({ vulnerabilities: 'not checked', outdated: 'not checked' });
+  expect((await ask({ action: 'audit' })).reason).toContain('tiers.external_api');
+});
+
+test('circles, workspaces, aliases and values of the wrong type are gone through', async () => {
+  put('package.json', {});
+  put('package-lock.json', {
+    lockfileVersion: 3,
+    packages: {
+      '': { dependencies: { a: '^1', own: '*', alias: 'npm:real@1', gone: '1' }, devDependencies: 5 },
+      'node_modules/a': { version: '1.0.0', dependencies: { b: '*' } },
+      'node_modules/b': { version: {}, dependencies: { a: '*' }, license: [] },
+      'node_modules/own': { resolved: 'packages/own', link: true },
+      'packages/own': { version: '2.0.0', dependencies: { b: '*' } },
+      'node_modules/alias': { name: 'real', version: '1.0.0' },
+      'node_modules/__proto__': 'no record',
+    },
+  });
+  const { tree } = await ask({ action: 'tree', depth: 50 });
+  expect(tree?.map((it) => `${it.depth} ${it.name} ${it.version}${it.deduped ? ' deduped' : ''}`)).toEqual([
+    ...['1 a 1.0.0', '2 b ', '3 a 1.0.0 deduped', '1 real 1.0.0', '1 own 2.0.0', '2 b  deduped'],
+  ]);
+  expect((await ask()).dependencies?.map((it) => it.name)).toEqual(['a', 'b', 'own', 'real']);
+});
+
+test('other managers, versions, no lockfile, no JSON and links out are each refused in words', async () => {
+  put('package.json', {});
+  await expect(ask()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  put('pnpm-lock.yaml', '');
+  await expect(ask()).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    message: expect.stringContaining('pnpm-lock.yaml'),
+  });
+  put('package-lock.json', { lockfileVersion: 1 });
+  await expect(ask()).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    message: expect.stringContaining('lockfileVersion 1'),
+  });
+  put('package-lock.json', '['.repeat(1_000_000));
+  await expect(ask()).rejects.toMatchObject({ code: 'INPUT_INVALID' });
+  rmSync(join(workspace, 'package-lock.json'));
+  symlinkSync('/etc/passwd', join(workspace, 'package-lock.json'));
+  await expect(ask()).rejects.toMatchObject({ code: 'ACCESS_DENIED' });
+});
