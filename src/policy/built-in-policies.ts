@@ -9,8 +9,8 @@ import { fileURLToPath } from 'node:url';
 import { builtInFolder } from './file.ts';
 import type { Policy } from './schema.ts';
 
-/** `default` comes first: the others extend it. */
-export const BUILT_IN_NAMES = ['default', 'careful', 'strict', 'unattended', 'read-only', 'plan', 'subagent'] as const;
+/** Each extends one before it. */
+export const BUILT_IN_NAMES = ['floor', 'default', 'careful', 'strict', 'unattended', 'read-only', 'plan', 'subagent'] as const;
 
 /** `dist/policies.json`, relative to the built form of this file; a checkout's sources have none. */
 const READ = fileURLToPath(new URL('../policies.json', import.meta.url));

@@ -353,7 +353,7 @@ export const NEUTRAL: Policy = rootPolicy('the policy in force', 'allow', {
   network: 'any',
 });
 
-/** The parent of `default`: denies everything and opens everything. */
+/** The parent of `floor`: denies everything and opens everything. */
 export const ROOT: Policy = rootPolicy('nothing', 'deny', {
   approvals: { timeoutMs: 86_400_000, headless: 'wait', rememberMaxMs: 28_800_000 },
   open: ['tiers', 'rules', 'approvals', 'rateLimits', 'environment', 'secrets'],

@@ -75,7 +75,7 @@ export function readPolicy(nameOrPath: string, options: LoadOptions = {}): Loade
 /** Like `readPolicy`, but returns problems and the outcome of each example. Throws PolicyError only if nothing can be examined. */
 export function examinePolicy(nameOrPath: string, options: LoadOptions = {}): ExaminedPolicy {
   if (BUILT_IN.has(nameOrPath)) {
-    const loading = startLoading(options, nameOrPath === 'default' ? ROOT : defaultPolicy);
+    const loading = startLoading(options, nameOrPath === 'floor' ? ROOT : defaultPolicy);
     return examine(builtInText(nameOrPath), `built-in:${nameOrPath}`, loading);
   }
   const loading = startLoading(options);

@@ -308,9 +308,9 @@ describe('a file', () => {
   test('a file that others can write is refused, and so is a missing one', () => {
     chmodSync(file('p.yaml'), 0o666);
     expect(said(join(folder, 'p.yaml'))).toMatch(/chmod go-w/);
-    expect(said(join(folder, 'none'))).toMatch(/no built-in policy \(default, careful, .*\) has that name/);
+    expect(said(join(folder, 'none'))).toMatch(/no built-in policy \(floor, default, careful, .*\) has that name/);
     expect(said('none')).toMatch(
-      /^policy none: no built-in policy \(default, .*\) has that name; to name a file, write \.\/none$/,
+      /^policy none: no built-in policy \(floor, default, .*\) has that name; to name a file, write \.\/none$/,
     );
   });
   test.skipIf(process.getuid?.() !== 0)('a file of another user is refused (needs root to make one)', () => {
