@@ -41,6 +41,16 @@ export type ChildCall = (
   control: { readonly signal: AbortSignal; readonly span?: SpanContext; onState(state: CallState): void },
 ) => Promise<ToolResult>;
 
+/** A session as answers at doors know it. */
+export interface DoorHolder {
+  readonly sessionId: string;
+  readonly sessionName?: string | undefined;
+  readonly principal: string;
+  readonly workspace: string;
+  /** Whether its authority was passed on to it. */
+  readonly isDelegated: boolean;
+}
+
 /** A call as it arrived, and the ways to reach its caller. */
 export interface Call {
   readonly id: string;
@@ -56,6 +66,8 @@ export interface Call {
   readonly accountId: string;
   /** Set for a call of a delegated session: what the session may spend. */
   readonly budget?: Budget;
+  /** Whose answers at doors count for the call: its own session, or for a sub-agent under its caller's policy its caller's. */
+  readonly atDoors: DoorHolder;
   /** Whether an operator makes the call. */
   readonly isOperator?: boolean;
   readonly workspace: string;

@@ -37,7 +37,7 @@ import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
 import { required } from '../store/approvals/answers.ts';
 import { endOf, late, notDetached, whileAsked } from './call-end.ts';
-import { accountOf, chainOf, type Delegation } from './delegation/delegation.ts';
+import { accountOf, doorsOf, chainOf, type Delegation } from './delegation/delegation.ts';
 import { type CallFilter, type CallPage, isSameCall, type KeptCall, KeptCalls } from './kept-calls.ts';
 import type { SessionMark } from './operator/untrusted.ts';
 
@@ -267,17 +267,16 @@ export class Session {
   #newCall(id: string, name: string, rawInput: unknown, options: CallOptions): Call {
     const { id: sessionId, name: sessionName, principal, client, workspace, root, toolset } = this.options;
     const { onOutput, congested, delegation, role } = this.options;
-    const holder = {
+    const atDoors = doorsOf(this);
+    const policyNow = () => this.options.withOpenings(atDoors, this.policy());
+    const call: Call = {
+      id,
       sessionId,
       principal,
       workspace,
       ...(sessionName !== undefined && { sessionName }),
       ...(delegation && { budget: delegation.budget }),
-    };
-    const policyNow = () => this.options.withOpenings(holder, this.policy());
-    const call: Call = {
-      ...holder,
-      id,
+      atDoors,
       client,
       parents: this.#parentsOf(options),
       root,

@@ -17,7 +17,9 @@ beforeAll(async () => {
   daemon = await startDaemon();
   operator = await daemon.connect({ role: 'operator' });
   // The sandbox has a /tmp of its own.
-  outside = mkdtempSync(join(repository, 'test/results/outside-'));
+  const results = join(repository, 'test/results');
+  mkdirSync(results, { recursive: true });
+  outside = mkdtempSync(join(results, 'outside-'));
 });
 afterAll(async () => {
   await operator[Symbol.asyncDispose]();

@@ -23,7 +23,9 @@ beforeAll(async () => {
   daemon = await openDaemon({ policy: WRITTEN });
   operator = await daemon.connect({ role: 'operator' });
   // The sandbox has a /tmp of its own.
-  outside = mkdtempSync(join(repository, 'test/results/outside-'));
+  const results = join(repository, 'test/results');
+  mkdirSync(results, { recursive: true });
+  outside = mkdtempSync(join(results, 'outside-'));
   for (const [path, text] of [
     ['.env', 'KEY=one\n'],
     ['config/.env', 'KEY=two\n'],

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon } from '../support/daemon.ts';
 import { delegate, resultsIn, ScriptedTasks, taskData } from '../support/tasks.ts';
 
 let models: ScriptedTasks;
@@ -285,6 +285,40 @@ describe('authority', () => {
     await operator.request('approvals.resolve', { approvalId: asked.approvalId, decision: 'approve' });
     expect(await taskData(running)).toMatchObject({ ended: 'done', toolExecutions: [{ success: true }] });
     expect(readFileSync(inWorkspace('o.txt'), 'utf8')).toBe('m');
+  });
+
+  test("a yes at a door counts for the caller's sub-agents, but for one under a stricter policy", async () => {
+    await using operator = await daemon.connect({ role: 'operator' });
+    await operator.request('events.subscribe', { topics: ['approvals'] });
+    const curl = "curl -s -p -o /dev/null -w '%{http_connect}' https://shared.invalid/; true";
+    const remember = { scope: 'session', match: 'door' };
+    const answer = async () =>
+      operator.request('approvals.resolve', {
+        approvalId: (await seen(operator)).approvalId,
+        decision: 'approve',
+        remember,
+      });
+    const connect = { name: 'terminal_execute', input: { command: curl } };
+    const first = task('connects');
+    models.on(first, [{ calls: [connect] }, { text: 'connected' }]);
+    const running = delegate(agent, first);
+    await answer();
+    await taskData(running);
+    // The name is in no DNS: 502 says that the door is open, to the caller as well.
+    expect(resultsIn(models.requestsOf(first))).toEqual([expect.stringContaining('502')]);
+    expect(await dataOf(agent.call('terminal_execute', { command: curl }))).toMatchObject({ stdout: '502' });
+
+    writeFileSync(inWorkspace('.env'), 'PORT=80');
+    const shown = agent.call('access_request', { path: '.env' });
+    await answer();
+    await dataOf(shown);
+    const look = { name: 'file_read', input: { path: '.env' } };
+    const [same, stricter] = [task('looks'), task('looks under a policy')];
+    for (const it of [same, stricter]) models.on(it, [{ calls: [look] }, { text: 'seen' }]);
+    await taskData(delegate(agent, same));
+    expect(resultsIn(models.requestsOf(same))).toEqual(['PORT=80']);
+    await taskData(delegate(agent, stricter, { agent: 'narrow' }));
+    expect(resultsIn(models.requestsOf(stricter))).toEqual([expect.stringContaining('SENSITIVE_FILE')]);
   });
 });
 

@@ -4,14 +4,11 @@ import { homedir } from 'node:os';
 import { dirname } from 'node:path';
 import type { DoorTarget, GrantFacts } from '../../store/approvals/approval.ts';
 import { subjectHash } from '../approve/binding.ts';
-import type { Call } from '../stage.ts';
-
-/** A call, or the session that it belongs to. */
-export type DoorHolder = Pick<Call, 'sessionId' | 'sessionName' | 'principal' | 'workspace' | 'budget'>;
+import type { DoorHolder } from '../stage.ts';
 
 /** The facts of a question about a door. */
 export function factsAtDoor(
-  { sessionId, sessionName, principal, workspace, budget }: DoorHolder,
+  { sessionId, sessionName, principal, workspace, isDelegated }: DoorHolder,
   door: DoorTarget,
   { tool, rule, policyVersion }: Pick<GrantFacts, 'tool' | 'rule' | 'policyVersion'>,
 ): GrantFacts {
@@ -20,7 +17,7 @@ export function factsAtDoor(
     sessionId,
     ...(sessionName !== undefined && { sessionName }),
     principal,
-    ...(budget && { delegated: true as const }),
+    ...(isDelegated && { delegated: true as const }),
     workspace,
     tool,
     subjectHash: subjectHash(`door ${door.kind}`, door.target),

@@ -238,7 +238,7 @@ export class HostDoors {
 
   /** A session with a passed-on token has none of what its parent's person opened. */
   #isListed(call: ClearedCall, tier: NetworkTier, to: Destination): boolean {
-    return tier === 'execute' && !call.budget && this.#parts.isOpenIn(call.workspace, to);
+    return tier === 'execute' && !call.atDoors.isDelegated && this.#parts.isOpenIn(call.workspace, to);
   }
 
   /** Why the policy that is in force now closes the door; undefined if it has a person asked. */
@@ -248,7 +248,7 @@ export class HostDoors {
     return isAsked ? undefined : `${to.host} is not in the policy's list, and nobody is asked about it`;
   }
 
-  #of({ sessionId }: ClearedCall): SessionDoors {
+  #of({ atDoors: { sessionId } }: ClearedCall): SessionDoors {
     const known = this.#sessions.get(sessionId);
     if (known) return known;
     const made: SessionDoors = {
@@ -268,7 +268,7 @@ export class HostDoors {
   #factsOf(call: ClearedCall, tier: NetworkTier, question: DoorQuestion): GrantFacts {
     const door = { kind: question.kind, target: targetOf(question) };
     const { checked, policy } = call;
-    return factsAtDoor(call, door, { tool: checked.tool.name, rule: ruleOf(tier), policyVersion: policy.version });
+    return factsAtDoor(call.atDoors, door, { tool: checked.tool.name, rule: ruleOf(tier), policyVersion: policy.version });
   }
 
   #draftOf(

@@ -12,8 +12,8 @@ import type { Approvals } from '../../store/approvals/approvals.ts';
 import { toRelative } from '../../written-paths.ts';
 import type { FetchHooks } from '../execute/exchanges.ts';
 import { type Outcome, succeeded } from '../outcome.ts';
-import type { CheckedCall, ClearedCall, JudgedCall } from '../stage.ts';
-import { type DoorHolder, factsAtDoor } from './door-facts.ts';
+import type { CheckedCall, ClearedCall, DoorHolder, JudgedCall } from '../stage.ts';
+import { factsAtDoor } from './door-facts.ts';
 import { mayOpen, opened } from './opened-policy.ts';
 
 interface PathRules {
@@ -72,7 +72,7 @@ export function openingOf(call: JudgedCall, parts: OpeningParts): OpeningQuestio
   const path = posix.normalize(toRelative({ workspace: call.workspace, home: view.home })(asked.path));
   const isInside = !path.startsWith('/') && path !== '..' && !path.startsWith('../');
   const door = isInside ? secretAt(join(relative(call.root, call.workspace), path), view) : folderAt(path, call, parts);
-  const { project, projectIs } = factsAtDoor(call, door, { tool: tool.name, rule: '', policyVersion: '' });
+  const { project, projectIs } = factsAtDoor(call.atDoors, door, { tool: tool.name, rule: '', policyVersion: '' });
   const facts = { door, ...(projectIs !== undefined && project !== undefined && { project, projectIs }) };
   const { target } = door;
   if (door.kind === 'secret')

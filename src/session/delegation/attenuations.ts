@@ -75,6 +75,7 @@ export class Attenuations {
       policies: policy === undefined ? [] : [policy],
       modes: mode === undefined ? [] : [mode],
       endsWithParent: true,
+      sharesDoors: false,
     };
     const token = powers.secret();
     const expiresInMs = Math.min(expiresIn, budget.ms ?? Infinity, limits.attenuationMs);

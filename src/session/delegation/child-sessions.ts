@@ -35,6 +35,8 @@ export function openChild(
     policies: terms.policies,
     modes: terms.modes,
     endsWithParent: false,
+    // Under a stricter policy it has none of the answers, and asks for itself.
+    sharesDoors: terms.policies.length + terms.modes.length === 0,
   };
   try {
     const local = open({

@@ -1,6 +1,7 @@
 /** Delegated sessions: their authority is their parent's, narrowed, and never more than that is at the moment. */
 import type { CallParent } from '../../call.ts';
 import type { Budget } from '../../pipeline/budget.ts';
+import type { DoorHolder } from '../../pipeline/stage.ts';
 import type { Session } from '../session.ts';
 
 /** What makes a session part of another one. */
@@ -18,10 +19,20 @@ export interface Delegation {
   readonly modes: readonly string[];
   /** Whether the session ends when its parent does; one of a call ends with the call. */
   readonly endsWithParent: boolean;
+  /** Whether answers at the parent's doors count for the session, and its own for the parent. */
+  readonly sharesDoors: boolean;
 }
 
 /** How a session came about, for records. */
 export const chainOf = ({ options: { delegation } }: Session): readonly CallParent[] => delegation?.chain ?? [];
+
+/** The session whose answers at doors count for this one. */
+export function doorsOf({ options }: Session): DoorHolder {
+  const { delegation } = options;
+  if (delegation?.sharesDoors) return doorsOf(delegation.parent);
+  const { id: sessionId, name: sessionName, principal, workspace } = options;
+  return { sessionId, sessionName, principal, workspace, isDelegated: delegation !== undefined };
+}
 
 /** The session whose limits on rates and costs count for this one too: the outermost of the chain. */
 export function accountOf({ options }: Session): string {
