@@ -10,7 +10,16 @@ import { builtInFolder } from './file.ts';
 import type { Policy } from './schema.ts';
 
 /** Each extends one before it. */
-export const BUILT_IN_NAMES = ['floor', 'default', 'careful', 'strict', 'unattended', 'read-only', 'plan', 'subagent'] as const;
+export const BUILT_IN_NAMES = [
+  'floor',
+  'default',
+  'careful',
+  'strict',
+  'unattended',
+  'read-only',
+  'plan',
+  'subagent',
+] as const;
 
 /** `dist/policies.json`, relative to the built form of this file; a checkout's sources have none. */
 const READ = fileURLToPath(new URL('../policies.json', import.meta.url));

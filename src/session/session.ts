@@ -37,7 +37,7 @@ import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
 import { required } from '../store/approvals/answers.ts';
 import { endOf, late, notDetached, whileAsked } from './call-end.ts';
-import { accountOf, doorsOf, chainOf, type Delegation } from './delegation/delegation.ts';
+import { accountOf, chainOf, type Delegation, doorsOf } from './delegation/delegation.ts';
 import { type CallFilter, type CallPage, isSameCall, type KeptCall, KeptCalls } from './kept-calls.ts';
 import type { SessionMark } from './operator/untrusted.ts';
 

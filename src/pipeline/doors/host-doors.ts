@@ -268,7 +268,11 @@ export class HostDoors {
   #factsOf(call: ClearedCall, tier: NetworkTier, question: DoorQuestion): GrantFacts {
     const door = { kind: question.kind, target: targetOf(question) };
     const { checked, policy } = call;
-    return factsAtDoor(call.atDoors, door, { tool: checked.tool.name, rule: ruleOf(tier), policyVersion: policy.version });
+    return factsAtDoor(call.atDoors, door, {
+      tool: checked.tool.name,
+      rule: ruleOf(tier),
+      policyVersion: policy.version,
+    });
   }
 
   #draftOf(
