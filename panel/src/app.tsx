@@ -16,6 +16,7 @@ const Batch = lazy(async () => (await import('./batches/batch.tsx')).Batch);
 const Compose = lazy(async () => (await import('./compose/compose.tsx')).Compose);
 const Audit = lazy(async () => (await import('./record/audit.tsx')).Audit);
 const Policy = lazy(async () => (await import('./policy/policy.tsx')).Policy);
+const Answers = lazy(async () => (await import('./record/answers.tsx')).Answers);
 const Costs = lazy(async () => (await import('./record/costs.tsx')).Costs);
 const Nodes = lazy(async () => (await import('./fleet/nodes.tsx')).Nodes);
 const Machine = lazy(async () => (await import('./machine/machine.tsx')).Machine);
@@ -52,6 +53,7 @@ const VIEWS: readonly View[] = [
   { path: '#/compose', name: 'Compose', view: () => <Compose /> },
   { path: '#/audit', name: 'Audit', view: () => <Audit /> },
   { path: '#/policy', name: 'Policy', view: () => <Policy /> },
+  { path: '#/answers', name: 'Answers', view: () => <Answers /> },
   { path: '#/costs', name: 'Costs', view: () => <Costs /> },
   { path: '#/machine', name: 'Machine', view: () => <Machine /> },
   { path: '#/stop', name: 'Stop', view: () => <Stop /> },

@@ -12,6 +12,7 @@ import {
   rememberProjectFor,
   rememberToolFor,
 } from '../store/approvals/approval.ts';
+import { coveredBy, heldIn, holdsUntil } from '../store/approvals/grant-words.ts';
 import { showLine } from '../text/shown-text.ts';
 import { showApproval, toLine } from './call/question.ts';
 import { idOf } from './ids.ts';
@@ -130,16 +131,9 @@ const grantsNow = async (client: ApprovalsClient): Promise<Grant[]> =>
 
 /** One line about a remembered answer and the calls that it covers. */
 function lineOf(grant: Grant): string {
-  const { grantId, decision, scope, match, tool, rule, sessionId, by, expiresAtMs, door, project } = grant;
-  const which = {
-    exact: `exactly this call of ${tool}`,
-    tool: `calls of ${tool}`,
-    rule: `all calls that rule ${rule} asks about`,
-    door: `${door?.kind ?? 'host'} ${door?.target ?? ''}`,
-  };
-  const places = { session: `in session ${sessionId}`, project: `in ${project ?? ''}`, always: 'in all sessions' };
-  const until = `until ${new Date(expiresAtMs).toISOString()}`;
-  return `${grantId}  ${decision.padEnd(7)}  ${which[match]}, ${places[scope]}, ${until}, by ${by}`;
+  const { grantId, decision, by } = grant;
+  const until = holdsUntil(grant, (ms) => new Date(ms).toISOString());
+  return `${grantId}  ${decision.padEnd(7)}  ${coveredBy(grant)}, ${heldIn(grant)}, ${until}, by ${by}`;
 }
 
 /** Revokes one remembered answer, or all. Rejects with RemoteError if there is none with this id. Returns the exit code. */

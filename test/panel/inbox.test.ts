@@ -180,6 +180,27 @@ describe.skipIf(chromiumPath === undefined)(`the inbox of the panel (${withoutCh
     expect(await cards().count()).toBe(0);
   });
 
+  test('remembered answers are listed with what they cover, and a revoked one asks again', async () => {
+    const called = run('touch listed');
+    await armed('touch listed');
+    await cards().getByLabel('exactly this call').check();
+    await yes('touch listed').click();
+    await called;
+    await page.getByRole('link', { name: 'Answers' }).click();
+    const row = page.getByRole('region', { name: 'Remembered answers' }).locator('tbody tr').last();
+    expect(await row.textContent()).toMatch(/^yesexactly this call of terminal_executein session .*panel:p_.*until /);
+    expect(await violationsOf(page)).toEqual([]);
+    await page.setViewportSize({ width: 360, height: 640 });
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+    await row.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByText('Revoked: the next such call asks again.').waitFor();
+    await page.getByRole('link', { name: 'Inbox' }).click();
+    const again = run('touch listed');
+    await armed('touch listed');
+    await no('touch listed').click();
+    expect(await again).toMatchObject({ success: false });
+  });
+
   test('markup in a command stays text', async () => {
     const command = 'touch "<img src=x onerror=document.title=1><script>document.title=1</script>"';
     const called = run(command);

@@ -11,6 +11,7 @@ import {
   rememberFor,
 } from './approval.ts';
 import { type ApprovalRow, toApproval, toFacts } from './approval-table.ts';
+import { UNBOUNDED_MS } from './grant-words.ts';
 
 /** Throws RpcError INVALID_PARAMS if the question is not the one that the person saw: another call may ask it by now. */
 export function assertShown(row: ApprovalRow, { digest }: Pick<Resolution, 'digest'>): void {
@@ -56,9 +57,6 @@ export function toGrant(
     throw new RpcError('INVALID_PARAMS', `an answer is remembered for 1 to ${rememberMaxMs} ms, not ${expiresMs}`);
   return grantOf(expiresMs);
 }
-
-/** An answer about a door has no end unless the person gives one: a hundred years. */
-const UNBOUNDED_MS = 100 * 365 * 86_400_000;
 
 function toGrantOf(
   row: ApprovalRow,
