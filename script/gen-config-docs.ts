@@ -1,7 +1,7 @@
 // Writes the tables of docs/configuration.md from the schema of config.yaml and the comments of src/limits. `npm run gen` runs it.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import * as z from 'zod';
-import { PUBLIC_LIMITS } from '../src/daemon/config/public-limits.ts';
+import { PUBLIC_LIMITS } from '../src/daemon/config/limits.ts';
 import { configSchema } from '../src/daemon/config.ts';
 import { defaultLimits } from '../src/limits.ts';
 

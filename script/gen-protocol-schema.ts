@@ -3,7 +3,8 @@ import { writeFileSync } from 'node:fs';
 import * as z from 'zod';
 import { RPC_CODES } from '../src/errors.ts';
 import { answers, notifications } from '../src/protocol/answers.ts';
-import { OPERATOR_METHODS, params } from '../src/protocol/messages.ts';
+import { params } from '../src/protocol/messages.ts';
+import { OPERATOR_METHODS } from '../src/protocol/methods.ts';
 import * as shapes from '../src/protocol/shapes.ts';
 
 type Json = Record<string, unknown>;

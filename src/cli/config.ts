@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { PUBLIC_LIMITS } from '../daemon/config/public-limits.ts';
+import { PUBLIC_LIMITS } from '../daemon/config/limits.ts';
 import { type Config, readConfigFile, settingsOf, toConfig } from '../daemon/config.ts';
 import { findUserDirs } from '../daemon/user-dirs.ts';
 import { readAdded } from '../daemon/workspaces.ts';

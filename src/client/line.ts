@@ -3,7 +3,7 @@ import type { CallOptions, ToolResult } from '../call.ts';
 import { RPC_CODES } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
 import { type Powers, pause } from '../powers.ts';
-import { BEGINNING_METHODS } from '../protocol/messages.ts';
+import { BEGINNING_METHODS } from '../protocol/methods.ts';
 import { Peer, RemoteError } from '../protocol/peer.ts';
 import type { Channel } from '../transport/transport.ts';
 import { connectUnix } from '../transport/unix-socket.ts';

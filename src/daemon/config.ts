@@ -11,7 +11,7 @@ import { type SearchSettings, searchSchema, toSearchSettings } from '../connecto
 import { databasesSchema, toSource } from '../databases/settings.ts';
 import { FLEET_POLICY, fleetPolicyFile } from '../fleet/policy/policy-path.ts';
 import { type FleetSettings, fleetSchema } from '../fleet/workspaces/settings.ts';
-import { defaultLimits, type Limits, limitsSchema } from '../limits.ts';
+import type { Limits } from '../limits.ts';
 import { isInside } from '../paths.ts';
 import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from '../providers/settings.ts';
@@ -24,31 +24,14 @@ import { pathsKept, toCommandEnvironment, toolchainProblem } from './command-env
 import { type Address, toAddress } from './config/address.ts';
 import { ConfigError } from './config/config-error.ts';
 import { toFleet } from './config/fleet.ts';
-import { withMachineLimits, withMachineMemory } from './config/machine-limits.ts';
+import { internalLimitSettings, limitSettings, toLimits } from './config/limits.ts';
 import { chosen, type Origin } from './config/origin.ts';
 import { principalName } from './config/principal-name.ts';
 import { type Project, projectsSchema, toProjects } from './config/projects.ts';
-import { PUBLIC_LIMITS } from './config/public-limits.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
 
 export { ConfigError } from './config/config-error.ts';
 export type { Origin } from './config/origin.ts';
-
-const someLimits = limitsSchema.partial();
-
-const publicLimits: z.ZodType<z.output<typeof someLimits>> = z.strictObject(
-  Object.fromEntries(Object.entries(someLimits.shape).filter(([name]) => PUBLIC_LIMITS.includes(name))),
-  {
-    error: ({ code, keys }) =>
-      code === 'unrecognized_keys' ? (keys as string[]).map(refusedLimit).join('; ') : undefined,
-  },
-);
-
-function refusedLimit(name: string): string {
-  const value = (defaultLimits as Record<string, unknown>)[name];
-  const what = value === undefined ? `there is no limit ${name}` : `${name} is fixed at ${JSON.stringify(value)}`;
-  return `${what}; docs/configuration.md lists the limits that can be set`;
-}
 
 /** The schema of config.yaml. `npm run gen` writes docs/configuration.md from these descriptions. */
 export const configSchema = z.strictObject({
@@ -139,8 +122,8 @@ export const configSchema = z.strictObject({
   telemetry: telemetrySchema
     .optional()
     .describe('What is sent about calls: [observability](how-to/observability.md). Default: nothing.'),
-  limits: publicLimits.optional().describe('Bounds that differ from the defaults below.'),
-  internalLimits: someLimits
+  limits: limitSettings.optional().describe('Bounds that differ from the defaults below.'),
+  internalLimits: internalLimitSettings
     .optional()
     .describe('Bounds for tests of Ringfence itself; any of them may go at any time.'),
 });
@@ -223,9 +206,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
       : toPolicy(policy.value ?? 'default', policy.from === 'file' ? toPath : (path) => resolve(cwd, path));
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { dirs, policy: policyPath }));
   const traces = toTraces(file.telemetry, { dirs, env });
-  const limits = Object.freeze(
-    limitsSchema.parse(withMachineMemory({ ...file.internalLimits, ...file.limits }), { jitless: true }),
-  );
+  const limits = toLimits(file.internalLimits, file.limits);
   const search = toSearch(file.search, { dirs, bytesMax: limits.connectorFileBytesMax });
   const toToolchain = (it: string) => toShownFolder(it, { as: 'toolchain', dirs, workspaces });
   const ofPerson = (file.toolchains ?? []).map(toToolchain);
@@ -286,7 +267,7 @@ export function readConfigFile(path: string): z.output<typeof configSchema> {
   } catch (error) {
     throw new ConfigError(`${path}: ${(error as Error).message}`);
   }
-  const parsed = configSchema.safeParse(withMachineLimits(plain ?? {}), { jitless: true });
+  const parsed = configSchema.safeParse(plain ?? {}, { jitless: true });
   if (parsed.success) return parsed.data;
   throw new ConfigError(`${path}: ${z.prettifyError(parsed.error)}`);
 }

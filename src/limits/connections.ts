@@ -1,28 +1,25 @@
 /** Bounds of connections: their number, their share for each principal, and how long they may be silent. */
-import * as z from 'zod';
-import { count, ms } from './units.ts';
-
 export const connectionLimits = {
   /** Connections to the Unix socket that have said hello; each costs about 30 KiB when idle. Operators have extra places. */
-  connectionsMax: count().default(256),
+  connectionsMax: 256,
   /** WebSocket connections that have said hello, counted separately so that neither transport takes the places of the other. */
-  webSocketConnectionsMax: count().default(128),
+  webSocketConnectionsMax: 128,
   /**
    * Connections of one transport that have not said hello, or presented a token, yet; the oldest is dropped for a new one, so that silent
    * ones lock nobody out.
    */
-  connectionsBeforeHelloMax: count().default(32),
+  connectionsBeforeHelloMax: 32,
   /** Time for a connection to say hello before it may be dropped for others; a shorter time would lock out busy clients. */
-  connectionGraceMs: ms().default(250),
+  connectionGraceMs: 250,
   /** Connections that have not said hello, including those in their grace period; further ones are closed at once. */
-  connectionsBurstMax: count().default(2048),
+  connectionsBurstMax: 2048,
   /**
    * Share of a transport's connections that one principal may have, so that others still find a place; one of its processes may have two
    * thirds of that.
    */
-  principalConnectionShare: z.number().gt(0).max(1).default(0.75),
+  principalConnectionShare: 0.75,
   /** Connections reserved for operators when agents have taken all others: an operator must be able to see and stop a flood. */
-  operatorConnectionsMax: count().default(16),
+  operatorConnectionsMax: 16,
   /** Time after which a connection that has not said hello is dropped. */
-  helloTimeoutMs: ms().default(10_000),
+  helloTimeoutMs: 10_000,
 };

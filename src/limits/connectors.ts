@@ -1,45 +1,45 @@
 /** Bounds of connectors: what a file may say, and what one call may ask a service for. Services and files are those of others. */
-import { bytes, count, KiB, MiB, ms } from './units.ts';
+import { KiB, MiB } from './units.ts';
 
 export const connectorLimits = {
   /** Connectors of one daemon. */
-  connectorsMax: count().default(32),
+  connectorsMax: 32,
   /** Largest file of a connector; parsing takes about 1 ms for each KiB at worst and blocks the daemon. */
-  connectorFileBytesMax: bytes().default(256 * KiB),
+  connectorFileBytesMax: 256 * KiB,
   /** Operations of one connector; each is a tool that models are told about. */
-  connectorOperationsMax: count().default(64),
+  connectorOperationsMax: 64,
   /** Operations of one connector in the lists for models; the rest is listed where all tools are asked for. */
-  connectorListedMax: count().default(24),
+  connectorListedMax: 24,
   /** Tools of providers and connectors together in the lists for models; of more, none is listed, and tools_search finds them. */
-  foreignToolsListedMax: count().default(24),
+  foreignToolsListedMax: 24,
   /** Largest body of one answer that is read for its fields; a larger one fails the call. */
-  connectorBodyBytesMax: bytes().default(MiB),
+  connectorBodyBytesMax: MiB,
   /** Characters of a value that the pattern of a parameter is compared with, which takes up to 1 µs each; a longer value is refused. */
-  connectorPatternCharsMax: count().default(4_096),
+  connectorPatternCharsMax: 4_096,
   /** Pages that one call reads, whatever its file says. */
-  connectorPagesMax: count().default(10),
+  connectorPagesMax: 10,
   /** Items that one call collects over its pages. */
-  connectorItemsMax: count().default(1000),
+  connectorItemsMax: 1000,
   /** Further attempts after answers such as 429 and 503, whatever its file says. */
-  connectorRetriesMax: count().default(3),
+  connectorRetriesMax: 3,
   /** Longest time that a call waits because a service says so (Retry-After); a longer one fails the call. */
-  connectorRetryMs: ms().default(20_000),
+  connectorRetryMs: 20_000,
   /** Failures in a row after which a service is not asked for a while. */
-  connectorFailuresMax: count().default(5),
+  connectorFailuresMax: 5,
   /** Shortest time for which a service that failed is not asked; doubles with each further failure. */
-  connectorPauseMs: ms().default(5_000),
+  connectorPauseMs: 5_000,
   /** Longest time for which a service that failed is not asked. */
-  connectorPauseMsMax: ms().default(300_000),
+  connectorPauseMsMax: 300_000,
   /** Time between two health checks of a service that calls use, on average; they are requests to others. */
-  serviceCheckEveryMs: ms().default(60_000),
+  serviceCheckEveryMs: 60_000,
   /** Time since its last call after which a service that works is not checked any more, so that an idle daemon sends nothing. */
-  serviceCheckUsedMs: ms().default(600_000),
+  serviceCheckUsedMs: 600_000,
   /** Largest OpenAPI document that a connector file is made of; it is read by the command line, into memory. */
-  openApiBytesMax: bytes().default(32 * MiB),
+  openApiBytesMax: 32 * MiB,
   /** Largest OpenAPI document in YAML; reading that takes about a second for each MiB. */
-  openApiYamlBytesMax: bytes().default(8 * MiB),
+  openApiYamlBytesMax: 8 * MiB,
   /** Files of the workspace that one call sends. */
-  connectorUploadFilesMax: count().default(500),
+  connectorUploadFilesMax: 500,
   /** Bytes of the files that one call sends; they are held in memory and encoded. */
-  connectorUploadBytesMax: bytes().default(5 * MiB),
+  connectorUploadBytesMax: 5 * MiB,
 };

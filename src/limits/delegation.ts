@@ -1,13 +1,12 @@
 /** Bounds of delegated sessions: tokens that sessions pass on. */
-import { count, ms } from './units.ts';
 
 export const delegationLimits = {
   /** Time for which a token that a session passed on works at most; whoever has it can do what it covers. */
-  attenuationMs: ms().default(86_400_000),
+  attenuationMs: 86_400_000,
   /** Tokens of one session in force; each is a record in memory, and sessions may be opened with it. */
-  attenuationsPerSessionMax: count().default(64),
+  attenuationsPerSessionMax: 64,
   /** Tokens of all sessions in force. */
-  attenuationsMax: count().default(1_024),
+  attenuationsMax: 1_024,
   /** How often authority is passed on from the first session; each step is looked through for every call. */
-  delegationDepthMax: count().default(8),
+  delegationDepthMax: 8,
 };

@@ -1,53 +1,53 @@
 /** Bounds of the fleet: of what comes over the bus, which is trusted with nothing. */
-import { bytes, count, KiB, MiB, ms } from './units.ts';
+import { KiB, MiB } from './units.ts';
 
 export const fleetLimits = {
   /** Bytes of one message on the bus, below what its server takes by default; a longer one is dropped unread. */
-  fleetMessageBytesMax: bytes().default(768 * KiB),
+  fleetMessageBytesMax: 768 * KiB,
   /** Machines and people in a fleet's roster; each has permissions in the config of the bus. */
-  fleetMembersMax: count().default(1024),
+  fleetMembersMax: 1024,
   /** Invitations that nobody has taken; each is a user of the bus who may ask to join. */
-  fleetInvitationsMax: count().default(64),
+  fleetInvitationsMax: 64,
   /** Bytes of the questions in one answer of a node; the others follow when these are answered. */
-  fleetQuestionBytesMax: bytes().default(256 * KiB),
+  fleetQuestionBytesMax: 256 * KiB,
   /** Sessions of the fleet on one node; each is a session of its daemon. */
-  fleetSessionsMax: count().default(256),
+  fleetSessionsMax: 256,
   /** Bytes of one session on their way over the bus, so that a slow reader holds up its own session only. */
-  fleetWindowBytes: bytes().default(MiB),
+  fleetWindowBytes: MiB,
   /** Bytes that all sessions of one connection have sent and the server has not taken, so that signs of life are in time. */
-  fleetUnflushedBytes: bytes().default(512 * KiB),
+  fleetUnflushedBytes: 512 * KiB,
   /** Repositories that a node keeps a mirror of; the least recently used one makes room. */
-  fleetMirrorsMax: count().default(32),
+  fleetMirrorsMax: 32,
   /** Bytes of one mirror, and of each file that git writes for it, so that no repository fills the disk. */
-  fleetMirrorBytes: bytes().default(2048 * MiB),
+  fleetMirrorBytes: 2048 * MiB,
   /** Bytes of all mirrors of a node; the least recently used ones make room. */
-  fleetMirrorsBytes: bytes().default(8192 * MiB),
+  fleetMirrorsBytes: 8192 * MiB,
   /** Fetches that a mirror takes before it is made anew, since each adds a file that every clone copies. */
-  fleetMirrorPacksMax: count().default(64),
+  fleetMirrorPacksMax: 64,
   /** Time for one fetch or push, so that a slow server holds no place for ever. */
-  fleetFetchMs: ms().default(300_000),
+  fleetFetchMs: 300_000,
   /** Fetches, pushes and other runs of git of one node at a time; further ones wait. */
-  fleetGitRunsMax: count().default(4),
+  fleetGitRunsMax: 4,
   /** Memory of one run of git, where control groups count it. */
-  fleetGitMemoryMb: count().default(1024),
+  fleetGitMemoryMb: 1024,
   /** Files of a commit that a session works on, and files that come back from it. */
-  fleetCheckoutFilesMax: count().default(200_000),
+  fleetCheckoutFilesMax: 200_000,
   /** Bytes of these files, so that a small repository can't unpack to a full disk. */
-  fleetCheckoutBytes: bytes().default(2048 * MiB),
+  fleetCheckoutBytes: 2048 * MiB,
   /** Bytes of a bundle that a client uploads. */
-  fleetBundleBytes: bytes().default(256 * MiB),
+  fleetBundleBytes: 256 * MiB,
   /** Bytes of changed files that come back from a session, and of the bundle or patch that holds them. */
-  fleetReturnBytes: bytes().default(256 * MiB),
+  fleetReturnBytes: 256 * MiB,
   /** Clones on one node, those of open sessions and those that are kept. */
-  fleetClonesMax: count().default(512),
+  fleetClonesMax: 512,
   /** Clones of ended sessions that are kept for who has not collected their changes; the oldest makes room. */
-  fleetKeptMax: count().default(128),
+  fleetKeptMax: 128,
   /** Time for which such a clone is kept. */
-  fleetKeptMs: ms().default(3_600_000),
+  fleetKeptMs: 3_600_000,
   /** Longest time for which a signed order holds, so that a bus which keeps it back can't use it later. */
-  fleetOrderMs: ms().default(600_000),
+  fleetOrderMs: 600_000,
   /** Bytes of entries of the audit log in one message to the collector. */
-  fleetAuditBatchBytes: bytes().default(256 * KiB),
+  fleetAuditBatchBytes: 256 * KiB,
   /** Newest entries of each node's log that the collector keeps, so that one node can't fill the hub's disk. */
-  fleetCollectedEntriesMax: count().default(1_000_000),
+  fleetCollectedEntriesMax: 1_000_000,
 };

@@ -1,45 +1,45 @@
 /** Bounds of agents' own code: the resources of one program, and the number of programs. */
-import { bytes, count, KiB, MiB, ms } from './units.ts';
+import { KiB, MiB } from './units.ts';
 
 export const isolateLimits = {
   /** Running programs over all sessions; each is a process that can keep a core busy. */
-  isolatesMax: count().default(4),
+  isolatesMax: 4,
   /** Running programs of one session. */
-  sessionIsolatesMax: count().default(2),
+  sessionIsolatesMax: 2,
   /** Isolate hosts, including idle and spare ones; each costs about 60 MiB. */
-  isolateHostsMax: count().default(8),
+  isolateHostsMax: 8,
   /** Programs that one isolate host runs one after another before it is replaced, so that leaks stay small. */
-  isolateRunsMax: count().default(1_000),
+  isolateRunsMax: 1_000,
   /** Time from the end of a program's time to the SIGKILL of its host; native loops do not notice the end. */
-  isolateGraceMs: ms().default(250),
+  isolateGraceMs: 250,
   /** Interval at which the memory of a host with a running program is measured; a fifth of it once half is used. */
-  isolateLookMs: ms().default(10),
+  isolateLookMs: 10,
   /** Memory of a host beyond its program's, in MiB: uncollected garbage, copies of results of its calls. */
-  isolateHeadroomMb: count().default(96),
+  isolateHeadroomMb: 96,
   /** JavaScript heap of one program, in MiB. */
-  codeMemoryMb: count().min(8).default(256),
+  codeMemoryMb: 256,
   /** CPU time of one program, without its calls. */
-  codeCpuMs: ms().default(30_000),
+  codeCpuMs: 30_000,
   /** Longest source, so that parsing it costs little compared with running it. */
-  codeCharsMax: count().default(256 * KiB),
+  codeCharsMax: 256 * KiB,
   /** Bytes of a program's value as JSON. */
-  codeResultBytes: bytes().default(MiB),
+  codeResultBytes: MiB,
   /** Lines that one program may log. */
-  codeLogsMax: count().default(200),
+  codeLogsMax: 200,
   /** Characters of all lines that one program logs. */
-  codeLogChars: count().default(32 * KiB),
+  codeLogChars: 32 * KiB,
   /** Pending timers of one program. */
-  codeTimersMax: count().default(100),
+  codeTimersMax: 100,
   /** Tool calls of one program; each is recorded. */
-  codeCallsMax: count().default(1_000),
+  codeCallsMax: 1_000,
   /** Concurrent tool calls of one program; further ones wait in the isolate host. */
-  codeConcurrencyMax: count().default(8),
+  codeConcurrencyMax: 8,
   /** Bytes of the input of one tool call as JSON; all waiting inputs together may take eight times as much. */
-  codeCallBytes: bytes().default(MiB),
+  codeCallBytes: MiB,
   /** Bytes of the result of one tool call that the program gets. */
-  codeAnswerBytes: bytes().default(4 * MiB),
+  codeAnswerBytes: 4 * MiB,
   /** Total time for which a program's clock may stop while its calls wait for a person. */
-  codePausedMs: ms().default(600_000),
+  codePausedMs: 600_000,
   /** Characters of tool types in the description of code_run for models; beyond it only names are listed. */
-  codeDeclarationsChars: count().default(12 * KiB),
+  codeDeclarationsChars: 12 * KiB,
 };

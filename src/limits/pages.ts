@@ -1,44 +1,44 @@
 /** Bounds of reading web pages, search results and other documents of strangers. */
-import { bytes, count, KiB, MiB, ms } from './units.ts';
+import { KiB, MiB } from './units.ts';
 
 export const pageLimits = {
   /** Bytes of a page that are read; the rest is cut. Bounds what the gateway holds of one. */
-  pageBytesMax: bytes().default(4 * MiB),
+  pageBytesMax: 4 * MiB,
   /** Nesting of elements in a page; deeper ones count as part of their parent, as in browsers. Converters overflow their stack on 20 000. */
-  pageDepthMax: count().default(512),
+  pageDepthMax: 512,
   /** Open elements of a page, nested or never closed: the parser searches them for each end tag. */
-  pageOpenElementsMax: count().default(2_048),
+  pageOpenElementsMax: 2_048,
   /** Nodes of a page; one with millions of empty elements takes seconds and hundreds of megabytes. */
-  pageNodesMax: count().default(200_000),
+  pageNodesMax: 200_000,
   /** Characters that a page may unfold to, markup included: cells that span a thousand columns each write a thousand. */
-  pageTextCharsMax: count().default(8 * MiB),
+  pageTextCharsMax: 8 * MiB,
   /** CPU time of reading one page, so that one made to be slow keeps others waiting no longer. */
-  pageCpuMs: ms().default(2_000),
+  pageCpuMs: 2_000,
   /**
    * Memory that the process that reads pages may reserve, in MiB, buffers outside of the JavaScript heap included: what a
    * page or PDF unfolds to beyond it ends that process. Node with two threads reserves 1 850 MiB, and uses 320.
    */
-  pageHostMemoryMb: count().default(2_560),
+  pageHostMemoryMb: 2_560,
   /** Pages of a PDF that are read; a small file may have any number of them. */
-  pdfPagesMax: count().default(500),
+  pdfPagesMax: 500,
   /** Characters of the content that one call may ask for; more would fill a model's context. */
-  pageCharsMax: count().default(200_000),
+  pageCharsMax: 200_000,
   /** CSS selectors in one call; each one walks through the whole page. */
-  selectorsMax: count().default(50),
+  selectorsMax: 50,
   /** Characters of a CSS selector; a long one takes time for each element. */
-  selectorCharsMax: count().default(500),
+  selectorCharsMax: 500,
   /** Matches of one selector in an answer; `*` matches every element. */
-  selectorMatchesMax: count().default(1_000),
+  selectorMatchesMax: 1_000,
   /** Characters of one scraped value; longer ones are cut. */
-  scrapedCharsMax: count().default(16 * KiB),
+  scrapedCharsMax: 16 * KiB,
   /** Results of one web search; models read all of them. */
-  searchResultsMax: count().default(20),
+  searchResultsMax: 20,
   /** Characters of a search query; services refuse longer ones. */
-  searchQueryCharsMax: count().default(400),
+  searchQueryCharsMax: 400,
   /** Characters of the snippet of one search result; longer ones are cut, since some services send whole pages. */
-  searchSnippetCharsMax: count().default(1_000),
+  searchSnippetCharsMax: 1_000,
   /** Bytes of all results of one search as JSON; the rest is left out. */
-  searchBytesMax: bytes().default(32 * KiB),
+  searchBytesMax: 32 * KiB,
   /** Bytes of pages as text that a thread keeps, so that reading on in a page does not convert it again. */
-  pagesKeptBytes: bytes().default(16 * MiB),
+  pagesKeptBytes: 16 * MiB,
 };

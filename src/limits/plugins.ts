@@ -1,31 +1,31 @@
 /** Bounds of plugins: the content of a folder and of its manifest. Operators add plugins that others wrote. */
-import { bytes, count, KiB, MiB, ms } from './units.ts';
+import { KiB, MiB } from './units.ts';
 
 export const pluginLimits = {
   /** Plugins of one daemon; each is held in memory completely. */
-  pluginsMax: count().default(32),
+  pluginsMax: 32,
   /** Files of one plugin, so that a wrong folder is refused. */
-  pluginFilesMax: count().default(64),
+  pluginFilesMax: 64,
   /** Bytes of all files of a plugin together; they are sent with each call, 0.2 ms for each MiB. */
-  pluginBytesMax: bytes().default(MiB),
+  pluginBytesMax: MiB,
   /** Largest manifest; parsing takes about 1 ms for each KiB at worst and blocks the daemon. */
-  pluginManifestBytesMax: bytes().default(64 * KiB),
+  pluginManifestBytesMax: 64 * KiB,
   /** Tools of one plugin; every model is told about each. */
-  pluginToolsMax: count().default(32),
+  pluginToolsMax: 32,
   /** Schemas and enum values in one JSON Schema, so that checking an input in the gateway stays short. */
-  pluginSchemaValuesMax: count().default(500),
+  pluginSchemaValuesMax: 500,
   /** Delay from a change of the pinned plugins to their reload; `plugin add` makes several changes. */
-  pluginReloadMs: ms().default(50),
+  pluginReloadMs: 50,
   /** Largest answer of a registry about packages; npm's own about much used packages has several MiB. */
-  marketListingBytesMax: bytes().default(32 * MiB),
+  marketListingBytesMax: 32 * MiB,
   /** Largest archive of a package with a plugin or a connector. */
-  marketPackageBytesMax: bytes().default(4 * MiB),
+  marketPackageBytesMax: 4 * MiB,
   /** Largest such archive unpacked: a bomb has a thousand times its own size. */
-  marketUnpackedBytesMax: bytes().default(16 * MiB),
+  marketUnpackedBytesMax: 16 * MiB,
   /** Files and folders in such an archive. */
-  marketEntriesMax: count().default(2000),
+  marketEntriesMax: 2000,
   /** Longest time for an answer of a registry. */
-  marketFetchMs: ms().default(30_000),
+  marketFetchMs: 30_000,
   /** Longest time for checking a package in its sandbox. */
-  marketTrialMs: ms().default(60_000),
+  marketTrialMs: 60_000,
 };

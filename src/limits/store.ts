@@ -1,176 +1,172 @@
 /** Bounds of data on disk and of the shutdown. */
-import * as z from 'zod';
-import { bytes, count, KiB, MiB, ms } from './units.ts';
+import { KiB, MiB } from './units.ts';
 
 export const storeLimits = {
   /** Audit entries held in memory before they are written; a full batch is written at once. */
-  auditBatchMax: count().default(512),
+  auditBatchMax: 512,
   /**
    * Characters of an entry's input, effects or detail, each, as JSON; the rest is cut, so that a call can't fill the log with one entry.
    */
-  auditFieldCharsMax: count().default(16 * KiB),
+  auditFieldCharsMax: 16 * KiB,
   /** Nesting of an entry's input, effects or detail; the whole entry stays within messageDepthMax. */
-  auditDepthMax: z.int().min(1).max(48).default(32),
+  auditDepthMax: 32,
   /** Characters of a name or id in an entry; callers choose the names of tools. */
-  auditNameCharsMax: count().default(512),
+  auditNameCharsMax: 512,
   /**
    * Characters of an entry's input, effects or detail, each, for refusals, and for all entries while the log is too large: entries that
    * cost their author nothing must cost the disk little.
    */
-  auditRefusalCharsMax: count().default(1024),
+  auditRefusalCharsMax: 1024,
   /**
    * Refusals, and likewise session entries, of one session recorded individually in a minute; a flood of them would push records of real
    * changes out.
    */
-  auditRefusalsPerMinute: count().default(300),
+  auditRefusalsPerMinute: 300,
   /**
    * Refusals, and likewise session entries, of one principal recorded individually in a minute, so that opening many sessions does not
    * evade the bound of one.
    */
-  auditRefusalsPerMinutePrincipal: count().default(1200),
+  auditRefusalsPerMinutePrincipal: 1200,
   /** Entries between two signed checkpoints; a signature costs as much as ten entries. */
-  auditCheckpointEntries: count().default(1000),
+  auditCheckpointEntries: 1000,
   /** Longest time from an entry to the checkpoint that signs it; each adds 230 bytes to the file of checkpoints. */
-  auditCheckpointMs: ms().default(1000),
+  auditCheckpointMs: 1000,
   /** Age at which audit entries are dropped: 90 days. */
-  auditRetentionMs: ms().default(90 * 86_400_000),
+  auditRetentionMs: 90 * 86_400_000,
   /** Size of the audit log beyond which its oldest entries are dropped, so that calls can't fill the disk. */
-  auditBytesMax: bytes().default(1024 * MiB),
+  auditBytesMax: 1024 * MiB,
   /** Age up to which an entry is kept whatever the size, so that nobody can flush out a record before a person looks. */
-  auditMinAgeMs: z.int().min(0).default(86_400_000),
+  auditMinAgeMs: 86_400_000,
   /**
    * Share of auditBytesMax that one principal may fill within auditMinAgeMs: from half of it on its reads are recorded as counts, beyond it
    * calls that may change something are refused.
    */
-  auditPrincipalShare: z.number().gt(0).max(1).default(0.5),
+  auditPrincipalShare: 0.5,
   /**
    * Bytes beyond auditBytesMax for entries too young to be dropped; then all calls that may change something are refused, so that no call
    * fills the disk.
    */
-  auditOverflowBytesMax: bytes().default(256 * MiB),
+  auditOverflowBytesMax: 256 * MiB,
   /** Entries in one answer to audit.query. */
-  auditQueryMax: count().default(1000),
+  auditQueryMax: 1000,
   /**
    * Characters of inputs, effects and details in one answer to audit.query; every two may be an element, of which messageElementsMax can be
    * decoded.
    */
-  auditQueryCharsMax: count().default(128 * KiB),
+  auditQueryCharsMax: 128 * KiB,
   /** Days for which costs are remembered; each has a row for each session that paid for something. */
-  costDaysKept: count().default(400),
+  costDaysKept: 400,
   /** Rows in one answer to costs.read: one for each tool that a principal paid for in a day. */
-  costRowsMax: count().default(10_000),
+  costRowsMax: 10_000,
   /** Time for which results of detached calls, and used call ids, are kept after the end of the call. */
-  callsKeptMs: ms().default(3_600_000),
+  callsKeptMs: 3_600_000,
   /** Detached and resumable calls kept on disk, about 300 bytes each plus their results; the principal with the most loses the oldest. */
-  callsKept: count().default(16_384),
+  callsKept: 16_384,
   /** Bytes of the results of those stored calls; an id whose result was dropped still counts as used. */
-  callBytesKept: bytes().default(256 * MiB),
+  callBytesKept: 256 * MiB,
   /** Bytes of one call's output kept on disk; the rest is dropped, and the call continues. */
-  resultLogBytesMax: bytes().default(64 * MiB),
+  resultLogBytesMax: 64 * MiB,
   /** Bytes of all calls' output on disk, so that calls can't fill it; the principal with the most loses the oldest. */
-  resultLogTotalBytesMax: bytes().default(1024 * MiB),
+  resultLogTotalBytesMax: 1024 * MiB,
   /** Time for which the output of a call is kept after its end. */
-  resultLogKeptMs: ms().default(3_600_000),
+  resultLogKeptMs: 3_600_000,
   /**
    * Bytes on disk in the command homes of one workspace, so that commands can't fill the disk: a command that exceeds it is ended. Above
    * half of it, the largest parts are removed when no command runs.
    */
-  homeBytesMax: bytes().default(8 * 1024 * MiB),
+  homeBytesMax: 8 * 1024 * MiB,
   /** Files and folders in the command homes of one workspace; each takes an inode. */
-  homeEntriesMax: count().default(1_000_000),
+  homeEntriesMax: 1_000_000,
   /** Workspaces with command homes on disk; the one unused for longest is removed when the daemon starts. */
-  homesMax: count().default(64),
+  homesMax: 64,
   /** Time for which an unused home is kept: 30 days. */
-  homeKeptMs: ms().default(30 * 86_400_000),
+  homeKeptMs: 30 * 86_400_000,
   /** Calls of ended sessions whose results operators still find; many short sessions would fill the memory with them. */
-  endedCallsKept: count().default(1024),
+  endedCallsKept: 1024,
   /** Bytes of the inputs and results of calls of ended sessions. */
-  endedResultBytesKept: bytes().default(8 * MiB),
+  endedResultBytesKept: 8 * MiB,
   /** Calls whose output is kept; each takes a file and about 500 bytes of memory. The principal with the most loses the oldest. */
-  resultLogsMax: count().default(10_000),
+  resultLogsMax: 10_000,
   /** Bytes of output in memory on their way to the disk, over all calls; on a disk that hangs, the logs end, not the calls. */
-  resultLogWaitingBytesMax: bytes().default(32 * MiB),
+  resultLogWaitingBytesMax: 32 * MiB,
   /** Bytes in one answer to results.read. */
-  resultPageBytesMax: bytes().default(MiB),
+  resultPageBytesMax: MiB,
   /** Longest time that results.read waits for more output. */
-  resultWaitMs: ms().default(30_000),
+  resultWaitMs: 30_000,
   /**
    * Stored tool states, one for each tool and workspace; any folder of a workspace counts, and the one written longest ago is dropped
    * first.
    */
-  toolStatesMax: count().default(1_000),
+  toolStatesMax: 1_000,
   /** Bytes kept to undo one call; a change that would take more is not kept, and its call can be undone only in part or not at all. */
-  journalCallBytesMax: bytes().default(64 * MiB),
+  journalCallBytesMax: 64 * MiB,
   /**
    * Entries of a tree that are kept, or compared, to undo one change of it; reading 5 000 takes about 0.3 s, which an abort can't
    * interrupt.
    */
-  journalTreeEntriesMax: count().default(5_000),
+  journalTreeEntriesMax: 5_000,
   /** Largest new content that is kept together with the old one, so that later changes can be merged. */
-  journalTextBytesMax: bytes().default(256 * KiB),
+  journalTextBytesMax: 256 * KiB,
   /** Bytes kept to undo calls, over all of them; the principal with the most loses the oldest. */
-  journalBytesMax: bytes().default(1024 * MiB),
+  journalBytesMax: 1024 * MiB,
   /** Calls that can be undone; each takes a folder, a row and the paths that it changed. The principal with the most loses the oldest. */
-  journalCallsMax: count().default(10_000),
+  journalCallsMax: 10_000,
   /** Time for which a call can be undone: 7 days. */
-  journalKeptMs: ms().default(7 * 86_400_000),
+  journalKeptMs: 7 * 86_400_000,
   /** Paths changed by one call up to which its undo can be asked about; every rule judges each. */
-  journalPathsMax: count().default(4_096),
+  journalPathsMax: 4_096,
   /** Largest file of which a copy is kept in case that a command changes it. */
-  shadowFileBytesMax: bytes().default(10 * MiB),
+  shadowFileBytesMax: 10 * MiB,
   /** Bytes of such copies for one workspace under one policy, in a file without a name. */
-  shadowBytesMax: bytes().default(256 * MiB),
+  shadowBytesMax: 256 * MiB,
   /** Files of a workspace that are known before a command; changes of the others can't be undone. */
-  shadowFilesMax: count().default(50_000),
+  shadowFilesMax: 50_000,
   /** JavaScript heap of the thread that knows them, in MiB. */
-  shadowHeapMb: count().default(256),
+  shadowHeapMb: 256,
   /** Time before a command until what the workspace holds is known; the command then runs all the same, and can't be undone. */
-  shadowBeginMs: ms().default(2_000),
+  shadowBeginMs: 2_000,
   /** Time after a command until its changes are kept; then its result is given, and it can't be undone. */
-  shadowEndMs: ms().default(20_000),
+  shadowEndMs: 20_000,
   /** Longest time between two looks for changes while no command runs. */
-  shadowIdleMs: ms().default(2_000),
+  shadowIdleMs: 2_000,
   /** Paths told of a command that can't be undone, or only in part. */
-  undoMissingMax: count().default(100),
+  undoMissingMax: 100,
   /** Checkpoints that a principal may name in a workspace; the oldest goes for a new one. */
-  checkpointsMax: count().default(100),
+  checkpointsMax: 100,
   /** Calls that one return to a checkpoint undoes; each is a journal that is read whole. */
-  checkpointCallsMax: count().default(1_000),
+  checkpointCallsMax: 1_000,
   /** Paths that those calls changed; every rule judges each. */
-  checkpointPathsMax: count().default(8_192),
+  checkpointPathsMax: 8_192,
   /** Lines of each text that is merged; comparing takes time proportional to their square. */
-  mergeLinesMax: count().default(4_000),
+  mergeLinesMax: 4_000,
   /**
    * Size of a background daemon's log at which it is renamed to `daemon.log.1` and begun anew; each opened session takes about 300 bytes.
    */
-  daemonLogBytesMax: z
-    .int()
-    .min(4096)
-    .default(8 * MiB),
+  daemonLogBytesMax: 8 * MiB,
   /**
    * Bytes of the state directory's disk that stay free for the daemon's own records, a quarter of a small disk; kept outputs and undo data
    * leave them free, or calls could stop those of everybody else.
    */
-  stateReserveBytes: bytes().default(64 * MiB),
+  stateReserveBytes: 64 * MiB,
   /** Backups of the state, one for each schema version, that are kept of those made before upgrades; each may hold the whole record. */
-  schemaBackupsMax: count().default(2),
+  schemaBackupsMax: 2,
   /** Time for which running calls may continue after `shutdown` or a signal. */
-  shutdownGraceMs: z.int().min(0).default(5_000),
+  shutdownGraceMs: 5_000,
   /** Time for which running calls may continue when a daemon hands over to a new one; in the second half of it new calls wait. */
-  upgradeDrainMs: z.int().min(0).default(600_000),
+  upgradeDrainMs: 600_000,
   /** Time for a new daemon to get ready before the old one hands over to it, and once more to open the state; a hanging one is ended. */
-  upgradeStartMs: ms().default(60_000),
+  upgradeStartMs: 60_000,
   /** Time for clients to leave a daemon that hands over before it closes their connections. */
-  upgradeLeaveMs: ms().default(250),
+  upgradeLeaveMs: 250,
   /** Files of our own compiled code kept for the next start, about 100 for each version; beyond it all are dropped. */
-  codeFilesMax: count().default(2_000),
+  codeFilesMax: 2_000,
 
   /** Largest listing of a package's versions: that of typescript has 11 MB. A registry that sends for ever is cut off. */
-  toolchainListingBytesMax: bytes().default(64 * MiB),
+  toolchainListingBytesMax: 64 * MiB,
   /** Largest package of a toolchain: that of Node has 60 MB. */
-  toolchainPackageBytesMax: bytes().default(256 * MiB),
+  toolchainPackageBytesMax: 256 * MiB,
   /** Time for one answer of a registry. */
-  toolchainFetchMs: ms().default(600_000),
+  toolchainFetchMs: 600_000,
   /** Toolchains that are looked up or installed for agents at once; each takes a process of about 100 MB. */
-  toolchainRequestsMax: count().default(2),
+  toolchainRequestsMax: 2,
 };

@@ -283,30 +283,3 @@ export const params = {
 
 export type Method = keyof typeof params;
 export type Params<M extends Method> = z.output<(typeof params)[M]>;
-
-/** Methods that begin something. A daemon that hands over refuses them, and serves the others for what still runs. */
-export const BEGINNING_METHODS: ReadonlySet<string> = new Set([
-  ...['tools.call', 'tools.batch', 'calls.undo', 'checkpoints.return', 'sessions.attenuate', 'upgrade'],
-  'forward.open',
-]);
-
-/** Methods that only an operator may use. */
-export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
-  ...[
-    'approvals.list',
-    'approvals.get',
-    'approvals.resolve',
-    'approvals.grants',
-    'approvals.revoke',
-    'approvals.untrusted',
-    'audit.query',
-    'audit.verify',
-  ],
-  ...['audit.daily', 'audit.prune'],
-  ...['policy.backtest', 'policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'upgrade', 'calls.find'],
-  ...['tools.stats', 'cache.clear', 'costs.read', 'metrics.read'],
-  ...['panel.open', 'panel.sessions', 'panel.revoke', 'session.quarantine'],
-  ...['background.list', 'forward.open', 'forward.wait'],
-  ...['gateway.pause', 'gateway.resume', 'batches.list', 'batches.get'],
-  ...['fleet.admit', 'fleet.ready', 'fleet.confirm', 'fleet.close'],
-]);

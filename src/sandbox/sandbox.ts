@@ -273,7 +273,8 @@ async function tryOut(
   powers: Powers,
 ): Promise<Confinement> {
   const { filters, bwrap } = launcher;
-  const { who, nested, direct } = trialsOf(launcher, options.workspaces[0] as string);
+  const [workspace = ''] = options.workspaces;
+  const { who, nested, direct } = trialsOf(launcher, workspace);
   const pipes = ['pipe', 'pipe', 'pipe'] as const;
   const program = nativeProgram('probe');
   const filter = Buffer.from(commandFilters(options.arch, false).none).toString('base64');
@@ -285,6 +286,7 @@ async function tryOut(
     {
       ...options,
       bwrap,
+      workspace,
       // bubblewrap sets PWD for what it starts, another bubblewrap included, and so does a shell before it, which may also set SHLVL.
       variables: [...Object.keys(BARE_ENVIRONMENT), 'PWD', 'OLDPWD', 'SHLVL', '_'],
       groups: cgroups?.base,

@@ -4,13 +4,8 @@ import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Pipeline } from '../pipeline/pipeline.ts';
 import { type Powers, pause } from '../powers.ts';
-import {
-  BEGINNING_METHODS,
-  type Method,
-  OPERATOR_METHODS,
-  type Params,
-  params as schemas,
-} from '../protocol/messages.ts';
+import { type Method, type Params, params as schemas } from '../protocol/messages.ts';
+import { BEGINNING_METHODS, OPERATOR_METHODS } from '../protocol/methods.ts';
 import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
 import { redactText, redactValue } from '../redact.ts';

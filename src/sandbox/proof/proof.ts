@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { release } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import * as z from 'zod';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
@@ -26,6 +26,7 @@ interface ProofRequest {
   readonly stateDir: string;
   readonly version: string;
   readonly bwrap: string;
+  readonly workspace: string;
   /** Names of all variables in a launcher's environment. */
   readonly variables: readonly string[];
   readonly limits: Limits;
@@ -98,15 +99,24 @@ const SETTINGS = [
   '/proc/sys/user/max_user_namespaces',
 ];
 
-/** Hash of everything that a proof depends on: this boot, its kernel and settings, bubblewrap, our user, and the exact arguments. */
-function keyOf({ version, bwrap, groups, within, without }: ProofRequest): string {
+/**
+ * Hash of everything that a proof depends on: this boot, its kernel and settings, bubblewrap, our user, and the exact
+ * arguments but for the names of workspace and state directory: of folders in one place, a sandbox shows the same.
+ */
+function keyOf({ version, bwrap, groups, stateDir, workspace, within, without }: ProofRequest): string {
   const { ino, size, ctimeMs } = statSync(bwrap);
   const parts = [
     ...[text('/proc/sys/kernel/random/boot_id'), release(), version, process.getuid?.(), process.getgid?.()],
     // Another build of the same bubblewrap version counts as another one too.
     ...[bwrap, ino, size, ctimeMs, SETTINGS.map(text), PROBE_IDS, groups ?? null, within.launch, without.launch],
   ];
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+  const place = (folder: string, name: string) => join(dirname(folder), `<${name}>`);
+  const named = JSON.stringify(parts)
+    .replaceAll(stateDir, place(stateDir, 'state'))
+    .replaceAll(workspace, place(workspace, 'workspace'))
+    // Homes and previews of a workspace are named by a hash of its path.
+    .replaceAll(/(<state>\/\w+\/)[0-9a-f]{32}\b/g, '$1<hash>');
+  return createHash('sha256').update(named).digest('hex');
 }
 
 const text = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8').trim() : '');

@@ -260,10 +260,13 @@ test.skipIf(!canLimit)('a sandbox with control groups holds level A, and leaves 
 });
 
 describe('what was proven', () => {
-  const start = async (version: string) => {
+  const start = async (version: string, place = {}) => {
     const lines: { cached?: string[] }[] = [];
     const log = { ...silentLog, info: (fields: object) => void lines.push(fields) };
-    await using sandbox = await createSandbox({ ...optionsOf('linux', process.arch), version }, systemPowers(log));
+    await using sandbox = await createSandbox(
+      { ...optionsOf('linux', process.arch), version, ...place },
+      systemPowers(log),
+    );
     const { confinement } = sandbox;
     return { confinement, cached: lines.find((it) => it.cached)?.cached };
   };
@@ -276,6 +279,18 @@ describe('what was proven', () => {
     expect((await start('two')).cached).toEqual([]);
     chmodSync(workspace, 0o755); // The result does not depend on this.
     expect((await start('two')).cached).toEqual(PROBE_IDS);
+  });
+
+  test('the proof counts for a state directory and a workspace beside the first, and not for ones elsewhere', async () => {
+    await start('seven');
+    const besides = { stateDir: temporaryDir('state'), workspaces: [temporaryDir('ws')] };
+    const elsewhere = { stateDir: join(besides.stateDir, 'state'), workspaces: besides.workspaces };
+    mkdirSync(elsewhere.stateDir);
+    for (const it of [besides, elsewhere])
+      copyFileSync(join(stateDir, 'sandbox-proof.json'), join(it.stateDir, 'sandbox-proof.json'));
+    expect((await start('seven', besides)).cached).toEqual(PROBE_IDS);
+    expect((await start('seven', elsewhere)).cached).toEqual([]);
+    for (const it of [besides.stateDir, ...besides.workspaces]) rmSync(it, { recursive: true });
   });
 
   test('the sandbox is proven anew if the record of the proof is cut short, or incomplete', async () => {
