@@ -4,13 +4,28 @@
  * secret.
  */
 import { existsSync, realpathSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 import { isInside } from '../paths.ts';
 
 /** Variables that name things in the system's own folders; values that lead elsewhere are not accepted. */
 const TAKEN: readonly { readonly name: RegExp; readonly value: RegExp }[] = [
   { name: /^(LANG|LANGUAGE|LC_[A-Z]{1,20})$/, value: /^[A-Za-z0-9_.@:-]{1,64}$/ },
   { name: /^TZ$/, value: /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/ },
+];
+
+/** Variables by which people name the file of a company's authorities to Node, OpenSSL, Python, curl and git. */
+const NAMING = [
+  'NODE_EXTRA_CA_CERTS',
+  'SSL_CERT_FILE',
+  'REQUESTS_CA_BUNDLE',
+  'CURL_CA_BUNDLE',
+  'GIT_SSL_CAINFO',
+  'PIP_CERT',
+];
+
+/** The absolute paths of these files. */
+export const certificatesNamedIn = (env: Readonly<Record<string, string | undefined>>): string[] => [
+  ...new Set(NAMING.flatMap((it) => env[it] ?? []).filter(isAbsolute)),
 ];
 
 /** Folders that every sandbox shows read-only. */

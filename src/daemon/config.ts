@@ -20,7 +20,7 @@ import { type TraceSettings, telemetrySchema, toTraceSettings } from '../telemet
 import { programsFolder, shownFolders } from '../toolchains/installed.ts';
 import type { DatabaseSource } from '../tools/context/databases.ts';
 import { type PackageSettings, packagesSchema, toPackageSettings } from '../tools/package/settings.ts';
-import { pathsKept, toCommandEnvironment, toolchainProblem } from './command-environment.ts';
+import { certificatesNamedIn, pathsKept, toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Address, toAddress } from './config/address.ts';
 import { ConfigError } from './config/config-error.ts';
 import { toFleet } from './config/fleet.ts';
@@ -153,6 +153,8 @@ export interface Config {
   readonly environment: Readonly<Record<string, string>>;
   /** Folders outside of /usr that commands see read-only and find programs in; absolute and real. */
   readonly toolchains: readonly string[];
+  /** Files with certificates of authorities that the environment names. */
+  readonly certificates: readonly string[];
   readonly projects: readonly Project[];
   /** The only version of control groups to use; the best available if absent. */
   readonly cgroup?: 'v2' | 'v1' | 'none';
@@ -214,6 +216,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   return Object.freeze({
     toolchains: [...ofPerson, ...projects.flatMap((it) => it.toolchains), ...shownFolders(dirs.stateDir)],
     projects,
+    certificates: certificatesNamedIn(env),
     environment: toCommandEnvironment(env, [...ofPerson, programsFolder(dirs.stateDir)]),
     dirs,
     workspaces,
@@ -311,13 +314,8 @@ function toWorkspace(path: string, { home, stateDir }: UserDirs): string {
   return real;
 }
 
-interface ShownFolder {
-  /** The name of the setting in messages. */
-  readonly as: string;
-  readonly dirs: UserDirs;
-  readonly workspaces: readonly string[];
-  readonly covered?: readonly string[];
-}
+/** `as` is the name of the setting in messages. */
+type ShownFolder = Pick<Config, 'dirs' | 'workspaces'> & { readonly as: string; readonly covered?: readonly string[] };
 
 /** The real path of a folder that programs will see. Throws ConfigError if it is missing, or would show them what they must not see. */
 function toShownFolder(named: string, { as, dirs, workspaces, covered }: ShownFolder): string {

@@ -345,14 +345,14 @@ function createGateway(config: Config, services: Services) {
 }
 
 function sandboxOptions(
-  { dirs, workspaces, toolchains, limits, cgroup }: Config,
+  { dirs, workspaces, toolchains, certificates, limits, cgroup }: Config,
   kept: { commandHomes: CommandHomes; previews: Previews } & Required<Pick<SandboxOptions, 'spoolOf'>>,
 ): SandboxOptions {
   const { arch, platform } = process;
   const homesOf = (it: string) => kept.commandHomes.folderOf(it);
   const previewsOf = (it: string) => kept.previews.folderOf(it);
   const own = { homesOf, previewsOf, spoolOf: kept.spoolOf, runtime, version, arch, platform, stateDir: dirs.stateDir };
-  return { ...own, workspaces, toolchains, limits, ...(cgroup && { cgroup }) };
+  return { ...own, workspaces, toolchains, certificates, limits, ...(cgroup && { cgroup }) };
 }
 
 /** Notifies hosts, doors and oversight of a session's end. */

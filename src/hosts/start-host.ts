@@ -1,7 +1,7 @@
 /** Starts tier hosts: what each is told at its start, and in which sandbox it runs. */
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import { COMMAND_ENVIRONMENT } from '../sandbox/launcher.ts';
+import { commandEnvironment } from '../sandbox/launcher.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Follower } from './follower/follower.ts';
@@ -63,7 +63,7 @@ function setupOf(key: HostKey, options: StartHostOptions): HostOptions['setup'] 
     ...common,
     command: {
       ...sandbox.commandSandbox(workspace, { folders: view.folders }),
-      environment: { ...COMMAND_ENVIRONMENT, ...environmentOf?.(workspace) },
+      environment: { ...commandEnvironment(workspace), ...environmentOf?.(workspace) },
     },
     ...(identity && { identity }),
   };

@@ -3,7 +3,7 @@
  * Figures and reasons: docs/decisions/0003-confinement.md.
  */
 import type { HostTier } from '../call.ts';
-import { certificateMounts } from './etc/certificates.ts';
+import { STORE, storeIn } from './etc/certificates.ts';
 import { SYSTEM_FACTS, systemMounts } from './etc/system-mounts.ts';
 import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 
@@ -246,12 +246,15 @@ export function hostProfile(tier: Exclude<HostTier, 'execute'>, request: Profile
 const NAMES = ['/etc/resolv.conf', '/etc/hosts', '/etc/host.conf', '/etc/gai.conf'];
 
 /** The profile of the egress proxy: the network and nothing else of the machine. */
-export function egressProfile({ runtime, shownId, tmpBytes }: Omit<ProfileRequest, 'workspace' | 'masks'>): Profile {
+export function egressProfile(
+  { runtime, shownId, tmpBytes }: Omit<ProfileRequest, 'workspace' | 'masks'>,
+  stateDir: string,
+): Profile {
   return {
     mounts: [
       tmp(tmpBytes),
       ...NAMES.map((path): Mount => ({ kind: 'ro-try', path })),
-      ...certificateMounts,
+      { kind: 'ro-at', path: storeIn(stateDir), at: STORE },
       ...runtime.needed.map(readOnly),
     ],
     ...(shownId !== undefined && { shownId }),

@@ -21,7 +21,7 @@ import { foldersOf } from './cgroup/files.ts';
 import { EGRESS_PORT } from './door.ts';
 import { ownerOf, reachable } from './entry-rights.ts';
 import { writeAccounts } from './etc/accounts.ts';
-import { certificateVariables } from './etc/certificates.ts';
+import { certificateVariables, JAVA_STORE, writeCertificates } from './etc/certificates.ts';
 import { writeSettings } from './etc/settings.ts';
 import { bindsOf } from './host-binds.ts';
 import {
@@ -88,7 +88,7 @@ const JAVA_TOOL_OPTIONS = [
  * Keeps `git status` from refreshing the index. Also stops git from using a bare repository inside another: a repository may carry
  * one as plain files outside of the protected `.git`, whose config names a program that git then runs (default as of git 3.0).
  */
-export const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
+const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
   ...BARE_ENVIRONMENT,
   HOME,
   ...SETTINGS_IN_SCRATCH,
@@ -103,6 +103,15 @@ export const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
   // git sees only size and change time of masked files: src/sandbox/git-view.ts.
   ...gitSettings({ 'safe.bareRepository': 'explicit', 'core.checkStat': 'minimal' }),
 };
+
+/** The same for a workspace: our own files for /etc are shown in folders of the daemon's own user, Java's store among them. */
+export const commandEnvironment = (workspace: string): Readonly<Record<string, string>> =>
+  identity(workspace).uid === undefined
+    ? {
+        ...COMMAND_ENVIRONMENT,
+        JAVA_TOOL_OPTIONS: `${JAVA_TOOL_OPTIONS} -Djavax.net.ssl.trustStore=/etc/${JAVA_STORE}`,
+      }
+    : COMMAND_ENVIRONMENT;
 
 /** The egress proxy writes nothing. */
 const EGRESS_TMP_BYTES = 1024 * 1024;
@@ -127,6 +136,8 @@ export interface LauncherOptions {
   readonly stateDir: string;
   /** Folders outside of /usr that commands see, read-only. */
   readonly toolchains?: readonly string[];
+  /** Files whose certificates of authorities are trusted beside the machine's. */
+  readonly certificates?: readonly string[];
   /** Gives the folder in which a workspace's write hosts keep their undo data; there is none if absent. */
   spoolOf?(workspace: string): string | undefined;
   /** Gives the folder with the previews of a workspace's commands; there are none if absent. */
@@ -195,6 +206,14 @@ function filterFiles(arch: string, toFile: (name: string, program: Buffer) => st
   };
 }
 
+/** Writes our own files for the /etc of commands, and gives their folder. */
+function writeEtc({ stateDir, limits, certificates = [] }: LauncherOptions, { log }: Powers): string {
+  const folder = writeSettings(writeAccounts(stateDir, shownIds()), limits.settingsFileBytesMax);
+  for (const path of writeCertificates(folder, certificates))
+    log.warn({ path }, 'no certificates of authorities can be read here; commands do not trust them');
+  return folder;
+}
+
 export function createLauncher(
   bwrap: string,
   options: LauncherOptions,
@@ -208,7 +227,7 @@ export function createLauncher(
     writeFileSync(path, program, { mode: 0o600 });
     return path;
   }
-  const accounts = writeSettings(writeAccounts(stateDir, shownIds()), limits.settingsFileBytesMax);
+  const accounts = writeEtc(options, powers);
   const request = (workspace: string, folders: readonly string[] = []) => {
     const { shownId, uid } = identity(workspace);
     return {
@@ -250,7 +269,8 @@ export function createLauncher(
     },
     egress(program) {
       const { shownId, ...ids } = identity(stateDir);
-      const profile = egressProfile({ runtime, tmpBytes: EGRESS_TMP_BYTES, ...(shownId !== undefined && { shownId }) });
+      const asked = { runtime, tmpBytes: EGRESS_TMP_BYTES, ...(shownId !== undefined && { shownId }) };
+      const profile = egressProfile(asked, stateDir);
       const env = egressVariables(limits).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
       const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
       return toLaunch([...bounds, bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], {

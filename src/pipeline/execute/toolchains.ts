@@ -9,7 +9,7 @@ import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
-import { certificateVariables } from '../../sandbox/etc/certificates.ts';
+import { certificateVariablesFor, storeIn } from '../../sandbox/etc/certificates.ts';
 import { parseJson } from '../../text/json.ts';
 import { visible } from '../../text/shown-text.ts';
 import type { Preview } from '../../tools/tool.ts';
@@ -100,7 +100,7 @@ export class ToolchainRequests {
     const child = powers.spawn(node, [...args, 'toolchain', ...words, ...flags], {
       stdio: ['ignore', 'pipe', 'pipe'],
       cwd: '/',
-      env: { PATH: '/usr/local/bin:/usr/bin:/bin', ...certificateVariables },
+      env: { PATH: '/usr/local/bin:/usr/bin:/bin', ...certificateVariablesFor(storeIn(stateDir)) },
     });
     const kill = () => child.kill('SIGKILL');
     signal.addEventListener('abort', kill);

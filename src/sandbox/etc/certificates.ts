@@ -1,9 +1,13 @@
 /**
- * The authorities that the machine trusts, a company's own among them. curl and git read the machine's store by themselves; Node, pip and
- * Pythons of version managers bring a store of their own, so that they refuse what stands behind a company's proxy.
+ * The authorities that the machine trusts, and those of files that only the daemon's environment names: a company's own, whose proxy signs for
+ * all hosts. curl and git read the machine's store by themselves; Node, pip, Java and Pythons of version managers bring a store of their own.
  */
-import { existsSync } from 'node:fs';
-import type { Mount } from '../bubblewrap.ts';
+import { hash, X509Certificate } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { rootCertificates } from 'node:tls';
+import { readText } from '../../policy/secrets/ordinary-paths.ts';
+import { ownEtc } from './settings.ts';
 
 /** The store as one file: Debian and Arch, Fedora, Alpine. */
 const BUNDLES = [
@@ -11,13 +15,83 @@ const BUNDLES = [
   '/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem',
   '/etc/ssl/cert.pem',
 ];
-const bundle = BUNDLES.find((it) => existsSync(it));
+const machine = BUNDLES.filter((it) => existsSync(it)).map((it) => realpathSync(it))[0];
+const isShown = machine?.startsWith('/etc/') === true;
 
-/** The store for a sandbox that shows nothing else of /etc. */
-export const certificateMounts: readonly Mount[] = bundle === undefined ? [] : [{ kind: 'ro-try', path: bundle }];
+/** Path of the store in sandboxes: the machine's, so that all programs find it. */
+export const STORE = machine !== undefined && isShown ? machine : '/etc/authorities.pem';
+/** Name of Java's store in the /etc of commands. */
+export const JAVA_STORE = 'authorities.jks';
+const OWN = STORE.slice('/etc/'.length);
 
-/** Variables by which Node of any version and Python trust the machine's authorities too; none if the machine has no store. */
-export const certificateVariables: Readonly<Record<string, string>> =
-  bundle === undefined
-    ? {}
-    : { NODE_EXTRA_CA_CERTS: bundle, SSL_CERT_FILE: bundle, REQUESTS_CA_BUNDLE: bundle, PIP_CERT: bundle };
+/** The file outside of sandboxes that holds what they trust. */
+export function storeIn(stateDir: string): string {
+  const own = join(ownEtc(stateDir), OWN);
+  return machine === undefined || existsSync(own) ? own : machine;
+}
+
+/** The names of the files in our own /etc that hold authorities. */
+export const certificatesIn = (folder: string): string[] =>
+  [OWN, JAVA_STORE].filter((it) => existsSync(join(folder, it)));
+
+/** Variables by which Node of any version and Python trust a store too; on a machine without one, so do curl and git. */
+export const certificateVariablesFor = (store: string): Readonly<Record<string, string>> => ({
+  NODE_EXTRA_CA_CERTS: store,
+  SSL_CERT_FILE: store,
+  REQUESTS_CA_BUNDLE: store,
+  PIP_CERT: store,
+  ...(isShown ? {} : { CURL_CA_BUNDLE: store, GIT_SSL_CAINFO: store }),
+});
+export const certificateVariables = certificateVariablesFor(STORE);
+
+/** Distributions' stores have 0.2 MiB. */
+const FILE_BYTES_MAX = 2 * 1024 * 1024;
+const BLOCK = /-----BEGIN CERTIFICATE-----[\w+/=\s]+-----END CERTIFICATE-----/g;
+
+/** The certificates in a text, written anew: nothing else of it, no key that stands beside them. */
+const certificatesOf = (text: string): X509Certificate[] =>
+  (text.match(BLOCK) ?? []).flatMap((it) => {
+    try {
+      return [new X509Certificate(it)];
+    } catch {
+      return []; // ERR_OSSL: damaged.
+    }
+  });
+
+function namedAt(path: string): X509Certificate[] {
+  try {
+    return certificatesOf(readText(realpathSync(path), FILE_BYTES_MAX));
+  } catch {
+    return []; // ENOENT, EACCES, ELOOP; or it is too large, or no text.
+  }
+}
+
+/**
+ * Writes Java's store and, where there is more than the machine's, the one of all others into the folder of our own /etc, in place of those of
+ * an earlier daemon. Gives the files in which there is no certificate.
+ */
+export function writeCertificates(folder: string, named: readonly string[]): string[] {
+  const found = named.map((path) => ({ path, all: namedAt(path) }));
+  const base = certificatesOf(machine === undefined ? rootCertificates.join('\n') : readFileSync(machine, 'utf8'));
+  const known = new Set(base.map((it) => it.fingerprint256));
+  const added = found.flatMap(({ all }) => all).filter(({ fingerprint256: it }) => !known.has(it) && known.add(it));
+  const own = join(folder, OWN);
+  rmSync(own, { force: true });
+  mkdirSync(dirname(own), { recursive: true });
+  if (added.length > 0 || !isShown) writeFileSync(own, [...base, ...added].join(''));
+  writeFileSync(join(folder, JAVA_STORE), toKeystore([...base, ...added]));
+  return found.flatMap(({ path, all }) => (all.length === 0 ? [path] : []));
+}
+
+/** Java's format of stores, JKS, which every version reads; a store of certificates has this password by custom. */
+function toKeystore(all: readonly X509Certificate[]): Buffer {
+  const number = (value: number, bytes = 4) => Buffer.from(value.toString(16).padStart(2 * bytes, '0'), 'hex');
+  const text = (it: string) => Buffer.concat([number(it.length, 2), Buffer.from(it)]);
+  const [TRUSTED, VERSION, NO_DATE] = [number(2), number(2), number(0, 8)];
+  const entries = all.flatMap(({ raw }, i) => [
+    ...[TRUSTED, text(`authority-${i}`), NO_DATE, text('X.509'), number(raw.length), raw],
+  ]);
+  const content = Buffer.concat([Buffer.from('feedfeed', 'hex'), VERSION, number(all.length), ...entries]);
+  const seal = Buffer.concat([Buffer.from('changeit', 'utf16le').swap16(), Buffer.from('Mighty Aphrodite'), content]);
+  return Buffer.concat([content, hash('sha1', seal, 'buffer')]);
+}

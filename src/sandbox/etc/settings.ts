@@ -10,6 +10,9 @@ const NAMES = ['npmrc', 'pip.conf', 'gitconfig', 'wgetrc', 'maven/settings.xml',
 /** Stands in each file of Maven, and looks like a token. */
 const SCHEMA = 'XMLSchema-instance';
 
+/** The folder with our own files for the /etc of commands. */
+export const ownEtc = (stateDir: string): string => join(stateDir, 'accounts');
+
 /** Writes the copies into a folder, which it gives, in place of those of an earlier daemon. `etc` is the machine's folder. */
 export function writeSettings(folder: string, bytesMax: number, etc = '/etc'): string {
   for (const name of NAMES) {

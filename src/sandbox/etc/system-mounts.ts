@@ -1,6 +1,7 @@
 /** The read-only system that every sandbox shows: /usr, and of /etc and /sys what tells no secret. */
 import { existsSync, lstatSync, readdirSync, readlinkSync } from 'node:fs';
 import type { Mount, Profile } from '../bubblewrap.ts';
+import { certificatesIn } from './certificates.ts';
 import { settingsIn } from './settings.ts';
 
 /**
@@ -80,7 +81,9 @@ function etcMounts({ nests, isNested = false, names, accounts }: EtcParts): Moun
     folder === undefined ? [] : files.map((it) => ({ path: `${folder}/${it}`, at: `/etc/${it}` }));
   const own = [
     ...ownOf(names, OWN_NAMES),
-    ...ownOf(accounts, ['passwd', 'group', ...(accounts === undefined ? [] : settingsIn(accounts))]),
+    ...(accounts === undefined
+      ? []
+      : ownOf(accounts, ['passwd', 'group', ...settingsIn(accounts), ...certificatesIn(accounts)])),
   ];
   const all = [...ETC, ...readdirSync('/etc').filter((it) => ETC_VERSIONED.test(it))];
   const machine = all.map((name) => `/etc/${name}`).filter((path) => existsSync(path));
