@@ -1,10 +1,8 @@
-/** `ringfenced`, the daemon's entry: sets up the perimeter, then loads the rest, using the code cache. */
+/** `ringfenced`, the daemon's entry: sets up the perimeter, then loads the rest. */
 import { closeSync, writeSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { establishPerimeter } from '../workers/perimeter.ts';
-import { knownWorkspaces, useKeptCode } from './daemon/compiled-code.ts';
-import { findUserDirs } from './daemon/user-dirs.ts';
 import { lastInheritedFd } from './transport/inherited-sockets.ts';
 
 /** Descriptor on which the starting process reads that the daemon is ready, or why not; with `take-over` both sides talk there. */
@@ -46,8 +44,5 @@ function tellReady(notice: object): void {
   closeSync(READY_FD);
 }
 
-const { stateDir, configFile } = findUserDirs(flags, environment);
-const workspaces = knownWorkspaces(flags, configFile);
-if (workspaces) useKeptCode(stateDir, workspaces);
 const { serve } = await import('./daemon/serve.ts');
 await serve(flags, environment, tellReady);

@@ -1,6 +1,4 @@
 /** The library that authors of tools, plugins, connectors and agents test with: `ringfence/testing`. */
-import { homedir } from 'node:os';
-import { join } from 'node:path';
 import { type Added, addConnector, addPlugin, type ConnectorTestOptions } from './testing/added.ts';
 import { startDaemon, type TestDaemon, type TestDaemonOptions, type TestMachine } from './testing/daemon.ts';
 
@@ -22,11 +20,8 @@ export type { ServiceAnswer, ServiceRequest } from './testing/played-http.ts';
 export { type RecordedCall, Recorder, Replayer, type ToolCaller } from './testing/recording.ts';
 export type { ToolPromise } from './testing/tool-contract.ts';
 
-/** What this process knows of its machine: where programs are, and where a person's caches are. */
-const machine = (): TestMachine => ({
-  path: process.env.PATH ?? '',
-  codeCache: join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'ringfence/testing'),
-});
+/** What this process knows of its machine: where programs are. */
+const machine = (): TestMachine => ({ path: process.env.PATH ?? '' });
 
 /** Starts a real daemon for a test. Rejects with the daemon's own message if it does not start. */
 export const startTestDaemon = (options: TestDaemonOptions = {}): Promise<TestDaemon> =>

@@ -103,7 +103,7 @@ const MAY_IMPORT: Record<string, string> = {
     'redact browser call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers preview',
   adapters: 'call client',
   testing:
-    'call client connectors daemon/compiled-code daemon/config daemon/daemon daemon/serve errors limits paths plugins powers runtime secrets store/approvals text/json text/values tools/registry tools/tool transport workers',
+    'call client connectors daemon/config daemon/daemon daemon/serve errors limits paths plugins powers runtime secrets store/approvals text/json text/values tools/registry tools/tool transport workers',
   client: 'call protocol store transport errors limits powers tools preview',
   cli: 'call client daemon/command-environment daemon/config errors limits text/json paths pipeline daemon/user-dirs plugins policy powers protocol providers runtime sandbox text/shown-text store transport tools daemon/workspaces',
   'daemon/workspaces': 'daemon/config errors paths daemon/user-dirs powers',
@@ -117,8 +117,7 @@ const MAY_IMPORT: Record<string, string> = {
   'mcp-bridge': 'cli daemon/user-dirs mcp transport',
   'daemon/git-author': 'hosts sandbox limits powers',
   'daemon/records': 'errors store session redact limits powers',
-  'daemon/compiled-code': 'paths daemon/user-dirs',
-  main: 'daemon/compiled-code daemon/user-dirs daemon/serve transport workers',
+  main: 'daemon/serve transport workers',
   'daemon/hand-over': 'limits powers text/json transport',
   'daemon/ending': 'daemon/listeners powers session',
   'daemon/upgrade': 'daemon/hand-over daemon/notify errors limits powers transport',
@@ -129,7 +128,7 @@ const MAY_IMPORT: Record<string, string> = {
   'daemon/idle-exit': 'powers',
   'daemon/notify': 'daemon/command-environment native powers',
   'daemon/serve':
-    'daemon/compiled-code daemon/config daemon/daemon daemon/hand-over daemon/idle-exit daemon/log daemon/notify daemon/state-lock daemon/upgrade daemon/user-dirs fleet policy powers runtime transport',
+    'daemon/config daemon/daemon daemon/hand-over daemon/idle-exit daemon/log daemon/notify daemon/state-lock daemon/upgrade daemon/user-dirs fleet policy powers runtime transport',
   'cli/audit': 'cli client errors limits powers store/audit',
   'cli/call': 'call cli client egress limits store/approvals text/json text/shown-text preview',
   'cli/ci': 'cli cli/audit daemon/user-dirs errors limits policy powers store/audit text/shown-text tools/registry',

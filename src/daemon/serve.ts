@@ -8,7 +8,6 @@ import { type Log, monotonicUsec, type Powers, systemPowers } from '../powers.ts
 import { version } from '../runtime.ts';
 import { handedSockets, type InheritedSockets, inheritedSockets, NO_SOCKETS } from '../transport/inherited-sockets.ts';
 import { SocketError } from '../transport/unix-socket.ts';
-import { keepCode } from './compiled-code.ts';
 import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.ts';
 import { createDaemon, type Daemon, type DaemonStart } from './daemon.ts';
 import { CHANNEL_FD, Predecessor, SuccessorError } from './hand-over.ts';
@@ -131,11 +130,7 @@ async function serveOnce({ powers, start, onReady, launch, ...parts }: Serving):
   const tended = tend({ daemon, ...parts }, powers);
   onReady(daemon);
   notify?.('READY=1', `STATUS=confinement level ${confinementLevel}`);
-  // Not done at the end, since the daemon may be killed.
-  powers.after(STARTED_MS, () => {
-    keepCode(config.dirs.stateDir, limits);
-    letYoungGenerationGrow();
-  });
+  powers.after(STARTED_MS, letYoungGenerationGrow);
   const alive = setInterval(() => {}, 2 ** 30);
   try {
     await daemon.ended;

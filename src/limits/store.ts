@@ -158,8 +158,6 @@ export const storeLimits = {
   upgradeStartMs: 60_000,
   /** Time for clients to leave a daemon that hands over before it closes their connections. */
   upgradeLeaveMs: 250,
-  /** Files of our own compiled code kept for the next start, about 100 for each version; beyond it all are dropped. */
-  codeFilesMax: 2_000,
 
   /** Largest listing of a package's versions: that of typescript has 11 MB. A registry that sends for ever is cut off. */
   toolchainListingBytesMax: 64 * MiB,

@@ -4,8 +4,6 @@
  */
 import { parseArgs } from 'node:util';
 import { establishPerimeter } from '../../workers/perimeter.ts';
-import { keepCode, useKeptCode } from '../daemon/compiled-code.ts';
-import { defaultLimits } from '../limits.ts';
 import { systemPowers } from '../powers.ts';
 import type { FromDaemon, ToDaemon } from './messages.ts';
 import { MovableClock } from './movable-clock.ts';
@@ -18,11 +16,9 @@ const { values } = parseArgs({
     workspace: { type: 'string', default: '' },
     /** Milliseconds since the epoch at which the daemon's clock begins. */
     now: { type: 'string' },
-    /** Folder for compiled code, which makes the next start faster. */
-    'code-cache': { type: 'string', default: '' },
   },
 });
-const { now, 'code-cache': codeCache, ...flags } = values;
+const { now, ...flags } = values;
 const STDERR_FD = 2;
 const environment = establishPerimeter(STDERR_FD);
 const tell = (message: FromDaemon) => process.send?.(message);
@@ -31,7 +27,6 @@ const tell = (message: FromDaemon) => process.send?.(message);
 process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
 process.channel?.unref();
 
-useKeptCode(codeCache, [flags.workspace]);
 const { serve } = await import('../daemon/serve.ts');
 let clock: MovableClock | undefined;
 process.on('message', ({ advanceMs }: ToDaemon) => {
@@ -48,5 +43,4 @@ await serve(
     return clock.powers;
   },
 );
-keepCode(codeCache, defaultLimits);
 if (process.connected) process.disconnect?.();

@@ -33,8 +33,6 @@ export interface TestDaemonOptions {
 /** The machine of a test. */
 export interface TestMachine {
   readonly path: string;
-  /** Folder for compiled code, which makes each further start faster. */
-  readonly codeCache: string;
 }
 
 export type ConnectOptions = Omit<Partial<ClientOptions>, 'socket' | 'token'>;
@@ -198,11 +196,11 @@ function writeFiles(workspace: string, files: Readonly<Record<string, string | U
 function begin(
   { stateDir, socket, policy, workspace, config }: Place,
   { now, env }: TestDaemonOptions,
-  { path, codeCache }: TestMachine,
+  { path }: TestMachine,
 ): ChildProcess {
   const args = ['--state', stateDir, '--socket', socket, '--policy', policy, '--workspace', workspace];
   if (now !== undefined) args.push('--now', `${new Date(now).getTime()}`);
-  return spawn(process.execPath, [entry('testing/daemon-process'), ...args, '--code-cache', codeCache], {
+  return spawn(process.execPath, [entry('testing/daemon-process'), ...args], {
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     env: { PATH: path, HOME: '/nonexistent', RINGFENCE_CONFIG: config, ...env },
   });

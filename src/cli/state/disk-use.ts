@@ -15,7 +15,6 @@ const PARTS: readonly { readonly part: string; readonly names: RegExp }[] = [
   { part: 'homes of commands', names: /^homes$/ },
   { part: 'plugins', names: /^plugins$/ },
   { part: 'log of the daemon', names: /^daemon\.log/ },
-  { part: 'compiled code', names: /^code$/ },
   { part: 'backups of upgrades', names: /^backups$/ },
 ];
 
