@@ -16,6 +16,14 @@ interface Row {
   readonly command: string;
 }
 
+/** Each `step`th command. */
+export const rowsOf = (step: number): Row[] =>
+  readFileSync(here('commands.jsonl'), 'utf8')
+    .trim()
+    .split('\n')
+    .filter((_, at) => at % step === 0)
+    .map((it) => JSON.parse(it) as Row);
+
 const HIDDEN = randomUUID();
 /** A project in which most of the commands find what they name. */
 const FILES: Readonly<Record<string, string>> = {
@@ -58,7 +66,7 @@ const SESSIONS: readonly (readonly string[])[] = [
   ['rm -rf dist', 'npm run build', 'find . -name "*.ts"', 'git stash', 'git stash pop', 'rm -rf .git', 'ls -a'],
 ];
 
-function makeProject(folder: string): void {
+export function makeProject(folder: string): void {
   for (const [path, text] of Object.entries(FILES)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     writeFileSync(join(folder, path), text);
@@ -104,11 +112,7 @@ export default defineBench({
       for (const it of readdirSync(workspace)) rmSync(join(workspace, it), { recursive: true, force: true });
       cpSync(project, workspace, { recursive: true });
     };
-    const rows = readFileSync(here('commands.jsonl'), 'utf8')
-      .trim()
-      .split('\n')
-      .map((it) => JSON.parse(it) as Row)
-      .filter((_, at) => at % bench.size(20, 1) === 0);
+    const rows = rowsOf(bench.size(20, 1));
     const found = { asked: [] as string[], refused: [] as string[], told: [] as string[], changed: [] as string[] };
     {
       using person = await personAt(operator, 'deny');

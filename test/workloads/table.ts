@@ -1,4 +1,5 @@
 /** Everyday tasks of developers, on projects from elsewhere. */
+import { FROM_ISSUES } from './issues.ts';
 import type { Workload } from './workload.ts';
 
 const TIMES = [/\b\d+(\.\d+)? ?m?s\b/g, /duration_ms \d+(\.\d+)?/g, /# duration.*/g];
@@ -206,7 +207,7 @@ export const WORKLOADS: readonly Workload[] = [
     name: 'Java, compiled and run',
     size: 'small',
     needs: ['javac', 'java'],
-    command: `printf 'public class X { public static void main(String[] a) { System.out.println(java.util.stream.IntStream.range(0, 1000).parallel().sum()); } }\n' > X.java && javac -d $T/classes X.java && java -cp $T/classes X; rm -rf $T/classes`,
+    command: `printf 'public class X { public static void main(String[] a) { System.out.println(java.util.stream.IntStream.range(0, 1000).parallel().sum()); } }\n' > X.java && (javac -d $T/classes X.java && java -cp $T/classes X) 2>&1 | grep -v '^Picked up'; rm -rf $T/classes`,
   },
   {
     name: 'keys and signatures (openssl, ssh-keygen)',
@@ -270,4 +271,5 @@ export const WORKLOADS: readonly Workload[] = [
       'npx prettier --check src/v4/core 2>&1 | tail -1 | cut -c1-20; npx esbuild src/v4/core/index.ts --bundle --format=esm --outfile=$T/o.js --log-level=error; sha256sum < $T/o.js; rm $T/o.js',
     namesOnly: ['node_modules'],
   },
+  ...FROM_ISSUES,
 ];

@@ -22,6 +22,12 @@ export interface Workload {
   /** Command that runs bare on both copies first. */
   readonly prepare?: string;
   readonly command: string;
+  /** A call that runs inside in place of the command, whose output is what `shown` makes of its data. */
+  readonly call?: {
+    readonly tool: string;
+    readonly input: (at: string) => object;
+    readonly shown: (data: object) => string;
+  };
   /** Parts of the output that differ in each run. */
   readonly varies?: readonly RegExp[];
   /** Folders whose files are compared by name only. */
@@ -82,10 +88,13 @@ export class Workloads implements AsyncDisposable {
     await using client = await this.#daemon.connect({ workspace: insideAt as string });
     await client.call('terminal_execute', { command: 'true' });
     const from = performance.now();
-    const result = await client.call('terminal_execute', { command, timeout: TIMEOUT_MS });
+    const { call } = workload;
+    const input = call?.input(insideAt as string) ?? { command, timeout: TIMEOUT_MS };
+    const result = await client.call(call?.tool ?? 'terminal_execute', input);
     const insideMs = performance.now() - from;
     if (!result.success) throw new Error(`${result.error.code}: ${result.error.message}`);
-    const { exitCode, stdout, stderr } = result.data;
+    const ofCall = call && { exitCode: 0, stdout: call.shown(result.data as object), stderr: '' };
+    const { exitCode, stdout, stderr } = ofCall ?? (result.data as Omit<Ending, 'tree'>);
     const plain = (it: Omit<Ending, 'tree'>, at: string): Ending => ({
       exitCode: it.exitCode,
       stdout: steady(it.stdout, at, workload),
