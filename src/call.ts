@@ -32,6 +32,13 @@ export interface CallParent {
   readonly tool: string;
 }
 
+/** A call as clients name it. They choose ids themselves, so that two sessions may have the same one. */
+export interface NamedCall {
+  readonly callId: string;
+  /** The session that made it, if the client names one. */
+  readonly of?: string | undefined;
+}
+
 export type FileChange = z.output<typeof fileChange>;
 
 export type Resources = z.output<typeof resources>;

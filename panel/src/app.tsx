@@ -44,7 +44,11 @@ const FLEET_VIEWS: readonly View[] = [
 
 const VIEWS: readonly View[] = [
   { path: '#/inbox', name: 'Inbox', view: () => <Inbox /> },
-  { path: '#/calls', name: 'Calls', view: (id: string) => (id ? <Call callId={id} /> : <Calls />) },
+  {
+    path: '#/calls',
+    name: 'Calls',
+    view: (id, session) => (id ? <Call callId={id} session={session || undefined} /> : <Calls />),
+  },
   {
     path: '#/batches',
     name: 'Batches',

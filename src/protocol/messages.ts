@@ -122,7 +122,7 @@ export const params = {
   'calls.cancel': z.strictObject({ callId: id(), park: z.boolean().optional(), session: id().optional() }),
   'calls.find': z.strictObject({ id: id(), results: z.boolean().default(false) }),
   'calls.undo': z.union([
-    z.strictObject({ callId: id(), force: z.boolean().default(false) }),
+    z.strictObject({ callId: id(), session: id().optional(), force: z.boolean().default(false) }),
     z.strictObject({ last: z.literal(true), force: z.boolean().default(false) }),
   ]),
   'checkpoints.list': nothing(),
@@ -143,7 +143,7 @@ export const params = {
   'background.list': nothing(),
   'forward.open': z.strictObject({ callId: id(), port: z.int().min(1).max(65_535) }),
   'forward.wait': z.strictObject({ forwardId: id() }),
-  'calls.get': z.strictObject({ callId: id() }),
+  'calls.get': z.strictObject({ callId: id(), session: id().optional() }),
   'calls.list': z
     .strictObject({
       status: status.optional(),
@@ -160,7 +160,12 @@ export const params = {
       offset: z.int().min(0).default(0),
       limit: z.int().min(1).default(65_536),
     }),
-    z.strictObject({ callId: id(), afterSeq: z.int().min(0), waitMs: z.int().min(0).default(0) }),
+    z.strictObject({
+      callId: id(),
+      session: id().optional(),
+      afterSeq: z.int().min(0),
+      waitMs: z.int().min(0).default(0),
+    }),
   ]),
   'events.subscribe': z.strictObject({
     topics: z.array(z.enum(TOPICS)).min(1).max(TOPICS.length),

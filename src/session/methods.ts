@@ -1,5 +1,5 @@
 /** The handlers of a session's requests, one for each method. */
-import type { CallOptions, CallRecord, HostReport } from '../call.ts';
+import type { CallOptions, CallRecord, HostReport, NamedCall } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { CoarseIn, UnfollowedIn } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
@@ -151,21 +151,20 @@ export function createMethods(parts: MethodParts): Methods {
     ...batches.recent.methods,
     'calls.cancel': ({ session }, params) => cancel(session, params, parts),
     'calls.find': (_, asked) => findCalls(asked, parts),
-    'calls.get': ({ session }, { callId }) => {
-      const record = recordOf(callId, session, parts);
+    'calls.get': ({ session }, { callId, session: of }) => {
+      const record = recordOf({ callId, of }, session, parts);
       if (record) return record;
       throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or its record is no longer kept`);
     },
     'calls.undo': ({ session }, params) =>
-      undoCall(session, params, { ...parts, recordOf: (callId) => recordOf(callId, session, parts) }),
+      undoCall(session, params, { ...parts, recordOf: (named) => recordOf(named, session, parts) }),
     ...checkpointMethods(parts),
     'calls.list': ({ session }, { everywhere, ended, ...filter }) => {
       if (!everywhere) return session.list(filter, durable.list(session.options));
       if (session.options.role === 'operator') return ended ? allCalls(filter.limit, parts) : runningCalls(parts);
       throw new RpcError('FORBIDDEN', 'only operators may use calls.list with `everywhere`');
     },
-    'results.read': ({ session }, params) =>
-      results.read(session, params, (callId) => recordOf(callId, session, parts)),
+    'results.read': ({ session }, params) => results.read(session, params, (named) => recordOf(named, session, parts)),
     'events.subscribe': (caller, params) => subscribe(caller, params, parts),
     'approvals.list': () => oversight.approvals(),
     'approvals.get': (_, { approvalId }) => oversight.wholeApproval(approvalId),
@@ -287,15 +286,19 @@ function cancel(
 
 /** A call that this session may see: its own, detached ones of its principal, any call for an operator. */
 function recordOf(
-  callId: string,
+  { callId, of }: NamedCall,
   session: Session,
   { sessions, durable, recent }: MethodParts,
 ): CallRecord | undefined {
   const { options } = session;
-  const others = options.role === 'operator' ? sessions.all : [];
-  const [record] = [session, ...others.map((it) => it.session)].flatMap((it) => it.get(callId) ?? []);
-  const ended = options.role === 'operator' ? () => recent.get(callId) : () => undefined;
-  const found = record ?? durable.recordOf(callId, options) ?? ended();
+  const isOperator = options.role === 'operator';
+  const isMeant = (it: CallRecord | undefined) => it && (of === undefined || it.sessionId === of);
+  const others = isOperator ? sessions.all : [];
+  const known = [session, ...others.map((it) => it.session)].map((it) => it.get(callId)).find(isMeant);
+  const found =
+    known ??
+    [durable.recordOf(callId, options), isOperator ? recent.get(callId, of) : undefined].find(isMeant) ??
+    (isOperator && of !== undefined ? durable.liveOf(of, callId) : undefined);
   if (found && found.sessionId !== options.id) options.untrusted.carry();
   return found;
 }

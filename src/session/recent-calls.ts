@@ -40,9 +40,9 @@ export class RecentCalls {
     }
   }
 
-  /** The most recent call with this id; undefined if it is forgotten. */
-  get(callId: string): CallRecord | undefined {
-    return this.records.findLast((it) => it.callId === callId);
+  /** The most recent call with this id, of the session `of` if one is named; undefined if it is forgotten. */
+  get(callId: string, of?: string): CallRecord | undefined {
+    return this.records.findLast((it) => it.callId === callId && (of === undefined || it.sessionId === of));
   }
 
   /** All calls, oldest first. */

@@ -1,5 +1,5 @@
 /** The output of calls, readable for their own session and for operators. */
-import type { CallRecord, CallState } from '../call.ts';
+import type { CallRecord, CallState, NamedCall } from '../call.ts';
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Call } from '../pipeline/pipeline.ts';
@@ -78,11 +78,11 @@ export class Results {
   async read(
     session: Session,
     params: Params<'results.read'>,
-    recordOf: (callId: string) => CallRecord | undefined,
+    recordOf: (named: NamedCall) => CallRecord | undefined,
   ): Promise<object> {
     try {
       if ('ref' in params) return await this.#readAt(session, params);
-      return await this.#readAfter(session, params, recordOf(params.callId));
+      return await this.#readAfter(session, params, recordOf({ callId: params.callId, of: params.session }));
     } catch (error) {
       // The log was dropped while it was read.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT')
@@ -111,7 +111,7 @@ export class Results {
     const { powers, limits, log } = this.#options;
     const { callId, afterSeq } = params;
     const { role, id } = session.options;
-    const sessionId = record?.sessionId ?? (role === 'operator' ? undefined : id);
+    const sessionId = record?.sessionId ?? (role === 'operator' ? params.session : id);
     const until = powers.monotonicMs() + Math.min(params.waitMs, limits.resultWaitMs);
     for (;;) {
       // Subscribes before reading, so that no change is missed in between.

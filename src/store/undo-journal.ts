@@ -6,6 +6,7 @@ import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { NamedCall } from '../call.ts';
 import type { Limits } from '../limits.ts';
 import { inSpool } from '../paths.ts';
 import type { Powers } from '../powers.ts';
@@ -190,10 +191,13 @@ export class UndoJournal implements Disposable {
    * The call with this id that the caller may undo: its own session's, otherwise the latest of its workspace, preferring its own
    * principal's; only operators may undo calls of other principals. Undefined also for a call that is not over.
    */
-  find(callId: string, { id, principal, role, workspace }: Undoer): JournalledCall | undefined {
-    const own = this.#row(this.keyOf({ sessionId: id, callId }));
-    if (own?.isOver) return own;
-    const named = { callId, principal, workspace, anybody: role === 'operator' ? 1 : 0 };
+  find({ callId, of }: NamedCall, { id, principal, role, workspace }: Undoer): JournalledCall | undefined {
+    const isOperator = role === 'operator';
+    const own = this.#row(this.keyOf({ sessionId: of ?? id, callId }));
+    const isTheirs = own && (own.sessionId === id || isOperator || own.principal === principal);
+    if (own?.isOver && isTheirs) return own;
+    if (of !== undefined) return undefined;
+    const named = { callId, principal, workspace, anybody: isOperator ? 1 : 0 };
     const row = attempt(() => this.#statements.byId.get(named));
     return row && toRow(row);
   }

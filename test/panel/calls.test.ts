@@ -85,6 +85,22 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
       .selectOption('');
   });
 
+  test('two calls with one id are shown and undone each with its session', async () => {
+    await using other = await daemon.connect();
+    await agent.call('file_write', { path: 'mine.txt', content: 'mine' }, { callId: 'same' });
+    await other.call('file_write', { path: 'other.txt', content: 'other' }, { callId: 'same' });
+    await go('Calls');
+    await rows().filter({ hasText: 'mine.txt' }).click();
+    await page.getByText('mine.txt').first().waitFor();
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.getByRole('button', { name: 'Redo' }).waitFor();
+    expect([existsSync(join(daemon.workspace, 'mine.txt')), existsSync(join(daemon.workspace, 'other.txt'))]).toEqual([
+      false,
+      true,
+    ]);
+    expect(await page.locator('main').textContent()).not.toContain('other.txt');
+  });
+
   test('the resources that a call used stand beside its limits', async () => {
     const { callId } = await agent.call('terminal_execute', { command: 'true' });
     await show(callId);

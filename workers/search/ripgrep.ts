@@ -36,6 +36,18 @@ const ALWAYS = [
 const STDERR_CHARS_KEPT = 4096;
 const NAME_TOO_LONG = '(os error 36)\n';
 
+/** Counts the messages on paths that are too long. Such a message is longer than a pipe's page, so that it comes in pieces. */
+class NamesTooLong {
+  #rest = '';
+
+  /** Number of messages that end in this chunk. */
+  in(chunk: Buffer): number {
+    const pieces = `${this.#rest}${chunk.toString('latin1')}`.split(NAME_TOO_LONG);
+    this.#rest = pieces.at(-1)?.slice(1 - NAME_TOO_LONG.length) ?? '';
+    return pieces.length - 1;
+  }
+}
+
 export class Ripgrep {
   readonly #limits: Limits;
   readonly #powers: Powers;
@@ -128,6 +140,7 @@ export class Ripgrep {
       env: {},
     });
     let stderr = '';
+    const tooLong = new NamesTooLong();
     let enough = false;
     let failure: { readonly error: unknown } | undefined;
     const kill = () => {
@@ -152,7 +165,7 @@ export class Ripgrep {
       .on('error', () => {})
       .on('data', (chunk: Buffer) => {
         // Names of files are in these messages, so they only count.
-        if (onTooDeep) onTooDeep(chunk.toString('latin1').split(NAME_TOO_LONG).length - 1);
+        if (onTooDeep) onTooDeep(tooLong.in(chunk));
         else stderr = `${stderr}${chunk.toString()}`.slice(0, STDERR_CHARS_KEPT);
       });
     try {

@@ -1,5 +1,6 @@
 /** One batch, live: the graph of its calls, which of them decide how long it takes, and what was expected beside it. */
 import { useSignal } from '@preact/signals';
+import { callAddress } from '../calls/all-calls.ts';
 import { preciseDuration, timeOf } from '../clock.ts';
 import { request } from '../connection.ts';
 import type { Answer } from '../messages.ts';
@@ -133,7 +134,7 @@ function Row({ call, batch }: { call: WatchedCall; batch: WatchedBatch }) {
   return callId === undefined ? (
     <div class="row step">{cells}</div>
   ) : (
-    <a class="row step" href={`#/calls/${encodeURIComponent(callId)}`}>
+    <a class="row step" href={callAddress(callId)}>
       {cells}
     </a>
   );

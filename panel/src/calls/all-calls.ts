@@ -51,6 +51,10 @@ const show = (): void =>
     revision.value += 1;
   });
 
+/** The address of a call's view. Two sessions may have calls of the same id. */
+export const callAddress = (callId: string, sessionId?: string): string =>
+  `#/calls/${encodeURIComponent(callId)}${sessionId === undefined ? '' : `/${encodeURIComponent(sessionId)}`}`;
+
 export const isEnded = ({ status }: CallState): boolean =>
   status !== 'queued' && status !== 'in-progress' && status !== 'blocked-on-user';
 

@@ -7,39 +7,45 @@ import { status } from '../machine/status.ts';
 import type { Answer, AuditEntry, CallRecord, ToolResult } from '../messages.ts';
 import { Diff } from '../parts/diff.tsx';
 import { TextBlock } from '../parts/text-block.tsx';
-import { calls, isEnded, stateOf, wantDetails } from './all-calls.ts';
+import { callAddress, calls, isEnded, stateOf, wantDetails } from './all-calls.ts';
 import { Output } from './output.tsx';
 import { StageTable, Waterfall } from './waterfall.tsx';
 
-/** Called with the id of each call that changes. */
-const watchers = new Set<(callId: string) => void>();
-onNotice('call.update', ({ callId }) => {
-  for (const it of watchers) it(callId);
+/** Called with the id and session of each call that changes. */
+const watchers = new Set<(callId: string, session: string | undefined) => void>();
+onNotice('call.update', ({ callId, sessionId }) => {
+  for (const it of watchers) it(callId, sessionId);
 });
 
-export function Call({ callId }: { callId: string }) {
+/** A call as addresses name it; of several with its id the newest, if they name no session. */
+interface Named {
+  readonly callId: string;
+  readonly session?: string | undefined;
+}
+
+export function Call({ callId, session }: Named) {
   const record = useSignal<CallRecord | undefined>(undefined);
   const entries = useSignal<readonly AuditEntry[]>([]);
   const problem = useSignal<string | undefined>(undefined);
   useEffect(() => {
     const load = async () => {
       const [found, audited] = await Promise.all([
-        request('calls.get', { callId }).catch((error: Error) => error),
-        request('audit.query', { callId, order: 'oldest', limit: 50 }).catch(() => ({ entries: [] })),
+        request('calls.get', { callId, session }).catch((error: Error) => error),
+        request('audit.query', { callId, session, order: 'oldest', limit: 50 }).catch(() => ({ entries: [] })),
       ]);
       entries.value = audited.entries;
       if (found instanceof Error) problem.value = found.message;
       else record.value = found;
     };
-    const watch = (id: string) => {
-      if (id === callId) void load();
+    const watch = (id: string, of: string | undefined) => {
+      if (id === callId && (session === undefined || of === session)) void load();
     };
     watchers.add(watch);
     void load();
     return () => watchers.delete(watch);
-  }, [callId]);
+  }, [callId, session]);
   const call = record.value;
-  const known = calls.value.find((it) => it.callId === callId);
+  const known = calls.value.find((it) => it.callId === callId && (session === undefined || it.sessionId === session));
   useEffect(() => {
     if (known) wantDetails(known);
   });
@@ -52,7 +58,7 @@ export function Call({ callId }: { callId: string }) {
           <span class={`state ${call.state.status}`}>{stateOf({ state: call.state, ...codeOf(call.result) })}</span>
         )}
         {call && !isEnded(call.state) && <Cancel call={call} />}
-        {call?.result && <Undo callId={callId} result={call.result} workspace={known?.workspace} />}
+        {call?.result && <Undo callId={callId} session={session} result={call.result} workspace={known?.workspace} />}
       </div>
       {!call && problem.value && <p>The call itself is no longer kept, but the record has it.</p>}
       <dl class="facts">
@@ -72,7 +78,7 @@ export function Call({ callId }: { callId: string }) {
           <>
             <dt>Made by</dt>
             <dd>
-              <a href={`#/calls/${encodeURIComponent(known.parentCallId)}`}>another call</a>
+              <a href={callAddress(known.parentCallId)}>another call</a>
             </dd>
           </>
         )}
@@ -83,7 +89,7 @@ export function Call({ callId }: { callId: string }) {
           <TextBlock label="Input">{textOf(input)}</TextBlock>
         </section>
       )}
-      <Output callId={callId} />
+      <Output callId={callId} session={session} />
       {call?.result && <Result result={call.result} />}
       {call?.stagesMs && (
         <section>
@@ -114,7 +120,7 @@ function Cancel({ call }: { call: CallRecord }) {
 type Undone = Answer<'calls.undo'>;
 
 /** Takes a call back, and the taking back itself. */
-function Undo({ callId, result, workspace }: { callId: string; result: ToolResult; workspace: string | undefined }) {
+function Undo({ callId, session, result, workspace }: Named & { result: ToolResult; workspace: string | undefined }) {
   const undone = useSignal<Undone | undefined>(undefined);
   const last = useSignal<{ callId: string; is: 'call' | 'undo' | 'redo' }>({ callId, is: 'call' });
   const conflicts = useSignal<readonly string[]>([]);
@@ -123,7 +129,8 @@ function Undo({ callId, result, workspace }: { callId: string; result: ToolResul
   const take = async (force: boolean) => {
     problem.value = undefined;
     try {
-      const params = { callId: last.value.callId, force };
+      // An undo is a call of this page's own session.
+      const params = { callId: last.value.callId, session: last.value.is === 'call' ? session : undefined, force };
       const answer = await (workspace ? requestIn(workspace, 'calls.undo', params) : request('calls.undo', params));
       undone.value = answer;
       // With a conflict nothing was restored, unless it was forced.

@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { duration, now, preciseDuration } from '../clock.ts';
 import { Choice } from '../parts/choice.tsx';
 import { VirtualList } from '../parts/virtual-list.tsx';
-import { calls, isEnded, isSearching, type KnownCall, search, stateOf, wantDetails } from './all-calls.ts';
+import { callAddress, calls, isEnded, isSearching, type KnownCall, search, stateOf, wantDetails } from './all-calls.ts';
 import { Waterfall } from './waterfall.tsx';
 
 const ROW_PX = 34;
@@ -107,10 +107,10 @@ export function Calls() {
 
 function Row({ call }: { call: KnownCall }) {
   useEffect(() => wantDetails(call));
-  const { callId, tool, createdAt, state: at, summary = '', durationMs, stagesMs, client } = call;
+  const { callId, sessionId, tool, createdAt, state: at, summary = '', durationMs, stagesMs, client } = call;
   const failed = at.status === 'error' || at.status === 'rejected-by-user';
   return (
-    <a class="row" href={`#/calls/${encodeURIComponent(callId)}`} title={client}>
+    <a class="row" href={callAddress(callId, sessionId)} title={client}>
       <span class={`state ${at.status} ${failed ? 'bad' : ''}`}>{stateOf(call)}</span>
       <span class="tool">{tool}</span>
       <code class="summary">{summary}</code>

@@ -15,17 +15,17 @@ interface Shown {
   readonly isCut: boolean;
 }
 
-export function Output({ callId }: { callId: string }) {
+export function Output({ callId, session }: { callId: string; session: string | undefined }) {
   const shown = useSignal<Shown>({ spans: [], isCut: false });
   useEffect(() => {
     const left = new AbortController();
     shown.value = { spans: [], isCut: false };
-    void follow(callId, left.signal, (spans) => {
+    void follow({ callId, session }, left.signal, (spans) => {
       const all = [...shown.value.spans, ...spans];
       shown.value = { spans: all.slice(-SPANS_MAX), isCut: shown.value.isCut || all.length > SPANS_MAX };
     });
     return () => left.abort();
-  }, [callId]);
+  }, [callId, session]);
   const { spans, isCut } = shown.value;
   if (spans.length === 0) return null;
   return (
@@ -40,11 +40,15 @@ export function Output({ callId }: { callId: string }) {
 }
 
 /** Reads the output of a call up to its end. A call without output, or whose output is no longer kept, shows nothing. */
-async function follow(callId: string, left: AbortSignal, add: (spans: Span[]) => void): Promise<void> {
+async function follow(
+  of: { callId: string; session: string | undefined },
+  left: AbortSignal,
+  add: (spans: Span[]) => void,
+): Promise<void> {
   const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   const inks: Record<'stdout' | 'stderr', Ink> = { stdout: PLAIN, stderr: PLAIN };
   for (let afterSeq = 0; !left.aborted; ) {
-    const page = await request('results.read', { callId, afterSeq, waitMs: WAIT_MS }).catch(() => undefined);
+    const page = await request('results.read', { ...of, afterSeq, waitMs: WAIT_MS }).catch(() => undefined);
     if (!page || left.aborted || !('entries' in page)) return;
     const spans = page.entries.flatMap(({ stream, data }) => {
       // The JSON subprotocol has bytes as base64.

@@ -1,6 +1,7 @@
 /** Everything that waits for a person, of all sessions, the oldest first. */
 import { useSignal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
+import { callAddress } from '../calls/all-calls.ts';
 import { duration, now } from '../clock.ts';
 import { fleet, nodeOf } from '../fleet/fleet-name.ts';
 import { questions, type Settled, settled } from '../questions.ts';
@@ -52,7 +53,7 @@ function Answered({ all }: { all: readonly Settled[] }) {
           <li key={approval.approvalId}>
             <strong>{DECISIONS[decision] ?? ELSEWHERE}</strong>{' '}
             {fleet.value === undefined ? (
-              <a href={`#/calls/${encodeURIComponent(approval.callId)}`}>{approval.tool}</a>
+              <a href={callAddress(approval.callId, approval.door ? undefined : approval.sessionId)}>{approval.tool}</a>
             ) : (
               `${approval.tool} on ${nodeOf(approval.approvalId)}`
             )}{' '}

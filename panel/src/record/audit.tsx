@@ -1,6 +1,7 @@
 /** The record: what was called, decided and changed; searched, checked and taken along as a file. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { callAddress } from '../calls/all-calls.ts';
 import { request } from '../connection.ts';
 import type { AuditEntry, Params } from '../messages.ts';
 import { Choice } from '../parts/choice.tsx';
@@ -113,7 +114,7 @@ interface EntryProps {
 }
 
 function Entry({ entry, open, onToggle }: EntryProps) {
-  const { seq, at, kind, tool, principal, decision, code, rule, callId, outcome, detail } = entry;
+  const { seq, at, kind, tool, principal, decision, code, rule, callId, sessionId, outcome, detail } = entry;
   const event = typeof detail?.event === 'string' ? detail.event : '';
   return (
     <li class={code || outcome ? 'bad' : ''}>
@@ -122,7 +123,7 @@ function Entry({ entry, open, onToggle }: EntryProps) {
       </button>{' '}
       <span class="dim">{new Date(at).toLocaleString()}</span> {kind} {event} <strong>{tool}</strong> {decision}{' '}
       {rule && <code>{rule}</code>} {code} {outcome && 'no outcome: the daemon ended before it'}{' '}
-      <span class="dim">{principal}</span> {callId && <a href={`#/calls/${encodeURIComponent(callId)}`}>call</a>}
+      <span class="dim">{principal}</span> {callId && <a href={callAddress(callId, sessionId)}>call</a>}
       {open && <TextBlock label={`Entry ${seq}`}>{JSON.stringify(entry, null, 2)}</TextBlock>}
     </li>
   );

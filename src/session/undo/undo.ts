@@ -1,5 +1,5 @@
 /** Undoes calls for those who may: their own session, other sessions of their principal, operators. */
-import type { CallRecord, UndoResult } from '../../call.ts';
+import type { CallRecord, NamedCall, UndoResult } from '../../call.ts';
 import { RpcError, ToolError } from '../../errors.ts';
 import type { ItemOwner, Quarantine } from '../../hosts/quarantine/quarantine.ts';
 import type { NamedTool } from '../../pipeline/stage.ts';
@@ -18,7 +18,7 @@ const NOTHING = { restored: [], removed: [], conflicts: [], merged: [], undo: 'n
 interface UndoCallParts extends UndoParts {
   readonly quarantine: Pick<Quarantine, 'drop' | 'list'>;
   /** The call as far as it is remembered. */
-  recordOf(callId: string): CallRecord | undefined;
+  recordOf(named: NamedCall): CallRecord | undefined;
 }
 
 /** Answers `calls.undo`. Throws RpcError INVALID_PARAMS. */
@@ -34,9 +34,10 @@ export async function undoCall(
   const last = 'last' in params ? undoJournal.last(undoer) : undefined;
   const callId = 'last' in params ? last?.callId : params.callId;
   if (callId === undefined) throw new RpcError('INVALID_PARAMS', 'no call in this workspace can be undone now');
-  const found = last ?? undoJournal.find(callId, undoer);
-  if (dropOf(callId, undoer, quarantine) && !found) return { ...NOTHING, undone: callId };
-  const known = found ? undefined : recordOf(callId);
+  const named = { callId, of: 'last' in params ? last?.sessionId : params.session };
+  const found = last ?? undoJournal.find(named, undoer);
+  if (dropOf(named, undoer, quarantine) && !found) return { ...NOTHING, undone: callId };
+  const known = found ? undefined : recordOf(named);
   if (!found && !known)
     throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or its record is no longer kept`);
   if (!found) return { ...NOTHING, error: notKept(callId, known).toWire() };
@@ -44,18 +45,20 @@ export async function undoCall(
     throw new RpcError('INVALID_PARAMS', `call ${callId} was made in another workspace; undo it from there`);
   const { key, paths } = found;
   const input = { callId, keys: [key], force: params.force, paths };
-  const record = recordOf(callId);
+  const record = recordOf(named);
   const { key: _, ...result } = await runUndo(session, input, { undoJournal, internalTools });
   return { ...result, undone: callId, ...(result.restored.length > 0 && leftBy(record)) };
 }
 
 /** Removes what a call of theirs left at protected names, as if it were still there; false if there is nothing. */
 function dropOf(
-  callId: string,
+  { callId, of }: NamedCall,
   { id, principal, role, workspace }: { id: string; principal: string; role: string; workspace: string },
   quarantine: UndoCallParts['quarantine'],
 ): boolean {
-  const isTheirs = (it: ItemOwner) => role === 'operator' || it.sessionId === id || it.principal === principal;
+  const isTheirs = (it: ItemOwner) =>
+    (of === undefined || it.sessionId === of) &&
+    (role === 'operator' || it.sessionId === id || it.principal === principal);
   const items = quarantine.list(workspace).filter(({ owner }) => owner.callId === callId && isTheirs(owner));
   for (const it of items) quarantine.drop(it);
   return items.length > 0;

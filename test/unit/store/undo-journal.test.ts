@@ -40,17 +40,20 @@ test('a call is found by its own session, its principal and operators, and by no
   using journal = open();
   keep(journal, caller('c', 's1', 'p1'));
   keep(journal, caller('c', 's2', 'p2'));
-  expect(journal.find('c', undoer('s1', 'p1'))?.sessionId).toBe('s1');
-  expect(journal.find('c', undoer('new', 'p1'))?.sessionId).toBe('s1');
-  expect(journal.find('c', undoer('new', 'p3'))).toBeUndefined();
-  expect(journal.find('c', undoer('new', 'p3', 'operator'))).toBeDefined();
-  expect(journal.find('c', undoer('new', 'p2', 'operator'))?.sessionId).toBe('s2');
+  expect(journal.find({ callId: 'c' }, undoer('s1', 'p1'))?.sessionId).toBe('s1');
+  expect(journal.find({ callId: 'c' }, undoer('new', 'p1'))?.sessionId).toBe('s1');
+  expect(journal.find({ callId: 'c' }, undoer('new', 'p3'))).toBeUndefined();
+  expect(journal.find({ callId: 'c' }, undoer('new', 'p3', 'operator'))).toBeDefined();
+  expect(journal.find({ callId: 'c' }, undoer('new', 'p2', 'operator'))?.sessionId).toBe('s2');
+  expect(journal.find({ callId: 'c', of: 's1' }, undoer('new', 'p2', 'operator'))?.sessionId).toBe('s1');
+  expect(journal.find({ callId: 'c', of: 's2' }, undoer('s1', 'p1'))).toBeUndefined();
+  expect(journal.find({ callId: 'c', of: 's1' }, undoer('new', 'p1'))?.sessionId).toBe('s1');
 });
 
 test('a call that is not over is not found, and is known to the next daemon as cut off', () => {
   const first = open();
   first.begin(caller('c'));
-  expect(first.find('c', undoer('s'))).toBeUndefined();
+  expect(first.find({ callId: 'c' }, undoer('s'))).toBeUndefined();
   expect(first.cutOff(workspace)).toEqual([]);
   first[Symbol.dispose]();
   using next = open();
@@ -113,8 +116,8 @@ test('a call whose file made room on a full disk is not to be undone any more, a
   first[Symbol.dispose]();
   {
     using next = open();
-    expect(next.find('lost', undoer('s'))).toBeUndefined();
-    expect(next.find('kept', undoer('s'))).toBeDefined();
+    expect(next.find({ callId: 'lost' }, undoer('s'))).toBeUndefined();
+    expect(next.find({ callId: 'kept' }, undoer('s'))).toBeDefined();
     expect(next.status.calls).toBe(1);
   }
   fs.rmSync(workspace, { recursive: true });
@@ -140,6 +143,6 @@ test('the same holds for their number, and for what an earlier daemon kept', () 
   }
   using journal = open({ journalCallsMax: 2 });
   expect(journal.status.calls).toBe(2);
-  expect(journal.find('old', undoer('s1', 'quiet'))).toBeDefined();
-  expect(journal.find('c3', undoer('s2', 'loud'))).toBeDefined();
+  expect(journal.find({ callId: 'old' }, undoer('s1', 'quiet'))).toBeDefined();
+  expect(journal.find({ callId: 'c3' }, undoer('s2', 'loud'))).toBeDefined();
 });
