@@ -67,7 +67,8 @@ test.each([
   ['of loose objects', ''],
   ['of packs', 'git gc -q'],
 ])('rm -rf .git of a repository %s is undone: git finds all of it as it was', async (_, more) => {
-  await using own = await openDaemon({ policy: 'extends: default\n' });
+  // The first command waits for undo to be ready, however busy the machine is.
+  await using own = await openDaemon({ policy: 'extends: default\n', limits: { shadowBeginMs: 30_000 } });
   const git = (script: string) => execFileSync('bash', ['-ec', script], { cwd: own.workspace, encoding: 'utf8' });
   const author = 'export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b.c GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b.c';
   git(`${author}; git init -q; echo one > a; git add a; git commit -qm first; git tag v1; ${more}
