@@ -16,7 +16,7 @@ const Batch = lazy(async () => (await import('./batches/batch.tsx')).Batch);
 const Compose = lazy(async () => (await import('./compose/compose.tsx')).Compose);
 const Audit = lazy(async () => (await import('./record/audit.tsx')).Audit);
 const Policy = lazy(async () => (await import('./policy/policy.tsx')).Policy);
-const Answers = lazy(async () => (await import('./record/answers.tsx')).Answers);
+const Answers = lazy(async () => (await import('./inbox/answers.tsx')).Answers);
 const Costs = lazy(async () => (await import('./record/costs.tsx')).Costs);
 const Nodes = lazy(async () => (await import('./fleet/nodes.tsx')).Nodes);
 const Machine = lazy(async () => (await import('./machine/machine.tsx')).Machine);

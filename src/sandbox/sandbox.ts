@@ -273,7 +273,7 @@ async function tryOut(
   powers: Powers,
 ): Promise<Confinement> {
   const { filters, bwrap } = launcher;
-  const [workspace = ''] = options.workspaces;
+  const workspace = options.workspaces[0] as string;
   const { who, nested, direct } = trialsOf(launcher, workspace);
   const pipes = ['pipe', 'pipe', 'pipe'] as const;
   const program = nativeProgram('probe');

@@ -111,6 +111,8 @@ export class Results {
     const { powers, limits, log } = this.#options;
     const { callId, afterSeq } = params;
     const { role, id } = session.options;
+    const isOthers = role !== 'operator' && (params.session ?? id) !== id;
+    if (!record && isOthers) throw this.#unknown(callId);
     const sessionId = record?.sessionId ?? (role === 'operator' ? params.session : id);
     const until = powers.monotonicMs() + Math.min(params.waitMs, limits.resultWaitMs);
     for (;;) {

@@ -43,6 +43,21 @@ async function textOf(entries: AsyncIterable<OutputEntry>, stream?: string): Pro
   return Buffer.concat(parts).toString('latin1');
 }
 
+test('output of a call is read by its session, where two sessions have calls of one id', async () => {
+  await using other = await daemon.connect();
+  const callId = 'twice';
+  await run('echo first', { callId });
+  await other.call('terminal_execute', { command: 'echo second' }, { callId });
+  const textFor = async (by: Client, session: string) =>
+    Buffer.concat((await read(by, { callId, session, afterSeq: 0 })).entries.map((it) => it.data)).toString();
+  const idOf = async (by: Client) => ((await by.request('calls.get', { callId })) as { sessionId: string }).sessionId;
+  const [own, theirs] = [await idOf(client), await idOf(other)];
+  expect(await textFor(operator, own)).toBe('first\n');
+  expect(await textFor(operator, theirs)).toBe('second\n');
+  expect(await textFor(client, own)).toBe('first\n');
+  await expect(textFor(client, theirs)).rejects.toThrow('twice');
+});
+
 test('a MiB of bytes of every value is cut for the caller and read back whole, page by page', async () => {
   const octal = Array.from({ length: 256 }, (_, at) => `\\${at.toString(8).padStart(3, '0')}`).join('');
   const result = await run(`printf '${octal}' >b; for i in {1..12}; do cat b b >c; mv c b; done; cat b; rm b`);

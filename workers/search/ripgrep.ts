@@ -36,7 +36,7 @@ const ALWAYS = [
 const STDERR_CHARS_KEPT = 4096;
 const NAME_TOO_LONG = '(os error 36)\n';
 
-/** Counts the messages on paths that are too long. Such a message is longer than a pipe's page, so that it comes in pieces. */
+/** Counts ripgrep's messages on paths that are too long; it writes each in several pieces. */
 class NamesTooLong {
   #rest = '';
 

@@ -48,19 +48,21 @@ export const certificateVariables = certificateVariablesFor(STORE);
 const FILE_BYTES_MAX = 2 * 1024 * 1024;
 const BLOCK = /-----BEGIN CERTIFICATE-----[\w+/=\s]+-----END CERTIFICATE-----/g;
 
-/** The certificates in a text, written anew: nothing else of it, no key that stands beside them. */
-const certificatesOf = (text: string): X509Certificate[] =>
-  (text.match(BLOCK) ?? []).flatMap((it) => {
-    try {
-      return [new X509Certificate(it)];
-    } catch {
-      return []; // ERR_OSSL: damaged.
-    }
-  });
+/** The blocks of a text, as bytes. */
+const blocksOf = (text: string): Buffer[] =>
+  (text.match(BLOCK) ?? []).map((it) => Buffer.from(it.replace(/-----[A-Z ]+-----/g, ''), 'base64'));
 
-function namedAt(path: string): X509Certificate[] {
+/** The certificates in a file that is named: nothing else of it, no key that stands beside them. */
+function namedAt(path: string): Buffer[] {
+  const isCertificate = (raw: Buffer) => {
+    try {
+      return new X509Certificate(raw).raw.equals(raw);
+    } catch {
+      return false; // ERR_OSSL: damaged.
+    }
+  };
   try {
-    return certificatesOf(readText(realpathSync(path), FILE_BYTES_MAX));
+    return blocksOf(readText(realpathSync(path), FILE_BYTES_MAX)).filter(isCertificate);
   } catch {
     return []; // ENOENT, EACCES, ELOOP; or it is too large, or no text.
   }
@@ -72,23 +74,26 @@ function namedAt(path: string): X509Certificate[] {
  */
 export function writeCertificates(folder: string, named: readonly string[]): string[] {
   const found = named.map((path) => ({ path, all: namedAt(path) }));
-  const base = certificatesOf(machine === undefined ? rootCertificates.join('\n') : readFileSync(machine, 'utf8'));
-  const known = new Set(base.map((it) => it.fingerprint256));
-  const added = found.flatMap(({ all }) => all).filter(({ fingerprint256: it }) => !known.has(it) && known.add(it));
+  const base = blocksOf(machine === undefined ? rootCertificates.join('\n') : readFileSync(machine, 'utf8'));
+  const all = [...base];
+  for (const raw of found.flatMap((it) => it.all)) if (!all.some((it) => it.equals(raw))) all.push(raw);
   const own = join(folder, OWN);
   rmSync(own, { force: true });
   mkdirSync(dirname(own), { recursive: true });
-  if (added.length > 0 || !isShown) writeFileSync(own, [...base, ...added].join(''));
-  writeFileSync(join(folder, JAVA_STORE), toKeystore([...base, ...added]));
-  return found.flatMap(({ path, all }) => (all.length === 0 ? [path] : []));
+  if (all.length > base.length || !isShown) writeFileSync(own, all.map(toPem).join(''));
+  writeFileSync(join(folder, JAVA_STORE), toKeystore(all));
+  return found.flatMap((it) => (it.all.length === 0 ? [it.path] : []));
 }
 
+const toPem = (raw: Buffer): string =>
+  `-----BEGIN CERTIFICATE-----\n${raw.toString('base64').replace(/.{64}/g, '$&\n').trimEnd()}\n-----END CERTIFICATE-----\n`;
+
 /** Java's format of stores, JKS, which every version reads; a store of certificates has this password by custom. */
-function toKeystore(all: readonly X509Certificate[]): Buffer {
+function toKeystore(all: readonly Buffer[]): Buffer {
   const number = (value: number, bytes = 4) => Buffer.from(value.toString(16).padStart(2 * bytes, '0'), 'hex');
   const text = (it: string) => Buffer.concat([number(it.length, 2), Buffer.from(it)]);
   const [TRUSTED, VERSION, NO_DATE] = [number(2), number(2), number(0, 8)];
-  const entries = all.flatMap(({ raw }, i) => [
+  const entries = all.flatMap((raw, i) => [
     ...[TRUSTED, text(`authority-${i}`), NO_DATE, text('X.509'), number(raw.length), raw],
   ]);
   const content = Buffer.concat([Buffer.from('feedfeed', 'hex'), VERSION, number(all.length), ...entries]);

@@ -100,8 +100,9 @@ const SETTINGS = [
 ];
 
 /**
- * Hash of everything that a proof depends on: this boot, its kernel and settings, bubblewrap, our user, and the exact
- * arguments but for the names of workspace and state directory: of folders in one place, a sandbox shows the same.
+ * Hash of everything that a proof depends on: this boot, its kernel and settings, bubblewrap, our user, and the exact arguments. In place
+ * of the names of workspace and state directory stand the folder, file system and owner of each: of two that agree in them, a sandbox
+ * shows the same.
  */
 function keyOf({ version, bwrap, groups, stateDir, workspace, within, without }: ProofRequest): string {
   const { ino, size, ctimeMs } = statSync(bwrap);
@@ -110,12 +111,15 @@ function keyOf({ version, bwrap, groups, stateDir, workspace, within, without }:
     // Another build of the same bubblewrap version counts as another one too.
     ...[bwrap, ino, size, ctimeMs, SETTINGS.map(text), PROBE_IDS, groups ?? null, within.launch, without.launch],
   ];
-  const place = (folder: string, name: string) => join(dirname(folder), `<${name}>`);
+  const place = (folder: string, name: string) => {
+    const { dev, uid } = statSync(folder);
+    return join(dirname(folder), `<${name} ${dev} ${uid}>`);
+  };
   const named = JSON.stringify(parts)
     .replaceAll(stateDir, place(stateDir, 'state'))
     .replaceAll(workspace, place(workspace, 'workspace'))
     // Homes and previews of a workspace are named by a hash of its path.
-    .replaceAll(/(<state>\/\w+\/)[0-9a-f]{32}\b/g, '$1<hash>');
+    .replaceAll(/(<state [\d ]+>\/\w+\/)[0-9a-f]{32}\b/g, '$1<hash>');
   return createHash('sha256').update(named).digest('hex');
 }
 
