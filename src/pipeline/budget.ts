@@ -1,6 +1,5 @@
 /** Budgets of delegated sessions: what they may spend is taken out of what their parents have, and comes back unspent. */
 import { ToolError } from '../errors.ts';
-import type { Stage } from './stage.ts';
 
 /** What a budget counts. US dollars are held in whole millionths, so that sums are exact. */
 export const BUDGET_KINDS = ['usd', 'tokens', 'calls'] as const;
@@ -87,9 +86,3 @@ function spent(kind: BudgetKind, { wanted, left }: { wanted: number; left: numbe
   const message = `the budget of this session has ${left} ${WHOSE[kind]} left, and ${wanted} are needed`;
   return new ToolError('COST_LIMIT', message, { details: { kind, left, wanted, per: 'budget' } });
 }
-
-/** Counts a call of a delegated session. Throws COST_LIMIT. */
-export const countedCall: Stage = (next) => (call) => {
-  call.budget?.take('calls', 1);
-  return next(call);
-};

@@ -6,14 +6,15 @@ import { type Outcome, outcomeOf } from './outcome.ts';
 import type { Call, Handler, NamedTool, Stage } from './stage.ts';
 
 /**
- * Reserves the estimated cost of a call, and books the real cost when the call is over; a call that never started
- * costs nothing. Tools without an estimate pass at once. Later stages see the estimate, and whether it passes a soft limit.
+ * Counts a call of a delegated session. Reserves the estimated cost of a call, and books the real cost when the call is over; a call
+ * that never started costs nothing. Tools without an estimate pass at once. Later stages see the estimate, and whether it passes a soft limit.
  * Throws COST_LIMIT, STORE_FAILED.
  */
 export const costCap =
   (ledger: CostLedger): Stage =>
   (next) =>
   (call) => {
+    call.budget?.take('calls', 1);
     const named = call.toolset.get(call.name);
     return named?.tool.estimateCostUsd ? payFor(call, named, { ledger, next }) : next(call);
   };

@@ -21,7 +21,6 @@ import { approvalContextOf } from './approve/approval-context.ts';
 import { type ApproveDeps, approve } from './approve/approve.ts';
 import { previewOfCommit } from './approve/preview-text.ts';
 import { audit, intent } from './audit.ts';
-import { countedCall } from './budget.ts';
 import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
 import { type HostDoorParts, HostDoors } from './doors/host-doors.ts';
@@ -31,6 +30,7 @@ import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
 import { LeftNames } from './execute/left-names.ts';
 import { createTasks, type RunTaskParts } from './execute/tasks/run-task.ts';
 import type { Upstreams } from './execute/upstream.ts';
+import { observed } from './observe.ts';
 import type { Outcome } from './outcome.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { PreparedCalls } from './prepared.ts';
@@ -39,16 +39,13 @@ import { WritesByPrincipal } from './principal-writes.ts';
 import { FairQueue } from './queue/fair-queue.ts';
 import type { JudgingTurns } from './queue/judging-turns.ts';
 import { lock } from './queue/lock.ts';
-import { principalCalls } from './queue/principal-calls.ts';
 import { rateLimit } from './queue/rate-limit.ts';
 import { schedule } from './queue/schedule.ts';
 import { resolve } from './resolve.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
-import { type ClearedCall, type Handler, inOrder, type NamedTool } from './stage.ts';
-import { timeQueue, timeRun } from './stage-times.ts';
+import { type Handler, inOrder, type NamedTool } from './stage.ts';
 import { ToolHealth } from './tool-health.ts';
-import { trace, traceRun, traceStage } from './trace.ts';
 import { validate } from './validate.ts';
 
 export type { Call, Toolset } from './stage.ts';
@@ -125,30 +122,22 @@ export function createPipeline(given: PipelineParts): Pipeline {
   const queue = new FairQueue(limits);
   const metrics = new CallMetrics(limits);
   const order = [
-    trace(tracer),
     audit(auditLog, metrics, powers),
-    principalCalls(limits),
     rateLimit(powers, limits),
-    countedCall,
     costCap(ledger),
     validate(parts.permission),
     resolve(parts),
     permission(parts.permission, parts.turns, parts.redact),
     cache({ results: parts.cache, limits, viewKeyOf: (call) => parts.viewOf(call).key }),
     previewFirst({ ...parts, run: (call): Promise<Outcome> => run(call) }),
-    prepared.stage,
     approve(approvals, approveDeps(parts)),
     intent(auditLog),
     retry(limits, powers),
-    traceStage<ClearedCall>('queue'),
-    timeQueue,
     lock(limits),
     schedule(queue, limits, powers),
     sanitize(limits, powers),
-    traceRun<ClearedCall>(),
-    timeRun,
   ] as const;
-  const run: Handler = inOrder(order, execute(parts));
+  const run = observed(inOrder(order, execute(parts)), { tracer, forget: (call) => prepared.forget(call) });
   return {
     queue,
     doors,

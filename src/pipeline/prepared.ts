@@ -12,7 +12,7 @@ import { type PackageSettings, type PackageTerms, registriesOf } from '../tools/
 import type { Prepared, Preview } from '../tools/tool.ts';
 import { commandBoundsOf, homeOf, networkOf } from './execute/bounds.ts';
 import { errorOf, inTime, type ReadOnlyRunParts } from './execute/read-only-run.ts';
-import type { CheckedCall, Handler, JudgedCall, Stage } from './stage.ts';
+import type { Call, CheckedCall, JudgedCall } from './stage.ts';
 
 export interface PrepareParts extends ReadOnlyRunParts {
   readonly packages: PackageSettings;
@@ -38,14 +38,10 @@ export class PreparedCalls {
     this.#parts = parts;
   }
 
-  /** Forgets the plan of each call that has ended. */
-  readonly stage: Stage<JudgedCall> = (next: Handler<JudgedCall>) => async (call) => {
-    try {
-      return await next(call);
-    } finally {
-      this.#plans.delete(call.controller);
-    }
-  };
+  /** Forgets the plan of a call that has ended. */
+  forget({ controller }: Pick<Call, 'controller'>): void {
+    this.#plans.delete(controller);
+  }
 
   /** What a person is shown; later, whether the files are still those that the plan was made from. */
   async preview(call: JudgedCall): Promise<Preview> {

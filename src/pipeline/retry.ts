@@ -17,6 +17,7 @@ export const retry =
     const retries = Math.min(call.options.retries ?? 0, limits.callRetriesMax);
     let hasStarted = false;
     for (let attempt = 0; ; attempt++) {
+      call.enter?.('queued');
       const last = await outcomeOf(next, call);
       // For the record the call started if any attempt did.
       hasStarted ||= last.started;

@@ -1,6 +1,5 @@
 /** How long a call was in each of its stages, for whoever watches it. */
 import type { StageName } from '../call.ts';
-import type { ClearedCall, Stage } from './stage.ts';
 
 export class StageTimes {
   readonly #monotonicMs: () => number;
@@ -39,15 +38,3 @@ export class StageTimes {
     this.#since = now;
   }
 }
-
-/** The call waits for its locks and for a slot. */
-export const timeQueue: Stage<ClearedCall> = (next) => (call) => {
-  call.times?.enter('queued');
-  return next(call);
-};
-
-/** The call has a slot: its host starts, runs it, and what it left is settled. */
-export const timeRun: Stage<ClearedCall> = (next) => (call) => {
-  call.times?.enter('starting');
-  return next(call).finally(() => call.times?.enter('settling'));
-};

@@ -1,14 +1,22 @@
 /** The call that passes through the pipeline; each stage may read its facts and add to them. */
-import type { CallOptions, CallParent, CallState, Decision, Effect, SpanContext, Tier, ToolResult } from '../call.ts';
+import type {
+  CallOptions,
+  CallParent,
+  CallState,
+  Decision,
+  Effect,
+  SpanContext,
+  StageName,
+  Tier,
+  ToolResult,
+} from '../call.ts';
 import type { PolicyDecision } from '../policy/decide.ts';
 import type { PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
-import type { OpenSpan } from '../telemetry/tracer.ts';
 import type { Preview, Tool } from '../tools/tool.ts';
 import type { Budget } from './budget.ts';
 import type { OpenChild } from './execute/tasks/child-session.ts';
 import type { Outcome } from './outcome.ts';
-import type { StageTimes } from './stage-times.ts';
 
 /** A tool under the name that the caller used. */
 export interface NamedTool {
@@ -89,8 +97,8 @@ export interface Call {
   congested(): boolean;
   /** Announces a state; nothing waits for the message. */
   announce(state: CallState): void;
-  /** Set by the session, which shows the times to whoever may see the call. */
-  readonly times?: StageTimes;
+  /** Tells those who measure the call that it goes on to a stage; it may come to one again when it is retried. */
+  enter?(stage: StageName): void;
   /** Passes on output as it comes. A returned promise asks the sender to pause until it settles; it never rejects. */
   output(stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 
@@ -102,8 +110,6 @@ export interface Call {
   readonly openChild?: OpenChild;
   /** Called before each time that the job is sent. Throws STORE_FAILED to stop the call. */
   readonly onStart?: () => void;
-  /** Set by the stage `trace`, if calls are traced. */
-  readonly trace?: OpenSpan;
   /** Set by the stage `costCap`, if the tool has an estimate. */
   readonly cost?: Cost;
   /** Names the log of the call's output, once there is output. */

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, CheckedCall } from '../pipeline/stage.ts';
+import type { StageTimes } from '../pipeline/stage-times.ts';
 import { heldBytes } from '../text/held-bytes.ts';
 import { ForgottenIds } from './forgotten-ids.ts';
 
@@ -17,6 +18,7 @@ export interface RetainedCall {
 /** A running call and its outcome so far. */
 export interface KeptCall extends RetainedCall {
   call: Call;
+  readonly times: StageTimes;
   /** The call as the last stage that found out more of it saw it. */
   reached?: CheckedCall;
   /** Approximate bytes of memory that its result takes. */

@@ -141,7 +141,8 @@ export class Session {
   #accept(call: Call, onState?: (state: CallState) => void): Promise<ToolResult> {
     const { powers } = this.options;
     const { id } = call;
-    const times = call.times as StageTimes;
+    const times = new StageTimes(powers);
+    call.enter = (stage) => times.enter(stage);
     const record: CallRecord = {
       callId: id,
       tool: redactText(call.name),
@@ -160,7 +161,7 @@ export class Session {
       onState?.(state);
     };
     const { promise, resolve } = Promise.withResolvers<ToolResult>();
-    const keptCall: KeptCall = { call, record, result: promise };
+    const keptCall: KeptCall = { call, times, record, result: promise };
     call.reached = (it) => {
       keptCall.reached = it;
     };
@@ -290,7 +291,6 @@ export class Session {
       policyNow,
       sawUntrusted: () => this.sawUntrusted,
       controller: new AbortController(),
-      times: new StageTimes(this.options.powers),
       announce() {},
       reached() {},
       congested,
@@ -332,7 +332,7 @@ export class Session {
       this.options.untrusted.add(call.id, kept.reached.checked.tool.name);
     const result = this.#toResult(call, startedAt, outcome, kept.reached);
     kept.heldBytes = outcome.heldBytes;
-    call.times?.end();
+    kept.times.end();
     kept.record.result = result;
     kept.record.tool = result.tool;
     kept.record.state = endOf(result);

@@ -81,11 +81,13 @@ export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
     const runs = tool.previewsByRunning && !keepsAfter(tool, input);
     if (call.options.preview && !runs) return shownPreviewOf(call, parts);
     const attempt: Attempt = {};
+    call.enter?.('starting');
     try {
       return await runInTier(call, { attempt, parts, concurrentCalls });
     } catch (error) {
       return failed(error, attempt);
     } finally {
+      call.enter?.('settling');
       parts.writes.end(call);
     }
   };

@@ -10,6 +10,7 @@ import { otherNames } from '../../policy/decide.ts';
 import type { Policy, RateLimit } from '../../policy/schema.ts';
 import type { Powers } from '../../powers.ts';
 import type { Call, Stage } from '../stage.ts';
+import { CallsUnderWay } from './calls-under-way.ts';
 
 /** A span of time, and how many calls were let through in it. */
 interface RateWindow {
@@ -32,17 +33,20 @@ interface LimitRule {
 const SWEEP_EVERY_MS = 1000;
 
 /**
- * Lets a call through if all rate limits of its policies that name its tool have room, and then counts it in each; a
- * refused call counts in none. Throws RATE_LIMITED. A span begins with its first call, on the monotonic clock.
+ * Lets a call through if its principal has few enough under way, and all rate limits of its policies that name its tool have room,
+ * and then counts it in each; a refused call counts in none. Throws QUEUE_FULL, RATE_LIMITED. A span begins with its first call, on the
+ * monotonic clock.
  */
 export const rateLimit = (powers: Powers, limits: Limits): Stage => {
   const rulesOf = createRuleIndex();
   const spans = new RateWindows(limits.rateKeysMax);
+  const underWay = new CallsUnderWay(limits);
   return (next) => (call) => {
+    underWay.assertRoom(call.principal);
     const rules = rulesOf(call);
     // Whole milliseconds add up exactly, so a caller that waits `retryAfterMs` is let in.
     if (rules.length > 0) take(call, rules, spans, Math.floor(powers.monotonicMs()));
-    return next(call);
+    return underWay.during(call.principal, () => next(call));
   };
 };
 
