@@ -2,6 +2,7 @@
  * A worker thread: takes jobs from its socket, runs their tools, gives their results. Errors are passed as data: a thrown
  * one would lose its class and code between processes.
  */
+
 import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { release, tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
@@ -25,6 +26,7 @@ import { LiveSockets } from '../src/sandbox/live-sockets.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
 import type { FetchedPage } from '../src/tools/context/page.ts';
+import { runsBy } from '../src/tools/runs.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
 import { Anchor } from './context/anchor.ts';
 import { WorkerContext } from './context/context.ts';
@@ -155,8 +157,9 @@ async function readPage(job: Job, page: FetchedPage): Promise<JobResult> {
   });
   try {
     const tool = await tools.named(job.tool);
-    if (!tool?.readPage) throw new ToolError('INTERNAL', `this host has no tool ${job.tool} that reads pages`);
-    return { ok: true, data: await tool.readPage(job.input as never, page, await pageReader()), usage: usage() };
+    const read = tool && runsBy(tool, 'web')?.read;
+    if (!read) throw new ToolError('INTERNAL', `this host has no tool ${job.tool} that reads pages`);
+    return { ok: true, data: await read(job.input as never, page, await pageReader()), usage: usage() };
   } catch (thrown) {
     return failure(thrown, usage());
   }
@@ -182,6 +185,7 @@ function dataOf(tool: Tool, job: Job, context: WorkerContext): Promise<unknown> 
   if (job.prepare && tool.prepare) return tool.prepare(job.input as never, context);
   const plan = job.plan && (tool.plan ?? tool.requests);
   if (plan) return plan(job.input as never, context);
+  if (!tool.run) throw new ToolError('INTERNAL', `${job.tool} runs in no host`);
   return tool.run(job.input as never, context);
 }
 

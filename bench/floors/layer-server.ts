@@ -15,7 +15,7 @@ import { costCap } from '../../src/pipeline/cost-cap.ts';
 import { HostDoors } from '../../src/pipeline/doors/host-doors.ts';
 import { BackgroundCommands } from '../../src/pipeline/execute/background/background-commands.ts';
 import { execute } from '../../src/pipeline/execute/execute.ts';
-import { ToolchainRequests } from '../../src/pipeline/execute/toolchains.ts';
+import { ToolchainRequests } from '../../src/pipeline/execute/runners/toolchains.ts';
 import { succeeded } from '../../src/pipeline/outcome.ts';
 import { permission } from '../../src/pipeline/permission.ts';
 import { PreparedCalls } from '../../src/pipeline/prepared.ts';

@@ -40,7 +40,7 @@ async function inWorker(bench: Context, { files, rounds }: { files: number; roun
     const write = (round: number, journal?: { folder: string; key: string }) => {
       const context = ws.context(journal ? { journal } : {});
       return async () => {
-        await fileWrite.run(fileWrite.input.parse({ path, content: content(round) }), context);
+        await fileWrite.run?.(fileWrite.input.parse({ path, content: content(round) }), context);
         context.endJournal();
       };
     };

@@ -1,12 +1,14 @@
 /** `task_delegate` as a daemon has it: bound to the profiles of its configuration, and not there without any. */
+
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
 import { hostOf } from '../secrets/secrets.ts';
+import { runsBy } from '../tools/runs.ts';
 import type { TaskInput } from '../tools/task/delegate.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Agents } from './agents.ts';
 
 export function withAgents(toolset: Toolset, agents: Agents): Toolset {
-  const builtin = [...toolset.values()].find(({ tool }) => tool.delegates)?.tool;
+  const builtin = [...toolset.values()].find(({ tool }) => runsBy(tool, 'agents'))?.tool;
   if (!builtin) return toolset;
   if (agents.names.length === 0) return new Map([...toolset].filter(([, it]) => it.tool !== builtin));
   const tool: Tool = {

@@ -1,6 +1,6 @@
 /** Provides the pinned connectors as tools of a running daemon; reads them at start and after every change. */
 import { ToolError } from '../errors.ts';
-import type { ConnectedCall, Connections } from '../pipeline/execute/connected.ts';
+import type { ConnectedCall, Connections } from '../pipeline/execute/runners/connected.ts';
 import type { PinFolder } from '../plugins/pin-folder.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { Catalogue } from '../tools/catalogue.ts';

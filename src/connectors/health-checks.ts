@@ -4,7 +4,7 @@
  */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { ConnectedCall } from '../pipeline/execute/connected.ts';
+import type { ConnectedCall } from '../pipeline/execute/runners/connected.ts';
 import type { Powers, Timer } from '../powers.ts';
 import type { ServiceClient } from './service-client.ts';
 

@@ -2,7 +2,7 @@
 import type { Credential } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { ConnectedCall } from '../pipeline/execute/connected.ts';
+import type { ConnectedCall } from '../pipeline/execute/runners/connected.ts';
 import type { Powers } from '../powers.ts';
 import type { Secrets } from '../secrets/secrets.ts';
 import { parseJson } from '../text/json.ts';

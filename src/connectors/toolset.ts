@@ -2,7 +2,6 @@
 
 import * as z from 'zod';
 import type { Effect } from '../call.ts';
-import { ToolError } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
 import { type JsonSchema, type ObjectSchema, toZod } from '../plugins/json-schema.ts';
@@ -10,6 +9,7 @@ import { hostOf } from '../secrets/secrets.ts';
 import { parseJson } from '../text/json.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { withoutNulls } from '../tools/nulls.ts';
+import { runsBy } from '../tools/runs.ts';
 import { defineTool, type Tool } from '../tools/tool.ts';
 import { calledNames, deprecationWarnings, describedAs, splitName, versionsOf } from '../tools/versions.ts';
 import { amountOf, parseAmount } from './amount.ts';
@@ -33,14 +33,16 @@ export function toToolset(connector: Connector, options: ToolsetOptions): Toolse
   );
   return new Map(
     named.flatMap((it) => {
-      const called = calledNames(it.tool.name, it.tool.connected?.operation ?? '', it.tool);
+      const called = calledNames(it.tool.name, operationOf(it.tool), it.tool);
       return [...called, ...it.tool.aliases.map((alias) => alias.name)].map((name) => [name, it]);
     }),
   );
 }
 
+const operationOf = (tool: Tool): string => runsBy(tool, 'connectors')?.operation.operation ?? '';
+
 function toNamed(tool: Tool, { assertConfigured }: ToolsetOptions): NamedTool {
-  const [calledAs = tool.name] = calledNames(tool.name, tool.connected?.operation ?? '', tool);
+  const [calledAs = tool.name] = calledNames(tool.name, operationOf(tool), tool);
   return {
     tool,
     warnings: () => deprecationWarnings(calledAs, tool.deprecated),
@@ -77,7 +79,10 @@ function toTool(
     tier: 'external_api',
     ...authOf(connector.auth, options.assertConfigured),
     cost: costTermsOf(amountsOf(operation)),
-    connected: { connector: connector.name, operation: declared, digest: connector.sha256 },
+    runs: {
+      by: 'connectors',
+      operation: { connector: connector.name, operation: declared, digest: connector.sha256 },
+    },
     asks: operation.approval === 'always',
     destructive: !isReading,
     // Others write what services hold: issues, messages, mail.
@@ -92,10 +97,6 @@ function toTool(
     shown: { input: schema, output: outputSchemaOf(operation) },
     examples: [],
     aliases: aliases.map((alias) => ({ name: alias, input, toInput: (it) => it })),
-
-    run() {
-      throw new ToolError('INTERNAL', 'requests of connectors are made by the egress process only');
-    },
   }) as unknown as Tool;
 }
 

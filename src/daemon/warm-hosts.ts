@@ -71,9 +71,7 @@ export function warmFor({ options, policy: policyNow }: Session, { hosts, polici
   const policy = policyNow();
   const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
-  const hosted = toolsOf(toolset).filter(
-    (it) => !it.isolated && !it.ofTools && !it.toRequest && !it.toVisit && !it.connected && !it.upstream,
-  );
+  const hosted = toolsOf(toolset).filter(({ runs }) => !runs || 'in' in runs || runs.by === 'databases');
   const tiers = new Set(hosted.map((it) => it.tier));
   const warming = hosts.warm(
     [...tiers]

@@ -1,4 +1,5 @@
 /** Handlers of MCP requests, the same for both protocol eras: one SDK server for each connection, or for each request over HTTP. */
+
 import { hash } from 'node:crypto';
 import {
   type CallToolResult,
@@ -18,6 +19,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { type McpMetrics, TOOL_ERROR } from '../telemetry/conventions.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
+import { runsBy } from '../tools/runs.ts';
 import { type MapParts, toBatchResult, toCallResult, toErrorResult, toProtocolError } from './map.ts';
 import { ProgressReporter } from './progress.ts';
 import { toForm, toResolution } from './question.ts';
@@ -116,7 +118,7 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
           isUntrusted: (name: string) => {
             const tool = session.session.options.toolset.get(name)?.tool;
             // The content of providers has kinds of its own, and is passed on as it comes.
-            return tool?.untrusted === true && !tool.upstream;
+            return tool?.untrusted === true && !runsBy(tool, 'providers');
           },
         },
       };

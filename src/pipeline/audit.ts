@@ -3,6 +3,7 @@ import type { Powers } from '../powers.ts';
 import type { AuditEntry, AuditLog } from '../store/audit/log.ts';
 import type { CallMetrics } from '../telemetry/call-metrics.ts';
 import { isRecord } from '../text/values.ts';
+import { runsBy } from '../tools/runs.ts';
 import { gitConfigsOf } from './execute/git-configs.ts';
 import { failed, type Outcome, outcomeOf } from './outcome.ts';
 import {
@@ -83,7 +84,7 @@ export const intent =
     log.append({ ...entryOf(call, call, 'intent'), input: recordedInput(call), ...parentOf(call) });
     const outcome = await outcomeOf((it) => {
       // A program only makes calls; the intents of those calls flush this entry, too.
-      if (!it.checked.tool.isolated) log.flush();
+      if (!runsBy(it.checked.tool, 'isolates')) log.flush();
       return next(it);
     }, call);
     return { ...outcome, intended: true };

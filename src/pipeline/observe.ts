@@ -1,8 +1,10 @@
 /** What stands around all stages: only measures and forgets. Makes a span of each call, `execute_tool NAME`, with its stages as children. */
+
 import type { StageName } from '../call.ts';
 import type { Attributes } from '../telemetry/otlp.ts';
 import { isPlainId } from '../telemetry/trace-context.ts';
 import { AFTERWARDS, type OpenSpan, type Tracer } from '../telemetry/tracer.ts';
+import { runsBy } from '../tools/runs.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';
 import { type Call, type CheckedCall, type Handler, isJudged } from './stage.ts';
 
@@ -70,7 +72,7 @@ function end(span: OpenSpan, { call, last, outcome }: EndedCall): void {
   const attributes: Attributes = {
     'gen_ai.operation.name': 'execute_tool',
     'gen_ai.tool.name': name,
-    'gen_ai.tool.type': tool?.upstream ? 'extension' : 'function',
+    'gen_ai.tool.type': tool && runsBy(tool, 'providers') ? 'extension' : 'function',
     ...(isPlainId(call.id) && { 'gen_ai.tool.call.id': call.id }),
     ...(tool && { 'ringfence.tier': last?.checked.tier ?? tool.tier }),
     ...(last && isJudged(last) && { 'ringfence.decision': last.decision }),

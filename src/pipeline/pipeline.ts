@@ -1,4 +1,5 @@
 /** The order of the stages, in one place; docs/lifecycle.md draws it. */
+
 import type { Browsers } from '../browser/browsers.ts';
 import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
@@ -17,6 +18,7 @@ import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
 import { CallMetrics } from '../telemetry/call-metrics.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
+import { runsBy } from '../tools/runs.ts';
 import { approvalContextOf } from './approve/approval-context.ts';
 import { type ApproveDeps, approve } from './approve/approve.ts';
 import { previewOfCommit } from './approve/preview-text.ts';
@@ -25,11 +27,12 @@ import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
 import { type HostDoorParts, HostDoors } from './doors/host-doors.ts';
 import { type OpeningParts, openingOf, type WithOpenings, withOpenings } from './doors/openings.ts';
-import type { Connections } from './execute/connected.ts';
-import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
+import { previewOf } from './execute/call-preview.ts';
+import { type ExecuteParts, execute } from './execute/execute.ts';
 import { LeftNames } from './execute/left-names.ts';
+import type { Connections } from './execute/runners/connected.ts';
+import type { Upstreams } from './execute/runners/upstream.ts';
 import { createTasks, type RunTaskParts } from './execute/tasks/run-task.ts';
-import type { Upstreams } from './execute/upstream.ts';
 import { observed } from './observe.ts';
 import type { Outcome } from './outcome.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
@@ -165,7 +168,7 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
       const { tool, input } = call.checked;
       const id = tool.keptPreview?.(input as never);
       if (id !== undefined) return previewOfCommit(parts.previews.find(id, call), limits);
-      if (tool.toolchain) return parts.toolchains.preview(call);
+      if (runsBy(tool, 'toolchains')) return parts.toolchains.preview(call);
       return tool.preview || tool.prepare ? previewOf(call, parts) : { preImages: [] };
     },
     // `writes` comes last, so that a call that begins while the files are looked at counts.

@@ -2,10 +2,12 @@
  * Runs a command as a preview where a rule says so, and commits what it did if a person approves that: they decide on what the
  * command did, not on what it says.
  */
+
 import { ToolError } from '../errors.ts';
 import { requiresPreview } from '../policy/decide.ts';
 import type { CommandPreview } from '../preview.ts';
 import type { Previews } from '../store/previews.ts';
+import { runsInCommand } from '../tools/runs.ts';
 import { commitInput } from './commit-input.ts';
 import { failed, type Outcome, outcomeOf } from './outcome.ts';
 import type { Handler, JudgedCall, NamedTool, Stage } from './stage.ts';
@@ -22,7 +24,8 @@ export const previewFirst =
   (parts: PreviewFirstParts): Stage<JudgedCall> =>
   (next) =>
   async (call) => {
-    const isFirst = call.checked.tool.previewsByRunning && !call.options.preview && requiresPreview(call.decided);
+    const isFirst =
+      runsInCommand(call.checked.tool)?.previewsByRunning && !call.options.preview && requiresPreview(call.decided);
     if (!isFirst) return next(call);
     const ran = await outcomeOf(next, { ...call, options: { ...call.options, preview: true } });
     // Without an overlay nothing is asked and nothing runs.

@@ -3,7 +3,9 @@
  * was not shown holds only while its principal could not change that code: what `bash main.sh` sources is named
  * nowhere.
  */
+
 import { isInside } from '../paths.ts';
+import { runsBy } from '../tools/runs.ts';
 import { hostTierOf } from '../tools/tool.ts';
 import { reachOf, runsUnseen } from './approve/impact.ts';
 import type { ClearedCall, JudgedCall } from './stage.ts';
@@ -70,5 +72,5 @@ function mayWrite(call: ClearedCall): boolean {
   const command = call.question.command;
   if (command) return reachOf(command) !== 'reads';
   const changes = effects.some((it) => it.kind === 'write' || it.kind === 'delete');
-  return changes || tool.upstream !== undefined || hostTierOf(tool, tier) === 'execute';
+  return changes || runsBy(tool, 'providers') !== undefined || hostTierOf(tool, tier) === 'execute';
 }

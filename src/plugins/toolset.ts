@@ -1,11 +1,10 @@
-/** Converts the tools of a plugin for the pipeline. No plugin code runs here. */
-import { ToolError } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
 import { parseJson } from '../text/json.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { withoutNulls } from '../tools/nulls.ts';
-import { defineTool, type PluginSpec, type Tool } from '../tools/tool.ts';
+import type { PluginSpec } from '../tools/runs.ts';
+import { defineTool, type Tool } from '../tools/tool.ts';
 import { calledNames, deprecationWarnings, describedAs, splitName, versionsOf } from '../tools/versions.ts';
 import { toolsOfCapabilities } from './capabilities.ts';
 import { effectsOf } from './effects.ts';
@@ -58,7 +57,7 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
     ...(deprecated && { deprecated }),
     capabilities: [{ action: name, description: title }],
     category: 'custom',
-    isolated: true,
+    runs: { by: 'isolates', plugin: specOf(plugin, declared) },
     destructive: tier !== 'read_only' && (declared.destructive ?? true),
     idempotent: declared.idempotent ?? tier === 'read_only',
     effects: (input) => boundedEffects(effectsOf(effects, input), defaultLimits),
@@ -66,13 +65,8 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
     input: toZod(declared.input as ObjectSchema),
     output: toZod(declared.output as ObjectSchema),
     shown: { input: shownOf(declared.input), output: shownOf(declared.output) },
-    plugin: specOf(plugin, declared),
     examples: declared.examples as Tool['examples'],
     aliases: [],
-
-    run() {
-      throw new ToolError('INTERNAL', 'code of plugins runs in plugin hosts only');
-    },
   }) as unknown as Tool;
 }
 

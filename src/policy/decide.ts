@@ -168,7 +168,13 @@ export interface ToolFacts {
   readonly name: string;
   readonly aliases: readonly { readonly name: string }[];
   /** The provider that runs it, and its name there. */
-  readonly upstream?: { readonly provider: string; readonly tool: string } | undefined;
+  readonly runs?:
+    | {
+        readonly by?: string;
+        readonly in?: string;
+        readonly provider?: { readonly provider: string; readonly tool: string };
+      }
+    | undefined;
   readonly tier: Tier;
   /** The tier of the calls that need least, if lower. */
   readonly leastTier?: Tier | undefined;
@@ -231,9 +237,9 @@ const needsCommand = ({ command, all = [], any }: MatchSpec): boolean =>
   command !== undefined || all.some(needsCommand) || (any?.every(needsCommand) ?? false);
 
 /** Names beside its own by which policies may speak of a tool; `mcp:*` speaks of those of all providers. */
-export const otherNames = ({ aliases, upstream }: Pick<ToolFacts, 'aliases' | 'upstream'>): string[] => [
+export const otherNames = ({ aliases, runs }: Pick<ToolFacts, 'aliases' | 'runs'>): string[] => [
   ...aliases.map((it) => it.name),
-  ...(upstream ? [`mcp:${upstream.provider}/${upstream.tool}`] : []),
+  ...(runs?.provider ? [`mcp:${runs.provider.provider}/${runs.provider.tool}`] : []),
 ];
 
 const toolPart = ({ name, tier, category, deletes = false, ...it }: ToolFacts): QuestionPart =>

@@ -4,7 +4,6 @@
  */
 import * as z from 'zod';
 import type { Effect } from '../call.ts';
-import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
 import { isRecord } from '../text/values.ts';
@@ -52,13 +51,15 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
     destructive: true,
     isExtra: false,
     ...(settings.timeoutMs !== undefined && { timeoutMs: () => settings.timeoutMs }),
-    upstream: { provider: settings.name, tool: definition.name, digest, concurrency: settings.concurrency },
+    runs: {
+      by: 'providers',
+      provider: { provider: settings.name, tool: definition.name, digest, concurrency: settings.concurrency },
+    },
     input,
     output: providedData,
     shown: { input: inputSchema, output: OUTPUT },
     examples: [],
     aliases: [],
-    run: () => Promise.reject(new ToolError('INTERNAL', `\`${name}\` is run by its provider`)),
   });
   return {
     tool: tool as unknown as Tool,

@@ -1,10 +1,12 @@
 /** The tools of a session for which some call could be allowed. */
+
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { couldAllow, decideTool, highestTier } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Params } from '../protocol/messages.ts';
 import { declarationsOf } from '../tools/declarations.ts';
 import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
+import { runsBy } from '../tools/runs.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type FoundTools, searchTools } from '../tools/tools/find.ts';
 import type { Session } from './session.ts';
@@ -33,7 +35,7 @@ export function foundTools(session: Session, query: Params<'tools.search'>): Fou
 /** Tools that find the others, listed where others are left out for their number. */
 const FINDING: ReadonlySet<string> = new Set(['tools_search', 'tools_describe']);
 
-const isForeign = ({ upstream, connected }: Tool): boolean => upstream !== undefined || connected !== undefined;
+const isForeign = (tool: Tool): boolean => (runsBy(tool, 'providers') ?? runsBy(tool, 'connectors')) !== undefined;
 
 /**
  * The tools of a model's list that stays short: those that the policy names, and the others for which `isUsual` holds. If there are
@@ -55,10 +57,10 @@ export const isNamedBy = ({ rules, and }: Policy, name: string): boolean =>
 
 /** Adds the callable tools to the description of the tool that runs programs. */
 function withTools(description: string, { toolset, limits }: Session['options'], policy: Policy): string {
-  const callable = toolsOf(toolset).filter((it) => !it.isolated && couldAllow(policy, it));
+  const callable = toolsOf(toolset).filter((it) => !runsBy(it, 'isolates') && couldAllow(policy, it));
   // Lists a provider's tools by name only, since hundreds of them would crowd out ours.
-  const infos = callable.filter((it) => !it.upstream).map((it) => toToolInfo(it, decideTool(policy, it)));
-  const provided = callable.filter((it) => it.upstream).map((it) => it.name);
+  const infos = callable.filter((it) => !runsBy(it, 'providers')).map((it) => toToolInfo(it, decideTool(policy, it)));
+  const provided = callable.filter((it) => runsBy(it, 'providers')).map((it) => it.name);
   const more = provided.length === 0 ? '' : `\nOf providers: ${provided.join(' ')}`.slice(0, PROVIDED_CHARS_MAX);
   return `${description}\n${declarationsOf(infos, limits.codeDeclarationsChars)}${more}`;
 }
@@ -104,7 +106,8 @@ export function toolList(
     .map((it) => {
       const health = known?.badHealthOf(it.name, options.workspace);
       const info = { ...toToolInfo(it, decideTool(policy, it)), ...(health && { health }) };
-      return it.isolated && !it.plugin ? { ...info, description: withTools(info.description, options, policy) } : info;
+      const program = runsBy(it, 'isolates');
+      return program && !program.plugin ? { ...info, description: withTools(info.description, options, policy) } : info;
     });
   return { tools: infos.map((it) => toFormat(it, format)) };
 }

@@ -1,10 +1,12 @@
 /** The promises of every tool, built-in or a plugin's or a connector's, each as a check that throws. */
+
 import { AssertionError } from 'node:assert';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import * as z from 'zod';
 import type { Client } from '../client.ts';
 import { isRecord } from '../text/values.ts';
 import { toFormat, toToolInfo } from '../tools/registry.ts';
+import { keepsAfter, runsBy } from '../tools/runs.ts';
 import type { Tool } from '../tools/tool.ts';
 
 /** The session and workspace in which promises are checked. */
@@ -136,9 +138,11 @@ async function answersByAliases({ name, aliases }: Tool, { client }: ContractPla
 
 function declaresEffects(tool: Tool): void {
   // State in the gateway is no file, a list of tools or of running programs neither, and a program's calls have effects of their own.
-  if (tool.state || tool.ofTools || tool.keeps || tool.isolated) return;
+  if (tool.state || runsBy(tool, 'tools') || runsBy(tool, 'isolates')) return;
   // Connectors have no examples; their effects are checked when their file is read.
-  if (tool.connected) return;
+  if (runsBy(tool, 'connectors')) return;
   const valid = (tool.examples.find((it) => 'output' in it) ?? tool.examples[0])?.input;
-  if (tool.effects(tool.input.parse(valid) as never).length === 0) fail(`it declares no effects of ${inspect(valid)}`);
+  const input = tool.input.parse(valid);
+  if (!keepsAfter(tool, input) && tool.effects(input as never).length === 0)
+    fail(`it declares no effects of ${inspect(valid)}`);
 }

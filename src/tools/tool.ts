@@ -6,20 +6,18 @@ import type * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { PluginCode } from '../plugin-code.ts';
-import type { Capability, Category, ListedTool } from './capability.ts';
-import type { Connected, ServiceTerms } from './connected.ts';
+import type { Capability, Category } from './capability.ts';
+import type { ServiceTerms } from './connected.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
-import type { DatabaseRequest, Databases, ServerAnswer } from './context/databases.ts';
+import type { Databases } from './context/databases.ts';
 import type { KeptChanges } from './context/kept-changes.ts';
-import type { FetchedPage, PageReader } from './context/page.ts';
 import type { Prepared, Preview } from './context/preview.ts';
-import type { RegistryKind, ServerRequest, WebRequest } from './context/requests.ts';
+import type { RegistryKind, ServerRequest } from './context/requests.ts';
 import type { ContentQuery, FoundInFiles, SearchScope } from './context/search.ts';
 import type { UndoOutcome, UndoRequest } from './context/undo.ts';
-import type { PageVisit } from './context/visit.ts';
 import type { FileChanges } from './file-changes.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import { type Runs, runsInCommand } from './runs.ts';
 import type { Separable } from './separable.ts';
 import type { Checkers } from './source/checkers.ts';
 import type { SourceCode } from './source/source-code.ts';
@@ -28,7 +26,6 @@ import type { Syntax } from './source/syntax.ts';
 import type { TypeScript } from './source/typescript.ts';
 import type { Spellings } from './spellings.ts';
 import type { BackgroundCommands, Terminals } from './terminals.ts';
-import type { Upstream } from './upstream.ts';
 import type { Versioned } from './versions.ts';
 
 export type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
@@ -195,17 +192,6 @@ export type Example<Input, Output> =
   | { readonly input: Input; readonly output: Partial<Output> }
   | { readonly input: Input; readonly error: Code };
 
-/** A plugin's code and its bounds; a policy may only lower them. */
-export interface PluginSpec {
-  readonly code: PluginCode;
-  /** Names of the built-in tools that it may call. */
-  readonly tools: readonly string[];
-  readonly memoryMb: number;
-  /** Infinity for the bound of any program. */
-  readonly cpuMs: number;
-  readonly outputBytes: number;
-}
-
 export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends Lifecycle, ServiceTerms, Versioned {
   /** `group_verb`; the file is `src/tools/<group>/<verb>.ts`. */
   readonly name: string;
@@ -224,13 +210,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   tierOf?(input: z.output<I>): Tier;
   /** The lowest of these tiers, if lists are to show the tool to callers who may make no other calls of it. */
   readonly leastTier?: Tier;
-  /**
-   * Whether `run` starts programs. It then runs in the execute host whatever its tier, each program in a sandbox of
-   * its own; in a read_only call the programs see the workspace read-only.
-   */
-  readonly runsPrograms?: boolean;
-  /** Whether a preview of a call runs it, over an overlay of the workspace; `preview` is never called. */
-  readonly previewsByRunning?: boolean;
+  /** How a call is carried out; absent for `{ in: 'host' }`. */
+  readonly runs?: Runs<I, O>;
   /** The preview that a call is about. */
   keptPreview?(input: z.output<I>): string;
   /** What the call would touch; the policy decides on these effects. */
@@ -263,49 +244,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly state?: { readonly name: string; readonly schema: z.ZodType };
   /** The command line that a call runs, if it runs one; policies judge its programs and paths. */
   commandOf?(input: z.output<I>): CommandLine | undefined;
-  /** Whether a call is a caller's program: it runs in an isolate host with no authority but tool calls. `run` is never called. */
-  readonly isolated?: boolean;
-  /** Whether a call starts a sub-agent, whose calls are judged by themselves. `run` is never called. */
-  readonly delegates?: boolean;
-  /** The HTTP request that a call is; the egress process makes it. `run` is never called. */
-  toRequest?(input: z.output<I>): WebRequest;
-  /**
-   * Gives the result for the answer to the request, whatever its status is. Runs in a host without workspace and
-   * network, since reading what strangers wrote is what may go wrong.
-   */
-  readPage?(input: z.output<I>, page: FetchedPage, reader: PageReader): Promise<z.input<O>>;
-  /**
-   * The page that a browser opens for a call; undefined for calls that need no browser. The result is what `readPage` gives
-   * of the page as the browser shows it; without `readPage` it is a picture. `run` is never called.
-   */
-  toVisit?(input: z.output<I>): PageVisit | undefined;
-  /** The gateway's answer to a call about the tools of the session. `run` is never called. */
-  ofTools?(input: z.output<I>, tools: readonly ListedTool[]): z.output<O>;
-  /** What a call asks a database server, whose answer `ofServer` makes the result; undefined for files. `run` is never called then. */
-  toServer?(input: z.output<I>): DatabaseRequest | undefined;
-  ofServer?(answer: ServerAnswer): z.output<O>;
-  /** The operation of a connector that the egress process carries out. `run` is never called. */
-  readonly connected?: Connected;
   /** Whether a person is asked about each call that the policy allows. */
   readonly asks?: boolean;
-  /** The plugin that implements the tool, with no authority but tool calls. `run` is never called. */
-  readonly plugin?: PluginSpec;
-  /** Whether language servers read files for it that no tool checks: its host then masks all that is hidden at its start. */
-  readonly readsUnchecked?: boolean;
-  /** The same of one call of a tool that does not always. */
-  readsUncheckedFor?(input: z.output<I>): boolean;
-  /** Whether it keeps something in its host between calls; its host is then used only by such tools. */
-  readonly keeps?: boolean;
-  /** The same of one call of a tool that does not always. */
-  keepsFor?(input: z.output<I>): boolean;
-  /** The background command that a call is about, whose host then runs it; without one the gateway lists all, and `run` is not called. */
-  ofBackground?(input: z.output<I>): { readonly handle?: string | undefined };
-  /** The toolchain that a call asks a person to have installed; the gateway finds and installs it. `run` is never called. */
-  toolchain?(input: z.output<I>): { readonly name: string; readonly version?: string | undefined };
-  /** The path that a call asks a person to show. `run` is never called. */
-  opens?(input: z.output<I>): { readonly path: string };
-  /** The external provider that gets the calls. `run` is never called. */
-  readonly upstream?: Upstream;
   /** Estimated cost of the call in US dollars; reserved before it runs. */
   estimateCostUsd?(input: z.output<I>): number;
   /**
@@ -343,7 +283,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly aliases: readonly Alias[];
   /** Other names of parameters and values; no model is shown them. */
   readonly spellings?: Spellings;
-  run(input: z.output<I>, context: ToolContext): Promise<z.output<O>>;
+  /** Carries out a call in a host; absent if a runner of the gateway does (`runs`). */
+  run?(input: z.output<I>, context: ToolContext): Promise<z.output<O>>;
 }
 
 /** A tool of any shape. */
@@ -357,14 +298,5 @@ export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(spec: T
 /** The tier of one call; `input` is checked. */
 export const tierOfCall = (tool: Tool, input: unknown): Tier => tool.tierOf?.(input as never) ?? tool.tier;
 
-/** Whether a call keeps something in its host; `input` is checked. */
-export const keepsAfter = ({ keeps = false, keepsFor }: Tool, input: unknown): boolean =>
-  keepsFor ? keepsFor(input as never) : keeps;
-
-/** Whether programs in the host of a call read files that no tool checks; `input` is checked. */
-export const readsUncheckedBy = ({ readsUnchecked = false, readsUncheckedFor }: Tool, input: unknown): boolean =>
-  readsUncheckedFor ? readsUncheckedFor(input as never) : readsUnchecked;
-
 /** The tier of the host in which a call of `tier` runs: only execute hosts confine programs. */
-export const hostTierOf = ({ runsPrograms, keeps }: Pick<Tool, 'runsPrograms' | 'keeps'>, tier: Tier): Tier =>
-  runsPrograms || keeps ? 'execute' : tier;
+export const hostTierOf = (tool: Pick<Tool, 'runs'>, tier: Tier): Tier => (runsInCommand(tool) ? 'execute' : tier);

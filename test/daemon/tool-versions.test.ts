@@ -6,6 +6,7 @@ import { toToolset as connectorTools } from '../../src/connectors/toolset.ts';
 import { defaultLimits as limits } from '../../src/limits.ts';
 import { toPlugin } from '../../src/plugins/package.ts';
 import { toolsOf } from '../../src/tools/registry.ts';
+import { runsBy } from '../../src/tools/runs.ts';
 import { type OpenDaemon, openDaemon, removeTree } from '../support/daemon.ts';
 import { addPlugin, manifestOf, writePlugin } from '../support/plugin.ts';
 
@@ -108,7 +109,9 @@ test('operations of connectors have versions and are deprecated as well', () => 
   const old = operation('/v1', ', deprecated: { replacement: tickets__get }');
   const text = file(`get@2: ${operation('/v2')}`, `get@1: ${old}`);
   const toolset = connectorTools(toConnector({ [FILE]: text }, limits, 'it'), { assertConfigured() {} });
-  expect([...toolset].map(([name, { tool }]) => [name, tool.name, tool.connected?.operation])).toEqual([
+  expect(
+    [...toolset].map(([name, { tool }]) => [name, tool.name, runsBy(tool, 'connectors')?.operation.operation]),
+  ).toEqual([
     ['tickets__get', 'tickets__get', 'get@2'],
     ['tickets__get@2', 'tickets__get', 'get@2'],
     ['tickets__get@1', 'tickets__get', 'get@1'],

@@ -59,7 +59,7 @@ export function toolRunner({
       const parsed = tool.input.parse(input) as never;
       const needsPlan = tool.plan && tierOfCall(tool, parsed) !== 'read_only';
       const planned = needsPlan ? await tool.plan?.(parsed, contextOf(own)) : undefined;
-      const data = await tool.run(parsed, contextOf(own, planned));
+      const data = await tool.run?.(parsed, contextOf(own, planned));
       return tool.output.parse(data) as D;
     },
   };

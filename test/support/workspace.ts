@@ -52,12 +52,14 @@ export function makeWorkspace({ limits = {}, rules = [], at }: WorkspaceOptions 
     path,
     context,
     async run(tool, input, options = {}) {
+      const { run } = tool;
+      if (!run) throw new Error(`${tool.name} runs in no host`);
       const parsed = tool.input.parse(input);
-      if (!tool.plan || (tool.tierOf?.(parsed) ?? tool.tier) === 'read_only') return tool.run(parsed, context(options));
+      if (!tool.plan || (tool.tierOf?.(parsed) ?? tool.tier) === 'read_only') return run(parsed, context(options));
       const planned = await tool.plan(parsed, context(options));
       // What writes has no parsers.
       const { servers: _, ...others } = options;
-      return tool.run(parsed, context({ ...others, planned }));
+      return run(parsed, context({ ...others, planned }));
     },
     tree: () => treeOf(path),
     [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }),

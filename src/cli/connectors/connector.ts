@@ -1,4 +1,5 @@
 /** `ringfence connector check|add|list|remove`: works on the state directory without a daemon; a running daemon notices changes at once. */
+
 import { resolve } from 'node:path';
 import { readCertificates } from '../../connectors/certificates.ts';
 import {
@@ -22,6 +23,7 @@ import { FileRefusal, readTrusted } from '../../policy/file.ts';
 import { bindSecret, hostsOf, isStored } from '../../secrets/secret-files.ts';
 import { hostOf } from '../../secrets/secrets.ts';
 import { builtinToolset } from '../../tools/registry.ts';
+import { runsBy } from '../../tools/runs.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { assertKnownState } from '../state/known-state.ts';
@@ -194,7 +196,8 @@ function toShown(connector: Connector) {
   const { name, base, sha256 } = connector;
   const tools = [...new Set([...toToolset(connector, { assertConfigured() {} }).values()].map((it) => it.tool))];
   const rows = tools.map((tool) => {
-    const { method, path } = connector.operations[tool.connected?.operation as string]?.request ?? {};
+    const { method, path } =
+      connector.operations[runsBy(tool, 'connectors')?.operation.operation as string]?.request ?? {};
     const aliases = tool.aliases.map((it) => it.name);
     return {
       name: tool.name,

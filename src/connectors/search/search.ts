@@ -1,7 +1,7 @@
 /** `web_search`: asks the service that the configuration names, by its file in connectors/search/. */
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
-import type { ConnectedCall } from '../../pipeline/execute/connected.ts';
+import type { ConnectedCall } from '../../pipeline/execute/runners/connected.ts';
 import { FileRefusal } from '../../policy/file.ts';
 import type { Connected } from '../../tools/connected.ts';
 import type webSearch from '../../tools/web/search.ts';

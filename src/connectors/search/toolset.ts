@@ -28,7 +28,7 @@ function boundTo(search: Search, tool: Tool): Tool {
   const target = hostOf(new URL(connector.base));
   return {
     ...tool,
-    connected,
+    runs: { by: 'connectors', operation: connected },
     ...authOf(connector.auth, () => search.assertConfigured()),
     cost: costTermsOf([costUsd]),
     effects: () => [{ kind: 'connect', target }],

@@ -17,6 +17,7 @@ import type {
 } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
 import { visible, visibleInLine } from '../../text/shown-text.ts';
+import { runsBy } from '../../tools/runs.ts';
 import type { Preview } from '../../tools/tool.ts';
 import type { OpeningQuestion } from '../doors/openings.ts';
 import { outcomeOf } from '../outcome.ts';
@@ -59,8 +60,9 @@ export const approve =
     const view = approvalViewOf(call, deps);
     const remembered = approvals.remembered(view.facts, call.id);
     // A yes to an earlier plan is none to this one.
-    const { prepare, toolchain } = call.checked.tool;
-    const grant = (prepare ?? toolchain) && remembered?.decision === 'approve' ? undefined : remembered;
+    const { tool } = call.checked;
+    const grant =
+      (tool.prepare ?? runsBy(tool, 'toolchains')) && remembered?.decision === 'approve' ? undefined : remembered;
     if (grant?.decision === 'approve')
       return { ...(await outcomeOf(next, { ...call, approval: {} })), approvalGranted: true };
     const denial = grant ?? approvals.deniedLately(view.facts);

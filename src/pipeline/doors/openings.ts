@@ -2,6 +2,7 @@
  * The doors of paths: a file that the policy hides, and a folder outside of the workspace. A call of `access_request` asks a person; the
  * answer opens the path for the calls of the session, or of the project, that begin after it. What someone wrote as a denial stays one.
  */
+
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { join, posix, relative, resolve } from 'node:path';
 import { ToolError } from '../../errors.ts';
@@ -9,6 +10,7 @@ import { pathDecision } from '../../policy/paths.ts';
 import type { Policy, Rule } from '../../policy/schema.ts';
 import type { DoorTarget, GrantFacts, Impact, Openings } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
+import { runsBy } from '../../tools/runs.ts';
 import { toRelative } from '../../written-paths.ts';
 import type { FetchHooks } from '../execute/exchanges.ts';
 import { type Outcome, succeeded } from '../outcome.ts';
@@ -66,7 +68,7 @@ export function withOpenings(approvals: Approvals): WithOpenings {
 /** What a person is asked about a call; undefined if it asks for no path. Throws INPUT_INVALID, POLICY_DENIED, ACCESS_DENIED. */
 export function openingOf(call: JudgedCall, parts: OpeningParts): OpeningQuestion | undefined {
   const { tool, input } = call.checked;
-  const asked = tool.opens?.(input as never);
+  const asked = runsBy(tool, 'doors')?.request(input as never);
   if (asked === undefined) return undefined;
   const view = parts.viewOf(call);
   const path = posix.normalize(toRelative({ workspace: call.workspace, home: view.home })(asked.path));

@@ -15,7 +15,7 @@ interface BoundQuery {
   readonly key: TierBound;
   readonly most: number;
   /** The tool, if the policy may have bounds for that tool alone. */
-  readonly tool?: Pick<Tool, 'name' | 'aliases' | 'upstream'>;
+  readonly tool?: Pick<Tool, 'name' | 'aliases' | 'runs'>;
 }
 
 /** The least of the daemon's own bound `most` and what the policy layers allow for the tier and for the tool. */

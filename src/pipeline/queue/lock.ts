@@ -1,7 +1,9 @@
 /** Makes calls with conflicting effects wait for each other, in the order of their arrival. */
+
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import { locksOf } from '../../policy/schema.ts';
+import { runsBy } from '../../tools/runs.ts';
 import { outcomeOf } from '../outcome.ts';
 import type { ClearedCall, Stage } from '../stage.ts';
 import { type LockRequest, LockTable } from './lock-table.ts';
@@ -45,7 +47,7 @@ function wantedBy(call: ClearedCall): LockRequest {
   const { effects, tool } = call.checked;
   const owner = call.sessionId;
   // Programs and sub-agents take no locks: the calls that they make take theirs, and would wait for these for ever.
-  if (tool.isolated || tool.delegates) return { reads: [], writes: [], owner };
+  if (runsBy(tool, 'isolates') || runsBy(tool, 'agents')) return { reads: [], writes: [], owner };
   const locks = call.question.command ? locksOf(call.policy) : 'paths';
   if (locks === 'none') return { reads: [], writes: [], owner };
   if (locks === 'workspace') return { reads: [], writes: [''], owner };

@@ -34,22 +34,24 @@ export const schedule =
 
 /** The line and slots of a call. Programs have slots of their own: a program waits for its calls, which need slots themselves. */
 function slotOf(
-  { isolated, delegates, upstream, toRequest, toVisit, connected }: Tool,
+  { runs }: Tool,
   tier: Tier,
   { call, limits }: { call: ClearedCall; limits: Limits },
 ): Pick<QueueSlot, 'line' | 'slots' | 'slotsPerSession'> {
-  if (isolated) return { line: 'isolate', slots: limits.isolatesMax, slotsPerSession: limits.sessionIsolatesMax };
+  const by = runs && 'by' in runs ? runs : undefined;
+  if (by?.by === 'isolates')
+    return { line: 'isolate', slots: limits.isolatesMax, slotsPerSession: limits.sessionIsolatesMax };
   // A sub-agent waits for its own sub-agents: one that waited for a slot might wait for ever. Their number is bounded where they start.
-  if (delegates) return { line: 'task', slots: Infinity, slotsPerSession: Infinity };
+  if (by?.by === 'agents') return { line: 'task', slots: Infinity, slotsPerSession: Infinity };
   // Each provider has a line of its own, so that a slow one holds up only its own callers.
-  if (upstream) {
-    const { provider, concurrency } = upstream;
+  if (by?.by === 'providers') {
+    const { provider, concurrency } = by.provider;
     return { line: `provider\0${provider}`, slots: concurrency, slotsPerSession: concurrency };
   }
-  if (toVisit?.(call.checked.input as never))
+  if (by?.by === 'web' && by.visit?.(call.checked.input as never))
     return { line: 'browser', slots: limits.browsersMax, slotsPerSession: limits.sessionBrowsersMax };
   // The one egress process makes the request, no host.
-  if (toRequest || connected)
+  if (by?.by === 'web' || by?.by === 'connectors')
     return { line: 'http', slots: limits.httpRequestsMax, slotsPerSession: limits.sessionHttpRequestsMax };
   const { jobs: slots } = shapeOf(tier, limits);
   const slotsPerSession = tier === 'execute' ? limits.sessionCommandsMax : slots;

@@ -1,4 +1,5 @@
 /** Sessions of sub-agents: each is delegated by the session whose call started the sub-agent, and ends with that call. */
+
 import { RpcError, ToolError } from '../../errors.ts';
 import { runBatch } from '../../pipeline/batch/batch.ts';
 import { BatchTimeline } from '../../pipeline/batch/timeline.ts';
@@ -7,6 +8,7 @@ import type { ChildSession, ChildTerms, TurnCall, TurnResult } from '../../pipel
 import type { Call } from '../../pipeline/stage.ts';
 import { isAmong } from '../../policy/modes.ts';
 import { messageText } from '../../protocol/message-text.ts';
+import { runsBy } from '../../tools/runs.ts';
 import { callUntil } from '../call-until.ts';
 import type { LocalOpening, LocalSession } from '../local-sessions.ts';
 import type { Session } from '../session.ts';
@@ -43,7 +45,8 @@ export function openChild(
       client: { name: 'sub-agent', version: terms.agent },
       identity: { role: 'agent', principal, delegation },
       uid: undefined,
-      has: (it) => terms.tools.every((patterns) => isAmong(patterns, it.name)) && (terms.delegates || !it.delegates),
+      has: (it) =>
+        terms.tools.every((patterns) => isAmong(patterns, it.name)) && (terms.delegates || !runsBy(it, 'agents')),
       onUpdate: (call, state) => terms.onState(call.id, call.name, state),
     });
     return toChild(local, { budget, terms, callId });

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
 import { defineTool } from '../tool.ts';
 
 const TIMEOUT_MS = 600_000;
@@ -21,7 +20,7 @@ export default defineTool({
   asks: true,
   // What a command has read can't be taken back from it.
   destructive: true,
-  opens: ({ path }) => ({ path }),
+  runs: { by: 'doors', request: ({ path }) => ({ path }) },
   timeoutMs: () => TIMEOUT_MS,
   effects: ({ path }) => [{ kind: 'exec', target: `show ${path} to commands` }],
   input: z.strictObject({
@@ -34,8 +33,4 @@ export default defineTool({
     { input: { path: '' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
-
-  run() {
-    throw new ToolError('INTERNAL', 'the gateway asks for access');
-  },
 });

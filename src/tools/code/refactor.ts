@@ -92,7 +92,7 @@ export default defineTool({
   category: 'code_analysis',
   tier: 'write',
   tierOf: ({ preview }) => (preview ? 'read_only' : 'write'),
-  readsUnchecked: true,
+  runs: { in: 'host', readsUnchecked: () => true },
   destructive: true,
   initialize: assertSearch,
   healthCheck: searchHealth,

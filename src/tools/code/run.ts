@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool } from '../tool.ts';
@@ -23,7 +22,7 @@ export default defineTool({
   ],
   category: 'development',
   tier: 'execute',
-  isolated: true,
+  runs: { by: 'isolates' },
   destructive: true,
   isExtra: true,
   // A program has no effects itself: each of its calls is judged by its own.
@@ -67,8 +66,4 @@ export default defineTool({
     { input: { code: 'throw new Error("no")' }, error: 'CODE_ERROR' },
   ],
   aliases: [],
-
-  run() {
-    throw new ToolError('INTERNAL', 'programs run in isolate hosts only');
-  },
 });

@@ -47,7 +47,7 @@ export default defineTool({
   tier: 'read_only',
   initialize: assertSearch,
   healthCheck: searchHealth,
-  readsUnchecked: true,
+  runs: { in: 'host', readsUnchecked: () => true },
   idempotent: true,
   effects: ({ path, files = [], project }) =>
     ['.', path, project, ...files]

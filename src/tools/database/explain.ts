@@ -31,7 +31,6 @@ export default defineTool({
   isExtra: true,
   idempotent: true,
   unrecorded: ['params'],
-  readsUncheckedFor: readsFiles,
   effects: readEffects,
   timeoutMs: () => QUERY_MS,
   input,
@@ -47,8 +46,12 @@ export default defineTool({
   aliases: [],
   spellings: { names: { query: 'sql', database: 'connection' } },
 
-  toServer: (input) => serverRequest(input, { what: 'explain', query: toQuery(input) }),
-  ofServer: toOutput,
+  runs: {
+    by: 'databases',
+    readsUnchecked: readsFiles,
+    request: (input) => serverRequest(input, { what: 'explain', query: toQuery(input) }),
+    result: toOutput,
+  },
 
   async run(input, ctx) {
     return toOutput(await ctx.databases.explain(sourceOf(input), toQuery(input)));

@@ -49,7 +49,6 @@ export default defineTool({
   destructive: true,
   dependencies: ['database_schema'],
   unrecorded: ['params'],
-  readsUncheckedFor: readsFiles,
   effects: queryEffects,
   asksFor: asksForQuery,
   timeoutMs: () => QUERY_MS,
@@ -90,8 +89,12 @@ export default defineTool({
     return { preImages: source.access === 'write' ? await ctx.databases.preImages(source) : [] };
   },
 
-  toServer: (input) => serverRequest(input, { what: 'query', query: toQuery(input) }),
-  ofServer: (table) => withChanges(table),
+  runs: {
+    by: 'databases',
+    readsUnchecked: readsFiles,
+    request: (input) => serverRequest(input, { what: 'query', query: toQuery(input) }),
+    result: (table) => withChanges(table),
+  },
 
   async run(input, ctx) {
     return withChanges(await ctx.databases.query(sourceOf(input), toQuery(input)));

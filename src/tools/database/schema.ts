@@ -30,7 +30,6 @@ export default defineTool({
   tier: 'read_only',
   isExtra: true,
   idempotent: true,
-  readsUncheckedFor: readsFiles,
   effects: readEffects,
   timeoutMs: () => QUERY_MS,
   input,
@@ -62,8 +61,12 @@ export default defineTool({
   aliases: [],
   spellings: { names: { database: 'connection', limit: 'maxRows' } },
 
-  toServer: (input) => serverRequest(input, { what: 'schema', table: input.table, maxRows: input.maxRows }),
-  ofServer: (answer) => ({ ...toOutput(answer), indexes: answer.indexes ?? [] }),
+  runs: {
+    by: 'databases',
+    readsUnchecked: readsFiles,
+    request: (input) => serverRequest(input, { what: 'schema', table: input.table, maxRows: input.maxRows }),
+    result: (answer) => ({ ...toOutput(answer), indexes: answer.indexes ?? [] }),
+  },
 
   async run(input, ctx) {
     const { table, indexes } = await ctx.databases.schema(sourceOf(input), input.table, input.maxRows);

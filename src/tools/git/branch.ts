@@ -32,7 +32,7 @@ export default defineTool({
   category: 'development',
   tier: 'write',
   tierOf: ({ action }) => (action === 'list' ? 'read_only' : 'write'),
-  runsPrograms: true,
+  runs: { in: 'command' },
   initialize: assertGit,
   healthCheck: gitHealth,
   destructive: true,

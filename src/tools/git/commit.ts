@@ -25,7 +25,7 @@ export default defineTool({
   capabilities: [{ action: 'commit', description: 'Commits named files, or all changes of tracked files.' }],
   category: 'development',
   tier: 'write',
-  runsPrograms: true,
+  runs: { in: 'command' },
   initialize: assertGit,
   healthCheck: gitHealth,
   effects: ({ files }) => [

@@ -19,7 +19,7 @@ export default defineTool({
   capabilities: [{ action: 'diff', description: 'Shows what differs between work tree, index and commits.' }],
   category: 'development',
   tier: 'read_only',
-  runsPrograms: true,
+  runs: { in: 'command' },
   initialize: assertGit,
   healthCheck: gitHealth,
   idempotent: true,

@@ -16,7 +16,7 @@ export default defineTool({
   capabilities: [{ action: 'list', description: 'Lists commits, the newest first.' }],
   category: 'development',
   tier: 'read_only',
-  runsPrograms: true,
+  runs: { in: 'command' },
   initialize: assertGit,
   healthCheck: gitHealth,
   idempotent: true,

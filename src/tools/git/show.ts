@@ -19,7 +19,7 @@ export default defineTool({
   capabilities: [{ action: 'show', description: 'Shows the message and the changes of one commit.' }],
   category: 'development',
   tier: 'read_only',
-  runsPrograms: true,
+  runs: { in: 'command' },
   initialize: assertGit,
   healthCheck: gitHealth,
   idempotent: true,

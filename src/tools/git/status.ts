@@ -25,7 +25,7 @@ export default defineTool({
   ],
   category: 'development',
   tier: 'read_only',
-  runsPrograms: true,
+  runs: { in: 'command' },
   initialize: assertGit,
   healthCheck: gitHealth,
   idempotent: true,

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool } from '../tool.ts';
@@ -81,11 +80,14 @@ export default defineTool({
   idempotentFor: ({ method }) => method !== 'POST' && method !== 'PATCH',
   effects: ({ url }) => [toConnect(url)],
   timeoutMs: ({ timeoutMs }) => timeoutMs,
-  toRequest({ url, method, headers, body, json, followRedirects }) {
-    if (json === undefined) return { url, method, headers, body, followRedirects };
-    const hasType = Object.keys(headers).some((it) => it.toLowerCase() === 'content-type');
-    const typed = hasType ? headers : { ...headers, 'content-type': 'application/json' };
-    return { url, method, headers: typed, body: JSON.stringify(json), followRedirects };
+  runs: {
+    by: 'web',
+    request({ url, method, headers, body, json, followRedirects }) {
+      if (json === undefined) return { url, method, headers, body, followRedirects };
+      const hasType = Object.keys(headers).some((it) => it.toLowerCase() === 'content-type');
+      const typed = hasType ? headers : { ...headers, 'content-type': 'application/json' };
+      return { url, method, headers: typed, body: JSON.stringify(json), followRedirects };
+    },
   },
   input,
   output: z.strictObject({
@@ -112,8 +114,4 @@ export default defineTool({
     { name: 'rest_api_call', input: aliasInput, toInput },
     { name: 'api_call', input: aliasInput, toInput },
   ],
-
-  run() {
-    throw new ToolError('INTERNAL', 'requests are made by the egress process only');
-  },
 });

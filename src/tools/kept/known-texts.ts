@@ -20,7 +20,7 @@ export const knownTextsTool = defineTool({
   capabilities: [{ action: 'look', description: 'Tells which files stand so in commits.' }],
   category: 'development',
   tier: 'read_only',
-  runsPrograms: true,
+  runs: { in: 'command' },
   effects: () => [],
   input: z.strictObject({
     commits: z.array(oid()).min(1).max(200).describe('Where to look.'),

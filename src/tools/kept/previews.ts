@@ -14,7 +14,7 @@ export const diffTool = defineTool({
   category: 'filesystem',
   tier: 'read_only',
   // Only hosts of commands see what they wrote.
-  runsPrograms: true,
+  runs: { in: 'command' },
   keptPreview: (it) => it.previewId,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({ previewId, path: workspacePath('One of its changes.') }),

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool } from '../tool.ts';
@@ -88,7 +87,7 @@ export default defineTool({
   ],
   category: 'development',
   tier: 'external_api',
-  delegates: true,
+  runs: { by: 'agents' },
   // The daemon puts the host of the profile's model in place of this name, which no host has.
   effects: () => [{ kind: 'connect', target: 'model.invalid:443' }],
   input,
@@ -101,8 +100,4 @@ export default defineTool({
     { input: { prompt: 'Which tests fail?', tools: ['no_such_tool'] }, error: 'INPUT_INVALID' },
   ],
   aliases: [{ name: 'task', input: z.strictObject({ prompt, context }) }],
-
-  run() {
-    throw new ToolError('INTERNAL', 'sub-agents run in agent processes only');
-  },
 });

@@ -54,10 +54,9 @@ export default defineTool({
   category: 'development',
   tier: 'execute',
   healthCheck: commandHealth,
-  keepsFor: ({ background }) => background,
+  runs: { in: 'command', previewsByRunning: true, keeps: ({ background }) => background && 'start' },
   cleanup: (session) => session.endKept(),
   destructive: true,
-  previewsByRunning: true,
   effects: ({ command }) => [{ kind: 'exec', target: command }],
   commandOf: ({ command, cwd, env, shell }) => ({
     command,

@@ -115,7 +115,7 @@ export default defineTool({
   tier: 'execute',
   healthCheck: commandHealth,
   destructive: true,
-  keeps: true,
+  runs: { in: 'command', keeps: () => true },
   cleanup: (session) => session.endKept(),
   effects: (it) => (isTyped(it) ? [{ kind: 'exec', target: typedBy(it) }] : []),
   commandOf: (it) => {

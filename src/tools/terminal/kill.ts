@@ -27,8 +27,7 @@ export default defineTool({
   tierOf: () => 'read_only',
   healthCheck: commandHealth,
   destructive: true,
-  keeps: true,
-  ofBackground: ({ handle }) => ({ handle }),
+  runs: { in: 'command', keeps: () => true, ofBackground: ({ handle }) => ({ handle }) },
   cleanup: (session) => session.endKept(),
   effects: () => [],
   input: z.strictObject({

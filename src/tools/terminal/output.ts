@@ -26,8 +26,7 @@ export default defineTool({
   // The command was judged when it started.
   tier: 'read_only',
   healthCheck: commandHealth,
-  keeps: true,
-  ofBackground: ({ handle }) => ({ handle }),
+  runs: { in: 'command', keeps: () => true, ofBackground: ({ handle }) => ({ handle }) },
   cleanup: (session) => session.endKept(),
   effects: () => [],
   input: z.strictObject({

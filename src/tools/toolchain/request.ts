@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
 import { defineTool } from '../tool.ts';
 
 const TIMEOUT_MS = 600_000;
@@ -21,7 +20,7 @@ export default defineTool({
   asks: true,
   // The version that is installed is replaced.
   destructive: true,
-  toolchain: ({ name, version }) => ({ name, version }),
+  runs: { by: 'toolchains', request: ({ name, version }) => ({ name, version }) },
   timeoutMs: () => TIMEOUT_MS,
   effects: ({ name, version }) => [
     { kind: 'exec', target: `ringfence toolchain add ${name}${version === undefined ? '' : `@${version}`}` },
@@ -47,8 +46,4 @@ export default defineTool({
     { input: { name: 'node', version: 'latest' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
-
-  run() {
-    throw new ToolError('INTERNAL', 'the gateway installs toolchains');
-  },
 });

@@ -35,19 +35,18 @@ export default defineTool({
   ],
   aliases: [],
 
-  ofTools({ names }, tools) {
-    const wanted = [...new Set(names)];
-    const known = wanted.flatMap((name) => tools.find((it) => it.name === name) ?? []);
-    const unknown = wanted.filter((name) => !known.some((it) => it.name === name));
-    if (known.length === 0)
-      throw new ToolError('NOT_FOUND', `this session has no tool named \`${unknown[0]}\``, {
-        suggestion: 'Find names with tools_search.',
-      });
-    const declarations = known.map((it) => `/** ${it.description} */\n${declarationOf(it)}`).join('\n\n');
-    return { declarations: declarations.slice(0, DECLARATIONS_CHARS_MAX), unknown };
-  },
-
-  run() {
-    throw new ToolError('INTERNAL', 'the gateway answers calls about tools');
+  runs: {
+    by: 'tools',
+    answer({ names }, tools) {
+      const wanted = [...new Set(names)];
+      const known = wanted.flatMap((name) => tools.find((it) => it.name === name) ?? []);
+      const unknown = wanted.filter((name) => !known.some((it) => it.name === name));
+      if (known.length === 0)
+        throw new ToolError('NOT_FOUND', `this session has no tool named \`${unknown[0]}\``, {
+          suggestion: 'Find names with tools_search.',
+        });
+      const declarations = known.map((it) => `/** ${it.description} */\n${declarationOf(it)}`).join('\n\n');
+      return { declarations: declarations.slice(0, DECLARATIONS_CHARS_MAX), unknown };
+    },
   },
 });

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
 import { CATEGORIES } from '../capability.ts';
 import { defineTool } from '../tool.ts';
 import { FOUND_TOOLS_MAX, QUERY_CHARS_MAX, searchTools } from './find.ts';
@@ -29,9 +28,5 @@ export default defineTool({
     { input: { query: '' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
-  ofTools: (query, tools) => searchTools(tools, query),
-
-  run() {
-    throw new ToolError('INTERNAL', 'the gateway answers calls about tools');
-  },
+  runs: { by: 'tools', answer: (query, tools) => searchTools(tools, query) },
 });

@@ -42,8 +42,6 @@ export default defineTool({
   capabilities: [
     { action: 'read', description: 'Gives the text of a web page or PDF, from a host that the policy lists.' },
   ],
-  toRequest: ({ url, noCache }) => pageRequest(url, noCache ? 'renew' : 'use'),
-  toVisit: ({ url, render }) => (render ? { url, ...WINDOW, waitFor: 'idle', waitMs: 0, show: 'html' } : undefined),
   input,
   output: z.strictObject({
     content: z.string(),
@@ -63,23 +61,28 @@ export default defineTool({
   ],
   aliases: [{ name: 'webfetch', input }],
 
-  async readPage({ format, selector, maxChars, offset }, page, reader) {
-    const read = await reader.content(page, { format, selector });
-    const { contentType, status, isCut } = page;
-    const notes = [
-      ...(status < 200 || status > 299 ? [`the server answered with the status ${status}`] : []),
-      ...(isCut ? [`only the first ${pageBytesMax} bytes of the page were read`] : []),
-      ...read.notes,
-    ];
-    return {
-      ...partOf(read, offset, maxChars),
-      ...(read.title !== undefined && { title: read.title }),
-      ...(contentType !== undefined && { contentType }),
-      ...(read.language !== undefined && { language: read.language }),
-      ...(read.links && { links: [...read.links] }),
-      notes,
-      ...factsOfPage(page),
-    };
+  runs: {
+    by: 'web',
+    request: ({ url, noCache }) => pageRequest(url, noCache ? 'renew' : 'use'),
+    visit: ({ url, render }) => (render ? { url, ...WINDOW, waitFor: 'idle', waitMs: 0, show: 'html' } : undefined),
+    async read({ format, selector, maxChars, offset }, page, reader) {
+      const read = await reader.content(page, { format, selector });
+      const { contentType, status, isCut } = page;
+      const notes = [
+        ...(status < 200 || status > 299 ? [`the server answered with the status ${status}`] : []),
+        ...(isCut ? [`only the first ${pageBytesMax} bytes of the page were read`] : []),
+        ...read.notes,
+      ];
+      return {
+        ...partOf(read, offset, maxChars),
+        ...(read.title !== undefined && { title: read.title }),
+        ...(contentType !== undefined && { contentType }),
+        ...(read.language !== undefined && { language: read.language }),
+        ...(read.links && { links: [...read.links] }),
+        notes,
+        ...factsOfPage(page),
+      };
+    },
   },
 });
 

@@ -36,7 +36,6 @@ export default defineTool({
       description: 'Gives values of a web page by CSS selectors, from a host that the policy lists.',
     },
   ],
-  toRequest: ({ url }) => pageRequest(url, 'use'),
   input: z.strictObject({
     url: webUrl,
     selectors: z
@@ -58,11 +57,15 @@ export default defineTool({
   ],
   aliases: [],
 
-  async readPage({ selectors, max }, page, reader) {
-    const all = Object.entries(selectors).map(([field, it]) =>
-      typeof it === 'string' ? [field, { css: it, all: false }] : [field, it],
-    );
-    const { data, missing, notes } = await reader.scrape(page, Object.fromEntries(all), max);
-    return { data, missing: [...missing], notes: [...notes], ...factsOfPage(page) };
+  runs: {
+    by: 'web',
+    request: ({ url }) => pageRequest(url, 'use'),
+    async read({ selectors, max }, page, reader) {
+      const all = Object.entries(selectors).map(([field, it]) =>
+        typeof it === 'string' ? [field, { css: it, all: false }] : [field, it],
+      );
+      const { data, missing, notes } = await reader.scrape(page, Object.fromEntries(all), max);
+      return { data, missing: [...missing], notes: [...notes], ...factsOfPage(page) };
+    },
   },
 });

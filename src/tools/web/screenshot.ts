@@ -27,14 +27,17 @@ export default defineTool({
       description: 'Gives a picture of a web page as a browser shows it, from hosts that the policy lists.',
     },
   ],
-  toVisit: ({ url, width, height, fullPage, waitFor, selector, waitMs, format }) => ({
-    url,
-    width,
-    height,
-    waitFor: selector === undefined ? waitFor : { selector },
-    waitMs,
-    show: { format, fullPage },
-  }),
+  runs: {
+    by: 'web',
+    visit: ({ url, width, height, fullPage, waitFor, selector, waitMs, format }) => ({
+      url,
+      width,
+      height,
+      waitFor: selector === undefined ? waitFor : { selector },
+      waitMs,
+      show: { format, fullPage },
+    }),
+  },
   input: z.strictObject({
     url: webUrl,
     width: side(WINDOW.width).describe('Width of the window in pixels.'),

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
 import { defineTool } from '../tool.ts';
 
@@ -62,8 +61,4 @@ export default defineTool({
   ],
   spellings: { names: { q: 'query', limit: 'maxResults', count: 'maxResults' } },
   aliases: [{ name: 'duckduckgo', input }],
-
-  run() {
-    throw new ToolError('INTERNAL', 'searches are made by the egress process only');
-  },
 });

@@ -1,7 +1,6 @@
 /** What tools that read pages have in common: the addresses that they connect to, and what they say of the page that they got. */
 import * as z from 'zod';
 import type { Effect } from '../../call.ts';
-import { ToolError } from '../../errors.ts';
 import type { FetchedPage } from '../context/page.ts';
 import { destinationOf, type WebRequest } from '../context/requests.ts';
 
@@ -29,9 +28,6 @@ export const pageTool = {
   isExtra: true,
   idempotent: true,
   effects: ({ url }: { url: string }) => [toConnect(url)],
-  run() {
-    throw new ToolError('INTERNAL', 'pages are fetched by the egress process or a browser only');
-  },
 } as const;
 
 const PAGE_ACCEPT = 'text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8';

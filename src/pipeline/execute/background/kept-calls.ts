@@ -1,9 +1,10 @@
 /** Runs calls whose programs go on after them: where each runs, as whose its program is kept, and which network that has. */
+
 import type { Egress, EgressAttachment } from '../../../hosts/egress.ts';
 import type { HostKey } from '../../../hosts/hosts.ts';
 import type { RetainedSession } from '../../../hosts/retained-sessions.ts';
 import type { RunResult } from '../../../hosts/runs.ts';
-import { keepsAfter } from '../../../tools/tool.ts';
+import { keepsAfter, runsInCommand } from '../../../tools/runs.ts';
 import { type Outcome, succeeded } from '../../outcome.ts';
 import type { ClearedCall } from '../../stage.ts';
 import type { FetchHooks } from '../exchanges.ts';
@@ -14,7 +15,7 @@ import type { BackgroundAsker, BackgroundCommand, BackgroundCommands } from './b
 const COMMAND_CHARS_SHOWN = 200;
 
 /** Whether the call starts a command in the background. */
-const isStart = ({ checked: { tool, input } }: ClearedCall): boolean => tool.keepsFor?.(input as never) === true;
+const isStart = ({ checked: { tool, input } }: ClearedCall): boolean => keepsAfter(tool, input) === 'start';
 
 /** A delegated session reaches only what it started itself. */
 const askerOf = ({ sessionId, principal, workspace, budget, policyNow }: ClearedCall): BackgroundAsker => ({
@@ -35,7 +36,7 @@ export function keptPlaceOf(
 ): { place: HostKey; keeper: RetainedSession } | undefined {
   const { tool, input } = call.checked;
   if (!keepsAfter(tool, input)) return undefined;
-  const handle = tool.ofBackground?.(input as never).handle;
+  const handle = runsInCommand(tool)?.ofBackground?.(input as never).handle;
   if (handle !== undefined) return background.find(handle, askerOf(call));
   const isDetached = isStart(call) && call.options.detached === true;
   if (isDetached) background.assertRoom(call);

@@ -12,7 +12,7 @@ import type { CostLedger, CostReservation } from '../../../store/cost-ledger.ts'
 import { parseJson } from '../../../text/json.ts';
 import { limitsOf } from '../../cost-cap.ts';
 import type { ClearedCall } from '../../stage.ts';
-import { waitUnlessAborted } from '../connected.ts';
+import { waitUnlessAborted } from '../runners/connected.ts';
 import type { ChildSession } from './child-session.ts';
 
 export interface ModelParts {

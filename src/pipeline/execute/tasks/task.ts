@@ -14,7 +14,7 @@ import type { TaskStore } from '../../../store/task-store.ts';
 import { mapTexts } from '../../../text/values.ts';
 import type { TaskInput, TaskOutput } from '../../../tools/task/delegate.ts';
 import type { ClearedCall } from '../../stage.ts';
-import { Clock } from '../program.ts';
+import { Clock } from '../runners/program.ts';
 import type { ChildSession, TurnCall } from './child-session.ts';
 import { promptText, systemText } from './instructions.ts';
 import {

@@ -2,6 +2,7 @@
  * Runs a call that opens a page in a browser. The lists of the policy hold for each connection of the page, its rules for
  * the page itself and for where it leads.
  */
+
 import type { BrowserEnd, Browsers } from '../../../browser/browsers.ts';
 import { type VisitedPage, visitedPage } from '../../../browser/visited-page.ts';
 import type { EgressReport } from '../../../egress/messages.ts';
@@ -12,6 +13,7 @@ import { type Destination, refusedAddress, toHostName } from '../../../policy/ne
 import { safeText } from '../../../text/shown-text.ts';
 import { destinationOf } from '../../../tools/context/requests.ts';
 import type { PageVisit } from '../../../tools/context/visit.ts';
+import { runsBy } from '../../../tools/runs.ts';
 import { failed, type Outcome, succeeded } from '../../outcome.ts';
 import type { ClearedCall } from '../../stage.ts';
 import { timeLimitOf } from '../bounds.ts';
@@ -61,7 +63,8 @@ export async function runVisit(
   const facts = { ...attempt, hostPid: pid, usage: result.usage, ...(connected.length > 0 && { connected }) };
   try {
     const page = pageOf(ended, visit, call, limits);
-    if (call.checked.tool.readPage) return await readByTool(toFetched(page, powers.now()), call, { parts, facts });
+    if (runsBy(call.checked.tool, 'web')?.read)
+      return await readByTool(toFetched(page, powers.now()), call, { parts, facts });
     return succeeded(toPicture(page, egress, powers.now()), facts);
   } catch (error) {
     return failed(error, facts);

@@ -44,7 +44,7 @@ class Bench implements Disposable {
     const context = this.ws.context({ journal: { folder: this.folder, key } });
     try {
       const spec = TOOLS[tool] as typeof fileWrite;
-      await spec.run(spec.input.parse(input), context);
+      await spec.run?.(spec.input.parse(input), context);
     } finally {
       this.report = context.endJournal();
     }

@@ -1,12 +1,14 @@
 /** Runs calls whose statement goes to a database server. */
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
-import type { DatabaseRequest, ServerAnswer } from '../../tools/context/databases.ts';
-import type { Preview } from '../../tools/tool.ts';
-import { failed, type Outcome, succeeded } from '../outcome.ts';
-import type { CheckedCall, ClearedCall } from '../stage.ts';
-import { timeLimitOf } from './bounds.ts';
-import type { FetchHooks } from './exchanges.ts';
+
+import type { Limits } from '../../../limits.ts';
+import type { Powers } from '../../../powers.ts';
+import type { DatabaseRequest, ServerAnswer } from '../../../tools/context/databases.ts';
+import { runsBy } from '../../../tools/runs.ts';
+import type { Preview } from '../../../tools/tool.ts';
+import { failed, type Outcome, succeeded } from '../../outcome.ts';
+import type { CheckedCall, ClearedCall } from '../../stage.ts';
+import { timeLimitOf } from '../bounds.ts';
+import type { FetchHooks } from '../exchanges.ts';
 
 /** The database servers, as far as a call needs them. */
 export interface DatabaseServers {
@@ -37,7 +39,7 @@ export async function runServer(
   try {
     const bounds = { withinMs: timeLimitOf(call, limits), signal: controller.signal };
     const answer = await databaseServers.run(request, bounds);
-    return succeeded(checked.tool.ofServer?.(answer), brought);
+    return succeeded(runsBy(checked.tool, 'databases')?.result(answer), brought);
   } catch (error) {
     if (controller.signal.aborted) throw error;
     return failed(error, brought);

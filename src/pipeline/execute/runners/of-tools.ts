@@ -1,9 +1,11 @@
 /** Answers calls about the tools of the session; no host is needed for them. */
-import { couldAllow, decideTool } from '../../policy/decide.ts';
-import { toolsOf, toToolInfo } from '../../tools/registry.ts';
-import { type Outcome, succeeded } from '../outcome.ts';
-import type { ClearedCall } from '../stage.ts';
-import type { FetchHooks } from './exchanges.ts';
+
+import { couldAllow, decideTool } from '../../../policy/decide.ts';
+import { toolsOf, toToolInfo } from '../../../tools/registry.ts';
+import { runsBy } from '../../../tools/runs.ts';
+import { type Outcome, succeeded } from '../../outcome.ts';
+import type { ClearedCall } from '../../stage.ts';
+import type { FetchHooks } from '../exchanges.ts';
 
 /** `beforeStart` can still refuse the call, and what it throws is thrown. */
 export async function runOfTools(call: ClearedCall, { attempt, beforeStart }: FetchHooks): Promise<Outcome> {
@@ -13,5 +15,5 @@ export async function runOfTools(call: ClearedCall, { attempt, beforeStart }: Fe
   const policy = call.policyNow();
   const visible = toolsOf(call.toolset).filter((it) => couldAllow(policy, it));
   const infos = visible.map((it) => toToolInfo(it, decideTool(policy, it)));
-  return succeeded(tool.ofTools?.(input as never, infos), attempt);
+  return succeeded(runsBy(tool, 'tools')?.answer(input as never, infos), attempt);
 }

@@ -1,14 +1,16 @@
 /** Runs a caller's program in an isolate host. Each call that the program makes goes through the whole pipeline, in the same session. */
-import type { CallState, ToolResult } from '../../call.ts';
-import { ToolError, type WireError } from '../../errors.ts';
-import type { Isolates, ProgramRequest } from '../../hosts/isolates.ts';
-import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '../../hosts/job.ts';
-import type { RunResult } from '../../hosts/runs.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers, Timer } from '../../powers.ts';
-import type { Attempt } from '../outcome.ts';
-import type { ClearedCall } from '../stage.ts';
-import { leastOf, timeLimitOf } from './bounds.ts';
+
+import type { CallState, ToolResult } from '../../../call.ts';
+import { ToolError, type WireError } from '../../../errors.ts';
+import type { Isolates, ProgramRequest } from '../../../hosts/isolates.ts';
+import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '../../../hosts/job.ts';
+import type { RunResult } from '../../../hosts/runs.ts';
+import type { Limits } from '../../../limits.ts';
+import type { Powers, Timer } from '../../../powers.ts';
+import { runsBy } from '../../../tools/runs.ts';
+import type { Attempt } from '../../outcome.ts';
+import type { ClearedCall } from '../../stage.ts';
+import { leastOf, timeLimitOf } from '../bounds.ts';
 import { pluginJobOf } from './plugin-call.ts';
 
 export interface ProgramParts {
@@ -25,7 +27,7 @@ export interface ProgramStart {
   timeout(limitMs: number): ToolError;
 }
 
-/** The input of an `isolated` tool. */
+/** The input of a tool that runs its caller's program. */
 export interface ProgramInput {
   readonly code: string;
   readonly input?: unknown;
@@ -39,7 +41,7 @@ export async function runProgram(
   { isolates, compartments, limits, powers }: ProgramParts,
   { attempt, beforeStart, timeout }: ProgramStart,
 ): Promise<RunResult> {
-  const { plugin } = call.checked.tool;
+  const plugin = runsBy(call.checked.tool, 'isolates')?.plugin;
   const { signal } = call.controller;
   const limitMs = timeLimitOf(call, limits);
   const clock = new Clock(limitMs, { powers, pausedMsMax: limits.codePausedMs }, () =>
@@ -102,7 +104,7 @@ function programJobOf(call: ClearedCall, limits: Limits): ProgramRequest {
 /** The bounds of a program. It may call the tools that its caller lists among the session's, but no other program. */
 function boundsOf(call: ClearedCall, limits: Limits): IsolateBounds {
   const { tools: asked, memoryMb = DEFAULT_MEMORY_MB } = call.checked.input as ProgramInput;
-  const callable = [...call.toolset].filter(([, { tool }]) => !tool.isolated).map(([name]) => name);
+  const callable = [...call.toolset].filter(([, { tool }]) => !runsBy(tool, 'isolates')).map(([name]) => name);
   const unknown = asked?.filter((it) => !callable.includes(it)) ?? [];
   if (unknown.length > 0)
     throw new ToolError(

@@ -1,10 +1,10 @@
 /** Runs calls of tools that external providers offer, and announces them like any other call. */
-import type { PathView } from '../../hosts/hosts.ts';
-import type { RunOptions, RunResult } from '../../hosts/runs.ts';
-import type { Powers } from '../../powers.ts';
-import type { Upstream } from '../../tools/upstream.ts';
-import type { Attempt } from '../outcome.ts';
-import type { Call, ClearedCall } from '../stage.ts';
+import type { PathView } from '../../../hosts/hosts.ts';
+import type { RunOptions, RunResult } from '../../../hosts/runs.ts';
+import type { Powers } from '../../../powers.ts';
+import type { Upstream } from '../../../tools/runs.ts';
+import type { Attempt } from '../../outcome.ts';
+import type { Call, ClearedCall } from '../../stage.ts';
 
 /** The workspace and the path rules of a provider call. */
 export interface UpstreamCaller {

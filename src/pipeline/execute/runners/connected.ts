@@ -1,14 +1,14 @@
 /** Runs calls of connectors' tools: their requests are made by the egress process, which reaches nothing but the connector's service. */
 import { hash } from 'node:crypto';
-import type { HttpAnswer, HttpRequest } from '../../egress/messages.ts';
-import type { ToolError } from '../../errors.ts';
-import type { NetworkLayer } from '../../policy/network.ts';
-import { canonical } from '../../text/values.ts';
-import type { Connected } from '../../tools/connected.ts';
-import { failed, type Outcome, succeeded } from '../outcome.ts';
-import type { ClearedCall } from '../stage.ts';
-import { timeLimitOf } from './bounds.ts';
-import type { FetchHooks, FetchParts } from './exchanges.ts';
+import type { HttpAnswer, HttpRequest } from '../../../egress/messages.ts';
+import type { ToolError } from '../../../errors.ts';
+import type { NetworkLayer } from '../../../policy/network.ts';
+import { canonical } from '../../../text/values.ts';
+import type { Connected } from '../../../tools/connected.ts';
+import { failed, type Outcome, succeeded } from '../../outcome.ts';
+import type { ClearedCall } from '../../stage.ts';
+import { timeLimitOf } from '../bounds.ts';
+import type { FetchHooks, FetchParts } from '../exchanges.ts';
 import { filesBelow, type UploadedFile, type UploadParts } from './upload.ts';
 
 /** A call of an operation, as far as a connector needs it. */

@@ -2,20 +2,22 @@
  * Toolchains that agents ask for. A process of our own finds and installs them: what a registry answers is read by no part of the
  * gateway. The version that was found is shown to a person, and exactly that is installed.
  */
+
 import type { ChildProcess } from 'node:child_process';
 import { hash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
-import { certificateVariablesFor, storeIn } from '../../sandbox/etc/certificates.ts';
-import { parseJson } from '../../text/json.ts';
-import { visible } from '../../text/shown-text.ts';
-import type { Preview } from '../../tools/tool.ts';
-import { type Outcome, succeeded } from '../outcome.ts';
-import type { CheckedCall, ClearedCall } from '../stage.ts';
-import type { FetchHooks } from './exchanges.ts';
+import { ToolError } from '../../../errors.ts';
+import type { Limits } from '../../../limits.ts';
+import type { Powers } from '../../../powers.ts';
+import { certificateVariablesFor, storeIn } from '../../../sandbox/etc/certificates.ts';
+import { parseJson } from '../../../text/json.ts';
+import { visible } from '../../../text/shown-text.ts';
+import { runsBy } from '../../../tools/runs.ts';
+import type { Preview } from '../../../tools/tool.ts';
+import { type Outcome, succeeded } from '../../outcome.ts';
+import type { CheckedCall, ClearedCall } from '../../stage.ts';
+import type { FetchHooks } from '../exchanges.ts';
 
 export interface ToolchainsOptions {
   /** The program of the command line, and its arguments. */
@@ -78,7 +80,7 @@ export class ToolchainRequests {
     const { controller, checked } = call;
     const known = this.#found.get(controller);
     if (known) return known;
-    const wanted = checked.tool.toolchain?.(checked.input as never);
+    const wanted = runsBy(checked.tool, 'toolchains')?.request(checked.input as never);
     if (!wanted) throw new ToolError('INTERNAL', `\`${checked.tool.name}\` asks for no toolchain`);
     const spec = wanted.version === undefined ? wanted.name : `${wanted.name}@${wanted.version}`;
     const made = this.#run(['resolve', spec], controller.signal).then((it) => found.parse(it));

@@ -1,0 +1,43 @@
+/** Previews of calls: for the caller, and for the person who is asked. */
+import { ToolError } from '../../errors.ts';
+import { decide } from '../../policy/decide.ts';
+import { runsBy } from '../../tools/runs.ts';
+import type { Preview } from '../../tools/tool.ts';
+import { type Outcome, succeeded } from '../outcome.ts';
+import type { ClearedCall, JudgedCall } from '../stage.ts';
+import type { ExecuteParts } from './execute.ts';
+import { inTime, runReadOnly } from './read-only-run.ts';
+import { estimateAtServer } from './runners/database-server.ts';
+
+/** The preview for the caller: without the diff unless the policy allows its principal to read the files in it. */
+export async function shownPreviewOf(call: ClearedCall, parts: ExecuteParts): Promise<Outcome> {
+  const outcome = await previewed(call, parts);
+  if (outcome.error) return outcome;
+  const { diff, ...hashes } = outcome.data as Preview;
+  const { question } = call;
+  if (diff === undefined) return succeeded(hashes, outcome);
+  const effects = question.effects.map(
+    ({ kind, target }) => ({ kind: kind === 'write' ? 'read' : kind, target }) as const,
+  );
+  const reading = decide(call.policy, { ...question, tier: 'read_only', effects });
+  return succeeded(reading.decision === 'allow' ? { ...hashes, diff } : hashes, outcome);
+}
+
+/**
+ * What the call would do, computed by a host that can change nothing, within the call's time limit. Throws
+ * UNSUPPORTED for tools without a preview, and what the tool throws.
+ */
+export async function previewOf(call: JudgedCall, parts: ExecuteParts): Promise<Preview> {
+  const { data, error } = await previewed(call, parts);
+  if (error) throw error;
+  return data as Preview;
+}
+
+async function previewed(call: JudgedCall, parts: ExecuteParts): Promise<Outcome> {
+  const { tool, input } = call.checked;
+  if (tool.prepare) return succeeded(await parts.prepared.preview(call), {});
+  const statement = runsBy(tool, 'databases')?.request(input as never);
+  if (statement) return succeeded(await inTime(call, parts, () => estimateAtServer(statement, call, parts)), {});
+  if (!tool.preview) throw new ToolError('UNSUPPORTED', `\`${tool.name}\` has no preview; call it without preview`);
+  return runReadOnly('preview', call, parts);
+}

@@ -1,0 +1,29 @@
+import type { RunResult } from '../../hosts/runs.ts';
+import type { NetworkLayer } from '../../policy/network.ts';
+import { type Attempt, failed, type Outcome, succeeded, trafficOf } from '../outcome.ts';
+import type { ClearedCall } from '../stage.ts';
+import { denialsOf, warningsOf, withDenials } from './denials.ts';
+import type { ExecuteParts } from './execute.ts';
+import { errorOf } from './read-only-run.ts';
+import { withheldOf } from './withheld.ts';
+
+/** The outcome of a run that gave a result. */
+export function ranOutcome(
+  ran: RunResult,
+  call: ClearedCall,
+  { attempt, network, parts }: { attempt: Attempt; network?: readonly NetworkLayer[] | undefined; parts: ExecuteParts },
+): Outcome {
+  const { result, pid, egress } = ran;
+  const denied = denialsOf(ran);
+  const withheld = withheldOf(ran, network, (it) => parts.outsideProblem(it) === undefined);
+  const brought = {
+    ...attempt,
+    hostPid: pid,
+    usage: result.usage,
+    ...(denied.length > 0 && { denied }),
+    ...trafficOf(egress),
+    ...(withheld && { withheld }),
+    warnings: warningsOf(ran),
+  };
+  return result.ok ? succeeded(result.data, brought) : failed(withDenials(errorOf(result, call), denied), brought);
+}
