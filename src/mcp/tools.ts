@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { RpcError } from '../errors.ts';
 import { decideTool } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
+import { withUsualKeys } from '../protocol/messages.ts';
 import type { Session } from '../session/session.ts';
 import { shortList, visibleTools } from '../session/tool-list.ts';
 import { toPortable, toShort } from '../tools/portable.ts';
@@ -24,12 +25,15 @@ export const BATCH = 'ringfence_batch';
 export const batchInput = z.strictObject({
   calls: z
     .array(
-      z.strictObject({
-        id: z.string().describe('Unique name.'),
-        tool: z.string().describe('Any other tool.'),
-        input: z.looseObject({}).describe('Its input.'),
-        dependsOn: z.array(z.string()).optional().describe('Ids that must succeed first.'),
-      }),
+      z.preprocess(
+        withUsualKeys,
+        z.strictObject({
+          id: z.string().describe('Unique name.'),
+          tool: z.string().describe('Any other tool.'),
+          input: z.looseObject({}).describe('Its input.'),
+          dependsOn: z.array(z.string()).optional().describe('Ids that must succeed first.'),
+        }),
+      ),
     )
     .describe('In any order.'),
   failFast: z.boolean().optional().describe('Start no more calls once one fails.'),

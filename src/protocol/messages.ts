@@ -24,6 +24,17 @@ const meta = z.looseObject({}).optional();
 /** An id that a reference can name. */
 const batchId = () => id().regex(/^[^\s.${}[\]]+$/, 'takes no spaces, dots, brackets, braces or dollar signs');
 
+/** Other names of a batch's members: `toolName` is `tool`, `parameters` is `input`. Both names at once are refused as unknown keys. */
+export function withUsualKeys(call: unknown): unknown {
+  if (typeof call !== 'object' || call === null || Array.isArray(call)) return call;
+  const names: Readonly<Record<string, string>> = { toolName: 'tool', parameters: 'input' };
+  const toOwn = (key: string) => {
+    const own = names[key];
+    return own === undefined || own in call ? key : own;
+  };
+  return Object.fromEntries(Object.entries(call).map(([key, value]) => [toOwn(key), value]));
+}
+
 const nothing = () => z.strictObject({}).prefault({});
 /** ISO 8601, or an age such as `30d`, `12h`. */
 const time = () => z.string().min(1).max(64);
@@ -96,13 +107,16 @@ export const params = {
   'tools.batch': z.strictObject({
     calls: z
       .array(
-        z.strictObject({
-          id: batchId(),
-          tool: z.string().min(1).max(128),
-          input: z.unknown(),
-          dependsOn: z.array(z.string().max(128)).max(1000).optional(),
-          options: callOptions.optional(),
-        }),
+        z.preprocess(
+          withUsualKeys,
+          z.strictObject({
+            id: batchId(),
+            tool: z.string().min(1).max(128),
+            input: z.unknown(),
+            dependsOn: z.array(z.string().max(128)).max(1000).optional(),
+            options: callOptions.optional(),
+          }),
+        ),
       )
       .min(1),
     options: z

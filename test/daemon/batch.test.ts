@@ -54,6 +54,13 @@ describe('a batch', () => {
     expect(readFileSync(join(daemon.workspace, 'copy-of-one.txt'), 'utf8')).toBe('alpha\n');
   });
 
+  test('calls may say toolName and parameters, and not both names of one thing', async () => {
+    const call = { id: 'a', toolName: 'file_read', parameters: { path: 'one.txt' } };
+    const { results } = await client.batch([call as never]);
+    expect(results).toMatchObject([{ success: true, tool: 'file_read', data: { content: 'alpha\n' } }]);
+    await expect(client.batch([{ ...call, tool: 'file_read' } as never])).rejects.toThrow(/toolName/);
+  });
+
   test('judges what a reference stands for as if its caller had written it', async () => {
     const { results } = await client.batch([
       run('name', 'printf .env; printf ../../etc/passwd >&2'),

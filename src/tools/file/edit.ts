@@ -4,8 +4,9 @@ import { ToolError } from '../../errors.ts';
 import { nearestTo } from '../edit/closest-lines.ts';
 import { unifiedDiff } from '../edit/diff.ts';
 import { Document, type EditOperation, SearchError } from '../edit/document.ts';
-import { bytesOf, textOf } from '../edit/text.ts';
-import { NO_BACKUP } from '../file-spellings.ts';
+import { bytesOf, EDITABLE, textOf } from '../edit/text.ts';
+import { NO_BACKUP, UTF8 } from '../file-spellings.ts';
+import { rare } from '../rare-parameters.ts';
 import { respelled } from '../spellings.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
@@ -53,6 +54,9 @@ const input = z.strictObject({
     .regex(/^sha256:[0-9a-f]{64}$/)
     .optional()
     .describe('Refuse unless the file has this hash.'),
+  encoding: rare(
+    z.enum(EDITABLE).default('utf-8').describe('Of the file; bytes outside of the edits stay as they are.'),
+  ),
   preview: z.boolean().default(false).describe('Only show the diff.'),
 });
 const asEdit = z.strictObject({
@@ -80,7 +84,7 @@ export default defineTool({
     'there, or more than once, is an error that shows the nearest lines. Line endings are kept.',
   dependencies: ['file_read'],
   notes:
-    'BOM, final newline and permissions are kept; in files with CRLF, text with plain newlines is found too. UTF-8 only, at most 10 MB. ' +
+    'BOM, final newline and permissions are kept; in files with CRLF, text with plain newlines is found too. At most 10 MB. ' +
     'A replacement may also be `{oldText, newText}` or `{oldString, newString, replaceAll}`, without a type.',
   version: '1.0.0',
   capabilities: [
@@ -134,6 +138,7 @@ export default defineTool({
   ],
   spellings: {
     names: { filePath: 'path', oldText: 'oldString', newText: 'newString' },
+    values: { encoding: UTF8 },
     items: { operations: asOperation },
     ignored: NO_BACKUP,
   },
@@ -151,14 +156,14 @@ export default defineTool({
   ],
 
   async preview(wanted, ctx) {
-    const { path, before, after } = await edited(wanted, ctx);
-    const diff = await unifiedDiff(path, { before, after }, ctx.limits);
+    const { path, before, shown } = await edited(wanted, ctx);
+    const diff = await unifiedDiff(path, shown, ctx.limits);
     return { ...(diff !== undefined && { diff }), preImages: [{ path, hash: ctx.hashOf(before) }] };
   },
 
   async run(wanted, ctx) {
     const { operations, ifHash, preview } = wanted;
-    const { path, before, after, inexact } = await edited(wanted, ctx);
+    const { path, before, after, shown, inexact } = await edited(wanted, ctx);
     const hash = ctx.hashOf(before);
     if (ifHash !== undefined && hash !== ifHash) {
       throw new ToolError('CONFLICT', `\`${path}\` is ${hash}, not ${ifHash} as ifHash says`, {
@@ -166,7 +171,7 @@ export default defineTool({
         details: { hash },
       });
     }
-    const diff = await unifiedDiff(path, { before, after }, ctx.limits);
+    const diff = await unifiedDiff(path, shown, ctx.limits);
     if (!preview) {
       using target = ctx.target(path, { createDirs: false, declared: wanted.path });
       target.replace(after, { overwrite: true, ifHash: hash });
@@ -201,21 +206,27 @@ interface Edited {
   readonly path: string;
   readonly before: Buffer;
   readonly after: Buffer;
+  /** Both in UTF-8. */
+  readonly shown: { readonly before: Buffer; readonly after: Buffer };
   /** How many replacements matched a text in another form. */
   readonly inexact: number;
 }
 
 /** The present content and the edited content. */
-async function edited({ path: given, operations }: Input, ctx: ToolContext): Promise<Edited> {
+async function edited({ path: given, operations, encoding }: Input, ctx: ToolContext): Promise<Edited> {
   using file = ctx.open(given);
   const path = normalize(given) === file.realPath ? given : file.realPath;
   const before = file.bytes();
-  const document = new Document(textOf(path, before), ctx.limits.fileBytesMax);
+  const text = textOf(path, before, encoding);
+  const document = new Document(text, ctx.limits.fileBytesMax);
   for (const [at, operation] of operations.entries()) {
     if (at > 0) await ctx.breathe();
     applyTo(document, operation, { path, number: at + 1 });
   }
-  return { path, before, after: bytesOf(path, document.text, ctx.limits.fileBytesMax), inexact: document.inexact };
+  const after = bytesOf(path, document.text, ctx.limits.fileBytesMax, encoding);
+  const shown =
+    encoding === 'utf-8' ? { before, after } : { before: Buffer.from(text), after: Buffer.from(document.text) };
+  return { path, before, after, shown, inexact: document.inexact };
 }
 
 function applyTo(

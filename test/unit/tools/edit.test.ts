@@ -304,3 +304,26 @@ describe('file_edit', () => {
     });
   });
 });
+
+test('edits of a latin1 file leave its other bytes as they are, and show the change as text', async () => {
+  put('a', Buffer.from('caf\u00e9\nna\u00efve\n\u00ff', 'latin1'));
+  await expect(edit([{ type: 'replace', search: 'caf\u00e9', replace: 'th\u00e9' }])).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    extras: { suggestion: expect.stringContaining('latin1') },
+  });
+  const { diff } = await edit([{ type: 'replace', search: 'caf\u00e9', replace: 'th\u00e9' }], { encoding: 'latin1' });
+  expect(readFileSync(join(ws.path, 'a'))).toEqual(Buffer.from('th\u00e9\nna\u00efve\n\u00ff', 'latin1'));
+  expect(diff).toContain('-caf\u00e9\n+th\u00e9\n na\u00efve\n');
+});
+
+test('edits that would need a character which the encoding does not have change nothing', async () => {
+  put('a', Buffer.from('x\n'));
+  for (const [encoding, content] of [
+    ['latin1', '\u20ac'],
+    ['ascii', '\u00e9'],
+  ])
+    await expect(edit([{ type: 'insert', line: 1, content }], { encoding })).rejects.toThrow(
+      `"${content}", which ${encoding} does not have`,
+    );
+  expect(text('a')).toBe('x\n');
+});

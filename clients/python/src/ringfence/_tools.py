@@ -666,6 +666,7 @@ class FileEditInput(TypedDict, total=False):
     path: Required[str]
     operations: Required[list[FileEditInputOperationsItem | FileEditInputOperationsItem2 | FileEditInputOperationsItem3]]
     ifHash: str
+    encoding: Literal["utf-8", "ascii", "latin1"]
     preview: bool
 
 
