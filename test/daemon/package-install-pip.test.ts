@@ -240,7 +240,9 @@ describe.skipIf(!hasPip())('pip', () => {
     expect(await install({ packages: [{ name: 'tool', version: '1.0.0' }] })).toMatchObject({ success: true });
     expect(existsSync(at('.venv/bin/old'))).toBe(true);
     expect(await install({ packages: [{ name: 'tool', version: '2.0.0' }] })).toMatchObject({ success: true });
-    expect(await client.call('terminal_execute', { command: '.venv/bin/new && .venv/bin/pip --version' })).toMatchObject({
+    expect(
+      await client.call('terminal_execute', { command: '.venv/bin/new && .venv/bin/pip --version' }),
+    ).toMatchObject({
       data: { stdout: expect.stringMatching(/^\S+\/\.venv\npip /) },
     });
     expect(existsSync(at('.venv/bin/old'))).toBe(false);

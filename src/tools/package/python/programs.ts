@@ -79,7 +79,7 @@ report({"code": made["code"], "stderr": made["stderr"], "excluded": sorted(exclu
  * Installs a lockfile with its hashes into an environment of its own under /tmp, and moves what pip recorded there into .venv, which is
  * made where there is none. Refuses if a file of the project has changed since the plan.
  */
-export const PIP_APPLY = `${SHARED}${String.raw`
+export const PIP_APPLY = `${SHARED}
 def hash_of(path):
     text = read(path)
     return None if text is None else "sha256:" + hashlib.sha256(text.encode()).hexdigest()
@@ -149,4 +149,4 @@ else:
         for name, text in before.items(): write(name, text)
         ran = {"code": -1, "stdout": "", "stderr": str(error)}
     report({"code": ran["code"], "stdout": ran["stdout"][-8000:], "stderr": ran["stderr"]})
-`}`;
+`;
