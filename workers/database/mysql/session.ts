@@ -302,7 +302,7 @@ function refusedLogin(error: QueryError, at: string): Refused {
   return new Refused('UPSTREAM_FAILED', `${at} can't be used: ${(error.code ?? 'it gave no answer').slice(0, 100)}`);
 }
 
-/** Of a change: how many rows it touches, only a session that could write would tell. */
+/** Only a session that could write knows how many rows a change touches. */
 const NOT_ESTIMATED: Answer = { columns: [], rows: [['Change', null, null]] };
 
 const toValues = (params: DatabaseQuery['params']): Values => Object.values(params);
