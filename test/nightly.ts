@@ -24,6 +24,7 @@ export const nightly: Readonly<Record<string, string>> = {
   'test/daemon/mcp-inspector.test.ts': 'the MCP inspector, a program of other people',
   'test/daemon/mcp-upgrade.test.ts': 'clients of MCP over upgrades, at length; mcp-http and upgrade stay',
   'test/daemon/old-node.test.ts': 'starts from an old Node',
+  'test/daemon/package-install-hostile.test.ts': 'npm and pnpm in hostile folders; attack/package-plans stays',
   'test/daemon/package-install-node.test.ts': 'pnpm; attack/package-plans stays',
   'test/daemon/package-install-pip.test.ts': 'pip; attack/package-plans stays',
   'test/daemon/package-install.test.ts': 'npm, at length; attack/package-plans stays',

@@ -126,7 +126,7 @@ function guardedHere({ kind, port, ca, database }: Served): Driver {
     query: (sql, params) => {
       id += 1;
       const query = { sql, params: params as number[], maxRows: limits.databaseRowsMax };
-      return pool.run(id, { what: 'query', query }, 30_000);
+      return pool.run(id, { what: 'query', query }, { withinMs: 30_000, session: 'bench' });
     },
     async [Symbol.asyncDispose]() {
       await pool.end();

@@ -10,7 +10,7 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Secrets } from '../secrets/secrets.ts';
 import { canonical } from '../text/values.ts';
 import type { DatabaseRequest, ServerAnswer, ServerSource } from '../tools/context/databases.ts';
-import { ServerProcess } from './server-process.ts';
+import { ServerProcess, type StatementBounds } from './server-process.ts';
 
 export interface DatabaseServersOptions {
   readonly sandbox: Pick<Sandbox, 'startEgress'>;
@@ -40,17 +40,14 @@ export class DatabaseServers implements AsyncDisposable {
   }
 
   /** Throws ToolError, the signal's reason. */
-  async run(
-    { connection, source, asked }: DatabaseRequest,
-    { withinMs, signal }: { withinMs: number; signal: AbortSignal },
-  ): Promise<ServerAnswer> {
+  async run({ connection, source, asked }: DatabaseRequest, bounds: StatementBounds): Promise<ServerAnswer> {
     const startedMs = this.#powers.monotonicMs();
     const server = this.#serverOf(connection, source);
     server.calls += 1;
     server.idle?.cancel();
     try {
       const process = await server.process;
-      const answer = await process.ask(asked, withinMs, signal);
+      const answer = await process.ask(asked, bounds);
       const durationMs = Math.round((this.#powers.monotonicMs() - startedMs) * 1000) / 1000;
       return { ...answer, durationMs };
     } catch (error) {

@@ -12,7 +12,15 @@ export interface ServerLogin extends Omit<ServerSource, 'secret' | 'ca'> {
 
 export type ToServerProcess =
   | { readonly setup: { readonly limits: Limits; readonly login: ServerLogin } }
-  | { readonly ask: { readonly id: number; readonly asked: AskedOfServer; readonly withinMs: number } }
+  | {
+      readonly ask: {
+        readonly id: number;
+        readonly asked: AskedOfServer;
+        readonly withinMs: number;
+        /** The session that made the call: sessions take turns. */
+        readonly session: string;
+      };
+    }
   /** Ends a statement by the database's own cancel. Its answer still comes, and nobody waits for it. */
   | { readonly cancel: { readonly id: number } };
 

@@ -14,6 +14,13 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { AskedOfServer, ServerAnswer, ServerCell } from '../tools/context/databases.ts';
 import type { ServerLogin, ToServerProcess } from './messages.ts';
 
+/** Time and end of a statement, and the session whose it is. */
+export interface StatementBounds {
+  readonly withinMs: number;
+  readonly session: string;
+  readonly signal: AbortSignal;
+}
+
 export interface ServerProcessOptions {
   readonly sandbox: Pick<Sandbox, 'startEgress'>;
   /** Node and its arguments for the process. */
@@ -106,7 +113,7 @@ export class ServerProcess {
   }
 
   /** Throws ToolError, and the signal's reason, when the server has been told to end the statement. */
-  async ask(asked: AskedOfServer, withinMs: number, signal: AbortSignal): Promise<Omit<ServerAnswer, 'durationMs'>> {
+  async ask(asked: AskedOfServer, { signal, ...by }: StatementBounds): Promise<Omit<ServerAnswer, 'durationMs'>> {
     await this.#ready.promise;
     signal.throwIfAborted();
     if (!this.#isAlive) throw crashed();
@@ -121,7 +128,7 @@ export class ServerProcess {
     signal.addEventListener('abort', abort, { once: true });
     try {
       this.#unanswered.add(own);
-      this.#send({ ask: { id: own, asked, withinMs } });
+      this.#send({ ask: { id: own, asked, ...by } });
       return await call.promise;
     } finally {
       signal.removeEventListener('abort', abort);

@@ -1,5 +1,7 @@
 /** The config of nats-server, made from the roster: who may connect, and what each may publish and hear. */
 import { join } from 'node:path';
+import { defaultLimits } from '../limits.ts';
+import { LEASES_BYTES_MAX, leasesOf } from './leases.ts';
 import type { Member, Roster } from './roster.ts';
 import { inboxOf, subjects } from './subjects.ts';
 
@@ -26,16 +28,17 @@ tls {
 jetstream {
   store_dir: ${quoted(join(folder, 'leases'))}
   max_memory_store: 16777216
-  max_file_store: 67108864
+  max_file_store: ${2 * defaultLimits.fleetMembersMax * LEASES_BYTES_MAX}
 }
 include "users.conf"
 `;
 
-/** What taking and renewing leases needs. */
-const LEASES = [
-  ...['$KV.owner.*', '$JS.API.STREAM.INFO.KV_owner'],
-  ...['$JS.API.STREAM.MSG.GET.KV_owner', '$JS.API.DIRECT.GET.KV_owner.>'],
-];
+/** What a node needs to take and renew leases. */
+const leasing = (name: string): string[] => {
+  const store = leasesOf(name);
+  const reading = [`STREAM.INFO.KV_${store}`, `STREAM.MSG.GET.KV_${store}`, `DIRECT.GET.KV_${store}.>`];
+  return [`$KV.${store}.*`, ...reading.map((it) => `$JS.API.${it}`)];
+};
 
 /** Subjects that a user may publish, and those that it may subscribe to; everything else is refused. */
 interface Permissions {
@@ -47,7 +50,7 @@ const PERMISSIONS: Record<Member['role'], (name: string) => Permissions> = {
   node: (name) => ({
     publish: [
       ...[subjects.heartbeat(name), subjects.questions(name), subjects.audit(name), subjects.roster, subjects.policy],
-      ...[subjects.toGateway('*', name, '*'), ...LEASES],
+      ...[subjects.toGateway('*', name, '*'), ...leasing(name)],
     ],
     subscribe: [subjects.order(name), subjects.open(name), subjects.toNode(name, '*')],
   }),
@@ -56,9 +59,7 @@ const PERMISSIONS: Record<Member['role'], (name: string) => Permissions> = {
     subscribe: [subjects.heartbeat('*'), subjects.toGateway(name, '*', '*')],
   }),
   hub: () => ({
-    publish: ['INFO', 'STREAM.INFO.KV_owner', 'STREAM.CREATE.KV_owner', 'STREAM.UPDATE.KV_owner'].map(
-      (it) => `$JS.API.${it}`,
-    ),
+    publish: ['INFO', 'STREAM.INFO.*', 'STREAM.CREATE.*'].map((it) => `$JS.API.${it}`),
     subscribe: [subjects.heartbeat('*'), subjects.audit('*'), subjects.hubStatus, subjects.roster, subjects.policy],
   }),
   operator: () => ({

@@ -27,6 +27,7 @@ export class Hub implements AsyncDisposable {
   readonly #limits: Limits;
   readonly #powers: Powers;
   readonly #collector: Collector;
+  readonly #nodesWithLeases = new Set<string>();
   #roster: { readonly roster: Roster; readonly signed: unknown; readonly changedMs: number };
 
   /** Starts the hub of a folder. Throws FleetError. */
@@ -69,13 +70,13 @@ export class Hub implements AsyncDisposable {
         powers: this.#powers,
       }),
     );
-    await link.leases.make();
+    await this.#makeLeases(link);
     this.#listen(link);
   }
 
   #listen(link: FleetLink): void {
     this.#parts.use(link.subscribe(subjects.audit('*'), (message) => void this.#takeBatch(message)));
-    this.#parts.use(link.subscribe(subjects.roster, (message) => message.respond(toWire(this.#signedRoster()))));
+    this.#parts.use(link.subscribe(subjects.roster, (message) => void this.#giveRoster(link, message)));
     this.#parts.use(link.subscribe(subjects.policy, (message) => message.respond(this.#policyBundle())));
     this.#parts.use(link.subscribe(subjects.hubStatus, (message) => message.respond(toWire(this.#status()))));
   }
@@ -86,10 +87,23 @@ export class Hub implements AsyncDisposable {
     return existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
   }
 
-  /** Gives out the roster as it is signed. */
-  #signedRoster(): unknown {
-    this.#rosterNow();
-    return this.#roster.signed;
+  /** Gives out the roster as it is signed. A node that was added asks for it before it takes leases. */
+  async #giveRoster(link: FleetLink, message: BusMessage): Promise<void> {
+    try {
+      await this.#makeLeases(link);
+    } catch (error) {
+      this.#powers.log.error({ reason: (error as Error).message }, 'a store of leases could not be made');
+    }
+    message.respond(toWire(this.#roster.signed));
+  }
+
+  /** Makes the stores for the leases of nodes that have none. */
+  async #makeLeases(link: FleetLink): Promise<void> {
+    const nodes = this.#rosterNow().members.filter((it) => it.role === 'node' && !this.#nodesWithLeases.has(it.name));
+    for (const { name } of nodes) {
+      await link.leases.make(name);
+      this.#nodesWithLeases.add(name);
+    }
   }
 
   async #takeBatch(message: BusMessage): Promise<void> {

@@ -86,6 +86,7 @@ describe.skipIf(missingMariadb !== undefined)(`MariaDB${missingMariadb ? ` (${mi
     login: Partial<ServerLogin>,
     sql: string,
     bounds: Partial<Limits> = {},
+    what: 'query' | 'explain' | 'estimate' = 'query',
   ): Promise<{ code: string; rows?: unknown }> {
     const limits = { ...defaultLimits, ...bounds };
     const base = {
@@ -102,7 +103,7 @@ describe.skipIf(missingMariadb !== undefined)(`MariaDB${missingMariadb ? ` (${mi
     try {
       const session = await MysqlSession.open({ connector, limits, powers });
       try {
-        const { rows } = await session.run({ what: 'query', query: { sql, params: [], maxRows: 10 } }, 2_000);
+        const { rows } = await session.run({ what, query: { sql, params: [], maxRows: 10 } }, 2_000);
         return { code: 'ok', rows };
       } finally {
         session.end();
@@ -140,6 +141,35 @@ describe.skipIf(missingMariadb !== undefined)(`MariaDB${missingMariadb ? ` (${mi
 
   test('a reading connection takes nothing but queries, even of a user who may write', async () => {
     expect(await passed({}, [...STATEMENTS, ...CHANGES])).toEqual([]);
+  });
+
+  test('explaining changes nothing, of a connection that writes either', async () => {
+    await server.sql(`USE shop; CREATE TABLE log (a int) ENGINE=Aria TRANSACTIONAL=0;
+      CREATE FUNCTION noted() RETURNS int BEGIN INSERT INTO log VALUES (1); RETURN 1; END;
+      CREATE FUNCTION noted_for_good() RETURNS int DETERMINISTIC BEGIN INSERT INTO log VALUES (1); RETURN 1; END`);
+    const evaluated = [
+      'SELECT * FROM users WHERE id = (SELECT noted())',
+      'SELECT * FROM (SELECT noted() AS a) t',
+      'SELECT * FROM users WHERE id = noted_for_good()',
+      'SELECT * FROM (SELECT NEXT VALUE FOR numbers AS a) t',
+      'DELETE FROM users WHERE id = (SELECT noted())',
+      'UPDATE users SET id = 5 WHERE id = noted_for_good()',
+    ];
+    const changes = ['DELETE FROM users WHERE id = 1', 'INSERT INTO users VALUES (9)', 'UPDATE users SET id = 7'];
+    for (const access of ['read', 'write'] as const)
+      for (const what of ['explain', 'estimate'] as const) {
+        for (const sql of evaluated) await ask({ access }, sql, {}, what);
+      }
+    for (const sql of changes) {
+      expect(await ask({ access: 'write' }, sql, {}, 'explain'), sql).toEqual({ code: 'UNSUPPORTED' });
+      const estimated = { code: 'ok', rows: [['Change', null, null]] };
+      expect(await ask({ access: 'write' }, sql, {}, 'estimate'), sql).toEqual(estimated);
+    }
+    const plain = await ask({ access: 'write' }, 'SELECT * FROM users', {}, 'explain');
+    expect(plain).toMatchObject({ code: 'ok', rows: [expect.arrayContaining(['users'])] });
+    expect(await server.sql('SELECT COUNT(*) FROM shop.log')).toEqual([[0]]);
+    await server.sql('USE shop; DROP TABLE log; DROP FUNCTION noted; DROP FUNCTION noted_for_good');
+    expect(await state()).toEqual(before);
   });
 
   test('a writing connection takes changes, and nothing else', async () => {

@@ -276,9 +276,7 @@ describe.skipIf(!hasPip())('package_install by pip', () => {
       await answer(question.approvalId, 'approve');
       expect(await call).toMatchObject({ success: false, error: { code: 'CODE_ERROR' } });
       expect(existsSync(at('requirements.txt')) || existsSync(at('requirements.lock'))).toBe(false);
-      expect(
-        readdirSync(at('.venv/lib')).flatMap((it) => readdirSync(at(`.venv/lib/${it}/site-packages`))),
-      ).not.toContain('wanted');
+      expect(existsSync(at('.venv'))).toBe(false);
     } finally {
       await agent[Symbol.asyncDispose]();
       await operator[Symbol.asyncDispose]();

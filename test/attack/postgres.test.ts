@@ -204,6 +204,34 @@ describe.skipIf(missingPostgres !== undefined)(`PostgreSQL${missingPostgres ? ` 
     expect([...(await attack({ user: 'writer', access: 'write' }, [into])).values()]).not.toContain('ok');
   });
 
+  test('functions that write to the log of the server past a rollback are refused, however they are named', async () => {
+    const log = async () => Number((await server.sql("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"))[0]?.[0]);
+    const [many, large] = ['FROM generate_series(1, 20)', "repeat('y', 1000000)"];
+    const start = await log();
+    const codes = await attack({}, [
+      `SELECT count(pg_logical_emit_message(false, 'x', ${large})) ${many}`,
+      `SELECT count(PG_CATALOG . /**/ PG_Logical_Emit_Message(false, 'x', ${large})) ${many}`,
+      `SELECT count(U&"pg_logical\\005femit_message"(false, 'x', ${large})) ${many}`,
+      `SELECT query_to_xml('SELECT pg_logical' || '_emit_message(false, ''x'', ${large.replaceAll("'", "''")})', true, true, '') ${many}`,
+      `SELECT * FROM ts_stat('SELECT to_tsvector(pg_logical' || '_emit_message(false, ''x'', ''y'')::text)')`,
+      `SELECT count(lo_from_bytea(0, convert_to(${large}, 'UTF8'))) ${many}`,
+    ]);
+    expect([...codes.values()].filter((it) => it !== 'ACCESS_DENIED')).toEqual([]);
+    expect((await log()) - start).toBeLessThan(1_000_000);
+  });
+
+  test('explaining and estimating write nothing, of a connection that writes either', async () => {
+    await server.sql(`CREATE FUNCTION folded() RETURNS int LANGUAGE plpgsql IMMUTABLE
+      AS $f$ BEGIN PERFORM nextval('numbers'); RETURN 1; END $f$`);
+    const session = await open({ port: server.port, user: 'writer', access: 'write' });
+    for (const what of ['explain', 'estimate'] as const)
+      for (const sql of ['SELECT * FROM users WHERE id = folded()', 'DELETE FROM users WHERE id = folded()'])
+        expect(await codeOf(session.run({ what, query: { sql, params: [], maxRows: 10 } }, 2_000))).not.toBe('ok');
+    session.end();
+    await server.sql('DROP FUNCTION folded');
+    expect(await state()).toEqual(before);
+  });
+
   test.each(['postgres'])('%s, a superuser, is let do nothing', async (user) => {
     expect(await codeOf(open({ port: server.port, user, password: server.password }))).toBe('UNSUPPORTED');
     await server.sql(`CREATE ROLE heir LOGIN PASSWORD 'pw' NOINHERIT; GRANT postgres TO heir`);

@@ -20,6 +20,27 @@ const html =
     void response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(body);
 
 const LONG_TEXT = 'by a script '.repeat(30);
+const UNSEEN: [style: string][] = [
+  ['font-size:0'],
+  ['font-size:1px'],
+  ['position:absolute;left:-9999px'],
+  ['position:absolute;top:-9999px'],
+  ['position:fixed;right:100vw'],
+  ['transform:translateX(-5000px)'],
+  ['transform:scale(0)'],
+  ['text-indent:-9999px'],
+  ['position:absolute;clip:rect(0,0,0,0)'],
+  ['position:absolute;clip:rect(1px,1px,1px,1px)'],
+  ['clip-path:inset(100%)'],
+  ['clip-path:inset(50%)'],
+  ['clip-path:circle(0)'],
+  ['clip-path:polygon(0 0, 0 0, 0 0)'],
+  ['width:1px;height:1px;overflow:hidden;position:absolute'],
+  ['height:0;overflow:hidden'],
+  ['max-height:0;overflow:clip'],
+  ['opacity:0.01'],
+  ['visibility:hidden'],
+];
 const PAGES: Record<string, Serve> = {
   '/red': html('<title>Red</title><body style="margin:0;background:#f00">'),
   '/tall': html('<body style="margin:0"><div style="height:1500px;background:#00f">'),
@@ -29,6 +50,12 @@ const PAGES: Record<string, Serve> = {
     console.log("hello", 7);
     </script>`,
   ),
+  '/unseen': html(`<style>.abs{position:absolute}.cut{overflow:hidden}</style><h1>Seen</h1>
+    ${UNSEEN.map(([style], n) => `<p style="${style}">SECRET${n}</p>`).join('')}
+    <div style="text-indent:-9999px">SECRETINDENT<p style="text-indent:0">Beside.</p></div>
+    <div class="cut" style="height:40px"><p>First lines.</p><p style="margin-top:90px">The rest, by a click.</p></div>
+    <div style="display:contents"><p>In no box.</p></div><p style="font-size:9px">Small.</p>
+    <select><option>One<option>Two</select><p>${LONG_TEXT}</p><p style="margin-top:3000px">Far below.</p>`),
   '/late': html('<script>setTimeout(() => document.body.innerHTML = "<p class=late>Came late.</p>", 300)</script>'),
   '/moved': (_, response) => void response.writeHead(302, { location: '/red' }).end(),
 };
@@ -80,6 +107,14 @@ function firstPixel(base64: string): { width: number; height: number; rgb: strin
 }
 
 describe.runIf(findChromium())('a browser', () => {
+  test('gives a session text of strangers, which rules know', async () => {
+    await using fresh = await daemon.connect();
+    const asked = { tool: 'terminal_execute', input: { command: 'true' } };
+    expect(await fresh.request('policy.explain', asked)).toMatchObject({ decision: 'allow' });
+    await fresh.call('web_screenshot' as string, { url: `${origin}/red`, width: 64, height: 32 } as never);
+    expect(await fresh.request('policy.explain', asked)).toMatchObject({ decision: 'ask' });
+  });
+
   test('gives a picture of the window, of the size that was asked for', async () => {
     const { image, fetchedAt, ...data } = await screenshot('/moved', { width: 64, height: 32 });
     expect(firstPixel(image as string)).toEqual({ width: 64, height: 32, rgb: 'ff0000' });
@@ -148,11 +183,13 @@ describe.runIf(findChromium())('a browser', () => {
     expect((plain as { content: string }).content).toBe('empty');
   });
 
-  test('gives a session text of strangers, which rules know', async () => {
-    await using fresh = await daemon.connect();
-    const asked = { tool: 'terminal_execute', input: { command: 'true' } };
-    expect(await fresh.request('policy.explain', asked)).toMatchObject({ decision: 'allow' });
-    await fresh.call('web_screenshot' as string, { url: `${origin}/red`, width: 64, height: 32 } as never);
-    expect(await fresh.request('policy.explain', asked)).toMatchObject({ decision: 'ask' });
+  test('gives no text of a page that no person sees: without size, off the page, cut away', async () => {
+    const data = await dataOf(call('web_fetch', { url: `${origin}/unseen`, render: true }));
+    const { content } = data as { content: string };
+    const told = UNSEEN.flatMap(([style], n) => (new RegExp(`SECRET${n}\\b`).test(content) ? [style] : []));
+    expect(told).toEqual([]);
+    expect(content).not.toContain('SECRET');
+    for (const it of ['Seen', 'Beside.', 'The rest, by a click.', 'In no box.', 'Small.', 'Far below.'])
+      expect(content).toContain(it);
   });
 });

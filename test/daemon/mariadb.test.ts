@@ -129,7 +129,7 @@ describe.skipIf(missingMariadb !== undefined)(`MariaDB${missingMariadb ? ` (${mi
     })();
     const changed = await query('rw', 'UPDATE users SET paid = 5 WHERE id = ?', { params: [2] });
     expect(changed).toMatchObject({ success: true, data: { changes: 1 }, metadata: { tier: 'external_api' } });
-    expect(await answering).toMatch(/users: about 1 rows/);
+    expect(await answering).toBe('Change of rows that the server does not estimate\n');
     expect(await server.sql('SELECT paid FROM shop.users WHERE id = 2')).toEqual([['5.00']]);
     const refused = await query('shop', 'DELETE FROM users');
     expect(refused).toMatchObject({ success: false, error: { code: 'ACCESS_DENIED' } });

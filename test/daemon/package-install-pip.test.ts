@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -192,16 +193,85 @@ describe.skipIf(!hasPip())('pip', () => {
     expect(existsSync(at('.venv'))).toBe(false);
   });
 
-  test('a .venv that would run code of a package when it starts is not used', { timeout: MS }, async () => {
-    index.publish('starting', { version: '1.0.0', ageDays: 50, files: { 'starting.pth': `import os; ${CANARY}` } });
-    await install({ packages: [{ name: 'starting' }] });
-    await refused({ packages: [{ name: 'plain', version: '1.0.0' }] }, 'POLICY_DENIED', /starting\.pth would run code/);
+  test.each([
+    ['bin/python', (it: string) => `#!/bin/sh\ntouch canary; exec ${it} "$@"\n`],
+    ['bin/python3', (it: string) => `#!/bin/sh\ntouch canary; exec ${it} "$@"\n`],
+    ['pyvenv.cfg', () => `home = ${at('evil')}\n`],
+    ['SITE/pip/__main__.py', () => CANARY],
+    ['SITE/pip/__init__.py', () => CANARY],
+    ['SITE/sitecustomize.py', () => CANARY],
+    ['SITE/starting.pth', () => `import os; ${CANARY.replaceAll('\n', '')}`],
+    ['SITE/brotli.py', () => CANARY],
+  ])('.venv/%s that the workspace wrote does not run while installing', { timeout: MS }, async (file, evil) => {
+    execFileSync('/usr/bin/python3', ['-m', 'venv', '--without-pip', at('.venv')]);
+    const [version = ''] = readdirSync(at('.venv/lib'));
+    mkdirSync(at('evil/bin'), { recursive: true });
+    writeFileSync(at('evil/bin/python3'), '#!/bin/sh\ntouch canary\n', { mode: 0o755 });
+    const path = at(join('.venv', file.replace('SITE', `lib/${version}/site-packages`)));
+    mkdirSync(join(path, '..'), { recursive: true });
+    const python = realpathSync('/usr/bin/python3');
+    rmSync(path, { force: true });
+    writeFileSync(path, evil(python), { mode: 0o755 });
+    expect(await install({ packages: [{ name: 'plain', version: '1.0.0' }] })).toMatchObject({ success: true });
+    expect(installed('plain')).toEqual(['plain-1.0.0.dist-info']);
     expect(existsSync(at('canary'))).toBe(false);
-    rmSync(at('.venv'), { recursive: true });
+  });
+
+  test('packages that run code when Python starts, or are named pip, do not run while others are installed', {
+    timeout: MS,
+  }, async () => {
+    index.publish('starting', { version: '1.0.0', ageDays: 50, files: { 'starting.pth': `import os; ${CANARY}` } });
+    index.publish('pip', { version: '99.0.0', ageDays: 50, files: { 'pip/__main__.py': CANARY } });
+    await install({ packages: [{ name: 'starting' }, { name: 'pip' }] });
+    expect(installed('pip')).toEqual(['pip-99.0.0.dist-info']);
+    expect(await install({ packages: [{ name: 'plain', version: '1.0.0' }] })).toMatchObject({ success: true });
+    expect(existsSync(at('canary'))).toBe(false);
+  });
+
+  test('programs of a package start by the Python of .venv, and those of its last version go', {
+    timeout: MS,
+  }, async () => {
+    const entry = (name: string, version: string) => ({
+      [`tool-${version}.dist-info/entry_points.txt`]: `[console_scripts]\n${name} = tool:main\n`,
+      'tool/__init__.py': 'import sys\ndef main(): print(sys.prefix)\n',
+    });
+    index.publish('tool', { version: '1.0.0', ageDays: 50, files: { ...entry('old', '1.0.0'), 'tool/gone.py': '' } });
+    index.publish('tool', { version: '2.0.0', ageDays: 50, files: entry('new', '2.0.0') });
+    expect(await install({ packages: [{ name: 'tool', version: '1.0.0' }] })).toMatchObject({ success: true });
+    expect(existsSync(at('.venv/bin/old'))).toBe(true);
+    expect(await install({ packages: [{ name: 'tool', version: '2.0.0' }] })).toMatchObject({ success: true });
+    expect(
+      await client.call('terminal_execute', { command: '.venv/bin/new && .venv/bin/pip --version' }),
+    ).toMatchObject({
+      data: { stdout: expect.stringMatching(/^\S+\/\.venv\npip /) },
+    });
+    expect(existsSync(at('.venv/bin/old'))).toBe(false);
+    const [version = ''] = readdirSync(at('.venv/lib'));
+    expect(readdirSync(at(`.venv/lib/${version}/site-packages/tool`)).filter((it) => it.endsWith('.py'))).toEqual([
+      '__init__.py',
+    ]);
+  });
+
+  test('a .venv that is a link, or is of another Python, is refused', { timeout: MS }, async () => {
     mkdirSync(at('elsewhere'));
     symlinkSync('elsewhere', at('.venv'));
     await refused({ packages: [{ name: 'plain', version: '1.0.0' }] }, 'UNSUPPORTED', /symbolic link/);
     expect(readdirSync(at('elsewhere'))).toEqual([]);
+    rmSync(at('.venv'));
+    mkdirSync(at('.venv/lib/python2.7/site-packages'), { recursive: true });
+    await refused({ packages: [{ name: 'plain', version: '1.0.0' }] }, 'CONFLICT', /is not of Python 3\.\d+/);
+  });
+
+  test('a folder of .venv that leads out of it is not written to, and the requirements stay as they were', {
+    timeout: MS,
+  }, async () => {
+    execFileSync('/usr/bin/python3', ['-m', 'venv', '--without-pip', at('.venv')]);
+    const [version = ''] = readdirSync(at('.venv/lib'));
+    mkdirSync(at('elsewhere'));
+    symlinkSync(at('elsewhere'), at(`.venv/lib/${version}/site-packages/plain`));
+    await refused({ packages: [{ name: 'plain', version: '1.0.0' }] }, 'CODE_ERROR', /as before/);
+    expect(readdirSync(at('elsewhere'))).toEqual([]);
+    expect(existsSync(at('requirements.txt'))).toBe(false);
   });
 
   test('names and versions that pip does not know are refused', { timeout: MS }, async () => {

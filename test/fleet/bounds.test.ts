@@ -54,8 +54,9 @@ describe('a roster', () => {
     const config = usersConfig({ ...roster, members: [{ name: 'n1', role: 'node', key: key(2), labels: [] }] });
     const own = '"rf.hb.n1", "rf.ap.n1", "rf.audit.n1", "rf.roster", "rf.policy", "rf.gw.*.n1.*"';
     // Leases are values that a node writes, and a stream that it looks at; it makes and removes none.
-    const leases = '"$KV.owner.*", "$JS.API.STREAM.INFO.KV_owner", "$JS.API.STREAM.MSG.GET.KV_owner"';
-    expect(config).toContain(`publish { allow: [${own}, ${leases}, "$JS.API.DIRECT.GET.KV_owner.>"] }`);
+    const reading = ['STREAM.INFO.KV_owner_n1', 'STREAM.MSG.GET.KV_owner_n1', 'DIRECT.GET.KV_owner_n1.>'];
+    const leases = ['$KV.owner_n1.*', ...reading.map((it) => `$JS.API.${it}`)].map((it) => JSON.stringify(it));
+    expect(config).toContain(`publish { allow: [${[own, ...leases].join(', ')}] }`);
     expect(config).toContain(
       'subscribe { allow: ["rf.op.n1", "rf.node.n1.open", "rf.node.n1.s.*", "_INBOX.node-n1.>"] }',
     );

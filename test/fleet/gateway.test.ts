@@ -98,11 +98,11 @@ describe.skipIf(noBus !== undefined)(`a gateway${noBus ? ` (${noBus})` : ''}`, (
       powers,
     });
     const first = await bus.leases.take('shared', 'node-a');
-    await expect(bus.leases.take('shared', 'node-b')).rejects.toBeInstanceOf(LeaseTaken);
+    await expect(bus.leases.take('shared', 'node-a')).rejects.toBeInstanceOf(LeaseTaken);
     const next = await bus.leases.renew('shared', 'node-a', first);
     await expect(bus.leases.renew('shared', 'node-a', first)).rejects.toBeInstanceOf(LeaseTaken);
     // Nobody renews it any more.
-    await expect.poll(() => bus.leases.take('shared', 'node-b').catch(() => 0)).toBeGreaterThan(next);
+    await expect.poll(() => bus.leases.take('shared', 'node-a').catch(() => 0)).toBeGreaterThan(next);
     await expect(bus.leases.renew('shared', 'node-a', next)).rejects.toBeInstanceOf(LeaseTaken);
   });
 

@@ -115,6 +115,24 @@ describe.skipIf(noBus !== undefined)(`a hostile fleet${noBus ? ` (${noBus})` : '
     expect(JSON.stringify(await fleet.json('nodes'))).not.toContain('forged');
   });
 
+  test('a node that fills stores of leases keeps no other node from taking one, and writes none of its leases', async () => {
+    const [hostile, honest] = [await as(credentialOf(b)), await as(credentialOf(a))];
+    const [large, small] = [Buffer.alloc(700 * 1024), Buffer.from('x')];
+    for (const bucket of ['owner', 'owner_node-a', 'owner_node-b']) {
+      const before = await honest.leases.take(bucket, 'node-a');
+      for (let n = 0; n < 96; n += 1) hostile.publish(`$KV.${bucket}.large${n}`, large);
+      for (let n = 0; n < 2_000; n += 1) hostile.publish(`$KV.${bucket}.small${n}`, small);
+      hostile.publish(`$KV.${bucket}.${bucket}`, small);
+      await hostile.flushed();
+      expect(await honest.leases.renew(bucket, 'node-a', before)).toBeGreaterThan(before);
+      expect(await honest.leases.take(`other-${bucket}`, 'node-a')).toBeGreaterThan(0);
+    }
+    // Its own leases are kept until the values that it wrote have reached their age.
+    await expect
+      .poll(() => hostile.leases.take('own', 'node-b').catch(() => 0), { timeout: 10_000 })
+      .toBeGreaterThan(0);
+  });
+
   test('a message above the bound of the fleet is dropped unread', async () => {
     const heard = { small: 0, large: 0 };
     for (const [name, fleetMessageBytesMax] of [

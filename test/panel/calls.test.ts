@@ -110,6 +110,16 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
       .waitFor();
   });
 
+  test('a call with the id %, which no address can hold as it is, is shown', async () => {
+    await agent.call('terminal_execute', { command: 'echo percent' }, { callId: '%' });
+    await show('%');
+    await page.locator('.output pre').getByText('percent').waitFor();
+    await go('Calls');
+    await rows().filter({ hasText: 'echo percent' }).click();
+    await page.locator('.output pre').getByText('percent').waitFor();
+    expect(await page.evaluate(() => location.hash)).toContain('#/calls/%25');
+  });
+
   test('output with escape sequences and markup is coloured text, and nothing else', async () => {
     const script = String.raw`printf '\033[31mred\033[0m \033]8;;http://evil.example\007link\033]8;;\007 \033[2J\033[Hend <img src=x onerror=alert(1)><b>no</b>\n'`;
     const { callId } = await agent.call('terminal_execute', { command: script });

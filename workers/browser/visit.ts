@@ -6,6 +6,7 @@ import type { Limits } from '../../src/limits.ts';
 import type { Powers } from '../../src/powers.ts';
 import { isRecord } from '../../src/text/values.ts';
 import type { DevTools } from './devtools.ts';
+import { htmlOfPage } from './html-of-page.ts';
 import { PageEvents } from './page-events.ts';
 
 export interface VisitParts {
@@ -20,18 +21,6 @@ const SHOW_MS = 5_000;
 const WINDOW = { width: 1280, height: 800 };
 const LOOK_EVERY_MS = 100;
 const JPEG_QUALITY = 80;
-
-/**
- * Marks what is not shown as hidden, so that text that only a model would see is left out as in pages that are not
- * rendered; gives the page as HTML. Closed details are opened: a person would read them.
- */
-const HTML_OF_PAGE = (charsMax: number): string => `(() => {
-  for (const it of document.querySelectorAll('details')) it.open = true;
-  const options = { visibilityProperty: true, opacityProperty: true };
-  const hidden = [...document.querySelectorAll('body *')].filter((it) => !it.checkVisibility(options));
-  for (const it of hidden) it.setAttribute('hidden', '');
-  return (document.documentElement?.outerHTML ?? '').slice(0, ${charsMax});
-})()`;
 
 /** Runs a visit. Throws UPSTREAM_FAILED, TIMEOUT, HOST_CRASHED, NOT_FOUND, OUTPUT_LIMIT. */
 export async function visit(job: VisitJob, parts: VisitParts): Promise<VisitedPage> {
@@ -203,7 +192,7 @@ class Visit {
 
   async #html(): Promise<Pick<VisitedPage, 'html' | 'isCut'>> {
     const { pageBytesMax } = this.#parts.limits;
-    const text = await this.#evaluate(HTML_OF_PAGE(pageBytesMax), 'the page can not be read');
+    const text = await this.#evaluate(htmlOfPage(pageBytesMax), 'the page can not be read');
     const bytes = Buffer.from(`<!doctype html>${String(text)}`);
     return { html: bytes.subarray(0, pageBytesMax), isCut: bytes.length > pageBytesMax };
   }

@@ -10,6 +10,8 @@ export interface PoolOptions {
 }
 
 interface PooledCall {
+  /** The session of the daemon that made the call. */
+  readonly client: string;
   session?: ServerSession;
   /** Absent once the call has a place among the sessions. */
   turn?: PromiseWithResolvers<void>;
@@ -22,15 +24,23 @@ export class SessionPool {
   readonly #calls = new Map<number, PooledCall>();
   /** Calls without a place, oldest first. */
   readonly #waiting: PooledCall[] = [];
-  #used = 0;
+  /** Places that the calls of a session of the daemon have. */
+  readonly #used = new Map<string, number>();
+  /** The number of the turn in which each got its last place. */
+  readonly #lastTurn = new Map<string, number>();
+  #turns = 0;
 
   constructor(options: PoolOptions) {
     this.#options = options;
   }
 
   /** Runs a call. Throws Refused. */
-  async run(id: number, asked: AskedOfServer, withinMs: number): Promise<Answer> {
-    const call: PooledCall = { isCancelled: false };
+  async run(
+    id: number,
+    asked: AskedOfServer,
+    { withinMs, session: client }: { readonly withinMs: number; readonly session: string },
+  ): Promise<Answer> {
+    const call: PooledCall = { client, isCancelled: false };
     this.#calls.set(id, call);
     await this.#turnOf(call).catch((error: Refused) => {
       this.#calls.delete(id);
@@ -45,7 +55,7 @@ export class SessionPool {
       return await session.run(asked, withinMs);
     } finally {
       this.#calls.delete(id);
-      void this.#giveBack(session);
+      void this.#giveBack(call, session);
     }
   }
 
@@ -76,23 +86,39 @@ export class SessionPool {
 
   /** Resolves when the call has a place among the sessions. Throws Refused when it is cancelled before. */
   async #turnOf(call: PooledCall): Promise<void> {
-    if (this.#used < this.#options.sessionsMax) {
-      this.#used += 1;
-      return;
-    }
     call.turn = Promise.withResolvers<void>();
     this.#waiting.push(call);
+    this.#giveTurns();
     await call.turn.promise;
     delete call.turn;
   }
 
-  async #giveBack(session: ServerSession | undefined): Promise<void> {
+  /** Gives free places to whoever has the fewest, and waited longest for its last. One place is kept for others than who has all the rest. */
+  #giveTurns(): void {
+    const most = this.#options.sessionsMax;
+    const placesOf = ({ client }: PooledCall) => this.#used.get(client) ?? 0;
+    for (;;) {
+      const taken = [...this.#used.values()].reduce((sum, it) => sum + it, 0);
+      const turnOf = ({ client }: PooledCall) => this.#lastTurn.get(client) ?? 0;
+      const byTurn = this.#waiting.toSorted((a, b) => placesOf(a) - placesOf(b) || turnOf(a) - turnOf(b));
+      const [next] = byTurn;
+      if (!next || taken >= most || placesOf(next) >= Math.max(1, most - 1)) return;
+      this.#waiting.splice(this.#waiting.indexOf(next), 1);
+      this.#used.set(next.client, placesOf(next) + 1);
+      this.#lastTurn.set(next.client, ++this.#turns);
+      next.turn?.resolve();
+    }
+  }
+
+  async #giveBack({ client }: PooledCall, session: ServerSession | undefined): Promise<void> {
     await session?.reset();
     if (session?.isUsable) this.#idle.push(session);
     else session?.end();
-    const next = this.#waiting.shift();
-    if (next) next.turn?.resolve();
-    else this.#used -= 1;
+    const left = (this.#used.get(client) ?? 1) - 1;
+    if (left > 0) this.#used.set(client, left);
+    else this.#used.delete(client);
+    if (this.#waiting.length === 0) this.#lastTurn.clear();
+    this.#giveTurns();
   }
 }
 

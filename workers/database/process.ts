@@ -46,9 +46,9 @@ function receive(message: ToServerProcess): void {
   else void pool?.cancel(message.cancel.id);
 }
 
-async function answer({ id, asked, withinMs }: Extract<ToServerProcess, { ask: object }>['ask']): Promise<void> {
+async function answer({ id, asked, ...by }: Extract<ToServerProcess, { ask: object }>['ask']): Promise<void> {
   try {
-    const found = await (pool as SessionPool).run(id, asked, withinMs);
+    const found = await (pool as SessionPool).run(id, asked, by);
     send({ answered: { id, answer: found } });
   } catch (error) {
     if (!(error instanceof Refused)) throw error; // A bug: the process ends, and with it the call.

@@ -56,7 +56,7 @@ export class OwnedWorkspaces implements Disposable {
   #release(owned: Owned, user: LeaseUser): void {
     owned.users.delete(user);
     if (owned.users.size > 0 || !this.#owned.delete(owned.workspace)) return;
-    void this.#store.release(owned.workspace, owned.revision);
+    void this.#store.release(owned.workspace, this.#node, owned.revision);
   }
 
   async #renewAll(): Promise<void> {

@@ -32,15 +32,16 @@ export interface NewPackages {
   readonly packages: readonly LockedPackage[];
   /** Times of publication by `name@version`, ISO 8601, as the registry tells them. */
   readonly times: Readonly<Record<string, string>>;
-  /** The packages that the project itself names. */
-  readonly direct: ReadonlySet<string>;
   readonly ecosystem: RegistryKind;
 }
 
-/** What may be accepted by name: versions in their cool-down, and names like those of popular packages that the project itself names. */
-export function questionableOf({ packages, times, direct, ecosystem }: NewPackages, terms: PackageTerms): Finding[] {
+/**
+ * What may be accepted by name: versions in their cool-down, and names like those of popular packages. Each package is judged by the name
+ * that the registry has it under, whether the project, an alias or another package brings it.
+ */
+export function questionableOf({ packages, times, ecosystem }: NewPackages, terms: PackageTerms): Finding[] {
   const found = packages.flatMap((it): Finding[] => {
-    const popular = direct.has(it.name) ? similarTo(it.name, ecosystem) : undefined;
+    const popular = similarTo(it.name, ecosystem);
     return [
       ...(isYoung(it, times, terms) ? [youngOf(it, times, terms)] : []),
       ...(popular === undefined

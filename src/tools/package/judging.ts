@@ -19,9 +19,7 @@ export function judged(
   assertNone(refusedOf(after, changes), 'This can not be accepted; ask the person to install it.');
   const packages = [...changes.added, ...changes.changed.map((it) => it.to)];
   const { ecosystem } = manager;
-  const open = questionableOf({ packages, times, direct, ecosystem }, terms).filter(
-    ({ id = '' }) => !accept.includes(id),
-  );
+  const open = questionableOf({ packages, times, ecosystem }, terms).filter(({ id = '' }) => !accept.includes(id));
   const ids = open.map((it) => JSON.stringify(it.id)).slice(0, 10);
   assertNone(open, `Choose others, or call again with accept: [${ids.join(', ')}]; a person is asked about it.`);
   const shownOf = (it: LockedPackage) => packageOf(it, { times, direct });

@@ -8,7 +8,15 @@ import { APPLY } from './programs.ts';
 import type { BoundFiles, ProjectFiles } from './steps.ts';
 
 /** The proxy is on loopback, as a registry may be: no address is asked past it. */
-const ENVIRONMENT = { NO_PROXY: '', no_proxy: '', NODE_NO_WARNINGS: '1', GIT_ALLOW_PROTOCOL: 'none' };
+const ENVIRONMENT = {
+  NO_PROXY: '',
+  no_proxy: '',
+  NODE_NO_WARNINGS: '1',
+  GIT_ALLOW_PROTOCOL: 'none',
+  // A manager that corepack gives has neither its version nor its origin from the project.
+  COREPACK_ENV_FILE: '0',
+  COREPACK_ENABLE_PROJECT_SPEC: '0',
+};
 
 /** A program that is run in a project; `{tmp}` stands for a folder that only this run has, `{proxy}` for the URL of the proxy. */
 export interface Step {

@@ -48,6 +48,17 @@ const POPULAR: Readonly<Record<RegistryKind, ReadonlySet<string>>> = {
   websockets werkzeug wheel wrapt xgboost yarl zipp`),
 };
 
+/** Widely used packages whose names are one slip from a popular one: not a mistake for it. */
+const DISTINCT: Readonly<Record<RegistryKind, ReadonlySet<string>>> = {
+  npm: wordsOf(`@testing-library/preact ansistyles aws-cdk brace buffers camel-case cli-spinner clipboardy coffeescript color colord cookies crypt
+  css-parse csv-parser dargs enquirer eventemitter2 findup gaxios grant graphiql is-array isnumber jsdoc json3 jsonc jsonp leven merge
+  mkdirp2 mquery mssql npm-run-all2 object.assign optimism parse query-string rambda safer-buffer semiver sqlite through tslint
+  tslint-config-prettier uglify-es vargs vasync word-wrap xml-js xtend`),
+  python: wordsOf(
+    `authlib cattrs cchardet gpytorch hjson ijson markdown2 psycopg psycopg-binary pyaml pycryptodomex pymssql scapy usort willow`,
+  ),
+};
+
 function wordsOf(text: string): ReadonlySet<string> {
   return new Set(text.split(/\s+/).filter((it) => it !== ''));
 }
@@ -59,7 +70,8 @@ const bare = (name: string): string => name.toLowerCase().replaceAll(/[-_.]/g, '
 /** The popular package that a name is like; undefined if there is none, or if it is popular itself. Pure. */
 export function similarTo(name: string, ecosystem: RegistryKind): string | undefined {
   const popular = POPULAR[ecosystem];
-  if (popular.has(name) || name.length < CHARS_MIN || name.length > 64) return undefined;
+  if (popular.has(name) || DISTINCT[ecosystem].has(name) || name.length < CHARS_MIN || name.length > 64)
+    return undefined;
   const same = [...popular].find((it) => bare(it) === bare(name));
   // Python's names are the same whatever their dashes and dots are, and Go's paths may differ by a version at the end.
   if (same !== undefined) return ecosystem === 'python' ? undefined : same;

@@ -25,7 +25,7 @@ test.each([
   expect(similarTo(name, 'npm')).toBe(popular);
 });
 
-test.each(['lodash', 'preact', 'react', 'ms', 'quite-another', '@own/lodash', 'x'.repeat(200)])(
+test.each(['lodash', 'preact', 'react', 'ms', 'quite-another', 'word-wrap', 'through', '@own/lodash', 'x'.repeat(200)])(
   '%s is like no other',
   (name) => {
     expect(similarTo(name, 'npm')).toBeUndefined();
@@ -127,7 +127,7 @@ describe('the cool-down', () => {
   const ids = (name: string, time?: string) => {
     const packages = lockedPackages(lockOf({ [`node_modules/${name}`]: ENTRY }));
     const times = time === undefined ? {} : { [`${name}@1.0.0`]: time };
-    return questionableOf({ packages, times, direct: new Set(), ecosystem: 'npm' }, terms).map((it) => it.id);
+    return questionableOf({ packages, times, ecosystem: 'npm' }, terms).map((it) => it.id);
   };
 
   test('holds for young versions and for those of unknown age, and not for excepted ones', () => {

@@ -12,7 +12,7 @@ import { LOGIN_BYTES_MAX, SHORT_BYTES_MAX } from '../wire-bounds.ts';
 import { columnsOf, toCell } from './cells.ts';
 import { toRefused } from './refusals.ts';
 import { INDEXES, TABLES } from './schema.ts';
-import { assertStatement, grantsBeyond } from './statements.ts';
+import { assertExplained, assertStatement, grantsBeyond, isChange } from './statements.ts';
 
 type Values = readonly (string | number | boolean | null)[];
 type SchemaRequest = Extract<AskedOfServer, { what: 'schema' }>;
@@ -140,12 +140,15 @@ export class MysqlSession implements ServerSession {
 
   async #answer(asked: AskedOfServer, withinMs: number): Promise<Answer> {
     const rowsMax = asked.what === 'schema' ? asked.maxRows : asked.query.maxRows;
-    await this.#begin(withinMs, rowsMax);
+    const mayWrite = this.#parts.connector.login.access === 'write';
+    // EXPLAIN evaluates functions, which may write.
+    await this.#begin(withinMs, rowsMax, mayWrite && asked.what === 'query' ? 'WRITE' : 'ONLY');
     if (asked.what === 'schema') return await this.#schema(asked);
     const { sql, params, maxRows } = asked.query;
-    const mayWrite = this.#parts.connector.login.access === 'write';
     assertStatement(sql, mayWrite);
+    if (asked.what === 'estimate' && isChange(sql)) return NOT_ESTIMATED;
     if (asked.what !== 'query') {
+      assertExplained(sql);
       const plan = this.#writer(maxRows);
       const { fields } = await this.#run(`EXPLAIN ${sql}`, toValues(params), plan);
       const explained = plan.end(columnsOf(fields));
@@ -163,9 +166,9 @@ export class MysqlSession implements ServerSession {
   }
 
   /** Begins a transaction that takes no longer, waits for no locks, and gives no more rows than it may. */
-  async #begin(withinMs: number, maxRows: number): Promise<void> {
+  async #begin(withinMs: number, maxRows: number, access: 'WRITE' | 'ONLY'): Promise<void> {
     const { connector, limits } = this.#parts;
-    const { access, maxCost = limits.databaseCostMax } = connector.login;
+    const { maxCost = limits.databaseCostMax } = connector.login;
     const milliseconds = Math.ceil(withinMs);
     const lockSeconds = Math.max(1, Math.ceil(limits.databaseLockMs / 1000));
     const settings = {
@@ -179,7 +182,7 @@ export class MysqlSession implements ServerSession {
     const all = Object.entries(settings).map(([name, value]) => `SESSION ${name} = ${value}`);
     // A session that was reset has the character set of the server.
     await this.#plain(`SET NAMES utf8mb4, ${all.join(', ')}`);
-    await this.#plain(`START TRANSACTION READ ${access === 'write' ? 'WRITE' : 'ONLY'}`);
+    await this.#plain(`START TRANSACTION READ ${access}`);
   }
 
   async #schema({ table = '', maxRows }: SchemaRequest): Promise<Answer> {
@@ -299,15 +302,17 @@ function refusedLogin(error: QueryError, at: string): Refused {
   return new Refused('UPSTREAM_FAILED', `${at} can't be used: ${(error.code ?? 'it gave no answer').slice(0, 100)}`);
 }
 
+/** Only a session that could write knows how many rows a change touches. */
+const NOT_ESTIMATED: Answer = { columns: [], rows: [['Change', null, null]] };
+
 const toValues = (params: DatabaseQuery['params']): Values => Object.values(params);
 
 const sizeOf = (row: readonly unknown[]): number =>
   row.reduce<number>((sum, it) => sum + (typeof it === 'string' || Buffer.isBuffer(it) ? it.length : 8), 0);
 
-/** How many rows the server expects to touch, from its plan. */
+/** How many rows the server expects a query to read first, from its plan. */
 function estimateOf({ columns, rows }: Answer): Answer {
   const at = (name: string) => columns.findIndex((it) => it.name === name);
   const [first = []] = rows;
-  const [type, table, count] = ['select_type', 'table', 'rows'].map((it) => first[at(it)] ?? null);
-  return { columns, rows: [[type === 'SIMPLE' ? 'Change' : (type ?? null), table ?? null, count ?? null]] };
+  return { columns, rows: [['Query', ...['table', 'rows'].map((it) => first[at(it)] ?? null)]] };
 }

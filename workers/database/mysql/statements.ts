@@ -15,6 +15,18 @@ export function assertStatement(sql: string, mayWrite: boolean): void {
   throw new Refused('ACCESS_DENIED', what, 'A call takes one statement: SELECT, VALUES, TABLE or WITH.');
 }
 
+export const isChange = (sql: string): boolean => CHANGING.includes(firstWord(sql));
+
+/** Throws Refused for a change: the server explains it only where it may write, and evaluates functions for that, which then write. */
+export function assertExplained(sql: string): void {
+  if (!isChange(sql)) return;
+  throw new Refused(
+    'UNSUPPORTED',
+    'MySQL and MariaDB explain changes only where explaining could write',
+    'Explain a SELECT with the same conditions.',
+  );
+}
+
 /** The first word in lower case, or a parenthesis; comments before it are skipped. */
 function firstWord(sql: string): string {
   const rest = sql.replace(/^(?:\s|--[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*/, '');

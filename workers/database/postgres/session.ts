@@ -14,6 +14,7 @@ import { type Line, login, requestCancel } from './login.ts';
 import { changeIn, costOf, estimatedRows, type Plan, toPlan } from './plan.ts';
 import { INDEXES, ROLES, settingsOf, TABLES, TYPE_NAMES } from './schema.ts';
 import { TypeNames } from './types.ts';
+import { assertNoWriter } from './writers.ts';
 
 type SchemaRequest = Extract<AskedOfServer, { what: 'schema' }>;
 
@@ -49,8 +50,9 @@ export class PostgresSession implements ServerSession {
   run(asked: AskedOfServer, withinMs: number): Promise<Answer> {
     return this.#refusingLoss(async () => {
       if (asked.what === 'schema') return await this.#schema(asked, withinMs);
+      if (!this.#mayWrite) assertNoWriter(asked.query.sql);
       if (asked.what === 'explain') return await this.#explain(asked.query, withinMs);
-      const plan = await this.#plan(asked.query, withinMs);
+      const plan = await this.#plan(asked.query, withinMs, asked.what === 'query' ? this.#mayWrite : false);
       const change = changeIn(plan);
       if (asked.what === 'estimate') return estimateOf(change);
       return change ? await this.#change(asked.query, plan) : await this.#read(asked.query, plan);
@@ -78,6 +80,10 @@ export class PostgresSession implements ServerSession {
 
   end(): void {
     this.#line.stream.destroy();
+  }
+
+  get #mayWrite(): boolean {
+    return this.#parts.connector.login.access === 'write';
   }
 
   async #cancelStatement(): Promise<void> {
@@ -112,10 +118,10 @@ export class PostgresSession implements ServerSession {
   }
 
   /** Plans a statement in a transaction that has begun. Throws Refused if it is too costly. */
-  async #plan({ sql, params }: DatabaseQuery, withinMs: number): Promise<Plan> {
+  async #plan({ sql, params }: DatabaseQuery, withinMs: number, mayWrite: boolean): Promise<Plan> {
     const writer = this.#shortWriter();
     const explain = statement(`EXPLAIN (FORMAT JSON) ${sql}`, toValues(params));
-    const begin = this.#beginning(withinMs);
+    const begin = this.#beginning(withinMs, mayWrite);
     const bounds = { phase: 'plan', statementsBefore: begin.length, bytesMax: SHORT_BYTES_MAX, writer } as const;
     await this.#run([...begin.flatMap((it) => command(it)), ...explain], bounds);
     const plan = toPlan(writer.end([]).rows[0]?.[0]);
@@ -130,15 +136,15 @@ export class PostgresSession implements ServerSession {
   }
 
   /** Statements that begin a transaction that takes no longer, waits for no locks, and uses no more memory than it may. */
-  #beginning(withinMs: number): string[] {
-    const { connector, limits } = this.#parts;
+  #beginning(withinMs: number, mayWrite = false): string[] {
+    const { limits } = this.#parts;
     const bounds = {
       statementMs: withinMs,
       lockMs: Math.min(withinMs, limits.databaseLockMs),
       idleMs: limits.databaseIdleMs,
       sortKiB: limits.databaseSortBytes / 1024,
     };
-    const begin = connector.login.access === 'write' ? 'BEGIN READ WRITE' : 'BEGIN READ ONLY';
+    const begin = mayWrite ? 'BEGIN READ WRITE' : 'BEGIN READ ONLY';
     return [begin, ...settingsOf(bounds)];
   }
 
@@ -157,8 +163,8 @@ export class PostgresSession implements ServerSession {
 
   /** Changes rows and commits, or changes nothing. */
   async #change({ sql, params, maxRows }: DatabaseQuery, plan: Plan): Promise<Answer> {
-    const { connector, limits } = this.#parts;
-    if (connector.login.access === 'read')
+    const { limits } = this.#parts;
+    if (!this.#mayWrite)
       throw new Refused('ACCESS_DENIED', 'the connection only reads', 'Ask the person for one with access: write.');
     const writer = this.#writer(maxRows);
     const bounds = { phase: 'run', bytesMax: limits.databaseWireBytes, writer } as const;

@@ -13,7 +13,10 @@ import type { FetchHooks } from '../exchanges.ts';
 /** The database servers, as far as a call needs them. */
 export interface DatabaseServers {
   /** Throws ToolError, and the reason of the signal, which ends the statement. */
-  run(request: DatabaseRequest, bounds: { withinMs: number; signal: AbortSignal }): Promise<ServerAnswer>;
+  run(
+    request: DatabaseRequest,
+    bounds: { withinMs: number; session: string; signal: AbortSignal },
+  ): Promise<ServerAnswer>;
 }
 
 export interface ServerParts {
@@ -37,7 +40,7 @@ export async function runServer(
   const target = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
   const brought = { ...attempt, connected: [{ target, count: 1 }] };
   try {
-    const bounds = { withinMs: timeLimitOf(call, limits), signal: controller.signal };
+    const bounds = { withinMs: timeLimitOf(call, limits), session: call.accountId, signal: controller.signal };
     const answer = await databaseServers.run(request, bounds);
     return succeeded(runsBy(checked.tool, 'databases')?.result(answer), brought);
   } catch (error) {
@@ -53,8 +56,16 @@ export async function estimateAtServer(
   { databaseServers, limits }: ServerParts,
 ): Promise<Preview> {
   if (asked.what !== 'query' || to.source.access === 'read') return { preImages: [] };
-  const bounds = { withinMs: timeLimitOf(call, limits), signal: call.controller.signal };
+  const bounds = {
+    withinMs: timeLimitOf(call, limits),
+    session: call.accountId,
+    signal: call.controller.signal,
+  };
   const { rows } = await databaseServers.run({ ...to, asked: { what: 'estimate', query: asked.query } }, bounds);
-  const lines = rows.map(([operation, table, count]) => `${operation} on ${table}: about ${count} rows\n`);
+  const lines = rows.map(([operation, table, count]) =>
+    count === null
+      ? `${operation} of rows that the server does not estimate\n`
+      : `${operation} on ${table}: about ${count} rows\n`,
+  );
   return { diff: lines.join('') || 'reads only\n', preImages: [], undo: 'none' };
 }

@@ -122,7 +122,8 @@ export const pnpm: PackageManager = {
     const planning = { steps, read: [MANIFEST, LOCKFILE], more };
     const { steps: ran, files, report } = await plannedBy(NODE_PLAN, project, planning, parts.ctx);
     const [version, made] = ran;
-    const told = version?.stdout.trim().slice(0, 32) ?? '';
+    if (version?.code !== 0) throw refusedByPnpm(`${version?.stdout}\n${version?.stderr}`);
+    const told = version.stdout.trim().slice(0, 32) ?? '';
     if (!semver.valid(told) || semver.lt(told, OLDEST) || semver.major(told) > 11)
       throw new ToolError('UNSUPPORTED', `pnpm ${told} is not supported; ${OLDEST} to 11 is`);
     const { [MANIFEST]: manifest, [LOCKFILE]: lock } = files;

@@ -77,11 +77,11 @@ export const pip: PackageManager = {
   },
 
   async applied(folder, { files, before }, { terms, ctx }) {
-    const own = { files, before, lockfile: LOCKFILE, workspace: ctx.workspace };
+    const own = { files, before, lockfile: LOCKFILE };
     const report = await reported(PIP_APPLY, folder, ctx, { ...indexOf(terms), ...own }, PYTHON);
-    if (typeof report.startup === 'string')
-      throw new ToolError('POLICY_DENIED', `${report.startup.slice(0, 200)} would run code when .venv is used`, {
-        suggestion: 'Ask the person to look at it, or to remove .venv.',
+    if (typeof report.other === 'string')
+      throw new ToolError('CONFLICT', `.venv is not of Python ${report.other.slice(0, 16)}, which commands find`, {
+        suggestion: 'Remove .venv, so that it is made again, or ask the person for the toolchain of that Python.',
       });
     assertApplied(report, { words: ['pip', 'install'], manifest: MANIFEST, lockfile: LOCKFILE });
   },

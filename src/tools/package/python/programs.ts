@@ -1,18 +1,21 @@
-/** The programs that run pip, each in a sandbox of its own: Python without the settings and modules of the workspace (`-I`). */
+/**
+ * The programs that run pip, each in a sandbox of its own: the Python that commands find, without the settings and modules of the
+ * workspace (`-I`). Nothing in `.venv` is executed, since whoever writes to the workspace writes there.
+ */
 
 const SHARED = `
-import hashlib, json, os, re, sys, tempfile, urllib.request
+import csv, hashlib, json, os, re, shutil, sys, tempfile, urllib.request
 from subprocess import DEVNULL, run as start
 request = json.load(sys.stdin)
 tmp = tempfile.mkdtemp(prefix="install-")
 # No settings file is read, of whatever level.
-env = {**{k: v for k, v in os.environ.items() if not k.startswith("PIP_")}, "PIP_CONFIG_FILE": os.devnull,
-  "SETUPTOOLS_USE_DISTUTILS": "stdlib"}
+env = {**{k: v for k, v in os.environ.items() if not k.startswith("PIP_")}, "PIP_CONFIG_FILE": os.devnull}
 def run(words, cwd):
     ran = start(words, cwd=cwd, env=env, stdin=DEVNULL, capture_output=True, text=True, errors="replace")
     return {"code": ran.returncode, "stdout": ran.stdout, "stderr": ran.stderr[-8000:]}
 flags = ["--isolated", "--only-binary", ":all:", "--index-url", request["index"] + "/", "--no-cache-dir", "--no-input",
   "--disable-pip-version-check", "--retries", "1"] + [w for host in request["plain"] for w in ("--trusted-host", host)]
+normal = lambda name: re.sub(r"[-_.]+", "-", name).lower()
 def report(value):
     sys.stdout.write(json.dumps(value))
 def read(path):
@@ -28,7 +31,6 @@ def read(path):
  * Versions in their cool-down are left out one round after the other, by the times in the index (PEP 700).
  */
 export const PIP_PLAN = `${SHARED}
-normal = lambda name: re.sub(r"[-_.]+", "-", name).lower()
 listings = {}
 def listing(name):
     if name not in listings:
@@ -74,10 +76,10 @@ report({"code": made["code"], "stderr": made["stderr"], "excluded": sorted(exclu
 `;
 
 /**
- * Installs a lockfile with its hashes into .venv, which is made where there is none. Refuses if a file of the project has changed since
- * the plan, or if starting the Python of .venv would run code of a package.
+ * Installs a lockfile with its hashes into an environment of its own under /tmp, and moves what pip recorded there into .venv, which is
+ * made where there is none. Refuses if a file of the project has changed since the plan.
  */
-export const PIP_APPLY = `${SHARED}${String.raw`
+export const PIP_APPLY = `${SHARED}
 def hash_of(path):
     text = read(path)
     return None if text is None else "sha256:" + hashlib.sha256(text.encode()).hexdigest()
@@ -87,32 +89,64 @@ def write(path, text):
     else:
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(text)
-# What setuptools installs; it does nothing by the variable that run() sets.
-KNOWN = re.compile(r"import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled = os\.environ\.get\(var, '\w+'\) == 'local'; enabled and __import__\('_distutils_hack'\)(\.add_shim\(\))?;?\s*")
-def runs(path):
-    with open(path, errors="replace") as file:
-        text = file.read()
-    return re.search(r"^import\s", text, re.M) and not KNOWN.fullmatch(text)
-def startup_code():
-    for folder, _, names in os.walk(".venv"):
-        for name in names:
-            path = folder + "/" + name
-            if name in ("sitecustomize.py", "usercustomize.py"): yield path
-            if name.endswith(".pth") and runs(path): yield path
-moved = [name for name, known in request["before"].items() if hash_of(name) != known]
+def moved():
+    return [name for name, known in request["before"].items() if hash_of(name) != known]
+clean = tmp + "/clean"
+version = "%d.%d" % sys.version_info[:2]
+site = "lib/python" + version + "/site-packages"
+def recorded(root, info):
+    rows = csv.reader((read(f"{root}/{site}/{info}/RECORD") or "").splitlines())
+    return [os.path.normpath(f"{site}/{row[0]}") for row in rows if row]
+def infos(root):
+    return [it for it in os.listdir(f"{root}/{site}") if it.endswith(".dist-info")]
+# A place in .venv; links that lead out of it are not followed.
+def place(path):
+    folder = os.path.realpath(os.path.dirname(".venv/" + path)) + "/"
+    if not folder.startswith(os.path.realpath(".venv") + "/"): raise OSError(path + " leads out of .venv")
+    return ".venv/" + path
+def remove(info):
+    for path in recorded(".venv", info):
+        try: os.unlink(place(path))
+        except OSError: continue
+        folder = os.path.dirname(".venv/" + path)
+        shutil.rmtree(folder + "/__pycache__", ignore_errors=True)
+        try: os.removedirs(folder)
+        except OSError: pass
+    shutil.rmtree(place(f"{site}/{info}"), ignore_errors=True)
+def merge():
+    come = {normal(it.split("-")[0]): it for it in infos(clean)}
+    for it in infos(".venv"):
+        if normal(it.split("-")[0]) in come: remove(it)
+    for path in [path for it in come.values() for path in recorded(clean, it) if os.path.exists(f"{clean}/{path}")]:
+        to = place(path)
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        if os.path.lexists(to): os.unlink(to)
+        shutil.copy2(f"{clean}/{path}", to)
+# pip runs as that of the clean environment, and names .venv's Python in the programs that it writes.
+RUN = "import runpy, sys; sys.executable = sys.argv[1]; del sys.argv[:2]; runpy.run_path(sys.argv[0], run_name='__main__')"
+def install():
+    import pip
+    with open(tmp + "/lock", "w", encoding="utf-8") as file: file.write(request["files"][request["lockfile"]])
+    made = run([sys.executable, "-I", "-m", "venv", clean] + (["--without-pip"] if os.path.exists(".venv") else []), tmp)
+    if made["code"] != 0: return made
+    runner = os.path.dirname(pip.__file__) + "/__pip-runner__.py"
+    words = [clean + "/bin/python", "-I", "-c", RUN, os.path.abspath(".venv/bin/python"), runner]
+    return run([*words, "install", *flags, "--no-compile", "--require-hashes", "--no-deps", "-r", tmp + "/lock"], tmp)
 linked = [name for name in [*request["files"], ".venv"] if os.path.islink(name)]
-inside = os.path.realpath(".venv/bin/python").startswith(request["workspace"] + "/")
-if moved: report({"moved": moved})
+if moved(): report({"moved": moved()})
 elif linked: report({"linked": linked})
-elif os.path.exists(".venv") and (inside or next(startup_code(), None)):
-    report({"startup": ".venv/bin/python" if inside else next(startup_code())})
+elif os.path.exists(".venv") and not os.path.isdir(".venv/" + site): report({"other": version})
 else:
+    ran = install()
+    if ran["code"] == 0 and not os.path.exists(".venv"): ran = run([sys.executable, "-I", "-m", "venv", "--without-pip", ".venv"], ".")
+    if ran["code"] == 0 and moved(): report({"moved": moved()}); sys.exit()
     before = {name: read(name) for name in request["files"]}
-    made = None if os.path.exists(".venv") else run([sys.executable, "-I", "-m", "venv", ".venv"], ".")
-    for name, text in request["files"].items(): write(name, text)
-    words = [".venv/bin/python", "-I", "-m", "pip", "install", *flags, "--require-hashes", "--no-deps", "-r", request["lockfile"]]
-    ran = made if made and made["code"] != 0 else run(words, ".")
-    if ran["code"] != 0:
+    try:
+        if ran["code"] == 0:
+            for name, text in request["files"].items(): write(name, text)
+            merge()
+    except OSError as error:
         for name, text in before.items(): write(name, text)
+        ran = {"code": -1, "stdout": "", "stderr": str(error)}
     report({"code": ran["code"], "stdout": ran["stdout"][-8000:], "stderr": ran["stderr"]})
-`}`;
+`;
