@@ -4,12 +4,19 @@
  */
 import type { HostTier } from '../call.ts';
 import { STORE, storeIn } from './etc/certificates.ts';
+import type { OwnFile } from './etc/own-etc.ts';
 import { SYSTEM_FACTS, systemMounts } from './etc/system-mounts.ts';
 import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 
 export type Mount =
   | { readonly kind: 'ro' | 'rw'; readonly path: string }
-  | { readonly kind: 'ro-at' | 'rw-at'; readonly path: string; readonly at: string }
+  | {
+      readonly kind: 'ro-at' | 'rw-at';
+      readonly path: string;
+      readonly at: string;
+      /** For `ro-at`: the descriptor from which a copy of the file is made, if bubblewrap's user can't reach its path. */
+      readonly fd?: number;
+    }
   /** Skipped if the path does not exist. */
   | { readonly kind: 'ro-try' | 'rw-try'; readonly path: string }
   /** Covers an existing path: nobody inside, its owner included, can open, change, remove or move it. */
@@ -51,8 +58,8 @@ export interface Profile {
   readonly network: 'none' | 'host';
   /** Folder with the `hosts` and `nsswitch.conf` for its /etc; if absent, the machine's nsswitch.conf and no hosts file. */
   readonly names?: string;
-  /** Folder with the `passwd` and `group` for its /etc; the machine's if absent. */
-  readonly accounts?: string;
+  /** Our own files in its /etc, in place of the machine's. */
+  readonly ownFiles?: readonly OwnFile[];
   /** Size of its /dev/shm, which takes memory; 32 MiB if absent. */
   readonly shmBytes?: number;
   /** Whether the program is the namespace's init: saves a process for programs that leave no orphans. */
@@ -112,6 +119,7 @@ export function toArgs(mount: Mount): string[] {
     case 'rw':
       return ['--bind', mount.path, mount.path];
     case 'ro-at':
+      if (mount.fd !== undefined) return ['--perms', '0644', '--ro-bind-data', `${mount.fd}`, mount.at];
       return ['--ro-bind', mount.path, mount.at];
     case 'rw-at':
       return ['--bind', mount.path, mount.at];
@@ -195,8 +203,8 @@ export interface ProfileRequest {
   readonly workspace?: string;
   readonly shownId?: number;
   readonly tmpBytes: number;
-  /** Folder with the `passwd` and `group` of commands; absolute. Absent for those of another user, who can't enter it. */
-  readonly accounts?: string;
+  /** Our own files in the /etc of commands. */
+  readonly ownFiles?: readonly OwnFile[];
   /** More folders that commands see, read-only; absolute. */
   readonly toolchains?: readonly string[];
   /** Folder in which a write host keeps the undo data of its calls; absolute, one per workspace. */
@@ -284,7 +292,7 @@ export function executeHostProfile(
     ...base,
     mounts,
     names: request.runtime.etc,
-    ...(request.accounts !== undefined && { accounts: request.accounts }),
+    ...(request.ownFiles && { ownFiles: request.ownFiles }),
     nests: true,
     asInit: false,
     proc: request.shownId === undefined ? 'own' : 'bound',
@@ -310,7 +318,7 @@ export function commandProfile(request: ProfileRequest & { workspace: string; is
       { kind: 'rw', path: workspace },
     ],
     names: request.runtime.etc,
-    ...(request.accounts !== undefined && { accounts: request.accounts }),
+    ...(request.ownFiles && { ownFiles: request.ownFiles }),
     ...(shownId !== undefined && { shownId }),
     nests: false,
     isNested,
