@@ -3,6 +3,7 @@
  * Figures and reasons: docs/decisions/0003-confinement.md.
  */
 import type { HostTier } from '../call.ts';
+import { ToolError } from '../errors.ts';
 import { STORE, storeIn } from './etc/certificates.ts';
 import type { OwnFile } from './etc/own-etc.ts';
 import { SYSTEM_FACTS, systemMounts } from './etc/system-mounts.ts';
@@ -151,28 +152,32 @@ export function toArgs(mount: Mount): string[] {
   }
 }
 
-/** The mounts over paths that are not UTF-8, as bubblewrap reads arguments from a descriptor (`--args`): Node's arguments are text. */
-export function toArgBytes(mounts: readonly CoveringMount[]): Buffer {
-  const words = mounts.flatMap((mount) => {
-    if (!isNameless(mount)) return [];
-    return toArgs(mount).map((word) => (word === mount.path ? Buffer.from(mount.bytes) : Buffer.from(word)));
-  });
-  return Buffer.concat(words.flatMap((word) => [word, Buffer.from([0])]));
+/** Arguments as bubblewrap reads them from a descriptor (`--args`). Throws INPUT_INVALID if a NUL would end one early, and begin another. */
+export function toArgBytes(words: readonly (string | Uint8Array)[]): Buffer {
+  return Buffer.concat(withoutNul(words).flatMap((it) => [Buffer.from(it), Buffer.from([0])]));
 }
 
-/** Whether the mount's path fits in no argument because it is not UTF-8. */
+/** Throws INPUT_INVALID if a word holds a NUL byte: the word would end there, though a rule has matched the whole. */
+export function withoutNul<Words extends readonly (string | Uint8Array)[]>(words: Words): Words {
+  if (words.some((it) => (typeof it === 'string' ? it.includes('\0') : it.includes(0))))
+    throw new ToolError('INPUT_INVALID', 'arguments and variables of a command must not contain NUL bytes');
+  return words;
+}
+
+/** A mount over a path as arguments, of which one is bytes if the path is not UTF-8. */
+export const toMaskWords = (mount: CoveringMount): (string | Uint8Array)[] =>
+  toArgs(mount).map((word) => (isNameless(mount) && word === mount.path ? mount.bytes : word));
+
+/** Whether the mount's path is not UTF-8. */
 export const isNameless = (
   mount: CoveringMount,
 ): mount is CoveringMount & { readonly kind: 'hidden'; readonly bytes: Uint8Array } =>
   mount.kind === 'hidden' && mount.bytes !== undefined;
 
-/**
- * Path of the folder of commands' homes inside an execute host. Its real path, which lies in the state directory, would be among
- * bubblewrap's arguments, which each command can read in /proc.
- */
+/** Path of the folder of commands' homes inside an execute host, which lies in the state directory. */
 export const HOST_HOMES = '/run/ringfence/homes';
 
-/** Path of the folder of a workspace's previews inside its write and execute hosts, for the same reason. */
+/** Path of the folder of a workspace's previews inside its write and execute hosts. */
 export const HOST_PREVIEWS = '/run/ringfence/previews';
 
 /** Path of a command's home in its sandbox; no workspace or toolchain lies there. */

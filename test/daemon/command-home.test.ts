@@ -84,6 +84,13 @@ describe('a command', () => {
     expect((await run(client, show)).stdout).toBe(shown.join(''));
   });
 
+  test('pgrep -f finds programs by their words, and none by the words that built the sandbox', async () => {
+    const words =
+      "pgrep -fc -- '--tmpf[s]'; tr '\\0' '\\n' </proc/1/cmdline | grep -c -e '^--ro-bin[d]' -e '/home[s]/'";
+    expect((await run(client, words)).stdout).toBe('0\n0\n');
+    expect((await run(client, "sleep 7 & pgrep -f 'sleep [7]' | wc -l; kill %1")).stdout).toBe('1\n');
+  });
+
   test('wget and git find the files of settings to which their variables point', async () => {
     expect(await run(client, 'git config --global --list && test -f "$WGETRC"')).toMatchObject({
       stderr: '',
