@@ -15,7 +15,7 @@ const REASONS: Readonly<Record<string, string>> = {
   q342: 'npx reaches a proxy, which refuses the host, and no network outside',
   q369: 'curl says that no proxy is used for localhost',
   q386: 'the sockets of the machine are not listed: NETLINK_SOCK_DIAG is refused',
-  q389: 'the first process is bubblewrap, whose words match',
+  q389: 'the first process is bubblewrap, which has the words of the command as bash has them',
   q392: 'variables of the sandbox',
   q394: 'the name of the machine, its disks and memory',
   q396: 'the user',

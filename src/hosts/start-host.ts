@@ -63,7 +63,7 @@ function setupOf(key: HostKey, options: StartHostOptions): HostOptions['setup'] 
     ...common,
     command: {
       ...sandbox.commandSandbox(workspace, { folders: view.folders }),
-      environment: { ...commandEnvironment(workspace), ...environmentOf?.(workspace) },
+      environment: { ...commandEnvironment(workspace, sandbox.confinement), ...environmentOf?.(workspace) },
     },
     ...(identity && { identity }),
   };

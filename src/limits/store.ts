@@ -123,8 +123,11 @@ export const storeLimits = {
   shadowFilesMax: 50_000,
   /** JavaScript heap of the thread that knows them, in MiB. */
   shadowHeapMb: 256,
-  /** Time before a command until what the workspace holds is known; the command then runs all the same, and can't be undone. */
-  shadowBeginMs: 2_000,
+  /**
+   * Longest wait of a command until what the workspace holds is known; it then runs all the same, and can't be undone. The wait ends as
+   * soon as that is known: 20 000 files take some seconds on a busy machine, once.
+   */
+  shadowBeginMs: 10_000,
   /** Time after a command until its changes are kept; then its result is given, and it can't be undone. */
   shadowEndMs: 20_000,
   /** Longest time between two looks for changes while no command runs. */

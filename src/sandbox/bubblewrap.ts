@@ -3,13 +3,21 @@
  * Figures and reasons: docs/decisions/0003-confinement.md.
  */
 import type { HostTier } from '../call.ts';
+import { ToolError } from '../errors.ts';
 import { STORE, storeIn } from './etc/certificates.ts';
+import type { OwnFile } from './etc/own-etc.ts';
 import { SYSTEM_FACTS, systemMounts } from './etc/system-mounts.ts';
 import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 
 export type Mount =
   | { readonly kind: 'ro' | 'rw'; readonly path: string }
-  | { readonly kind: 'ro-at' | 'rw-at'; readonly path: string; readonly at: string }
+  | {
+      readonly kind: 'ro-at' | 'rw-at';
+      readonly path: string;
+      readonly at: string;
+      /** For `ro-at`: the descriptor from which a copy of the file is made, if bubblewrap's user can't reach its path. */
+      readonly fd?: number;
+    }
   /** Skipped if the path does not exist. */
   | { readonly kind: 'ro-try' | 'rw-try'; readonly path: string }
   /** Covers an existing path: nobody inside, its owner included, can open, change, remove or move it. */
@@ -51,8 +59,8 @@ export interface Profile {
   readonly network: 'none' | 'host';
   /** Folder with the `hosts` and `nsswitch.conf` for its /etc; if absent, the machine's nsswitch.conf and no hosts file. */
   readonly names?: string;
-  /** Folder with the `passwd` and `group` for its /etc; the machine's if absent. */
-  readonly accounts?: string;
+  /** Our own files in its /etc, in place of the machine's. */
+  readonly ownFiles?: readonly OwnFile[];
   /** Size of its /dev/shm, which takes memory; 32 MiB if absent. */
   readonly shmBytes?: number;
   /** Whether the program is the namespace's init: saves a process for programs that leave no orphans. */
@@ -112,6 +120,7 @@ export function toArgs(mount: Mount): string[] {
     case 'rw':
       return ['--bind', mount.path, mount.path];
     case 'ro-at':
+      if (mount.fd !== undefined) return ['--perms', '0644', '--ro-bind-data', `${mount.fd}`, mount.at];
       return ['--ro-bind', mount.path, mount.at];
     case 'rw-at':
       return ['--bind', mount.path, mount.at];
@@ -143,28 +152,32 @@ export function toArgs(mount: Mount): string[] {
   }
 }
 
-/** The mounts over paths that are not UTF-8, as bubblewrap reads arguments from a descriptor (`--args`): Node's arguments are text. */
-export function toArgBytes(mounts: readonly CoveringMount[]): Buffer {
-  const words = mounts.flatMap((mount) => {
-    if (!isNameless(mount)) return [];
-    return toArgs(mount).map((word) => (word === mount.path ? Buffer.from(mount.bytes) : Buffer.from(word)));
-  });
-  return Buffer.concat(words.flatMap((word) => [word, Buffer.from([0])]));
+/** Arguments as bubblewrap reads them from a descriptor (`--args`). Throws INPUT_INVALID if a NUL would end one early, and begin another. */
+export function toArgBytes(words: readonly (string | Uint8Array)[]): Buffer {
+  return Buffer.concat(withoutNul(words).flatMap((it) => [Buffer.from(it), Buffer.from([0])]));
 }
 
-/** Whether the mount's path fits in no argument because it is not UTF-8. */
+/** Throws INPUT_INVALID if a word holds a NUL byte: the word would end there, though a rule has matched the whole. */
+export function withoutNul<Words extends readonly (string | Uint8Array)[]>(words: Words): Words {
+  if (words.some((it) => (typeof it === 'string' ? it.includes('\0') : it.includes(0))))
+    throw new ToolError('INPUT_INVALID', 'arguments and variables of a command must not contain NUL bytes');
+  return words;
+}
+
+/** A mount over a path as arguments, of which one is bytes if the path is not UTF-8. */
+export const toMaskWords = (mount: CoveringMount): (string | Uint8Array)[] =>
+  toArgs(mount).map((word) => (isNameless(mount) && word === mount.path ? mount.bytes : word));
+
+/** Whether the mount's path is not UTF-8. */
 export const isNameless = (
   mount: CoveringMount,
 ): mount is CoveringMount & { readonly kind: 'hidden'; readonly bytes: Uint8Array } =>
   mount.kind === 'hidden' && mount.bytes !== undefined;
 
-/**
- * Path of the folder of commands' homes inside an execute host. Its real path, which lies in the state directory, would be among
- * bubblewrap's arguments, which each command can read in /proc.
- */
+/** Path of the folder of commands' homes inside an execute host, which lies in the state directory. */
 export const HOST_HOMES = '/run/ringfence/homes';
 
-/** Path of the folder of a workspace's previews inside its write and execute hosts, for the same reason. */
+/** Path of the folder of a workspace's previews inside its write and execute hosts. */
 export const HOST_PREVIEWS = '/run/ringfence/previews';
 
 /** Path of a command's home in its sandbox; no workspace or toolchain lies there. */
@@ -195,8 +208,8 @@ export interface ProfileRequest {
   readonly workspace?: string;
   readonly shownId?: number;
   readonly tmpBytes: number;
-  /** Folder with the `passwd` and `group` of commands; absolute. Absent for those of another user, who can't enter it. */
-  readonly accounts?: string;
+  /** Our own files in the /etc of commands. */
+  readonly ownFiles?: readonly OwnFile[];
   /** More folders that commands see, read-only; absolute. */
   readonly toolchains?: readonly string[];
   /** Folder in which a write host keeps the undo data of its calls; absolute, one per workspace. */
@@ -284,7 +297,7 @@ export function executeHostProfile(
     ...base,
     mounts,
     names: request.runtime.etc,
-    ...(request.accounts !== undefined && { accounts: request.accounts }),
+    ...(request.ownFiles && { ownFiles: request.ownFiles }),
     nests: true,
     asInit: false,
     proc: request.shownId === undefined ? 'own' : 'bound',
@@ -310,7 +323,7 @@ export function commandProfile(request: ProfileRequest & { workspace: string; is
       { kind: 'rw', path: workspace },
     ],
     names: request.runtime.etc,
-    ...(request.accounts !== undefined && { accounts: request.accounts }),
+    ...(request.ownFiles && { ownFiles: request.ownFiles }),
     ...(shownId !== undefined && { shownId }),
     nests: false,
     isNested,

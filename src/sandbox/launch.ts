@@ -17,6 +17,8 @@ export interface Launch {
   readonly isForeign: boolean;
   /** Ours if absent. */
   readonly user?: { readonly uid: number; readonly gid: number };
+  /** Files of ours that it gets as descriptors, since its user may not open them. */
+  readonly files?: readonly string[];
   /** Mounts to check, for a process that sees a workspace. */
   readonly binds?: HostBinds;
 }

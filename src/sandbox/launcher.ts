@@ -13,6 +13,7 @@ import {
   executeHostProfile,
   HOME,
   hostProfile,
+  type Profile,
   type Runtime,
   toBwrapArgs,
 } from './bubblewrap.ts';
@@ -20,9 +21,8 @@ import type { HostGroup } from './cgroup/cgroup.ts';
 import { foldersOf } from './cgroup/files.ts';
 import { EGRESS_PORT } from './door.ts';
 import { ownerOf, reachable } from './entry-rights.ts';
-import { writeAccounts } from './etc/accounts.ts';
-import { certificateVariables, JAVA_STORE, writeCertificates } from './etc/certificates.ts';
-import { writeSettings } from './etc/settings.ts';
+import { certificateVariables, JAVA_STORE } from './etc/certificates.ts';
+import { OwnEtc } from './etc/own-etc.ts';
 import { bindsOf } from './host-binds.ts';
 import {
   devicesTable,
@@ -73,8 +73,8 @@ const SETTINGS_IN_SCRATCH = {
 };
 
 /**
- * Java takes its home from /etc/passwd, which is the machine's in another user's folder, and no proxy from the environment. Maven, Gradle, sbt and
- * Kotlin read these, as every virtual machine does; each prints one line about it.
+ * Java takes its home from /etc/passwd, which is the machine's where sandboxes don't nest and the folder is another user's, and no proxy
+ * from the environment. Maven, Gradle, sbt and Kotlin read these, as every virtual machine does; each prints one line about it.
  */
 const JAVA_TOOL_OPTIONS = [
   `-Duser.home=${HOME}`,
@@ -104,9 +104,12 @@ const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
   ...gitSettings({ 'safe.bareRepository': 'explicit', 'core.checkStat': 'minimal' }),
 };
 
-/** The same for a workspace: our own files for /etc are shown in folders of the daemon's own user, Java's store among them. */
-export const commandEnvironment = (workspace: string): Readonly<Record<string, string>> =>
-  identity(workspace).uid === undefined
+/** The same for a workspace: Java's store is among our own files for /etc. */
+export const commandEnvironment = (
+  workspace: string,
+  { nests }: { nests: boolean },
+): Readonly<Record<string, string>> =>
+  nests || identity(workspace).uid === undefined
     ? {
         ...COMMAND_ENVIRONMENT,
         JAVA_TOOL_OPTIONS: `${JAVA_TOOL_OPTIONS} -Djavax.net.ssl.trustStore=/etc/${JAVA_STORE}`,
@@ -128,6 +131,8 @@ interface HostRequest {
   readonly group?: HostGroup;
   /** Descriptor of its seccomp program. */
   readonly seccompFd: number;
+  /** The first descriptor behind those of all its seccomp programs. */
+  readonly filesFd: number;
 }
 
 export interface LauncherOptions {
@@ -206,12 +211,28 @@ function filterFiles(arch: string, toFile: (name: string, program: Buffer) => st
   };
 }
 
-/** Writes our own files for the /etc of commands, and gives their folder. */
-function writeEtc({ stateDir, limits, certificates = [] }: LauncherOptions, { log }: Powers): string {
-  const folder = writeSettings(writeAccounts(stateDir, shownIds()), limits.settingsFileBytesMax);
-  for (const path of writeCertificates(folder, certificates))
+/** Writes our own files for the /etc of commands, and gives the maker of requests that are alike for all sandboxes of a workspace. */
+function requestsOf(options: LauncherOptions, { log }: Powers) {
+  const { runtime, stateDir, limits, toolchains = [], certificates = [] } = options;
+  const etc = new OwnEtc(stateDir, shownIds(), { settingsBytesMax: limits.settingsFileBytesMax, certificates });
+  for (const path of etc.withoutCertificates)
     log.warn({ path }, 'no certificates of authorities can be read here; commands do not trust them');
-  return folder;
+  const ownFilesOf = ({ uid, gid }: ReturnType<typeof identity>, filesFd: number | undefined) => {
+    if (uid === undefined || gid === undefined) return etc.ofOwn();
+    // Sandboxes within a host's show what that shows; a host that is not confined could not open them.
+    return filesFd === undefined ? [] : etc.ofOther({ uid, gid }, filesFd);
+  };
+  return (workspace: string, folders: readonly string[] = [], filesFd?: number) => {
+    const owner = identity(workspace);
+    return {
+      runtime,
+      workspace,
+      ownFiles: ownFilesOf(owner, filesFd),
+      toolchains: reachable([...toolchains, ...folders], workspace),
+      tmpBytes: limits.commandTmpBytes,
+      ...(owner.shownId !== undefined && { shownId: owner.shownId }),
+    };
+  };
 }
 
 export function createLauncher(
@@ -219,7 +240,7 @@ export function createLauncher(
   options: LauncherOptions,
   { outer, powers }: { outer: OuterNamespaces; powers: Powers },
 ): Launcher {
-  const { runtime, limits, stateDir, arch, toolchains = [] } = options;
+  const { runtime, limits, stateDir, arch } = options;
   const filters = filterFiles(arch, toFile);
   const devices = toFile('devices.fstab', Buffer.from(devicesTable()));
   function toFile(name: string, program: Buffer): string {
@@ -227,23 +248,12 @@ export function createLauncher(
     writeFileSync(path, program, { mode: 0o600 });
     return path;
   }
-  const accounts = writeEtc(options, powers);
-  const request = (workspace: string, folders: readonly string[] = []) => {
-    const { shownId, uid } = identity(workspace);
-    return {
-      runtime,
-      workspace,
-      ...(uid === undefined && { accounts }),
-      toolchains: reachable([...toolchains, ...folders], workspace),
-      tmpBytes: limits.commandTmpBytes,
-      ...(shownId !== undefined && { shownId }),
-    };
-  };
+  const request = requestsOf(options, powers);
   return {
     bwrap,
     filters,
     devices,
-    host({ tier, workspace, program, masks, folders, nests, seccompFd, group }) {
+    host({ tier, workspace, program, masks, folders, nests, seccompFd, filesFd, group }) {
       const owner = identity(workspace);
       const { shownId, ...ids } = owner;
       const who = { ...ids, isForeign: tier === 'execute', ...(group && { group }) };
@@ -260,12 +270,17 @@ export function createLauncher(
       const previews = tier === 'write' || tier === 'execute' ? options.previewsOf?.(workspace) : undefined;
       const kept = { ...(spool !== undefined && { spool }), ...(homes !== undefined && { homes }) };
       const more = { groups, ...kept, ...(previews !== undefined && { previews }) };
-      const asked = { ...request(workspace, folders), masks: onDisk(masks, workspace, ownerOf(workspace)), ...more };
+      const asked = {
+        ...request(workspace, folders, filesFd),
+        masks: onDisk(masks, workspace, ownerOf(workspace)),
+        ...more,
+      };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];
       const binds = bindsOf(workspace, profile, owner);
-      return { ...toLaunch([...bounds, ...ownProc, ...ownBwrap], who), ...(binds && { binds }) };
+      const files = filesReadBy(profile);
+      return { ...toLaunch([...bounds, ...ownProc, ...ownBwrap], who), ...(binds && { binds }), files };
     },
     egress(program) {
       const { shownId, ...ids } = identity(stateDir);
@@ -282,22 +297,29 @@ export function createLauncher(
       const shm = isCounted ? { shmBytes: Math.floor((limits.commandMax.memoryMb * 1024 * 1024) / 4) } : {};
       return toBwrapArgs({ ...commandProfile({ ...request(workspace, folders), isNested }), ...shm, seccompFd });
     },
-    start: (launch, stdio, files) => startIn(outer, launch, stdio, { files, powers }),
+    start: (launch, stdio, ownFilters) => startIn(outer, launch, stdio, { filters: ownFilters, powers }),
   };
 }
 
-/** Starts a launch in the namespace around sandboxes, if it runs programs of others; `files` become the descriptors that follow `stdio`. */
+/** The files that bubblewrap reads from descriptors, in their order. */
+const filesReadBy = ({ ownFiles = [] }: Pick<Profile, 'ownFiles'>): string[] =>
+  ownFiles.flatMap((it) => (it.fd === undefined ? [] : [it.path]));
+
+/**
+ * Starts a launch in the namespace around sandboxes, if it runs programs of others. `filters` and then its own files become the
+ * descriptors that follow `stdio`.
+ */
 function startIn(
   outer: OuterNamespaces,
-  { before, program, isForeign, user }: Launch,
+  { before, program, isForeign, user, files = [] }: Launch,
   stdio: Stdio,
-  { files, powers }: { files: readonly string[]; powers: Powers },
+  { filters, powers }: { filters: readonly string[]; powers: Powers },
 ): ChildProcess {
   const join = isForeign ? outer.joinOf(user ?? {}) : [];
   const [command = '', ...args] = [...before, ...join, ...program];
   // Otherwise the words before the program change the user.
   const ids = before.length === 0 ? user : undefined;
-  const fds = files.map((file) => openSync(file, 'r'));
+  const fds = [...filters, ...files].map((file) => openSync(file, 'r'));
   try {
     return powers.spawn(command, args, { stdio: [...stdio, ...fds], env: BARE_ENVIRONMENT, cwd: '/', ...ids });
   } finally {

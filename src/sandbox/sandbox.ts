@@ -184,7 +184,8 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
       assertHolds(confinement, tier);
       const { host, nesting } = launcher.filters;
       return inGroup(cgroups, { runsCommands: tier === 'execute', ...identity(workspace) }, (group) => {
-        const asked = { tier, workspace, masks, folders, program, nests: confinement.nests, seccompFd: stdio.length };
+        const fds = { seccompFd: stdio.length, filesFd: stdio.length + 1 };
+        const asked = { tier, workspace, masks, folders, program, nests: confinement.nests, ...fds };
         const launch = launcher.host({ ...asked, ...(group && { group }) });
         const started = start(launch, stdio, [tier === 'execute' ? nesting : host]);
         return { ...started, ...(group?.commands && { groups: group.commands }) };
@@ -255,7 +256,7 @@ function trialsOf(launcher: Launcher, workspace: string) {
     const args = launcher.commandArgs(workspace, { isNested: true, seccompFd: nestedFd });
     const program = [...trialArgs(group), bwrap, ...args, ...probeArgs(nestedFd + 1)];
     const asked = { tier: 'execute', workspace, program, masks: NO_MASKS, nests: true } as const;
-    return launcher.host({ ...asked, seccompFd: HOST_SECCOMP_FD, ...(group && { group }) });
+    return launcher.host({ ...asked, seccompFd: HOST_SECCOMP_FD, filesFd: nestedFd + 2, ...(group && { group }) });
   };
   const direct = (group?: HostGroup) => {
     const args = launcher.commandArgs(workspace, { isNested: false });

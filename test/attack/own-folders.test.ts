@@ -132,6 +132,29 @@ describe('programs that have to write in such a folder', () => {
     expect(second).toMatchObject(done);
     expect(pathsOf(second)).toEqual([]);
   });
+
+  test('husky succeeds, the answer tells how a person takes its setting over, and its hooks run from then on', async () => {
+    const script =
+      'const f = require("fs"); require("child_process").execFileSync("git", ["config", "core.hooksPath", ".husky/_"]);' +
+      'f.mkdirSync(".husky/_", { recursive: true });' +
+      'f.writeFileSync(".husky/_/pre-commit", "#!/bin/sh\\ntouch ran\\n", { mode: 0o755 })';
+    put('prepare.cjs', script);
+    put('package.json', JSON.stringify({ name: 'x', version: '1.0.0', scripts: { prepare: 'node prepare.cjs' } }));
+    const first = await run('npm install --no-audit --no-fund --offline && git config core.hooksPath');
+    expect(first).toMatchObject({ ...done, data: { stdout: expect.stringMatching(/\.husky\/_\n$/) } });
+    expect(pathsOf(first)).toEqual(['.husky/_']);
+    expect(first.metadata.warnings?.join()).toContain('a person runs `git config core.hooksPath .husky/_`');
+    expect(git('config', '--get', '--default', '', 'core.hooksPath')).toBe('\n');
+    await quarantine({ keep: ['.husky/_'] });
+    git('config', 'core.hooksPath', '.husky/_');
+    const second = await run('npm install --no-audit --no-fund --offline');
+    expect(second).toMatchObject(done);
+    expect([pathsOf(second), second.metadata.warnings ?? []]).toEqual([[], []]);
+    commitAll();
+    expect(existsSync(at('ran'))).toBe(true);
+    git('config', '--unset', 'core.hooksPath');
+    git('reset', '-q', '--hard', 'HEAD~1');
+  });
 });
 
 describe('hooks of the repository', () => {

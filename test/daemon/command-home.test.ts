@@ -1,12 +1,22 @@
 /** What programs find in a command's sandbox: a persistent HOME, resolvable names, room for their runtimes. */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { loadConfig } from '../../src/daemon/config.ts';
 import { settingsIn, writeSettings } from '../../src/sandbox/etc/settings.ts';
-import { dataOf, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { canServeOthers, dataOf, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 interface Result {
   readonly stdout: string;
@@ -74,6 +84,13 @@ describe('a command', () => {
     expect((await run(client, show)).stdout).toBe(shown.join(''));
   });
 
+  test('pgrep -f finds programs by their words, and none by the words that built the sandbox', async () => {
+    const words =
+      "pgrep -fc -- '--tmpf[s]'; tr '\\0' '\\n' </proc/1/cmdline | grep -c -e '^--ro-bin[d]' -e '/home[s]/'";
+    expect((await run(client, words)).stdout).toBe('0\n0\n');
+    expect((await run(client, "sleep 7 & pgrep -f 'sleep [7]' | wc -l; kill %1")).stdout).toBe('1\n');
+  });
+
   test('wget and git find the files of settings to which their variables point', async () => {
     expect(await run(client, 'git config --global --list && test -f "$WGETRC"')).toMatchObject({
       stderr: '',
@@ -130,6 +147,35 @@ describe('a command', () => {
     await run(client, 'rm /tmp/full');
   });
 });
+
+test.runIf(canServeOthers)(
+  "a daemon of root shows commands in another user's folder an account with their home, and settings that all may read",
+  async () => {
+    const workspace = temporaryDir('theirs');
+    chownSync(workspace, 64_123, 64_123);
+    await using daemon = await openDaemon({ workspace });
+    await using client = await daemon.connect();
+    const account = JSON.parse((await run(client, `node -p 'JSON.stringify(os.userInfo())'`)).stdout);
+    expect(account).toMatchObject({ uid: 64_123, gid: 64_123, homedir: '/run/home', username: 'sandbox' });
+    const persons = `awk -F: '$3 >= 1000 && $3 != 65534 && $3 != 64123' /etc/passwd; grep , /etc/group`;
+    expect((await run(client, `${persons}; id -gn`)).stdout).toBe('sandbox\n');
+    expect((await run(client, 'echo | ssh-keygen -qt ed25519 -N "" && ls ~/.ssh')).stdout).toContain('id_ed25519.pub');
+    const folder = writeSettings(mkdtempSync(join(tmpdir(), 'ringfence-etc-')), 16_384);
+    const open = settingsIn(folder).filter((it) => (statSync(`/etc/${it}`).mode & 0o004) !== 0);
+    const texts = open.map((it) => readFileSync(join(folder, it), 'utf8'));
+    rmSync(folder, { recursive: true });
+    const paths = open.map((it) => `/etc/${it}`).join(' ');
+    expect((await run(client, `cat ${paths} </dev/null`)).stdout).toBe(texts.join(''));
+    const change = await run(
+      client,
+      'echo x >>/etc/passwd; rm -f /etc/group; mv /etc/passwd /tmp; stat -c %a /etc/passwd',
+    );
+    expect(change.stdout).toBe('644\n');
+    if (existsSync('/usr/bin/keytool'))
+      expect((await run(client, 'test -s "${JAVA_TOOL_OPTIONS##*trustStore=}" && echo store')).stdout).toBe('store\n');
+    rmSync(workspace, { recursive: true });
+  },
+);
 
 test('two workspaces, and two policies of one workspace, have homes of their own', async () => {
   const [one, two] = [temporaryDir('ws'), temporaryDir('ws')];

@@ -1,11 +1,11 @@
 /** What commands change is undone like the changes of other calls, through a real daemon. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { runCli } from '../support/cli.ts';
-import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 
 let daemon: OpenDaemon;
@@ -82,6 +82,21 @@ test.each([
   expect(existsSync(join(own.workspace, '.git/HEAD'))).toBe(false);
   expect(await undo(gone.callId, false, by)).toMatchObject({ conflicts: [], undo: 'full' });
   expect(shown()).toBe(before);
+});
+
+test('the very first command in a workspace of 20 000 files waits until it can be undone', async () => {
+  const workspace = temporaryDir('many');
+  for (let i = 0; i < 200; i++) {
+    mkdirSync(join(workspace, `d${i}`));
+    for (let k = 0; k < 100; k++) writeFileSync(join(workspace, `d${i}/f${k}`), 'x'.repeat(2_000) + i);
+  }
+  await using own = await openDaemon({ policy: 'extends: default\n', workspace });
+  await using by = await own.connect();
+  const first = await run('echo x > d0/f0; rm d0/f1', by);
+  expect(first).toMatchObject({ success: true, metadata: { undo: 'full' } });
+  expect(await undo(first.callId, false, by)).toMatchObject({ conflicts: [], undo: 'full' });
+  expect(readFileSync(join(workspace, 'd0/f1'), 'utf8')).toHaveLength(2_001);
+  rmSync(workspace, { recursive: true });
 });
 
 test('a command that changes nothing says none, without more', async () => {

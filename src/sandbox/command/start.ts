@@ -4,7 +4,7 @@
  * is: a sandbox that was built with other masks, or that has lost one of them, is not used.
  */
 import type { ChildProcess, SpawnOptions } from 'node:child_process';
-import { closeSync, lstatSync, openSync } from 'node:fs';
+import { closeSync, constants, lstatSync, openSync, writeSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { ToolError } from '../../errors.ts';
 import type { CommandBounds } from '../../limits.ts';
@@ -16,9 +16,10 @@ import {
   type CoveringMount,
   GIT_SYSTEM,
   homeMount,
-  isNameless,
   toArgBytes,
   toArgs,
+  toMaskWords,
+  withoutNul,
 } from '../bubblewrap.ts';
 import { type Door, doorAt, NO_DOOR } from '../door.ts';
 import { GitCopies, type GivenConfig, givenConfigs, withoutLinks } from '../git/config/copies.ts';
@@ -291,35 +292,27 @@ function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedS
   const stdio = [...door.stdio, ...own.stdio];
   using parts = new DisposableStack();
   const group = parts.use(setup.groups?.open(shape.bounds, shape.hasDoor));
-  const nameless = toArgBytes(shape.masks);
-  const masksFd = COMMAND_STATUS_FD + 1 + stdio.length;
-  const masksStdio = nameless.length > 0 ? (['pipe'] as const) : [];
-  const copiesFd = masksFd + masksStdio.length;
+  const argsFd = COMMAND_STATUS_FD + 1 + stdio.length;
+  const copiesFd = argsFd + 1;
   const copies = parts.use(new GitCopies(shape.gitConfigs, { workspace: shape.workspace, firstFd: copiesFd }, powers));
   const { pipes } = copies;
-  const args = toSandboxArgs(own, setup, {
-    ...(nameless.length > 0 && { masksFd }),
-    copies: copies.args,
-    hold: group?.holdArgs(copiesFd + pipes.length) ?? [],
-  });
-  const more = [...stdio, ...masksStdio, ...pipes, ...(group?.holds ? (['pipe'] as const) : [])];
-  const outer = attachment.outer?.(COMMAND_STATUS_FD + more.length) ?? [];
-  const [program = setup.bwrap, ...words] = withoutNul([...outer, ...door.words, setup.bwrap, ...args]);
-  const filter = openSync(shape.filterFile, 'r');
-  let child: ChildProcess;
-  try {
-    const options: SpawnOptions = {
-      stdio: [...attachment.streams, filter, 'pipe', ...more],
-      env: setup.environment,
-      cwd: '/',
-    };
-    const spawn = () => powers.spawn(program, words, options);
-    child = group ? group.spawn(spawn) : spawn();
-  } finally {
-    closeSync(filter);
-  }
-  // EPIPE: bubblewrap has ended; its status tells why.
-  if (nameless.length > 0) (child.stdio[masksFd] as Writable).on('error', () => {}).end(nameless);
+  const hold = group?.holdArgs(copiesFd + pipes.length) ?? [];
+  const args = toArgBytes(toSandboxArgs(own, setup, { copies: copies.args, hold }));
+  const lastFd = copiesFd + pipes.length - (group?.holds ? 0 : 1);
+  const outer = attachment.outer?.(lastFd) ?? [];
+  // The command can read the words of its first process, which is bubblewrap, and finds itself in those by `pgrep -f`.
+  const inside = [setup.bwrap, '--args', `${argsFd}`, '--', ...(attachment.launcher ?? []), '/bin/bash', ...own.bash];
+  const [program = setup.bwrap, ...words] = withoutNul([...outer, ...door.words, ...inside]);
+  using files = new DisposableStack();
+  const filter = files.adopt(openSync(shape.filterFile, 'r'), closeSync);
+  const more = [...stdio, inMemory(args, files), ...pipes, ...(group?.holds ? (['pipe'] as const) : [])];
+  const options: SpawnOptions = {
+    stdio: [...attachment.streams, filter, 'pipe', ...more],
+    env: setup.environment,
+    cwd: '/',
+  };
+  const spawn = () => powers.spawn(program, words, options);
+  const child = group ? group.spawn(spawn) : spawn();
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   copies.feed(child, status);
   const admitted = new Promise<void>((resolve, reject) => {
@@ -340,11 +333,18 @@ function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedS
   };
 }
 
-/** Throws INPUT_INVALID if a word holds a NUL byte: the word would end there, though a rule has matched the whole. */
-function withoutNul<Words extends readonly string[]>(words: Words): Words {
-  if (words.some((it) => it.includes('\0')))
-    throw new ToolError('INPUT_INVALID', 'arguments and variables of a command must not contain NUL bytes');
-  return words;
+/** O_TMPFILE is not among Node's constants. */
+const WITHOUT_NAME = 0o20000000 | constants.O_DIRECTORY | constants.O_RDWR;
+
+/**
+ * A file that holds the bytes, to be read from its beginning: a pipe would be filled only when this thread is idle. Throws
+ * SANDBOX_UNAVAILABLE rather than leave out the last of them, which may be masks.
+ */
+function inMemory(bytes: Uint8Array, files: DisposableStack): number {
+  const fd = files.adopt(openSync('/dev/shm', WITHOUT_NAME, 0o600), closeSync);
+  if (writeSync(fd, bytes, 0, bytes.length, 0) < bytes.length)
+    throw new ToolError('SANDBOX_UNAVAILABLE', 'the arguments of a sandbox do not fit into /dev/shm');
+  return fd;
 }
 
 /** What surrounds a command in its sandbox. */
@@ -353,8 +353,6 @@ interface SandboxAdditions {
   readonly copies: readonly string[];
   /** bubblewrap arguments for its group. */
   readonly hold: readonly string[];
-  /** Descriptor from which bubblewrap reads masks over paths that are not UTF-8. */
-  readonly masksFd?: number;
 }
 
 /** Arguments of a profile with a kept folder in place of the /tmp in memory. */
@@ -366,15 +364,15 @@ function withTmp(args: readonly string[], kept: string | undefined): readonly st
 }
 
 /**
- * bwrap arguments for one command. None of the caller's variables (LD_PRELOAD …)
+ * bwrap arguments for one command, up to its program. None of the caller's variables (LD_PRELOAD …)
  * reaches bwrap while it still has rights, nor bash before its limits are set: `toBashArgs` passes them, except those that bash must
  * not get by assignment.
  */
 function toSandboxArgs(
-  { shape, env, bash, attachment: { launcher = [] } }: StartRequest,
+  { shape, env }: StartRequest,
   setup: CommandSetup,
-  { copies, hold, masksFd }: SandboxAdditions,
-): string[] {
+  { copies, hold }: SandboxAdditions,
+): (string | Uint8Array)[] {
   const early = Object.entries(env).filter(([name]) => COMPUTED.some((it) => it === name));
   const { gitIdentity } = setup;
   const own = Object.entries({ ...setup.environment, ...gitIdentity?.environment, ...doorOf(shape).environment });
@@ -383,11 +381,9 @@ function toSandboxArgs(
     ...withTmp(shape.asOwner ? asOwner(setup.args) : setup.args, shape.tmp),
     ...(gitIdentity ? toArgs({ kind: 'ro-at', path: gitIdentity.folder, at: GIT_SYSTEM }) : []),
     ...shape.home,
-    ...shape.masks.filter((it) => !isNameless(it)).flatMap(toArgs),
-    ...(masksFd === undefined ? [] : ['--args', `${masksFd}`]),
+    ...shape.masks.flatMap(toMaskWords),
     ...copies,
     ...hold,
     ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...variables, '--chdir', shape.cwd],
-    ...['--', ...launcher, '/bin/bash', ...bash],
   ];
 }

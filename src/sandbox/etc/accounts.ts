@@ -2,7 +2,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { HOME } from '../bubblewrap.ts';
-import { ownEtc } from './settings.ts';
 
 /** Below it are the accounts of programs; above it those of persons, but for `nobody`. */
 const PERSONS_FROM = 1000;
@@ -48,9 +47,8 @@ function groupOf({ gid }: Ids): string {
 const textOf = (lines: readonly (readonly (string | undefined)[])[]): string =>
   `${lines.map((it) => it.join(':')).join('\n')}\n`;
 
-/** Writes both into a folder of the state directory for the user that commands are shown as, and gives that folder. */
-export function writeAccounts(stateDir: string, ids: Ids): string {
-  const folder = ownEtc(stateDir);
+/** Writes both into a folder for the user that commands are shown as, and gives that folder. */
+export function writeAccounts(folder: string, ids: Ids): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeFileSync(join(folder, 'passwd'), passwdOf(ids));
   writeFileSync(join(folder, 'group'), groupOf(ids));

@@ -2,7 +2,7 @@
  * Settings of the machine in which people may write a credential: commands see those that hold none. They see copies of the texts that
  * were judged, since a file may get a credential later.
  */
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { holdsCredential, readText } from '../../policy/secrets/ordinary-paths.ts';
 
@@ -22,12 +22,20 @@ export function writeSettings(folder: string, bytesMax: number, etc = '/etc'): s
     if (text === undefined || holdsCredential(text.replaceAll(SCHEMA, ''))) continue;
     mkdirSync(dirname(to), { recursive: true });
     writeFileSync(to, text);
+    chmodSync(to, mayAllRead(join(etc, name)) ? 0o644 : 0o600);
   }
   return folder;
 }
 
-/** The names of the copies in a folder. */
-export const settingsIn = (folder: string): string[] => NAMES.filter((it) => existsSync(join(folder, it)));
+/** The names of the copies in a folder; for folders of other users, only of files that every user may read. */
+export const settingsIn = (folder: string, { ofOthers = false } = {}): string[] =>
+  NAMES.filter((it) => existsSync(join(folder, it)) && (!ofOthers || isForAll(statSync(join(folder, it)).mode)));
+
+const isForAll = (mode: number): boolean => (mode & 0o004) !== 0;
+
+/** Whether each user may read the file, and enter its folder. */
+const mayAllRead = (path: string): boolean =>
+  isForAll(statSync(path).mode) && (statSync(dirname(path)).mode & 0o001) !== 0;
 
 function textOf(path: string, bytesMax: number): string | undefined {
   try {

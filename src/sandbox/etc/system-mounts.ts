@@ -1,8 +1,6 @@
 /** The read-only system that every sandbox shows: /usr, and of /etc and /sys what tells no secret. */
 import { existsSync, lstatSync, readdirSync, readlinkSync } from 'node:fs';
 import type { Mount, Profile } from '../bubblewrap.ts';
-import { certificatesIn } from './certificates.ts';
-import { settingsIn } from './settings.ts';
 
 /**
  * Names in /etc that programs need to start, and settings that hold no credential. Files in which people do write one are judged by
@@ -62,7 +60,7 @@ export const SYSTEM_FACTS = ['/sys/devices/system/cpu', '/sys/devices/system/nod
   (path): Mount => ({ kind: 'ro-try', path }),
 );
 
-type EtcParts = Pick<Profile, 'nests' | 'isNested' | 'names' | 'accounts'>;
+type EtcParts = Pick<Profile, 'nests' | 'isNested' | 'names' | 'ownFiles'>;
 
 /** The read-only system: /usr, the top-level folders that link into it or stand beside it, and a few files of /etc. */
 export function systemMounts(profile: EtcParts): Mount[] {
@@ -75,15 +73,11 @@ export function systemMounts(profile: EtcParts): Mount[] {
 }
 
 /** bubblewrap reads the mount table for each mount: commands mount their host's assembled /etc as one. */
-function etcMounts({ nests, isNested = false, names, accounts }: EtcParts): Mount[] {
+function etcMounts({ nests, isNested = false, names, ownFiles = [] }: EtcParts): Mount[] {
   if (isNested) return [{ kind: 'ro-at', path: HOST_ETC, at: '/etc' }];
-  const ownOf = (folder: string | undefined, files: readonly string[]) =>
-    folder === undefined ? [] : files.map((it) => ({ path: `${folder}/${it}`, at: `/etc/${it}` }));
   const own = [
-    ...ownOf(names, OWN_NAMES),
-    ...(accounts === undefined
-      ? []
-      : ownOf(accounts, ['passwd', 'group', ...settingsIn(accounts), ...certificatesIn(accounts)])),
+    ...(names === undefined ? [] : OWN_NAMES.map((it) => ({ path: `${names}/${it}`, at: `/etc/${it}` }))),
+    ...ownFiles,
   ];
   const all = [...ETC, ...readdirSync('/etc').filter((it) => ETC_VERSIONED.test(it))];
   const machine = all.map((name) => `/etc/${name}`).filter((path) => existsSync(path));

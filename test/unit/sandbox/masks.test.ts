@@ -2,7 +2,7 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Mount, toArgs } from '../../../src/sandbox/bubblewrap.ts';
+import { type Mount, toArgBytes, toArgs, toMaskWords } from '../../../src/sandbox/bubblewrap.ts';
 import { ancestorsOf, guard, type Masks, maskMounts, NO_MASKS, onDisk } from '../../../src/sandbox/masks.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
@@ -79,4 +79,12 @@ test('a missing path and a link have no mount; a file that became a directory is
 
 test('a hidden directory is read-only too, or its owner could open it again', () => {
   expect(toArgs({ kind: 'hidden', type: 'directory', path: '/ws/a' }).slice(-2)).toEqual(['--remount-ro', '/ws/a']);
+});
+
+test('arguments that bubblewrap reads from a descriptor hold a path as bytes, and no word with a NUL', () => {
+  const bytes = Buffer.from([0x2f, 0x77, 0x2f, 0xff]);
+  const words = toMaskWords({ kind: 'hidden', type: 'file', path: '/w/\ufffd', bytes });
+  expect(toArgBytes(words)).toEqual(Buffer.concat([Buffer.from('--ro-bind\0/dev/null\0'), bytes, Buffer.from([0])]));
+  for (const it of ['1\0--bind', Buffer.from('1\0--bind')])
+    expect(() => toArgBytes(['--setenv', 'RANDOM', it])).toThrow('must not contain NUL bytes');
 });

@@ -1,5 +1,5 @@
 /** Settings of the machine: commands see copies of those that hold no credential. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -64,4 +64,12 @@ test('a link, a folder and what is too large are hidden', () => {
   mkdirSync(join(top, 'etc/pip.conf'));
   put('wgetrc', '\n'.repeat(20_000));
   expect(shown()).toEqual([]);
+});
+
+test('a file that only root may read is shown in folders of root and in no folder of another user', () => {
+  put('npmrc', 'fund=false\n');
+  put('pip.conf', '[global]\nno-color = true\n');
+  chmodSync(join(top, 'etc/npmrc'), 0o640);
+  expect(shown()).toEqual(['npmrc', 'pip.conf']);
+  expect(settingsIn(join(top, 'own'), { ofOthers: true })).toEqual(['pip.conf']);
 });

@@ -77,6 +77,8 @@ export function whyRefused(key: string, values: readonly string[], has: Values =
   if (key === 'remote.origin.url' && had.length === 0 && !isOnlyRemoteAgain(values, has)) return ORIGIN;
   const why = SPECIAL.find(([pattern]) => pattern.test(key))?.[1];
   if (why !== undefined) return why;
+  if (key === 'core.hookspath' && values.length === 1 && /^[\w.][\w./-]*$/.test(values[0] as string))
+    return `git would run what is there: if it is wanted, a person runs \`git config core.hooksPath ${values[0]}\``;
   const check = isText(key) && KEYS.find(([pattern]) => pattern.test(key))?.[1];
   if (!check) return 'it is not among the keys that commands may set';
   return values.every(check) ? undefined : 'commands must not set this value';
