@@ -11,6 +11,7 @@ import { destinationOf, type RegistryKind } from '../tools/context/requests.ts';
 import { type PackageSettings, type PackageTerms, registriesOf } from '../tools/package/settings.ts';
 import type { Prepared, Preview } from '../tools/tool.ts';
 import { commandBoundsOf, homeOf, networkOf } from './execute/bounds.ts';
+import { denialsOf } from './execute/denials.ts';
 import { errorOf, inTime, type ReadOnlyRunParts } from './execute/read-only-run.ts';
 import type { Call, CheckedCall, JudgedCall } from './stage.ts';
 
@@ -91,8 +92,12 @@ export class PreparedCalls {
       ...(tool.registryOf && { network: registryNetwork(policy, tool.registryOf(input as never), packages) }),
     };
     const key = { tier: 'execute', workspace, view: viewOf(call) } as const;
-    const { result } = await inTime(call, this.#parts, () => hosts.run(key, request, { signal: controller.signal }));
-    if (!result.ok) throw errorOf(result, call);
+    const ran = await inTime(call, this.#parts, () => hosts.run(key, request, { signal: controller.signal }));
+    const { result } = ran;
+    if (!result.ok) {
+      const refused = denialsOf(ran).flatMap(({ kind, target }) => (kind === 'connect' ? [target] : []));
+      throw refused.length > 0 ? unlisted(refused) : errorOf(result, call);
+    }
     const checked = preparedShape.safeParse(result.data);
     if (checked.success) return checked.data;
     throw new ToolError('INTERNAL', `\`${tool.name}\` made a plan of another form`);
@@ -112,13 +117,16 @@ export function networkFor(
 function registryNetwork(policy: Policy, kind: RegistryKind, packages: PackageSettings): readonly NetworkLayer[] {
   const layers = networkOf(policy);
   const hosts = [...new Set(registriesOf(kind, packages).map(destinationOf))];
-  if (layers) return [...layers, hosts.map((it) => ({ ...parseNetworkEntry(it), private: true }))];
-  throw new ToolError(
+  if (!layers) throw unlisted(hosts);
+  return [...layers, hosts.map((it) => ({ ...parseNetworkEntry(it), private: true }))];
+}
+
+const unlisted = (hosts: readonly string[]): ToolError =>
+  new ToolError(
     'POLICY_DENIED',
-    `the policy lists no host for commands, so the registry ${hosts.join(', ')} is not reached`,
+    `the policy does not list ${hosts.join(', ')} for commands, so the registry is not reached`,
     {
       rule: 'tiers.execute.network',
       suggestion: `Ask the person to list it: tiers: { execute: { network: { allow: ${JSON.stringify(hosts)} } } }`,
     },
   );
-}

@@ -342,7 +342,7 @@ describe.skipIf(!findProgram('npm'))('npm', () => {
     await using its = await closed.connect();
     writeFileSync(join(closed.workspace, 'package.json'), '{}');
     expect(await install({ packages: [{ name: 'plain' }] }, its)).toMatchObject({
-      error: { code: 'POLICY_DENIED', message: /lists no host/ },
+      error: { code: 'POLICY_DENIED', message: expect.stringContaining(new URL(registry.url).host) },
     });
     expect(registry.seen).toEqual([]);
   });

@@ -301,7 +301,8 @@ function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedS
   const lastFd = copiesFd + pipes.length - (group?.holds ? 0 : 1);
   const outer = attachment.outer?.(lastFd) ?? [];
   // The command can read the words of its first process, which is bubblewrap, and finds itself in those by `pgrep -f`.
-  const inside = [setup.bwrap, '--args', `${argsFd}`, '--', ...(attachment.launcher ?? []), '/bin/bash', ...own.bash];
+  const early = [NO_NETWORK, '--args', `${argsFd}`];
+  const inside = [setup.bwrap, ...early, '--', ...(attachment.launcher ?? []), '/bin/bash', ...own.bash];
   const [program = setup.bwrap, ...words] = withoutNul([...outer, ...door.words, ...inside]);
   using files = new DisposableStack();
   const filter = files.adopt(openSync(shape.filterFile, 'r'), closeSync);
@@ -347,6 +348,9 @@ function inMemory(bytes: Uint8Array, files: DisposableStack): number {
   return fd;
 }
 
+/** Stands among the words, from which native/door.c takes it: the door makes the network of a command that has the proxy. */
+const NO_NETWORK = '--unshare-net';
+
 /** What surrounds a command in its sandbox. */
 interface SandboxAdditions {
   /** bubblewrap arguments for copies of configs. */
@@ -378,7 +382,7 @@ function toSandboxArgs(
   const own = Object.entries({ ...setup.environment, ...gitIdentity?.environment, ...doorOf(shape).environment });
   const variables = [...own, ...early].flatMap(([name, value]) => ['--setenv', name, value]);
   return [
-    ...withTmp(shape.asOwner ? asOwner(setup.args) : setup.args, shape.tmp),
+    ...withTmp(shape.asOwner ? asOwner(setup.args) : setup.args, shape.tmp).filter((it) => it !== NO_NETWORK),
     ...(gitIdentity ? toArgs({ kind: 'ro-at', path: gitIdentity.folder, at: GIT_SYSTEM }) : []),
     ...shape.home,
     ...shape.masks.flatMap(toMaskWords),
