@@ -43,7 +43,7 @@ export const databaseLimits = {
   databaseProcessesMax: 4,
   /** Data memory of the process that runs statements; its runtime reserves most of it without filling it. */
   databaseMemoryBytes: 1024 * MiB,
-  /** Sessions of one connection at its server; further calls wait. */
+  /** Sessions of one connection at its server; further calls wait, and one session of the daemon has all but one at most. */
   databaseSessionsMax: 4,
   /** Bytes that a server may send for one statement; the connection is closed at more. */
   databaseWireBytes: 4 * MiB,
