@@ -130,10 +130,19 @@ const paginate = z.strictObject({
   maxPages: z.int().min(1).max(connectorPagesMax).default(5),
 });
 
+/** A further name; as an object, one that stands for values of parameters that its caller leaves out. */
+const alias = z.union([
+  name(48).transform((it) => ({ name: it, with: {} })),
+  z.strictObject({
+    name: name(48),
+    with: z.record(parameterName, z.union([z.string().max(1024), z.number(), z.boolean()])),
+  }),
+]);
+
 const operation = z.strictObject({
   title: text(128).optional(),
   description: text(2048),
-  aliases: z.array(name(48)).max(8).default([]),
+  aliases: z.array(alias).max(8).default([]),
   request,
   input: z.record(parameterName, jsonSchema).default({}),
   required: z.array(parameterName).max(64).default([]),
@@ -213,6 +222,7 @@ function checkOperation(it: OperationFile, { complain, isSecretPath }: Checking)
   const check = (path: PropertyKey[], names: readonly string[]) => {
     for (const parameter of names) if (!known(parameter)) complain(path, `the input has no parameter ${parameter}`);
   };
+  for (const alias of it.aliases) check(['aliases'], Object.keys(alias.with));
   const { path, body, json, form, query, headers: sent } = it.request;
   for (const [, , parameter = ''] of path.matchAll(PATH_PARAMETER)) {
     if (parameter === 'secret' && isSecretPath) continue;

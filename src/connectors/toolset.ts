@@ -7,6 +7,7 @@ import type { NamedTool, Toolset } from '../pipeline/stage.ts';
 import { type JsonSchema, type ObjectSchema, toZod } from '../plugins/json-schema.ts';
 import { hostOf } from '../secrets/secrets.ts';
 import { parseJson } from '../text/json.ts';
+import { isRecord } from '../text/values.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { withoutNulls } from '../tools/nulls.ts';
 import { runsBy } from '../tools/runs.ts';
@@ -28,16 +29,23 @@ export interface ToolsetOptions {
 
 /** The connector's tools by name, `connector__operation`, and by their aliases. */
 export function toToolset(connector: Connector, options: ToolsetOptions): Toolset {
-  const named = Object.keys(connector.operations).map((name, at) =>
-    toNamed(toTool(connector, name, { at, options }), options),
-  );
   return new Map(
-    named.flatMap((it) => {
+    Object.entries(connector.operations).flatMap(([name, { aliases }], at): [string, NamedTool][] => {
+      const it = toNamed(toTool(connector, name, { at, options }), options);
       const called = calledNames(it.tool.name, operationOf(it.tool), it.tool);
-      return [...called, ...it.tool.aliases.map((alias) => alias.name)].map((name) => [name, it]);
+      return [
+        ...called.map((own): [string, NamedTool] => [own, it]),
+        ...aliases.map((alias): [string, NamedTool] => [alias.name, withValues(it, alias.with)]),
+      ];
     }),
   );
 }
+
+/** The tool under a name that stands for values of parameters. */
+const withValues = (named: NamedTool, values: Readonly<Record<string, unknown>>): NamedTool =>
+  Object.keys(values).length === 0
+    ? named
+    : { ...named, parse: (input, tell) => named.parse(isRecord(input) ? { ...values, ...input } : input, tell) };
 
 const operationOf = (tool: Tool): string => runsBy(tool, 'connectors')?.operation.operation ?? '';
 
@@ -96,7 +104,7 @@ function toTool(
     output: z.looseObject({}),
     shown: { input: schema, output: outputSchemaOf(operation) },
     examples: [],
-    aliases: aliases.map((alias) => ({ name: alias, input, toInput: (it) => it })),
+    aliases: aliases.map((alias) => ({ name: alias.name, input, toInput: (it) => it })),
   }) as unknown as Tool;
 }
 

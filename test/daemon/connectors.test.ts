@@ -321,6 +321,19 @@ describe('vercel', () => {
     expect(request()).toBe(http('POST /v13/deployments', { headers: JSON_BODY, body }));
   });
 
+  test('deploy_to_production means the production, unless its caller says otherwise', async () => {
+    mkdirSync(join(daemon.workspace, 'page'), { recursive: true });
+    const done = { body: { id: 'dpl_2', url: 'x.vercel.app', readyState: 'QUEUED' } };
+    for (const [input, told] of [
+      [{}, true],
+      [{ production: false }, false],
+    ] as const) {
+      service.play(done);
+      await called('deploy_to_production', { projectPath: 'page', ...input });
+      expect(request().includes('"target":"production"')).toBe(told);
+    }
+  });
+
   test('deploys nothing from outside of the workspace', async () => {
     expect(await errorOf('vercel__deploy', { projectPath: '../x' })).toMatchObject({ code: 'ACCESS_DENIED' });
   });
