@@ -23,48 +23,47 @@ export const retry =
       hasStarted ||= last.started;
       const outcome: Outcome = { ...last, started: hasStarted, retriesAttempted: attempt };
       const { error } = last;
-      if (!error || attempt >= retries || !mayPass(error) || !isRepeatable(call, last, error.code)) return outcome;
+      const askedMs = error ? askedBy(error) : last.busyMs;
+      if (askedMs === undefined || attempt >= retries || !isRepeatable(call, last)) return outcome;
       try {
-        await wait(delayMs(error, { attempt, limits, powers }), { call, powers, error });
+        const goesOn = await waits(delayMs(askedMs, { attempt, limits, powers }), { call, powers });
+        if (!goesOn) return outcome;
       } catch (reason) {
         return failed(reason, outcome);
       }
     }
   };
 
-const mayPass = (error: ToolError): boolean => error.toWire().recoverable && MAY_PASS.includes(error.code);
+/** Milliseconds to wait before the call is worth another attempt, as far as the error says; undefined if it is not. */
+function askedBy(error: ToolError): number | undefined {
+  if (!error.toWire().recoverable || !MAY_PASS.includes(error.code)) return undefined;
+  return Number(error.extras.details?.retryAfterMs ?? 0);
+}
 
 /** Whether a second attempt is safe. A started attempt may have done its work before it failed, and its start used up the approval. */
-function isRepeatable(call: ClearedCall, { started }: Outcome, code: Code): boolean {
+function isRepeatable(call: ClearedCall, { started, error }: Outcome): boolean {
   const { tool, tier, input } = call.checked;
   if (call.controller.signal.aborted) return false;
   if (!started) return true;
   // `hosts.run` already retried this read on a fresh host.
-  if (code === 'HOST_CRASHED' && tier === 'read_only') return false;
+  if (error?.code === 'HOST_CRASHED' && tier === 'read_only') return false;
   const isIdempotent = tool.idempotent ?? tool.idempotentFor?.(input as never) ?? false;
   return !call.approval?.confirm && (tier === 'read_only' || isIdempotent);
 }
 
 function delayMs(
-  error: ToolError,
+  asked: number,
   { attempt, limits, powers }: { attempt: number; limits: Limits; powers: Powers },
 ): number {
-  const asked = Number(error.extras.details?.retryAfterMs ?? 0);
   const grown = BACKOFF_MS * 2 ** attempt;
   const jittered = grown * (0.5 + fraction(powers) / 2);
   return Math.min(Math.max(jittered, asked), limits.retryBackoffMsMax);
 }
 
-/**
- * Waits before the next attempt. Rejects with `error` at once if the caller's time would be over by then, and with
- * the reason of an abort.
- */
-async function wait(
-  ms: number,
-  { call, powers, error }: { call: ClearedCall; powers: Powers; error: ToolError },
-): Promise<void> {
+/** Waits before the next attempt; false at once if the caller's time would be over by then. Rejects with the reason of an abort. */
+async function waits(ms: number, { call, powers }: { call: ClearedCall; powers: Powers }): Promise<boolean> {
   const { timeoutMs } = call.options;
-  if (timeoutMs !== undefined && ms >= timeoutMs) throw error;
+  if (timeoutMs !== undefined && ms >= timeoutMs) return false;
   const { signal } = call.controller;
   await new Promise<void>((resolve, reject) => {
     const leave = () => {
@@ -77,6 +76,7 @@ async function wait(
     });
     signal.addEventListener('abort', leave, { once: true });
   });
+  return true;
 }
 
 /** A random number from 0 to 1. */

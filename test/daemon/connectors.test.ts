@@ -330,7 +330,7 @@ describe('vercel', () => {
     ] as const) {
       service.play(done);
       await called('deploy_to_production', { projectPath: 'page', ...input });
-      expect(request().includes('"target":"production"')).toBe(told);
+      expect(request()?.includes('"target":"production"')).toBe(told);
     }
   });
 

@@ -29,6 +29,7 @@ async function startServer(): Promise<string> {
     seen.push({ at: `${headers.host}`, method, headers, body: Buffer.concat(pieces).toString() });
     const [, status, to] = /^\/to\/(\d+)\/(.*)/.exec(url) ?? [];
     if (status && to !== undefined) return void response.writeHead(Number(status), { location: to }).end('moved');
+    if (url === '/busy' && seen.length < 3) return void response.writeHead(503, { 'retry-after': '0' }).end('busy');
     if (url === '/loop') return void response.writeHead(302, { location: '/loop' }).end();
     if (url === '/slow') {
       response.write('a');
@@ -88,6 +89,21 @@ const SECRETS = {
   Accept: 'text/x',
   'Content-Type': 'text/y',
 };
+
+test('a busy server is asked again as often as its caller says, and not for what may happen twice', async () => {
+  const busy = (method: string, options: object) =>
+    client.call('http_request', { url: `http://${own}/busy`, method } as never, options);
+  seen.length = 0;
+  expect(await busy('GET', { retries: 3 })).toMatchObject({ data: { status: 200 }, metadata: { retriesAttempted: 2 } });
+  for (const [method, options] of [
+    ['GET', {}],
+    ['POST', { retries: 3 }],
+  ] as const) {
+    seen.length = 0;
+    expect(await busy(method, options)).toMatchObject({ data: { status: 503 }, metadata: { retriesAttempted: 0 } });
+    expect(seen.length).toBe(1);
+  }
+});
 
 describe('an answer', () => {
   test('says which URL gave it, how long it took, and what its JSON holds', async () => {

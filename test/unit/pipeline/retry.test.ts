@@ -114,3 +114,29 @@ test('the outcome of a successful attempt holds nothing of the failed one before
   const { outcome } = await attempt({ brought });
   expect(outcome).toEqual(succeeded('done', { retriesAttempted: 2 }));
 });
+
+test('an answer of a busy server is asked for again, after the time that the server names, and is the result at the end', async () => {
+  const waits: number[] = [];
+  const powers = {
+    ...systemPowers(silentLog),
+    after: (ms: number, go: () => void) => {
+      waits.push(ms);
+      queueMicrotask(go);
+      return { cancel() {} };
+    },
+  };
+  const call = (idempotent: boolean) =>
+    ({
+      checked: { tool: { idempotent }, tier: 'external_api' },
+      options: { retries: 2 },
+      controller: new AbortController(),
+    }) as unknown as ClearedCall;
+  let attempts = 0;
+  const run = retry(
+    defaultLimits,
+    powers,
+  )(async () => succeeded(`answer ${++attempts}`, { started: true, busyMs: 300 }));
+  expect(await run(call(true))).toMatchObject({ data: 'answer 3', retriesAttempted: 2 });
+  expect(waits).toEqual([300, 300]);
+  expect(await run(call(false))).toMatchObject({ data: 'answer 4', retriesAttempted: 0 });
+});
