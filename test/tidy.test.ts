@@ -153,7 +153,7 @@ const MAY_IMPORT: Record<string, string> = {
   'cli/databases':
     'call cli cli/call cli/state client daemon/config daemon/user-dirs databases limits text/json text/shown-text tools/context',
   'cli/doctor':
-    'cli client daemon/config daemon/user-dirs errors limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
+    'cli cli/databases client daemon/config daemon/user-dirs errors limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
   'cli/fleet':
     'cli cli/ci cli/monitor client daemon/user-dirs errors fleet limits panel policy powers protocol runtime store text/json text/values transport',
   'cli/init':

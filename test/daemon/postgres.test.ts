@@ -1,6 +1,8 @@
 /** PostgreSQL connections of a real daemon, at a real server: values, bounds, rights, cancel, what is recorded. */
+
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
@@ -16,6 +18,7 @@ const SETUP = `
   ANALYZE;
   CREATE ROLE reader LOGIN PASSWORD '${PASSWORD}';
   CREATE ROLE writer LOGIN PASSWORD '${PASSWORD}';
+  ALTER ROLE writer SET temp_file_limit = '1GB';
   CREATE ROLE boss LOGIN SUPERUSER PASSWORD '${PASSWORD}';
   CREATE ROLE climber LOGIN PASSWORD '${PASSWORD}' NOINHERIT;
   GRANT pg_execute_server_program TO climber;
@@ -287,6 +290,18 @@ describe.skipIf(missingPostgres !== undefined)(`PostgreSQL${missingPostgres ? ` 
     const found = execFileSync('sh', ['-c', `grep -rlF ${PASSWORD} . || true`], { cwd: daemon.stateDir }).toString();
     expect(found.trim().split('\n').sort()).toEqual(['./secrets/db.secret', './secrets/wrong.secret']);
     expect(daemon.log()).not.toContain(PASSWORD);
+  });
+
+  test('doctor says which roles may fill the disk of the server with temporary files', async () => {
+    const env = { RINGFENCE_CONFIG: join(daemon.stateDir, 'config.yaml') };
+    const { stdout } = await runCli(daemon, ['doctor', '--json'], { env });
+    const { findings } = JSON.parse(stdout) as { findings: { id: string }[] };
+    expect(findings.find((it) => it.id === 'databases')).toEqual({
+      id: 'databases',
+      status: 'warning',
+      found: "temp_file_limit is -1 for reader: one sort may fill the server's disk",
+      fix: `As a superuser of the server: ALTER ROLE "reader" SET temp_file_limit = '1GB';`,
+    });
   });
 
   test('the command line adds, lists, checks and removes a connection, and ends a query by Ctrl-C', async () => {

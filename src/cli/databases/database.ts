@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type * as z from 'zod';
 import type { Client } from '../../client.ts';
 import { readConfigFile } from '../../daemon/config.ts';
-import { makeStateDir } from '../../daemon/user-dirs.ts';
+import { makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
 import {
   DatabaseError,
   readDatabase,
@@ -69,17 +69,20 @@ export function databaseAdd(name: string, addFlags: DatabaseAddFlags, { flags, e
   return EXIT.OK;
 }
 
-/** Lists all connections. Returns the exit code: 1 if one can't be used. */
-export function databaseList({ json }: DatabaseFlags, { flags, env }: CliCaller): number {
-  const { stateDir, configFile } = userDirsOf(flags, env);
-  assertKnownState(stateDir);
+/** All connections, by name. */
+export function connectionsOf({ stateDir, configFile }: Pick<UserDirs, 'stateDir' | 'configFile'>): ListedDatabase[] {
   const configured = Object.entries(readConfigFile(configFile).databases ?? {}).map(
     ([name, it]): ListedDatabase => ({ name, place: 'config', ...toSource(it) }),
   );
   const stored = storedDatabases(stateDir).filter((name) => !configured.some((it) => it.name === name));
-  const rows = [...configured, ...stored.map((name) => listed(stateDir, name))].sort((a, b) =>
-    a.name < b.name ? -1 : 1,
-  );
+  return [...configured, ...stored.map((name) => listed(stateDir, name))].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** Lists all connections. Returns the exit code: 1 if one can't be used. */
+export function databaseList({ json }: DatabaseFlags, { flags, env }: CliCaller): number {
+  const dirs = userDirsOf(flags, env);
+  assertKnownState(dirs.stateDir);
+  const rows = connectionsOf(dirs);
   if (json) printJson(rows);
   else if (rows.length === 0)
     say('no database connections; add one with: ringfence database add NAME --kind sqlite|duckdb|postgres|mysql …');

@@ -17,10 +17,11 @@ import { type Confinement, createSandbox } from '../../sandbox/sandbox.ts';
 import { SchemaError, schemaVersion } from '../../store/state-schema.ts';
 import { showLine } from '../../text/shown-text.ts';
 import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
-import { type CliCaller, type ConnectFlags, connect } from '../connect.ts';
+import { type CliCaller, type ConnectFlags, connect, userDirsOf } from '../connect.ts';
 import { describeTraces, losesTraces, type TraceStatus } from '../monitor/trace-line.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 import { describeUnfollowed, type UnfollowedWorkspace } from '../unfollowed.ts';
+import { judgeDatabases } from './databases.ts';
 import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
 import { type MissingSwitch, missingSwitch } from './missing-switch.ts';
 import { judgePreviews } from './previews.ts';
@@ -331,7 +332,9 @@ async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<Docto
     const it = (await client.request('status', {})) as DaemonStatus;
     onStatus();
     const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
-    const more = [judgeMasks(it), ...judgeFollowers(it), ...judgeTraces(it), ...(await judgeHealth(client))];
+    const dirs = userDirsOf(caller.flags, caller.env);
+    const asked = [...(await judgeHealth(client)), ...(await judgeDatabases(client, dirs))];
+    const more = [judgeMasks(it), ...judgeFollowers(it), ...judgeTraces(it), ...asked];
     if (it.version === version) return [{ id, status: 'ok', found }, ...more];
     return [
       {

@@ -1,0 +1,38 @@
+/** Whether the servers of databases bound what a statement writes to their disk: nothing on our side can. */
+import type { Client } from '../../client.ts';
+import type { UserDirs } from '../../daemon/user-dirs.ts';
+import { showLine } from '../../text/shown-text.ts';
+import { connectionsOf } from '../databases/database.ts';
+import type { DoctorFinding } from './machine.ts';
+
+const SQL = "SELECT current_setting('temp_file_limit'), current_user";
+/** A connection about which the policy asks a person is not waited for. */
+const ASK_MS = 5_000;
+
+/** Asks each PostgreSQL connection; empty if there is none that answers. */
+export async function judgeDatabases(
+  client: Client,
+  dirs: Pick<UserDirs, 'stateDir' | 'configFile'>,
+): Promise<DoctorFinding[]> {
+  const names = connectionsOf(dirs).flatMap((it) => ('kind' in it && it.kind === 'postgres' ? [it.name] : []));
+  const roles = await Promise.all(names.map((name) => unboundedRole(client, name)));
+  const known = roles.filter((it) => it !== undefined);
+  if (known.length === 0) return [];
+  const id = 'databases';
+  const unbounded = [...new Set(known)].filter((it) => it !== '');
+  if (unbounded.length === 0)
+    return [{ id, status: 'ok', found: `${known.length} PostgreSQL roles have a bound of temporary files` }];
+  const found = `temp_file_limit is -1 for ${unbounded.join(', ')}: one sort may fill the server's disk`;
+  const fix = `As a superuser of the server: ALTER ROLE "${unbounded[0]?.replaceAll('"', '""')}" SET temp_file_limit = '1GB';`;
+  return [{ id, status: 'warning', found: showLine(found), fix: showLine(fix) }];
+}
+
+/** The connection's role if it may write temporary files without end, else an empty text; undefined if the connection gives no answer. */
+async function unboundedRole(client: Client, connection: string): Promise<string | undefined> {
+  const result = await client
+    .call('database_query' as string, { connection, sql: SQL }, { timeoutMs: ASK_MS })
+    .catch(() => undefined);
+  if (!result?.success) return undefined;
+  const [[limit, role] = []] = (result.data as { rows: unknown[][] }).rows;
+  return limit === '-1' ? String(role) : '';
+}
