@@ -30,7 +30,7 @@ export interface RunFacts {
   readonly sent?: readonly { readonly host: string; readonly bytes: number }[];
   /** Execute: whether strangers may have written of the result, though not those of every call of its tool. */
   readonly untrusted?: boolean;
-  /** Execute: how long to wait where the answer says that its server could not serve the request now; retry uses it up. */
+  /** Execute: how long to wait where the answer says that its server could not serve the request now; retry heeds it. */
   readonly busyMs?: number | undefined;
   /** Execute: the roll-back that goes on after the answer; the call's locks are held until it settles. Never rejects. */
   readonly settling?: Promise<unknown>;

@@ -25,6 +25,8 @@ export const retry =
       const { error } = last;
       const askedMs = error ? askedBy(error) : last.busyMs;
       if (askedMs === undefined || attempt >= retries || !isRepeatable(call, last)) return outcome;
+      // A server of others is not asked before the time that it names.
+      if (!error && askedMs > limits.retryBackoffMsMax) return outcome;
       try {
         const goesOn = await waits(delayMs(askedMs, { attempt, limits, powers }), { call, powers });
         if (!goesOn) return outcome;

@@ -24,12 +24,16 @@ const meta = z.looseObject({}).optional();
 /** An id that a reference can name. */
 const batchId = () => id().regex(/^[^\s.${}[\]]+$/, 'takes no spaces, dots, brackets, braces or dollar signs');
 
+const USUAL_KEYS: ReadonlyMap<string, string> = new Map([
+  ['toolName', 'tool'],
+  ['parameters', 'input'],
+]);
+
 /** Other names of a batch's members: `toolName` is `tool`, `parameters` is `input`. Both names at once are refused as unknown keys. */
 export function withUsualKeys(call: unknown): unknown {
   if (typeof call !== 'object' || call === null || Array.isArray(call)) return call;
-  const names: Readonly<Record<string, string>> = { toolName: 'tool', parameters: 'input' };
   const toOwn = (key: string) => {
-    const own = names[key];
+    const own = USUAL_KEYS.get(key);
     return own === undefined || own in call ? key : own;
   };
   return Object.fromEntries(Object.entries(call).map(([key, value]) => [toOwn(key), value]));

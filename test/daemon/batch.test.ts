@@ -59,6 +59,7 @@ describe('a batch', () => {
     const { results } = await client.batch([call as never]);
     expect(results).toMatchObject([{ success: true, tool: 'file_read', data: { content: 'alpha\n' } }]);
     await expect(client.batch([{ ...call, tool: 'file_read' } as never])).rejects.toThrow(/toolName/);
+    await expect(client.batch([{ ...call, constructor: 1 } as never])).rejects.toThrow(/constructor/);
   });
 
   test('judges what a reference stands for as if its caller had written it', async () => {

@@ -132,11 +132,11 @@ test('an answer of a busy server is asked for again, after the time that the ser
       controller: new AbortController(),
     }) as unknown as ClearedCall;
   let attempts = 0;
-  const run = retry(
-    defaultLimits,
-    powers,
-  )(async () => succeeded(`answer ${++attempts}`, { started: true, busyMs: 300 }));
+  let busyMs = 300;
+  const run = retry(defaultLimits, powers)(async () => succeeded(`answer ${++attempts}`, { started: true, busyMs }));
   expect(await run(call(true))).toMatchObject({ data: 'answer 3', retriesAttempted: 2 });
   expect(waits).toEqual([300, 300]);
   expect(await run(call(false))).toMatchObject({ data: 'answer 4', retriesAttempted: 0 });
+  busyMs = defaultLimits.retryBackoffMsMax + 1;
+  expect(await run(call(true))).toMatchObject({ data: 'answer 5', retriesAttempted: 0 });
 });
