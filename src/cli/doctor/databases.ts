@@ -6,7 +6,6 @@ import { connectionsOf } from '../databases/database.ts';
 import type { DoctorFinding } from './machine.ts';
 
 const SQL = "SELECT current_setting('temp_file_limit'), current_user";
-/** A connection about which the policy asks a person is not waited for. */
 const ASK_MS = 5_000;
 
 /** Asks each PostgreSQL connection; empty if there is none that answers. */
@@ -27,11 +26,15 @@ export async function judgeDatabases(
   return [{ id, status: 'warning', found: showLine(found), fix: showLine(fix) }];
 }
 
-/** The connection's role if it may write temporary files without end, else an empty text; undefined if the connection gives no answer. */
+/** The connection's role if it may write temporary files without end, else an empty text; undefined if nothing answers, or a person would be asked. */
 async function unboundedRole(client: Client, connection: string): Promise<string | undefined> {
-  const result = await client
-    .call('database_query' as string, { connection, sql: SQL }, { timeoutMs: ASK_MS })
-    .catch(() => undefined);
+  const [tool, input] = ['database_query', { connection, sql: SQL }];
+  // A check puts no question to a person.
+  const judged = (await client.request('policy.explain', { tool, input }).catch(() => undefined)) as
+    | { decision?: string }
+    | undefined;
+  if (judged?.decision !== 'allow') return undefined;
+  const result = await client.call(tool, input, { timeoutMs: ASK_MS }).catch(() => undefined);
   if (!result?.success) return undefined;
   const [[limit, role] = []] = (result.data as { rows: unknown[][] }).rows;
   return limit === '-1' ? String(role) : '';
