@@ -15,7 +15,6 @@ import { costCap } from '../../src/pipeline/cost-cap.ts';
 import { HostDoors } from '../../src/pipeline/doors/host-doors.ts';
 import { BackgroundCommands } from '../../src/pipeline/execute/background/background-commands.ts';
 import { execute } from '../../src/pipeline/execute/execute.ts';
-import { ToolchainRequests } from '../../src/pipeline/execute/runners/toolchains.ts';
 import { succeeded } from '../../src/pipeline/outcome.ts';
 import { permission } from '../../src/pipeline/permission.ts';
 import { PreparedCalls } from '../../src/pipeline/prepared.ts';
@@ -137,14 +136,8 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
       redact: (it) => it,
     }),
     prepared: new PreparedCalls({ ...runs, packages }),
-    isolates,
-    compartments,
     egress,
-    browsers: { run: () => Promise.reject(new Error('the bench has no browsers')) },
-    upstreams,
-    databaseServers: { run: () => Promise.reject(new Error('the bench has no database servers')) },
-    connectors: { networkOf: () => [], run: () => Promise.reject(new Error('the bench has no connectors')) },
-    tasks: { run: () => Promise.reject(new Error('the bench has no sub-agents')) },
+    runners: {},
     hosts,
     limits,
     powers,
@@ -152,10 +145,8 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     toolStates,
     undoJournal,
     previews: new Previews({ stateDir, limits, powers }),
-    toolchains: new ToolchainRequests({ program: [], stateDir, registry: '', limits, powers }),
     background: new BackgroundCommands({ hosts, limits, powers, auditLog }),
     leftNames: { ask: () => [], ownerOf: ({ id, sessionId, principal }) => ({ callId: id, sessionId, principal }) },
-    webCache: { get: async () => undefined, put: async () => {} },
     health: new ToolHealth(runs),
     writes: new WritesByPrincipal('bench'),
     viewOf,

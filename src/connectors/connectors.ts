@@ -1,6 +1,5 @@
 /** Provides the pinned connectors as tools of a running daemon; reads them at start and after every change. */
 import { ToolError } from '../errors.ts';
-import type { ConnectedCall, Connections } from '../pipeline/execute/runners/connected.ts';
 import type { PinFolder } from '../plugins/pin-folder.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
@@ -8,6 +7,7 @@ import type { Connected } from '../tools/connected.ts';
 import { type Connector, ConnectorError, secretsOf } from './connector.ts';
 import { HealthChecks, type ServiceReach } from './health-checks.ts';
 import { pinnedConnectors, readPinned } from './pinned-connectors.ts';
+import type { ConnectedCall, Connections } from './run-call.ts';
 import type { Search } from './search/search.ts';
 import { ServiceClient, type ServiceParts } from './service-client.ts';
 import type { ServiceState } from './service-limits.ts';

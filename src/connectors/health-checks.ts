@@ -4,8 +4,8 @@
  */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { ConnectedCall } from '../pipeline/execute/runners/connected.ts';
 import type { Powers, Timer } from '../powers.ts';
+import type { ConnectedCall } from './run-call.ts';
 import type { ServiceClient } from './service-client.ts';
 
 export type ServiceReach = (

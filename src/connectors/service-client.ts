@@ -2,7 +2,6 @@
 import type { Credential } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { ConnectedCall } from '../pipeline/execute/runners/connected.ts';
 import type { Powers } from '../powers.ts';
 import type { Secrets } from '../secrets/secrets.ts';
 import { parseJson } from '../text/json.ts';
@@ -13,6 +12,7 @@ import type { Auth, OperationFile } from './file.ts';
 import { toForm } from './form.ts';
 import type { PlainRequest } from './request.ts';
 import { runOperation } from './run.ts';
+import type { ConnectedCall } from './run-call.ts';
 import { ServiceLimits } from './service-limits.ts';
 
 type OAuth = Extract<Auth, { kind: 'oauth2_client' }>;

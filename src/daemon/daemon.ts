@@ -9,6 +9,7 @@ import { type Guarding, HostMasks } from '../hosts/host-masks.ts';
 import { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import type { Limits } from '../limits.ts';
 import type { CachedResult } from '../pipeline/cache.ts';
+import { HostDoors } from '../pipeline/doors/host-doors.ts';
 import type { LeftNames } from '../pipeline/execute/left-names.ts';
 import { createPipeline } from '../pipeline/pipeline.ts';
 import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
@@ -47,6 +48,7 @@ import { linkToolchains } from '../toolchains/installed.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import { internalTools } from '../tools/registry.ts';
 import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
+import { type CapabilityParts, createRunners } from './capabilities.ts';
 import { outsideProblem, pathsKept } from './command-environment.ts';
 import { isOpenIn } from './config/projects.ts';
 import type { Config } from './config.ts';
@@ -287,23 +289,14 @@ function createGateway(config: Config, services: Services) {
     reloadPolicy: reloadOf(services.source, policies),
   });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
-  const pipeline = createPipeline({
-    ...records,
-    ...ran,
-    commitTool: internalTools.askedCommit,
-    upstreams: providers,
-    connectors: services.connectors,
-    ...services.tasks,
-    limits,
-    powers,
-    permission,
-    ...createPackageParts(config, powers),
-    turns,
-    cache,
-    tracer: services.tracer,
-    viewOf: (call) => policies.viewOf(call),
-    ...doorParts(config, services, () => gateway),
-  });
+  const viewOf: CapabilityParts['viewOf'] = (call) => policies.viewOf(call);
+  const atDoors = { ...records, ...doorParts(config, services, () => gateway), limits, powers };
+  const doors = new HostDoors(atDoors);
+  const lent = { ...ran, ...atDoors, ...createPackageParts(config, powers), doors, viewOf };
+  const { connectors, tasks } = services;
+  const runners = createRunners({ ...lent, ...tasks, connectors, upstreams: providers });
+  const own = { commitTool: internalTools.askedCommit, permission, turns, cache, tracer: services.tracer };
+  const pipeline = createPipeline({ ...lent, ...own, runners });
   const gateway: Gateway = new Gateway({
     version,
     pipeline,
@@ -333,7 +326,7 @@ function createGateway(config: Config, services: Services) {
     checkServices: () => services.connectors.checkHealth(),
     cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,
-    sessionEnded: sessionEnds(services, oversight, pipeline.doors),
+    sessionEnded: sessionEnds(services, oversight, doors),
     panel: services.panel,
     pauseFile: join(dirs.stateDir, 'paused.json'),
     shutdown: services.shutdown,

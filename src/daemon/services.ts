@@ -3,6 +3,7 @@
  * models, the bus of a fleet, the registry of toolchains.
  */
 import { Agents } from '../agents/agents.ts';
+import { RunningTasks } from '../agents/running-tasks.ts';
 import { withAgents } from '../agents/toolset.ts';
 import { type ConnectorChange, Connectors } from '../connectors/connectors.ts';
 import type { ServiceReach } from '../connectors/health-checks.ts';
@@ -14,8 +15,6 @@ import { FleetProcess } from '../fleet/process.ts';
 import { FleetWorkspaces } from '../fleet/workspaces/workspaces.ts';
 import type { Egress } from '../hosts/egress.ts';
 import type { HostMasks } from '../hosts/host-masks.ts';
-import { ToolchainRequests } from '../pipeline/execute/runners/toolchains.ts';
-import { RunningTasks } from '../pipeline/execute/tasks/running-tasks.ts';
 import { decide } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
 import { Providers } from '../providers/providers.ts';
@@ -23,6 +22,7 @@ import { cliProgram, databaseProgram, fleetProgram, providerProgram, version } f
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { hostOf, Secrets } from '../secrets/secrets.ts';
 import type { Policies } from '../session/policies.ts';
+import { ToolchainRequests } from '../toolchains/requests.ts';
 import { Catalogue } from '../tools/catalogue.ts';
 import { builtinToolset } from '../tools/registry.ts';
 import type { Config } from './config.ts';

@@ -67,6 +67,13 @@ export function trafficOf(report: EgressReport | 'lost' | undefined): Pick<RunFa
 /** The facts of an attempt that hold however it ends; set while it runs. */
 export type Attempt = { -readonly [Key in 'started' | 'settling']?: RunFacts[Key] };
 
+/** The pipeline's part in a run. */
+export interface RunHooks {
+  readonly attempt: Attempt;
+  /** Can still refuse the call before anything is sent. */
+  readonly beforeStart: () => Promise<void>;
+}
+
 export type Outcome = RunFacts &
   ({ readonly data: unknown; readonly error?: never } | { readonly error: ToolError; readonly data?: never });
 

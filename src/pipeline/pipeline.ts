@@ -1,9 +1,7 @@
 /** The order of the stages, in one place; docs/lifecycle.md draws it. */
 
-import type { Browsers } from '../browser/browsers.ts';
 import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
-import type { Isolates } from '../hosts/isolates.ts';
 import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import type { Limits } from '../limits.ts';
 import { proposeRule } from '../policy/explain.ts';
@@ -18,21 +16,17 @@ import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
 import { CallMetrics } from '../telemetry/call-metrics.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
-import { runsBy } from '../tools/runs.ts';
 import { approvalContextOf } from './approve/approval-context.ts';
 import { type ApproveDeps, approve } from './approve/approve.ts';
 import { previewOfCommit } from './approve/preview-text.ts';
 import { audit, intent } from './audit.ts';
 import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
-import { type HostDoorParts, HostDoors } from './doors/host-doors.ts';
+import type { HostDoors } from './doors/host-doors.ts';
 import { type OpeningParts, openingOf, type WithOpenings, withOpenings } from './doors/openings.ts';
-import { previewOf } from './execute/call-preview.ts';
+import { previewForPerson } from './execute/call-preview.ts';
 import { type ExecuteParts, execute } from './execute/execute.ts';
 import { LeftNames } from './execute/left-names.ts';
-import type { Connections } from './execute/runners/connected.ts';
-import type { Upstreams } from './execute/runners/upstream.ts';
-import { createTasks, type RunTaskParts } from './execute/tasks/run-task.ts';
 import { observed } from './observe.ts';
 import type { Outcome } from './outcome.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
@@ -53,7 +47,7 @@ import { validate } from './validate.ts';
 
 export type { Call, Toolset } from './stage.ts';
 
-export interface PipelineParts extends Pick<RunTaskParts, 'agents' | 'agentHosts' | 'taskStore' | 'runningTasks'> {
+export interface PipelineParts {
   readonly auditLog: AuditLog;
   readonly approvals: Approvals;
   readonly ledger: CostLedger;
@@ -64,18 +58,12 @@ export interface PipelineParts extends Pick<RunTaskParts, 'agents' | 'agentHosts
   readonly quarantine: Quarantine;
   /** The tool that commits a preview that a rule requires. */
   readonly commitTool: NamedTool;
-  readonly webCache: ExecuteParts['webCache'];
   readonly outsideProblem: OpeningParts['outsideProblem'];
   readonly hosts: Hosts;
   readonly egress: Egress;
   readonly background: ExecuteParts['background'];
-  readonly toolchains: ExecuteParts['toolchains'];
-  readonly browsers: Browsers;
-  readonly isolates: Isolates;
-  readonly upstreams: Upstreams;
-  readonly connectors: Connections;
-  readonly databaseServers: ExecuteParts['databaseServers'];
-  readonly compartments: Isolates;
+  readonly doors: HostDoors;
+  readonly runners: ExecuteParts['runners'];
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
@@ -86,16 +74,12 @@ export interface PipelineParts extends Pick<RunTaskParts, 'agents' | 'agentHosts
   viewOf: ExecuteParts['viewOf'];
   /** How many clients could answer a question about a call of this session now. */
   approvers(sessionId: string): number;
-  /** Whether the session's client gives a call up after a minute. */
-  isImpatient(sessionId: string): boolean;
-  isOpenIn: HostDoorParts['isOpenIn'];
   redact<T>(value: T): T;
 }
 
 export interface Pipeline {
   readonly leftNames: LeftNames;
   readonly run: Handler;
-  readonly doors: HostDoors;
   readonly withOpenings: WithOpenings;
   readonly queue: FairQueue;
   readonly health: ToolHealth;
@@ -111,11 +95,8 @@ export interface Pipeline {
 export function createPipeline(given: PipelineParts): Pipeline {
   const health = new ToolHealth(given);
   const prepared = new PreparedCalls(given);
-  const doors = new HostDoors(given);
   const parts = {
     ...given,
-    doors,
-    tasks: createTasks(given),
     prepared,
     health,
     leftNames: new LeftNames(given),
@@ -143,7 +124,6 @@ export function createPipeline(given: PipelineParts): Pipeline {
   const run = observed(inOrder(order, execute(parts)), { tracer, forget: (call) => prepared.forget(call) });
   return {
     queue,
-    doors,
     withOpenings: withOpenings(approvals),
     health,
     metrics,
@@ -168,8 +148,7 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
       const { tool, input } = call.checked;
       const id = tool.keptPreview?.(input as never);
       if (id !== undefined) return previewOfCommit(parts.previews.find(id, call), limits);
-      if (runsBy(tool, 'toolchains')) return parts.toolchains.preview(call);
-      return tool.preview || tool.prepare ? previewOf(call, parts) : { preImages: [] };
+      return previewForPerson(call, parts);
     },
     // `writes` comes last, so that a call that begins while the files are looked at counts.
     context: async (call) => ({ ...(await approvalContextOf(call, limits)), writes: writes.stateFor(call) }),

@@ -15,7 +15,7 @@ import type { PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Preview, Tool } from '../tools/tool.ts';
 import type { Budget } from './budget.ts';
-import type { OpenChild } from './execute/tasks/child-session.ts';
+import type { OpenChild } from './execute/child-session.ts';
 import type { Outcome } from './outcome.ts';
 
 /** A tool under the name that the caller used. */

@@ -9,13 +9,13 @@ import type { PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { RunOptions, RunResult } from '../hosts/runs.ts';
 import { unlessAborted } from '../hosts/shutdown.ts';
-import type { UpstreamCaller } from '../pipeline/execute/runners/upstream.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { NO_MASKS } from '../sandbox/masks.ts';
 import type { Upstream } from '../tools/runs.ts';
 import { backoffMs } from './backoff.ts';
 import { type ListedTools, providedData } from './messages.ts';
 import { type ProcessParts, runProvider, workspaceOf } from './process.ts';
+import type { UpstreamCaller } from './run-call.ts';
 import { ServerChecks } from './server-checks.ts';
 import type { ProviderSettings } from './settings.ts';
 

@@ -1,14 +1,15 @@
 /** Entry of an agent process: keeps the conversation of one sub-agent at a time. It sees no workspace and no network. */
-import { ToolError, type WireError } from '../../src/errors.ts';
-import type { IsolateBounds, Job, JobResult } from '../../src/hosts/job.ts';
-import type { Limits } from '../../src/limits.ts';
+
 import {
   type AgentJob,
   ASK_ANSWERED,
   ASK_MODEL,
   type ModelStream,
   type TurnAnswer,
-} from '../../src/pipeline/execute/tasks/messages.ts';
+} from '../../src/agents/messages.ts';
+import { ToolError, type WireError } from '../../src/errors.ts';
+import type { IsolateBounds, Job, JobResult } from '../../src/hosts/job.ts';
+import type { Limits } from '../../src/limits.ts';
 import { parseJson } from '../../src/text/json.ts';
 import type { IsolateMessages } from '../isolate/messages.ts';
 import { type Engine, type RunningProgram, serveProgramHost } from '../isolate/program-host.ts';

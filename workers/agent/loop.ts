@@ -2,8 +2,7 @@
  * The loop of a sub-agent: asks the model, has its calls carried out, and asks again with their results. It decides
  * nothing: which model is asked, what a call may do and when the task is over is decided by who answers `ask`.
  */
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+
 import type {
   AgentJob,
   AgentResult,
@@ -11,7 +10,9 @@ import type {
   ModelAsk,
   ModelStream,
   TurnAnswer,
-} from '../../src/pipeline/execute/tasks/messages.ts';
+} from '../../src/agents/messages.ts';
+import { ToolError } from '../../src/errors.ts';
+import type { Limits } from '../../src/limits.ts';
 import { parseJson } from '../../src/text/json.ts';
 import { isRecord } from '../../src/text/values.ts';
 import { checkAnswer } from './answer-schema.ts';

@@ -1,13 +1,13 @@
 /** `web_search`: asks the service that the configuration names, by its file in connectors/search/. */
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
-import type { ConnectedCall } from '../../pipeline/execute/runners/connected.ts';
 import { FileRefusal } from '../../policy/file.ts';
 import type { Connected } from '../../tools/connected.ts';
 import type webSearch from '../../tools/web/search.ts';
 import { CA, CHOICES, type Connector, ConnectorError, FILE, secretsOf, toConnector } from '../connector.ts';
 import type { Auth } from '../file.ts';
 import { presetText } from '../presets.ts';
+import type { ConnectedCall } from '../run-call.ts';
 import { ServiceClient, type ServiceParts } from '../service-client.ts';
 import { toResults } from './results.ts';
 import type { SearchSettings } from './settings.ts';

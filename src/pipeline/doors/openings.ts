@@ -12,8 +12,7 @@ import type { DoorTarget, GrantFacts, Impact, Openings } from '../../store/appro
 import type { Approvals } from '../../store/approvals/approvals.ts';
 import { runsBy } from '../../tools/runs.ts';
 import { toRelative } from '../../written-paths.ts';
-import type { FetchHooks } from '../execute/exchanges.ts';
-import { type Outcome, succeeded } from '../outcome.ts';
+import { type Outcome, type RunHooks, succeeded } from '../outcome.ts';
 import type { CheckedCall, ClearedCall, DoorHolder, JudgedCall } from '../stage.ts';
 import { factsAtDoor } from './door-facts.ts';
 import { mayOpen, opened } from './opened-policy.ts';
@@ -152,7 +151,7 @@ function realFolder(path: string): string | undefined {
 }
 
 /** Runs a call that a person said yes to: the answer itself is what opens the path. */
-export async function runOpening(call: ClearedCall, { attempt, beforeStart }: FetchHooks): Promise<Outcome> {
+export async function runOpening(call: ClearedCall, { attempt, beforeStart }: RunHooks): Promise<Outcome> {
   await beforeStart();
   attempt.started = true;
   const { path } = call.checked.input as { path: string };

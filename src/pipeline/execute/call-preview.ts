@@ -1,13 +1,12 @@
 /** Previews of calls: for the caller, and for the person who is asked. */
 import { ToolError } from '../../errors.ts';
 import { decide } from '../../policy/decide.ts';
-import { runsBy } from '../../tools/runs.ts';
 import type { Preview } from '../../tools/tool.ts';
 import { type Outcome, succeeded } from '../outcome.ts';
 import type { ClearedCall, JudgedCall } from '../stage.ts';
 import type { ExecuteParts } from './execute.ts';
-import { inTime, runReadOnly } from './read-only-run.ts';
-import { estimateAtServer } from './runners/database-server.ts';
+import { runReadOnly } from './read-only-run.ts';
+import { previewByRunner } from './runner.ts';
 
 /** The preview for the caller: without the diff unless the policy allows its principal to read the files in it. */
 export async function shownPreviewOf(call: ClearedCall, parts: ExecuteParts): Promise<Outcome> {
@@ -27,17 +26,24 @@ export async function shownPreviewOf(call: ClearedCall, parts: ExecuteParts): Pr
  * What the call would do, computed by a host that can change nothing, within the call's time limit. Throws
  * UNSUPPORTED for tools without a preview, and what the tool throws.
  */
-export async function previewOf(call: JudgedCall, parts: ExecuteParts): Promise<Preview> {
+async function previewOf(call: JudgedCall, parts: ExecuteParts): Promise<Preview> {
   const { data, error } = await previewed(call, parts);
   if (error) throw error;
   return data as Preview;
 }
 
+/** The same for the person who is asked about the call; nothing for a call that has no preview. */
+export async function previewForPerson(call: JudgedCall, parts: ExecuteParts): Promise<Preview> {
+  const { tool } = call.checked;
+  if (tool.preview || tool.prepare) return previewOf(call, parts);
+  return (await previewByRunner(call, parts.runners)) ?? { preImages: [] };
+}
+
 async function previewed(call: JudgedCall, parts: ExecuteParts): Promise<Outcome> {
-  const { tool, input } = call.checked;
+  const { tool } = call.checked;
   if (tool.prepare) return succeeded(await parts.prepared.preview(call), {});
-  const statement = runsBy(tool, 'databases')?.request(input as never);
-  if (statement) return succeeded(await inTime(call, parts, () => estimateAtServer(statement, call, parts)), {});
+  const byRunner = previewByRunner(call, parts.runners);
+  if (byRunner) return succeeded(await byRunner, {});
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `\`${tool.name}\` has no preview; call it without preview`);
   return runReadOnly('preview', call, parts);
 }

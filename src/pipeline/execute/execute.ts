@@ -1,5 +1,4 @@
 import type { Egress } from '../../hosts/egress.ts';
-import type { Isolates } from '../../hosts/isolates.ts';
 import type { Previews } from '../../store/previews.ts';
 import type { ToolStates } from '../../store/tool-states.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
@@ -18,39 +17,24 @@ import type { BackgroundCommands } from './background/background-commands.ts';
 import { networkOf } from './bounds.ts';
 import { shownPreviewOf } from './call-preview.ts';
 import { ConcurrentCalls } from './concurrent-changes.ts';
-import type { FetchParts } from './exchanges.ts';
 import { runInHost } from './in-host.ts';
 import { lastWord, policyOfStart } from './last-word.ts';
 import type { LeftNames } from './left-names.ts';
 import { inTime, type ReadOnlyRunParts, runReadOnly } from './read-only-run.ts';
 import { askServers } from './requests.ts';
-import type { Connections } from './runners/connected.ts';
-import type { ServerParts } from './runners/database-server.ts';
-import { createRunners, runByRunner } from './runners/runners.ts';
-import type { ToolchainRequests } from './runners/toolchains.ts';
-import type { Upstreams } from './runners/upstream.ts';
-import type { Tasks } from './tasks/run-task.ts';
-import type { VisitParts } from './web/visit.ts';
+import { ownRunners, type Runners, runByRunner } from './runner.ts';
 
 export interface ExecuteParts extends ReadOnlyRunParts {
-  readonly tasks: Tasks;
-  readonly isolates: Isolates;
-  readonly upstreams: Upstreams;
-  readonly connectors: Connections;
-  readonly databaseServers: ServerParts['databaseServers'];
-  /** Hosts of plugins that share a JavaScript realm. */
-  readonly compartments: Isolates;
+  /** The runners of the daemon's capabilities. */
+  readonly runners: Runners;
   readonly egress: Egress;
   readonly doors: HostDoors;
-  readonly browsers: VisitParts['browsers'];
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;
-  readonly webCache: FetchParts['webCache'];
   readonly undoJournal: UndoJournal;
   readonly packages: PackageSettings;
   readonly prepared: PreparedCalls;
   readonly background: BackgroundCommands;
-  readonly toolchains: ToolchainRequests;
   readonly outsideProblem: OpeningParts['outsideProblem'];
   readonly previews: Previews;
   readonly leftNames: Pick<LeftNames, 'ask' | 'ownerOf'>;
@@ -62,7 +46,7 @@ export interface ExecuteParts extends ReadOnlyRunParts {
 /** Runs the call by its runner, or in its tier's host, under its time limit. The innermost stage: there is no next. */
 export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
   const concurrentCalls = new ConcurrentCalls();
-  const runners = createRunners(parts);
+  const runners = { ...ownRunners(parts), ...parts.runners };
   return async (call) => {
     const { tool, input } = call.checked;
     // What goes on in the background would outlive its overlay.

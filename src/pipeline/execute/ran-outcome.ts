@@ -1,9 +1,9 @@
 import type { RunResult } from '../../hosts/runs.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
+import type { OpeningParts } from '../doors/openings.ts';
 import { type Attempt, failed, type Outcome, succeeded, trafficOf } from '../outcome.ts';
 import type { ClearedCall } from '../stage.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
-import type { ExecuteParts } from './execute.ts';
 import { errorOf } from './read-only-run.ts';
 import { withheldOf } from './withheld.ts';
 
@@ -11,7 +11,11 @@ import { withheldOf } from './withheld.ts';
 export function ranOutcome(
   ran: RunResult,
   call: ClearedCall,
-  { attempt, network, parts }: { attempt: Attempt; network?: readonly NetworkLayer[] | undefined; parts: ExecuteParts },
+  {
+    attempt,
+    network,
+    parts,
+  }: { attempt: Attempt; network?: readonly NetworkLayer[] | undefined; parts: Pick<OpeningParts, 'outsideProblem'> },
 ): Outcome {
   const { result, pid, egress } = ran;
   const denied = denialsOf(ran);

@@ -12,10 +12,13 @@ import { failed, type Outcome, succeeded } from '../outcome.ts';
 import type { Call, Checked, CheckedCall } from '../stage.ts';
 import { heapOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 
-export interface ReadOnlyRunParts {
-  readonly hosts: Hosts;
+export interface TimedParts {
   readonly limits: Limits;
   readonly powers: Powers;
+}
+
+export interface ReadOnlyRunParts extends TimedParts {
+  readonly hosts: Hosts;
   /** The path rules of a policy for the host and the commands of a call. */
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
 }
@@ -41,11 +44,7 @@ export async function runReadOnly(
 }
 
 /** Aborts the call with TIMEOUT at its time limit. Throws the reason of the abort if the work ends by one. */
-export async function inTime<T>(
-  call: CheckedCall,
-  { limits, powers }: Pick<ReadOnlyRunParts, 'limits' | 'powers'>,
-  work: () => Promise<T>,
-): Promise<T> {
+export async function inTime<T>(call: CheckedCall, { limits, powers }: TimedParts, work: () => Promise<T>): Promise<T> {
   const timeoutMs = timeLimitOf(call, limits);
   const { signal } = call.controller;
   let excusedMs = 0;

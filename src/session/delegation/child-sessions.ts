@@ -4,7 +4,7 @@ import { RpcError, ToolError } from '../../errors.ts';
 import { runBatch } from '../../pipeline/batch/batch.ts';
 import { BatchTimeline } from '../../pipeline/batch/timeline.ts';
 import { Budget } from '../../pipeline/budget.ts';
-import type { ChildSession, ChildTerms, TurnCall, TurnResult } from '../../pipeline/execute/tasks/child-session.ts';
+import type { ChildSession, ChildTerms, TurnCall, TurnResult } from '../../pipeline/execute/child-session.ts';
 import type { Call } from '../../pipeline/stage.ts';
 import { isAmong } from '../../policy/modes.ts';
 import { messageText } from '../../protocol/message-text.ts';

@@ -1,6 +1,7 @@
 /** Requests about tasks of sub-agents: operators see all of them, others those of their principal. */
+
+import type { RunningTasks } from '../../agents/running-tasks.ts';
 import { RpcError } from '../../errors.ts';
-import type { RunningTasks } from '../../pipeline/execute/tasks/running-tasks.ts';
 import type { Params } from '../../protocol/messages.ts';
 import type { TaskStore } from '../../store/task-store.ts';
 import type { ClientLink } from '../client-link.ts';

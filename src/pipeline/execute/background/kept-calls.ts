@@ -5,9 +5,8 @@ import type { HostKey } from '../../../hosts/hosts.ts';
 import type { RetainedSession } from '../../../hosts/retained-sessions.ts';
 import type { RunResult } from '../../../hosts/runs.ts';
 import { keepsAfter, runsInCommand } from '../../../tools/runs.ts';
-import { type Outcome, succeeded } from '../../outcome.ts';
+import { type Outcome, type RunHooks, succeeded } from '../../outcome.ts';
 import type { ClearedCall } from '../../stage.ts';
-import type { FetchHooks } from '../exchanges.ts';
 import { type Job, type JournalParts, runJournalled } from '../journalled.ts';
 import type { BackgroundAsker, BackgroundCommand, BackgroundCommands } from './background-commands.ts';
 
@@ -108,7 +107,7 @@ function commandOf(
 /** Answers a call that lists the commands in the background; they may be in several hosts. */
 export async function listBackground(
   call: ClearedCall,
-  { background, hooks }: { background: BackgroundCommands; hooks: FetchHooks },
+  { background, hooks }: { background: BackgroundCommands; hooks: RunHooks },
 ): Promise<Outcome> {
   await hooks.beforeStart();
   hooks.attempt.started = true;

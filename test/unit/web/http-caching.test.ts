@@ -7,12 +7,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { ConnectionGuard } from '../../../src/egress/connection-guard.ts';
 import { fetchOnce } from '../../../src/egress/fetch.ts';
 import { defaultLimits } from '../../../src/limits.ts';
-import { CachingSender } from '../../../src/pipeline/execute/web/http-caching.ts';
-import { assertResponse, exchange, type Hop } from '../../../src/pipeline/execute/web/http-exchange.ts';
 import { parseNetworkEntry } from '../../../src/policy/network.ts';
 import { systemPowers } from '../../../src/powers.ts';
 import { DiskRoom } from '../../../src/store/disk-room.ts';
 import { WebCache } from '../../../src/store/web-cache.ts';
+import { CachingSender } from '../../../src/web/http-caching.ts';
+import { assertResponse, exchange, type Hop } from '../../../src/web/http-exchange.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
 const MiB = 1024 * 1024;

@@ -2,15 +2,15 @@
  * Runs a call whose tool reads the answer to its request: the egress process fetches the page, and a host without
  * workspace and network reads it. Nothing that a server sent is parsed in this process.
  */
-import { ToolError } from '../../../errors.ts';
-import { NO_VIEW } from '../../../hosts/host-masks.ts';
-import type { Hosts } from '../../../hosts/hosts.ts';
-import type { RunResult } from '../../../hosts/runs.ts';
-import type { FetchedPage } from '../../../tools/context/page.ts';
-import type { WebRequest } from '../../../tools/context/requests.ts';
-import { failed, type Outcome, type RunFacts, succeeded } from '../../outcome.ts';
-import type { ClearedCall } from '../../stage.ts';
-import { type FetchHooks, type FetchParts, withExchanges } from '../exchanges.ts';
+import { ToolError } from '../errors.ts';
+import { NO_VIEW } from '../hosts/host-masks.ts';
+import type { Hosts } from '../hosts/hosts.ts';
+import type { RunResult } from '../hosts/runs.ts';
+import { failed, type Outcome, type RunFacts, type RunHooks, succeeded } from '../pipeline/outcome.ts';
+import type { ClearedCall } from '../pipeline/stage.ts';
+import type { FetchedPage } from '../tools/context/page.ts';
+import type { WebRequest } from '../tools/context/requests.ts';
+import { type FetchParts, withExchanges } from './exchanges.ts';
 
 export interface PageParts extends FetchParts {
   readonly hosts: Pick<Hosts, 'run'>;
@@ -20,7 +20,7 @@ export interface PageParts extends FetchParts {
 export async function runPage(
   request: WebRequest,
   call: ClearedCall,
-  { parts, hooks }: { parts: PageParts; hooks: FetchHooks },
+  { parts, hooks }: { parts: PageParts; hooks: RunHooks },
 ): Promise<Outcome> {
   const { limits, powers } = parts;
   const asked = { ...request, bytesMax: limits.pageBytesMax };

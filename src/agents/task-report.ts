@@ -1,7 +1,7 @@
 /** What a task brings: the calls that its sub-agent made, the files that they changed, how it ended. */
-import type { ToolResult } from '../../../call.ts';
-import type { TaskEnd, TaskOutput } from '../../../tools/task/delegate.ts';
-import type { TurnResult } from './child-session.ts';
+import type { ToolResult } from '../call.ts';
+import type { TurnResult } from '../pipeline/execute/child-session.ts';
+import type { TaskEnd, TaskOutput } from '../tools/task/delegate.ts';
 
 /** Files and calls that a report names at most. */
 const NAMED_MAX = 1_000;

@@ -6,11 +6,17 @@ import type {
   HttpAnswer,
   HttpRequest,
   HttpResponse,
-} from '../../egress/messages.ts';
-import { ToolError } from '../../errors.ts';
-import type { Egress, EgressLease } from '../../hosts/egress.ts';
-import type { Limits } from '../../limits.ts';
-import { decide } from '../../policy/decide.ts';
+} from '../egress/messages.ts';
+import { ToolError } from '../errors.ts';
+import type { Egress, EgressLease } from '../hosts/egress.ts';
+import type { Limits } from '../limits.ts';
+import type { CallDoor, HostDoors } from '../pipeline/doors/host-doors.ts';
+import { personTimeOf } from '../pipeline/doors/person-time.ts';
+import { networkOf, timeLimitOf } from '../pipeline/execute/bounds.ts';
+import { type Attempt, type RunFacts, type RunHooks, trafficOf } from '../pipeline/outcome.ts';
+import { refusalOf } from '../pipeline/refusal.ts';
+import type { ClearedCall } from '../pipeline/stage.ts';
+import { decide } from '../policy/decide.ts';
 import {
   type Destination,
   mayAsk,
@@ -19,17 +25,11 @@ import {
   refusedName,
   toHostName,
   withOpened,
-} from '../../policy/network.ts';
-import type { Powers } from '../../powers.ts';
-import type { WebCache } from '../../store/web-cache.ts';
-import { destinationOf } from '../../tools/context/requests.ts';
-import type { CallDoor, HostDoors } from '../doors/host-doors.ts';
-import { personTimeOf } from '../doors/person-time.ts';
-import { type Attempt, type RunFacts, trafficOf } from '../outcome.ts';
-import { refusalOf } from '../refusal.ts';
-import type { ClearedCall } from '../stage.ts';
-import { networkOf, timeLimitOf } from './bounds.ts';
-import { CachingSender } from './web/http-caching.ts';
+} from '../policy/network.ts';
+import type { Powers } from '../powers.ts';
+import type { WebCache } from '../store/web-cache.ts';
+import { destinationOf } from '../tools/context/requests.ts';
+import { CachingSender } from './http-caching.ts';
 import {
   assertResponse,
   type Exchange,
@@ -38,7 +38,7 @@ import {
   type Hop,
   type HopResponse,
   unlisted,
-} from './web/http-exchange.ts';
+} from './http-exchange.ts';
 
 export interface FetchParts {
   readonly egress: Egress;
@@ -46,12 +46,6 @@ export interface FetchParts {
   readonly webCache: Pick<WebCache, 'get' | 'put'>;
   readonly limits: Limits;
   readonly powers: Powers;
-}
-
-export interface FetchHooks {
-  readonly attempt: Attempt;
-  /** Can still refuse the call before anything is sent. */
-  readonly beforeStart: () => Promise<void>;
 }
 
 /** Makes one HTTP exchange for a call. Throws POLICY_DENIED, TIMEOUT, UPSTREAM_FAILED, and the reason of an abort. */
@@ -69,7 +63,7 @@ export type Exchanged<T> = ({ readonly value: T } | { readonly error: ToolError 
 export async function withExchanges<T>(
   call: ClearedCall,
   parts: FetchParts,
-  { attempt, beforeStart }: FetchHooks,
+  { attempt, beforeStart }: RunHooks,
   work: (exchanger: Exchanger) => Promise<T>,
 ): Promise<Exchanged<T>> {
   await beforeStart();

@@ -1,36 +1,38 @@
 /** Runs calls whose statement goes to a database server. */
 
-import type { Limits } from '../../../limits.ts';
-import type { Powers } from '../../../powers.ts';
-import type { DatabaseRequest, ServerAnswer } from '../../../tools/context/databases.ts';
-import { runsBy } from '../../../tools/runs.ts';
-import type { Preview } from '../../../tools/tool.ts';
-import { failed, type Outcome, succeeded } from '../../outcome.ts';
-import type { CheckedCall, ClearedCall } from '../../stage.ts';
-import { timeLimitOf } from '../bounds.ts';
-import type { FetchHooks } from '../exchanges.ts';
+import { timeLimitOf } from '../pipeline/execute/bounds.ts';
+import type { TimedParts } from '../pipeline/execute/read-only-run.ts';
+import { inTime } from '../pipeline/execute/read-only-run.ts';
+import type { Runner } from '../pipeline/execute/runner.ts';
+import { failed, type Outcome, type RunHooks, succeeded } from '../pipeline/outcome.ts';
+import type { CheckedCall, ClearedCall } from '../pipeline/stage.ts';
+import type { DatabaseRequest } from '../tools/context/databases.ts';
+import { runsBy } from '../tools/runs.ts';
+import type { Preview } from '../tools/tool.ts';
+import type { DatabaseServers } from './database-servers.ts';
 
-/** The database servers, as far as a call needs them. */
-export interface DatabaseServers {
-  /** Throws ToolError, and the reason of the signal, which ends the statement. */
-  run(
-    request: DatabaseRequest,
-    bounds: { withinMs: number; session: string; signal: AbortSignal },
-  ): Promise<ServerAnswer>;
+export interface ServerParts extends TimedParts {
+  readonly databaseServers: Pick<DatabaseServers, 'run'>;
 }
 
-export interface ServerParts {
-  readonly databaseServers: DatabaseServers;
-  readonly limits: Limits;
-  readonly powers: Powers;
-}
+/** Runs the statements of calls that name a server; those for a file of the workspace run in a host. */
+export const databaseRunner = (parts: ServerParts): Runner<'databases'> => ({
+  run({ request }, call, hooks) {
+    const statement = request(call.checked.input as never);
+    return statement && inTime(call, parts, () => runServer(statement, call, parts, hooks));
+  },
+  preview({ request }, call) {
+    const statement = request(call.checked.input as never);
+    return statement && inTime(call, parts, () => estimateAtServer(statement, call, parts));
+  },
+});
 
 /** Gives the rows, or the error; `beforeStart` can still refuse the call, and what it throws is thrown. */
-export async function runServer(
+async function runServer(
   request: DatabaseRequest,
   call: ClearedCall,
   { databaseServers, limits, powers }: ServerParts,
-  { attempt, beforeStart }: FetchHooks,
+  { attempt, beforeStart }: RunHooks,
 ): Promise<Outcome> {
   const { controller, checked } = call;
   await beforeStart();
@@ -50,7 +52,7 @@ export async function runServer(
 }
 
 /** What a person is shown of a statement that would change rows; nothing for one that reads. */
-export async function estimateAtServer(
+async function estimateAtServer(
   { asked, ...to }: DatabaseRequest,
   call: CheckedCall,
   { databaseServers, limits }: ServerParts,

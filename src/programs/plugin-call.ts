@@ -1,10 +1,10 @@
 /** Makes the job for a call of a plugin's tool, with its bounds. */
-import type { ProgramRequest } from '../../../hosts/isolates.ts';
-import type { IsolateBounds } from '../../../hosts/job.ts';
-import type { Limits } from '../../../limits.ts';
-import type { PluginSpec } from '../../../tools/runs.ts';
-import type { ClearedCall } from '../../stage.ts';
-import { leastOf } from '../bounds.ts';
+import type { ProgramRequest } from '../hosts/isolates.ts';
+import type { IsolateBounds } from '../hosts/job.ts';
+import type { Limits } from '../limits.ts';
+import { leastOf } from '../pipeline/execute/bounds.ts';
+import type { ClearedCall } from '../pipeline/stage.ts';
+import type { PluginSpec } from '../tools/runs.ts';
 
 /** The job for a plugin host. Capabilities name built-in tools only, never a tool of a plugin. */
 export function pluginJobOf(call: ClearedCall, spec: PluginSpec, limits: Limits): ProgramRequest {

@@ -1,10 +1,15 @@
 /** Runs calls of tools that external providers offer, and announces them like any other call. */
-import type { PathView } from '../../../hosts/hosts.ts';
-import type { RunOptions, RunResult } from '../../../hosts/runs.ts';
-import type { Powers } from '../../../powers.ts';
-import type { Upstream } from '../../../tools/runs.ts';
-import type { Attempt } from '../../outcome.ts';
-import type { Call, ClearedCall } from '../../stage.ts';
+
+import type { PathView } from '../hosts/hosts.ts';
+import type { RunOptions, RunResult } from '../hosts/runs.ts';
+import type { OpeningParts } from '../pipeline/doors/openings.ts';
+import { ranOutcome } from '../pipeline/execute/ran-outcome.ts';
+import type { TimedParts } from '../pipeline/execute/read-only-run.ts';
+import { inTime } from '../pipeline/execute/read-only-run.ts';
+import type { Runner } from '../pipeline/execute/runner.ts';
+import type { RunHooks } from '../pipeline/outcome.ts';
+import type { Call, ClearedCall } from '../pipeline/stage.ts';
+import type { Upstream } from '../tools/runs.ts';
 
 /** The workspace and the path rules of a provider call. */
 export interface UpstreamCaller {
@@ -23,17 +28,22 @@ export interface Upstreams {
   run(to: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<RunResult>;
 }
 
-export interface UpstreamParts {
+export interface UpstreamParts extends TimedParts, Pick<OpeningParts, 'outsideProblem'> {
   readonly upstreams: Upstreams;
-  readonly powers: Powers;
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
-  readonly attempt: Attempt;
-  /** Called before the call is sent; can still refuse it. */
-  beforeStart(): Promise<void>;
 }
 
-/** Runs a provider call; throws what `Upstreams.run` and `beforeStart` throw. */
-export async function runUpstream(to: Upstream, call: ClearedCall, parts: UpstreamParts): Promise<RunResult> {
+/** Runs calls of providers' tools. The provider's own sandbox applies the workspace's masks. */
+export const providerRunner = (parts: UpstreamParts): Runner<'providers'> => ({
+  run: ({ provider }, call, hooks) =>
+    inTime(call, parts, async () => {
+      const ran = await runUpstream(provider, call, { ...parts, ...hooks });
+      return ranOutcome(ran, call, { ...hooks, parts });
+    }),
+});
+
+/** Throws what `Upstreams.run` and `beforeStart` throw. */
+async function runUpstream(to: Upstream, call: ClearedCall, parts: UpstreamParts & RunHooks): Promise<RunResult> {
   const { input } = call.checked;
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;

@@ -1,7 +1,7 @@
 /** Follows an HTTP request over redirects to its final answer. What one request may reach is judged by whoever sends it. */
-import type { HttpAnswer, HttpRequest, HttpResponse } from '../../../egress/messages.ts';
-import { ToolError } from '../../../errors.ts';
-import { destinationOf, type WebRequest } from '../../../tools/context/requests.ts';
+import type { HttpAnswer, HttpRequest, HttpResponse } from '../egress/messages.ts';
+import { ToolError } from '../errors.ts';
+import { destinationOf, type WebRequest } from '../tools/context/requests.ts';
 
 export interface ExchangeRequest extends Omit<WebRequest, 'body'>, Pick<HttpRequest, 'body' | 'bytesMax'> {
   /**

@@ -7,17 +7,19 @@ import type { ChildProcess } from 'node:child_process';
 import { hash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import * as z from 'zod';
-import { ToolError } from '../../../errors.ts';
-import type { Limits } from '../../../limits.ts';
-import type { Powers } from '../../../powers.ts';
-import { certificateVariablesFor, storeIn } from '../../../sandbox/etc/certificates.ts';
-import { parseJson } from '../../../text/json.ts';
-import { visible } from '../../../text/shown-text.ts';
-import { runsBy } from '../../../tools/runs.ts';
-import type { Preview } from '../../../tools/tool.ts';
-import { type Outcome, succeeded } from '../../outcome.ts';
-import type { CheckedCall, ClearedCall } from '../../stage.ts';
-import type { FetchHooks } from '../exchanges.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { TimedParts } from '../pipeline/execute/read-only-run.ts';
+import { inTime } from '../pipeline/execute/read-only-run.ts';
+import type { Runner } from '../pipeline/execute/runner.ts';
+import { type Outcome, type RunHooks, succeeded } from '../pipeline/outcome.ts';
+import type { CheckedCall, ClearedCall } from '../pipeline/stage.ts';
+import type { Powers } from '../powers.ts';
+import { certificateVariablesFor, storeIn } from '../sandbox/etc/certificates.ts';
+import { parseJson } from '../text/json.ts';
+import { visible } from '../text/shown-text.ts';
+import { runsBy } from '../tools/runs.ts';
+import type { Preview } from '../tools/tool.ts';
 
 export interface ToolchainsOptions {
   /** The program of the command line, and its arguments. */
@@ -54,8 +56,10 @@ export class ToolchainRequests {
     this.#options = options;
   }
 
-  /** What a person is shown. Throws QUEUE_FULL, UPSTREAM_FAILED. */
+  /** What a person is shown. Throws QUEUE_FULL, UPSTREAM_FAILED, UNSUPPORTED for a caller's preview, which asks nobody. */
   async preview(call: CheckedCall): Promise<Preview> {
+    if (call.options.preview)
+      throw new ToolError('UNSUPPORTED', `\`${call.checked.tool.name}\` has no preview; call it without preview`);
     const it = await this.#of(call);
     const lines = [
       `install ${it.name}@${it.version} for commands`,
@@ -134,11 +138,19 @@ const endOf = (child: ChildProcess): Promise<number | undefined> =>
     child.once('error', () => resolve(undefined));
   });
 
+/** Has toolchains installed that agents ask for. */
+export const toolchainRunner = (
+  parts: TimedParts & { readonly toolchains: ToolchainRequests },
+): Runner<'toolchains'> => ({
+  run: (_, call, hooks) => inTime(call, parts, () => runToolchain(call, parts.toolchains, hooks)),
+  preview: (_, call) => parts.toolchains.preview(call),
+});
+
 /** Runs a call that asks for a toolchain; a person has said yes to what was found for this very call. */
-export async function runToolchain(
+async function runToolchain(
   call: ClearedCall,
   toolchains: ToolchainRequests,
-  { attempt, beforeStart }: FetchHooks,
+  { attempt, beforeStart }: RunHooks,
 ): Promise<Outcome> {
   // A yes that was given to an earlier call says nothing of this version.
   if (!call.approval?.confirm)

@@ -1,6 +1,6 @@
 /** What `http_request` gives of an answer. */
-import { decodeText, isText } from '../../../text/charset.ts';
-import { parseJson } from '../../../text/json.ts';
+import { decodeText, isText } from '../text/charset.ts';
+import { parseJson } from '../text/json.ts';
 import type { Exchange } from './http-exchange.ts';
 
 /** Bounds of the value of a JSON answer. */

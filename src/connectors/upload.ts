@@ -1,8 +1,8 @@
 /** Reads the files that a call sends to a service, in a host that can change nothing and by the rules of the call's policy. */
-import { ToolError } from '../../../errors.ts';
-import type { Hosts, PathView } from '../../../hosts/hosts.ts';
-import type { Limits } from '../../../limits.ts';
-import type { Call, ClearedCall } from '../../stage.ts';
+import { ToolError } from '../errors.ts';
+import type { Hosts, PathView } from '../hosts/hosts.ts';
+import type { Limits } from '../limits.ts';
+import type { Call, ClearedCall } from '../pipeline/stage.ts';
 
 /** A file below the folder that is sent. */
 export interface UploadedFile {

@@ -3,21 +3,21 @@
  * the page itself and for where it leads.
  */
 
-import type { BrowserEnd, Browsers } from '../../../browser/browsers.ts';
-import { type VisitedPage, visitedPage } from '../../../browser/visited-page.ts';
-import type { EgressReport } from '../../../egress/messages.ts';
-import { ToolError } from '../../../errors.ts';
-import type { Limits } from '../../../limits.ts';
-import { parseAddress } from '../../../policy/address.ts';
-import { type Destination, refusedAddress, toHostName } from '../../../policy/network.ts';
-import { safeText } from '../../../text/shown-text.ts';
-import { destinationOf } from '../../../tools/context/requests.ts';
-import type { PageVisit } from '../../../tools/context/visit.ts';
-import { runsBy } from '../../../tools/runs.ts';
-import { failed, type Outcome, succeeded } from '../../outcome.ts';
-import type { ClearedCall } from '../../stage.ts';
-import { timeLimitOf } from '../bounds.ts';
-import { assertListed, assertRedirect, type FetchHooks, listedHosts } from '../exchanges.ts';
+import type { BrowserEnd, Browsers } from '../browser/browsers.ts';
+import { type VisitedPage, visitedPage } from '../browser/visited-page.ts';
+import type { EgressReport } from '../egress/messages.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import { timeLimitOf } from '../pipeline/execute/bounds.ts';
+import { failed, type Outcome, type RunHooks, succeeded } from '../pipeline/outcome.ts';
+import type { ClearedCall } from '../pipeline/stage.ts';
+import { parseAddress } from '../policy/address.ts';
+import { type Destination, refusedAddress, toHostName } from '../policy/network.ts';
+import { safeText } from '../text/shown-text.ts';
+import { destinationOf } from '../tools/context/requests.ts';
+import type { PageVisit } from '../tools/context/visit.ts';
+import { runsBy } from '../tools/runs.ts';
+import { assertListed, assertRedirect, listedHosts } from './exchanges.ts';
 import { unlisted } from './http-exchange.ts';
 import { type PageParts, readByTool } from './page.ts';
 
@@ -35,7 +35,7 @@ const AROUND_MS = 1_000;
 export async function runVisit(
   visit: PageVisit,
   call: ClearedCall,
-  { parts, hooks: { attempt, beforeStart } }: { parts: VisitParts; hooks: FetchHooks },
+  { parts, hooks: { attempt, beforeStart } }: { parts: VisitParts; hooks: RunHooks },
 ): Promise<Outcome> {
   const { browsers, limits, powers } = parts;
   const layers = listedHosts(call);

@@ -1,9 +1,9 @@
 /** Answers requests from the principal's web cache as RFC 9111 allows it to a private cache. */
 import CachePolicy from 'http-cache-semantics';
-import type { HttpResponse } from '../../../egress/messages.ts';
-import type { Powers } from '../../../powers.ts';
-import type { WebCache } from '../../../store/web-cache.ts';
-import { canonical, isRecord } from '../../../text/values.ts';
+import type { HttpResponse } from '../egress/messages.ts';
+import type { Powers } from '../powers.ts';
+import type { WebCache } from '../store/web-cache.ts';
+import { canonical, isRecord } from '../text/values.ts';
 import { FOR_ANY_ORIGIN, type Hop, type HopResponse } from './http-exchange.ts';
 
 export interface CachingParts {

@@ -2,18 +2,19 @@
  * The requests of a task to its model. What a request may cost at most is taken out of the task's budget and of the
  * limits on costs before it is sent, and corrected by what the model reports.
  */
-import { type Agents, priceOf } from '../../../agents/agents.ts';
-import type { AgentProfile } from '../../../agents/settings.ts';
-import type { HttpAnswer, HttpRequest, HttpResponse } from '../../../egress/messages.ts';
-import { ToolError } from '../../../errors.ts';
-import type { Limits } from '../../../limits.ts';
-import type { Powers } from '../../../powers.ts';
-import type { CostLedger, CostReservation } from '../../../store/cost-ledger.ts';
-import { parseJson } from '../../../text/json.ts';
-import { limitsOf } from '../../cost-cap.ts';
-import type { ClearedCall } from '../../stage.ts';
-import { waitUnlessAborted } from '../runners/connected.ts';
-import type { ChildSession } from './child-session.ts';
+
+import type { HttpAnswer, HttpRequest, HttpResponse } from '../egress/messages.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import { limitsOf } from '../pipeline/cost-cap.ts';
+import type { ChildSession } from '../pipeline/execute/child-session.ts';
+import type { ClearedCall } from '../pipeline/stage.ts';
+import type { Powers } from '../powers.ts';
+import type { CostLedger, CostReservation } from '../store/cost-ledger.ts';
+import { parseJson } from '../text/json.ts';
+import { waitUnlessAborted } from '../waiting.ts';
+import { type Agents, priceOf } from './agents.ts';
+import type { AgentProfile } from './settings.ts';
 
 export interface ModelParts {
   readonly agents: Agents;

@@ -1,6 +1,6 @@
 /** The tasks that run: how many below each outermost session, and how an operator or their principal ends one. */
-import { ToolError } from '../../../errors.ts';
-import type { Limits } from '../../../limits.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
 
 interface RunningTask {
   readonly accountId: string;

@@ -2,20 +2,20 @@
  * One task: the conversation of a sub-agent with its model, kept by an agent process that can do nothing but ask for
  * answers of the model and for calls of the sub-agent's session.
  */
-import type { AgentProfile } from '../../../agents/settings.ts';
-import type { CallState } from '../../../call.ts';
-import type { HttpAnswer, HttpRequest } from '../../../egress/messages.ts';
-import { ToolError, toToolError } from '../../../errors.ts';
-import type { Isolates } from '../../../hosts/isolates.ts';
-import type { ChildAnswer, ChildAsk } from '../../../hosts/job.ts';
-import type { Timer } from '../../../powers.ts';
-import { KnownValues } from '../../../redact/known-values.ts';
-import type { TaskStore } from '../../../store/task-store.ts';
-import { mapTexts } from '../../../text/values.ts';
-import type { TaskInput, TaskOutput } from '../../../tools/task/delegate.ts';
-import type { ClearedCall } from '../../stage.ts';
-import { Clock } from '../runners/program.ts';
-import type { ChildSession, TurnCall } from './child-session.ts';
+
+import type { CallState } from '../call.ts';
+import type { HttpAnswer, HttpRequest } from '../egress/messages.ts';
+import { ToolError, toToolError } from '../errors.ts';
+import type { Isolates } from '../hosts/isolates.ts';
+import type { ChildAnswer, ChildAsk } from '../hosts/job.ts';
+import { CallClock } from '../pipeline/execute/call-clock.ts';
+import type { ChildSession, TurnCall } from '../pipeline/execute/child-session.ts';
+import type { ClearedCall } from '../pipeline/stage.ts';
+import type { Timer } from '../powers.ts';
+import { KnownValues } from '../redact/known-values.ts';
+import type { TaskStore } from '../store/task-store.ts';
+import { mapTexts } from '../text/values.ts';
+import type { TaskInput, TaskOutput } from '../tools/task/delegate.ts';
 import { promptText, systemText } from './instructions.ts';
 import {
   type AgentJob,
@@ -30,6 +30,7 @@ import {
   type TurnAnswer,
 } from './messages.ts';
 import { type ModelParts, ModelRequests } from './model-requests.ts';
+import type { AgentProfile } from './settings.ts';
 import { isOverBudget, isUnanswered, TaskReport } from './task-report.ts';
 
 export interface TaskParts extends ModelParts {
@@ -57,7 +58,7 @@ export class Task {
   readonly #stop = new AbortController();
   /** Times of questions about calls, by call id. */
   readonly #questions = new Map<string, Timer>();
-  readonly #clock: Clock;
+  readonly #clock: CallClock;
   #child!: ChildSession;
   #models!: ModelRequests;
   #lastText = '';
@@ -67,7 +68,7 @@ export class Task {
     this.#parts = parts;
     const { limits, powers } = parts;
     const limitMs = Math.min(this.#input.budget?.ms ?? limits.taskMs, limits.taskMs);
-    this.#clock = new Clock(limitMs, { powers, pausedMsMax: limits.codePausedMs }, () =>
+    this.#clock = new CallClock(limitMs, { powers, pausedMsMax: limits.codePausedMs }, () =>
       this.stop('budget', new ToolError('TIMEOUT', `the task took longer than ${limitMs} ms`)),
     );
   }

@@ -1,6 +1,7 @@
 /** What the model of a sub-agent is told before its task. */
-import type { AgentProfile } from '../../../agents/settings.ts';
-import type { TaskInput } from '../../../tools/task/delegate.ts';
+
+import type { TaskInput } from '../tools/task/delegate.ts';
+import type { AgentProfile } from './settings.ts';
 
 const TASK = [
   'You are a sub-agent: you carry out one task for another agent, which sees nothing of your work but your last answer.',

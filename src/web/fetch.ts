@@ -1,8 +1,9 @@
 /** Runs a call that is one HTTP request of its input. */
-import type { WebRequest } from '../../../tools/context/requests.ts';
-import { failed, type Outcome, succeeded } from '../../outcome.ts';
-import type { ClearedCall } from '../../stage.ts';
-import { type FetchHooks, type FetchParts, withExchanges } from '../exchanges.ts';
+
+import { failed, type Outcome, type RunHooks, succeeded } from '../pipeline/outcome.ts';
+import type { ClearedCall } from '../pipeline/stage.ts';
+import type { WebRequest } from '../tools/context/requests.ts';
+import { type FetchParts, withExchanges } from './exchanges.ts';
 import { toHttpData } from './http-data.ts';
 import type { Exchange } from './http-exchange.ts';
 
@@ -10,7 +11,7 @@ import type { Exchange } from './http-exchange.ts';
 export async function runFetch(
   request: WebRequest,
   call: ClearedCall,
-  { parts, hooks }: { parts: FetchParts; hooks: FetchHooks },
+  { parts, hooks }: { parts: FetchParts; hooks: RunHooks },
 ): Promise<Outcome> {
   const { limits, powers } = parts;
   const startedMs = powers.monotonicMs();

@@ -1,14 +1,18 @@
 /** Runs calls of connectors' tools: their requests are made by the egress process, which reaches nothing but the connector's service. */
+
 import { hash } from 'node:crypto';
-import type { HttpAnswer, HttpRequest } from '../../../egress/messages.ts';
-import type { ToolError } from '../../../errors.ts';
-import type { NetworkLayer } from '../../../policy/network.ts';
-import { canonical } from '../../../text/values.ts';
-import type { Connected } from '../../../tools/connected.ts';
-import { failed, type Outcome, succeeded } from '../../outcome.ts';
-import type { ClearedCall } from '../../stage.ts';
-import { timeLimitOf } from '../bounds.ts';
-import type { FetchHooks, FetchParts } from '../exchanges.ts';
+import type { HttpAnswer, HttpRequest } from '../egress/messages.ts';
+import type { Egress } from '../hosts/egress.ts';
+import { timeLimitOf } from '../pipeline/execute/bounds.ts';
+import { inTime } from '../pipeline/execute/read-only-run.ts';
+import type { Runner } from '../pipeline/execute/runner.ts';
+import { failed, type Outcome, type RunHooks, succeeded } from '../pipeline/outcome.ts';
+import type { ClearedCall } from '../pipeline/stage.ts';
+import type { NetworkLayer } from '../policy/network.ts';
+import type { Powers } from '../powers.ts';
+import { canonical } from '../text/values.ts';
+import type { Connected } from '../tools/connected.ts';
+import { waitUnlessAborted } from '../waiting.ts';
 import { filesBelow, type UploadedFile, type UploadParts } from './upload.ts';
 
 /** A call of an operation, as far as a connector needs it. */
@@ -32,16 +36,23 @@ export interface Connections {
   run(to: Connected, call: ConnectedCall): Promise<unknown>;
 }
 
-export interface ConnectedParts extends FetchParts, UploadParts {
+export interface ConnectedParts extends UploadParts {
   readonly connectors: Connections;
+  readonly egress: Egress;
+  readonly powers: Powers;
 }
 
+/** Runs the operations of connectors, each call under its time limit. */
+export const connectorRunner = (parts: ConnectedParts): Runner<'connectors'> => ({
+  run: ({ operation }, call, hooks) => inTime(call, parts, () => runConnected(operation, call, parts, hooks)),
+});
+
 /** Gives the fields of the answer, or the error; `beforeStart` can still refuse the call, and what it throws is thrown. */
-export async function runConnected(
+async function runConnected(
   to: Connected,
   call: ClearedCall,
   parts: ConnectedParts,
-  { attempt, beforeStart }: FetchHooks,
+  { attempt, beforeStart }: RunHooks,
 ): Promise<Outcome> {
   const { connectors, egress, limits, powers } = parts;
   const { signal } = call.controller;
@@ -87,23 +98,4 @@ async function outcomeOfRun(running: Promise<unknown>): Promise<{ data: unknown 
 function idempotencyKeyOf({ id, principal, workspace, checked }: ClearedCall): string {
   const named = canonical([principal, workspace, id, checked.tool.name, checked.input]);
   return `ringfence-${hash('sha256', named).slice(0, 40)}`;
-}
-
-/** Waits; throws the reason of an abort. */
-export async function waitUnlessAborted(
-  ms: number,
-  { signal, powers }: { signal: AbortSignal; powers: FetchParts['powers'] },
-): Promise<void> {
-  signal.throwIfAborted();
-  await new Promise<void>((resolve, reject) => {
-    const leave = () => {
-      timer.cancel();
-      reject(signal.reason as ToolError);
-    };
-    const timer = powers.after(ms, () => {
-      signal.removeEventListener('abort', leave);
-      resolve();
-    });
-    signal.addEventListener('abort', leave, { once: true });
-  });
 }

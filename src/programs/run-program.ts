@@ -1,31 +1,35 @@
 /** Runs a caller's program in an isolate host. Each call that the program makes goes through the whole pipeline, in the same session. */
 
-import type { CallState, ToolResult } from '../../../call.ts';
-import { ToolError, type WireError } from '../../../errors.ts';
-import type { Isolates, ProgramRequest } from '../../../hosts/isolates.ts';
-import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '../../../hosts/job.ts';
-import type { RunResult } from '../../../hosts/runs.ts';
-import type { Limits } from '../../../limits.ts';
-import type { Powers, Timer } from '../../../powers.ts';
-import { runsBy } from '../../../tools/runs.ts';
-import type { Attempt } from '../../outcome.ts';
-import type { ClearedCall } from '../../stage.ts';
-import { leastOf, timeLimitOf } from '../bounds.ts';
+import type { CallState, ToolResult } from '../call.ts';
+import { ToolError, type WireError } from '../errors.ts';
+import type { Isolates, ProgramRequest } from '../hosts/isolates.ts';
+import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '../hosts/job.ts';
+import type { RunResult } from '../hosts/runs.ts';
+import type { Limits } from '../limits.ts';
+import type { OpeningParts } from '../pipeline/doors/openings.ts';
+import { leastOf, timeLimitOf } from '../pipeline/execute/bounds.ts';
+import { CallClock } from '../pipeline/execute/call-clock.ts';
+import { ranOutcome } from '../pipeline/execute/ran-outcome.ts';
+import type { TimedParts } from '../pipeline/execute/read-only-run.ts';
+import { timeout } from '../pipeline/execute/read-only-run.ts';
+import type { Runner } from '../pipeline/execute/runner.ts';
+import type { RunHooks } from '../pipeline/outcome.ts';
+import type { ClearedCall } from '../pipeline/stage.ts';
+import { runsBy } from '../tools/runs.ts';
 import { pluginJobOf } from './plugin-call.ts';
 
-export interface ProgramParts {
+export interface ProgramParts extends TimedParts, Pick<OpeningParts, 'outsideProblem'> {
   readonly isolates: Isolates;
   /** Hosts of plugins that share a JavaScript realm. */
   readonly compartments: Isolates;
-  readonly limits: Limits;
-  readonly powers: Powers;
 }
 
-export interface ProgramStart {
-  readonly attempt: Attempt;
-  beforeStart(): Promise<void>;
-  timeout(limitMs: number): ToolError;
-}
+/** Runs programs of callers and plugins. No path rules apply: a program sees no paths. */
+export const programRunner = (parts: ProgramParts): Runner<'isolates'> => ({
+  async run(_, call, hooks) {
+    return ranOutcome(await runProgram(call, parts, hooks), call, { ...hooks, parts });
+  },
+});
 
 /** The input of a tool that runs its caller's program. */
 export interface ProgramInput {
@@ -36,16 +40,16 @@ export interface ProgramInput {
 }
 
 /** Runs the program of a call; `beforeStart` can still refuse it. Throws what ended the program, and what `beforeStart` throws. */
-export async function runProgram(
+async function runProgram(
   call: ClearedCall,
   { isolates, compartments, limits, powers }: ProgramParts,
-  { attempt, beforeStart, timeout }: ProgramStart,
+  { attempt, beforeStart }: RunHooks,
 ): Promise<RunResult> {
   const plugin = runsBy(call.checked.tool, 'isolates')?.plugin;
   const { signal } = call.controller;
   const limitMs = timeLimitOf(call, limits);
-  const clock = new Clock(limitMs, { powers, pausedMsMax: limits.codePausedMs }, () =>
-    call.controller.abort(timeout(limitMs)),
+  const clock = new CallClock(limitMs, { powers, pausedMsMax: limits.codePausedMs }, () =>
+    call.controller.abort(timeout(call.checked, limitMs)),
   );
   // Aborts the program's calls when the program ends, for whatever reason.
   const children = new AbortController();
@@ -134,7 +138,7 @@ async function answerTo(
     limits,
     clock,
     signal,
-  }: { call: ClearedCall; isolate: IsolateBounds; limits: Limits; clock: Clock; signal: AbortSignal },
+  }: { call: ClearedCall; isolate: IsolateBounds; limits: Limits; clock: CallClock; signal: AbortSignal },
 ): Promise<Omit<ChildAnswer, 'id' | 'call'>> {
   // Checked here again: a compromised host may lie.
   if (!call.child || !isolate.tools.includes(tool))
@@ -167,56 +171,4 @@ function sizeOf(value: unknown): number {
   if (typeof value === 'string') return value.length + 2;
   if (typeof value !== 'object' || value === null) return 8;
   return Object.entries(value).reduce((sum, [key, it]) => sum + key.length + 4 + sizeOf(it), 2);
-}
-
-/** The remaining time of a program or a task. The clock stops while one of the program's calls waits for a person, up to a bound. */
-export class Clock {
-  readonly #powers: Powers;
-  readonly #onEnd: () => void;
-  #leftMs: number;
-  #pauseLeftMs: number;
-  #sinceMs = 0;
-  #pauses = 0;
-  #timer: Timer | undefined;
-
-  constructor(ms: number, { powers, pausedMsMax }: { powers: Powers; pausedMsMax: number }, onEnd: () => void) {
-    this.#leftMs = ms;
-    this.#pauseLeftMs = pausedMsMax;
-    this.#powers = powers;
-    this.#onEnd = onEnd;
-  }
-
-  start(): void {
-    this.#sinceMs = this.#powers.monotonicMs();
-    this.#set();
-  }
-
-  /** Counts one more or one fewer call that waits for a person. */
-  pause(change: 1 | -1): void {
-    if (!this.#timer) return;
-    this.#count();
-    this.#pauses += change;
-    this.#set();
-  }
-
-  stop(): void {
-    this.#timer?.cancel();
-    this.#timer = undefined;
-  }
-
-  #count(): void {
-    const now = this.#powers.monotonicMs();
-    const passedMs = now - this.#sinceMs;
-    const pausedMs = this.#pauses > 0 ? Math.min(passedMs, this.#pauseLeftMs) : 0;
-    this.#pauseLeftMs -= pausedMs;
-    this.#leftMs -= passedMs - pausedMs;
-    this.#sinceMs = now;
-  }
-
-  #set(): void {
-    this.#timer?.cancel();
-    // A pause beyond its bound counts as the program's own time.
-    const ms = this.#pauses > 0 ? this.#pauseLeftMs + this.#leftMs : this.#leftMs;
-    this.#timer = this.#powers.after(Math.max(ms, 0), this.#onEnd);
-  }
 }

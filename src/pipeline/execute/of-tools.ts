@@ -1,14 +1,13 @@
 /** Answers calls about the tools of the session; no host is needed for them. */
 
-import { couldAllow, decideTool } from '../../../policy/decide.ts';
-import { toolsOf, toToolInfo } from '../../../tools/registry.ts';
-import { runsBy } from '../../../tools/runs.ts';
-import { type Outcome, succeeded } from '../../outcome.ts';
-import type { ClearedCall } from '../../stage.ts';
-import type { FetchHooks } from '../exchanges.ts';
+import { couldAllow, decideTool } from '../../policy/decide.ts';
+import { toolsOf, toToolInfo } from '../../tools/registry.ts';
+import { runsBy } from '../../tools/runs.ts';
+import { type Outcome, type RunHooks, succeeded } from '../outcome.ts';
+import type { ClearedCall } from '../stage.ts';
 
 /** `beforeStart` can still refuse the call, and what it throws is thrown. */
-export async function runOfTools(call: ClearedCall, { attempt, beforeStart }: FetchHooks): Promise<Outcome> {
+export async function runOfTools(call: ClearedCall, { attempt, beforeStart }: RunHooks): Promise<Outcome> {
   const { tool, input } = call.checked;
   await beforeStart();
   attempt.started = true;

@@ -1,12 +1,12 @@
 /** Runs a call that delegates a task to a sub-agent. */
 
-import { ToolError, toToolError } from '../../../errors.ts';
-import type { Egress } from '../../../hosts/egress.ts';
-import type { TaskInput, TaskOutput } from '../../../tools/task/delegate.ts';
-import { failed, type Outcome, succeeded } from '../../outcome.ts';
-import type { ClearedCall } from '../../stage.ts';
-import type { FetchHooks } from '../exchanges.ts';
-import type { ChildSession } from './child-session.ts';
+import { ToolError, toToolError } from '../errors.ts';
+import type { Egress } from '../hosts/egress.ts';
+import type { ChildSession } from '../pipeline/execute/child-session.ts';
+import type { Runner } from '../pipeline/execute/runner.ts';
+import { failed, type Outcome, type RunHooks, succeeded } from '../pipeline/outcome.ts';
+import type { ClearedCall } from '../pipeline/stage.ts';
+import type { TaskInput, TaskOutput } from '../tools/task/delegate.ts';
 import type { RunningTasks } from './running-tasks.ts';
 import { Task, type TaskParts } from './task.ts';
 
@@ -15,15 +15,12 @@ export interface RunTaskParts extends TaskParts {
   readonly runningTasks: RunningTasks;
 }
 
-/** Runs calls that delegate tasks. */
-export interface Tasks {
-  /** Gives what came of the task; the hook `beforeStart` can still refuse it, and what it throws is thrown. */
-  run(call: ClearedCall, hooks: FetchHooks): Promise<Outcome>;
-}
+/** Runs calls that delegate tasks to sub-agents. */
+export const agentRunner = (parts: RunTaskParts): Runner<'agents'> => ({
+  run: (_, call, hooks) => runTask(call, parts, hooks),
+});
 
-export const createTasks = (parts: RunTaskParts): Tasks => ({ run: (call, hooks) => runTask(call, parts, hooks) });
-
-async function runTask(call: ClearedCall, parts: RunTaskParts, hooks: FetchHooks): Promise<Outcome> {
+async function runTask(call: ClearedCall, parts: RunTaskParts, hooks: RunHooks): Promise<Outcome> {
   const { powers, agents, runningTasks, egress } = parts;
   const { attempt } = hooks;
   const profile = agents.find((call.checked.input as TaskInput).agent);
@@ -113,7 +110,7 @@ interface TaskRun {
   readonly call: ClearedCall;
   readonly taskId: string;
   readonly parts: RunTaskParts;
-  readonly hooks: FetchHooks;
+  readonly hooks: RunHooks;
 }
 
 /** Runs the task, and keeps an error of it as its end, so that the report of its connections is kept with it. */
