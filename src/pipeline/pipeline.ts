@@ -27,6 +27,7 @@ import { type OpeningParts, openingOf, type WithOpenings, withOpenings } from '.
 import { previewForPerson } from './execute/call-preview.ts';
 import { type ExecuteParts, execute } from './execute/execute.ts';
 import { LeftNames } from './execute/left-names.ts';
+import { ownRunners } from './execute/runner.ts';
 import { observed } from './observe.ts';
 import type { Outcome } from './outcome.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
@@ -97,6 +98,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
   const prepared = new PreparedCalls(given);
   const parts = {
     ...given,
+    runners: { ...ownRunners(given), ...given.runners },
     prepared,
     health,
     leftNames: new LeftNames(given),

@@ -22,7 +22,7 @@ import { lastWord, policyOfStart } from './last-word.ts';
 import type { LeftNames } from './left-names.ts';
 import { inTime, type ReadOnlyRunParts, runReadOnly } from './read-only-run.ts';
 import { askServers } from './requests.ts';
-import { ownRunners, type Runners, runByRunner } from './runner.ts';
+import { type Runners, runByRunner } from './runner.ts';
 
 export interface ExecuteParts extends ReadOnlyRunParts {
   /** The runners of the daemon's capabilities. */
@@ -46,7 +46,6 @@ export interface ExecuteParts extends ReadOnlyRunParts {
 /** Runs the call by its runner, or in its tier's host, under its time limit. The innermost stage: there is no next. */
 export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
   const concurrentCalls = new ConcurrentCalls();
-  const runners = { ...ownRunners(parts), ...parts.runners };
   return async (call) => {
     const { tool, input } = call.checked;
     // What goes on in the background would outlive its overlay.
@@ -56,7 +55,7 @@ export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
     call.enter?.('starting');
     try {
       const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
-      const byRunner = runByRunner(call, hooks, { runners, parts });
+      const byRunner = runByRunner(call, hooks, parts);
       return await (byRunner ?? inTier(call, { attempt, parts, concurrentCalls }));
     } catch (error) {
       return failed(error, attempt);

@@ -38,13 +38,13 @@ function runnerOf({ runs, name }: Checked['tool'], runners: Runners) {
 export function runByRunner(
   call: ClearedCall,
   hooks: RunHooks,
-  { runners, parts }: { runners: Runners; parts: { readonly background: BackgroundCommands } },
+  { runners, background }: { readonly runners: Runners; readonly background: BackgroundCommands },
 ): Promise<Outcome> | undefined {
   const { tool, input } = call.checked;
   const by = runnerOf(tool, runners);
   if (by) return by.runner.run(by.runs, call, hooks);
   const of = runsInCommand(tool)?.ofBackground?.(input as never);
-  return of && of.handle === undefined ? listBackground(call, { ...parts, hooks }) : undefined;
+  return of && of.handle === undefined ? listBackground(call, { background, hooks }) : undefined;
 }
 
 /** The preview of a call that its runner gives; undefined if the tool itself does, or nobody. */
