@@ -1,7 +1,7 @@
 /** Defines a bench, and collects its findings. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Client } from '../src/client.ts';
+import type { Client } from '../src/client/client.ts';
 import { startDaemon, type TestDaemon } from '../test/support/daemon.ts';
 import { median, quantile, ratioOf, type Spread, type Taken } from './measure.ts';
 import type { Picture } from './svg.ts';

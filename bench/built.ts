@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { runtime } from '../src/runtime.ts';
+import { runtime } from '../src/base/runtime.ts';
 
 const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
@@ -17,13 +17,13 @@ export async function measureBuilt(): Promise<void> {
   }
   const all = await entries();
   if (!isBuilt(all)) throw new Error(`the built code is to be measured, but what runs is ${all.join(', ')}`);
-  console.log(`measures the built code, dist/ of ${statSync(at('dist/src/main.js')).mtime.toISOString()}`);
+  console.log(`measures the built code, dist/ of ${statSync(at('dist/src/entries/main.js')).mtime.toISOString()}`);
 }
 
 /** Which code bin/ringfence and bin/ringfenced would run now. */
 async function entries(): Promise<readonly string[]> {
   const { findEntry } = (await import(at('bin/start.js'))) as { findEntry(name: string): string };
-  return ['main', 'cli'].map((it) => fileURLToPath(findEntry(it)));
+  return ['entries/main', 'entries/cli'].map((it) => fileURLToPath(findEntry(it)));
 }
 
 const isBuilt = (files: readonly string[]): boolean => files.every((it) => it.startsWith(at('dist/')));

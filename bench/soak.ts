@@ -7,7 +7,7 @@ import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import type { Client } from '../src/client.ts';
+import type { Client } from '../src/client/client.ts';
 import type { TestDaemon } from '../test/support/daemon.ts';
 import type { Figure } from './bench.ts';
 import { measureBuilt } from './built.ts';

@@ -3,4 +3,4 @@
 import { start } from './start.js';
 
 process.argv.splice(2, 0, 'sh');
-await start('cli', new URL('ringfence.js', import.meta.url).href);
+await start('entries/cli', new URL('ringfence.js', import.meta.url).href);

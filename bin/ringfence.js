@@ -5,10 +5,10 @@ import { start } from './start.js';
 const [, , verb, ...words] = process.argv;
 const isBridge = verb === 'mcp' && !words.some((it) => it === '--help' || it === '-h');
 if (isBridge)
-  await start('mcp-bridge', import.meta.url, [
-    'src/mcp-bridge.ts',
+  await start('entries/mcp-bridge', import.meta.url, [
+    'src/entries/mcp-bridge.ts',
     'src/daemon/user-dirs.ts',
-    'src/mcp',
-    'src/transport',
+    'src/faces/mcp',
+    'src/wire/transport',
   ]);
-else await start('cli', import.meta.url);
+else await start('entries/cli', import.meta.url);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
-import { createClient } from '../src/client.ts';
+import { createClient } from '../src/client/client.ts';
 
 const repository = fileURLToPath(new URL('..', import.meta.url)).replace(/\/$/, '');
 const place = mkdtempSync(join(tmpdir(), 'ringfence-demo-'));

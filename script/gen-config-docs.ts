@@ -1,9 +1,9 @@
-// Writes the tables of docs/configuration.md from the schema of config.yaml and the comments of src/limits. `npm run gen` runs it.
+// Writes the tables of docs/configuration.md from the schema of config.yaml and the comments of src/base/limits. `npm run gen` runs it.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import * as z from 'zod';
+import { defaultLimits } from '../src/base/limits.ts';
 import { PUBLIC_LIMITS } from '../src/daemon/config/limits.ts';
 import { configSchema } from '../src/daemon/config.ts';
-import { defaultLimits } from '../src/limits.ts';
 
 const root = new URL('../', import.meta.url);
 const page = new URL('docs/configuration.md', root);
@@ -42,8 +42,8 @@ function keyRows(): string[] {
 
 /** The comment of each limit: its first words say what the limit is, the rest what it protects against. */
 function limitComments(): Map<string, string> {
-  const folder = new URL('src/limits/', root);
-  const files = [new URL('src/limits.ts', root), ...readdirSync(folder).map((it) => new URL(it, folder))];
+  const folder = new URL('src/base/limits/', root);
+  const files = [new URL('src/base/limits.ts', root), ...readdirSync(folder).map((it) => new URL(it, folder))];
   const texts = files.map((it) => readFileSync(it, 'utf8'));
   const found = texts.flatMap((text) => [...text.matchAll(/\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\s*(\w+):/g)]);
   return new Map(found.map(([, comment = '', name = '']) => [name, comment.replaceAll(/\s*\n\s*\*?\s*/g, ' ').trim()]));

@@ -1,11 +1,11 @@
 // Writes dist/protocol.schema.json, the shapes of all messages for programs in other languages. `npm run build` runs it.
 import { writeFileSync } from 'node:fs';
 import * as z from 'zod';
-import { RPC_CODES } from '../src/errors.ts';
-import { answers, notifications } from '../src/protocol/answers.ts';
-import { params } from '../src/protocol/messages.ts';
-import { OPERATOR_METHODS } from '../src/protocol/methods.ts';
-import * as shapes from '../src/protocol/shapes.ts';
+import { RPC_CODES } from '../src/base/errors.ts';
+import { answers, notifications } from '../src/wire/protocol/answers.ts';
+import { params } from '../src/wire/protocol/messages.ts';
+import { OPERATOR_METHODS } from '../src/wire/protocol/methods.ts';
+import * as shapes from '../src/wire/protocol/shapes.ts';
 
 type Json = Record<string, unknown>;
 const ref = (name: string): Json => ({ $ref: `#/$defs/${name}` });

@@ -4,8 +4,8 @@ import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { CODES, RPC_CODES } from '../src/errors.ts';
-import { defaultLimits } from '../src/limits.ts';
+import { CODES, RPC_CODES } from '../src/base/errors.ts';
+import { defaultLimits } from '../src/base/limits.ts';
 import { builtinTools } from '../src/tools/builtin.ts';
 import { findOwnDecisions, OWN_DECISIONS } from './support/own-decisions.ts';
 import { titlesWithoutSubject } from './support/test-titles.ts';
@@ -14,214 +14,28 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const files = globSync('{src,workers}/**/*.ts', { cwd: root }).sort();
 const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
 
-/** Parts that import nothing but themselves. */
-const ALONE = [
-  'fencing limits protected-names powers text/values native native-programs text/charset text/held-bytes',
-  'secret-source preview daemon/user-dirs text/host-names text/json daemon/log-file text/shown-text',
-  'plugin-code tools/file-changes tools/capability tools/source tools/runs tools/connected tools/versions',
-  'tools/rare-parameters tools/details tools/file-spellings tools/data-text',
+/** The rooms from the top down: a file imports its own room and those below it. docs/architecture.md draws them. */
+const ORDER = [
+  ...['entries', 'testing', 'cli', 'daemon', 'fleet', 'client', 'faces', 'gateway', 'workers', 'services'],
+  ...['pipeline', 'hosts', 'sandbox', 'tools', 'policy', 'wire', 'store', 'base'],
 ];
 
-/** The parts (a file of src, or a folder) that a part may import beside itself. docs/architecture.md says why. */
-const MAY_IMPORT: Record<string, string> = {
-  ...Object.fromEntries(ALONE.flatMap((it) => it.split(' ')).map((part) => [part, ''])),
-  ...{ 'daemon/disk': 'limits', paths: 'protected-names', errors: 'text/shown-text', redact: 'text/values' },
-  polling: 'powers',
-  runtime: 'native-programs',
-  'text/glob': 'errors',
-  secrets: 'errors limits policy text/json',
-  toolchains: 'limits paths text/json',
-  market: 'connectors limits plugins text/json',
-  telemetry: 'call errors limits text/json powers secret-source',
-  call: 'errors preview result-shapes',
-  'result-shapes': 'errors',
-  'daemon/config':
-    'agents connectors/search daemon/command-environment databases fleet/policy fleet/workspaces limits paths daemon/user-dirs policy providers secrets telemetry text/values toolchains tools/context tools/package',
-  'daemon/log': 'daemon/log-file powers text/shown-text',
-  'daemon/command-environment': 'paths',
-  transport: 'errors limits native powers',
-  panel: 'errors limits text/json powers store transport',
-  protocol: 'call errors limits text/json text/shown-text powers transport preview result-shapes',
-  'policy/bundle': 'limits policy text/json',
-  policy: 'call errors text/glob limits text/json paths powers tools/tool text/shown-text text/values',
-  store: 'call daemon/disk errors limits text/json paths redact powers text/shown-text preview',
-  sandbox: 'call errors limits native native-programs paths powers sandbox/etc',
-  egress: 'limits policy powers redact',
-  plugins: 'call errors limits text/json plugin-code pipeline policy powers tools',
-  hosts:
-    'call egress plugin-code polling text/values sandbox protocol policy errors limits paths powers protected-names text/shown-text tools/context preview',
-  ...{ 'hosts/background': '', 'hosts/quarantine': 'errors hosts paths powers protected-names sandbox text/json' },
-  'hosts/follower': 'call errors hosts limits native-programs paths policy powers sandbox',
-  'hosts/slots': 'call errors hosts limits powers sandbox',
-  'hosts/shadow': 'hosts/follower limits powers protocol text/values',
-  browser: 'call egress errors hosts limits policy powers sandbox tools/context',
-  pipeline:
-    'browser call telemetry egress protected-names text/held-bytes tools/context tools/lifecycle tools/package tools/path-parameters tools/tool tools/runs policy store hosts redact text/glob paths errors limits powers text/shown-text text/values preview written-paths',
-  providers:
-    'redact text/values call errors hosts limits pipeline policy powers secret-source text/shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/runs tools/versions',
-  session:
-    'fencing pipeline telemetry text/held-bytes text/shown-text redact store tools/registry tools/declarations tools/runs tools/tool tools/tools call errors limits powers policy protocol hosts transport tools/catalogue paths preview',
-  'written-paths': 'paths',
-  'tools/tool':
-    'call errors limits plugin-code tools/path-parameters tools/capability tools/context tools/file-changes tools/lifecycle tools/separable tools/source tools/spellings tools/terminals tools/runs tools/connected tools/versions',
-  'tools/runs': 'plugin-code tools/capability tools/connected tools/context',
-  'tools/context': 'errors preview',
-  'tools/path-parameters': 'text/glob',
-  'tools/lifecycle': 'tools/tool',
-  'tools/search-program': 'tools/lifecycle tools/tool',
-  'tools/separable': 'errors',
-  'tools/terminals': 'tools/tool',
-  'tools/package': 'errors limits text/json text/values tools/context tools/edit tools/terminal tools/tool',
-  'tools/edit': 'limits errors tools/file-changes tools/tool text/charset',
-  'tools/builtin': 'tools',
-  'tools/catalogue': 'pipeline',
-  'tools/portable': 'tools/rare-parameters text/values',
-  'tools/declarations': 'tools/registry',
-  'tools/declared-effects': 'call errors limits',
-  'tools/nulls': 'text/values',
-  'tools/spellings': 'text/json text/values',
-  'tools/kept': 'preview tools/git tools/tool',
-  'tools/registry': 'call pipeline policy runtime text/shown-text text/values tools',
-  'tools/selection': 'tools/tool text/glob errors',
-  'tools/file-text': 'tools/tool errors text/charset',
-  'tools/file':
-    'tools/tool tools/details tools/edit tools/file-changes tools/file-spellings tools/file-text tools/path-parameters tools/rare-parameters tools/search-program tools/selection tools/spellings text/glob errors',
-  'tools/workspace': 'tools/search-program tools/source tools/tool tools/path-parameters tools/rare-parameters errors',
-  'tools/data': 'tools/tool tools/data-text tools/file-text errors',
-  'tools/database': 'call errors limits tools/context tools/tool',
-  'tools/terminal': 'errors limits tools/context tools/lifecycle tools/rare-parameters tools/runs tools/tool',
-  'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
-  'tools/todo': 'tools/tool errors',
-  'tools/task': 'errors limits tools/rare-parameters tools/tool',
-  'tools/toolchain': 'tools/tool errors',
-  'tools/access': 'tools/tool errors',
-  'tools/tools': 'errors tools/capability tools/declarations tools/tool',
-  'tools/code':
-    'errors limits text/json text/values tools/context tools/edit tools/rare-parameters tools/search-program tools/selection tools/source tools/tool',
-  'tools/http': 'tools/rare-parameters tools/tool tools/web errors limits',
-  'tools/web': 'call tools/context tools/tool errors limits',
-  workers:
-    'redact browser call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers preview',
-  adapters: 'call client',
-  testing:
-    'call client connectors daemon/config daemon/daemon daemon/serve errors limits paths plugins powers runtime secrets store/approvals text/json text/values tools/registry tools/runs tools/tool transport workers',
-  client: 'call protocol store transport errors limits powers tools preview',
-  cli: 'call client daemon/command-environment daemon/config errors limits text/json paths pipeline daemon/user-dirs plugins policy powers protocol providers runtime sandbox text/shown-text store transport tools daemon/workspaces',
-  'daemon/workspaces': 'daemon/config errors paths daemon/user-dirs powers',
-  'daemon/daemon': '*',
-  'daemon/daemon-hosts':
-    'browser call daemon/config daemon/records daemon/services hosts pipeline/execute powers providers runtime session/operator store',
-  'daemon/trace-export': 'egress hosts limits policy powers runtime sandbox secret-source telemetry',
-  'daemon/warm-hosts': 'call daemon/workspaces hosts pipeline/execute policy powers session tools/registry',
-  'daemon/daemon-policies': 'daemon/config daemon/records daemon/workspaces limits paths policy powers session tools',
-  mcp: 'call telemetry errors limits text/json powers protocol policy providers session text/shown-text store transport tools',
-  'mcp-bridge': 'cli daemon/user-dirs mcp transport',
-  'daemon/git-author': 'hosts sandbox limits powers',
-  'daemon/records': 'errors store session redact limits powers',
-  main: 'daemon/serve transport workers',
-  'daemon/hand-over': 'limits powers text/json transport',
-  'daemon/ending': 'daemon/listeners powers session',
-  'daemon/upgrade': 'daemon/hand-over daemon/notify errors limits powers transport',
-  'daemon/state-lock': 'limits powers store daemon/user-dirs',
-  'daemon/listeners':
-    'daemon/config daemon/workspaces errors limits mcp panel powers protocol runtime session transport',
-  'daemon/panel': 'daemon/listeners daemon/records limits panel powers session',
-  'daemon/idle-exit': 'powers',
-  'daemon/notify': 'daemon/command-environment native powers',
-  'daemon/serve':
-    'daemon/config daemon/daemon daemon/hand-over daemon/idle-exit daemon/log daemon/notify daemon/state-lock daemon/upgrade daemon/user-dirs fleet policy powers runtime transport',
-  'cli/audit': 'cli client errors limits powers store/audit',
-  'cli/call': 'call cli client egress limits store/approvals text/json text/shown-text preview',
-  'cli/ci': 'cli cli/audit daemon/user-dirs errors limits policy powers store/audit text/shown-text tools/registry',
-  'cli/conform': 'cli limits powers protocol text/json',
-  'cli/connectors':
-    'cli cli/state connectors daemon/config daemon/user-dirs limits plugins policy secrets tools/registry tools/runs',
-  connectors:
-    'call egress errors limits pipeline plugins policy powers secrets text/json text/shown-text text/values tools/catalogue tools/connected tools/declared-effects tools/nulls tools/runs tools/tool tools/versions',
-  'connectors/openapi': 'connectors limits plugins text/json text/shown-text text/values',
-  'connectors/search':
-    'connectors errors limits pipeline policy powers secrets text/shown-text text/values tools/connected tools/tool tools/web',
-  fleet: 'client fencing limits powers store text/json',
-  'fleet/workspaces': 'errors hosts limits paths policy powers protocol sandbox session text/json tools/git',
-  'fleet/placed': 'call errors fencing fleet limits mcp powers protocol text/json text/values transport',
-  'fleet/policy': 'fleet limits policy powers text/json',
-  'fleet-node': 'client fleet limits powers workers',
-  agents: 'egress errors limits pipeline policy secrets tools/task tools/runs tools/tool',
-  databases: 'connectors errors hosts limits pipeline policy powers protocol sandbox secrets text tools/context',
-  'daemon/services':
-    'agents connectors daemon/config daemon/records daemon/user-dirs daemon/workspaces databases fleet hosts pipeline/execute policy powers providers runtime sandbox secrets session tools/catalogue tools/registry',
-  'cli/databases':
-    'call cli cli/call cli/state client daemon/config daemon/user-dirs databases limits text/json text/shown-text tools/context',
-  'cli/doctor':
-    'cli cli/databases client daemon/config daemon/user-dirs errors limits policy powers runtime sandbox sandbox/git sandbox/proof store text/shown-text tools/registry',
-  'cli/fleet':
-    'cli cli/ci cli/monitor client daemon/user-dirs errors fleet limits panel policy powers protocol runtime store text/json text/values transport',
-  'cli/init':
-    'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
-  'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
-  'cli/market':
-    'cli cli/connectors connectors daemon/config errors limits market plugins powers runtime sandbox text/json tools/package',
-  'cli/monitor': 'call cli client daemon/user-dirs powers runtime store/audit telemetry text/shown-text',
-  'cli/service': 'cli daemon/config daemon/user-dirs runtime store',
-  'cli/shell': 'call cli cli/call cli/install client daemon/user-dirs paths runtime text/json text/values',
-  'cli/skeletons': 'cli runtime',
-  'cli/state': 'cli daemon/user-dirs limits powers runtime secrets store text/json text/values toolchains tools',
-  'cli/tasks': 'call cli cli/call client store store/approvals text/shown-text tools/task',
-  'cli/verbs':
-    'cli cli/audit cli/call cli/connectors cli/databases cli/doctor cli/fleet cli/init cli/install cli/monitor cli/service cli/shell cli/skeletons cli/tasks client daemon/user-dirs market powers runtime store/audit transport',
-  'pipeline/approve':
-    'call errors limits paths pipeline policy protected-names store/approvals text/glob text/shown-text text/values tools/runs tools/tool preview store',
-  'pipeline/batch': 'call errors limits pipeline powers text/values',
-  'pipeline/doors':
-    'call egress errors limits paths pipeline policy powers sandbox store/approvals text/host-names tools/runs written-paths',
-  'pipeline/execute':
-    'agents browser call egress errors hosts limits paths pipeline policy powers protected-names sandbox/etc store text/charset text/json text/shown-text text/values tools/connected tools/context tools/package tools/registry tools/task tools/tool tools/runs preview redact',
-  'pipeline/queue': 'call errors hosts limits pipeline policy powers tools/runs tools/tool',
-  'policy/schema': 'call policy text/glob text/shown-text',
-  'policy/secrets': 'limits paths',
-  'policy/shell': 'call limits policy text/json',
-  'sandbox/cgroup': 'errors limits powers sandbox',
-  'sandbox/command': 'call errors limits native powers sandbox sandbox/cgroup sandbox/git',
-  'sandbox/etc': 'policy sandbox',
-  'sandbox/git': 'limits paths powers sandbox sandbox/command',
-  'sandbox/proof': 'limits powers sandbox',
-  'sandbox/terminal': 'errors limits powers sandbox sandbox/command',
-  'session/connections':
-    'call errors fencing limits pipeline policy powers protocol session tools/catalogue tools/tool transport',
-  'session/delegation': 'call errors limits pipeline policy powers protocol session store tools/runs',
-  'session/operator': 'call errors limits pipeline policy powers protocol redact result-shapes session store',
-  'session/undo': 'call errors hosts limits paths pipeline powers preview protected-names protocol session store',
-  'store/approvals': 'call errors limits powers result-shapes store text/host-names text/json text/values',
-  'store/audit': 'call errors limits powers store text/json text/shown-text',
-  'workers/agent': 'errors hosts limits pipeline/execute text/json text/values workers workers/isolate',
-  'workers/browser': 'browser errors limits powers sandbox text/json text/values',
-  'workers/code': 'errors limits powers text/json text/values tools/source tools/tool workers workers/symbols',
-  'workers/database': 'databases egress errors limits policy powers protocol text tools/context workers',
-  'workers/context':
-    'call errors hosts limits paths policy powers sandbox sandbox/command tools/context tools/file-changes tools/lifecycle tools/source tools/terminals tools/tool workers workers/code workers/search workers/duckdb workers/sqlite workers/symbols workers/terminals workers/undo preview workers/preview',
-  'workers/duckdb': 'errors limits powers tools/context workers workers/database workers/sqlite',
-  'workers/host': 'errors hosts limits polling powers protocol sandbox sandbox/command tools',
-  'workers/isolate': 'errors hosts limits plugin-code plugins powers protocol text/json workers',
-  'workers/pages': 'errors limits text/charset text/json text/shown-text tools/context',
-  'workers/preview': 'errors limits paths preview sandbox text/json tools workers',
-  'workers/provider': 'errors limits powers providers sandbox text/json',
-  'workers/search': 'errors limits powers sandbox text/glob tools/tool workers/context',
-  'workers/sqlite':
-    'errors hosts limits powers text/json text/values tools/context tools/file-changes workers workers/context workers/undo',
-  'workers/symbols': 'errors limits powers sandbox tools/edit tools/source tools/tool workers workers/code',
-  'workers/terminals':
-    'egress errors hosts limits native-programs powers sandbox sandbox/command sandbox/terminal tools/terminals tools/tool workers',
-  'workers/shadow': 'daemon/disk hosts limits paths powers sandbox/git text/glob workers/context workers/undo',
-  'workers/undo': 'call daemon/disk errors hosts limits paths powers tools/file-changes tools/tool workers/context',
+/** The rooms of workers/ that a room there imports; files beside the rooms are programs, and put them together. */
+const WORKER_ROOMS: Record<string, string> = {
+  agent: 'isolate',
+  code: 'symbols',
+  context: 'code duckdb preview search sqlite symbols terminals undo',
+  database: 'sqlite',
+  duckdb: 'database sqlite',
+  preview: 'context undo',
+  search: 'context',
+  shadow: 'context undo',
+  sqlite: 'context undo',
+  symbols: 'code context',
+  undo: 'context',
 };
 
-/** A folder, a folder in it, or a single file where those of a folder have rows of their own. */
-function partOf(file: string): string {
-  const [top, ...rest] = file.replace(/\.ts$/, '').split('/') as [string, ...string[]];
-  const [first = '', second, third] = top === 'workers' ? [top, ...rest] : rest;
-  const isRoom = third !== undefined || ['tools', 'daemon', 'text'].includes(first);
-  return isRoom && second ? `${first}/${second}` : first;
-}
+const roomOf = (file: string): string => file.split('/')[file.startsWith('src/') ? 1 : 0] as string;
 
 function importsOf(file: string): { specifier: string; target: string | undefined }[] {
   const found = [...(texts.get(file) as string).matchAll(/(?:from|import\() ?'([^']+)'/g)].map((it) => it[1] as string);
@@ -229,17 +43,21 @@ function importsOf(file: string): { specifier: string; target: string | undefine
   return found.map((specifier) => ({ specifier, target: targetOf(specifier) }));
 }
 
-test.each(files)('%s imports only what its part may', (file) => {
-  const part = partOf(file);
-  const allowed = MAY_IMPORT[part];
-  expect(allowed, `${part} has no row in the table`).toBeDefined();
-  if (allowed === '*') return;
-  const wrong = importsOf(file)
-    .map(({ target }) => target && partOf(target))
-    .filter((it): it is string => it !== undefined && it !== part)
-    .filter((it) => ![part, ...(allowed as string).split(' ')].some((may) => it === may || it.startsWith(`${may}/`)));
-  expect(wrong).toEqual([]);
+test.each(files)('%s imports its own room and those below it', (file) => {
+  const above = ORDER.slice(0, ORDER.indexOf(roomOf(file)));
+  expect(ORDER).toContain(roomOf(file));
+  expect(importsOf(file).filter(({ target }) => target && above.includes(roomOf(target)))).toEqual([]);
 });
+
+test.each(files.filter((it) => /^workers\/.+\//.test(it)))(
+  '%s imports no other room of workers than listed',
+  (file) => {
+    const [, room] = file.split('/') as [string, string];
+    const others = importsOf(file).flatMap(({ target }) => /^workers\/(\w+)\//.exec(target ?? '')?.[1] ?? []);
+    const allowed = [room, ...(WORKER_ROOMS[room]?.split(' ') ?? [])];
+    expect(others.filter((it) => !allowed.includes(it))).toEqual([]);
+  },
+);
 
 const MACHINE = /^node:(fs|child_process|net|http|https|worker_threads|vm|dgram|tls)/;
 const toolFiles = files.filter((it) => it.startsWith('src/tools/'));
@@ -253,16 +71,16 @@ describe('what is read in one place only', () => {
     files.filter((it) => /^(src|workers)\//.test(it) && !except.includes(it) && pattern.test(texts.get(it) as string));
 
   test('the environment: the entries, which hand it to config, and the perimeter, which empties it', () => {
-    const entries = 'src/cli.ts src/mcp-bridge.ts src/testing.ts workers/perimeter.ts';
+    const entries = 'src/entries/cli.ts src/entries/mcp-bridge.ts src/testing/testing.ts workers/perimeter.ts';
     expect(occurrences(/process\.env/, entries.split(' '))).toEqual([]);
   });
   test('the clock, timers and randomness: powers', () => {
     const uses = /Date\.now\(|new Date\(\)|performance\.now|setTimeout\(|Math\.random|randomBytes/;
-    expect(occurrences(uses, ['src/powers.ts', 'workers/isolate/program-wrapper.ts'])).toEqual([]);
+    expect(occurrences(uses, ['src/base/powers.ts', 'workers/isolate/program-wrapper.ts'])).toEqual([]);
   });
   test('JSON that others wrote: parse-json; elsewhere what we wrote, single strings, and whether it is JSON', () => {
     const ours =
-      'text/json daemon/log runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/file-changes protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal store/checkpoints store/audit/entry tools/data-text';
+      'base/text/json daemon/log base/runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/file-changes wire/protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal store/checkpoints store/audit/entry tools/data-text';
     // ripgrep writes the names of its fields without escapes, and so do we in journals. npm's is read by programs in sandboxes.
     const plain = ['workers/search/match-records.ts', 'workers/undo/spool.ts', 'src/tools/package/programs.ts'];
     const except = [...ours.split(' ').map((it) => `src/${it}.ts`), ...plain];
@@ -371,7 +189,7 @@ test.each([
 });
 
 test('every limit is read somewhere', () => {
-  const all = files.map((it) => (it === 'src/limits.ts' ? '' : texts.get(it))).join('\n');
+  const all = files.map((it) => (it === 'src/base/limits.ts' ? '' : texts.get(it))).join('\n');
   expect(Object.keys(defaultLimits).filter((it) => !all.includes(it))).toEqual([]);
 });
 

@@ -1,6 +1,6 @@
 /** Runs work whose duration depends on its input, in a thread that others share. */
 import { createContext, Script } from 'node:vm';
-import { ToolError } from '../src/errors.ts';
+import { ToolError } from '../src/base/errors.ts';
 
 const CALL = new Script('work()');
 

@@ -3,8 +3,9 @@
  * browser says; the gateway gets our frames. If compromised, it can lie only about its own page.
  */
 import { Socket } from 'node:net';
-import type { BrowserSetup, VisitJob } from '../src/browser/messages.ts';
-import { ToolError } from '../src/errors.ts';
+import { ToolError } from '../src/base/errors.ts';
+import type { Limits } from '../src/base/limits.ts';
+import { systemPowers } from '../src/base/powers.ts';
 import {
   type FromHost,
   type HostSetup,
@@ -14,10 +15,9 @@ import {
   UP,
   UP_FRAME_BYTES,
 } from '../src/hosts/job.ts';
-import type { Limits } from '../src/limits.ts';
-import { systemPowers } from '../src/powers.ts';
-import { decode } from '../src/protocol/codec.ts';
-import { FrameReader, toFrame } from '../src/protocol/frame.ts';
+import type { BrowserSetup, VisitJob } from '../src/services/browser/messages.ts';
+import { decode } from '../src/wire/protocol/codec.ts';
+import { FrameReader, toFrame } from '../src/wire/protocol/frame.ts';
 import { type StartedChromium, startChromium } from './browser/chromium.ts';
 import { BrowserEnded } from './browser/devtools.ts';
 import { measuredUse, overUse } from './browser/usage.ts';

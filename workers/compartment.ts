@@ -5,10 +5,10 @@
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { ToolError } from '../src/errors.ts';
+import { ToolError } from '../src/base/errors.ts';
+import type { Limits } from '../src/base/limits.ts';
+import type { PluginCode } from '../src/base/plugin-code.ts';
 import type { IsolateBounds, Job, JobResult } from '../src/hosts/job.ts';
-import type { Limits } from '../src/limits.ts';
-import type { PluginCode } from '../src/plugin-code.ts';
 import type { FromThread, ToThread } from './isolate/compartment-messages.ts';
 import type { IsolateMessages } from './isolate/messages.ts';
 import { endOfPlugin } from './isolate/plugin-outcome.ts';

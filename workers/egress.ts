@@ -1,12 +1,12 @@
 /** Entry of the egress proxy: perimeter, frames of the gateway on fd 3, listeners of commands on fd 4. */
 import { lookup, resolve4, resolve6 } from 'node:dns/promises';
 import { Socket } from 'node:net';
-import type { DoorAnswer, DoorQuestion, FromProxy, ToProxy } from '../src/egress/messages.ts';
-import { EgressProxy } from '../src/egress/proxy.ts';
-import type { Limits } from '../src/limits.ts';
-import { silentLog, systemPowers } from '../src/powers.ts';
-import { decode } from '../src/protocol/codec.ts';
-import { FrameReader, toFrame } from '../src/protocol/frame.ts';
+import type { Limits } from '../src/base/limits.ts';
+import { silentLog, systemPowers } from '../src/base/powers.ts';
+import type { DoorAnswer, DoorQuestion, FromProxy, ToProxy } from '../src/sandbox/egress/messages.ts';
+import { EgressProxy } from '../src/sandbox/egress/proxy.ts';
+import { decode } from '../src/wire/protocol/codec.ts';
+import { FrameReader, toFrame } from '../src/wire/protocol/frame.ts';
 import { establishPerimeter } from './perimeter.ts';
 
 const GATEWAY_FD = 3;

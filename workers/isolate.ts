@@ -1,6 +1,7 @@
 /** Entry of an isolate host: runs programs of callers and tools of plugins, each in an isolate of its own. */
+
+import type { Limits } from '../src/base/limits.ts';
 import type { IsolateBounds, Job, JobResult } from '../src/hosts/job.ts';
-import type { Limits } from '../src/limits.ts';
 import type { IsolateMessages } from './isolate/messages.ts';
 import { isUnparsed, outcomeOf, withoutTypes } from './isolate/outcome.ts';
 import { linkTool } from './isolate/plugin-modules.ts';

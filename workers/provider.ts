@@ -12,7 +12,10 @@ import {
   SdkErrorCode,
   SdkHttpError,
 } from '@modelcontextprotocol/client';
-import { ToolError } from '../src/errors.ts';
+import { ToolError } from '../src/base/errors.ts';
+import type { Limits } from '../src/base/limits.ts';
+import { systemPowers } from '../src/base/powers.ts';
+import { KnownValues } from '../src/base/redact/known-values.ts';
 import {
   type FromHost,
   type HostSetup,
@@ -24,13 +27,15 @@ import {
   UP,
   UP_FRAME_BYTES,
 } from '../src/hosts/job.ts';
-import type { Limits } from '../src/limits.ts';
-import { systemPowers } from '../src/powers.ts';
-import { decode } from '../src/protocol/codec.ts';
-import { FrameReader, toFrame } from '../src/protocol/frame.ts';
-import type { ProvidedData, ProviderMessage, ProviderSetup, ToolDefinition } from '../src/providers/messages.ts';
-import { toDefinition, toHarmless, toPlainText } from '../src/providers/text.ts';
-import { KnownValues } from '../src/redact/known-values.ts';
+import type {
+  ProvidedData,
+  ProviderMessage,
+  ProviderSetup,
+  ToolDefinition,
+} from '../src/services/providers/messages.ts';
+import { toDefinition, toHarmless, toPlainText } from '../src/services/providers/text.ts';
+import { decode } from '../src/wire/protocol/codec.ts';
+import { FrameReader, toFrame } from '../src/wire/protocol/frame.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { yieldToOthers } from './priority.ts';
 import { connectHttp } from './provider/http.ts';

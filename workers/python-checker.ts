@@ -2,8 +2,8 @@
 import { createRequire } from 'node:module';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ToolError } from '../src/errors.ts';
-import { parseJson } from '../src/text/json.ts';
+import { ToolError } from '../src/base/errors.ts';
+import { parseJson } from '../src/base/text/json.ts';
 import type { Engine, LintAnswer, LintIssue, SourceText } from '../src/tools/source/checkers.ts';
 import { type CheckerParts, runChecker } from './code/checker-process.ts';
 

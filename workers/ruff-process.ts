@@ -4,7 +4,7 @@
  */
 import { createRequire } from 'node:module';
 import type { Workspace } from '@astral-sh/ruff-wasm-nodejs';
-import { parseJson } from '../src/text/json.ts';
+import { parseJson } from '../src/base/text/json.ts';
 import { establishPerimeter } from './perimeter.ts';
 import type { RuffAnswer, RuffIssue, RuffRequest } from './python-checker.ts';
 

@@ -1,8 +1,8 @@
 /** The screen of a terminal, drawn in a thread of its own; it is lost if that thread had to be ended. */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import type { Limits } from '../src/limits.ts';
-import type { Powers } from '../src/powers.ts';
+import type { Limits } from '../src/base/limits.ts';
+import type { Powers } from '../src/base/powers.ts';
 import type { Size } from '../src/sandbox/terminal/pty.ts';
 import type { Screen } from '../src/sandbox/terminal/terminal.ts';
 

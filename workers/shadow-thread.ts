@@ -1,12 +1,12 @@
 /** A thread of a write host that knows what the workspace held before a command; it has a socket of its own to the gateway. */
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';
+import { isProtected } from '../src/base/paths.ts';
+import { silentLog, systemPowers } from '../src/base/powers.ts';
 import type { HostSetup } from '../src/hosts/job.ts';
 import type { FromShadow, ShadowSetup, ToShadow } from '../src/hosts/shadow/shadow-messages.ts';
-import { isProtected } from '../src/paths.ts';
-import { silentLog, systemPowers } from '../src/powers.ts';
-import { decode } from '../src/protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame } from '../src/protocol/frame.ts';
+import { decode } from '../src/wire/protocol/codec.ts';
+import { FrameReader, FrameWriter, toFrame } from '../src/wire/protocol/frame.ts';
 import { Anchor } from './context/anchor.ts';
 import { PathRules } from './context/path-rules.ts';
 import { Shadow } from './shadow/shadow.ts';

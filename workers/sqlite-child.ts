@@ -1,9 +1,9 @@
 /** Runs statements in child processes, which are killed when a call is aborted. */
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ToolError } from '../src/errors.ts';
-import type { Limits } from '../src/limits.ts';
-import type { Powers, Timer } from '../src/powers.ts';
+import { ToolError } from '../src/base/errors.ts';
+import type { Limits } from '../src/base/limits.ts';
+import type { Powers, Timer } from '../src/base/powers.ts';
 import type { Answered, SqliteRequests, StatementRequests } from './sqlite/messages.ts';
 import { ErrorResponse, LanguageProcess } from './symbols/language-process.ts';
 import { TaskQueue } from './task-queue.ts';

@@ -1,9 +1,9 @@
 /** Parses sources in a child process that may be killed: a file that crashes it or takes too long costs only that file. */
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ToolError } from '../src/errors.ts';
-import type { Limits } from '../src/limits.ts';
-import type { Powers, Timer } from '../src/powers.ts';
+import { ToolError } from '../src/base/errors.ts';
+import type { Limits } from '../src/base/limits.ts';
+import type { Powers, Timer } from '../src/base/powers.ts';
 import type { Candidates } from './code/graph/resolve.ts';
 import type { Inspections, InspectRequest } from './code/inspections.ts';
 import type { RewriteAnswer, RewriteQuestion } from './code/rewriting.ts';

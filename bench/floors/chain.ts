@@ -5,12 +5,12 @@
 import { spawn } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultLimits } from '../../src/limits.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
 import { temporaryDir } from '../../test/support/daemon.ts';
 import { type ByteLine, connectBytes, MESSAGE_BYTES } from './byte-line.ts';
 
 const POLLING = `
-  import { Polling } from ${JSON.stringify(import.meta.resolve('../../src/polling.ts'))};
+  import { Polling } from ${JSON.stringify(import.meta.resolve('../../src/base/polling.ts'))};
   const polling = new Polling(${defaultLimits.threadPollMs}, { monotonicMs: () => performance.now() });
   const sent = ({ length }) => length > ${MESSAGE_BYTES} || polling.begin();`;
 const HOST = `${POLLING}

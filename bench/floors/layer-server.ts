@@ -4,11 +4,16 @@
 
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
+import { defaultLimits, type Limits } from '../../src/base/limits.ts';
+import { silentLog, systemPowers } from '../../src/base/powers.ts';
+import { egressProgram, hostProgram, version } from '../../src/base/runtime.ts';
 import { createRecords } from '../../src/daemon/records.ts';
+import { Events } from '../../src/gateway/events.ts';
+import { parseParams } from '../../src/gateway/parse-params.ts';
+import { Policies } from '../../src/gateway/policies.ts';
+import { Session } from '../../src/gateway/session.ts';
 import { Egress } from '../../src/hosts/egress.ts';
 import { Hosts } from '../../src/hosts/hosts.ts';
-import { Isolates } from '../../src/hosts/isolates.ts';
-import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { audit, intent } from '../../src/pipeline/audit.ts';
 import { type CachedResult, cache } from '../../src/pipeline/cache.ts';
 import { costCap } from '../../src/pipeline/cost-cap.ts';
@@ -33,20 +38,14 @@ import { BUILT_IN } from '../../src/policy/load.ts';
 import { Modes } from '../../src/policy/modes.ts';
 import type { Policy } from '../../src/policy/schema.ts';
 import { createProgramResolver } from '../../src/policy/shell/programs.ts';
-import { silentLog, systemPowers } from '../../src/powers.ts';
-import { Peer } from '../../src/protocol/peer.ts';
-import { compartmentProgram, egressProgram, hostProgram, isolateProgram, version } from '../../src/runtime.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';
-import { Events } from '../../src/session/events.ts';
-import { parseParams } from '../../src/session/parse-params.ts';
-import { Policies } from '../../src/session/policies.ts';
-import { Session } from '../../src/session/session.ts';
 import { Previews } from '../../src/store/previews.ts';
 import { ResultCache } from '../../src/store/result-cache.ts';
-import { CallMetrics } from '../../src/telemetry/call-metrics.ts';
+import { CallMetrics } from '../../src/store/telemetry/call-metrics.ts';
 import { toPackageSettings } from '../../src/tools/package/settings.ts';
 import { builtinToolset } from '../../src/tools/registry.ts';
-import { listenUnix } from '../../src/transport/unix-socket.ts';
+import { Peer } from '../../src/wire/protocol/peer.ts';
+import { listenUnix } from '../../src/wire/transport/unix-socket.ts';
 import { policyOf } from '../../test/support/policy.ts';
 import { builtProgram, builtRuntime } from '../built.ts';
 import { LAYERS } from './layers.ts';
@@ -65,11 +64,7 @@ const sandbox = await createSandbox(
   powers,
 );
 const hosts = new Hosts({ sandbox, program: builtProgram(hostProgram), limits }, powers);
-const isolates = new Isolates({ sandbox, program: builtProgram(isolateProgram), limits }, powers);
-const compartments = new Isolates({ sandbox, program: builtProgram(compartmentProgram), limits }, powers);
 const egress = new Egress({ sandbox, program: builtProgram(egressProgram), limits }, powers);
-// No provider is configured.
-const upstreams = { run: () => Promise.reject(new Error('there is no provider')) };
 const facts = { home: '/home/person', limits: defaultLimits, resolve: createProgramResolver() };
 const turns = new JudgingTurns(limits, powers);
 const queue = new FairQueue(limits);
@@ -214,6 +209,6 @@ for (const [at, layer] of LAYERS.entries()) {
 }
 console.log('up');
 process.once('SIGTERM', async () => {
-  await Promise.all([hosts[Symbol.asyncDispose](), isolates[Symbol.asyncDispose]()]);
+  await hosts[Symbol.asyncDispose]();
   process.exit();
 });

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf } from '../../test/support/daemon.ts';
 import type { McpLine } from '../mcp-line.ts';
 import type { Peer } from '../peers.ts';

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultLimits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import { AUDIT_SCHEMA, COLUMNS } from '../../src/store/audit/entry.ts';
 import { type AuditEntry, AuditLog } from '../../src/store/audit/log.ts';
 import { openDatabase } from '../../src/store/database.ts';

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf } from '../../test/support/daemon.ts';
 import { defineBench } from '../bench.ts';
 import { createChain } from '../floors/chain.ts';

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { closeSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { silentLog, systemPowers } from '../../src/base/powers.ts';
+import { hostProgram, version } from '../../src/base/runtime.ts';
 import { Hosts } from '../../src/hosts/hosts.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { silentLog, systemPowers } from '../../src/powers.ts';
-import { hostProgram, version } from '../../src/runtime.ts';
 import { runCommand } from '../../src/sandbox/command/command.ts';
 import { DiskWatch } from '../../src/sandbox/command/disk-watch.ts';
 import { toBashArgs } from '../../src/sandbox/command/prologue.ts';

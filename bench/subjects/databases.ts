@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { storeDatabase } from '../../src/databases/database-files.ts';
-import { defaultLimits } from '../../src/limits.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { storeDatabase } from '../../src/services/databases/database-files.ts';
 import { dataOf } from '../../test/support/daemon.ts';
 import { makeDatabase } from '../../test/support/sqlite.ts';
 import { defineBench } from '../bench.ts';

@@ -1,5 +1,5 @@
+import { defaultLimits } from '../../src/base/limits.ts';
 import { compare } from '../../src/cli/backtest.ts';
-import { defaultLimits } from '../../src/limits.ts';
 import { toQuestion } from '../../src/pipeline/permission.ts';
 import { decide } from '../../src/policy/decide.ts';
 import { BUILT_IN, defaultPolicy } from '../../src/policy/load.ts';

@@ -1,8 +1,8 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Client } from '../../src/client.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
+import type { Client } from '../../src/client/client.ts';
 import { AuditLog } from '../../src/store/audit/log.ts';
 import { dataOf, startDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';

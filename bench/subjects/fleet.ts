@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Client, createClient } from '../../src/client.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { dataOf } from '../../test/support/daemon.ts';
 import { clientOf, linkOf, noBus, TestFleet } from '../../test/support/fleet.ts';
 import { type Context, defineBench } from '../bench.ts';

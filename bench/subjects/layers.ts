@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultLimits } from '../../src/limits.ts';
-import { silentLog, systemPowers } from '../../src/powers.ts';
-import { Peer } from '../../src/protocol/peer.ts';
-import { connectUnix } from '../../src/transport/unix-socket.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { silentLog, systemPowers } from '../../src/base/powers.ts';
+import { Peer } from '../../src/wire/protocol/peer.ts';
+import { connectUnix } from '../../src/wire/transport/unix-socket.ts';
 import { temporaryDir } from '../../test/support/daemon.ts';
 import { defineBench } from '../bench.ts';
 import { createEcho } from '../floors/echo.ts';

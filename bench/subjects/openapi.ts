@@ -1,6 +1,6 @@
-import { writeConnector } from '../../src/connectors/openapi/connector-text.ts';
-import { readOpenApi } from '../../src/connectors/openapi/document.ts';
-import { defaultLimits as limits } from '../../src/limits.ts';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import { writeConnector } from '../../src/services/connectors/openapi/connector-text.ts';
+import { readOpenApi } from '../../src/services/connectors/openapi/document.ts';
 import { defineBench } from '../bench.ts';
 import { openApiDocument } from '../floors/openapi.ts';
 import { inTurns } from '../measure.ts';

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { BatchCall, Client } from '../../src/client.ts';
+import type { BatchCall, Client } from '../../src/client/client.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { inTurns, median } from '../measure.ts';
 

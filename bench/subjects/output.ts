@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf } from '../../test/support/daemon.ts';
 import { defineBench } from '../bench.ts';
 import { inTurns } from '../measure.ts';

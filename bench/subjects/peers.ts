@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { rgPath } from '@vscode/ripgrep';
 import { Piscina } from 'piscina';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import { dataOf, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';

@@ -1,4 +1,4 @@
-import type { ToolResult } from '../../src/call.ts';
+import type { ToolResult } from '../../src/base/call.ts';
 import { defineBench } from '../bench.ts';
 import { inTurns } from '../measure.ts';
 

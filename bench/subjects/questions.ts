@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { type Approval, rememberFor } from '../../src/store/approvals/approval.ts';
 import { startDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { defineBench } from '../bench.ts';

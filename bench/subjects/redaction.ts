@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { lintSource } from '@secretlint/core';
 import { creator } from '@secretlint/secretlint-rule-preset-recommend';
-import { RedactingStream, redactText, redactValue } from '../../src/redact.ts';
+import { RedactingStream, redactText, redactValue } from '../../src/base/redact.ts';
 import { defineBench } from '../bench.ts';
 import { inTurns, median } from '../measure.ts';
 
@@ -33,7 +33,7 @@ export default defineBench({
   question: 'What does it cost to look for secrets in a result, and what can a hostile one make it cost?',
   async run(bench) {
     const size = bench.size(MiB / 8, 8 * MiB);
-    const sources = ['../../package-lock.json', '../../src/limits.ts', '../../test/tidy.test.ts']
+    const sources = ['../../package-lock.json', '../../src/base/limits.ts', '../../test/tidy.test.ts']
       .map((it) => readFileSync(new URL(it, import.meta.url), 'utf8'))
       .join('\n');
     const code = Buffer.from(fill(sources, size)).toString('latin1').slice(0, size);

@@ -1,9 +1,9 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
 import { join } from 'node:path';
-import type { Client } from '../../src/client.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
+import type { Client } from '../../src/client/client.ts';
 import { AuditLog } from '../../src/store/audit/log.ts';
 import { dataOf, type TestDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';

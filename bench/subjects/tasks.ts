@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { type ModelReply, ModelServer } from '../../src/testing/model-server.ts';
 import { startDaemon } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';

@@ -2,8 +2,8 @@ import { startDaemon } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 
 /** The built form, as a package that is installed: its daemon then runs as built, too. */
-const built = async (): Promise<typeof import('../../src/testing.ts')> =>
-  import(new URL('../../dist/src/testing.js', import.meta.url).href);
+const built = async (): Promise<typeof import('../../src/testing/testing.ts')> =>
+  import(new URL('../../dist/src/testing/testing.js', import.meta.url).href);
 
 /** Time from the start of a daemon to the sessions of a test, in milliseconds. */
 async function readyMs(open: () => Promise<AsyncDisposable[]>): Promise<number> {

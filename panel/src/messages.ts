@@ -1,8 +1,8 @@
 /** The shapes of the protocol, as the daemon itself has them. */
 import type * as z from 'zod';
-import type { answers, notifications } from '../../src/protocol/answers.ts';
-import type { Method, Params } from '../../src/protocol/messages.ts';
-import type * as shapes from '../../src/protocol/shapes.ts';
+import type { answers, notifications } from '../../src/wire/protocol/answers.ts';
+import type { Method, Params } from '../../src/wire/protocol/messages.ts';
+import type * as shapes from '../../src/wire/protocol/shapes.ts';
 
 export type { Method, Params };
 export type Answer<M extends Method> = z.output<(typeof answers)[M]>;

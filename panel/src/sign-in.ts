@@ -60,7 +60,7 @@ async function post(body: object): Promise<unknown> {
   return response.json();
 }
 
-/** HMAC-SHA256 in hexadecimal, as src/panel/challenges.ts makes it. */
+/** HMAC-SHA256 in hexadecimal, as src/faces/panel/challenges.ts makes it. */
 async function proofOf(key: string, role: string, words: readonly string[]): Promise<string> {
   const bytes = (text: string) => new TextEncoder().encode(text);
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };

@@ -2,7 +2,8 @@
 import { createInterface, type Interface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
-import { systemPowers } from '../powers.ts';
+import { systemPowers } from '../base/powers.ts';
+import { showLine } from '../base/text/shown-text.ts';
 import {
   type Approval,
   coverageOf,
@@ -13,7 +14,6 @@ import {
   rememberToolFor,
 } from '../store/approvals/approval.ts';
 import { coveredBy, heldIn, holdsUntil } from '../store/approvals/grant-words.ts';
-import { showLine } from '../text/shown-text.ts';
 import { showApproval, toLine } from './call/question.ts';
 import { idOf } from './ids.ts';
 import { CliError, EXIT, print, printJson, say, toJson } from './output.ts';

@@ -1,5 +1,5 @@
-import type { Client } from '../client.ts';
-import { defaultLimits } from '../limits.ts';
+import { defaultLimits } from '../base/limits.ts';
+import type { Client } from '../client/client.ts';
 import { Backtest, type Comparison } from '../pipeline/backtest.ts';
 import { loadPolicy } from '../policy/load.ts';
 import type { Policy } from '../policy/schema.ts';

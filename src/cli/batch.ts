@@ -1,8 +1,8 @@
 /** `ringfence batch FILE|-`: runs several calls in the order of their dependencies. */
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
-import type { BatchCall, BatchEstimate, BatchResult, BatchSettings, Client, ToolResult } from '../client.ts';
-import { parseJson } from '../text/json.ts';
+import { parseJson } from '../base/text/json.ts';
+import type { BatchCall, BatchEstimate, BatchResult, BatchSettings, Client, ToolResult } from '../client/client.ts';
 import { askPerson, hearOfPrograms, park, parseDuration } from './call/call.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from './output.ts';

@@ -2,11 +2,11 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { defaultLimits } from '../base/limits.ts';
 import { PUBLIC_LIMITS } from '../daemon/config/limits.ts';
 import { type Config, readConfigFile, settingsOf, toConfig } from '../daemon/config.ts';
 import { findUserDirs } from '../daemon/user-dirs.ts';
 import { readAdded } from '../daemon/workspaces.ts';
-import { defaultLimits } from '../limits.ts';
 import { readPolicy } from '../policy/load.ts';
 import { effectsOfBuiltin } from '../tools/registry.ts';
 import type { CliCaller } from './connect.ts';

@@ -3,7 +3,10 @@ import { once } from 'node:events';
 import { createWriteStream, existsSync, readFileSync, realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Client, type ClientOptions, createClient, RemoteError } from '../client.ts';
+import { RPC_CODES } from '../base/errors.ts';
+import { isPlacedName } from '../base/paths.ts';
+import { entry } from '../base/runtime.ts';
+import { type Client, type ClientOptions, createClient, RemoteError } from '../client/client.ts';
 import {
   type Environment,
   findUserDirs,
@@ -12,9 +15,6 @@ import {
   stateOf,
   type UserDirs,
 } from '../daemon/user-dirs.ts';
-import { RPC_CODES } from '../errors.ts';
-import { isPlacedName } from '../paths.ts';
-import { entry } from '../runtime.ts';
 import { CliError, EXIT, say } from './output.ts';
 
 export interface ConnectFlags {
@@ -185,7 +185,7 @@ export async function startDaemon(
   const where = ['--state', dirs.stateDir, '--socket', dirs.socket];
   // Loaded on demand: most command lines find a daemon that runs.
   const { execa } = await import('execa');
-  const child = execa(process.execPath, [entry('main'), '--tell-ready', ...where, ...args], {
+  const child = execa(process.execPath, [entry('entries/main'), '--tell-ready', ...where, ...args], {
     detached: true,
     stdio: ['ignore', output, output, 'pipe'],
     env: { ...env },

@@ -1,11 +1,11 @@
 /** What the CLI says of an error that ended it, and its exit code. Loaded on demand: it knows the errors of all rooms. */
 import { CommanderError } from 'commander';
-import { RemoteError } from '../client.ts';
+import { RPC_CODES } from '../base/errors.ts';
+import { RemoteError } from '../client/client.ts';
 import { ConfigError } from '../daemon/config/config-error.ts';
 import { StateDirError } from '../daemon/user-dirs.ts';
-import { RPC_CODES } from '../errors.ts';
 import { PolicyError } from '../policy/policy-error.ts';
-import { SocketError } from '../transport/socket-error.ts';
+import { SocketError } from '../wire/transport/socket-error.ts';
 import { CliError, codeNameOf, EXIT, printJson, say } from './output.ts';
 
 /** Reports an error, as JSON too if `isJson`. Gives the exit code. */

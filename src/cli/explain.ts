@@ -1,5 +1,5 @@
-import type { Client } from '../client.ts';
-import { isInside } from '../paths.ts';
+import { isInside } from '../base/paths.ts';
+import type { Client } from '../client/client.ts';
 import { readInput } from './call/input.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';

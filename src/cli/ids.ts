@@ -1,5 +1,5 @@
 /** Abbreviated ids: any unambiguous beginning or end of an id is accepted. */
-import type { Client } from '../client.ts';
+import type { Client } from '../client/client.ts';
 import { CliError, EXIT, harmless } from './output.ts';
 
 const WHOLE = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { Client } from '../client.ts';
+import type { Client } from '../client/client.ts';
 import { pour, type Streams } from './call/command-output.ts';
 import { callIdOf } from './ids.ts';
 import { EXIT, print, say, toJson } from './output.ts';

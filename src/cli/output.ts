@@ -1,8 +1,8 @@
 /** Output of the CLI: results on stdout, everything else on stderr, exit codes of docs/protocol.md. */
 
-import type { ToolResult } from '../call.ts';
-import { describeWithheld } from '../protocol/result-text.ts';
-import { escapeUnseen, visible } from '../text/shown-text.ts';
+import type { ToolResult } from '../base/call.ts';
+import { escapeUnseen, visible } from '../base/text/shown-text.ts';
+import { describeWithheld } from '../wire/protocol/result-text.ts';
 
 export const EXIT = { OK: 0, FAILED: 1, USAGE: 2, UNREACHABLE: 3, DENIED: 4, LIMITED: 5, INTERRUPTED: 130 } as const;
 

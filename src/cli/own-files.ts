@@ -2,7 +2,7 @@
 import { chmodSync, existsSync, mkdirSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import { defaultLimits } from '../limits.ts';
+import { defaultLimits } from '../base/limits.ts';
 import { unifiedDiff } from '../tools/edit/diff.ts';
 import { CliError, EXIT, harmless, print, say } from './output.ts';
 

@@ -1,10 +1,10 @@
 /** `ringfence plugin check|add|list|remove`: works on the state directory without a daemon; a running daemon notices changes at once. */
-import { defaultLimits as limits } from '../limits.ts';
-import { CAPABILITIES, toolsOfCapabilities } from '../plugins/capabilities.ts';
-import { problemsOf } from '../plugins/examine.ts';
-import { type Plugin, PluginError, readPlugin } from '../plugins/package.ts';
-import { pinnedPlugins, readPin } from '../plugins/pinned-plugins.ts';
-import { toolNameOf } from '../plugins/toolset.ts';
+import { defaultLimits as limits } from '../base/limits.ts';
+import { CAPABILITIES, toolsOfCapabilities } from '../services/plugins/capabilities.ts';
+import { problemsOf } from '../services/plugins/examine.ts';
+import { type Plugin, PluginError, readPlugin } from '../services/plugins/package.ts';
+import { pinnedPlugins, readPin } from '../services/plugins/pinned-plugins.ts';
+import { toolNameOf } from '../services/plugins/toolset.ts';
 import { builtinToolset } from '../tools/registry.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 import { assertKnownState } from './state/known-state.ts';

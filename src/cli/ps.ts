@@ -1,8 +1,8 @@
 /** `ringfence ps` and `ringfence cancel`: running calls of all sessions, and their commands in the background. */
-import type { CallState, Effect } from '../call.ts';
-import type { Client } from '../client.ts';
-import { systemPowers } from '../powers.ts';
-import { showLine } from '../text/shown-text.ts';
+import type { CallState, Effect } from '../base/call.ts';
+import { systemPowers } from '../base/powers.ts';
+import { showLine } from '../base/text/shown-text.ts';
+import type { Client } from '../client/client.ts';
 import { callIdOf, shortId } from './ids.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
 

@@ -1,5 +1,5 @@
-import type { ToolResult } from '../call.ts';
-import type { Client } from '../client.ts';
+import type { ToolResult } from '../base/call.ts';
+import type { Client } from '../client/client.ts';
 import { showCall } from './call/command-output.ts';
 import { callIdOf } from './ids.ts';
 import { CliError, EXIT, exitCodeOf, printJson } from './output.ts';

@@ -1,6 +1,6 @@
+import { entry } from '../base/runtime.ts';
 import type { ServeFlags } from '../daemon/config.ts';
 import { findUserDirs } from '../daemon/user-dirs.ts';
-import { entry } from '../runtime.ts';
 import { type CliCaller, startDaemon } from './connect.ts';
 import { say } from './output.ts';
 
@@ -27,7 +27,7 @@ export async function serve(
   );
   const { execa } = await import('execa');
   // Through the channel the daemon notices when this process is killed: a foreground daemon ends with its command.
-  const child = execa(process.execPath, [entry('main'), '--end-with-parent', ...where, ...args], {
+  const child = execa(process.execPath, [entry('entries/main'), '--end-with-parent', ...where, ...args], {
     stdio: 'inherit',
     ipc: true,
     env: { ...env },

@@ -1,6 +1,6 @@
-import type { HostReport } from '../call.ts';
+import type { HostReport } from '../base/call.ts';
+import { showLine } from '../base/text/shown-text.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
-import { showLine } from '../text/shown-text.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
 import { describeTraces, type TraceStatus } from './monitor/trace-line.ts';

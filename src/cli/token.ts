@@ -1,7 +1,7 @@
 /** `ringfence token`: manages the tokens of WebSocket and HTTP clients and of operators. */
 import { existsSync } from 'node:fs';
+import { systemPowers } from '../base/powers.ts';
 import { lockFile } from '../daemon/user-dirs.ts';
-import { systemPowers } from '../powers.ts';
 import { acquireLock } from '../store/database.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
 import { type CliCaller, connect, userDirsOf } from './connect.ts';

@@ -1,4 +1,4 @@
-import type { Client } from '../client.ts';
+import type { Client } from '../client/client.ts';
 import type { ToolFormat, ToolInfo } from '../tools/registry.ts';
 import type { FoundTools } from '../tools/tools/find.ts';
 import { type CliCaller, connect } from './connect.ts';

@@ -1,6 +1,7 @@
 /** `ringfence upgrade`: the running daemon hands over to a new one, without losing calls. */
-import { type Client, RemoteError } from '../client.ts';
-import { version } from '../runtime.ts';
+
+import { version } from '../base/runtime.ts';
+import { type Client, RemoteError } from '../client/client.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { CliError, EXIT, harmless, printJson, say } from './output.ts';
 

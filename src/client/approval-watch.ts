@@ -1,6 +1,7 @@
 /** Passes each approval to a handler once and sends its answer, until stopped. */
-import { RemoteError } from '../protocol/peer.ts';
+
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
+import { RemoteError } from '../wire/protocol/peer.ts';
 
 /** Params of `approvals.resolve` without the id. */
 export type ApprovalAnswer = Omit<Resolution, 'by'>;

@@ -1,12 +1,12 @@
 /** A client's connection to the daemon: one at a time, reopened when it ends, with its session resumed if the session waits. */
-import type { CallOptions, ToolResult } from '../call.ts';
-import { RPC_CODES } from '../errors.ts';
-import { defaultLimits } from '../limits.ts';
-import { type Powers, pause } from '../powers.ts';
-import { BEGINNING_METHODS } from '../protocol/methods.ts';
-import { Peer, RemoteError } from '../protocol/peer.ts';
-import type { Channel } from '../transport/transport.ts';
-import { connectUnix } from '../transport/unix-socket.ts';
+import type { CallOptions, ToolResult } from '../base/call.ts';
+import { RPC_CODES } from '../base/errors.ts';
+import { defaultLimits } from '../base/limits.ts';
+import { type Powers, pause } from '../base/powers.ts';
+import { BEGINNING_METHODS } from '../wire/protocol/methods.ts';
+import { Peer, RemoteError } from '../wire/protocol/peer.ts';
+import type { Channel } from '../wire/transport/transport.ts';
+import { connectUnix } from '../wire/transport/unix-socket.ts';
 import { messageCodec } from './message-codec.ts';
 
 export interface ClientOptions {

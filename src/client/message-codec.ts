@@ -3,8 +3,8 @@
  * its daemon. test/programs/client/message-codec.test.ts holds the two to the same values.
  */
 import { Packr } from 'msgpackr/pack';
-import { RpcError } from '../errors.ts';
-import type { Codec } from '../protocol/peer.ts';
+import { RpcError } from '../base/errors.ts';
+import type { Codec } from '../wire/protocol/peer.ts';
 
 // Maps, since msgpackr calls or renames some members of objects: `toJSON`, `constructor`, `__proto__`.
 const packr = new Packr({ useRecords: false, mapsAsObjects: false, int64AsType: 'auto' });

@@ -1,6 +1,6 @@
 /** Converts results to the messages that model APIs expect in answer to a tool call. */
-import type { ToolResult } from '../call.ts';
-import { messageText } from '../protocol/message-text.ts';
+import type { ToolResult } from '../base/call.ts';
+import { messageText } from '../wire/protocol/message-text.ts';
 
 /** The answer to a tool call in the format of each API; `openai` is the Responses API, `openai-chat` is Chat Completions. */
 export interface ToolMessages {

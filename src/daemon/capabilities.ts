@@ -2,14 +2,15 @@
  * The capabilities of a daemon that carry out calls in their own way: each entry is the runner of one room. Without its line, and
  * without the tools that name it in `runs`, a daemon works as before.
  */
-import { agentRunner, type RunTaskParts } from '../agents/run-task.ts';
-import { type ConnectedParts, connectorRunner } from '../connectors/run-call.ts';
-import { databaseRunner, type ServerParts } from '../databases/run-statement.ts';
+
 import type { Runners } from '../pipeline/execute/runner.ts';
-import { type ProgramParts, programRunner } from '../programs/run-program.ts';
-import { providerRunner, type UpstreamParts } from '../providers/run-call.ts';
-import { type ToolchainRequests, toolchainRunner } from '../toolchains/requests.ts';
-import { type WebParts, webRunner } from '../web/runner.ts';
+import { agentRunner, type RunTaskParts } from '../services/agents/run-task.ts';
+import { type ConnectedParts, connectorRunner } from '../services/connectors/run-call.ts';
+import { databaseRunner, type ServerParts } from '../services/databases/run-statement.ts';
+import { type ProgramParts, programRunner } from '../services/programs/run-program.ts';
+import { providerRunner, type UpstreamParts } from '../services/providers/run-call.ts';
+import { type ToolchainRequests, toolchainRunner } from '../services/toolchains/requests.ts';
+import { type WebParts, webRunner } from '../services/web/runner.ts';
 
 /** All that the capabilities need of the daemon. */
 export type CapabilityParts = RunTaskParts &

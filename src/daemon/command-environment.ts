@@ -5,7 +5,7 @@
  */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
-import { isInside } from '../paths.ts';
+import { isInside } from '../base/paths.ts';
 
 /** Variables that name things in the system's own folders; values that lead elsewhere are not accepted. */
 const TAKEN: readonly { readonly name: RegExp; readonly value: RegExp }[] = [

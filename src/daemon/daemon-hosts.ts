@@ -1,15 +1,7 @@
 /** The daemon's hosts: starts what runs the code of tools, callers, plugins and sub-agents, and tells of it in `status`. */
-import { Browsers } from '../browser/browsers.ts';
-import type { HostReport } from '../call.ts';
-import { Egress } from '../hosts/egress.ts';
-import type { HostMasks } from '../hosts/host-masks.ts';
-import { childrenOf } from '../hosts/host-process.ts';
-import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
-import { Isolates } from '../hosts/isolates.ts';
-import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
-import { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
-import type { Powers } from '../powers.ts';
-import type { Providers } from '../providers/providers.ts';
+
+import type { HostReport } from '../base/call.ts';
+import type { Powers } from '../base/powers.ts';
 import {
   agentProgram,
   browserProgram,
@@ -17,8 +9,17 @@ import {
   egressProgram,
   hostProgram,
   isolateProgram,
-} from '../runtime.ts';
-import { Forwards } from '../session/operator/forwards.ts';
+} from '../base/runtime.ts';
+import { Forwards } from '../gateway/operator/forwards.ts';
+import { Egress } from '../hosts/egress.ts';
+import type { HostMasks } from '../hosts/host-masks.ts';
+import { childrenOf } from '../hosts/host-process.ts';
+import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
+import { Isolates } from '../hosts/isolates.ts';
+import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
+import { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
+import { Browsers } from '../services/browser/browsers.ts';
+import type { Providers } from '../services/providers/providers.ts';
 import type { Previews } from '../store/previews.ts';
 import { environmentIn } from './config/projects.ts';
 import type { Config } from './config.ts';

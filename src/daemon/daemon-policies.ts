@@ -1,16 +1,16 @@
 /** The policies of the daemon: where each is loaded from, and who is told when one changes. */
 import { existsSync, realpathSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import type { Limits } from '../limits.ts';
-import { isInside } from '../paths.ts';
+import type { Limits } from '../base/limits.ts';
+import { isInside } from '../base/paths.ts';
+import type { Powers } from '../base/powers.ts';
+import type { Events } from '../gateway/events.ts';
+import { Policies } from '../gateway/policies.ts';
 import { rebase } from '../policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, parsePolicy, projectPolicy, readPolicy } from '../policy/load.ts';
 import { Modes } from '../policy/modes.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { PolicySource, PolicySourceOptions, ReloadResult } from '../policy/watch.ts';
-import type { Powers } from '../powers.ts';
-import type { Events } from '../session/events.ts';
-import { Policies } from '../session/policies.ts';
 import { effectsOfBuiltin } from '../tools/registry.ts';
 import type { Config } from './config.ts';
 import type { Records } from './records.ts';

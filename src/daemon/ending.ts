@@ -1,6 +1,6 @@
 /** The end of a daemon: it hands over to a new one, or is shut down. */
-import type { Powers } from '../powers.ts';
-import type { Gateway } from '../session/gateway.ts';
+import type { Powers } from '../base/powers.ts';
+import type { Gateway } from '../gateway/gateway.ts';
 import type { Listeners } from './listeners.ts';
 
 export interface EndingParts {

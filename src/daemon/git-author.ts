@@ -1,7 +1,8 @@
 /** Reads from the person's git what commands' git has of it, once, since no sandbox sees their settings. */
+
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import type { Identity } from '../hosts/job.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
 import { findProgram } from '../sandbox/find-program.ts';
 
 const PROGRAM_PATH = '/usr/local/bin:/usr/bin:/bin';

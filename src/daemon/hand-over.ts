@@ -9,10 +9,10 @@ import { type Server, Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Duplex } from 'node:stream';
 import * as z from 'zod';
-import type { Limits } from '../limits.ts';
-import { type Powers, settlesWithin } from '../powers.ts';
-import { parseJson } from '../text/json.ts';
-import type { SocketName } from '../transport/inherited-sockets.ts';
+import type { Limits } from '../base/limits.ts';
+import { type Powers, settlesWithin } from '../base/powers.ts';
+import { parseJson } from '../base/text/json.ts';
+import type { SocketName } from '../wire/transport/inherited-sockets.ts';
 
 /** Descriptor of the channel in the new daemon; the sockets follow it. */
 export const CHANNEL_FD = 3;

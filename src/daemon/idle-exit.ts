@@ -1,5 +1,5 @@
 /** Ends a daemon that a call or an MCP client started by itself, once nobody has used it for a while. */
-import type { Powers } from '../powers.ts';
+import type { Powers } from '../base/powers.ts';
 
 const MINUTE_MS = 60_000;
 /** Looks within the time after which the daemon ends, so that it ends at most a quarter of that later. */

@@ -1,19 +1,19 @@
 /** The listeners of a daemon: its own protocol, MCP and WebSocket. */
 import { closeSync } from 'node:fs';
 import type { Server } from 'node:net';
-import { RpcError } from '../errors.ts';
-import { type ListenParts, listenMcp } from '../mcp/listen.ts';
-import { readPage } from '../panel/page-files.ts';
-import type { SignIn } from '../panel/sign-in.ts';
-import type { Powers } from '../powers.ts';
-import { webSocketOptions } from '../protocol/websocket-options.ts';
-import { panelFolder, version } from '../runtime.ts';
-import type { Credentials } from '../session/credentials.ts';
-import type { Gateway } from '../session/gateway.ts';
-import type { InheritedSockets, SocketName } from '../transport/inherited-sockets.ts';
-import type { TcpAddress } from '../transport/tcp.ts';
-import type { Channel, Listener } from '../transport/transport.ts';
-import { listenUnix } from '../transport/unix-socket.ts';
+import { RpcError } from '../base/errors.ts';
+import type { Powers } from '../base/powers.ts';
+import { panelFolder, version } from '../base/runtime.ts';
+import { type ListenParts, listenMcp } from '../faces/mcp/listen.ts';
+import { readPage } from '../faces/panel/page-files.ts';
+import type { SignIn } from '../faces/panel/sign-in.ts';
+import type { Credentials } from '../gateway/credentials.ts';
+import type { Gateway } from '../gateway/gateway.ts';
+import { webSocketOptions } from '../wire/protocol/websocket-options.ts';
+import type { InheritedSockets, SocketName } from '../wire/transport/inherited-sockets.ts';
+import type { TcpAddress } from '../wire/transport/tcp.ts';
+import type { Channel, Listener } from '../wire/transport/transport.ts';
+import { listenUnix } from '../wire/transport/unix-socket.ts';
 import type { Config } from './config.ts';
 import type { Workspaces } from './workspaces.ts';
 
@@ -72,7 +72,7 @@ export class Listeners implements AsyncDisposable {
     await listenMcp(face, add);
     if (listen) {
       // Loaded only on demand: with node:http it takes 17 MiB and 50 ms.
-      const { listenWebSocket } = await import('../transport/websocket.ts');
+      const { listenWebSocket } = await import('../wire/transport/websocket.ts');
       const address = { ...listen, fd: sockets.websocket };
       const options = webSocketOptions(address, isToken, { limits, powers: parts.powers });
       add('websocket', await listenWebSocket(options, accept));
@@ -105,7 +105,7 @@ export class Listeners implements AsyncDisposable {
     const { config, credentials, gateway, powers, signIn, panelSessions } = this.#context;
     this.#panelNames.add(panelSessions.host);
     const files = readPage(panelFolder);
-    const { listenPanel } = await import('../panel/listen.ts');
+    const { listenPanel } = await import('../faces/panel/listen.ts');
     const options = webSocketOptions(address, (it) => credentials.identify(it) !== undefined, {
       limits: config.limits,
       powers,

@@ -1,8 +1,8 @@
 /** The daemon's own log on standard error: a JSON object per line, for the journal with its priority; or short readable lines at a terminal. */
 import { fstatSync } from 'node:fs';
 import { pino } from 'pino';
-import type { Log } from '../powers.ts';
-import { escapeUnseen } from '../text/shown-text.ts';
+import type { Log } from '../base/powers.ts';
+import { escapeUnseen } from '../base/text/shown-text.ts';
 import { type BoundedFile, boundLogFile } from './log-file.ts';
 
 export const LOG_LEVELS: readonly string[] = [...Object.keys(pino.levels.values), 'silent'];

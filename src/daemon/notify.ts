@@ -1,7 +1,7 @@
 /** Tells a service manager how the daemon is doing (systemd's sd_notify), if one started it. */
 import { closeSync } from 'node:fs';
-import { loadNative } from '../native.ts';
-import { type Powers, settlesWithin } from '../powers.ts';
+import { loadNative } from '../base/native.ts';
+import { type Powers, settlesWithin } from '../base/powers.ts';
 import { SYSTEM_PATH } from './command-environment.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;

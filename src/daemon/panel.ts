@@ -1,10 +1,10 @@
 /** The web panel of a daemon: served on demand, with codes by which pages sign in. */
-import type { Limits } from '../limits.ts';
-import { SignIn } from '../panel/sign-in.ts';
-import type { Powers } from '../powers.ts';
-import { panelIdOf, panelPrincipal } from '../session/credentials.ts';
-import type { PanelControl } from '../session/operator/panel-methods.ts';
-import type { Session } from '../session/session.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
+import { SignIn } from '../faces/panel/sign-in.ts';
+import { panelIdOf, panelPrincipal } from '../gateway/credentials.ts';
+import type { PanelControl } from '../gateway/operator/panel-methods.ts';
+import type { Session } from '../gateway/session.ts';
 import type { Listeners } from './listeners.ts';
 import type { Records } from './records.ts';
 

@@ -1,10 +1,10 @@
 /** The daemon's records: audit log, approvals, costs, calls, tool states. Events of the others are entries of the audit log. */
 import { join } from 'node:path';
-import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
-import { redactValue } from '../redact.ts';
-import type { Events } from '../session/events.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
+import { redactValue } from '../base/redact.ts';
+import type { Events } from '../gateway/events.ts';
 import type { ApprovalEvent } from '../store/approvals/approval.ts';
 import { Approvals } from '../store/approvals/approvals.ts';
 import { UntrustedMarks } from '../store/approvals/untrusted-marks.ts';

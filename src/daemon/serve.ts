@@ -2,12 +2,17 @@
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
+import { type Log, monotonicUsec, type Powers, systemPowers } from '../base/powers.ts';
+import { version } from '../base/runtime.ts';
 import { FleetError } from '../fleet/fleet-error.ts';
 import { PolicyError } from '../policy/load.ts';
-import { type Log, monotonicUsec, type Powers, systemPowers } from '../powers.ts';
-import { version } from '../runtime.ts';
-import { handedSockets, type InheritedSockets, inheritedSockets, NO_SOCKETS } from '../transport/inherited-sockets.ts';
-import { SocketError } from '../transport/unix-socket.ts';
+import {
+  handedSockets,
+  type InheritedSockets,
+  inheritedSockets,
+  NO_SOCKETS,
+} from '../wire/transport/inherited-sockets.ts';
+import { SocketError } from '../wire/transport/unix-socket.ts';
 import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.ts';
 import { createDaemon, type Daemon, type DaemonStart } from './daemon.ts';
 import { CHANNEL_FD, Predecessor, SuccessorError } from './hand-over.ts';

@@ -2,27 +2,28 @@
  * The services of others that a daemon uses: those of connectors and providers, the one of `web_search`, databases,
  * models, the bus of a fleet, the registry of toolchains.
  */
-import { Agents } from '../agents/agents.ts';
-import { RunningTasks } from '../agents/running-tasks.ts';
-import { withAgents } from '../agents/toolset.ts';
-import { type ConnectorChange, Connectors } from '../connectors/connectors.ts';
-import type { ServiceReach } from '../connectors/health-checks.ts';
-import { Search } from '../connectors/search/search.ts';
-import { withSearch } from '../connectors/search/toolset.ts';
-import { DatabaseServers } from '../databases/database-servers.ts';
-import { Databases, withDatabases } from '../databases/databases.ts';
+
+import type { Powers } from '../base/powers.ts';
+import { cliProgram, databaseProgram, fleetProgram, providerProgram, version } from '../base/runtime.ts';
 import { FleetProcess } from '../fleet/process.ts';
 import { FleetWorkspaces } from '../fleet/workspaces/workspaces.ts';
+import type { Policies } from '../gateway/policies.ts';
 import type { Egress } from '../hosts/egress.ts';
 import type { HostMasks } from '../hosts/host-masks.ts';
 import { decide } from '../policy/decide.ts';
-import type { Powers } from '../powers.ts';
-import { Providers } from '../providers/providers.ts';
-import { cliProgram, databaseProgram, fleetProgram, providerProgram, version } from '../runtime.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { hostOf, Secrets } from '../secrets/secrets.ts';
-import type { Policies } from '../session/policies.ts';
-import { ToolchainRequests } from '../toolchains/requests.ts';
+import { Agents } from '../services/agents/agents.ts';
+import { RunningTasks } from '../services/agents/running-tasks.ts';
+import { withAgents } from '../services/agents/toolset.ts';
+import { type ConnectorChange, Connectors } from '../services/connectors/connectors.ts';
+import type { ServiceReach } from '../services/connectors/health-checks.ts';
+import { Search } from '../services/connectors/search/search.ts';
+import { withSearch } from '../services/connectors/search/toolset.ts';
+import { DatabaseServers } from '../services/databases/database-servers.ts';
+import { Databases, withDatabases } from '../services/databases/databases.ts';
+import { Providers } from '../services/providers/providers.ts';
+import { hostOf, Secrets } from '../services/secrets/secrets.ts';
+import { ToolchainRequests } from '../services/toolchains/requests.ts';
 import { Catalogue } from '../tools/catalogue.ts';
 import { builtinToolset } from '../tools/registry.ts';
 import type { Config } from './config.ts';

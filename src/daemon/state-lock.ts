@@ -1,6 +1,6 @@
 /** The lock of a state directory, which one daemon at a time uses. */
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import { acquireLock } from '../store/database.ts';
 import { makeRoomAtStart } from '../store/disk-room.ts';
 import { openState, SchemaError, schemaVersion } from '../store/state-schema.ts';

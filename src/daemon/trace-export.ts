@@ -2,17 +2,18 @@
  * Sends traces to the collector of config.yaml. The request is made by an egress process of its own, which parses the answer of the
  * collector and may connect to that one address only. The operator named the address, so it may be on this machine or its networks.
  */
-import type { HttpAnswer } from '../egress/messages.ts';
+
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
+import { egressProgram, version } from '../base/runtime.ts';
+import { readSecret } from '../base/secret-source.ts';
 import { Egress } from '../hosts/egress.ts';
-import type { Limits } from '../limits.ts';
 import { type NetworkRule, parseNetworkEntry } from '../policy/network.ts';
-import type { Powers } from '../powers.ts';
-import { egressProgram, version } from '../runtime.ts';
+import type { HttpAnswer } from '../sandbox/egress/messages.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { readSecret } from '../secret-source.ts';
-import { rejectedIn } from '../telemetry/otlp.ts';
-import type { TraceSettings } from '../telemetry/settings.ts';
-import { type Sent, Tracer } from '../telemetry/tracer.ts';
+import { rejectedIn } from '../store/telemetry/otlp.ts';
+import type { TraceSettings } from '../store/telemetry/settings.ts';
+import { type Sent, Tracer } from '../store/telemetry/tracer.ts';
 
 export interface TraceParts {
   readonly sandbox: Sandbox;

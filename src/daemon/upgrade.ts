@@ -1,9 +1,9 @@
 /** `ringfence upgrade`: this daemon starts a new one, hands over to it and ends; if that fails, this one goes on. */
 import type { Server } from 'node:net';
-import { RpcError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
-import type { SocketName } from '../transport/inherited-sockets.ts';
+import { RpcError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
+import type { SocketName } from '../wire/transport/inherited-sockets.ts';
 import { type Launch, Successor } from './hand-over.ts';
 import type { Notify } from './notify.ts';
 

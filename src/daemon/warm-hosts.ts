@@ -1,13 +1,13 @@
 /** Starts hosts before calls need them: a start takes a tenth of a second, and longer on a busy machine. */
-import { TIERS } from '../call.ts';
+import { TIERS } from '../base/call.ts';
+import { settlesWithin } from '../base/powers.ts';
+import { principalOf } from '../gateway/authenticate.ts';
+import type { Policies } from '../gateway/policies.ts';
+import type { Session } from '../gateway/session.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import { heapOf } from '../pipeline/execute/bounds.ts';
 import { type JournalParts, takeBack } from '../pipeline/execute/journalled.ts';
 import type { Policy } from '../policy/schema.ts';
-import { settlesWithin } from '../powers.ts';
-import { principalOf } from '../session/authenticate.ts';
-import type { Policies } from '../session/policies.ts';
-import type { Session } from '../session/session.ts';
 import { toolsOf } from '../tools/registry.ts';
 import type { Workspaces } from './workspaces.ts';
 

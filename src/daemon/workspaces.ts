@@ -2,9 +2,9 @@
 import { existsSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import * as z from 'zod';
-import { RpcError } from '../errors.ts';
-import { asWord, isInside, isProtected } from '../paths.ts';
-import type { Powers } from '../powers.ts';
+import { RpcError } from '../base/errors.ts';
+import { asWord, isInside, isProtected } from '../base/paths.ts';
+import type { Powers } from '../base/powers.ts';
 import { type Config, ConfigError, checkWorkspace } from './config.ts';
 import type { UserDirs } from './user-dirs.ts';
 

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
-import { parseJson } from '../text/json.ts';
+import { parseJson } from '../base/text/json.ts';
 
 const end = z.strictObject({ seq: z.int().min(0), hash: z.string().regex(/^[0-9a-f]{64}$/) });
 /** A position of a log, and the hash of the entry there; 64 zeros before the first one. */

@@ -1,6 +1,6 @@
 /** Sends the entries of a node's audit log to the collector, and every few seconds where the log ends. */
-import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers, Timer } from '../base/powers.ts';
 import type { AuditRecord } from '../store/audit/entry.ts';
 import { toExportLine } from '../store/audit/export.ts';
 import { auditReceipt, GENESIS, type LogEnd, signedPosition } from './audit-batch.ts';

@@ -1,6 +1,6 @@
 /** The config of nats-server, made from the roster: who may connect, and what each may publish and hear. */
 import { join } from 'node:path';
-import { defaultLimits } from '../limits.ts';
+import { defaultLimits } from '../base/limits.ts';
 import { LEASES_BYTES_MAX, leasesOf } from './leases.ts';
 import type { Member, Roster } from './roster.ts';
 import { inboxOf, subjects } from './subjects.ts';

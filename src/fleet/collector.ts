@@ -3,9 +3,9 @@
  * or that it was written anew. A batch counts only if the node's key has signed it and its entries form one chain.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../base/limits.ts';
+import { parseJson } from '../base/text/json.ts';
 import { openDatabase } from '../store/database.ts';
-import { parseJson } from '../text/json.ts';
 import {
   type AuditBatch,
   type AuditReceipt,

@@ -1,7 +1,7 @@
 /** What a member of a fleet holds: how to reach the bus, its own key, and the key by which it knows the operator. */
 import { readFileSync, statSync } from 'node:fs';
 import * as z from 'zod';
-import { parseJson } from '../text/json.ts';
+import { parseJson } from '../base/text/json.ts';
 import { FleetError } from './fleet-error.ts';
 import { memberName, ROLES } from './roster.ts';
 

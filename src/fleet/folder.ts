@@ -4,8 +4,8 @@
  */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Limits } from '../limits.ts';
-import { parseJson } from '../text/json.ts';
+import type { Limits } from '../base/limits.ts';
+import { parseJson } from '../base/text/json.ts';
 import { usersConfig } from './bus-config.ts';
 import { FleetError } from './fleet-error.ts';
 import { type Roster, readRoster, signRoster } from './roster.ts';

@@ -1,7 +1,7 @@
 /** The hub: collects the audit logs of all nodes, and answers what it knows of them. It decides nothing. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import { type CollectedLog, Collector } from './collector.ts';
 import { type Credential, readCredential } from './credential.ts';
 import { FleetError } from './fleet-error.ts';

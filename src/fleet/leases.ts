@@ -3,7 +3,7 @@
  * node has a store of its own, since one that was taken over could fill it.
  */
 import type { NatsConnection } from '@nats-io/transport-node';
-import { LEASE_MS } from '../fencing.ts';
+import { LEASE_MS } from '../base/fencing.ts';
 
 /** The store of a node's leases, which no other node may write to. Names of members have no `_`. */
 export const leasesOf = (node: string): string => `owner_${node}`;

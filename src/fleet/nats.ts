@@ -1,7 +1,7 @@
 /** The bus: a connection to nats-server over TLS. Its packages are loaded only when a fleet is used. */
 import type { NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import type { Credential } from './credential.ts';
 import { FleetError } from './fleet-error.ts';
 import { LeaseStore } from './leases.ts';

@@ -1,8 +1,8 @@
 /** Obeys the operator's orders on a node, by the daemon's own methods. */
 
 import type * as z from 'zod';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import type { Approval, WholeApproval, WholeQuestion } from '../store/approvals/approval.ts';
 import type { MemberKeys } from './nats.ts';
 import type { DaemonClient } from './node.ts';

@@ -1,7 +1,7 @@
 /** What a node remembers of its orders across restarts. */
 import { existsSync, readFileSync } from 'node:fs';
 import * as z from 'zod';
-import { parseJson } from '../text/json.ts';
+import { parseJson } from '../base/text/json.ts';
 import { writePrivate } from './folder.ts';
 
 const stored = z.strictObject({ isDraining: z.boolean(), lastIssuedAtMs: z.int().min(0) });

@@ -4,9 +4,9 @@
  */
 import { availableParallelism, freemem, loadavg } from 'node:os';
 import { join } from 'node:path';
-import type { Client } from '../client.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
+import type { Client } from '../client/client.ts';
 import { AuditShipper } from './audit-shipper.ts';
 import type { Credential } from './credential.ts';
 import type { BusMessage, FleetLink } from './link.ts';

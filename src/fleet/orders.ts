@@ -3,8 +3,8 @@
  * can keep an order back, and can neither make nor change one, nor use one again.
  */
 import * as z from 'zod';
-import type { Limits } from '../limits.ts';
-import { parseJson } from '../text/json.ts';
+import type { Limits } from '../base/limits.ts';
+import { parseJson } from '../base/text/json.ts';
 import { memberName } from './roster.ts';
 import { type SignedText, signedText, signText, verifiedText } from './signing.ts';
 

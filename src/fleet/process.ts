@@ -1,6 +1,6 @@
 /** The daemon's side of the process that links it to a fleet: starts it, starts it again when it dies, and ends it. */
 import type { ChildProcess } from 'node:child_process';
-import type { Log, Powers, Timer } from '../powers.ts';
+import type { Log, Powers, Timer } from '../base/powers.ts';
 import { FleetError } from './fleet-error.ts';
 
 /** What the process tells the daemon. */

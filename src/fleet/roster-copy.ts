@@ -1,6 +1,6 @@
 /** A member's copy of the roster, which the hub gives out and only the operator can sign. */
-import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers, Timer } from '../base/powers.ts';
 import { FleetError } from './fleet-error.ts';
 import { type FleetLink, Unanswered } from './link.ts';
 import { type Roster, readRoster } from './roster.ts';

@@ -3,8 +3,8 @@
  * open invitations, and the policy that every node must follow. The permissions on the bus are made from it.
  */
 import * as z from 'zod';
-import type { Limits } from '../limits.ts';
-import { parseJson } from '../text/json.ts';
+import type { Limits } from '../base/limits.ts';
+import { parseJson } from '../base/text/json.ts';
 import { FleetError } from './fleet-error.ts';
 import { type SignedText, signedText, signText, verifiedText } from './signing.ts';
 

@@ -1,5 +1,5 @@
 /** Messages on the bus as JSON. */
-import { parseJson } from '../text/json.ts';
+import { parseJson } from '../base/text/json.ts';
 
 export const toWire = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value));
 

@@ -1,7 +1,7 @@
 /** The index's record of a workspace's directories, and functions that read their names. */
 import type { Dirent, PathLike } from 'node:fs';
 import { opendir, readdir } from 'node:fs/promises';
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../base/limits.ts';
 
 /** The entries of a directory other than directories; replaced as a whole when it changes. */
 export interface Listing {

@@ -5,6 +5,11 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers, Timer } from '../base/powers.ts';
+import type { NetworkLayer } from '../policy/network.ts';
+import { EGRESS_LISTENERS_FD, HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type {
   DoorAnswer,
   DoorQuestion,
@@ -14,16 +19,11 @@ import type {
   HttpAnswer,
   HttpRequest,
   ToProxy,
-} from '../egress/messages.ts';
-import { type Asked, fromProxy, type ProxyMessage } from '../egress/proxy-messages.ts';
-import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { NetworkLayer } from '../policy/network.ts';
-import type { Powers, Timer } from '../powers.ts';
-import { decode } from '../protocol/codec.ts';
-import { FrameReader, toFrame } from '../protocol/frame.ts';
-import { EGRESS_LISTENERS_FD, HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
+} from '../sandbox/egress/messages.ts';
+import { type Asked, fromProxy, type ProxyMessage } from '../sandbox/egress/proxy-messages.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { decode } from '../wire/protocol/codec.ts';
+import { FrameReader, toFrame } from '../wire/protocol/frame.ts';
 import { logEnd } from './host-process.ts';
 import { unlessAborted } from './shutdown.ts';
 import { StderrLog } from './stderr-log.ts';

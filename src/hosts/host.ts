@@ -4,12 +4,12 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
-import type { HostTier } from '../call.ts';
-import { ToolError } from '../errors.ts';
-import { decode } from '../protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
+import type { HostTier } from '../base/call.ts';
+import { ToolError } from '../base/errors.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { ConfinedProcess } from '../sandbox/sandbox.ts';
+import { decode } from '../wire/protocol/codec.ts';
+import { FrameReader, FrameWriter, toFrame } from '../wire/protocol/frame.ts';
 import { adviceOn, type HostOptions, killQuietly, leafOf, logEnd, prefer } from './host-process.ts';
 import { type FromHost, type Job, parseFromHost, type ThreadEnded, type ToHost } from './job.ts';
 import { type JobEnd, RunningJob, type RunOptions } from './running-job.ts';

@@ -1,7 +1,7 @@
 /** The tier hosts of a daemon: slots choose the host of a call, runs run the call in it. */
-import type { HostStatus } from '../call.ts';
-import { ToolError } from '../errors.ts';
-import type { Powers } from '../powers.ts';
+import type { HostStatus } from '../base/call.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Powers } from '../base/powers.ts';
 import type { Egress } from './egress.ts';
 import { type CoarseIn, type HostKey, HostMasks, NO_VIEW, type UnfollowedIn } from './host-masks.ts';
 import { type RunOptions, type RunRequest, type RunResult, Runs } from './runs.ts';

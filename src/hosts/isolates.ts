@@ -2,10 +2,10 @@
  * Manages isolate hosts: each runs one program at a time and serves one session; one spare is kept; a host is ended
  * when anything but its program failed.
  */
-import type { HostStatus } from '../call.ts';
-import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
+import type { HostStatus } from '../base/call.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers, Timer } from '../base/powers.ts';
 import { statmOf } from '../sandbox/proc.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { Host, type JobEnd, type JobRequest } from './host.ts';

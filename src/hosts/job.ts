@@ -1,15 +1,15 @@
 /** The messages between the gateway and a tier host: plain data in frames of the protocol's codec, on fd 3. */
-import type { Denial, FileChange, HostTier, Verdict, WithheldPaths } from '../call.ts';
-import { isCode, type WireError } from '../errors.ts';
-import type { CommandBounds, Limits } from '../limits.ts';
-import type { PluginCode } from '../plugin-code.ts';
+import type { Denial, FileChange, HostTier, Verdict, WithheldPaths } from '../base/call.ts';
+import { isCode, type WireError } from '../base/errors.ts';
+import type { CommandBounds, Limits } from '../base/limits.ts';
+import type { PluginCode } from '../base/plugin-code.ts';
+import type { PreviewReport } from '../base/preview.ts';
+import { isRecord } from '../base/text/values.ts';
 import type { Rule } from '../policy/schema.ts';
-import type { PreviewReport } from '../preview.ts';
 import type { CommandGroupParent } from '../sandbox/cgroup/cgroup.ts';
 import type { HomeNames } from '../sandbox/command/homes.ts';
 import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
-import { isRecord } from '../text/values.ts';
 import type { FetchedPage } from '../tools/context/page.ts';
 import type { BackgroundJob } from './background/background-job.ts';
 import type { JournalReport, MissingPath } from './shadow/journal-report.ts';

@@ -1,5 +1,5 @@
 /** Tracks the sessions for which hosts keep something between calls; it ends with the session, or when the session's policy changes. */
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../base/limits.ts';
 import type { Host } from './host.ts';
 
 /** A session for which a host keeps something. */

@@ -1,6 +1,6 @@
 /** A job in a host: what the host may send about it before its result, and how it ends. */
-import type { Limits } from '../limits.ts';
-import type { Timer } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Timer } from '../base/powers.ts';
 import { FLOOD_PIPE_BYTES } from '../sandbox/command/output-pipe.ts';
 import type { ChildAnswer, ChildAsk, HostOutput, JobProgress, JobResult, LogLine } from './job.ts';
 import type { OverTime } from './thread-clocks.ts';

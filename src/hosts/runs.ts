@@ -1,10 +1,11 @@
 /** Runs jobs in the hosts of their slots; runs reads again whose host died. */
-import type { EgressReport } from '../egress/messages.ts';
-import type { ToolError } from '../errors.ts';
+
+import type { ToolError } from '../base/errors.ts';
+import { protectedPart } from '../base/protected-names.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { UnixSockets } from '../policy/schema/tiers.ts';
-import { protectedPart } from '../protected-names.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
+import type { EgressReport } from '../sandbox/egress/messages.ts';
 import type { Egress, EgressAttachment, EgressDoor } from './egress.ts';
 import type { Host, RunOptions as HostRunOptions, JobEnd, JobRequest } from './host.ts';
 import type { HostKey, HostMasks } from './host-masks.ts';

@@ -3,7 +3,7 @@
  * the repository's objects. Checked again for each command.
  */
 import { basename } from 'node:path';
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../base/limits.ts';
 import { isJudgedByContent, isOrdinary } from '../policy/secrets/ordinary-paths.ts';
 import type { Directory, Listing } from './directory.ts';
 

@@ -1,5 +1,5 @@
-import type { Tier } from '../call.ts';
-import type { Limits } from '../limits.ts';
+import type { Tier } from '../base/call.ts';
+import type { Limits } from '../base/limits.ts';
 import type { ThreadsSetup } from './job.ts';
 
 /** The threads of a host, and how many jobs it takes at once. */

@@ -1,6 +1,6 @@
 /** Shuts hosts down, and ends what waits for them. */
-import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
 import type { Host } from './host.ts';
 import type { JobResult, JobUsage } from './job.ts';
 import type { JobEnd } from './running-job.ts';

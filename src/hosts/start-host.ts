@@ -1,6 +1,6 @@
 /** Starts tier hosts: what each is told at its start, and in which sandbox it runs. */
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import { commandEnvironment } from '../sandbox/launcher.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';

@@ -1,7 +1,7 @@
 /** Copies the stderr of a confined process to the log, up to a bound, since a program in it may write without end. */
 import type { Readable } from 'node:stream';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 
 /** Characters kept of the newest output; reported if the process does not start. */
 const KEPT_CHARS = 4096;

@@ -2,7 +2,7 @@
  * Holds jobs to their CPU time by the clocks of their threads, which a host reads on demand. Jobs that share a thread
  * are charged equal parts of the time in which they do.
  */
-import type { Powers, Timer } from '../powers.ts';
+import type { Powers, Timer } from '../base/powers.ts';
 import type { ThreadClock } from './job.ts';
 
 /** The limit and the CPU time of a job that exceeded it, in ms. */

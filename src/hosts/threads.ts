@@ -3,9 +3,9 @@
  * their results away, so that no other thread handles them in between.
  */
 import type { Socket } from 'node:net';
-import { Polling } from '../polling.ts';
-import type { Powers } from '../powers.ts';
-import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
+import { Polling } from '../base/polling.ts';
+import type { Powers } from '../base/powers.ts';
+import { FrameReader, FrameWriter, toFrame } from '../wire/protocol/frame.ts';
 import type { Job, ThreadsSetup, ToThread } from './job.ts';
 
 export interface ThreadsOptions extends Pick<ThreadsSetup, 'max' | 'jobsPerThread'> {

@@ -1,6 +1,6 @@
 /** Applies one policy's path rules to the names of a workspace. Each name is judged once, and again only if it changed. */
-import { ToolError } from '../errors.ts';
-import { fromRoot, isBelow, isTrusted } from '../paths.ts';
+import { ToolError } from '../base/errors.ts';
+import { fromRoot, isBelow, isTrusted } from '../base/paths.ts';
 import { pathDecision } from '../policy/paths.ts';
 import type { MatchSpec } from '../policy/schema/match.ts';
 import type { Rule } from '../policy/schema.ts';

@@ -3,8 +3,8 @@
  * workspace, shared by all views of it; a command never has to walk the tree.
  */
 import { setImmediate } from 'node:timers/promises';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { socketsIn } from './directory.ts';

@@ -8,9 +8,9 @@
  */
 import type { BigIntStats } from 'node:fs';
 import { access, constants, lstat } from 'node:fs/promises';
-import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import { mayEnter, ownerOf } from '../sandbox/entry-rights.ts';
 import {
   childOf,

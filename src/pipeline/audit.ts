@@ -1,8 +1,8 @@
-import { ToolError } from '../errors.ts';
-import type { Powers } from '../powers.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Powers } from '../base/powers.ts';
+import { isRecord } from '../base/text/values.ts';
 import type { AuditEntry, AuditLog } from '../store/audit/log.ts';
-import type { CallMetrics } from '../telemetry/call-metrics.ts';
-import { isRecord } from '../text/values.ts';
+import type { CallMetrics } from '../store/telemetry/call-metrics.ts';
 import { runsBy } from '../tools/runs.ts';
 import { gitConfigsOf } from './execute/git-configs.ts';
 import { failed, type Outcome, outcomeOf } from './outcome.ts';

@@ -2,8 +2,8 @@
 
 import type { Policy } from '../policy/schema.ts';
 import type { AuditRecord } from '../store/audit/log.ts';
+import type { Toolset } from '../tools/tool.ts';
 import { decideWithEnvironment, type PermissionParts, toQuestion } from './permission.ts';
-import type { Toolset } from './stage.ts';
 
 /** A recorded call that the two policies decide differently. */
 export interface CallDifference {

@@ -1,5 +1,5 @@
 /** Budgets of delegated sessions: what they may spend is taken out of what their parents have, and comes back unspent. */
-import { ToolError } from '../errors.ts';
+import { ToolError } from '../base/errors.ts';
 
 /** What a budget counts. US dollars are held in whole millionths, so that sums are exact. */
 export const BUDGET_KINDS = ['usd', 'tokens', 'calls'] as const;

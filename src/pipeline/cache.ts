@@ -1,9 +1,9 @@
 /** Serves the result of a read again while everything that it read is unchanged. */
 import { hash } from 'node:crypto';
+import type { Limits } from '../base/limits.ts';
+import { canonical } from '../base/text/values.ts';
 import type { Witness } from '../hosts/job.ts';
-import type { Limits } from '../limits.ts';
 import type { ResultCache } from '../store/result-cache.ts';
-import { canonical } from '../text/values.ts';
 import { allHold, isWitnesses } from './execute/witness.ts';
 import { type Outcome, succeeded } from './outcome.ts';
 import type { JudgedCall, Stage } from './stage.ts';

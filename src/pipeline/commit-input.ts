@@ -1,5 +1,5 @@
 /** What a commit of a preview is judged by. */
-import { isBelow } from '../paths.ts';
+import { isBelow } from '../base/paths.ts';
 import type { KeptPreview } from '../store/previews.ts';
 
 /** The input of the tool that commits: what the policy is to judge, for all of a preview or for some paths. */

@@ -1,9 +1,9 @@
 /** What stands around all stages: only measures and forgets. Makes a span of each call, `execute_tool NAME`, with its stages as children. */
 
-import type { StageName } from '../call.ts';
-import type { Attributes } from '../telemetry/otlp.ts';
-import { isPlainId } from '../telemetry/trace-context.ts';
-import { AFTERWARDS, type OpenSpan, type Tracer } from '../telemetry/tracer.ts';
+import type { StageName } from '../base/call.ts';
+import type { Attributes } from '../store/telemetry/otlp.ts';
+import { isPlainId } from '../store/telemetry/trace-context.ts';
+import { AFTERWARDS, type OpenSpan, type Tracer } from '../store/telemetry/tracer.ts';
 import { runsBy } from '../tools/runs.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';
 import { type Call, type CheckedCall, type Handler, isJudged } from './stage.ts';

@@ -2,11 +2,11 @@
  * What came of a call: its data or error, and what its last attempt used and met. A stage gives the outcome of the stage behind it,
  * or one with more in it; a call that a stage refuses by throwing has the outcome that `outcomeOf` makes.
  */
-import type { Denial, ResultMetadata, Withheld } from '../call.ts';
-import type { EgressReport } from '../egress/messages.ts';
-import { type ToolError, toToolError } from '../errors.ts';
+import type { Denial, ResultMetadata, Withheld } from '../base/call.ts';
+import { type ToolError, toToolError } from '../base/errors.ts';
+import type { CommandPreview } from '../base/preview.ts';
 import type { JobUsage } from '../hosts/job.ts';
-import type { CommandPreview } from '../preview.ts';
+import type { EgressReport } from '../sandbox/egress/messages.ts';
 import type { Call, Handler } from './stage.ts';
 
 /** What an attempt brought beside its data or error. The comments name the stage that knows it. */

@@ -1,4 +1,5 @@
-import { ToolError } from '../errors.ts';
+import { ToolError } from '../base/errors.ts';
+import { protectedPart } from '../base/protected-names.ts';
 import { decide, layersOf, otherNames, type PolicyDecision } from '../policy/decide.ts';
 import type { ParsedCommand, PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
@@ -7,7 +8,6 @@ import type { CommandContext } from '../policy/shell/command.ts';
 import { parseCommand } from '../policy/shell/command.ts';
 import { packageScript } from '../policy/shell/package-scripts.ts';
 import { toTarget } from '../policy/target.ts';
-import { protectedPart } from '../protected-names.ts';
 import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
 import type { JudgingTurns } from './queue/judging-turns.ts';
 import { refusalOf } from './refusal.ts';

@@ -1,21 +1,22 @@
 /** The order of the stages, in one place; docs/lifecycle.md draws it. */
 
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
-import type { Limits } from '../limits.ts';
 import { proposeRule } from '../policy/explain.ts';
 import { fingerprint } from '../policy/shell/programs.ts';
-import type { Powers } from '../powers.ts';
 import type { Approvals } from '../store/approvals/approvals.ts';
 import type { AuditLog } from '../store/audit/log.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
 import type { Previews } from '../store/previews.ts';
 import type { ResultCache } from '../store/result-cache.ts';
+import { CallMetrics } from '../store/telemetry/call-metrics.ts';
+import type { Tracer } from '../store/telemetry/tracer.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
-import { CallMetrics } from '../telemetry/call-metrics.ts';
-import type { Tracer } from '../telemetry/tracer.ts';
+import type { NamedTool } from '../tools/tool.ts';
 import { approvalContextOf } from './approve/approval-context.ts';
 import { type ApproveDeps, approve } from './approve/approve.ts';
 import { previewOfCommit } from './approve/preview-text.ts';
@@ -42,11 +43,12 @@ import { schedule } from './queue/schedule.ts';
 import { resolve } from './resolve.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
-import { type Handler, inOrder, type NamedTool } from './stage.ts';
+import { type Handler, inOrder } from './stage.ts';
 import { ToolHealth } from './tool-health.ts';
 import { validate } from './validate.ts';
 
-export type { Call, Toolset } from './stage.ts';
+export type { Toolset } from '../tools/tool.ts';
+export type { Call } from './stage.ts';
 
 export interface PipelineParts {
   readonly auditLog: AuditLog;

@@ -3,7 +3,7 @@
  * was shown is the one that runs.
  */
 import * as z from 'zod';
-import { ToolError } from '../errors.ts';
+import { ToolError } from '../base/errors.ts';
 import type { RunRequest } from '../hosts/runs.ts';
 import { type NetworkLayer, parseNetworkEntry } from '../policy/network.ts';
 import { type Policy, unixSocketsOf } from '../policy/schema.ts';

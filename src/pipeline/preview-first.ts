@@ -3,14 +3,15 @@
  * command did, not on what it says.
  */
 
-import { ToolError } from '../errors.ts';
+import { ToolError } from '../base/errors.ts';
+import type { CommandPreview } from '../base/preview.ts';
 import { requiresPreview } from '../policy/decide.ts';
-import type { CommandPreview } from '../preview.ts';
 import type { Previews } from '../store/previews.ts';
 import { runsInCommand } from '../tools/runs.ts';
+import type { NamedTool } from '../tools/tool.ts';
 import { commitInput } from './commit-input.ts';
 import { failed, type Outcome, outcomeOf } from './outcome.ts';
-import type { Handler, JudgedCall, NamedTool, Stage } from './stage.ts';
+import type { Handler, JudgedCall, Stage } from './stage.ts';
 
 export interface PreviewFirstParts {
   readonly previews: Previews;

@@ -4,7 +4,7 @@
  * nowhere.
  */
 
-import { isInside } from '../paths.ts';
+import { isInside } from '../base/paths.ts';
 import { runsBy } from '../tools/runs.ts';
 import { hostTierOf } from '../tools/tool.ts';
 import { reachOf, runsUnseen } from './approve/impact.ts';

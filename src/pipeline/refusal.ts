@@ -1,5 +1,5 @@
 /** Makes the error of a call that the policy denies: the denied part of the call, the rule, and what to ask for. */
-import { ToolError } from '../errors.ts';
+import { ToolError } from '../base/errors.ts';
 import { decide, type PolicyDecision } from '../policy/decide.ts';
 import { suggest } from '../policy/explain.ts';
 import type { ParsedCommand, PolicyQuestion } from '../policy/question.ts';

@@ -1,7 +1,7 @@
 /** Retries failures that may be temporary, if a second attempt can't do anything twice. */
-import type { Code, ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Code, ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import { failed, type Outcome, outcomeOf } from './outcome.ts';
 import type { ClearedCall, Stage } from './stage.ts';
 

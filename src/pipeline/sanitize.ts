@@ -1,9 +1,9 @@
 /** Bounds the size of results, and hides secrets in all that reaches the caller, the cache and the record. */
-import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
-import { type OnSecret, RedactingStream, redactText, redactValue } from '../redact.ts';
-import { heldBytes } from '../text/held-bytes.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers, Timer } from '../base/powers.ts';
+import { type OnSecret, RedactingStream, redactText, redactValue } from '../base/redact.ts';
+import { heldBytes } from '../base/text/held-bytes.ts';
 import { leastOf } from './execute/bounds.ts';
 import { failed, outcomeOf, succeeded } from './outcome.ts';
 import type { Call, ClearedCall, Stage } from './stage.ts';

@@ -4,12 +4,12 @@
  * The result then holds an error for each denied target, made from the policy's words alone: nothing is looked up, so
  * that the answer does not depend on whether the target exists.
  */
-import type { Denial } from '../call.ts';
-import type { ToolError } from '../errors.ts';
+import type { Denial } from '../base/call.ts';
+import type { ToolError } from '../base/errors.ts';
+import { heldBytes } from '../base/text/held-bytes.ts';
 import { decide, type PolicyDecision } from '../policy/decide.ts';
 import type { PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
-import { heldBytes } from '../text/held-bytes.ts';
 import type { Tool } from '../tools/tool.ts';
 import { DENIALS_MAX } from './execute/denials.ts';
 import { type Outcome, outcomeOf, succeeded } from './outcome.ts';

@@ -1,5 +1,5 @@
 /** How long a call was in each of its stages, for whoever watches it. */
-import type { StageName } from '../call.ts';
+import type { StageName } from '../base/call.ts';
 
 export class StageTimes {
   readonly #monotonicMs: () => number;

@@ -1,4 +1,5 @@
 /** The call that passes through the pipeline; each stage may read its facts and add to them. */
+
 import type {
   CallOptions,
   CallParent,
@@ -9,30 +10,14 @@ import type {
   StageName,
   Tier,
   ToolResult,
-} from '../call.ts';
+} from '../base/call.ts';
 import type { PolicyDecision } from '../policy/decide.ts';
 import type { PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
-import type { Preview, Tool } from '../tools/tool.ts';
+import type { Preview, Tool, Toolset } from '../tools/tool.ts';
 import type { Budget } from './budget.ts';
 import type { OpenChild } from './execute/child-session.ts';
 import type { Outcome } from './outcome.ts';
-
-/** A tool under the name that the caller used. */
-export interface NamedTool {
-  readonly tool: Tool;
-  /** Checks the parameters of that name, and gives those of the tool; `tell` gets warnings about them. Throws ZodError. */
-  parse(input: unknown, tell?: (warning: string) => void): unknown;
-  /** Warnings about parameters that are accepted but have no effect. */
-  warnings?(input: unknown): string[];
-  /** The parameters of that name, for suggestions. */
-  readonly parameters: readonly string[];
-  /** The TypeScript form of a parameter; undefined if it is just a text or a list of texts. */
-  shapeOf?(parameter: string): string | undefined;
-}
-
-/** Tools by name; a call can name only tools that its session was given. */
-export type Toolset = ReadonlyMap<string, NamedTool>;
 
 /** What validation proved; later stages work on this. */
 export interface Checked {

@@ -1,10 +1,10 @@
 /** Whether tools could work in a workspace: learned from checks in the hosts of their calls, and from the calls themselves. */
-import { ToolError } from '../errors.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import type { HostKey, Hosts, PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { RunRequest } from '../hosts/runs.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
 import type { Health } from '../tools/lifecycle.ts';
 import { hostTierOf, type Tool } from '../tools/tool.ts';
 import { commandBoundsOf, heapOf } from './execute/bounds.ts';

@@ -1,6 +1,6 @@
 /** The verdict on a call for its result and its record: what ended the call. */
-import type { Verdict } from '../call.ts';
-import type { Code, ToolError } from '../errors.ts';
+import type { Verdict } from '../base/call.ts';
+import type { Code, ToolError } from '../base/errors.ts';
 
 const VERDICTS: Partial<Record<Code, Verdict>> = {
   TIMEOUT: 'timeout',

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { codeFolder } from '../base/native-programs.ts';
 import { builtInFolder } from './file.ts';
 import type { Policy } from './schema.ts';
 
@@ -21,8 +21,8 @@ export const BUILT_IN_NAMES = [
   'subagent',
 ] as const;
 
-/** `dist/policies.json`, relative to the built form of this file; a checkout's sources have none. */
-const READ = fileURLToPath(new URL('../policies.json', import.meta.url));
+/** Written by script/build.ts; a checkout's sources have none. */
+const READ = join(codeFolder, 'policies.json');
 
 /** Reads without the ownership checks of other policy files: whoever can change the package can change the code as well. */
 export function builtInText(name: string): string {

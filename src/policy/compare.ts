@@ -1,5 +1,5 @@
 /** What differs between two policies, and which examples of either they decide differently. Pure. */
-import type { Decision } from '../call.ts';
+import type { Decision } from '../base/call.ts';
 import { decide } from './decide.ts';
 import { showNetworkRule } from './network.ts';
 import { type EffectsOf, toQuestion } from './rule-examples.ts';

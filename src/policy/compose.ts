@@ -1,7 +1,7 @@
 /** Combines policies: a file with the policy that it extends, and several policies that must all agree. Pure. */
 import { createHash, hash } from 'node:crypto';
-import { type Decision, TIERS, type Tier } from '../call.ts';
-import { canonical } from '../text/values.ts';
+import { type Decision, TIERS, type Tier } from '../base/call.ts';
+import { canonical } from '../base/text/values.ts';
 import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
 import type { PlacedRule } from './placed-rules.ts';

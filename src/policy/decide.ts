@@ -2,7 +2,7 @@
  * Decides calls. Architecture invariant: pure, so the same inputs give the same decision; the order of rules, layers or parts does not
  * matter.
  */
-import type { Decision, Effect, Tier } from '../call.ts';
+import type { Decision, Effect, Tier } from '../base/call.ts';
 import {
   type DecidingRuleFacts,
   isAllowable,

@@ -1,7 +1,7 @@
 /** Explains decisions in words: what decided, and what to write where for another decision. Pure. */
 import { createHash } from 'node:crypto';
-import type { Decision, Effect } from '../call.ts';
-import { visibleInLine } from '../text/shown-text.ts';
+import type { Decision, Effect } from '../base/call.ts';
+import { visibleInLine } from '../base/text/shown-text.ts';
 import type { PolicyDecision } from './decide.ts';
 import { escapeGlob } from './paths.ts';
 import type { PolicyQuestion, SimpleCommand } from './question.ts';

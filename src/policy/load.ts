@@ -1,6 +1,6 @@
 /** Loads policy files into a Policy, or reports problems with their positions. A file with any problem is refused as a whole. */
 import { dirname, join, resolve } from 'node:path';
-import { defaultLimits, type Limits } from '../limits.ts';
+import { defaultLimits, type Limits } from '../base/limits.ts';
 import { BUILT_IN_NAMES, builtInText, loadBuilt } from './built-in-policies.ts';
 import { compose, NEUTRAL, ROOT } from './compose.ts';
 import { assertNotReplaceable, FileRefusal, readBelow, readTrusted } from './file.ts';

@@ -2,7 +2,7 @@
  * Tells whether a rule matches a part of a call. Architecture invariant: pure, and linear in the agent's text; patterns are compiled once
  * and never become regular expressions.
  */
-import type { Effect } from '../call.ts';
+import type { Effect } from '../base/call.ts';
 import {
   compilePath,
   compileText,
@@ -11,7 +11,7 @@ import {
   toSegments,
   unfoldBraces,
   type Wildcard,
-} from '../text/glob.ts';
+} from '../base/text/glob.ts';
 import type { ParsedCommand, PolicyQuestion, SimpleCommand } from './question.ts';
 import type { MatchSpec } from './schema/match.ts';
 import type { Rule, RuleFacts } from './schema.ts';

@@ -1,7 +1,7 @@
 /** Modes: named narrowings of tools and policy, for sessions, sub-agents and MCP clients. */
 import * as z from 'zod';
-import { RpcError } from '../errors.ts';
-import { matchText } from '../text/glob.ts';
+import { RpcError } from '../base/errors.ts';
+import { matchText } from '../base/text/glob.ts';
 
 /** A mode takes away; what it does not name stays as it is. */
 export interface Mode {

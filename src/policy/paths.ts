@@ -3,7 +3,7 @@
  * sent to hosts and threads.
  */
 import { createHash } from 'node:crypto';
-import { compileSegment, type TextTest, toSegments } from '../text/glob.ts';
+import { compileSegment, type TextTest, toSegments } from '../base/text/glob.ts';
 import { compareFacts, layersOf } from './decide.ts';
 import { compileMatch, type DecidingRuleFacts, LIKELY, OF_CALLS, toPart, toPathPatterns, YES } from './match.ts';
 import type { PolicyQuestion } from './question.ts';

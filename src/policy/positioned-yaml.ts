@@ -1,6 +1,6 @@
 /** Reads YAML into plain values that remember their positions. Aliases are shared rather than copied, but counted as if copied. */
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, type YAMLSeq } from 'yaml';
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../base/limits.ts';
 import { PolicyError } from './policy-error.ts';
 
 /** Keys and indexes from the top of a file to a value. */

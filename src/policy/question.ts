@@ -1,5 +1,5 @@
 /** The question that a policy answers: the facts of a call that matter for permission. */
-import type { Effect, Tier } from '../call.ts';
+import type { Effect, Tier } from '../base/call.ts';
 
 /** One simple command of a command line: `git log > x` has one, `a | b && $(c)` three. */
 export interface SimpleCommand {

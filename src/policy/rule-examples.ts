@@ -1,6 +1,6 @@
 /** Tries the examples of rules, so that a policy file whose examples contradict its rules is refused. */
-import type { Effect, Tier } from '../call.ts';
-import { parseJson } from '../text/json.ts';
+import type { Effect, Tier } from '../base/call.ts';
+import { parseJson } from '../base/text/json.ts';
 import { ruleMatches } from './match.ts';
 import { quoteForMessage } from './positioned-yaml.ts';
 import type { PolicyQuestion } from './question.ts';

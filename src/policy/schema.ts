@@ -1,5 +1,5 @@
 /** The types of a policy with its parents merged in. schema/policy-file.ts has the schema of the files that policies are read from. */
-import type { Decision, Tier } from '../call.ts';
+import type { Decision, Tier } from '../base/call.ts';
 import type { NetworkLayer } from './network.ts';
 import type { MatchSpec } from './schema/match.ts';
 import { type Forward, LOCKS, type Locks, type UnixSockets } from './schema/tiers.ts';

@@ -1,6 +1,6 @@
 /** Normalises paths to the form that rules use. Architecture invariant: nothing here touches the disk. */
 import { join, resolve } from 'node:path';
-import { isInside, wayBelow } from '../paths.ts';
+import { isInside, wayBelow } from '../base/paths.ts';
 
 /** The surroundings in which a path was written. All paths are absolute. */
 export interface PathContext {

@@ -1,6 +1,6 @@
 /** Bounds that policies set for single tools. Pure. */
-import type { Tier } from '../call.ts';
-import { defaultLimits } from '../limits.ts';
+import type { Tier } from '../base/call.ts';
+import { defaultLimits } from '../base/limits.ts';
 import type { PolicyFile } from './schema/policy-file.ts';
 import type { TierBound, ToolBounds } from './schema.ts';
 

@@ -1,5 +1,5 @@
 /** How `tools: {NAME: {decision: allow}}` combines with other rules about the same tool. Pure. */
-import { compileText } from '../text/glob.ts';
+import { compileText } from '../base/text/glob.ts';
 import type { CompositionContext } from './compose.ts';
 import type { PlacedRule } from './placed-rules.ts';
 import type { MatchSpec } from './schema/match.ts';

@@ -1,8 +1,8 @@
 /** Holds the policy in force and reloads it when one of its files changes. A bad file never replaces a good policy. */
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { defaultLimits } from '../limits.ts';
-import type { Log, Powers, Timer } from '../powers.ts';
+import { defaultLimits } from '../base/limits.ts';
+import type { Log, Powers, Timer } from '../base/powers.ts';
 import type { LoadedPolicy } from './load.ts';
 import { PolicyError } from './policy-error.ts';
 import type { Policy } from './schema.ts';

@@ -1,6 +1,6 @@
 /** Reads YAML files of plugins and connectors by a zod schema, and says what is wrong with one, with its position. */
 import type * as z from 'zod';
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../base/limits.ts';
 import { firstOf, type PositionedYaml, quoteForMessage, readYaml } from './positioned-yaml.ts';
 
 interface YamlIssue {

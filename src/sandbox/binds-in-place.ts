@@ -4,8 +4,8 @@
  * new sandbox would show hidden files under that name. Afterwards the kernel's mount table tells what each mount really shows.
  */
 import { dirname, join, relative } from 'node:path';
-import { ToolError } from '../errors.ts';
-import { isInside } from '../paths.ts';
+import { ToolError } from '../base/errors.ts';
+import { isInside } from '../base/paths.ts';
 import { type CoveringMount, isNameless } from './bubblewrap.ts';
 import type { MountEntry } from './proc.ts';
 

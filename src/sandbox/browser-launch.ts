@@ -2,7 +2,7 @@
  * Starts a browser host: the process that drives a Chromium, and the Chromium below it, in one sandbox without workspace
  * and without a network of its own. Chromium confines its renderers by itself, for which it needs namespaces and chroot.
  */
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../base/limits.ts';
 import { PROVIDER_FDS, type Profile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
 import type { Cgroups } from './cgroup/cgroup.ts';
 import { inGroup } from './cgroup/host-group.ts';

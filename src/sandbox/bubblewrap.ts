@@ -2,8 +2,8 @@
  * Turns profiles into bubblewrap arguments. A profile is data, so that a test can remove one layer and show what it prevents.
  * Figures and reasons: docs/decisions/0003-confinement.md.
  */
-import type { HostTier } from '../call.ts';
-import { ToolError } from '../errors.ts';
+import type { HostTier } from '../base/call.ts';
+import { ToolError } from '../base/errors.ts';
 import { STORE, storeIn } from './etc/certificates.ts';
 import type { OwnFile } from './etc/own-etc.ts';
 import { SYSTEM_FACTS, systemMounts } from './etc/system-mounts.ts';

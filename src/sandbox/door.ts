@@ -4,7 +4,7 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Writable } from 'node:stream';
-import { nativeProgram } from '../native-programs.ts';
+import { nativeProgram } from '../base/native-programs.ts';
 import { COMMAND_EGRESS_FDS, HOST_EGRESS_FD } from './bubblewrap.ts';
 
 /** Port of the proxy on a command's loopback interface, as native/door.c has it. */

@@ -4,7 +4,7 @@
  */
 import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { isInside } from '../paths.ts';
+import { isInside } from '../base/paths.ts';
 import { areCovered, isBoundFrom, NotInPlace } from './binds-in-place.ts';
 import type { CoveringMount, Mount } from './bubblewrap.ts';
 import { identity } from './launch.ts';

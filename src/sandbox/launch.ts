@@ -1,7 +1,7 @@
 /** How a confined process is started: as which user, within which bounds, in which group. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { release } from 'node:os';
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../base/limits.ts';
 import type { HostGroup } from './cgroup/cgroup.ts';
 import { findProgram } from './find-program.ts';
 import type { HostBinds } from './host-binds.ts';

@@ -2,9 +2,9 @@
 import type { ChildProcess, StdioOptions } from 'node:child_process';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { HostTier } from '../call.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { HostTier } from '../base/call.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import {
   COMMAND_SECCOMP_FD,
   commandProfile,

@@ -5,7 +5,7 @@
 import { closeSync, constants, lstatSync, openSync } from 'node:fs';
 import { connect } from 'node:net';
 import { basename, dirname, join } from 'node:path';
-import type { Powers } from '../powers.ts';
+import type { Powers } from '../base/powers.ts';
 
 /** Age from which a socket that refuses connections counts as dead: a server makes its socket before it listens. */
 const SETTLED_MS = 10_000;

@@ -4,7 +4,7 @@
  * stays so far below those soft limits that the person's programs can always pass descriptors.
  */
 import { readdirSync, readlinkSync, statSync } from 'node:fs';
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../base/limits.ts';
 import { limitOf } from './proc.ts';
 
 /** A message that is below the limit when it is sent may hold this many (SCM_MAX_FD). */

@@ -6,7 +6,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import type { Powers } from '../powers.ts';
+import type { Powers } from '../base/powers.ts';
 import { findProgram } from './find-program.ts';
 import { limitOf, textOf } from './proc.ts';
 

@@ -1,5 +1,5 @@
 /** Starts an external provider: its host and, below that, its server, in one sandbox without a network of its own. */
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../base/limits.ts';
 import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
 import type { Cgroups } from './cgroup/cgroup.ts';
 import { inGroup } from './cgroup/host-group.ts';

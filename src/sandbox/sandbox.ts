@@ -4,10 +4,10 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import type { HostTier } from '../call.ts';
-import { ToolError } from '../errors.ts';
-import { NATIVE_PROGRAMS, nativeProgram } from '../native-programs.ts';
-import type { Powers } from '../powers.ts';
+import type { HostTier } from '../base/call.ts';
+import { ToolError } from '../base/errors.ts';
+import { NATIVE_PROGRAMS, nativeProgram } from '../base/native-programs.ts';
+import type { Powers } from '../base/powers.ts';
 import { type BrowserRequest, startBrowser } from './browser-launch.ts';
 import { COMMAND_SECCOMP_FD, HOST_HOMES, HOST_PREVIEWS, HOST_SECCOMP_FD } from './bubblewrap.ts';
 import { type Cgroups, type CommandGroupParent, type HostGroup, openCgroups, trialArgs } from './cgroup/cgroup.ts';

@@ -7,7 +7,7 @@
  * are used (load, and, jeq, jge, jset, ret): since 5.11 it determines at load which calls are allowed whatever their
  * arguments, and those never run the filter.
  */
-import { ToolError } from '../errors.ts';
+import { ToolError } from '../base/errors.ts';
 import { type Arch, type CallName, callNumbers, isSupported } from './syscalls.ts';
 
 export interface SeccompOptions {

@@ -3,8 +3,8 @@
  * whole pid namespace, which no process of a command can leave. Reports a command that exceeds its bounds once.
  */
 import { closeSync, openSync, readdirSync, readlinkSync } from 'node:fs';
-import type { CommandBounds, Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { CommandBounds, Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import { type ProcessStat, sharedMemoryOf, statmOf, statOf } from './proc.ts';
 
 /** A bound that a command exceeded. */

@@ -3,9 +3,9 @@
  * written asynchronously and readable at once. If the log can't continue it keeps what it has and records why; the call itself continues.
  */
 import { type FileHandle, open } from 'node:fs/promises';
-import type { CallState } from '../call.ts';
-import type { Powers } from '../powers.ts';
-import { parseJson } from '../text/json.ts';
+import type { CallState } from '../base/call.ts';
+import type { Powers } from '../base/powers.ts';
+import { parseJson } from '../base/text/json.ts';
 import { HEAD_BYTES, putRecord, type RecordKind, readRecords } from './log-records.ts';
 
 export type StreamName = 'stdout' | 'stderr';

@@ -5,10 +5,10 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import { deserialize, serialize } from 'node:v8';
-import type { CallStatus, ToolResult } from '../call.ts';
-import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
+import type { CallStatus, ToolResult } from '../base/call.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers, Timer } from '../base/powers.ts';
 import { openDatabase } from './database.ts';
 
 /** A call at its start. */

@@ -2,8 +2,8 @@
 import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 
 export interface CommandHomesOptions {
   /** The daemon's state directory. */

@@ -3,10 +3,10 @@
  * the interface uses dollars. A reservation counts as spent until it is settled or released.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Tier } from '../call.ts';
-import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Tier } from '../base/call.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import { openDatabase } from './database.ts';
 
 /** Costs that are summed together: everybody's in a day, a principal's in a day, or a session's over its lifetime. */

@@ -1,7 +1,7 @@
 /** Opens and locks the daemon's SQLite files. */
 import { chmodSync, readFileSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
-import { ToolError } from '../errors.ts';
+import { ToolError } from '../base/errors.ts';
 
 /** Opens a database that only its owner can read. Commits survive the daemon's end, but not necessarily a power cut. */
 export function openDatabase(path: string): DatabaseSync {

@@ -4,9 +4,9 @@
  */
 import { readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Disk, diskOf, reserveOf } from '../daemon/disk.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
+import { type Disk, diskOf, reserveOf } from '../base/disk.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers, Timer } from '../base/powers.ts';
 
 /** Drops the oldest item immediately; false if nothing is left to drop. */
 export type DropOldest = () => boolean;

@@ -3,8 +3,8 @@
  * daemon, and outlast only an upgrade. The operator's token lies beside the file.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import { openDatabase, storing } from './database.ts';
 
 const attempt = storing('the list of signed-in pages');

@@ -1,7 +1,7 @@
 /** Whether an operator paused the daemon: kept in a file, so that a restart does not let calls run again. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import * as z from 'zod';
-import { parseJson } from '../text/json.ts';
+import { parseJson } from '../base/text/json.ts';
 
 const paused = z.strictObject({ at: z.iso.datetime(), by: z.string().max(256) });
 

@@ -5,10 +5,10 @@
 import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
-import type { CommandPreview, PreviewReport } from '../preview.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers, Timer } from '../base/powers.ts';
+import type { CommandPreview, PreviewReport } from '../base/preview.ts';
 
 export interface PreviewsOptions {
   /** The daemon's state directory. */

@@ -3,8 +3,8 @@
  * it.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Powers } from '../powers.ts';
-import { parseJson } from '../text/json.ts';
+import type { Powers } from '../base/powers.ts';
+import { parseJson } from '../base/text/json.ts';
 import { openDatabase, storing } from './database.ts';
 
 const attempt = storing('what was accepted of providers');

@@ -1,7 +1,7 @@
 /** Caches results within limits of bytes, number and age. The reader decides whether a result is still valid. */
 import { LRUCache } from 'lru-cache';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 
 /** Which entry is evicted first: the least recently used, the least often used, the first to expire, or the largest. */
 export const CACHE_STRATEGIES = ['lru', 'lfu', 'ttl', 'size'] as const;

@@ -5,9 +5,9 @@
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { CallState } from '../call.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
+import type { CallState } from '../base/call.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers, Timer } from '../base/powers.ts';
 import { CallLog, type CallLogOptions, type CutReason, type LogOwner, type StreamName } from './call-log.ts';
 import type { DiskRoom } from './disk-room.ts';
 

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { Powers } from '../powers.ts';
+import type { Powers } from '../base/powers.ts';
 
 /** Form of the archives that this version writes, and the newest that it reads. */
 export const FORMAT = 1;

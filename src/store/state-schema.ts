@@ -18,9 +18,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
-import { parseJson } from '../text/json.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
+import { parseJson } from '../base/text/json.ts';
 import { archivedNames, BACKUPS, copyEntry, MIGRATING, packState } from './state-archive.ts';
 import { MIGRATIONS, type Migration } from './state-migrations.ts';
 

@@ -1,8 +1,8 @@
 /** Tasks of sub-agents and their transcripts. What is stored holds no secret that the daemon knows: the caller hides them. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
-import { parseJson } from '../text/json.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
+import { parseJson } from '../base/text/json.ts';
 import { openDatabase, storing } from './database.ts';
 
 const attempt = storing('the store of tasks');

@@ -1,6 +1,6 @@
 /** Divides long work on one thread into slices that are short enough for waiting calls. */
 import { setImmediate } from 'node:timers/promises';
-import type { Powers } from '../powers.ts';
+import type { Powers } from '../base/powers.ts';
 
 const SLICE_MS = 10;
 

@@ -8,9 +8,9 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
-import { parseJson } from '../text/json.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
+import { parseJson } from '../base/text/json.ts';
 import type { DiskRoom } from './disk-room.ts';
 
 export interface WebCacheOptions {

@@ -1,7 +1,9 @@
 /** A plugin or a connector under test: a daemon that has it, added as `ringfence plugin add` and `connector add` do. */
 import { readFileSync } from 'node:fs';
-import type { ToolResult } from '../call.ts';
-import type { CallSettings } from '../client.ts';
+import type { ToolResult } from '../base/call.ts';
+import { defaultLimits as limits } from '../base/limits.ts';
+import { pause, systemPowers } from '../base/powers.ts';
+import type { CallSettings } from '../client/client.ts';
 import {
   CHOICES,
   type Connector,
@@ -10,18 +12,16 @@ import {
   secretsOf,
   secretUrlsOf,
   toConnector,
-} from '../connectors/connector.ts';
-import { pinnedConnectors } from '../connectors/pinned-connectors.ts';
-import { presetText } from '../connectors/presets.ts';
-import { toToolset as connectorTools } from '../connectors/toolset.ts';
-import { defaultLimits as limits } from '../limits.ts';
-import { problemsOf } from '../plugins/examine.ts';
-import { PluginError, readPlugin } from '../plugins/package.ts';
-import { pinnedPlugins } from '../plugins/pinned-plugins.ts';
-import { toToolset as pluginTools } from '../plugins/toolset.ts';
-import { pause, systemPowers } from '../powers.ts';
-import { bindSecret, storeSecret } from '../secrets/secret-files.ts';
-import { hostOf } from '../secrets/secrets.ts';
+} from '../services/connectors/connector.ts';
+import { pinnedConnectors } from '../services/connectors/pinned-connectors.ts';
+import { presetText } from '../services/connectors/presets.ts';
+import { toToolset as connectorTools } from '../services/connectors/toolset.ts';
+import { problemsOf } from '../services/plugins/examine.ts';
+import { PluginError, readPlugin } from '../services/plugins/package.ts';
+import { pinnedPlugins } from '../services/plugins/pinned-plugins.ts';
+import { toToolset as pluginTools } from '../services/plugins/toolset.ts';
+import { bindSecret, storeSecret } from '../services/secrets/secret-files.ts';
+import { hostOf } from '../services/secrets/secrets.ts';
 import { toolsOf } from '../tools/registry.ts';
 import type { Tool } from '../tools/tool.ts';
 import { startDaemon, type TestDaemon, type TestDaemonOptions, type TestMachine } from './daemon.ts';

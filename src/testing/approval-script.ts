@@ -1,6 +1,6 @@
 /** Answers the questions of a daemon under test as a script says, and keeps what was asked. */
 import type { ApprovalAnswer, ApprovalWatch } from '../client/approval-watch.ts';
-import type { Client } from '../client.ts';
+import type { Client } from '../client/client.ts';
 import type { Approval } from '../store/approvals/approval.ts';
 
 /** One answer: a word, or all that `approvals.resolve` takes. */

@@ -1,6 +1,6 @@
 /** The process of a daemon under test, as its test sees it: its start, its clock, its log and its end. */
 import type { ChildProcess } from 'node:child_process';
-import { type Powers, settlesWithin } from '../powers.ts';
+import { type Powers, settlesWithin } from '../base/powers.ts';
 import type { Confinement, FromDaemon, ToDaemon } from './messages.ts';
 
 /** Longest time in ms for a daemon to end in order. */

@@ -4,7 +4,7 @@
  */
 import { parseArgs } from 'node:util';
 import { establishPerimeter } from '../../workers/perimeter.ts';
-import { systemPowers } from '../powers.ts';
+import { systemPowers } from '../base/powers.ts';
 import type { FromDaemon, ToDaemon } from './messages.ts';
 import { MovableClock } from './movable-clock.ts';
 

@@ -1,5 +1,5 @@
 /** What a scripted model answers, written as the servers of both dialects would stream it. */
-import { parseJson } from '../text/json.ts';
+import { parseJson } from '../base/text/json.ts';
 
 export type Dialect = 'openai' | 'anthropic';
 

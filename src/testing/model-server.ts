@@ -8,7 +8,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
-import { parseJson } from '../text/json.ts';
+import { parseJson } from '../base/text/json.ts';
 import { type Dialect, endlessDelta, type ModelReply, messageOf, streamOf } from './model-reply.ts';
 
 export type { Dialect, ModelReply, ScriptedCall } from './model-reply.ts';

@@ -1,5 +1,5 @@
 /** A clock that a test may move forward: time passes as ever, and `advance` skips some of it. */
-import type { Powers, Timer } from '../powers.ts';
+import type { Powers, Timer } from '../base/powers.ts';
 
 interface Waiting {
   readonly dueMs: number;

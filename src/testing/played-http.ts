@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { parseJson } from '../text/json.ts';
+import { parseJson } from '../base/text/json.ts';
 
 export interface ServiceRequest {
   readonly method: string;

@@ -2,8 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import * as z from 'zod';
-import type { ToolResult } from '../call.ts';
-import { parseJson } from '../text/json.ts';
+import type { ToolResult } from '../base/call.ts';
+import { parseJson } from '../base/text/json.ts';
 
 /** What agents need of a client: `Client`, `TestDaemon`, a recorder and a replayer all are one. */
 export interface ToolCaller {

@@ -3,8 +3,8 @@
 import { AssertionError } from 'node:assert';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import * as z from 'zod';
-import type { Client } from '../client.ts';
-import { isRecord } from '../text/values.ts';
+import { isRecord } from '../base/text/values.ts';
+import type { Client } from '../client/client.ts';
 import { toFormat, toToolInfo } from '../tools/registry.ts';
 import { keepsAfter, runsBy } from '../tools/runs.ts';
 import type { Tool } from '../tools/tool.ts';

@@ -1,5 +1,5 @@
 /** All tools of a daemon by name: the built-in ones, and those that plugins and providers add and remove while the daemon runs. */
-import type { Toolset } from '../pipeline/stage.ts';
+import type { Toolset } from './tool.ts';
 
 export class Catalogue {
   /** The tools of each source, in the order in which the sources were added. */

@@ -1,7 +1,7 @@
 /** Bounds the effects of tools that others wrote: callers list targets in any number, and the policy judges all of them in one turn. */
-import type { Effect } from '../call.ts';
-import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
+import type { Effect } from '../base/call.ts';
+import { ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
 
 /** Gives the effects if they are few enough to judge. Throws INPUT_INVALID. */
 export function boundedEffects(

@@ -1,6 +1,6 @@
 /** Decodes the bytes of files as text. */
-import { ToolError } from '../errors.ts';
-import { decodeOther } from '../text/charset.ts';
+import { ToolError } from '../base/errors.ts';
+import { decodeOther } from '../base/text/charset.ts';
 import type { CheckedFile } from './tool.ts';
 
 /** Bytes at the start of a file in which a NUL marks it as binary; the same number as git's. */

@@ -1,6 +1,6 @@
 /** Drops nulls from callers that can't leave a parameter out, such as OpenAI's strict mode. */
 import * as z from 'zod';
-import { isRecord } from '../text/values.ts';
+import { isRecord } from '../base/text/values.ts';
 
 /** The input without null members, for parameters that are optional but do not accept null. */
 export const withoutNulls = (input: unknown, schema: z.ZodType): unknown =>

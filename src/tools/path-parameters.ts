@@ -1,6 +1,6 @@
 /** Parameters that are paths and globs, which callers may also write as absolute paths. */
 import * as z from 'zod';
-import { inBraces } from '../text/glob.ts';
+import { inBraces } from '../base/text/glob.ts';
 
 type ToRelative = (path: string) => string;
 let relativePath: ToRelative = (path) => path;

@@ -3,7 +3,7 @@
  * mode (every property required, optional ones nullable, no maps).
  */
 
-import { isRecord } from '../text/values.ts';
+import { isRecord } from '../base/text/values.ts';
 import { RARE } from './rare-parameters.ts';
 
 export interface JsonSchema {

@@ -1,11 +1,10 @@
 /** Tools by name and alias, and the descriptions of them that clients get. */
 import * as z from 'zod';
-import type { Decision, Tier } from '../call.ts';
-import type { NamedTool, Toolset } from '../pipeline/stage.ts';
+import type { Decision, Tier } from '../base/call.ts';
+import { docsUrl } from '../base/runtime.ts';
+import { safeText } from '../base/text/shown-text.ts';
+import { mapTexts } from '../base/text/values.ts';
 import type { PolicyQuestion } from '../policy/question.ts';
-import { docsUrl } from '../runtime.ts';
-import { safeText } from '../text/shown-text.ts';
-import { mapTexts } from '../text/values.ts';
 import { builtinTools } from './builtin.ts';
 import type { Capability } from './capability.ts';
 import type { ToolAuth, ToolCost } from './connected.ts';
@@ -16,6 +15,7 @@ import type { Health } from './lifecycle.ts';
 import { withoutNulls } from './nulls.ts';
 import { type JsonSchema, toPortable, toShort, toStrict } from './portable.ts';
 import { merged, parseForgiving, respelled, toldOf } from './spellings.ts';
+import type { NamedTool, Toolset } from './tool.ts';
 import { type Alias, type Tool, type ToolSpec, tierOfCall } from './tool.ts';
 import type { Deprecation } from './versions.ts';
 

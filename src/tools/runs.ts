@@ -1,6 +1,6 @@
 /** How the calls of a tool are carried out: by the tool's `run` in a host, or by a runner of the gateway, which then needs no `run`. */
 import type * as z from 'zod';
-import type { PluginCode } from '../plugin-code.ts';
+import type { PluginCode } from '../base/plugin-code.ts';
 import type { ListedTool } from './capability.ts';
 import type { Connected } from './connected.ts';
 import type { DatabaseRequest, ServerAnswer } from './context/databases.ts';

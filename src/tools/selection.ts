@@ -1,7 +1,7 @@
 /** Selects files below a directory by globs, in order; leaves out hidden files and those that .gitignore excludes. */
 import type { Ignore } from 'ignore';
-import { ToolError } from '../errors.ts';
-import { type Glob, matchGlob, parseGlob, searchForms } from '../text/glob.ts';
+import { ToolError } from '../base/errors.ts';
+import { type Glob, matchGlob, parseGlob, searchForms } from '../base/text/glob.ts';
 import type { CheckedDirectory, ToolContext } from './tool.ts';
 
 export interface SelectionOptions {

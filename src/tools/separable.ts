@@ -1,5 +1,5 @@
 /** How a tool with independent effects is called without those that the policy denies; see pipeline/separate-effects.ts. */
-import type { Code } from '../errors.ts';
+import type { Code } from '../base/errors.ts';
 
 /** Both functions run in the gateway. */
 export interface Separable<Input, Output> {

@@ -3,8 +3,8 @@
  * stay short and have one name for each thing.
  */
 import * as z from 'zod';
-import { parseJson } from '../text/json.ts';
-import { isRecord } from '../text/values.ts';
+import { parseJson } from '../base/text/json.ts';
+import { isRecord } from '../base/text/values.ts';
 
 export interface Spellings {
   /** Maps other names of parameters to the tool's own. Names in snake_case need no entry. */

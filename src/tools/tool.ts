@@ -3,9 +3,9 @@
  * through ToolContext, whose Checked values are made in workers/ and nowhere else.
  */
 import type * as z from 'zod';
-import type { Effect, Tier } from '../call.ts';
-import type { Code } from '../errors.ts';
-import type { Limits } from '../limits.ts';
+import type { Effect, Tier } from '../base/call.ts';
+import type { Code } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
 import type { Capability, Category } from './capability.ts';
 import type { ServiceTerms } from './connected.ts';
 import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
@@ -289,6 +289,22 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
 
 /** A tool of any shape. */
 export type Tool = ToolSpec<z.ZodObject, z.ZodObject>;
+
+/** A tool under the name that the caller used. */
+export interface NamedTool {
+  readonly tool: Tool;
+  /** Checks the parameters of that name, and gives those of the tool; `tell` gets warnings about them. Throws ZodError. */
+  parse(input: unknown, tell?: (warning: string) => void): unknown;
+  /** Warnings about parameters that are accepted but have no effect. */
+  warnings?(input: unknown): string[];
+  /** The parameters of that name, for suggestions. */
+  readonly parameters: readonly string[];
+  /** The TypeScript form of a parameter; undefined if it is just a text or a list of texts. */
+  shapeOf?(parameter: string): string | undefined;
+}
+
+/** Tools by name; a call can name only tools that its session was given. */
+export type Toolset = ReadonlyMap<string, NamedTool>;
 
 /** Declares a tool; its two schemas determine the types of `effects`, `examples` and `run`. */
 export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(spec: ToolSpec<I, O>): ToolSpec<I, O> {

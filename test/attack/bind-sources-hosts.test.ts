@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { killQuietly } from '../../src/hosts/host-process.ts';
 import { type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { FIXTURE, type ProviderArena, startProvider } from '../support/providers.ts';

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, ToolResult } from '../../src/client.ts';
+import type { Client, ToolResult } from '../../src/client/client.ts';
 import { findChromium } from '../../src/sandbox/chromium.ts';
 import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { removeTree, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { type Service, startService } from '../support/service.ts';

@@ -4,7 +4,7 @@ import { chownSync, cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { IDENTITIES } from '../support/arena.ts';
 import { startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 

@@ -4,7 +4,7 @@ import { copyFileSync, linkSync, mkdirSync, readFileSync, rmSync, symlinkSync, w
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, ToolResult } from '../../src/client.ts';
+import type { Client, ToolResult } from '../../src/client/client.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { makeDatabase } from '../support/sqlite.ts';
 

@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, statfsSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 const MiB = 1024 * 1024;

@@ -4,8 +4,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
-import { defaultLimits } from '../../src/limits.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 let server: Server;

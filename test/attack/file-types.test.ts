@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf, repository, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 const docs = readFileSync(join(repository, 'docs/policy.md'), 'utf8');

@@ -2,7 +2,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { removeTree, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { GitOrigin, git } from '../support/git-origin.ts';
 import { collect, openPlaced, type PlacedSession } from '../support/placed.ts';

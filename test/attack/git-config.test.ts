@@ -6,8 +6,8 @@ import { execFileSync } from 'node:child_process';
 import { appendFileSync, chmodSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import { removeTree, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { createRepository, type TestRepository } from '../support/repository.ts';
 

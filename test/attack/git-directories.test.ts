@@ -7,8 +7,8 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, write
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 let daemon: TestDaemon;

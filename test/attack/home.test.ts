@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Client, createClient } from '../../src/client.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { dataOf, startDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 const MiB = 1024 * 1024;

@@ -2,7 +2,7 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { type Service, startService } from '../support/service.ts';

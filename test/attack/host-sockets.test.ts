@@ -2,7 +2,7 @@
 import { readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { HOST_EGRESS_FD } from '../../src/sandbox/bubblewrap.ts';
 import { statOf } from '../../src/sandbox/proc.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';

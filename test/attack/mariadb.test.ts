@@ -2,9 +2,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ServerLogin } from '../../src/databases/messages.ts';
-import { defaultLimits, type Limits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
+import { defaultLimits, type Limits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
+import type { ServerLogin } from '../../src/services/databases/messages.ts';
 import { Connector } from '../../workers/database/connector.ts';
 import { MysqlSession } from '../../workers/database/mysql/session.ts';
 import { Refused } from '../../workers/sqlite/refusals.ts';

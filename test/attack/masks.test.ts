@@ -17,12 +17,12 @@ import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
+import { hostProgram, runtime, version } from '../../src/base/runtime.ts';
 import { Hosts, type PathView } from '../../src/hosts/hosts.ts';
 import { WorkspaceIndex } from '../../src/hosts/workspace-index.ts';
-import { defaultLimits } from '../../src/limits.ts';
 import type { Rule } from '../../src/policy/schema.ts';
-import { systemPowers } from '../../src/powers.ts';
-import { hostProgram, runtime, version } from '../../src/runtime.ts';
 import { createSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { temporaryDir, until } from '../support/daemon.ts';
 

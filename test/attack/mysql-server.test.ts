@@ -2,7 +2,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { peakMemoryOf, serverProcessOf } from '../support/database-server.ts';

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Client, RunningCall } from '../../src/client.ts';
+import type { Client, RunningCall } from '../../src/client/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';

@@ -5,10 +5,10 @@ import { createServer } from 'node:net';
 import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
-import { runtime, version } from '../../src/runtime.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
+import { runtime, version } from '../../src/base/runtime.ts';
+import type { Client } from '../../src/client/client.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';
 import { startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 

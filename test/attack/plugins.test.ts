@@ -2,11 +2,11 @@
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
-import { defaultLimits as limits } from '../../src/limits.ts';
-import { PluginError, readPlugin } from '../../src/plugins/package.ts';
-import { pinnedPlugins, readPin } from '../../src/plugins/pinned-plugins.ts';
+import type { ToolResult } from '../../src/base/call.ts';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import type { Client } from '../../src/client/client.ts';
+import { PluginError, readPlugin } from '../../src/services/plugins/package.ts';
+import { pinnedPlugins, readPin } from '../../src/services/plugins/pinned-plugins.ts';
 import { dataOf, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { addPlugin, manifestOf, writePlugin } from '../support/plugin.ts';
 

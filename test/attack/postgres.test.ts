@@ -4,10 +4,10 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
-import type { ServerLogin } from '../../src/databases/messages.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
+import type { Client } from '../../src/client/client.ts';
+import type { ServerLogin } from '../../src/services/databases/messages.ts';
 import { Connector } from '../../workers/database/connector.ts';
 import { PostgresSession } from '../../workers/database/postgres/session.ts';
 import { Refused } from '../../workers/sqlite/refusals.ts';
@@ -395,6 +395,6 @@ describe('a server that lies', () => {
 });
 
 test('the code that talks to servers makes no code of texts', () => {
-  const runtime = readFileSync(new URL('../../src/runtime.ts', import.meta.url), 'utf8');
+  const runtime = readFileSync(new URL('../../src/base/runtime.ts', import.meta.url), 'utf8');
   expect(runtime).toContain("hostOf('database/process', '--disallow-code-generation-from-strings')");
 });

@@ -2,10 +2,10 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { CommitResult, ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
-import type { CommandPreview } from '../../src/preview.ts';
-import { shownFolders } from '../../src/toolchains/installed.ts';
+import type { CommitResult, ToolResult } from '../../src/base/call.ts';
+import type { CommandPreview } from '../../src/base/preview.ts';
+import type { Client } from '../../src/client/client.ts';
+import { shownFolders } from '../../src/services/toolchains/installed.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 

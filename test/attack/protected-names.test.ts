@@ -7,8 +7,8 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 

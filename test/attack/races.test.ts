@@ -5,9 +5,9 @@ import { closeSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { defaultLimits } from '../../src/limits.ts';
-import { isInside } from '../../src/paths.ts';
-import { systemPowers } from '../../src/powers.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { isInside } from '../../src/base/paths.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import { Anchor } from '../../workers/context/anchor.ts';
 import { replaceAt } from '../../workers/context/targets.ts';
 import { Changes, NO_RECORDER } from '../../workers/undo/changes.ts';

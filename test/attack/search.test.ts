@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { machineLateMs } from '../support/arena.ts';
 import { dataOf, processesWith, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { SLOW_TEXT, slow } from '../support/search.ts';

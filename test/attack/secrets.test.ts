@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { shownFolders } from '../../src/toolchains/installed.ts';
+import { shownFolders } from '../../src/services/toolchains/installed.ts';
 import { eachIdentity } from '../support/arena.ts';
 
 const CANARY = 'canary-4f1c-of-this-test';

@@ -8,7 +8,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { findChromium } from '../../src/sandbox/chromium.ts';
 import { runCli } from '../support/cli.ts';
 import { repository, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';

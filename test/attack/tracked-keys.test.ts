@@ -2,8 +2,8 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
-import { defaultLimits } from '../../src/limits.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { createRepository, type TestRepository } from '../support/repository.ts';
 

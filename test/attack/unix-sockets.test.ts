@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { eachIdentity } from '../support/arena.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 

@@ -6,8 +6,8 @@ import { readFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
-import { defaultLimits } from '../../src/limits.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import type { Client } from '../../src/client/client.ts';
 import { processesWith, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 /** A tool that makes requests to a URL of its input. */

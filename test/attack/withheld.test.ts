@@ -2,7 +2,7 @@
 import { chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Withheld } from '../../src/call.ts';
+import type { Withheld } from '../../src/base/call.ts';
 import { type Arena, eachIdentity } from '../support/arena.ts';
 import { dataOf } from '../support/daemon.ts';
 

@@ -14,7 +14,7 @@ import {
 import { dirname, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { ModelServer } from '../../src/testing/model-server.ts';
 import { builtinToolset, toolsOf } from '../../src/tools/registry.ts';
 import type { Tool } from '../../src/tools/tool.ts';

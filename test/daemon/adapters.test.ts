@@ -7,10 +7,10 @@ import { Agent, type AgentOutputItem, type Model, Runner, setTracingDisabled, Us
 import { generateText, stepCountIs } from 'ai';
 import { MockLanguageModelV4 } from 'ai/test';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { ringfenceTools as aiTools } from '../../src/adapters/ai.ts';
-import { ringfenceTools as langchainTools } from '../../src/adapters/langchain.ts';
-import { ringfenceTools as openAiTools } from '../../src/adapters/openai-agents.ts';
-import type { CallRecord, Client, ToolResult } from '../../src/client.ts';
+import { ringfenceTools as aiTools } from '../../src/client/adapters/ai.ts';
+import { ringfenceTools as langchainTools } from '../../src/client/adapters/langchain.ts';
+import { ringfenceTools as openAiTools } from '../../src/client/adapters/openai-agents.ts';
+import type { CallRecord, Client, ToolResult } from '../../src/client/client.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 vi.setConfig({ testTimeout: 90_000 });

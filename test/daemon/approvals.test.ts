@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, RemoteError, RunningCall } from '../../src/client.ts';
+import type { Client, RemoteError, RunningCall } from '../../src/client/client.ts';
 import type { Approval, Grant } from '../../src/store/approvals/approval.ts';
 import { dataOf, ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 

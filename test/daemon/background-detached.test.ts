@@ -3,7 +3,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Client, createClient } from '../../src/client.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { dataOf, type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 
 const WAIT_MS = 20_000;

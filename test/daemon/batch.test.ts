@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { BatchCall, Client, ToolResult } from '../../src/client.ts';
-import type { WatchedBatch } from '../../src/session/operator/recent-batches.ts';
+import type { BatchCall, Client, ToolResult } from '../../src/client/client.ts';
+import type { WatchedBatch } from '../../src/gateway/operator/recent-batches.ts';
 import { type OpenDaemon, openDaemon, ringfence, temporaryDir, until } from '../support/daemon.ts';
 
 let daemon: OpenDaemon;

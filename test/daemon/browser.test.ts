@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { inflateSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, ToolResult } from '../../src/client.ts';
+import type { Client, ToolResult } from '../../src/client/client.ts';
 import { findChromium } from '../../src/sandbox/chromium.ts';
 import { dataOf, type OpenDaemon, openDaemon } from '../support/daemon.ts';
 import { connectMcp, textOf } from '../support/mcp.ts';

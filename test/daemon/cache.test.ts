@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 
 let daemon: OpenDaemon;
@@ -101,7 +101,7 @@ describe('a file that was read', () => {
     await read('a.txt');
     fs.writeFileSync(join(root, '.ringfence.yaml'), 'x');
     fs.rmSync(join(root, '.ringfence.yaml'));
-    const { createClient } = await import('../../src/client.ts');
+    const { createClient } = await import('../../src/client/client.ts');
     await using other = await createClient({ socket: daemon.socket, workspace: root, policy: 'read-only' });
     expect((await other.call('file_read', { path: 'a.txt' })).metadata.cached).toBe(false);
   });

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
 import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 

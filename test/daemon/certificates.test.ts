@@ -6,7 +6,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { STORE } from '../../src/sandbox/etc/certificates.ts';
 import { dataOf, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 

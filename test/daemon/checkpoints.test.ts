@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Client, createClient } from '../../src/client.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { type OpenDaemon, openDaemon, ringfence, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 

@@ -4,9 +4,9 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../src/limits.ts';
-import { decode, encode } from '../../src/protocol/codec.ts';
-import { encodeFrame, FrameReader } from '../../src/protocol/frame.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { decode, encode } from '../../src/wire/protocol/codec.ts';
+import { encodeFrame, FrameReader } from '../../src/wire/protocol/frame.ts';
 import { BUILT_IN_DEFAULT, processesWith, ringfence, temporaryDir, until } from '../support/daemon.ts';
 
 const home = temporaryDir('home');

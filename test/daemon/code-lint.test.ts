@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { FIXABLE_RULES, LINT_CONFIG } from '../../workers/code/lint-rules.ts';
 import { type OpenDaemon, openDaemon, repository } from '../support/daemon.ts';
 import { makeWorkspace } from '../support/workspace.ts';

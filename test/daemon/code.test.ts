@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { CallRecord } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { CallRecord } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 const POLICY = `rules:

@@ -13,7 +13,7 @@ import {
 import { tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { loadConfig } from '../../src/daemon/config.ts';
 import { settingsIn, writeSettings } from '../../src/sandbox/etc/settings.ts';
 import { canServeOthers, dataOf, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';

@@ -1,7 +1,7 @@
 /** The bounds of connections to database servers, each reached by a real daemon. */
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { missingPostgres, startPostgres, type TestPostgres } from '../support/postgres.ts';

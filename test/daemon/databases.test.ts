@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Client, createClient, type ToolResult } from '../../src/client.ts';
+import { type Client, createClient, type ToolResult } from '../../src/client/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
 import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { connectMcp } from '../support/mcp.ts';

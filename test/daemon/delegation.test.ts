@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Client, type ClientOptions, createClient } from '../../src/client.ts';
+import { type Client, type ClientOptions, createClient } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { CallRecord, Client } from '../../src/client.ts';
+import type { CallRecord, Client } from '../../src/client/client.ts';
 import {
   dataOf,
   type OpenDaemon,

@@ -2,8 +2,8 @@
 import { linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { ToolResult } from '../../src/call.ts';
-import { type Client, createClient } from '../../src/client.ts';
+import type { ToolResult } from '../../src/base/call.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { builtinToolset, toolsOf } from '../../src/tools/registry.ts';
 import { dataOf, openDaemon } from '../support/daemon.ts';
 import { makeDatabase } from '../support/sqlite.ts';

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { chownSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { toGitConfig } from '../../src/sandbox/git/commit-author.ts';
 import { dataOf, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { createRepository, type TestRepository } from '../support/repository.ts';

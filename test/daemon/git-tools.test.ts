@@ -3,8 +3,8 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf, type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { createRepository, type TestRepository } from '../support/repository.ts';
 

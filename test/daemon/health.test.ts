@@ -1,6 +1,6 @@
 /** Health checks of services: a service that fails is found, left alone, and used again when it works. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, ToolResult } from '../../src/client.ts';
+import type { Client, ToolResult } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { startProvider } from '../support/providers.ts';

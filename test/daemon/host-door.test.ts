@@ -1,6 +1,6 @@
 /** Hosts that no list of the policy names: a person is asked while the connection waits. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import type { Approval, Grant } from '../../src/store/approvals/approval.ts';
 import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createClient } from '../../src/client.ts';
+import { createClient } from '../../src/client/client.ts';
 import { endWhenIdle } from '../../src/daemon/idle-exit.ts';
 import { processesWith, removeTree, ringfence, temporaryDir, until } from '../support/daemon.ts';
 

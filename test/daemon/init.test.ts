@@ -13,7 +13,7 @@ import {
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import type { ToolResult } from '../../src/call.ts';
+import type { ToolResult } from '../../src/base/call.ts';
 import { ringfence } from '../support/daemon.ts';
 
 /** Not below /tmp: each sandbox has its own /tmp. */

@@ -1,6 +1,6 @@
 /** MariaDB connections of a real daemon, at a real server. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, ToolResult } from '../../src/client.ts';
+import type { Client, ToolResult } from '../../src/client/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
 import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { missingMariadb, startMariadb, type TestMariadb } from '../support/mariadb.ts';

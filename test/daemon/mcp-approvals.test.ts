@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client as Operator } from '../../src/client.ts';
+import type { Client as Operator } from '../../src/client/client.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { connectMcp, ERAS, type Era, RawMcp, textOf } from '../support/mcp.ts';
 

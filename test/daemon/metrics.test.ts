@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
-import type { Family } from '../../src/telemetry/families.ts';
+import type { Client } from '../../src/client/client.ts';
+import type { Family } from '../../src/store/telemetry/families.ts';
 import { runCli } from '../support/cli.ts';
 import { type OpenDaemon, openDaemon, ringfence, until } from '../support/daemon.ts';
 import { connectMcp } from '../support/mcp.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import type { Family } from '../../src/telemetry/families.ts';
+import type { Family } from '../../src/store/telemetry/families.ts';
 import { type OpenDaemon, openDaemon, repository } from '../support/daemon.ts';
 
 const folder = join(repository, 'examples/observability');

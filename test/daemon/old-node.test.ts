@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { createClient } from '../../src/client.ts';
+import { createClient } from '../../src/client/client.ts';
 import { openDaemon, processesWith, repository, temporaryDir, until } from '../support/daemon.ts';
 
 /** Makes Node report an old version. */

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { defaultLimits } from '../../src/limits.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
 import { repository, ringfence, temporaryDir } from '../support/daemon.ts';
 
 const text = readFileSync(join(repository, 'docs/how-to/operations.md'), 'utf8');

@@ -2,9 +2,9 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import { installToolchain } from '../../src/toolchains/installed.ts';
+import { installToolchain } from '../../src/services/toolchains/installed.ts';
 import { type OpenDaemon, openDaemon, temporaryDir } from '../support/daemon.ts';
 import { type FakeRegistry, startRegistry } from '../support/npm-registry.ts';
 import { addToolchain } from '../support/toolchains.ts';

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import { type OpenDaemon, openDaemon, temporaryDir } from '../support/daemon.ts';
 import { type FakeRegistry, startRegistry } from '../support/npm-registry.ts';

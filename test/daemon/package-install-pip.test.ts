@@ -16,7 +16,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 import { type FakeIndex, hasPip, startIndex } from '../support/python-index.ts';
 

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { type FakeRegistry, startRegistry } from '../support/npm-registry.ts';

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Client, createClient } from '../../src/client.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import type { Grant } from '../../src/store/approvals/approval.ts';
 import { type OpenDaemon, openDaemon, repository, until } from '../support/daemon.ts';
 import { answerPath } from '../support/doors.ts';

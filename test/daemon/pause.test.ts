@@ -1,6 +1,6 @@
 /** `gateway.pause` and `gateway.resume`: no call begins meanwhile, all may be ended, and a restart changes nothing. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { removeTree, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 

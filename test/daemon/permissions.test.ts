@@ -2,8 +2,8 @@
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import { IDENTITIES } from '../support/arena.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 

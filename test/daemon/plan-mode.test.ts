@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { addPlugin, writePlugin } from '../support/plugin.ts';
 import { ALLOW_PROVIDERS, FIXTURE, type ProviderArena, startProvider } from '../support/providers.ts';
 import { delegate, resultsIn, ScriptedTasks, taskData } from '../support/tasks.ts';

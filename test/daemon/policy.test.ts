@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Client, createClient, type RemoteError } from '../../src/client.ts';
+import { type Client, createClient, type RemoteError } from '../../src/client/client.ts';
 import { parsePolicy } from '../../src/policy/load.ts';
 import type { AuditRecord } from '../../src/store/audit/log.ts';
 import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';

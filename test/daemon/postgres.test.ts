@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, ToolResult } from '../../src/client.ts';
+import type { Client, ToolResult } from '../../src/client/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
 import { dataOf, type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 import { missingPostgres, startPostgres, type TestPostgres } from '../support/postgres.ts';

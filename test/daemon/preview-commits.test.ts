@@ -14,9 +14,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { CommitResult, ToolResult } from '../../src/call.ts';
-import { type Client, createClient } from '../../src/client.ts';
-import type { CommandPreview } from '../../src/preview.ts';
+import type { CommitResult, ToolResult } from '../../src/base/call.ts';
+import type { CommandPreview } from '../../src/base/preview.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { type OpenDaemon, openDaemon, removeTree, temporaryDir, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 

@@ -2,8 +2,8 @@
 import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { CommitResult, ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { CommitResult, ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import { type OpenDaemon, openDaemon, removeTree } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 

@@ -2,8 +2,8 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { CommitResult, ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { CommitResult, ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { type OpenDaemon, openDaemon, removeTree, until } from '../support/daemon.ts';
 

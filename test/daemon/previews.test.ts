@@ -3,9 +3,9 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { CommitResult, ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
-import type { CommandPreview } from '../../src/preview.ts';
+import type { CommitResult, ToolResult } from '../../src/base/call.ts';
+import type { CommandPreview } from '../../src/base/preview.ts';
+import type { Client } from '../../src/client/client.ts';
 import { type OpenDaemon, openDaemon, removeTree } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 

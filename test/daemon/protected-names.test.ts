@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { UndoResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { UndoResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 

@@ -2,7 +2,7 @@
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Client, createClient, type RemoteError } from '../../src/client.ts';
+import { type Client, createClient, type RemoteError } from '../../src/client/client.ts';
 import { dataOf, type OpenDaemon, openDaemon, startDaemon, until } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 

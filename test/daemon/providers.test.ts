@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import type { CallState } from '../../src/call.ts';
+import type { CallState } from '../../src/base/call.ts';
 import type { ToolInfo } from '../../src/tools/registry.ts';
 import { serveHttp } from '../fixtures/providers/http.ts';
 import { ringfence, type TestDaemon, until } from '../support/daemon.ts';

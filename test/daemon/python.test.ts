@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { encode } from '../../src/protocol/encoder.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
+import { encode } from '../../src/wire/protocol/encoder.ts';
 import { type OpenDaemon, openDaemon, repository, ringfence, temporaryDir } from '../support/daemon.ts';
 
 const run = promisify(execFile);

@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import type { HostReport } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { HostReport } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { BUILT_IN_DEFAULT, dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 

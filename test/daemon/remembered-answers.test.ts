@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, RunningCall } from '../../src/client.ts';
+import type { Client, RunningCall } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, OutputEntry } from '../../src/client.ts';
+import type { Client, OutputEntry } from '../../src/client/client.ts';
 import { dataOf, processesWith, ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Client, createClient, type ToolResult } from '../../src/client.ts';
+import { type Client, createClient, type ToolResult } from '../../src/client/client.ts';
 import { cuttable } from '../support/cuttable.ts';
 import { dataOf, type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 import { type Answer, RawPeer } from '../support/raw-peer.ts';

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { createClient } from '../../src/client.ts';
+import { createClient } from '../../src/client/client.ts';
 import { repository, startDaemon } from '../support/daemon.ts';
 
 const folder = join(repository, 'examples/roles');

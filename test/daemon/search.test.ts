@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, ToolResult } from '../../src/client.ts';
+import type { Client, ToolResult } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { dataOf, type OpenDaemon, openDaemon } from '../support/daemon.ts';
 import { connectMcp } from '../support/mcp.ts';

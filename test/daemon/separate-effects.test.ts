@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 // The second rule names a tool, so only the gateway can apply it: hosts know path rules only.

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, test } from 'vitest';
 import { serviceRestart } from '../../src/cli/service/installed.ts';
-import { createClient } from '../../src/client.ts';
+import { createClient } from '../../src/client/client.ts';
 import { findUserDirs } from '../../src/daemon/user-dirs.ts';
 import { endOf, runCli } from '../support/cli.ts';
 import {

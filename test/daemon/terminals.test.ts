@@ -2,7 +2,7 @@
 import { readdirSync, readlinkSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import { dataOf, openDaemon, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 

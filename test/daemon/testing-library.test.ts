@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:f
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestDaemon } from '../../src/testing.ts';
+import { startTestDaemon } from '../../src/testing/testing.ts';
 import { processesWith, removeTree, repository, temporaryDir, until } from '../support/daemon.ts';
 import { installPackage } from '../support/installed-package.ts';
 

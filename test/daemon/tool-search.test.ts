@@ -1,6 +1,6 @@
 /** Long lists of tools: what models are told of, and how they find the rest. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createClient } from '../../src/client.ts';
+import { createClient } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { connectMcp } from '../support/mcp.ts';
 import { ALLOW_PROVIDERS, FIXTURE, type ProviderArena, startProvider } from '../support/providers.ts';

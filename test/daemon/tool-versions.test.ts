@@ -1,10 +1,10 @@
 /** Versions of a tool beside each other, and tools that are deprecated. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Client, createClient, type ToolInfo } from '../../src/client.ts';
-import { FILE, toConnector } from '../../src/connectors/connector.ts';
-import { toToolset as connectorTools } from '../../src/connectors/toolset.ts';
-import { defaultLimits as limits } from '../../src/limits.ts';
-import { toPlugin } from '../../src/plugins/package.ts';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import { type Client, createClient, type ToolInfo } from '../../src/client/client.ts';
+import { FILE, toConnector } from '../../src/services/connectors/connector.ts';
+import { toToolset as connectorTools } from '../../src/services/connectors/toolset.ts';
+import { toPlugin } from '../../src/services/plugins/package.ts';
 import { toolsOf } from '../../src/tools/registry.ts';
 import { runsBy } from '../../src/tools/runs.ts';
 import { type OpenDaemon, openDaemon, removeTree } from '../support/daemon.ts';

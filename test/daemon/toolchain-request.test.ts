@@ -7,9 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
-import { installedToolchains, removeToolchain } from '../../src/toolchains/installed.ts';
+import type { ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
+import { installedToolchains, removeToolchain } from '../../src/services/toolchains/installed.ts';
 import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 
 const WAIT_MS = 30_000;

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { type CollectedSpan, type Collector, startCollector } from '../support/collector.ts';
 import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { connectMcp } from '../support/mcp.ts';

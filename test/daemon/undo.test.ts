@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, w
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Client, createClient } from '../../src/client.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { openDaemon, ringfence, startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 

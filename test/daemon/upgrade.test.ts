@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { createClient } from '../../src/client.ts';
+import { createClient } from '../../src/client/client.ts';
 import { beginCli, endOf, runCli } from '../support/cli.ts';
 import { dataOf, type TestDaemon, until } from '../support/daemon.ts';
 import { begun, go, isHandingOver, UNTIL_GO, upgradable } from '../support/upgrade.ts';

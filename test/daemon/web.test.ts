@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Client as McpClient, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Client, ToolResult } from '../../src/client.ts';
+import type { Client, ToolResult } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import {
   dataOf,

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { defaultLimits } from '../../src/limits.ts';
-import { decode, encode } from '../../src/protocol/codec.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { decode, encode } from '../../src/wire/protocol/codec.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 let daemon: TestDaemon;

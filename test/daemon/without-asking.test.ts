@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { parsePolicy } from '../../src/policy/load.ts';
 import { dataOf, type OpenDaemon, openDaemon, repository as root, temporaryDir } from '../support/daemon.ts';
 import { createRepository } from '../support/repository.ts';

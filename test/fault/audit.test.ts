@@ -4,8 +4,8 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { defaultLimits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import { AuditLog, type AuditRecord } from '../../src/store/audit/log.ts';
 import { startDaemon, temporaryDir } from '../support/daemon.ts';
 
@@ -16,8 +16,8 @@ const WRITER = `
 import { writeFileSync, writeSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { AuditLog } from ${source('store/audit/log.ts')};
-import { defaultLimits } from ${source('limits.ts')};
-import { systemPowers } from ${source('powers.ts')};
+import { defaultLimits } from ${source('base/limits.ts')};
+import { systemPowers } from ${source('base/powers.ts')};
 const folder = process.argv[2];
 // Outcomes are written with the next intent, not by a timer that may fire just before the kill.
 const powers = { ...systemPowers(), after: () => ({ cancel() {} }) };

@@ -6,8 +6,8 @@
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
-import { defaultLimits } from '../../src/limits.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import type { Client } from '../../src/client/client.ts';
 import { parseOwnGroups } from '../../src/sandbox/cgroup/cgroup.ts';
 import { clearGroup, foldersOf, groupBelow } from '../../src/sandbox/cgroup/files.ts';
 import { groupsOf } from '../support/cgroup.ts';

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { certificateVariables } from '../../src/sandbox/etc/certificates.ts';
 import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 

@@ -1,7 +1,7 @@
 /** Ends calls in every way, whatever the command does to outlive it: nothing is left, and nobody waits for a pipe. */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { ToolResult } from '../../src/client.ts';
+import type { ToolResult } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { dataOf, startDaemon, temporaryDir, until } from '../support/daemon.ts';
 

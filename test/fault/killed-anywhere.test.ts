@@ -6,8 +6,8 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import type { CommitResult, ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { CommitResult, ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import { removeTree, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 
 const FILES = 24;

@@ -2,7 +2,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createClient } from '../../src/client.ts';
+import { createClient } from '../../src/client/client.ts';
 import { cuttable } from '../support/cuttable.ts';
 import { processesWith, startDaemon, temporaryDir, until } from '../support/daemon.ts';
 

@@ -6,7 +6,7 @@ import { chownSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { release } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { boundsPidsByNamespace } from '../../src/sandbox/kernel.ts';
 import { canServeOthers, dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 

@@ -5,10 +5,10 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
+import { hostProgram, runtime, version } from '../../src/base/runtime.ts';
 import { Hosts } from '../../src/hosts/hosts.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
-import { hostProgram, runtime, version } from '../../src/runtime.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';
 import { processesWith, temporaryDir, until } from '../support/daemon.ts';
 

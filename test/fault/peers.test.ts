@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { encode } from '../../src/protocol/codec.ts';
+import { encode } from '../../src/wire/protocol/codec.ts';
 import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 

@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import type { CommitResult, ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { CommitResult, ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import { dataOf, removeTree, startDaemon, temporaryDir } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 

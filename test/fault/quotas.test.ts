@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { createClient } from '../../src/client.ts';
+import { createClient } from '../../src/client/client.ts';
 import { dataOf, startDaemon, until } from '../support/daemon.ts';
 
 test('the calls of a principal in all its sessions have a bound that is named, and others are served', async () => {

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import type { ListedTask, ShownTask } from '../../src/store/task-store.ts';
 import { startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { delegate, ScriptedTasks, taskData } from '../support/tasks.ts';

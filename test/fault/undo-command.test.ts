@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { processesWith, removeTree, startDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { treeWithModes } from '../support/workspace.ts';
 

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { removeTree, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { clientOf, linkOf, noBus, TestFleet } from '../support/fleet.ts';
 

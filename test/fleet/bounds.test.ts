@@ -2,6 +2,8 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
+import { defaultLimits, type Limits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import { usersConfig } from '../../src/fleet/bus-config.ts';
 import { readCredential, readToken } from '../../src/fleet/credential.ts';
 import { NodeOrders } from '../../src/fleet/node-orders.ts';
@@ -11,8 +13,6 @@ import { Presence, presenceAt } from '../../src/fleet/presence.ts';
 import { FleetProcess } from '../../src/fleet/process.ts';
 import { changed, type Roster, readRoster, signRoster } from '../../src/fleet/roster.ts';
 import { createOperatorKeys } from '../../src/fleet/signing.ts';
-import { defaultLimits, type Limits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
 import { removeTree, startDaemon, temporaryDir } from '../support/daemon.ts';
 
 const folder = temporaryDir('fleet-bounds');

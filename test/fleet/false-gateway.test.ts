@@ -2,6 +2,8 @@
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import { type Credential, readCredential } from '../../src/fleet/credential.ts';
 import type { FleetLink } from '../../src/fleet/link.ts';
 import { connectBus, memberKeys } from '../../src/fleet/nats.ts';
@@ -11,10 +13,8 @@ import { createSessionKeys, Sealing } from '../../src/fleet/placed/sealing.ts';
 import { SessionStream } from '../../src/fleet/placed/stream.ts';
 import { inboxOf, subjects } from '../../src/fleet/subjects.ts';
 import { fromWire, toWire } from '../../src/fleet/wire.ts';
-import { defaultLimits as limits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
-import { decode } from '../../src/protocol/codec.ts';
-import { FrameReader, toFrame } from '../../src/protocol/frame.ts';
+import { decode } from '../../src/wire/protocol/codec.ts';
+import { FrameReader, toFrame } from '../../src/wire/protocol/frame.ts';
 import type { TestDaemon } from '../support/daemon.ts';
 import { noBus, TestFleet } from '../support/fleet.ts';
 

@@ -2,9 +2,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Client, createClient } from '../../src/client.ts';
-import { START_WITHIN_MS } from '../../src/fencing.ts';
-import { bootMs } from '../../src/powers.ts';
+import { START_WITHIN_MS } from '../../src/base/fencing.ts';
+import { bootMs } from '../../src/base/powers.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 let daemon: TestDaemon;

@@ -3,14 +3,14 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Client, createClient } from '../../src/client.ts';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { readCredential } from '../../src/fleet/credential.ts';
 import { fleetFiles } from '../../src/fleet/folder.ts';
 import { LeaseTaken } from '../../src/fleet/leases.ts';
 import { connectBus } from '../../src/fleet/nats.ts';
 import { inboxOf } from '../../src/fleet/subjects.ts';
-import { defaultLimits as limits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
 import type { TestDaemon } from '../support/daemon.ts';
 import { clientOf, linkOf, noBus, TestFleet } from '../support/fleet.ts';
 

@@ -1,5 +1,7 @@
 /** What is known of nodes that die, stop or are cut off, and what a fleet does when its bus or its hub is restarted. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import { readCredential } from '../../src/fleet/credential.ts';
 import { fleetFiles } from '../../src/fleet/folder.ts';
 import type { FleetLink } from '../../src/fleet/link.ts';
@@ -7,8 +9,6 @@ import { connectBus } from '../../src/fleet/nats.ts';
 import { LOST_MS, Presence, presenceAt } from '../../src/fleet/presence.ts';
 import { inboxOf, publisherOf, subjects } from '../../src/fleet/subjects.ts';
 import { fromWire } from '../../src/fleet/wire.ts';
-import { defaultLimits as limits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
 import type { TestDaemon } from '../support/daemon.ts';
 import { linkOf, noBus, TestFleet } from '../support/fleet.ts';
 

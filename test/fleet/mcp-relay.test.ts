@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { RpcError } from '../../src/errors.ts';
+import { RpcError } from '../../src/base/errors.ts';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import { FlowGate } from '../../src/fleet/placed/flow-gate.ts';
 import { McpRelay, type McpRelayOptions } from '../../src/fleet/placed/mcp-relay.ts';
 import { createSessionKeys, Sealing } from '../../src/fleet/placed/sealing.ts';
 import { SessionStream } from '../../src/fleet/placed/stream.ts';
-import { defaultLimits as limits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
 import { removeTree, temporaryDir } from '../support/daemon.ts';
 import { RawMcp } from '../support/mcp.ts';
 

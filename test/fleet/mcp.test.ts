@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OPEN_METHOD } from '../../src/mcp/bridge-messages.ts';
+import { OPEN_METHOD } from '../../src/faces/mcp/bridge-messages.ts';
 import type { TestDaemon } from '../support/daemon.ts';
 import { linkOf, noBus, TestFleet } from '../support/fleet.ts';
 import { connectMcp, ERAS, type Era, type McpOptions, mcpSocketOf, RawMcp } from '../support/mcp.ts';

@@ -2,11 +2,11 @@
 import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Client, createClient } from '../../src/client.ts';
-import { defaultLimits as limits } from '../../src/limits.ts';
-import { decode } from '../../src/protocol/codec.ts';
-import { FrameReader, toFrame } from '../../src/protocol/frame.ts';
-import { connectUnix } from '../../src/transport/unix-socket.ts';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
+import { decode } from '../../src/wire/protocol/codec.ts';
+import { FrameReader, toFrame } from '../../src/wire/protocol/frame.ts';
+import { connectUnix } from '../../src/wire/transport/unix-socket.ts';
 import { removeTree, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { clientOf, noBus, TestFleet } from '../support/fleet.ts';
 import { noNetwork, TestNetwork } from '../support/network.ts';

@@ -2,10 +2,10 @@
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createClient } from '../../src/client.ts';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import { createClient } from '../../src/client/client.ts';
 import { fleetFiles, readFleet, writePrivate } from '../../src/fleet/folder.ts';
 import { createOperatorKeys } from '../../src/fleet/signing.ts';
-import { defaultLimits as limits } from '../../src/limits.ts';
 import { bundleOf, type PolicyBundle, signBundle, toText } from '../../src/policy/bundle/bundle.ts';
 import { removeTree, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { noBus, TestFleet } from '../support/fleet.ts';

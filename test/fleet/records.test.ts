@@ -2,14 +2,14 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import { type AuditBatch, chain, GENESIS, type LogEnd, signedPosition } from '../../src/fleet/audit-batch.ts';
 import { AuditShipper } from '../../src/fleet/audit-shipper.ts';
 import { Collector } from '../../src/fleet/collector.ts';
 import type { FleetLink } from '../../src/fleet/link.ts';
 import { isSignedBy, memberKeys } from '../../src/fleet/nats.ts';
 import { fromWire, toWire } from '../../src/fleet/wire.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
 import { AuditLog } from '../../src/store/audit/log.ts';
 import { removeTree, temporaryDir } from '../support/daemon.ts';
 

@@ -1,6 +1,6 @@
 /** Placement and fencing at sizes and through failures that no machine of ours has, in virtual time. */
 import { describe, expect, test } from 'vitest';
-import { START_WITHIN_MS, whyNotStart } from '../../src/fencing.ts';
+import { START_WITHIN_MS, whyNotStart } from '../../src/base/fencing.ts';
 import { type Candidate, place } from '../../src/fleet/placement.ts';
 import { LOST_MS } from '../../src/fleet/presence.ts';
 import { FleetSimulator } from '../support/fleet-simulator.ts';

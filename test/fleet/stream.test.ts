@@ -1,10 +1,10 @@
 /** The sealed stream of one session: nobody on the bus can read or change it, and neither side can flood the other. */
 import { buffer } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
+import { defaultLimits } from '../../src/base/limits.ts';
 import { FlowGate } from '../../src/fleet/placed/flow-gate.ts';
 import { createSessionKeys, Sealing } from '../../src/fleet/placed/sealing.ts';
 import { SessionStream } from '../../src/fleet/placed/stream.ts';
-import { defaultLimits } from '../../src/limits.ts';
 
 const WINDOW = 64 * 1024;
 /** A connection whose server takes everything at once. */

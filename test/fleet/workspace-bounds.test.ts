@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { removeTree, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { GitOrigin, git } from '../support/git-origin.ts';
 import { openPlaced } from '../support/placed.ts';

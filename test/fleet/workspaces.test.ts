@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Client, createClient } from '../../src/client.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { removeTree, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { noBus, TestFleet } from '../support/fleet.ts';

@@ -1,12 +1,12 @@
 /** Frames, MessagePack and JSON of our own protocol. */
 import { isDeepStrictEqual } from 'node:util';
 import { Unpackr } from 'msgpackr';
-import { RpcError } from '../../src/errors.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { decode, encode } from '../../src/protocol/codec.ts';
-import { encodeFrame, FrameReader } from '../../src/protocol/frame.ts';
-import { decodeJson, encodeJson } from '../../src/protocol/json.ts';
-import { parseJson } from '../../src/text/json.ts';
+import { RpcError } from '../../src/base/errors.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { parseJson } from '../../src/base/text/json.ts';
+import { decode, encode } from '../../src/wire/protocol/codec.ts';
+import { encodeFrame, FrameReader } from '../../src/wire/protocol/frame.ts';
+import { decodeJson, encodeJson } from '../../src/wire/protocol/json.ts';
 import { holds, shapeOfMessage, shapeOfValue } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';
 

@@ -1,7 +1,8 @@
 /** Files of connectors, which strangers write and operators add. */
-import { ConnectorError, FILE, secretUrlsOf, toConnector } from '../../src/connectors/connector.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { problemOfTransport } from '../../src/secrets/secrets.ts';
+
+import { defaultLimits } from '../../src/base/limits.ts';
+import { ConnectorError, FILE, secretUrlsOf, toConnector } from '../../src/services/connectors/connector.ts';
+import { problemOfTransport } from '../../src/services/secrets/secrets.ts';
 import { holds } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';
 

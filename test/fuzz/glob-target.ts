@@ -1,7 +1,7 @@
 /** Globs, beside a slow reading of the same patterns that shares no code with ours but the braces. */
 import { basename } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import { matchGlob, parseGlob, toSegments, unfoldBraces } from '../../src/text/glob.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { matchGlob, parseGlob, toSegments, unfoldBraces } from '../../src/base/text/glob.ts';
 import { type Grammar, some, word } from './grammar.ts';
 import { holds } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';

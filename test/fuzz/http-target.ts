@@ -1,11 +1,11 @@
 /** The HTTP side of the egress proxy: requests of a command, and answers of the one host that is let through. */
 import type { Socket } from 'node:net';
 import { type Duplex, duplexPair } from 'node:stream';
-import { ConnectionGuard } from '../../src/egress/connection-guard.ts';
-import { createHttp } from '../../src/egress/http.ts';
-import { defaultLimits } from '../../src/limits.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import { type Destination, parseNetworkEntry } from '../../src/policy/network.ts';
-import { systemPowers } from '../../src/powers.ts';
+import { ConnectionGuard } from '../../src/sandbox/egress/connection-guard.ts';
+import { createHttp } from '../../src/sandbox/egress/http.ts';
 import { exchange } from './exchange.ts';
 import { type Grammar, some, word } from './grammar.ts';
 import { holds } from './outcome.ts';

@@ -1,8 +1,8 @@
 /** Pages of the web, which become text for a model. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { ToolError } from '../../src/errors.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { withoutUnseen } from '../../src/text/shown-text.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { withoutUnseen } from '../../src/base/text/shown-text.ts';
 import { FORMATS } from '../../src/tools/context/page.ts';
 import { Pages } from '../../workers/pages/pages.ts';
 import { type Grammar, some, word } from './grammar.ts';

@@ -1,11 +1,11 @@
 /** MCP lines, and what commands send to the egress proxy: HTTP and SOCKS. Both ends are in memory. */
 import type { Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
-import { ConnectionGuard } from '../../src/egress/connection-guard.ts';
-import { serveSocks } from '../../src/egress/socks.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { SocketTransport } from '../../src/mcp/socket-transport.ts';
-import { systemPowers } from '../../src/powers.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
+import { SocketTransport } from '../../src/faces/mcp/socket-transport.ts';
+import { ConnectionGuard } from '../../src/sandbox/egress/connection-guard.ts';
+import { serveSocks } from '../../src/sandbox/egress/socks.ts';
 import { exchange } from './exchange.ts';
 import { holds } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, Download, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { BatchCall, Client } from '../../src/client.ts';
+import type { BatchCall, Client } from '../../src/client/client.ts';
 import { violationsOf } from '../support/axe.ts';
 import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
 import { runCli } from '../support/cli.ts';

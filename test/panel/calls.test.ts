@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Client, createClient } from '../../src/client.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { violationsOf } from '../support/axe.ts';
 import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
 import { type OpenDaemon, openDaemon, temporaryDir, until } from '../support/daemon.ts';

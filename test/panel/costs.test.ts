@@ -1,7 +1,7 @@
 /** The panel's view of costs in a real Chromium, of payments at a service that plays what a real one answers. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { violationsOf } from '../support/axe.ts';
 import { chromiumPath, openPanel, startBrowser, withoutChromium } from '../support/browser.ts';
 import { runCli } from '../support/cli.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { quantile } from '../../bench/measure.ts';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { chromiumPath, openPanel, panelUrl, startBrowser, withoutChromium } from '../support/browser.ts';
 import { type OpenDaemon, openDaemon, temporaryDir } from '../support/daemon.ts';
 

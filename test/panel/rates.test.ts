@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { callsPerSecond, type Families, percentileMs, readingOf } from '../../panel/src/machine/rates.ts';
 import { toTree } from '../../panel/src/machine/sessions.tsx';
 import { niceTop } from '../../panel/src/parts/plot.tsx';
-import { Histogram } from '../../src/telemetry/histogram.ts';
+import { Histogram } from '../../src/store/telemetry/histogram.ts';
 
 const BOUNDS = [0.001, 0.01, 0.1, 1];
 

@@ -3,9 +3,9 @@ import { type IncomingHttpHeaders, type RequestOptions, request } from 'node:htt
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import type { Client } from '../../src/client.ts';
-import { proofOf } from '../../src/panel/challenges.ts';
-import { CONTENT_SECURITY_POLICY } from '../../src/panel/requests.ts';
+import type { Client } from '../../src/client/client.ts';
+import { proofOf } from '../../src/faces/panel/challenges.ts';
+import { CONTENT_SECURITY_POLICY } from '../../src/faces/panel/requests.ts';
 import { panelUrl } from '../support/browser.ts';
 import { type OpenDaemon, openDaemon } from '../support/daemon.ts';
 

@@ -1,10 +1,10 @@
 /** Pins the bytes on the wire: a change here breaks released clients. */
 import { describe, expect, test } from 'vitest';
-import { RPC_CODES, RpcError, ToolError } from '../../src/errors.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { decode, encode } from '../../src/protocol/codec.ts';
-import { encodeFrame } from '../../src/protocol/frame.ts';
-import { decodeJson, encodeJson } from '../../src/protocol/json.ts';
+import { RPC_CODES, RpcError, ToolError } from '../../src/base/errors.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { decode, encode } from '../../src/wire/protocol/codec.ts';
+import { encodeFrame } from '../../src/wire/protocol/frame.ts';
+import { decodeJson, encodeJson } from '../../src/wire/protocol/json.ts';
 
 const squeezed = (hex: string): string => hex.replaceAll(/\s/g, '');
 

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { systemPowers } from '../../src/powers.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 
 const powers = systemPowers();
 

@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import { defaultLimits, type Limits } from '../../src/limits.ts';
-import { type Powers, systemPowers } from '../../src/powers.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { defaultLimits, type Limits } from '../../src/base/limits.ts';
+import { type Powers, systemPowers } from '../../src/base/powers.ts';
 import type { ApprovalDraft, ApprovalEvent } from '../../src/store/approvals/approval.ts';
 import { Approvals } from '../../src/store/approvals/approvals.ts';
 

@@ -7,7 +7,7 @@ import { chmodSync, chownSync, cpSync, readdirSync, readFileSync, rmSync, writeF
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe } from 'vitest';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import {
   canServeOthers,
   type DaemonOptions,

@@ -2,8 +2,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { defaultLimits, type Limits } from '../../src/limits.ts';
-import { type Powers, systemPowers } from '../../src/powers.ts';
+import { defaultLimits, type Limits } from '../../src/base/limits.ts';
+import { type Powers, systemPowers } from '../../src/base/powers.ts';
 import { type AuditEntry, AuditLog, type AuditOptions } from '../../src/store/audit/log.ts';
 import { temporaryDir } from './daemon.ts';
 

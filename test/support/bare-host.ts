@@ -1,11 +1,11 @@
 /** Starts real tier hosts without a sandbox, for tests of what the gateway does with them. */
 import { spawn } from 'node:child_process';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
+import { hostProgram } from '../../src/base/runtime.ts';
 import { Host, type HostOptions } from '../../src/hosts/host.ts';
 import type { HostKey } from '../../src/hosts/host-masks.ts';
 import { shapeOf } from '../../src/hosts/shape.ts';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
-import { hostProgram } from '../../src/runtime.ts';
 
 /** Starts the host of a key; `change` replaces parts of its setup. */
 export function startBareHost(

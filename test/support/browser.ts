@@ -1,6 +1,6 @@
 /** A real Chromium for tests of the panel, and a page of it that is signed in at a daemon. */
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import { findChromium } from '../../src/sandbox/chromium.ts';
 
 /** Path of the machine's Chromium; undefined if there is none. */

@@ -1,9 +1,9 @@
 /** What a command needs to run in its own sandbox, without a daemon and an execute host around it. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultLimits as limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
-import { runtime } from '../../src/runtime.ts';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
+import { runtime } from '../../src/base/runtime.ts';
 import type { CommandSetup } from '../../src/sandbox/command/command.ts';
 import { DiskWatch } from '../../src/sandbox/command/disk-watch.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';

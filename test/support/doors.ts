@@ -1,5 +1,5 @@
 /** A person who answers at the doors of paths. */
-import type { Client } from '../../src/client.ts';
+import type { Client } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { until } from './daemon.ts';
 

@@ -5,8 +5,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Client } from '../../src/client.ts';
-import type { WireError } from '../../src/errors.ts';
+import type { WireError } from '../../src/base/errors.ts';
+import type { Client } from '../../src/client/client.ts';
 import type { AuditRecord } from '../../src/store/audit/entry.ts';
 import { removeTree, type TestDaemon, temporaryDir } from './daemon.ts';
 import { clientOf, TestFleet } from './fleet.ts';

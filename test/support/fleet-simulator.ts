@@ -11,7 +11,7 @@ import {
   outcomeOnLoss,
   RENEW_MS,
   whyNotStart,
-} from '../../src/fencing.ts';
+} from '../../src/base/fencing.ts';
 import { type Candidate, place } from '../../src/fleet/placement.ts';
 import { HEARTBEAT_MS, LOST_MS, presenceAt } from '../../src/fleet/presence.ts';
 

@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Client, type ClientOptions, createClient } from '../../src/client.ts';
+import { type Client, type ClientOptions, createClient } from '../../src/client/client.ts';
 import { beginCli, endOf, type Run, runCli } from './cli.ts';
 import { type DaemonOptions, removeTree, startDaemon, type TestDaemon, temporaryDir } from './daemon.ts';
 import type { TestNetwork } from './network.ts';

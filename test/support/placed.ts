@@ -1,8 +1,8 @@
 /** Sessions on workspaces that a node makes, opened as the link of a fleet does, without a bus. */
 import { createHash } from 'node:crypto';
-import { type Client, createClient } from '../../src/client.ts';
-import { bootMs } from '../../src/powers.ts';
-import type { CollectedChanges } from '../../src/session/connections/placed-workspaces.ts';
+import { bootMs } from '../../src/base/powers.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
+import type { CollectedChanges } from '../../src/gateway/connections/placed-workspaces.ts';
 import type { OpenDaemon } from './daemon.ts';
 
 export interface PlacedSession extends AsyncDisposable {

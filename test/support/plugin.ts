@@ -1,9 +1,9 @@
 /** Writes plugins for tests, and adds them like `ringfence plugin add`. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { defaultLimits as limits } from '../../src/limits.ts';
-import { readPlugin } from '../../src/plugins/package.ts';
-import { pinnedPlugins } from '../../src/plugins/pinned-plugins.ts';
+import { defaultLimits as limits } from '../../src/base/limits.ts';
+import { readPlugin } from '../../src/services/plugins/package.ts';
+import { pinnedPlugins } from '../../src/services/plugins/pinned-plugins.ts';
 import { type OpenDaemon, temporaryDir, until } from './daemon.ts';
 
 const ANYTHING = { type: 'object', properties: {} };

@@ -1,9 +1,9 @@
 /** Starts daemons with the fixture provider, and makes common requests to them. */
 import { rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { Client } from '../../src/client.ts';
-import type { ProvidedData } from '../../src/providers/messages.ts';
-import type { ProvidedTool, ProviderInfo } from '../../src/providers/providers.ts';
+import type { Client } from '../../src/client/client.ts';
+import type { ProvidedData } from '../../src/services/providers/messages.ts';
+import type { ProvidedTool, ProviderInfo } from '../../src/services/providers/providers.ts';
 import { type DaemonOptions, dataOf, startDaemon, type TestDaemon, temporaryDir, until } from './daemon.ts';
 
 const folder = fileURLToPath(new URL('../fixtures/providers', import.meta.url));

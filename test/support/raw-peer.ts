@@ -1,8 +1,8 @@
 /** A client that sends raw bytes. */
 import { createConnection, type Socket } from 'node:net';
-import { defaultLimits } from '../../src/limits.ts';
-import { decode, encode } from '../../src/protocol/codec.ts';
-import { encodeFrame, FrameReader } from '../../src/protocol/frame.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { decode, encode } from '../../src/wire/protocol/codec.ts';
+import { encodeFrame, FrameReader } from '../../src/wire/protocol/frame.ts';
 
 export interface Answer {
   id?: unknown;

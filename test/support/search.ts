@@ -2,9 +2,9 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { defaultLimits, type Limits } from '../../src/limits.ts';
+import { defaultLimits, type Limits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import type { Rule } from '../../src/policy/schema.ts';
-import { systemPowers } from '../../src/powers.ts';
 import { NO_MASKS } from '../../src/sandbox/masks.ts';
 import { builtinTools } from '../../src/tools/builtin.ts';
 import { type Tool, tierOfCall } from '../../src/tools/tool.ts';

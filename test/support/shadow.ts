@@ -2,13 +2,13 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { defaultLimits, type Limits } from '../../src/base/limits.ts';
+import { isProtected } from '../../src/base/paths.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import { Follower, watchesOfUser } from '../../src/hosts/follower/follower.ts';
 import { CAME, KIND } from '../../src/hosts/follower/records.ts';
 import type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
 import type { ShadowState } from '../../src/hosts/shadow/shadow-messages.ts';
-import { defaultLimits, type Limits } from '../../src/limits.ts';
-import { isProtected } from '../../src/paths.ts';
-import { systemPowers } from '../../src/powers.ts';
 import type { UndoOutcome } from '../../src/tools/tool.ts';
 import { Anchor } from '../../workers/context/anchor.ts';
 import { Shadow } from '../../workers/shadow/shadow.ts';

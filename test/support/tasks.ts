@@ -1,6 +1,6 @@
 /** Scripts of models by the tasks that they are given, so that several sub-agents may talk to one server at once. */
-import type { ToolResult } from '../../src/call.ts';
-import type { Client } from '../../src/client.ts';
+import type { ToolResult } from '../../src/base/call.ts';
+import type { Client } from '../../src/client/client.ts';
 import { type ModelReply, type ModelRequest, ModelServer } from '../../src/testing/model-server.ts';
 import type { TaskOutput } from '../../src/tools/task/delegate.ts';
 

@@ -1,7 +1,7 @@
 /** Gives a daemon of a test the package managers of the checkout, as `ringfence toolchain add` does with those of a registry. */
 import { cpSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { installToolchain } from '../../src/toolchains/installed.ts';
+import { installToolchain } from '../../src/services/toolchains/installed.ts';
 import { repository } from './daemon.ts';
 
 const PACKAGES = { pnpm: 'pnpm', yarn: '@yarnpkg/cli-dist' } as const;

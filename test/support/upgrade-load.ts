@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createClient } from '../../src/client.ts';
+import { createClient } from '../../src/client/client.ts';
 import { runCli } from './cli.ts';
 import type { TestDaemon } from './daemon.ts';
 

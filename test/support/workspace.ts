@@ -3,9 +3,9 @@ import { lstatSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, realpa
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type * as z from 'zod';
-import { defaultLimits, type Limits } from '../../src/limits.ts';
+import { defaultLimits, type Limits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import type { Rule } from '../../src/policy/schema.ts';
-import { systemPowers } from '../../src/powers.ts';
 import { NO_MASKS } from '../../src/sandbox/masks.ts';
 import type { ToolSpec } from '../../src/tools/tool.ts';
 import { Anchor } from '../../workers/context/anchor.ts';

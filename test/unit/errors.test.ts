@@ -12,9 +12,9 @@ import {
   RpcError,
   ToolError,
   toToolError,
-} from '../../src/errors.ts';
-import { defaultLimits } from '../../src/limits.ts';
-import { decode, encode } from '../../src/protocol/codec.ts';
+} from '../../src/base/errors.ts';
+import { defaultLimits } from '../../src/base/limits.ts';
+import { decode, encode } from '../../src/wire/protocol/codec.ts';
 
 const codes = Object.keys(CODES) as Code[];
 

@@ -1,7 +1,7 @@
 import { relative, resolve } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isInside, isProtected, isTrusted, wayBelow } from '../../src/paths.ts';
+import { isInside, isProtected, isTrusted, wayBelow } from '../../src/base/paths.ts';
 
 describe('isInside', () => {
   test.each([

@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { beforeEach, expect, test } from 'vitest';
-import { Polling } from '../../src/polling.ts';
+import { Polling } from '../../src/base/polling.ts';
 
 const STEP_MS = 0.01;
 let nowMs: number;

@@ -5,7 +5,7 @@ import { lintSource } from '@secretlint/core';
 import { creator } from '@secretlint/secretlint-rule-preset-recommend';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { RedactingStream, redactText, redactValue } from '../../src/redact.ts';
+import { RedactingStream, redactText, redactValue } from '../../src/base/redact.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 

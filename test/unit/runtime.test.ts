@@ -1,16 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { modulesOf } from '../../src/runtime.ts';
+import { modulesOf } from '../../src/base/runtime.ts';
 
 test('every program that is started is built', () => {
-  const [runtime = '', build = ''] = ['src/runtime.ts', 'script/build.ts'].map((it) =>
+  const [runtime = '', build = ''] = ['src/base/runtime.ts', 'script/build.ts'].map((it) =>
     readFileSync(fileURLToPath(new URL(`../../${it}`, import.meta.url)), 'utf8'),
   );
   const started = [...runtime.matchAll(/hostOf\('([\w/-]+)'|'src', `([\w/-]+)\$\{extension\}`/g)].map(
     (it) => it[1] ?? it[2],
   );
-  expect(started).toEqual(expect.arrayContaining(['host', 'fleet-node', 'agent/agent-host', 'database/process']));
+  expect(started).toEqual(
+    expect.arrayContaining(['host', 'entries/fleet-node', 'agent/agent-host', 'database/process']),
+  );
   expect(started.filter((it) => !build.includes(`'${it}'`))).toEqual([]);
 });
 

@@ -3,9 +3,9 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { toRelative } from '../../src/base/written-paths.ts';
 import { parseInput } from '../../src/pipeline/validate.ts';
 import { builtinToolset } from '../../src/tools/registry.ts';
-import { toRelative } from '../../src/written-paths.ts';
 
 let home: string;
 let workspace: string;

@@ -1,16 +1,16 @@
 /** Entry of an agent process: keeps the conversation of one sub-agent at a time. It sees no workspace and no network. */
 
+import { ToolError, type WireError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { parseJson } from '../../src/base/text/json.ts';
+import type { IsolateBounds, Job, JobResult } from '../../src/hosts/job.ts';
 import {
   type AgentJob,
   ASK_ANSWERED,
   ASK_MODEL,
   type ModelStream,
   type TurnAnswer,
-} from '../../src/agents/messages.ts';
-import { ToolError, type WireError } from '../../src/errors.ts';
-import type { IsolateBounds, Job, JobResult } from '../../src/hosts/job.ts';
-import type { Limits } from '../../src/limits.ts';
-import { parseJson } from '../../src/text/json.ts';
+} from '../../src/services/agents/messages.ts';
 import type { IsolateMessages } from '../isolate/messages.ts';
 import { type Engine, type RunningProgram, serveProgramHost } from '../isolate/program-host.ts';
 import { runLoop } from './loop.ts';

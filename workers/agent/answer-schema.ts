@@ -1,6 +1,6 @@
 /** Checks the last answer of a model against the JSON Schema that its caller asked for. */
-import type { Limits } from '../../src/limits.ts';
-import { parseJson } from '../../src/text/json.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { parseJson } from '../../src/base/text/json.ts';
 import { withinTime } from '../bounded.ts';
 
 const PROBLEM_CHARS = 500;

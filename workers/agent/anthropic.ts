@@ -1,5 +1,5 @@
 /** Messages, as Anthropic serves them. */
-import { isRecord } from '../../src/text/values.ts';
+import { isRecord } from '../../src/base/text/values.ts';
 import { assertNoError, CallPieces, countOf, type Dialect, type ModelAnswer, textOf } from './dialect.ts';
 
 /** Counts of tokens that are input, whether the server had them already or not. */

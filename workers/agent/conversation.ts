@@ -1,5 +1,5 @@
 /** A conversation with a model, whose older results of tools are cut when it becomes long. */
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { CallResult, Dialect, ReadAnswer } from './dialect.ts';
 
 /** What an old result keeps of its text. */

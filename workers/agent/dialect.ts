@@ -1,6 +1,6 @@
 /** What the conversation of a sub-agent needs of the two forms in which servers of models speak. */
-import { ToolError } from '../../src/errors.ts';
-import { isRecord } from '../../src/text/values.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { isRecord } from '../../src/base/text/values.ts';
 
 export interface ModelCall {
   readonly id: string;

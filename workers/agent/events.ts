@@ -1,7 +1,7 @@
 /** Reads server-sent events: the streams in which models answer. */
-import { ToolError } from '../../src/errors.ts';
-import { parseJson } from '../../src/text/json.ts';
-import { isRecord } from '../../src/text/values.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { parseJson } from '../../src/base/text/json.ts';
+import { isRecord } from '../../src/base/text/values.ts';
 
 /** The JSON objects of the events of a stream. Throws UPSTREAM_FAILED for a line that is too long and for data that are none. */
 export function* eventsIn(stream: string, lineCharsMax: number): Generator<Record<string, unknown>> {

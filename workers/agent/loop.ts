@@ -3,6 +3,10 @@
  * nothing: which model is asked, what a call may do and when the task is over is decided by who answers `ask`.
  */
 
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { parseJson } from '../../src/base/text/json.ts';
+import { isRecord } from '../../src/base/text/values.ts';
 import type {
   AgentJob,
   AgentResult,
@@ -10,11 +14,7 @@ import type {
   ModelAsk,
   ModelStream,
   TurnAnswer,
-} from '../../src/agents/messages.ts';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import { parseJson } from '../../src/text/json.ts';
-import { isRecord } from '../../src/text/values.ts';
+} from '../../src/services/agents/messages.ts';
 import { checkAnswer } from './answer-schema.ts';
 import { anthropic } from './anthropic.ts';
 import { Conversation } from './conversation.ts';

@@ -1,5 +1,5 @@
 /** Chat completions, as OpenAI, Ollama, llama.cpp, vLLM, OpenRouter and others serve them. */
-import { isRecord } from '../../src/text/values.ts';
+import { isRecord } from '../../src/base/text/values.ts';
 import { assertNoError, CallPieces, countOf, type Dialect, type ModelAnswer, textOf } from './dialect.ts';
 
 export const openai: Dialect = {

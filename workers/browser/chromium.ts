@@ -1,8 +1,8 @@
 /** Starts Chromium so that it confines its renderers itself, reaches nothing past the proxy, and does nothing unasked. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
-import type { BrowserSetup } from '../../src/browser/messages.ts';
-import type { Limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { BrowserSetup } from '../../src/services/browser/messages.ts';
 import { BrowserEnded, DevTools } from './devtools.ts';
 
 /** Descriptors of the DevTools protocol in Chromium: where it reads commands, and where it writes messages. */

@@ -1,7 +1,7 @@
 /** A client of Chromium's DevTools protocol over two pipes, on which each message ends with a NUL byte. */
 import type { Readable, Writable } from 'node:stream';
-import { parseJson } from '../../src/text/json.ts';
-import { isRecord } from '../../src/text/values.ts';
+import { parseJson } from '../../src/base/text/json.ts';
+import { isRecord } from '../../src/base/text/values.ts';
 
 export interface DevToolsEvent {
   readonly method: string;

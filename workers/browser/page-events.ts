@@ -1,7 +1,8 @@
 /** What the browser told of the page so far: how far it has come, and what it wrote to its console. */
-import { NOTE_CHARS_MAX } from '../../src/browser/messages.ts';
-import type { Limits } from '../../src/limits.ts';
-import { isRecord } from '../../src/text/values.ts';
+
+import type { Limits } from '../../src/base/limits.ts';
+import { isRecord } from '../../src/base/text/values.ts';
+import { NOTE_CHARS_MAX } from '../../src/services/browser/messages.ts';
 import type { DevToolsEvent } from './devtools.ts';
 
 export class PageEvents {

@@ -1,7 +1,7 @@
 /** Measures what all processes of this sandbox use. They are those of one browser, and of the host that drives it. */
 import { readdirSync, statfsSync } from 'node:fs';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import { statmOf, statOf } from '../../src/sandbox/proc.ts';
 
 const MIB = 1024 * 1024;

@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
-import { parseJson } from '../../src/text/json.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
+import { parseJson } from '../../src/base/text/json.ts';
 import type { SourceText } from '../../src/tools/source/checkers.ts';
 import { boundedLaunch } from '../symbols/language-process.ts';
 

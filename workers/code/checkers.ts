@@ -1,9 +1,9 @@
 /** Lints and formats sources by programs of ours, under our configuration: nothing of the workspace runs. */
 
 import { join } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import { parseJson } from '../../src/text/json.ts';
-import { isRecord } from '../../src/text/values.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { parseJson } from '../../src/base/text/json.ts';
+import { isRecord } from '../../src/base/text/values.ts';
 import type { Checkers, Engine, LintAnswer, LintIssue, SourceText } from '../../src/tools/source/checkers.ts';
 import { formatPython, isPython, lintPython, ruffEngine } from '../python-checker.ts';
 import { type CheckerParts, type CheckerRun, packageOf, runChecker, SourceCopies } from './checker-process.ts';

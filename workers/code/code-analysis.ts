@@ -1,5 +1,5 @@
 /** Puts together what the parser child says of the sources of a directory. */
-import type { Limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import {
   type Analysis,
   type AnalysisQuery,

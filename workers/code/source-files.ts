@@ -1,6 +1,6 @@
 /** The sources of a directory: which there are, their texts, and what the parser child says of them. */
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type { CheckedFile, CheckedSearch } from '../../src/tools/tool.ts';
 import type { SyntaxParser } from '../syntax-parser.ts';
 import { grammarOf } from './code-languages.ts';

@@ -1,6 +1,6 @@
 /** Gives tools the parser process: one question at a time, and at most a few crashes for a call. */
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type { RewriteLanguage, RewriteRequest, Syntax, TextRange } from '../../src/tools/source/syntax.ts';
 import type { ParsedLanguage } from '../symbols/source-languages.ts';
 import type { SyntaxParser } from '../syntax-parser.ts';

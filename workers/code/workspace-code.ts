@@ -1,6 +1,6 @@
 /** Answers questions about the code of a workspace, with the thread's parser child. */
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type { Analysis, AnalysisQuery } from '../../src/tools/source/analysis.ts';
 import type {
   GraphQuery,

@@ -5,9 +5,9 @@
  */
 import * as fs from 'node:fs';
 import { isAbsolute, relative } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import { isInside } from '../../src/paths.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { isInside } from '../../src/base/paths.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_NOCTTY } = fs.constants;
 const OPEN_DIRECTORY = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;

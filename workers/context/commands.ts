@@ -1,9 +1,9 @@
 /** Runs the commands of one job, and adds up what they used. */
-import type { WithheldPaths } from '../../src/call.ts';
-import { type Code, ToolError } from '../../src/errors.ts';
+import type { WithheldPaths } from '../../src/base/call.ts';
+import { type Code, ToolError } from '../../src/base/errors.ts';
+import type { CommandBounds, Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import type { JobUsage } from '../../src/hosts/job.ts';
-import type { CommandBounds, Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
 import { inPlace } from '../../src/sandbox/binds-in-place.ts';
 import {
   type CommandOutcome,

@@ -1,7 +1,8 @@
 /** What a job's context is made from. */
+
+import type { CommandBounds, Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import type { Identity, Job, PathView } from '../../src/hosts/job.ts';
-import type { CommandBounds, Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
 import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/command.ts';
 import type { HomeNames } from '../../src/sandbox/command/homes.ts';
 import type { Overlay } from '../../src/sandbox/command/overlay.ts';

@@ -1,11 +1,11 @@
 /** Builds the ToolContext of one job. Architecture invariant: only workers/ makes Checked values, for this context. */
 import * as fs from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { isProtected } from '../../src/base/paths.ts';
+import type { PreviewReport } from '../../src/base/preview.ts';
 import type { Identity, JobUsage } from '../../src/hosts/job.ts';
-import type { Limits } from '../../src/limits.ts';
-import { isProtected } from '../../src/paths.ts';
-import type { PreviewReport } from '../../src/preview.ts';
 import type { CommandRequest } from '../../src/sandbox/command/command.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import { ancestorsOf } from '../../src/sandbox/masks.ts';

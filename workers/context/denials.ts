@@ -1,5 +1,5 @@
 /** Turns the kernel's refusal of a path into data: the error of the system call names the path. */
-import type { ToolError } from '../../src/errors.ts';
+import type { ToolError } from '../../src/base/errors.ts';
 import type { JobUsage } from '../../src/hosts/job.ts';
 
 /** Adds the refusal that ended the job to its usage, if the kernel refused a path. */

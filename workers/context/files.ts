@@ -2,7 +2,7 @@
 import { createHash, hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { relative } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { CheckedDirectory, CheckedFile, EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, type OpenedPath, toAccessError } from './anchor.ts';
 import type { Witnesses } from './witnesses.ts';

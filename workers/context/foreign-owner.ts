@@ -1,7 +1,7 @@
 /** Finds out whether a command failed because a file belongs to another user than the workspace does. */
 import { lstatSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { isInside } from '../../src/paths.ts';
+import { isInside } from '../../src/base/paths.ts';
 
 /** The most lines of messages that are looked at, and characters of one. */
 const LINES_MAX = 20;

@@ -1,8 +1,8 @@
 /** Places that a call may change: held open, and checked under the caller's path and the real path. */
 import * as fs from 'node:fs';
 import { normalize } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import { isBelow, isGitState, isInGit, isProtected } from '../../src/paths.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { isBelow, isGitState, isInGit, isProtected } from '../../src/base/paths.ts';
 import type { Changes, DirEntry } from '../undo/changes.ts';
 import { type Anchor, below } from './anchor.ts';
 import type { PathEffect, PathRules } from './path-rules.ts';

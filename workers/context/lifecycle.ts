@@ -1,5 +1,5 @@
 /** Runs `initialize`, `healthCheck` and `cleanup` of a worker thread's tools. */
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { Health, SessionEnd } from '../../src/tools/lifecycle.ts';
 import type { Tool, ToolContext } from '../../src/tools/tool.ts';
 

@@ -4,9 +4,9 @@
  */
 import { closeSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, normalize, relative, resolve } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { fromRoot } from '../../src/base/paths.ts';
 import type { PathView } from '../../src/hosts/job.ts';
-import { fromRoot } from '../../src/paths.ts';
 import { pathDecision } from '../../src/policy/paths.ts';
 import { isOrdinary, type SettingsBounds } from '../../src/policy/secrets/ordinary-paths.ts';
 import type { OpenedPath } from './anchor.ts';

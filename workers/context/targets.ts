@@ -1,6 +1,6 @@
 /** Files to write: their present state, and how their content is replaced. */
 import * as fs from 'node:fs';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { Job } from '../../src/hosts/job.ts';
 import type { CheckedTarget, EntryType } from '../../src/tools/tool.ts';
 import { type Changes, type DirEntry, exists, toChangeError, writeNew } from '../undo/changes.ts';

@@ -1,7 +1,7 @@
 /** Lists what the sandbox kept from a command: that may be why it failed, or why its output lacks something. */
 import { basename } from 'node:path';
-import type { WithheldPaths } from '../../src/call.ts';
-import { isInside } from '../../src/paths.ts';
+import type { WithheldPaths } from '../../src/base/call.ts';
+import { isInside } from '../../src/base/paths.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
 import type { PathRules } from './path-rules.ts';
 

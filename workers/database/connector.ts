@@ -1,12 +1,16 @@
 /** Connects to the one server of this process, at an address that was checked. */
 import type { Socket } from 'node:net';
-import type { ServerLogin } from '../../src/databases/messages.ts';
-import { ConnectionGuard, ConnectionRefused, DestinationUnreachable } from '../../src/egress/connection-guard.ts';
-import { DnsCache, type Resolve } from '../../src/egress/dns-cache.ts';
-import type { Limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import { parseAddress, reachOf, singleAddress } from '../../src/policy/address.ts';
 import { parseNetworkEntry } from '../../src/policy/network.ts';
-import type { Powers } from '../../src/powers.ts';
+import {
+  ConnectionGuard,
+  ConnectionRefused,
+  DestinationUnreachable,
+} from '../../src/sandbox/egress/connection-guard.ts';
+import { DnsCache, type Resolve } from '../../src/sandbox/egress/dns-cache.ts';
+import type { ServerLogin } from '../../src/services/databases/messages.ts';
 import { Refused } from '../sqlite/refusals.ts';
 
 export interface ConnectorOptions {

@@ -1,11 +1,11 @@
 /** Entry of the process of a database server: perimeter, and frames of the gateway on fd 3. It logs in to one server only. */
 import { lookup } from 'node:dns/promises';
 import { Socket } from 'node:net';
-import type { FromServerProcess, ToServerProcess } from '../../src/databases/messages.ts';
-import type { Limits } from '../../src/limits.ts';
-import { silentLog, systemPowers } from '../../src/powers.ts';
-import { decode } from '../../src/protocol/codec.ts';
-import { FrameReader, toFrame } from '../../src/protocol/frame.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { silentLog, systemPowers } from '../../src/base/powers.ts';
+import type { FromServerProcess, ToServerProcess } from '../../src/services/databases/messages.ts';
+import { decode } from '../../src/wire/protocol/codec.ts';
+import { FrameReader, toFrame } from '../../src/wire/protocol/frame.ts';
 import { establishPerimeter } from '../perimeter.ts';
 import { Refused } from '../sqlite/refusals.ts';
 import { Connector } from './connector.ts';

@@ -1,6 +1,6 @@
 /** What a connection to a server does, whatever kind of server it is. */
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import type { AskedOfServer, ServerAnswer } from '../../src/tools/context/databases.ts';
 import type { Connector } from './connector.ts';
 

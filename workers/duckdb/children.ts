@@ -1,8 +1,8 @@
 /** The child processes that run statements by DuckDB, an optional package. */
 import { createRequire } from 'node:module';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import { entryOf, StatementChildren } from '../sqlite-child.ts';
 import type { DuckDbRequests } from './messages.ts';
 

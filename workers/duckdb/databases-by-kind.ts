@@ -1,5 +1,5 @@
 /** The databases of a workspace: each source goes to what reads its kind. */
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { DatabaseQuery, DatabaseSchema, Databases, FileSource, Table } from '../../src/tools/context/databases.ts';
 import { WorkspaceDatabases, type WorkspaceDatabasesOptions } from '../sqlite/workspace-databases.ts';
 import type { DuckDbChildren } from './children.ts';

@@ -1,7 +1,7 @@
 /** Looks through the folder of a connection: which of its files statements may read. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 
 export interface FolderContent {
   /** Regular files that no rule refuses, relative to the folder, in order. */

@@ -1,7 +1,7 @@
 /** Queries data files of a workspace by DuckDB: files under the same rules as all others, statements in a process of their own. */
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { DatabaseQuery, DatabaseSchema, Databases, FileSource, Table } from '../../src/tools/context/databases.ts';
 import { timed, type WorkspaceDatabasesOptions } from '../sqlite/workspace-databases.ts';
 import type { AskChild } from '../sqlite-child.ts';

@@ -1,12 +1,12 @@
 /** A thread's own socket to the gateway: jobs come on it; results, output and what else the thread has to tell leave on it. */
 import { Socket } from 'node:net';
+import type { Limits } from '../../src/base/limits.ts';
+import { Polling } from '../../src/base/polling.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import type { FromHost, HostOutput, Job, JobResult, ToThread } from '../../src/hosts/job.ts';
-import type { Limits } from '../../src/limits.ts';
-import { Polling } from '../../src/polling.ts';
-import type { Powers } from '../../src/powers.ts';
-import { decode } from '../../src/protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame, toFrameBefore } from '../../src/protocol/frame.ts';
 import { Aborted, type CommandRequest } from '../../src/sandbox/command/command.ts';
+import { decode } from '../../src/wire/protocol/codec.ts';
+import { FrameReader, FrameWriter, toFrame, toFrameBefore } from '../../src/wire/protocol/frame.ts';
 import { OutputWindow } from './output-window.ts';
 import { toResultFrame } from './result-frame.ts';
 

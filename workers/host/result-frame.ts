@@ -1,8 +1,8 @@
 /** Encodes a job's result as a frame for the gateway. */
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type { JobResult } from '../../src/hosts/job.ts';
-import type { Limits } from '../../src/limits.ts';
-import { toFrame } from '../../src/protocol/frame.ts';
+import { toFrame } from '../../src/wire/protocol/frame.ts';
 
 /** Depth and elements that the message around a result adds. */
 const ENVELOPE = { depth: 8, elements: 1000 };

@@ -13,8 +13,8 @@ import {
   UP,
   UP_FRAME_BYTES,
 } from '../../src/hosts/job.ts';
-import { decode } from '../../src/protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame } from '../../src/protocol/frame.ts';
+import { decode } from '../../src/wire/protocol/codec.ts';
+import { FrameReader, FrameWriter, toFrame } from '../../src/wire/protocol/frame.ts';
 import { ThreadTable } from './thread-table.ts';
 
 /** Worker data of a thread. */

@@ -1,5 +1,5 @@
 /** Messages between a compartment host and the thread that runs its plugins: plain data. */
-import type { PluginCode } from '../../src/plugin-code.ts';
+import type { PluginCode } from '../../src/base/plugin-code.ts';
 
 export type ToThread =
   | {

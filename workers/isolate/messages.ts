@@ -1,9 +1,9 @@
 /** Handles all requests of a program to its host: a log line, a timer, a call. All of them are untrusted. */
-import { ToolError, type WireError } from '../../src/errors.ts';
+import { ToolError, type WireError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers, Timer } from '../../src/base/powers.ts';
+import { parseJson } from '../../src/base/text/json.ts';
 import { type ChildAnswer, isLogLevel, type LogLine } from '../../src/hosts/job.ts';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers, Timer } from '../../src/powers.ts';
-import { parseJson } from '../../src/text/json.ts';
 
 export interface MessageHandlers {
   /** Names of the tools that the program may call. */

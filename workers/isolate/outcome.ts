@@ -1,9 +1,9 @@
 /** Strips a program's types, and turns its end into a result. */
 import { stripTypeScriptTypes } from 'node:module';
 import type ivm from 'isolated-vm';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { parseJson } from '../../src/base/text/json.ts';
 import type { JobResult } from '../../src/hosts/job.ts';
-import { parseJson } from '../../src/text/json.ts';
 
 /** Wraps a source for a syntax check: `await` and `return` need an async function. */
 const BEFORE = 'async()=>{';

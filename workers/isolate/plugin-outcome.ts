@@ -1,9 +1,9 @@
 /** Checks the input and output of a plugin's tool against its schemas, and turns its errors into ours, with the position in its files. */
 import type { ValidateFunction } from 'ajv';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { PluginCode } from '../../src/base/plugin-code.ts';
+import { parseJson } from '../../src/base/text/json.ts';
 import type { JobResult } from '../../src/hosts/job.ts';
-import type { PluginCode } from '../../src/plugin-code.ts';
-import { parseJson } from '../../src/text/json.ts';
 
 interface OutcomeBounds {
   /** The most bytes of a value as JSON. */

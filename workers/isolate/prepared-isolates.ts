@@ -1,7 +1,7 @@
 /** Prepares isolates with our wrapper in idle time; each is used once. */
 import { Script } from 'node:vm';
 import ivm from 'isolated-vm';
-import type { Limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import { type GuestBounds, guestScript, type ProgramRights } from './program-wrapper.ts';
 import { urlParts } from './url-parts.ts';
 

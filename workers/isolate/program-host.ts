@@ -3,7 +3,9 @@
  * end a program: the gateway watches the clock and this process, and kills it.
  */
 import { Socket } from 'node:net';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { systemPowers } from '../../src/base/powers.ts';
 import {
   type ChildAnswer,
   type FromHost,
@@ -14,10 +16,8 @@ import {
   UP,
   UP_FRAME_BYTES,
 } from '../../src/hosts/job.ts';
-import type { Limits } from '../../src/limits.ts';
-import { systemPowers } from '../../src/powers.ts';
-import { decode } from '../../src/protocol/codec.ts';
-import { FrameReader, toFrame } from '../../src/protocol/frame.ts';
+import { decode } from '../../src/wire/protocol/codec.ts';
+import { FrameReader, toFrame } from '../../src/wire/protocol/frame.ts';
 import { establishPerimeter } from '../perimeter.ts';
 import { yieldToOthers } from '../priority.ts';
 import { IsolateMessages } from './messages.ts';

@@ -1,6 +1,6 @@
 /** What a page is and says of itself. */
 import { type AnyNode, isTag } from 'domhandler';
-import { isText } from '../../src/text/charset.ts';
+import { isText } from '../../src/base/text/charset.ts';
 import type { FetchedPage } from '../../src/tools/context/page.ts';
 import { firstNamed, lineOf, nodesWith } from './elements.ts';
 import { absoluteLink } from './inline.ts';

@@ -1,6 +1,6 @@
 /** Writes a page, or parts of it, as Markdown or as plain text. */
 import { type AnyNode, type Element, hasChildren, isTag, isText } from 'domhandler';
-import { withoutUnseen } from '../../src/text/shown-text.ts';
+import { withoutUnseen } from '../../src/base/text/shown-text.ts';
 import { codeLines, fencedCode, inlineCode } from './code-blocks.ts';
 import { type Holders, isAroundText, isBlock, isMainText, lineOf } from './elements.ts';
 import { escapeText, linkTarget, raised } from './inline.ts';

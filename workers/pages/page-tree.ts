@@ -4,8 +4,8 @@
  */
 import { type Document, DomHandler, type Element, isText, type Text } from 'domhandler';
 import { Parser } from 'htmlparser2';
-import type { Limits } from '../../src/limits.ts';
-import { charactersIn, withoutUnseen } from '../../src/text/shown-text.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { charactersIn, withoutUnseen } from '../../src/base/text/shown-text.ts';
 import { Holders } from './elements.ts';
 
 export interface PageTree {

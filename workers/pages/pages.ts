@@ -3,11 +3,11 @@ import { hash } from 'node:crypto';
 import type { AnyNode, Element } from 'domhandler';
 import { DomUtils } from 'htmlparser2';
 import { LRUCache } from 'lru-cache';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import { decodeText } from '../../src/text/charset.ts';
-import { parseJson } from '../../src/text/json.ts';
-import { charactersIn, withoutUnseen } from '../../src/text/shown-text.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { decodeText } from '../../src/base/text/charset.ts';
+import { parseJson } from '../../src/base/text/json.ts';
+import { charactersIn, withoutUnseen } from '../../src/base/text/shown-text.ts';
 import type {
   ContentQuery,
   FetchedPage,

@@ -1,6 +1,6 @@
 /** The text of a PDF, page by page. */
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 
 export interface PdfText {
   readonly pages: readonly string[];

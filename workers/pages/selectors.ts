@@ -1,7 +1,7 @@
 /** CSS selectors of callers over a page. */
 import { compile, selectAll } from 'css-select';
 import type { AnyNode, Document, Element } from 'domhandler';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 
 /** `:has` looks through everything below each element, and one in another multiplies that. */
 const HAS_MAX = 1;

@@ -3,10 +3,10 @@
  * of the merged tree no longer list. So nothing here knows how overlays store removed entries.
  */
 import * as fs from 'node:fs';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import { isGitState, isProtected, isTrusted } from '../../src/paths.ts';
-import type { PreviewChange, PreviewStep, PreviewUnsupported } from '../../src/preview.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { isGitState, isProtected, isTrusted } from '../../src/base/paths.ts';
+import type { PreviewChange, PreviewStep, PreviewUnsupported } from '../../src/base/preview.ts';
 import { below } from '../context/anchor.ts';
 import { typeOf } from '../context/targets.ts';
 import { join, lookOver, OpenDirectory } from '../undo/trees.ts';

@@ -1,7 +1,7 @@
 /** The steps of a commit of some paths of a preview. */
-import { ToolError } from '../../src/errors.ts';
-import { isBelow } from '../../src/paths.ts';
-import type { PreviewStep } from '../../src/preview.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { isBelow } from '../../src/base/paths.ts';
+import type { PreviewStep } from '../../src/base/preview.ts';
 
 const withoutSlash = (path: string): string => (path.endsWith('/') ? path.slice(0, -1) : path);
 

@@ -4,10 +4,10 @@
  */
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import { isGitState } from '../../src/paths.ts';
-import type { PreviewStep } from '../../src/preview.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { isGitState } from '../../src/base/paths.ts';
+import type { PreviewStep } from '../../src/base/preview.ts';
 import { below } from '../context/anchor.ts';
 import type { HeldPath, HeldPaths } from '../context/held-paths.ts';
 import type { PathEffect } from '../context/path-rules.ts';

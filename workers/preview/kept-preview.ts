@@ -1,11 +1,11 @@
 /** A preview that is kept: what changed in one path, and committing it. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import { isBelow } from '../../src/paths.ts';
-import { type PreviewChange, type PreviewList, type PreviewStep, previewList } from '../../src/preview.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { isBelow } from '../../src/base/paths.ts';
+import { type PreviewChange, type PreviewList, type PreviewStep, previewList } from '../../src/base/preview.ts';
+import { parseJson } from '../../src/base/text/json.ts';
 import { PREVIEW_PARTS } from '../../src/sandbox/command/overlay.ts';
-import { parseJson } from '../../src/text/json.ts';
 import type { CommitOutcome, CommitRequest, KeptChanges } from '../../src/tools/context/kept-changes.ts';
 import { unifiedDiff } from '../../src/tools/edit/diff.ts';
 import type { CheckedFile } from '../../src/tools/tool.ts';

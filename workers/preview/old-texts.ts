@@ -1,7 +1,7 @@
 /** Keeps the texts that a command changed as they were below its preview, so that a commit can merge what others changed since. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import type { Limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import { below } from '../context/anchor.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;

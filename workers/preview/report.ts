@@ -1,7 +1,7 @@
 /** Tells what a command did in its overlay, and keeps the list of it beside what it wrote. */
 import * as fs from 'node:fs';
-import type { Limits } from '../../src/limits.ts';
-import type { PreviewChange, PreviewReport, PreviewUnsupported } from '../../src/preview.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { PreviewChange, PreviewReport, PreviewUnsupported } from '../../src/base/preview.ts';
 import type { Overlay } from '../../src/sandbox/command/overlay.ts';
 import type { CheckedFile } from '../../src/tools/tool.ts';
 import { changeSetOf } from './change-set.ts';

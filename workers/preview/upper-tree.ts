@@ -1,6 +1,6 @@
 /** Reads what a command left in its overlay. The command may have put links anywhere: none is followed. */
 import * as fs from 'node:fs';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
 import { typeOf } from '../context/targets.ts';

@@ -1,7 +1,7 @@
 /** Parses the messages of a provider's server. A malformed answer fails its request at once, so that nobody waits for it in vain. */
 import { type JSONRPCMessage, parseJSONRPCMessage } from '@modelcontextprotocol/client';
-import type { Limits } from '../../src/limits.ts';
-import { parseJson } from '../../src/text/json.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { parseJson } from '../../src/base/text/json.ts';
 
 type Id = string | number;
 

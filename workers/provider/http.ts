@@ -2,8 +2,8 @@
 import { setGlobalProxyFromEnv } from 'node:http';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { createParser } from 'eventsource-parser';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import { EGRESS_PROXY_URL } from '../../src/sandbox/door.ts';
 import { ResponseFilter } from './answers.ts';
 

@@ -1,7 +1,7 @@
 /** Lists the tools of a provider's server; an invalid definition drops only that tool. */
 import { type Client, SdkError, SdkErrorCode } from '@modelcontextprotocol/client';
 import * as z from 'zod';
-import type { Limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/base/limits.ts';
 
 /** A tool as the server describes it, unchecked. */
 export type ListedTool = Readonly<Record<string, unknown>>;

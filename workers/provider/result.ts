@@ -1,8 +1,8 @@
 /** Converts the result of a provider's tool for the gateway: maps each block, and names what it leaves out. */
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client';
-import { ToolError } from '../../src/errors.ts';
-import type { ProvidedData } from '../../src/providers/messages.ts';
-import { toHarmless, toPlainText } from '../../src/providers/text.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { ProvidedData } from '../../src/services/providers/messages.ts';
+import { toHarmless, toPlainText } from '../../src/services/providers/text.ts';
 
 export interface ResultBounds {
   readonly name: string;

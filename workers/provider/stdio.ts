@@ -1,8 +1,8 @@
 /** Runs a provider's server as a child process: messages are lines, bounded in size and number. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import { ResponseFilter } from './answers.ts';
 
 export interface ServerCommand {

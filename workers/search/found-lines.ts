@@ -1,6 +1,6 @@
 /** Collects the lines that a search found for its result: bounded, cut, with the lines around them. */
 import { isUtf8 } from 'node:buffer';
-import type { Limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type { FoundInFiles, FoundLine } from '../../src/tools/tool.ts';
 import type { LineRecord } from './match-records.ts';
 

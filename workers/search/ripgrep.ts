@@ -5,9 +5,9 @@
  */
 import { availableParallelism } from 'node:os';
 import type { Readable } from 'node:stream';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 
 export interface RipgrepRun {

@@ -1,9 +1,9 @@
 /** A search of one open directory or file with ripgrep; results that path rules refuse are left out. */
 import * as fs from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import { matchGlob, parseSearchGlob, searchForms, toSegments, unfoldBraces } from '../../src/text/glob.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { matchGlob, parseSearchGlob, searchForms, toSegments, unfoldBraces } from '../../src/base/text/glob.ts';
 import type { CheckedSearch, ContentQuery, SearchScope } from '../../src/tools/tool.ts';
 import { below, type OpenedPath, toAccessError } from '../context/anchor.ts';
 import type { PathRules } from '../context/path-rules.ts';

@@ -2,10 +2,10 @@
  * Writes what a command changed as entries of an undo journal, with what stood there before, so that the call is undone like
  * any other. Written when the command is over, so all entries have one flush.
  */
-import { roomIn } from '../../src/daemon/disk.ts';
+import { roomIn } from '../../src/base/disk.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { isGitState } from '../../src/base/paths.ts';
 import type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
-import type { Limits } from '../../src/limits.ts';
-import { isGitState } from '../../src/paths.ts';
 import { codeOf } from '../context/anchor.ts';
 import { EMPTY, hashOfTree, isKept, NONE, SMALL_BYTES, sha256 } from '../undo/images.ts';
 import { modeImage } from '../undo/journal.ts';

@@ -1,7 +1,7 @@
 /** Looks at one entry of the workspace, and keeps the content of a file: by the name of its blob, or as a copy. */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
-import type { Limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import { chunksOf } from '../undo/changes.ts';
 import type { Copies } from './copies.ts';
 import type { Entry, FileEntry, Kept } from './entries.ts';

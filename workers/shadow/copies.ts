@@ -5,8 +5,8 @@
 import { randomUUID } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { roomIn } from '../../src/daemon/disk.ts';
-import type { Limits } from '../../src/limits.ts';
+import { roomIn } from '../../src/base/disk.ts';
+import type { Limits } from '../../src/base/limits.ts';
 
 /** The place of a copy in the file; `Copies` changes it. */
 export interface Copy {

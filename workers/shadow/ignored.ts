@@ -1,5 +1,5 @@
 /** Which paths git ignores, by the `.gitignore` files of a workspace: what a build made is not worth a copy. */
-import { type Glob, matchGlob, parseGlob } from '../../src/text/glob.ts';
+import { type Glob, matchGlob, parseGlob } from '../../src/base/text/glob.ts';
 
 interface IgnoreRule {
   readonly glob: Glob;

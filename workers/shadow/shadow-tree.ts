@@ -4,8 +4,8 @@
  * commands shape the tree.
  */
 import type * as fs from 'node:fs';
-import type { Limits } from '../../src/limits.ts';
-import { isGitState } from '../../src/paths.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { isGitState } from '../../src/base/paths.ts';
 import type { Contents } from './contents.ts';
 import {
   type Entry,

@@ -2,9 +2,10 @@
  * Knows what a workspace held before each command, from a copy of its files that is told of each change. Nothing
  * stands between a command and the kernel, and nothing is copied while it runs: docs/decisions/0025-undo-of-commands.md.
  */
+
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import type { ShadowState } from '../../src/hosts/shadow/shadow-messages.ts';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
 import type { Anchor } from '../context/anchor.ts';
 import { type CommandReport, type PathChange, writeJournal } from './command-journal.ts';
 import { Contents } from './contents.ts';

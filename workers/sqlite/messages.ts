@@ -1,5 +1,5 @@
 /** The messages between a host and the process that runs statements. */
-import type { Code } from '../../src/errors.ts';
+import type { Code } from '../../src/base/errors.ts';
 import type { DatabaseQuery, DatabaseSchema, Table } from '../../src/tools/context/databases.ts';
 
 /** A database file that the host has checked and holds open. */

@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { isRecord } from '../../src/text/values.ts';
+import { isRecord } from '../../src/base/text/values.ts';
 import type { DatabaseFile, StatementBounds } from './messages.ts';
 import { Refused, toRefusal } from './refusals.ts';
 

@@ -1,6 +1,6 @@
 /** Tables, views, columns and indexes of a database, one row a column. */
 import type { DatabaseSync } from 'node:sqlite';
-import { parseJson } from '../../src/text/json.ts';
+import { parseJson } from '../../src/base/text/json.ts';
 import type { TableIndex } from '../../src/tools/context/databases.ts';
 import { type SqliteValue, TableWriter } from './cells.ts';
 import type { AnsweredTable, StatementBounds } from './messages.ts';

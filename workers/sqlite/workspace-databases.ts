@@ -1,10 +1,10 @@
 /** Queries the databases of a workspace: files under the same rules as all others, statements in a process of their own. */
 import * as fs from 'node:fs';
 import { relative } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import type { Job } from '../../src/hosts/job.ts';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
 import type { DatabaseQuery, DatabaseSchema, Databases, FileSource, Table } from '../../src/tools/context/databases.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
 import { type Anchor, below, toAccessError } from '../context/anchor.ts';

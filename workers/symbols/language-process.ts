@@ -5,8 +5,8 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import type { ErrorCodes, MessageConnection } from 'vscode-jsonrpc/node';
-import { ToolError } from '../../src/errors.ts';
-import type { Powers } from '../../src/powers.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 
 export interface LanguageProcessOptions {

@@ -1,6 +1,6 @@
 /** The language servers that a thread keeps between jobs. */
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import { GraphCache } from '../code/graph/import-graph.ts';
 import { SyntaxParser } from '../syntax-parser.ts';
 import { TypeScriptCompiler } from './typescript-compiler.ts';

@@ -4,7 +4,7 @@
  * name the same file as before. So files that are in no project, and imports of other files than sources, follow too.
  */
 import { basename, dirname, join, normalize, relative } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { RefactorPlan } from '../../src/tools/source/typescript.ts';
 import { grammarOf } from '../code/code-languages.ts';
 import type { SyntaxParser } from '../syntax-parser.ts';

@@ -1,7 +1,7 @@
 /** Moves a source: its own imports and those of it are changed with it. */
 import { dirname, join, normalize } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { RefactorPlan } from '../../src/tools/source/typescript.ts';
 import { isRelative, twinOf, withEnding } from './module-specifiers.ts';
 import type { Refactoring, WorkspaceEdit } from './refactoring.ts';

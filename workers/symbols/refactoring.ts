@@ -1,6 +1,6 @@
 /** What all refactorings share: texts before and after, and whether the files would have errors that they do not have now. */
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type { RefactorPlan, TextEdit } from '../../src/tools/source/typescript.ts';
 import type { ContentQuery } from '../../src/tools/tool.ts';
 import { servedLanguage } from './source-languages.ts';

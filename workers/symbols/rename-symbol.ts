@@ -1,5 +1,5 @@
 /** Renames a symbol: from its definition, and only if every use still means the same afterwards. */
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { NamePosition, RefactorPlan, TextEdit } from '../../src/tools/source/typescript.ts';
 import { twinOf } from './module-specifiers.ts';
 import type { Refactoring, WorkspaceEdit } from './refactoring.ts';

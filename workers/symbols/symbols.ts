@@ -3,8 +3,8 @@
  * these appear in answers; TypeScript's language server and parsers read their content.
  */
 
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type {
   FoundReference,
   FoundSymbol,

@@ -2,8 +2,8 @@
 
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import { textOf } from '../../src/tools/edit/text.ts';
 import type {
   ProjectCheckQuery,

@@ -1,8 +1,8 @@
 /** Runs our own TypeScript compiler over a project. It writes nothing, loads no plugin, and may be killed at any time. */
 import { resolve } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers } from '../../src/powers.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import { TaskQueue } from '../task-queue.ts';
 import { boundedLaunch } from './language-process.ts';
 import type { FileDiagnostic } from './type-problems.ts';

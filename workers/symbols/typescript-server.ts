@@ -5,9 +5,9 @@
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import type { Powers, Timer } from '../../src/powers.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import type { Powers, Timer } from '../../src/base/powers.ts';
 import { TaskQueue } from '../task-queue.ts';
 import { ErrorResponse, LanguageProcess } from './language-process.ts';
 import { servedLanguage } from './source-languages.ts';

@@ -1,7 +1,7 @@
 /** The sources of a workspace that one call may see, and their positions as a language server names them. */
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import type { Limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type { CheckedSearch, ContentQuery } from '../../src/tools/tool.ts';
 import { isProject, isServed, parsedLanguage } from './source-languages.ts';
 

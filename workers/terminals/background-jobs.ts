@@ -1,5 +1,5 @@
 /** What the gateway asks about commands in the background: it knows whose they are, and asks for all of their owners. */
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { BackgroundJob } from '../../src/hosts/background/background-job.ts';
 import { unlessAborted } from '../../src/hosts/shutdown.ts';
 import { entryOf, type KeptCommand } from './background-commands.ts';

@@ -2,11 +2,11 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { nativeProgram } from '../../src/base/native-programs.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import type { PortRequest } from '../../src/hosts/background/background-job.ts';
-import type { Limits } from '../../src/limits.ts';
-import { nativeProgram } from '../../src/native-programs.ts';
-import type { Powers } from '../../src/powers.ts';
 import type { Background } from '../../src/sandbox/terminal/background.ts';
 
 export interface ForwardOptions {

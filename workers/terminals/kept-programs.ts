@@ -1,7 +1,7 @@
 /** The programs that a host keeps between calls: their owners, number and lifetime, and whether they may still see what they see. */
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Powers, Timer } from '../../src/base/powers.ts';
 import type { Job } from '../../src/hosts/job.ts';
-import type { Powers, Timer } from '../../src/powers.ts';
 import { inPlace } from '../../src/sandbox/binds-in-place.ts';
 import type { CommandSetup } from '../../src/sandbox/command/command.ts';
 import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';

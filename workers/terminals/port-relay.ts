@@ -3,7 +3,7 @@
  * the command's ports. It reads nothing of what it passes on. `PORT SOCKET CONNECTIONS` are its arguments.
  */
 import { connect, createServer, type LookupFunction } from 'node:net';
-import { relay } from '../../src/egress/relay.ts';
+import { relay } from '../../src/sandbox/egress/relay.ts';
 import { establishPerimeter } from '../perimeter.ts';
 
 establishPerimeter(2);

@@ -1,5 +1,5 @@
 /** The shells for scripts, as programs and arguments. */
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import type { CommandToRun } from '../../src/tools/tool.ts';
 

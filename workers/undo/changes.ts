@@ -3,9 +3,9 @@
  * made, then noted for the result. A ChangeRecorder may keep pre-images; without one nothing is kept.
  */
 import * as fs from 'node:fs';
-import type { FileChange } from '../../src/call.ts';
-import { ToolError } from '../../src/errors.ts';
-import type { Powers } from '../../src/powers.ts';
+import type { FileChange } from '../../src/base/call.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Powers } from '../../src/base/powers.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, type OpenedName, toAccessError } from '../context/anchor.ts';
 import { Flushes } from './flushes.ts';

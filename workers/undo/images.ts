@@ -1,8 +1,8 @@
 /** Images of file system entries, for undo to keep and compare: content, permissions, link targets; never times or owners. */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import { below, codeOf, type OpenedName } from '../context/anchor.ts';
 import { readAll } from '../context/files.ts';
 import { makeDirectory, writeNew } from './changes.ts';

@@ -1,9 +1,9 @@
 /** The undo journal of one job: what a change replaces is on disk before the change becomes visible. */
 import * as fs from 'node:fs';
-import type { FileChange } from '../../src/call.ts';
-import { roomIn } from '../../src/daemon/disk.ts';
+import type { FileChange } from '../../src/base/call.ts';
+import { roomIn } from '../../src/base/disk.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type { JournalReport } from '../../src/hosts/shadow/journal-report.ts';
-import type { Limits } from '../../src/limits.ts';
 import { below, codeOf } from '../context/anchor.ts';
 import type { Change, ChangeRecorder, DirEntry } from './changes.ts';
 import { type BlobKeeper, boundsOf, imageAt, isKept, NONE, UNKNOWN } from './images.ts';

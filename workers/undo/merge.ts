@@ -1,5 +1,5 @@
 /** Merges three texts into one: undoes a call's changes, and keeps those made since. */
-import type { Limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/base/limits.ts';
 
 export interface Versions {
   /** Content before the call. */

@@ -6,8 +6,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
-import { ToolError } from '../../src/errors.ts';
-import { inSpool } from '../../src/paths.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import { inSpool } from '../../src/base/paths.ts';
 import { codeOf } from '../context/anchor.ts';
 import { chunksOf, writeAll, writeNew } from './changes.ts';
 

@@ -1,9 +1,9 @@
 /** Implements FileChanges: operations on files and trees. */
 import * as fs from 'node:fs';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { isBelow } from '../../src/base/paths.ts';
 import type { Job } from '../../src/hosts/job.ts';
-import type { Limits } from '../../src/limits.ts';
-import { isBelow } from '../../src/paths.ts';
 import type { FileChanges, FileUpdate } from '../../src/tools/file-changes.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';

@@ -4,7 +4,7 @@
  * them or none.
  */
 import * as fs from 'node:fs';
-import { ToolError } from '../../src/errors.ts';
+import { ToolError } from '../../src/base/errors.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
 import { replaceable, typeAt } from '../context/targets.ts';

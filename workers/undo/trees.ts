@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
 import { typeOf } from '../context/targets.ts';

@@ -1,6 +1,6 @@
 /** Undoes one call, or several as one: all of them, or with a conflict nothing; rolls back calls that were cut off. */
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
 import type { UndoOutcome } from '../../src/tools/tool.ts';
 import type { Anchor } from '../context/anchor.ts';
 import { HeldPaths } from '../context/held-paths.ts';

@@ -4,9 +4,9 @@
  */
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
-import { ToolError } from '../../src/errors.ts';
-import type { Limits } from '../../src/limits.ts';
-import { isGitState } from '../../src/paths.ts';
+import { ToolError } from '../../src/base/errors.ts';
+import type { Limits } from '../../src/base/limits.ts';
+import { isGitState } from '../../src/base/paths.ts';
 import type { UndoOutcome } from '../../src/tools/tool.ts';
 import { below } from '../context/anchor.ts';
 import type { HeldPaths } from '../context/held-paths.ts';

@@ -1,4 +1,4 @@
-import type { Client } from '../../client.ts';
+import type { Client } from '../../client/client.ts';
 import type { AuditRecord } from '../../store/audit/entry.ts';
 import { type ExportFormat, toExportLine } from '../../store/audit/export.ts';
 import { type AuditFilter, type AuditPage, isInstant } from '../../store/audit/query.ts';

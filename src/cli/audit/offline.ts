@@ -1,8 +1,8 @@
 /** Reads the audit log without a daemon: of a state directory whose daemon is not running, or that was copied from elsewhere. */
 import { join } from 'node:path';
-import { RpcError, ToolError } from '../../errors.ts';
-import { defaultLimits } from '../../limits.ts';
-import { systemPowers } from '../../powers.ts';
+import { RpcError, ToolError } from '../../base/errors.ts';
+import { defaultLimits } from '../../base/limits.ts';
+import { systemPowers } from '../../base/powers.ts';
 import type { AuditPageRequest } from '../../store/audit/query.ts';
 import { AuditReader } from '../../store/audit/reader.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';

@@ -1,5 +1,5 @@
-import type { ToolResult } from '../../call.ts';
-import { type Client, RemoteError, type RunningCall } from '../../client.ts';
+import type { ToolResult } from '../../base/call.ts';
+import { type Client, RemoteError, type RunningCall } from '../../client/client.ts';
 import type { Approval } from '../../store/approvals/approval.ts';
 import { askInline } from '../approvals.ts';
 import { type CliCaller, connect } from '../connect.ts';

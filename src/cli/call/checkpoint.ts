@@ -1,6 +1,6 @@
 /** `ringfence checkpoint`: names points of a folder, and returns to them. */
-import type { UndoResult } from '../../call.ts';
-import type { Client } from '../../client.ts';
+import type { UndoResult } from '../../base/call.ts';
+import type { Client } from '../../client/client.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { shortId } from '../ids.ts';
 import { EXIT, harmless, print, printJson, say } from '../output.ts';

@@ -1,7 +1,7 @@
 /** Shows the output of a command as it arrives, then the result of its call. */
 import { once } from 'node:events';
-import type { ToolResult } from '../../call.ts';
-import type { Client, OutputEntry } from '../../client.ts';
+import type { ToolResult } from '../../base/call.ts';
+import type { Client, OutputEntry } from '../../client/client.ts';
 import { harmless, printResult, say } from '../output.ts';
 
 /** Writable streams for a command's standard output and error. */

@@ -1,6 +1,6 @@
 /** Commits and discards previews of commands. */
-import type { CommitResult, ToolResult } from '../../call.ts';
-import type { Client } from '../../client.ts';
+import type { CommitResult, ToolResult } from '../../base/call.ts';
+import type { Client } from '../../client/client.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { EXIT, exitCodeOf, harmless, print, printJson, say } from '../output.ts';
 import { askPerson, hearOfPrograms, park } from './call.ts';

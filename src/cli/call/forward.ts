@@ -1,9 +1,9 @@
 /** `ringfence forward`: opens a port of a command in the background on this machine's loopback, until that ends or the person does. */
 import { closeSync, constants, fstatSync, openSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
-import type { Client } from '../../client.ts';
-import { relay } from '../../egress/relay.ts';
-import { showLine } from '../../text/shown-text.ts';
+import { showLine } from '../../base/text/shown-text.ts';
+import type { Client } from '../../client/client.ts';
+import { relay } from '../../sandbox/egress/relay.ts';
 import { idOf } from '../ids.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import type { ListedBackground } from '../ps.ts';

@@ -4,9 +4,9 @@
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { Client } from '../../client.ts';
-import { defaultLimits } from '../../limits.ts';
-import { parseJson } from '../../text/json.ts';
+import { defaultLimits } from '../../base/limits.ts';
+import { parseJson } from '../../base/text/json.ts';
+import type { Client } from '../../client/client.ts';
 import { CliError, EXIT, harmless } from '../output.ts';
 
 interface InputTarget {

@@ -1,5 +1,6 @@
 /** Formats a question for the terminal. Its content comes from agents and must neither control the terminal nor fake a line. */
 import { join } from 'node:path';
+import { showBlock, showLine } from '../../base/text/shown-text.ts';
 import {
   type Approval,
   coverageOf,
@@ -9,7 +10,6 @@ import {
   rememberProjectFor,
   rememberToolFor,
 } from '../../store/approvals/approval.ts';
-import { showBlock, showLine } from '../../text/shown-text.ts';
 
 export interface QuestionStyle {
   readonly color: boolean;

@@ -1,5 +1,5 @@
 /** Prints what a previewed command would change. */
-import type { CommandPreview, PreviewChange } from '../../preview.ts';
+import type { CommandPreview, PreviewChange } from '../../base/preview.ts';
 import { harmless, say } from '../output.ts';
 
 /** Prints what a previewed command would change, on standard error: standard output is the command's. */

@@ -1,4 +1,4 @@
-import type { UndoResult } from '../../call.ts';
+import type { UndoResult } from '../../base/call.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { callIdOf } from '../ids.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';

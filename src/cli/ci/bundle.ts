@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { defaultLimits as limits } from '../../limits.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
 import {
   assertSigned,
   isBundle,

@@ -5,11 +5,11 @@
 import { appendFileSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { defaultLimits } from '../../base/limits.ts';
+import { systemPowers } from '../../base/powers.ts';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
-import { defaultLimits } from '../../limits.ts';
 import { unpackBundle } from '../../policy/bundle/collect.ts';
 import { PolicyError, readPolicy } from '../../policy/load.ts';
-import { systemPowers } from '../../powers.ts';
 import { toExportLine } from '../../store/audit/export.ts';
 import { AuditReader } from '../../store/audit/reader.ts';
 import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';

@@ -3,7 +3,7 @@
  * git ref that the job's author can't change.
  */
 import { posix, resolve } from 'node:path';
-import { defaultLimits as limits } from '../../limits.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
 import { assertSigned, isBundle, type PolicyBundle, readBundle } from '../../policy/bundle/bundle.ts';
 import { collectBundle } from '../../policy/bundle/collect.ts';
 import { FileRefusal, readTrusted } from '../../policy/file.ts';

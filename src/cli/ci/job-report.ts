@@ -1,8 +1,8 @@
 /** What came of the calls of a CI job, counted from its audit log, and the summary of it in Markdown. */
-import { CODES, type Code } from '../../errors.ts';
+import { CODES, type Code } from '../../base/errors.ts';
+import { showLine } from '../../base/text/shown-text.ts';
 import type { AuditRecord } from '../../store/audit/entry.ts';
 import type { Verification } from '../../store/audit/verify.ts';
-import { showLine } from '../../text/shown-text.ts';
 import { whatOf } from '../audit/audit.ts';
 
 /** A refused or open call as the summary lists it. */

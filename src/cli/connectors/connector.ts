@@ -1,7 +1,10 @@
 /** `ringfence connector check|add|list|remove`: works on the state directory without a daemon; a running daemon notices changes at once. */
 
 import { resolve } from 'node:path';
-import { readCertificates } from '../../connectors/certificates.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
+import { makeStateDir } from '../../daemon/user-dirs.ts';
+import { FileRefusal, readTrusted } from '../../policy/file.ts';
+import { readCertificates } from '../../services/connectors/certificates.ts';
 import {
   CA,
   CHOICES,
@@ -12,16 +15,13 @@ import {
   secretsOf,
   secretUrlsOf,
   toConnector,
-} from '../../connectors/connector.ts';
-import { pinnedConnectors, readPinned } from '../../connectors/pinned-connectors.ts';
-import { presetNames, presetText } from '../../connectors/presets.ts';
-import { toToolset } from '../../connectors/toolset.ts';
-import { makeStateDir } from '../../daemon/user-dirs.ts';
-import { defaultLimits as limits } from '../../limits.ts';
-import type { PinFolder } from '../../plugins/pin-folder.ts';
-import { FileRefusal, readTrusted } from '../../policy/file.ts';
-import { bindSecret, hostsOf, isStored } from '../../secrets/secret-files.ts';
-import { hostOf } from '../../secrets/secrets.ts';
+} from '../../services/connectors/connector.ts';
+import { pinnedConnectors, readPinned } from '../../services/connectors/pinned-connectors.ts';
+import { presetNames, presetText } from '../../services/connectors/presets.ts';
+import { toToolset } from '../../services/connectors/toolset.ts';
+import type { PinFolder } from '../../services/plugins/pin-folder.ts';
+import { bindSecret, hostsOf, isStored } from '../../services/secrets/secret-files.ts';
+import { hostOf } from '../../services/secrets/secrets.ts';
 import { builtinToolset } from '../../tools/registry.ts';
 import { runsBy } from '../../tools/runs.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';

@@ -1,11 +1,11 @@
 /** `ringfence connector from-openapi`: writes a connector file of an OpenAPI document, and says what it leaves out. */
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { ConnectorError } from '../../connectors/connector.ts';
-import { writeConnector } from '../../connectors/openapi/connector-text.ts';
-import { readOpenApi } from '../../connectors/openapi/document.ts';
-import type { LeftOut } from '../../connectors/openapi/selection.ts';
-import { defaultLimits as limits } from '../../limits.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
+import { ConnectorError } from '../../services/connectors/connector.ts';
+import { writeConnector } from '../../services/connectors/openapi/connector-text.ts';
+import { readOpenApi } from '../../services/connectors/openapi/document.ts';
+import type { LeftOut } from '../../services/connectors/openapi/selection.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
 

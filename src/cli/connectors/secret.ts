@@ -1,9 +1,9 @@
 /** `ringfence secret set|list|remove`: works on the state directory without a daemon, which reads each secret when a request needs it. */
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
+import { defaultLimits as limits } from '../../base/limits.ts';
 import { readConfigFile } from '../../daemon/config.ts';
 import { makeStateDir } from '../../daemon/user-dirs.ts';
-import { defaultLimits as limits } from '../../limits.ts';
 import {
   bindSecret,
   hostsOf,
@@ -14,8 +14,8 @@ import {
   storedSecrets,
   storeSecret,
   toSecret,
-} from '../../secrets/secret-files.ts';
-import { hostOf } from '../../secrets/secrets.ts';
+} from '../../services/secrets/secret-files.ts';
+import { hostOf } from '../../services/secrets/secrets.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { assertKnownState } from '../state/known-state.ts';

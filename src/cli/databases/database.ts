@@ -1,7 +1,8 @@
 /** `ringfence database add|list|check|remove`: works on the state directory; a running daemon notices changes at once. */
 import { resolve } from 'node:path';
 import type * as z from 'zod';
-import type { Client } from '../../client.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
+import type { Client } from '../../client/client.ts';
 import { readConfigFile } from '../../daemon/config.ts';
 import { makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
 import {
@@ -10,9 +11,8 @@ import {
   removeDatabase,
   storeDatabase,
   storedDatabases,
-} from '../../databases/database-files.ts';
-import { databaseName, databaseSchema, toSource } from '../../databases/settings.ts';
-import { defaultLimits as limits } from '../../limits.ts';
+} from '../../services/databases/database-files.ts';
+import { databaseName, databaseSchema, toSource } from '../../services/databases/settings.ts';
 import { type DatabaseSource, isServer } from '../../tools/context/databases.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from '../output.ts';

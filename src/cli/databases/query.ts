@@ -1,6 +1,6 @@
 /** `ringfence query CONNECTION SQL`: runs a statement as a call, and prints its rows. */
-import type { ToolResult } from '../../call.ts';
-import { parseJson } from '../../text/json.ts';
+import type { ToolResult } from '../../base/call.ts';
+import { parseJson } from '../../base/text/json.ts';
 import { assertTimeout, type CallFlags, runCall } from '../call/call.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printResult, say } from '../output.ts';

@@ -1,6 +1,6 @@
 /** Results of queries as a table for people, and as CSV for programs. */
 
-import { charactersIn, visibleInLine } from '../../text/shown-text.ts';
+import { charactersIn, visibleInLine } from '../../base/text/shown-text.ts';
 import type { Cell, Column } from '../../tools/context/databases.ts';
 
 export interface ShownTable {

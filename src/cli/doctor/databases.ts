@@ -1,7 +1,8 @@
 /** Whether the servers of databases bound what a statement writes to their disk: nothing on our side can. */
-import type { Client } from '../../client.ts';
+
+import { showLine } from '../../base/text/shown-text.ts';
+import type { Client } from '../../client/client.ts';
 import type { UserDirs } from '../../daemon/user-dirs.ts';
-import { showLine } from '../../text/shown-text.ts';
 import { connectionsOf } from '../databases/database.ts';
 import type { DoctorFinding } from './machine.ts';
 

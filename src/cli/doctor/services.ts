@@ -1,5 +1,5 @@
 /** Whether the services of others work that tools ask: those of connectors, the one of `web_search`, MCP providers. */
-import { showLine } from '../../text/shown-text.ts';
+import { showLine } from '../../base/text/shown-text.ts';
 import type { DoctorFinding } from './machine.ts';
 
 interface ServiceStatus {

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type * as z from 'zod';
-import type { Client } from '../../client.ts';
-import type { answers } from '../../protocol/answers.ts';
+import type { Client } from '../../client/client.ts';
+import type { answers } from '../../wire/protocol/answers.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 

@@ -1,12 +1,12 @@
 /** `ringfence gateway`: runs a gateway until a signal ends it. */
 import { join } from 'node:path';
+import { defaultLimits as limits } from '../../base/limits.ts';
+import { systemPowers } from '../../base/powers.ts';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import { readCredential } from '../../fleet/credential.ts';
 import { FleetError } from '../../fleet/fleet-error.ts';
 import { FleetGateway } from '../../fleet/placed/gateway.ts';
-import { defaultLimits as limits } from '../../limits.ts';
-import { systemPowers } from '../../powers.ts';
-import { SocketError } from '../../transport/unix-socket.ts';
+import { SocketError } from '../../wire/transport/unix-socket.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
 import { withFleetErrors } from './operator.ts';

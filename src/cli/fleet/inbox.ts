@@ -3,13 +3,13 @@
  * here, of what is shown here: a bus that shows another question than the node asks gets an answer that fits none.
  */
 import * as z from 'zod';
-import { RpcError } from '../../errors.ts';
+import { RpcError } from '../../base/errors.ts';
 import { FleetError } from '../../fleet/fleet-error.ts';
 import type { FleetQuestion } from '../../fleet/node-orders.ts';
 import { publisherOf, subjects } from '../../fleet/subjects.ts';
-import * as shapes from '../../protocol/shapes.ts';
 import type { Approval } from '../../store/approvals/approval.ts';
 import { digestOfReceived } from '../../store/approvals/digest.ts';
+import * as shapes from '../../wire/protocol/shapes.ts';
 import type { ApprovalsClient } from '../approvals.ts';
 import { CliError, EXIT, harmless, say } from '../output.ts';
 import type { Nodes } from './nodes.ts';

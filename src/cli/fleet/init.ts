@@ -2,14 +2,14 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
+import { defaultLimits as limits } from '../../base/limits.ts';
+import { systemPowers } from '../../base/powers.ts';
 import { serverConfig } from '../../fleet/bus-config.ts';
 import type { Credential } from '../../fleet/credential.ts';
 import { fleetFiles, readFleetFile, writePrivate, writeRoster } from '../../fleet/folder.ts';
 import { Hub } from '../../fleet/hub.ts';
 import { memberKeys } from '../../fleet/nats.ts';
 import { createOperatorKeys } from '../../fleet/signing.ts';
-import { defaultLimits as limits } from '../../limits.ts';
-import { systemPowers } from '../../powers.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { createCertificates } from './certificates.ts';

@@ -2,6 +2,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { defaultLimits as limits } from '../../base/limits.ts';
+import { pause } from '../../base/powers.ts';
 import { findUserDirs, makeStateDir } from '../../daemon/user-dirs.ts';
 import { type Credential, readCredential, readToken, type Token, toToken } from '../../fleet/credential.ts';
 import { FleetError } from '../../fleet/fleet-error.ts';
@@ -14,8 +16,6 @@ import { preparePolicy } from '../../fleet/policy/policy-files.ts';
 import { labelName, type Member, memberName, type Roster } from '../../fleet/roster.ts';
 import { inboxOf, subjects } from '../../fleet/subjects.ts';
 import { fromWire, toWire } from '../../fleet/wire.ts';
-import { defaultLimits as limits } from '../../limits.ts';
-import { pause } from '../../powers.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import {

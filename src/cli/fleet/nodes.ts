@@ -1,4 +1,9 @@
 /** What the operator's verbs know of the nodes: their heartbeats, and orders to them with their answers. */
+
+import { defaultLimits as limits } from '../../base/limits.ts';
+import { pause } from '../../base/powers.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { FleetError } from '../../fleet/fleet-error.ts';
 import { readFleet } from '../../fleet/folder.ts';
 import { type FleetLink, Unanswered } from '../../fleet/link.ts';
@@ -9,10 +14,6 @@ import { type Heartbeat, Presence, presenceAt, SUSPECTED_MS } from '../../fleet/
 import type { Member, Roster } from '../../fleet/roster.ts';
 import { publisherOf, subjects } from '../../fleet/subjects.ts';
 import { fromWire, toWire } from '../../fleet/wire.ts';
-import { defaultLimits as limits } from '../../limits.ts';
-import { pause } from '../../powers.ts';
-import { parseJson } from '../../text/json.ts';
-import { isRecord } from '../../text/values.ts';
 import { connectOperator, keptAlive, powers } from './operator.ts';
 
 /** A node of the roster, and its last heartbeat if one was heard. */

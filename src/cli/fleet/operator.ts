@@ -1,6 +1,8 @@
 /** What all verbs of the fleet's operator share: the folder, the roster and its changes, the bus. */
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { defaultLimits as limits } from '../../base/limits.ts';
+import { pause, systemPowers } from '../../base/powers.ts';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import { readCredential } from '../../fleet/credential.ts';
 import { FleetError } from '../../fleet/fleet-error.ts';
@@ -9,8 +11,6 @@ import type { FleetLink } from '../../fleet/link.ts';
 import { connectBus } from '../../fleet/nats.ts';
 import { changed, type Roster } from '../../fleet/roster.ts';
 import { inboxOf } from '../../fleet/subjects.ts';
-import { defaultLimits as limits } from '../../limits.ts';
-import { pause, systemPowers } from '../../powers.ts';
 import { acquireLock } from '../../store/database.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, say } from '../output.ts';

@@ -1,6 +1,7 @@
 /** `ringfence fleet policy`: which policy nodes must follow to get sessions. */
+
+import { defaultLimits as limits } from '../../base/limits.ts';
 import { fleetFiles, readFleet, writePrivate } from '../../fleet/folder.ts';
-import { defaultLimits as limits } from '../../limits.ts';
 import { type PolicyBundle, signBundle, toText } from '../../policy/bundle/bundle.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
 import { assertLoadable } from '../ci/bundle.ts';

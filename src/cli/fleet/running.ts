@@ -1,5 +1,5 @@
 /** What the verbs share that run until a signal ends them. */
-import type { Log } from '../../powers.ts';
+import type { Log } from '../../base/powers.ts';
 import { harmless, say } from '../output.ts';
 
 export const untilSignal = (): Promise<void> =>

@@ -5,8 +5,8 @@
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
+import { isInside } from '../../base/paths.ts';
 import { toolchainProblem } from '../../daemon/command-environment.ts';
-import { isInside } from '../../paths.ts';
 
 export interface Toolchain {
   /** Absolute real path of the folder of one version. */

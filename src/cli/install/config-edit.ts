@@ -9,7 +9,7 @@ import {
   printParseErrorCode,
 } from 'jsonc-parser';
 import { parse as parseToml, stringify as toToml } from 'smol-toml';
-import { isRecord } from '../../text/values.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { CliError, EXIT } from '../output.ts';
 
 export interface ConfigEntry {

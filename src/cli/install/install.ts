@@ -1,7 +1,7 @@
 /** `ringfence install`: registers us in the configuration of a program that speaks MCP. */
 import { existsSync, rmSync } from 'node:fs';
+import { isRecord } from '../../base/text/values.ts';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
-import { isRecord } from '../../text/values.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { mayChange, showChange, writeWhole } from '../own-files.ts';

@@ -2,8 +2,8 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import * as z from 'zod';
-import { bin, version } from '../../runtime.ts';
-import { parseJson } from '../../text/json.ts';
+import { bin, version } from '../../base/runtime.ts';
+import { parseJson } from '../../base/text/json.ts';
 import type { CliCaller } from '../connect.ts';
 import type { ServerLaunch } from './mcp-clients.ts';
 

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { applyEdits, modify } from 'jsonc-parser';
 import { parse as parseToml, stringify as toToml } from 'smol-toml';
-import { isRecord } from '../../text/values.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { CliError, EXIT } from '../output.ts';
 import type { Denials, Setting } from './agents.ts';
 import { formattingOf, readJson, splitMark } from './config-edit.ts';

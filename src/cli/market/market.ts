@@ -3,11 +3,11 @@
  * before a person is asked; what is installed is exactly what was shown, by its hash.
  */
 import { createInterface } from 'node:readline/promises';
-import { FILE } from '../../connectors/connector.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
 import { ConfigError, readConfigFile } from '../../daemon/config.ts';
-import { defaultLimits as limits } from '../../limits.ts';
-import { MarketError } from '../../market/market-error.ts';
-import { takenFiles } from '../../market/package-files.ts';
+import { FILE } from '../../services/connectors/connector.ts';
+import { MarketError } from '../../services/market/market-error.ts';
+import { takenFiles } from '../../services/market/package-files.ts';
 import {
   fetchRelease,
   findRelease,
@@ -15,9 +15,9 @@ import {
   type RegistryOptions,
   type Release,
   search,
-} from '../../market/registry.ts';
-import { readTarball } from '../../market/tarball.ts';
-import type { PinnedFiles } from '../../plugins/pin-folder.ts';
+} from '../../services/market/registry.ts';
+import { readTarball } from '../../services/market/tarball.ts';
+import type { PinnedFiles } from '../../services/plugins/pin-folder.ts';
 import { toPackageSettings } from '../../tools/package/settings.ts';
 import { similarTo } from '../../tools/package/similar-names.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';

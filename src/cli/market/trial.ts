@@ -4,16 +4,16 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
-import { ToolError } from '../../errors.ts';
-import { defaultLimits as limits } from '../../limits.ts';
-import { MarketError } from '../../market/market-error.ts';
-import type { MarketKind } from '../../market/registry.ts';
-import type { PinnedFiles } from '../../plugins/pin-folder.ts';
-import { systemPowers } from '../../powers.ts';
-import { entry, runtime, version } from '../../runtime.ts';
+import { ToolError } from '../../base/errors.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
+import { systemPowers } from '../../base/powers.ts';
+import { entry, runtime, version } from '../../base/runtime.ts';
+import { parseJson } from '../../base/text/json.ts';
 import { NO_MASKS } from '../../sandbox/masks.ts';
 import { createSandbox } from '../../sandbox/sandbox.ts';
-import { parseJson } from '../../text/json.ts';
+import { MarketError } from '../../services/market/market-error.ts';
+import type { MarketKind } from '../../services/market/registry.ts';
+import type { PinnedFiles } from '../../services/plugins/pin-folder.ts';
 
 const MEMORY_MB = 512;
 const TASKS = 64;
@@ -56,7 +56,7 @@ async function check(
   const program = [
     process.execPath,
     '--disable-warning=ExperimentalWarning',
-    entry('cli'),
+    entry('entries/cli'),
     kind,
     'check',
     target,

@@ -1,5 +1,5 @@
 /** `ringfence costs`: what calls have cost, by tool, principal or day, and how near that is to the limits. */
-import type { Client } from '../../client.ts';
+import type { Client } from '../../client/client.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 
 interface Costs {

@@ -1,5 +1,5 @@
 /** `ringfence metrics`: the daemon's metrics as Prometheus reads them. */
-import type { Client } from '../../client.ts';
+import type { Client } from '../../client/client.ts';
 import { EXIT, harmless, print, printJson } from '../output.ts';
 
 /** Prints all metrics. Returns the exit code. */

@@ -2,9 +2,9 @@
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Client } from '../../client.ts';
+import { showLine } from '../../base/text/shown-text.ts';
+import type { Client } from '../../client/client.ts';
 import { type Environment, findUserDirs } from '../../daemon/user-dirs.ts';
-import { showLine } from '../../text/shown-text.ts';
 import { CliError, EXIT, print, printJson, say } from '../output.ts';
 
 type Requests = Pick<Client, 'request'>;

@@ -1,6 +1,7 @@
 /** `ringfence pause` and `ringfence resume`: keeps calls from beginning, ends those that run, lets them go on. */
-import type { Client } from '../../client.ts';
-import { showLine } from '../../text/shown-text.ts';
+
+import { showLine } from '../../base/text/shown-text.ts';
+import type { Client } from '../../client/client.ts';
 import { EXIT, printJson, say } from '../output.ts';
 
 /** Keeps calls from beginning; with `stop`, also ends those under way. Returns the exit code. */

@@ -1,5 +1,5 @@
 /** `ringfence tools --stats`: how tools were used, how they ended, how long they took and what they cost. */
-import type { Client } from '../../client.ts';
+import type { Client } from '../../client/client.ts';
 import type { Usage, UsageCounts } from '../../store/audit/tool-usage.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 

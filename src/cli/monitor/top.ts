@@ -1,10 +1,10 @@
 /** `ringfence top`: sessions, calls, hosts and rates, drawn again each second. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { CallState, HostStatus } from '../../call.ts';
-import type { Client } from '../../client.ts';
-import { systemPowers } from '../../powers.ts';
-import type { Family } from '../../telemetry/families.ts';
-import { showLine } from '../../text/shown-text.ts';
+import type { CallState, HostStatus } from '../../base/call.ts';
+import { systemPowers } from '../../base/powers.ts';
+import { showLine } from '../../base/text/shown-text.ts';
+import type { Client } from '../../client/client.ts';
+import type { Family } from '../../store/telemetry/families.ts';
 import { shortId } from '../ids.ts';
 import { EXIT, print, printJson } from '../output.ts';
 

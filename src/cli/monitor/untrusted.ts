@@ -1,7 +1,7 @@
 /** `ringfence approvals untrusted`: who has read what strangers wrote. */
 import { resolve } from 'node:path';
-import type { Client } from '../../client.ts';
-import { showLine } from '../../text/shown-text.ts';
+import { showLine } from '../../base/text/shown-text.ts';
+import type { Client } from '../../client/client.ts';
 import { EXIT, print, printJson, say } from '../output.ts';
 
 /** Lists who counts as having read what strangers wrote; `clear` ends that. Returns the exit code. */

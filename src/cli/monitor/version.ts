@@ -1,5 +1,5 @@
 /** `ringfence version`: versions of this program and of a running daemon. */
-import { version } from '../../runtime.ts';
+import { version } from '../../base/runtime.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, print, printJson, say } from '../output.ts';
 

@@ -2,9 +2,9 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { bin, version } from '../../base/runtime.ts';
 import { readConfigFile } from '../../daemon/config.ts';
 import { findUserDirs, isOursAlone, lockFile, type UserDirs } from '../../daemon/user-dirs.ts';
-import { bin, version } from '../../runtime.ts';
 import { lockHolder } from '../../store/database.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';

@@ -1,8 +1,8 @@
 /** Settings of an agent as JSON, in a variable or in a file that a variable names, merged over those that are there. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { isRecord } from '../../base/text/values.ts';
 import type { Environment } from '../../daemon/user-dirs.ts';
-import { isRecord } from '../../text/values.ts';
 import type { AgentStart } from '../install/agents.ts';
 import { readJson, splitMark } from '../install/config-edit.ts';
 import { CliError, EXIT, harmless } from '../output.ts';

@@ -1,8 +1,8 @@
 /** A shell that keeps its folder and exported variables, over one session: each command is a call of its own. */
 import { randomUUID } from 'node:crypto';
 import { relative } from 'node:path';
-import type { Client } from '../../client.ts';
-import { isInside } from '../../paths.ts';
+import { isInside } from '../../base/paths.ts';
+import type { Client } from '../../client/client.ts';
 import type { CliCaller } from '../connect.ts';
 import { harmless, say } from '../output.ts';
 import { mayChangeShell } from './command-lines.ts';

@@ -2,7 +2,7 @@
  * Keeps the folder and the exported variables of a shell from one command to the next, though each command has a bash of
  * its own: a command that may change them tells them at the end of its output, behind a mark, and that part is not shown.
  */
-import type { OutputEntry } from '../../client.ts';
+import type { OutputEntry } from '../../client/client.ts';
 import { exportable } from './exported.ts';
 
 export interface ShellState {

@@ -1,7 +1,7 @@
 /** Runs one command of a shell as terminal_execute, with its output, its signals and the exit code that bash would give. */
 import { constants } from 'node:os';
-import type { ToolResult } from '../../call.ts';
-import type { Client } from '../../client.ts';
+import type { ToolResult } from '../../base/call.ts';
+import type { Client } from '../../client/client.ts';
 import { followCall } from '../call/call.ts';
 import { showCall } from '../call/command-output.ts';
 import type { CliCaller } from '../connect.ts';

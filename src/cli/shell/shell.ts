@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
-import { isInside } from '../../paths.ts';
-import { parseJson } from '../../text/json.ts';
+import { isInside } from '../../base/paths.ts';
+import { parseJson } from '../../base/text/json.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless } from '../output.ts';
 import { readShellArguments, toCommandLine } from './arguments.ts';

@@ -7,8 +7,8 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { basename, join, resolve } from 'node:path';
+import { bin, entry } from '../../base/runtime.ts';
 import { makeStateDir } from '../../daemon/user-dirs.ts';
-import { bin, entry } from '../../runtime.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
 import { AGENT_NAMES, AGENTS, type AgentName, ALWAYS_GOES_PAST } from '../install/agents.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
@@ -114,7 +114,7 @@ function plan(
   const options = Object.entries({ socket, state, mode: flags.mode })
     .flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]))
     .concat(['--workspace', root]);
-  const line = [process.execPath, entry('cli'), 'sh', ...options].map(quoted).join(' ');
+  const line = [process.execPath, entry('entries/cli'), 'sh', ...options].map(quoted).join(' ');
   const shells = SHELLS.map((name) => ({
     path: join(folder, 'bin', name),
     text: `#!/bin/sh\nexec ${line} "$@"\n`,

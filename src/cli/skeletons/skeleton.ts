@@ -1,7 +1,7 @@
 /** `ringfence tool|plugin|connector new NAME`: writes a folder that works at once, with a test of it. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { skeletonsFolder, version } from '../../runtime.ts';
+import { skeletonsFolder, version } from '../../base/runtime.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 

@@ -4,15 +4,15 @@
  */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { systemPowers } from '../../base/powers.ts';
+import { version } from '../../base/runtime.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { findUserDirs, lockFile } from '../../daemon/user-dirs.ts';
-import { systemPowers } from '../../powers.ts';
-import { version } from '../../runtime.ts';
-import { secretsFolder } from '../../secrets/secret-files.ts';
+import { secretsFolder } from '../../services/secrets/secret-files.ts';
 import { acquireLock } from '../../store/database.ts';
 import { ABOUT, ArchiveError, FORMAT, packState, unpackState } from '../../store/state-archive.ts';
 import { SchemaError, schemaVersion } from '../../store/state-schema.ts';
-import { parseJson } from '../../text/json.ts';
-import { isRecord } from '../../text/values.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 

@@ -1,14 +1,20 @@
 /** `ringfence toolchain add|list|remove`: works on the state directory; the commands of a running daemon find what is in it. */
+
+import { defaultLimits as limits } from '../../base/limits.ts';
 import { makeStateDir } from '../../daemon/user-dirs.ts';
-import { defaultLimits as limits } from '../../limits.ts';
-import { installedToolchains, installToolchain, removeToolchain, ToolchainError } from '../../toolchains/installed.ts';
+import {
+  installedToolchains,
+  installToolchain,
+  removeToolchain,
+  ToolchainError,
+} from '../../services/toolchains/installed.ts';
 import {
   findPackage,
   NPM_REGISTRY,
   TOOLCHAIN_NAMES,
   type ToolchainName,
   unpackPackage,
-} from '../../toolchains/npm-packages.ts';
+} from '../../services/toolchains/npm-packages.ts';
 import { sourcesOf } from '../../tools/terminal/program-packages.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';

@@ -1,6 +1,6 @@
 /** `ringfence run --agent PROFILE PROMPT`: gives a task to a sub-agent, shows its progress, and prints its summary. */
-import type { ToolResult } from '../../call.ts';
-import type { Client, RunningCall } from '../../client.ts';
+import type { ToolResult } from '../../base/call.ts';
+import type { Client, RunningCall } from '../../client/client.ts';
 import type { Approval } from '../../store/approvals/approval.ts';
 import type { TaskEnd, TaskInput, TaskOutput } from '../../tools/task/delegate.ts';
 import { askPerson, parseDuration } from '../call/call.ts';

@@ -1,7 +1,8 @@
 /** `ringfence tasks list|show|cancel`: tasks of sub-agents, and their transcripts. */
-import type { Client } from '../../client.ts';
+
+import { showBlock, showLine } from '../../base/text/shown-text.ts';
+import type { Client } from '../../client/client.ts';
 import type { ListedTask, ShownTask } from '../../store/task-store.ts';
-import { showBlock, showLine } from '../../text/shown-text.ts';
 import { idOf, shortId } from '../ids.ts';
 import { EXIT, print, printJson, say } from '../output.ts';
 

@@ -1,6 +1,6 @@
 /** Verbs for connectors and the secrets that their requests need; their code is loaded on demand. */
 import type { Command } from 'commander';
-import { systemPowers } from '../../powers.ts';
+import { systemPowers } from '../../base/powers.ts';
 import { addMarketVerbs } from './market.ts';
 import { addNewVerb } from './skeletons.ts';
 import { collect, type Verbs } from './verbs.ts';

@@ -1,7 +1,7 @@
 /** Verbs that find and install plugins and connectors of an npm registry; their code is loaded on demand. */
 import type { Command } from 'commander';
-import type { MarketKind } from '../../market/registry.ts';
-import { systemPowers } from '../../powers.ts';
+import { systemPowers } from '../../base/powers.ts';
+import type { MarketKind } from '../../services/market/registry.ts';
 import type { ConnectFlags } from '../connect.ts';
 import type { Verbs } from './verbs.ts';
 

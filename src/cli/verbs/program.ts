@@ -1,7 +1,7 @@
 /** The program `ringfence` with all its verbs. */
 import { Command } from 'commander';
+import { version } from '../../base/runtime.ts';
 import type { Environment } from '../../daemon/user-dirs.ts';
-import { version } from '../../runtime.ts';
 import { addAuditVerbs } from './audit.ts';
 import { addServiceVerbs } from './background.ts';
 import { addCallVerbs, addLookVerbs } from './calls.ts';

@@ -1,7 +1,7 @@
 /** Verbs for setup: the daemon itself, its folders, plugins, the programs that use it. */
 import { Option } from 'commander';
+import { systemPowers } from '../../base/powers.ts';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
-import { systemPowers } from '../../powers.ts';
 import { MCP_CLIENTS } from '../install/mcp-clients.ts';
 import { addMarketVerbs } from './market.ts';
 import { addNewVerb } from './skeletons.ts';
@@ -144,7 +144,7 @@ export function addProtocolVerbs(verbs: Verbs): void {
 }
 
 export function addPipeVerbs(verbs: Verbs): void {
-  // Only for --help: bin/ringfence.js runs src/mcp-bridge.ts itself, which starts faster.
+  // Only for --help: bin/ringfence.js runs src/entries/mcp-bridge.ts itself, which starts faster.
   verbs
     .add('mcp', 'serve MCP on standard input and output, for clients that start their servers')
     .option('--workspace <dir>', "the folder to work in (default: the client's project)")
@@ -156,9 +156,9 @@ export function addPipeVerbs(verbs: Verbs): void {
   verbs.add('stdio', 'speak the Ringfence protocol on standard input and output').action(async (flags) => {
     const { connect } = await import('../connect.ts');
     await (await connect(verbs.callerIn(flags)))[Symbol.asyncDispose](); // Starts a daemon if none runs.
-    const { connectUnix } = await import('../../transport/unix-socket.ts');
+    const { connectUnix } = await import('../../wire/transport/unix-socket.ts');
     const { socket } = await connectUnix(findUserDirs(flags, verbs.env).socket);
-    const { pipeStdio } = await import('../../transport/stdio.ts');
+    const { pipeStdio } = await import('../../wire/transport/stdio.ts');
     await pipeStdio(socket, process.stdin, process.stdout);
   });
 }

@@ -1,6 +1,6 @@
 /** Common parts of all verbs: flags, exit code, connection to the daemon. */
 import type { Command, CommandOptions } from 'commander';
-import type { Client } from '../../client.ts';
+import type { Client } from '../../client/client.ts';
 import type { Environment } from '../../daemon/user-dirs.ts';
 import type { CliCaller, ConnectFlags } from '../connect.ts';
 import { CliError, EXIT } from '../output.ts';

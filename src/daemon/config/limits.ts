@@ -1,9 +1,9 @@
 /** The limits that config.yaml sets. */
 import { totalmem } from 'node:os';
 import * as z from 'zod';
-import { MiB } from '../../limits/units.ts';
-import { defaultLimits, type Limits } from '../../limits.ts';
-import { isRecord } from '../../text/values.ts';
+import { MiB } from '../../base/limits/units.ts';
+import { defaultLimits, type Limits } from '../../base/limits.ts';
+import { isRecord } from '../../base/text/values.ts';
 
 /** The limits that config.yaml may set: those that a person or a machine has a reason to. All others are fixed. */
 export const PUBLIC_LIMITS: readonly string[] = `

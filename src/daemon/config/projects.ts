@@ -1,7 +1,7 @@
 /** What commands of one project have beside those of others: programs that come first on PATH, hosts that nobody is asked about. */
 import { existsSync, realpathSync } from 'node:fs';
 import * as z from 'zod';
-import { isInside } from '../../paths.ts';
+import { isInside } from '../../base/paths.ts';
 import {
   type Destination,
   type NetworkLayer,

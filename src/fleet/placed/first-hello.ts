@@ -3,10 +3,10 @@
  * so that a gateway which left the token out would get a session that no lease fences.
  */
 import type { Socket } from 'node:net';
-import type { Limits } from '../../limits.ts';
-import { decode } from '../../protocol/codec.ts';
-import { FrameReader } from '../../protocol/frame.ts';
-import { isRecord } from '../../text/values.ts';
+import type { Limits } from '../../base/limits.ts';
+import { isRecord } from '../../base/text/values.ts';
+import { decode } from '../../wire/protocol/codec.ts';
+import { FrameReader } from '../../wire/protocol/frame.ts';
 import type { SessionStream } from './stream.ts';
 
 /** Passes a session on to the daemon once its first message opens it with the token; else ends it. */

@@ -3,11 +3,11 @@
  * there are it hears, and who may be one stands in the roster. It decides no call and sees no key of a node.
  */
 import type { Socket } from 'node:net';
-import { RpcError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { OpeningOptions } from '../../mcp/opening-options.ts';
-import { type Powers, pause } from '../../powers.ts';
-import { listenSocket } from '../../transport/unix-socket.ts';
+import { RpcError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import { type Powers, pause } from '../../base/powers.ts';
+import type { OpeningOptions } from '../../faces/mcp/opening-options.ts';
+import { listenSocket } from '../../wire/transport/unix-socket.ts';
 import type { Credential } from '../credential.ts';
 import { type FleetLink, Unanswered } from '../link.ts';
 import { connectBus, isSignedBy, type MemberKeys, memberKeys } from '../nats.ts';

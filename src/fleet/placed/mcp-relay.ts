@@ -4,16 +4,16 @@
  * request must get an answer that says what became of it.
  */
 import type { Socket } from 'node:net';
-import { RpcError } from '../../errors.ts';
-import { outcomeOnLoss } from '../../fencing.ts';
-import type { Limits } from '../../limits.ts';
-import { OPEN_METHOD } from '../../mcp/bridge-messages.ts';
-import { cutOff } from '../../mcp/cut-off.ts';
-import { LineReader, TOO_LONG } from '../../mcp/line-reader.ts';
-import { type OpeningOptions, parseOpening } from '../../mcp/opening-options.ts';
-import type { Powers, Timer } from '../../powers.ts';
-import { parseJson } from '../../text/json.ts';
-import { isRecord } from '../../text/values.ts';
+import { RpcError } from '../../base/errors.ts';
+import { outcomeOnLoss } from '../../base/fencing.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { isRecord } from '../../base/text/values.ts';
+import { OPEN_METHOD } from '../../faces/mcp/bridge-messages.ts';
+import { cutOff } from '../../faces/mcp/cut-off.ts';
+import { LineReader, TOO_LONG } from '../../faces/mcp/line-reader.ts';
+import { type OpeningOptions, parseOpening } from '../../faces/mcp/opening-options.ts';
 import type { SessionStream } from './stream.ts';
 
 export interface McpRelayOptions {

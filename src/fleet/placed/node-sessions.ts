@@ -1,12 +1,12 @@
 /** Sessions that gateways open on this node: each is a session of the daemon, fenced by the lease of its workspace. */
 import { createHash } from 'node:crypto';
-import { RPC_CODES } from '../../errors.ts';
-import type { HeldLease } from '../../fencing.ts';
-import type { Limits } from '../../limits.ts';
-import { openLine } from '../../mcp/bridge-messages.ts';
-import type { Powers } from '../../powers.ts';
-import { toFrame } from '../../protocol/frame.ts';
-import { connectUnix } from '../../transport/unix-socket.ts';
+import { RPC_CODES } from '../../base/errors.ts';
+import type { HeldLease } from '../../base/fencing.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
+import { openLine } from '../../faces/mcp/bridge-messages.ts';
+import { toFrame } from '../../wire/protocol/frame.ts';
+import { connectUnix } from '../../wire/transport/unix-socket.ts';
 import type { Credential } from '../credential.ts';
 import type { BusMessage, FleetLink } from '../link.ts';
 import { isSignedBy, type MemberKeys } from '../nats.ts';

@@ -1,5 +1,5 @@
 /** The open sessions of one side. Each side tells the other that it is there, and ends a session whose other side is silent. */
-import { bootMs, type Powers, type Timer } from '../../powers.ts';
+import { bootMs, type Powers, type Timer } from '../../base/powers.ts';
 import { LOST_MS } from '../presence.ts';
 import { ALIVE_MS } from './opening.ts';
 import type { SessionStream } from './stream.ts';

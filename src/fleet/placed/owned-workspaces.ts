@@ -1,6 +1,6 @@
 /** The workspaces that this node owns for sessions of the fleet: takes a lease for the first session, and gives it back after the last. */
-import { confirmed, type HeldLease, RENEW_MS } from '../../fencing.ts';
-import { bootMs, type Powers } from '../../powers.ts';
+import { confirmed, type HeldLease, RENEW_MS } from '../../base/fencing.ts';
+import { bootMs, type Powers } from '../../base/powers.ts';
 import { type LeaseStore, LeaseTaken } from '../leases.ts';
 
 interface Owned {

@@ -4,14 +4,14 @@
  */
 import type { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
-import type { ToolResult } from '../../call.ts';
-import { RpcError, ToolError } from '../../errors.ts';
-import { outcomeOnLoss } from '../../fencing.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
-import { decode } from '../../protocol/codec.ts';
-import { encodeFrame, FrameReader, toFrame } from '../../protocol/frame.ts';
-import { isRecord } from '../../text/values.ts';
+import type { ToolResult } from '../../base/call.ts';
+import { RpcError, ToolError } from '../../base/errors.ts';
+import { outcomeOnLoss } from '../../base/fencing.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
+import { isRecord } from '../../base/text/values.ts';
+import { decode } from '../../wire/protocol/codec.ts';
+import { encodeFrame, FrameReader, toFrame } from '../../wire/protocol/frame.ts';
 import type { SessionStream } from './stream.ts';
 
 export interface RelayOptions {

@@ -3,7 +3,7 @@
  * reader holds up its own session and nobody else's connection to the bus.
  */
 import { Duplex } from 'node:stream';
-import { bootMs } from '../../powers.ts';
+import { bootMs } from '../../base/powers.ts';
 import type { FlowGate } from './flow-gate.ts';
 import type { Sealing } from './sealing.ts';
 

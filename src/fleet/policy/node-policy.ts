@@ -2,10 +2,10 @@
  * Keeps a node under the policy that the operator requires. The roster names a bundle by its digest, the hub hands it out,
  * and the node takes it only with the operator's signature. A node that follows anything else takes no sessions.
  */
-import type { Limits } from '../../limits.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 import { assertSigned, type PolicyBundle, readBundle } from '../../policy/bundle/bundle.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
-import type { Powers, Timer } from '../../powers.ts';
 import { type FleetLink, Unanswered } from '../link.ts';
 import type { DaemonClient } from '../node.ts';
 import { OBSTACLE_CHARS } from '../presence.ts';

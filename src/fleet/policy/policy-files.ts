@@ -4,9 +4,9 @@
  */
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseJson } from '../../base/text/json.ts';
 import type { PolicyBundle } from '../../policy/bundle/bundle.ts';
 import { unpackBundle } from '../../policy/bundle/collect.ts';
-import { parseJson } from '../../text/json.ts';
 import { writePrivate } from '../folder.ts';
 import { type RequiredBundle, requiredBundle } from '../roster.ts';
 import { fleetPolicyFile } from './policy-path.ts';

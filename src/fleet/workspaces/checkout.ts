@@ -1,8 +1,8 @@
 /** Checks commits before a session gets them, and makes its clone. */
 import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RpcError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
+import { RpcError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
 import type { ConfinedGit, GitRequest } from './confined-git.ts';
 import { copyPacks, makeRepository } from './repository-files.ts';
 

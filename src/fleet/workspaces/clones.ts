@@ -2,10 +2,10 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
-import { RpcError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers, Timer } from '../../powers.ts';
-import { parseJson } from '../../text/json.ts';
+import { RpcError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
+import { parseJson } from '../../base/text/json.ts';
 import { cloneFiles } from './checkout.ts';
 
 const commit = z.string().regex(/^[0-9a-f]{40}$/);

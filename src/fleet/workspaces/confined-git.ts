@@ -3,11 +3,11 @@
  * of the network at most one host. Servers and clients write what it parses; what it says is not trusted.
  */
 import type { ChildProcess } from 'node:child_process';
-import { RpcError, ToolError } from '../../errors.ts';
+import { RpcError, ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import type { Egress } from '../../hosts/egress.ts';
-import type { Limits } from '../../limits.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
-import type { Powers } from '../../powers.ts';
 import { EGRESS_PROXY_URL } from '../../sandbox/door.ts';
 import { BARE_ENVIRONMENT } from '../../sandbox/launcher.ts';
 import { NO_MASKS } from '../../sandbox/masks.ts';

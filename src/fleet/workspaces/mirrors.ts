@@ -5,9 +5,9 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RpcError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import { RpcError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import { hasCommit } from './checkout.ts';
 import type { ConfinedGit, GitRequest } from './confined-git.ts';
 import { makeRepository, packsOf } from './repository-files.ts';

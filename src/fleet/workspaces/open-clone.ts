@@ -1,10 +1,10 @@
 /** The clone of one open session: its changes come back from it, and it is kept or removed when the session ends. */
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { RpcError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
-import type { CollectedChanges, PlacedWorkspace } from '../../session/connections/placed-workspaces.ts';
+import { RpcError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
+import type { CollectedChanges, PlacedWorkspace } from '../../gateway/connections/placed-workspaces.ts';
 import { Changes, type Snapshot } from './changes.ts';
 import { cloneFiles } from './checkout.ts';
 import type { Clone, Clones } from './clones.ts';

@@ -1,6 +1,6 @@
 /** The key `fleet` of config.yaml: which repositories a gateway of the fleet may have this node fetch, and where they go. */
 import * as z from 'zod';
-import { isInside } from '../../paths.ts';
+import { isInside } from '../../base/paths.ts';
 import { type NetworkLayer, parseNetworkEntry } from '../../policy/network.ts';
 
 const pattern = z

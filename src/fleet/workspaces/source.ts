@@ -3,7 +3,7 @@
  * of `hello.workspace`, optionally behind `NODE:`.
  */
 import { createHash } from 'node:crypto';
-import { RpcError } from '../../errors.ts';
+import { RpcError } from '../../base/errors.ts';
 
 export type WorkspaceSource =
   /** A commit of a repository, as `git+URL#COMMIT`. */

@@ -2,9 +2,9 @@
 import { constants } from 'node:fs';
 import { open, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RpcError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Params } from '../../protocol/messages.ts';
+import { RpcError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Params } from '../../wire/protocol/messages.ts';
 import { checkOut, cloneFiles, hasCommit } from './checkout.ts';
 import type { Clone } from './clones.ts';
 import type { ConfinedGit, GitRequest } from './confined-git.ts';

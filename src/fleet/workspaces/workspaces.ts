@@ -1,8 +1,8 @@
 /** Makes the workspaces of sessions that a fleet places on this node: clones of repositories, and what clients upload. */
 import { mkdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RpcError } from '../../errors.ts';
-import type { PlacedWorkspace, PlacedWorkspaces } from '../../session/connections/placed-workspaces.ts';
+import { RpcError } from '../../base/errors.ts';
+import type { PlacedWorkspace, PlacedWorkspaces } from '../../gateway/connections/placed-workspaces.ts';
 import { checkOut, cloneFiles } from './checkout.ts';
 import { type Clone, Clones } from './clones.ts';
 import { ConfinedGit, type ConfinedGitParts } from './confined-git.ts';

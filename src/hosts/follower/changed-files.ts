@@ -1,6 +1,6 @@
 /** Which files of a workspace change while a command runs: the follower's changes, and what the tree says of names in them. */
-import type { FileChange } from '../../call.ts';
-import type { Limits } from '../../limits.ts';
+import type { FileChange } from '../../base/call.ts';
+import type { Limits } from '../../base/limits.ts';
 import type { FilesChanged } from '../job.ts';
 import type { WorkspaceTree } from '../workspace-tree.ts';
 import type { Follower } from './follower.ts';

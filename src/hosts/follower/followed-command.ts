@@ -1,7 +1,7 @@
 /** A command in a workspace that is followed: which files change while it runs, and its end if it makes too many folders. */
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import { fromRoot } from '../../paths.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import { fromRoot } from '../../base/paths.ts';
 import { pathDecision } from '../../policy/paths.ts';
 import { ordinaryPathsIn } from '../../policy/secrets/ordinary-paths.ts';
 import type { Masks } from '../../sandbox/masks.ts';

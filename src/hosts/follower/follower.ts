@@ -5,9 +5,9 @@
 import type { ChildProcessByStdio, SpawnOptions } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
-import type { Limits } from '../../limits.ts';
-import { nativeProgram } from '../../native-programs.ts';
-import type { Powers } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import { nativeProgram } from '../../base/native-programs.ts';
+import type { Powers } from '../../base/powers.ts';
 import { type Beyond, type Change, type FollowRecord, FollowRecords } from './records.ts';
 import type { WalkMarks } from './walk-marks.ts';
 

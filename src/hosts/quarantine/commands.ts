@@ -1,6 +1,6 @@
 /** Commands that run in a workspace, and what becomes of what they leave. */
-import { ToolError } from '../../errors.ts';
-import type { Powers } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Powers } from '../../base/powers.ts';
 import type { Masks } from '../../sandbox/masks.ts';
 import type { Follower } from '../follower/follower.ts';
 import type { Blob } from './blobs.ts';

@@ -6,7 +6,7 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import type { Powers, Timer } from '../../powers.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 import { whyRefusedInNew } from '../../sandbox/git/config/keys.ts';
 import { parseGitConfig, valuesOf } from '../../sandbox/git/config/text.ts';
 import type { Change } from '../follower/records.ts';

@@ -4,9 +4,9 @@
  * sandbox, or a copy or single file of own-folders.ts and single-files.ts, so another change of it is the person's and is
  * left alone.
  */
-import type { ToolError } from '../../errors.ts';
-import type { Timer } from '../../powers.ts';
-import { isProtectedName, protectedPart } from '../../protected-names.ts';
+import type { ToolError } from '../../base/errors.ts';
+import type { Timer } from '../../base/powers.ts';
+import { isProtectedName, protectedPart } from '../../base/protected-names.ts';
 import { CAME, type Change } from '../follower/records.ts';
 import { type Blob, blobsOf } from './blobs.ts';
 import {

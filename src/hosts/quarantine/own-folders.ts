@@ -6,9 +6,9 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { isHooksFolder, isInGit } from '../../paths.ts';
-import type { Powers } from '../../powers.ts';
-import { protectedPart } from '../../protected-names.ts';
+import { isHooksFolder, isInGit } from '../../base/paths.ts';
+import type { Powers } from '../../base/powers.ts';
+import { protectedPart } from '../../base/protected-names.ts';
 import type { Masks, OwnFolder } from '../../sandbox/masks.ts';
 import { type Blob, blobsOf } from './blobs.ts';
 import {

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { parseJson } from '../../text/json.ts';
+import { parseJson } from '../../base/text/json.ts';
 
 /** Refs that are looked at, and bytes of one file of refs. */
 const REFS_MAX = 2_000;

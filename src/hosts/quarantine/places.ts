@@ -1,6 +1,6 @@
 /** Places in a workspace that others change meanwhile: each folder on the way is opened, and none through a link. */
 import { closeSync, constants, lstatSync, mkdirSync, opendirSync, openSync, rmdirSync } from 'node:fs';
-import { protectedPart } from '../../protected-names.ts';
+import { protectedPart } from '../../base/protected-names.ts';
 
 const O_PATH = 0x200000;
 const SLASH = '/';

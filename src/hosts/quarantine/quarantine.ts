@@ -6,9 +6,9 @@
 import type { Stats } from 'node:fs';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
-import { ToolError } from '../../errors.ts';
-import type { Powers } from '../../powers.ts';
-import { parseJson } from '../../text/json.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Powers } from '../../base/powers.ts';
+import { parseJson } from '../../base/text/json.ts';
 import type { Written } from './own-folders.ts';
 import { below, openFolder, partsOf, toBytes } from './places.ts';
 import { printOf } from './trees.ts';

@@ -3,8 +3,8 @@
  * no mount allows, so commands get it as it is. What they make of it is a newcomer like any other, and the text is put back.
  */
 import * as fs from 'node:fs';
-import type { Powers } from '../../powers.ts';
-import { isProtectedName } from '../../protected-names.ts';
+import type { Powers } from '../../base/powers.ts';
+import { isProtectedName } from '../../base/protected-names.ts';
 import { type Blob, hashOf } from './blobs.ts';
 import type { KnownPaths } from './own-folders.ts';
 import { atEntry, isThere, printOf } from './trees.ts';

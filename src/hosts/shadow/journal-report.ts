@@ -1,5 +1,5 @@
 /** What a host reports of the undo journal of a call. */
-import { isRecord } from '../../text/values.ts';
+import { isRecord } from '../../base/text/values.ts';
 
 /** What a job reports of its journal. */
 export interface JournalReport {

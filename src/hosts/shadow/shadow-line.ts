@@ -3,10 +3,10 @@
  * command never waits for it longer than its bounds say, and runs without undo if it does not answer.
  */
 import type { Socket } from 'node:net';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
-import { decode } from '../../protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame } from '../../protocol/frame.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
+import { decode } from '../../wire/protocol/codec.ts';
+import { FrameReader, FrameWriter, toFrame } from '../../wire/protocol/frame.ts';
 import type { Follower } from '../follower/follower.ts';
 import { CAME, type Change, KIND } from '../follower/records.ts';
 import type { CommandReport } from './journal-report.ts';

@@ -1,5 +1,5 @@
 /** Messages between the gateway and the thread of a write host that knows what a workspace held before a command. */
-import { isRecord } from '../../text/values.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { type CommandReport, isCommandReport, type ReportBounds } from './journal-report.ts';
 
 export type ToShadow =

@@ -2,10 +2,10 @@
  * Chooses the host of a call: starts one where there is none, replaces those that are dead, worn or have outdated masks,
  * ends idle ones, and keeps their number within `hostsMax`.
  */
-import type { HostStatus } from '../../call.ts';
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import type { HostStatus } from '../../base/call.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import type { Masks } from '../../sandbox/masks.ts';
 import type { Host } from '../host.ts';
 import type { HeldMasks, HostKey, HostMasks } from '../host-masks.ts';

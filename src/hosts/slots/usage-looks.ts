@@ -1,6 +1,6 @@
 /** Reads the resource usage of processes once for all callers within 100 ms: many callers at once would hold up the daemon. */
 import pidusage from 'pidusage';
-import type { Powers } from '../../powers.ts';
+import type { Powers } from '../../base/powers.ts';
 
 type Usage = Readonly<Record<number, { readonly memory: number; readonly ctime: number }>>;
 

@@ -1,8 +1,8 @@
 /** The directories and files, beside a call's own input, that decide what the call really does. */
 import { realpath } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path';
-import type { Limits } from '../../limits.ts';
-import { fromRoot } from '../../paths.ts';
+import type { Limits } from '../../base/limits.ts';
+import { fromRoot } from '../../base/paths.ts';
 import type { JudgedCall } from '../stage.ts';
 import { conventionalFiles } from './conventional-files.ts';
 import { type FileState, fileStates } from './file-states.ts';

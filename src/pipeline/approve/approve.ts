@@ -1,11 +1,12 @@
 /** Holds a call whose decision is `ask` until a person answers. A waiting call takes no slot at a host, so other calls go on. */
-import type { Effect } from '../../call.ts';
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
+import type { Effect } from '../../base/call.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import { runByOf } from '../../base/protected-names.ts';
+import { visible, visibleInLine } from '../../base/text/shown-text.ts';
 import { firstAskerOf, gitToolFor } from '../../policy/explain.ts';
 import type { PolicyQuestion } from '../../policy/question.ts';
 import type { RuleFacts } from '../../policy/schema.ts';
-import { runByOf } from '../../protected-names.ts';
 import { leavesQuestion } from '../../store/approvals/answers.ts';
 import type {
   ApprovalDraft,
@@ -16,7 +17,6 @@ import type {
   WholeQuestion,
 } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
-import { visible, visibleInLine } from '../../text/shown-text.ts';
 import { runsBy } from '../../tools/runs.ts';
 import type { Preview } from '../../tools/tool.ts';
 import type { OpeningQuestion } from '../doors/openings.ts';

@@ -1,6 +1,6 @@
 /** What an approval is bound to. Architecture invariant: pure; equal hashes mean that the same would happen. */
 import { createHash } from 'node:crypto';
-import { canonical } from '../../text/values.ts';
+import { canonical } from '../../base/text/values.ts';
 
 /** Identifies a program file on disk; see policy/programs.ts. */
 export interface ProgramFingerprint {

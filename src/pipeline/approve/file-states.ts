@@ -4,7 +4,7 @@
  */
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
-import { matchGlob, parseGlob } from '../../text/glob.ts';
+import { matchGlob, parseGlob } from '../../base/text/glob.ts';
 
 /** The state of one path. The hash includes the change time, which a command can't set. */
 export interface FileState {

@@ -1,5 +1,6 @@
 /** How much a call may do, shown to a person who decides. Architecture invariant: pure, and never a permission. */
-import type { Effect, Tier } from '../../call.ts';
+import type { Effect, Tier } from '../../base/call.ts';
+import { visibleInLine } from '../../base/text/shown-text.ts';
 import type { ParsedCommand } from '../../policy/question.ts';
 import { type Publishing, publishingOf } from '../../policy/shell/publishing.ts';
 import {
@@ -10,7 +11,6 @@ import {
   REACHES,
   type Reach,
 } from '../../store/approvals/approval.ts';
-import { visibleInLine } from '../../text/shown-text.ts';
 import { type CommandImpact, hasInlineCode, impactOfCommand, runsWhatItFetches } from './command-impact.ts';
 import { cutText } from './shown.ts';
 

@@ -1,6 +1,6 @@
 /** What a person is shown of a preview before it is committed: all changes, what is removed first, then the diffs. */
-import type { Limits } from '../../limits.ts';
-import type { PreviewChange } from '../../preview.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { PreviewChange } from '../../base/preview.ts';
 import type { KeptPreview } from '../../store/previews.ts';
 import type { Preview } from '../../tools/tool.ts';
 

@@ -1,7 +1,7 @@
 /** What a person is shown of a call's input: short input whole, long input cut, with the gaps marked. */
-import type { Effect } from '../../call.ts';
-import { ToolError } from '../../errors.ts';
-import { visible, visibleInLine } from '../../text/shown-text.ts';
+import type { Effect } from '../../base/call.ts';
+import { ToolError } from '../../base/errors.ts';
+import { visible, visibleInLine } from '../../base/text/shown-text.ts';
 
 /** The most values that are shown; a person reads no more, and a list of approvals must fit into one message. */
 const VALUES_MAX = 256;

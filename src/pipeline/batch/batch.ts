@@ -1,8 +1,8 @@
 /** Runs each call of a batch as soon as the calls that it depends on have ended. */
-import type { BatchCall, BatchOptions, BatchResult, CallOptions, CallState, ToolResult } from '../../call.ts';
-import { ToolError, toToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import type { BatchCall, BatchOptions, BatchResult, CallOptions, CallState, ToolResult } from '../../base/call.ts';
+import { ToolError, toToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import { type BatchPlan, type PlanParts, planBatch, waitsFor } from './plan.ts';
 import { resolveReferences } from './reference.ts';
 import { BatchAnswer, HeldResults } from './results.ts';

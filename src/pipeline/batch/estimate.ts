@@ -1,5 +1,5 @@
 /** Estimates a batch before it runs: its levels, its critical path, and its duration from how long past calls took. */
-import type { BatchCall, BatchEstimate } from '../../call.ts';
+import type { BatchCall, BatchEstimate } from '../../base/call.ts';
 import { criticalPathOf } from './critical-path.ts';
 import { type BatchPlan, waitsFor } from './plan.ts';
 

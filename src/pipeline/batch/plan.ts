@@ -1,7 +1,7 @@
 /** Orders the calls of a batch by their dependencies, and refuses a batch whose dependencies can't be met before any call runs. */
 
-import type { BatchCall } from '../../call.ts';
-import { ToolError } from '../../errors.ts';
+import type { BatchCall } from '../../base/call.ts';
+import { ToolError } from '../../base/errors.ts';
 import { referencedIds } from './reference.ts';
 
 export interface BatchPlan {

@@ -4,8 +4,8 @@
  * references.
  */
 import { parsePath } from 'dot-prop';
-import { ToolError } from '../../errors.ts';
-import { isRecord } from '../../text/values.ts';
+import { ToolError } from '../../base/errors.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { measure } from '../message-size.ts';
 
 /** A second `$` escapes a reference: `$${a.b}` is the text `${a.b}`. */

@@ -1,6 +1,6 @@
 /** Keeps the results of a batch: those that its answer can hold, and those that references of later calls need. */
-import type { ToolResult } from '../../call.ts';
-import type { Limits } from '../../limits.ts';
+import type { ToolResult } from '../../base/call.ts';
+import type { Limits } from '../../base/limits.ts';
 import { measure } from '../message-size.ts';
 
 /** The results of the batch's answer. A result that does not fit into one message loses its data and gets a warning that says so. */

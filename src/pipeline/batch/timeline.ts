@@ -1,6 +1,6 @@
 /** When each call of a batch began and ended, from which follow the critical path and the slack, also while it runs. */
-import type { CallStatus, ToolResult } from '../../call.ts';
-import type { Powers } from '../../powers.ts';
+import type { CallStatus, ToolResult } from '../../base/call.ts';
+import type { Powers } from '../../base/powers.ts';
 import { type CriticalPath, criticalPathOf } from './critical-path.ts';
 import type { UsualDurations } from './estimate.ts';
 import { type BatchPlan, waitsFor } from './plan.ts';

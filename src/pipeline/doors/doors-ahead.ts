@@ -1,5 +1,5 @@
 /** Says what a command would meet outside of its sandbox, as far as its words show it. Pure. */
-import type { Decision } from '../../call.ts';
+import type { Decision } from '../../base/call.ts';
 import { type Destination, mayAsk, type NetworkLayer, refusedName } from '../../policy/network.ts';
 import type { ParsedCommand } from '../../policy/question.ts';
 import type { Policy } from '../../policy/schema.ts';

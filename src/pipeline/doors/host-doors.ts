@@ -2,14 +2,15 @@
  * The door of a new host: a person is asked about a host that no list of the policy names, when something connects to it. One question
  * for all connections of a session that wait for the same host and port; a connection waits for a while, the question for longer.
  */
-import type { DoorAnswer, DoorQuestion, EgressReport } from '../../egress/messages.ts';
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
+
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import { type Powers, settlesWithin } from '../../base/powers.ts';
+import { companionsOf, registrableDomain, suspicionsOf } from '../../base/text/host-names.ts';
 import { type Destination, mayAsk, parseNetworkEntry } from '../../policy/network.ts';
-import { type Powers, settlesWithin } from '../../powers.ts';
+import type { DoorAnswer, DoorQuestion, EgressReport } from '../../sandbox/egress/messages.ts';
 import type { ApprovalDraft, GrantFacts, PersonAnswer } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
-import { companionsOf, registrableDomain, suspicionsOf } from '../../text/host-names.ts';
 import { subjectHash } from '../approve/binding.ts';
 import { cutValue } from '../approve/shown.ts';
 import { asksOf, networkOf } from '../execute/bounds.ts';

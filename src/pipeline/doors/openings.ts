@@ -5,13 +5,13 @@
 
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { join, posix, relative, resolve } from 'node:path';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
+import { toRelative } from '../../base/written-paths.ts';
 import { pathDecision } from '../../policy/paths.ts';
 import type { Policy, Rule } from '../../policy/schema.ts';
 import type { DoorTarget, GrantFacts, Impact, Openings } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
 import { runsBy } from '../../tools/runs.ts';
-import { toRelative } from '../../written-paths.ts';
 import { type Outcome, type RunHooks, succeeded } from '../outcome.ts';
 import type { CheckedCall, ClearedCall, DoorHolder, JudgedCall } from '../stage.ts';
 import { factsAtDoor } from './door-facts.ts';

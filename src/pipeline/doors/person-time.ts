@@ -1,6 +1,6 @@
 /** Time that a call spent waiting for a person at a door; it does not count as the call's. */
-import type { ResultMetadata } from '../../call.ts';
-import type { Powers } from '../../powers.ts';
+import type { ResultMetadata } from '../../base/call.ts';
+import type { Powers } from '../../base/powers.ts';
 import type { RunFacts } from '../outcome.ts';
 import type { Call } from '../stage.ts';
 

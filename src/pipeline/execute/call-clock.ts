@@ -1,4 +1,4 @@
-import type { Powers, Timer } from '../../powers.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 
 /** The remaining time of a program or a task. The clock stops while one of the program's calls waits for a person, up to a bound. */
 export class CallClock {

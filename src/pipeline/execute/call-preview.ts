@@ -1,5 +1,5 @@
 /** Previews of calls: for the caller, and for the person who is asked. */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { decide } from '../../policy/decide.ts';
 import type { Preview } from '../../tools/tool.ts';
 import { type Outcome, succeeded } from '../outcome.ts';

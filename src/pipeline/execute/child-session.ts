@@ -1,6 +1,6 @@
 /** The session of a sub-agent, as its call sees it: the authority of the caller's session, narrowed. */
-import type { CallState, ToolResult } from '../../call.ts';
-import type { ToolError } from '../../errors.ts';
+import type { CallState, ToolResult } from '../../base/call.ts';
+import type { ToolError } from '../../base/errors.ts';
 import type { Budget, BudgetTerms } from '../budget.ts';
 
 /** What the session has of its parent's authority. */

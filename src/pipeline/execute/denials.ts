@@ -1,13 +1,13 @@
 /** Collects the accesses that were denied to a call for its result, and its network connections for the record. */
 import * as z from 'zod';
-import { type Denial, denial } from '../../call.ts';
-import { PAST_PROXY } from '../../egress/connection-guard.ts';
-import type { EgressDenial } from '../../egress/messages.ts';
-import { ToolError } from '../../errors.ts';
+import { type Denial, denial } from '../../base/call.ts';
+import { ToolError } from '../../base/errors.ts';
+import { showLine } from '../../base/text/shown-text.ts';
 import { coarseWarnings } from '../../hosts/host-masks.ts';
 import type { FilesUnknown } from '../../hosts/job.ts';
 import type { RunResult } from '../../hosts/runs.ts';
-import { showLine } from '../../text/shown-text.ts';
+import { PAST_PROXY } from '../../sandbox/egress/connection-guard.ts';
+import type { EgressDenial } from '../../sandbox/egress/messages.ts';
 import { gitConfigWarnings } from './git-configs.ts';
 import { reported } from './reported.ts';
 

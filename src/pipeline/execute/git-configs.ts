@@ -1,7 +1,7 @@
 /** Reports the outcome of a command's changes to configs of repositories, for its result and the record. */
 import * as z from 'zod';
+import { showLine } from '../../base/text/shown-text.ts';
 import type { JobUsage } from '../../hosts/job.ts';
-import { showLine } from '../../text/shown-text.ts';
 import { reported } from './reported.ts';
 
 /** The host's report, checked against this schema only; the command chooses the names in it. */

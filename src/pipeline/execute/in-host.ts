@@ -1,12 +1,12 @@
 /** Runs a call by the tool's `run` in a tier's host. */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { CommandPreview } from '../../base/preview.ts';
 import { type EgressDoor, NO_HOSTS } from '../../hosts/egress.ts';
 import type { HostKey } from '../../hosts/hosts.ts';
 import type { RetainedSession } from '../../hosts/retained-sessions.ts';
 import type { RunOptions, RunResult } from '../../hosts/runs.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
-import type { CommandPreview } from '../../preview.ts';
 import { keepsAfter, readsUncheckedBy } from '../../tools/runs.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
 import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';

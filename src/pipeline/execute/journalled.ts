@@ -2,15 +2,15 @@
  * Runs jobs that change files with an undo journal; the changes of a job that was cut off are rolled back. What a command
  * changed is kept when it is over, by the write host of its workspace.
  */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import type { HostKey, Hosts } from '../../hosts/hosts.ts';
 import type { JobUsage } from '../../hosts/job.ts';
 import type { RunOptions, RunRequest, RunResult } from '../../hosts/runs.ts';
 import { type CommandReport, isJournalReport } from '../../hosts/shadow/journal-report.ts';
 import type { NotKept, ShadowedRun } from '../../hosts/shadow/shadow-line.ts';
 import { unlessAborted } from '../../hosts/shutdown.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
 import type { Attempt } from '../outcome.ts';
 import type { ClearedCall } from '../stage.ts';

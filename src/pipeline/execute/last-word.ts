@@ -1,5 +1,5 @@
 /** Whether a call may still start: the policy and the answer of a person may have changed while it waited. */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import type { Policy } from '../../policy/schema.ts';
 import { decideAgain } from '../permission.ts';
 import type { ClearedCall } from '../stage.ts';

@@ -3,17 +3,17 @@
  * stands after the call has ended. A yes puts it back, a no removes it; without an answer it waits in the quarantine.
  */
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
+import { runByOf } from '../../base/protected-names.ts';
+import { showLine, visible, visibleInLine } from '../../base/text/shown-text.ts';
 import type { Hosts, PathView } from '../../hosts/hosts.ts';
 import type { KnownTexts } from '../../hosts/quarantine/commands.ts';
 import type { KnownPaths } from '../../hosts/quarantine/own-folders.ts';
 import type { ItemOwner, Quarantine, QuarantinedItem } from '../../hosts/quarantine/quarantine.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
-import { runByOf } from '../../protected-names.ts';
 import type { ApprovalDraft } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
-import { showLine, visible, visibleInLine } from '../../text/shown-text.ts';
 import { subjectHash } from '../approve/binding.ts';
 import { isHeadless } from '../approve/settings.ts';
 import { cutText } from '../approve/shown.ts';

@@ -1,8 +1,8 @@
 /** Runs commands over an overlay of their workspace, and keeps what they did there. */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
+import { type CommandPreview, previewReport } from '../../base/preview.ts';
 import type { HostKey, Hosts } from '../../hosts/hosts.ts';
 import type { RunOptions, RunRequest, RunResult } from '../../hosts/runs.ts';
-import { type CommandPreview, previewReport } from '../../preview.ts';
 import type { Previews } from '../../store/previews.ts';
 import type { ClearedCall } from '../stage.ts';
 import { reported } from './reported.ts';

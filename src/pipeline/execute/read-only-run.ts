@@ -1,11 +1,11 @@
 /** Runs a function of a tool that changes nothing in a read_only host: `resolve`, `preview`, `plan`, or `run` with answers of servers. */
 
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import type { Hosts, PathView } from '../../hosts/hosts.ts';
 import type { JobResult } from '../../hosts/job.ts';
-import type { Limits } from '../../limits.ts';
 import type { Policy } from '../../policy/schema.ts';
-import type { Powers } from '../../powers.ts';
 import { readsUncheckedBy } from '../../tools/runs.ts';
 import { personTimeOf } from '../doors/person-time.ts';
 import { failed, type Outcome, succeeded } from '../outcome.ts';

@@ -4,11 +4,11 @@
  * sends the rest, and reaches only hosts that every policy layer lists. Nothing that a server sent is parsed here.
  */
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import type { Egress } from '../../hosts/egress.ts';
-import type { Limits } from '../../limits.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
-import type { Powers } from '../../powers.ts';
 import {
   type AnsweredRequest,
   destinationOf,

@@ -1,5 +1,5 @@
 /** Runners carry out the calls of tools that name them in `runs`. A capability brings its own; src/daemon/capabilities.ts lists them. */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { type RunnerName, type RunsBy, runsInCommand } from '../../tools/runs.ts';
 import type { Preview } from '../../tools/tool.ts';
 import { runOpening } from '../doors/openings.ts';

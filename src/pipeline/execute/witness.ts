@@ -1,8 +1,8 @@
 /** The files that a cached result was made from: what a host reports of them, and whether they are unchanged. */
 import { lstatSync, statSync } from 'node:fs';
+import { isInside } from '../../base/paths.ts';
+import { isRecord } from '../../base/text/values.ts';
 import type { Witness } from '../../hosts/job.ts';
-import { isInside } from '../../paths.ts';
-import { isRecord } from '../../text/values.ts';
 
 /** Whether a host's witnesses have the right shape. */
 export function isWitnesses(it: unknown, max: number): it is Witness[] {

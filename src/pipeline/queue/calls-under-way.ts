@@ -1,6 +1,6 @@
 /** Bounds the calls of one principal that are under way, over all of its sessions. */
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
 
 const RETRY_AFTER_MS = 100;
 

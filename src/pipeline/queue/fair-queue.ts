@@ -2,8 +2,8 @@
  * Hands out slots for work to principals in turn, and to the sessions of a principal in turn, so that neither a thousand
  * waiting calls nor a hundred sessions of one hold up the single call of another.
  */
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
 
 const RETRY_AFTER_MS = 100;
 

@@ -3,9 +3,9 @@
  * caller's input, so each session is charged for the time that it used: a session beyond its share waits, and all
  * judging waits while it has had more than its share of the thread.
  */
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import { afterMicrotasks, type Powers, type Timer } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import { afterMicrotasks, type Powers, type Timer } from '../../base/powers.ts';
 
 export interface JudgingRequest {
   /** The command line to judge, if any. */

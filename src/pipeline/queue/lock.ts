@@ -1,7 +1,7 @@
 /** Makes calls with conflicting effects wait for each other, in the order of their arrival. */
 
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
 import { locksOf } from '../../policy/schema.ts';
 import { runsBy } from '../../tools/runs.ts';
 import { outcomeOf } from '../outcome.ts';

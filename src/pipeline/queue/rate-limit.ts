@@ -4,11 +4,11 @@
  * forgets spans over 24 days immediately, since they overflow its timer.
  */
 import { createHash } from 'node:crypto';
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import { otherNames } from '../../policy/decide.ts';
 import type { Policy, RateLimit } from '../../policy/schema.ts';
-import type { Powers } from '../../powers.ts';
 import type { Call, Stage } from '../stage.ts';
 import { CallsUnderWay } from './calls-under-way.ts';
 

@@ -1,7 +1,7 @@
-import type { Tier } from '../../call.ts';
+import type { Tier } from '../../base/call.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import { shapeOf } from '../../hosts/shape.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
 import { outcomeOf } from '../outcome.ts';
 import type { ClearedCall, Stage } from '../stage.ts';

@@ -5,8 +5,8 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { posix } from 'node:path';
 import { z } from 'zod';
-import type { Limits } from '../../limits.ts';
-import { parseJson } from '../../text/json.ts';
+import type { Limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/text/json.ts';
 import { PolicyError } from '../policy-error.ts';
 import { quoteForMessage } from '../positioned-yaml.ts';
 

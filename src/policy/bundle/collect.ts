@@ -1,7 +1,7 @@
 /** Collects a policy file and all that it extends into a bundle, and puts the files of one into a folder. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
-import type { Limits } from '../../limits.ts';
+import type { Limits } from '../../base/limits.ts';
 import { BUILT_IN_NAMES } from '../built-in-policies.ts';
 import { PolicyError } from '../policy-error.ts';
 import { readYaml } from '../positioned-yaml.ts';

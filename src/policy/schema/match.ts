@@ -1,6 +1,6 @@
 /** The schema of what a rule matches. */
 import * as z from 'zod';
-import { TIERS, type Tier } from '../../call.ts';
+import { TIERS, type Tier } from '../../base/call.ts';
 import { about, globs, oneOrMany, text } from './values.ts';
 
 /** One word of a command: a token or its alternatives; `*` inside a token stands for any characters. */

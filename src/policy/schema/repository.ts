@@ -1,5 +1,5 @@
 /** How the policy file of a repository, which strangers may have written, appears beside the operator's. Pure. */
-import { visibleInLine } from '../../text/shown-text.ts';
+import { visibleInLine } from '../../base/text/shown-text.ts';
 import type { RuleFacts } from '../schema.ts';
 import type { PolicyFile } from './policy-file.ts';
 

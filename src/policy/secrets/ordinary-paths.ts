@@ -4,7 +4,7 @@
  */
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import type { Limits } from '../../limits.ts';
+import type { Limits } from '../../base/limits.ts';
 import { isStored } from './stored-blobs.ts';
 
 export type SettingsBounds = Pick<Limits, 'settingsFileBytesMax' | 'settingsFilesMax'>;

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readlinkSync, readSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { isInside } from '../../paths.ts';
+import { isInside } from '../../base/paths.ts';
 
 const PACKS_MAX = 256;
 /** The layout of a pack's index, version 2: https://git-scm.com/docs/pack-format. */

@@ -4,8 +4,8 @@
  * never throws, and ends in bounded time for any text.
  */
 import { isAbsolute, resolve } from 'node:path';
-import type { Effect } from '../../call.ts';
-import { defaultLimits as limits } from '../../limits.ts';
+import type { Effect } from '../../base/call.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
 import type { ParsedCommand } from '../question.ts';
 import { toTarget } from '../target.ts';
 import { toCandidates } from './mentions.ts';

@@ -1,5 +1,5 @@
 /** Finds the words of a command that could be paths which its program reads or writes. Pure. Too many are fine, too few are not. */
-import { defaultLimits as limits } from '../../limits.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
 import type { ShellArgument } from './words.ts';
 
 /** The kernel's longest path; longer words are cut to it. */

@@ -1,6 +1,6 @@
 /** The scripts of package.json that commands run by name, so that a rule on `npm publish` holds for `npm run release` as well. */
 import { join } from 'node:path';
-import { parseJson } from '../../text/json.ts';
+import { parseJson } from '../../base/text/json.ts';
 import { readText } from '../secrets/ordinary-paths.ts';
 
 const MANAGERS: ReadonlySet<string> = new Set(['npm', 'pnpm', 'yarn', 'bun']);

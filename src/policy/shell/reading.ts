@@ -3,8 +3,8 @@
  * names.
  */
 import type { Assignment, Command, Redirect, Redirection, Word } from 'unbash';
-import type { Effect } from '../../call.ts';
-import { defaultLimits as limits } from '../../limits.ts';
+import type { Effect } from '../../base/call.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
 import type { SimpleCommand } from '../question.ts';
 import { isKnownPath } from '../target.ts';
 import { withoutMessages } from './mentions.ts';

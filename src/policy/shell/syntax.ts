@@ -19,7 +19,7 @@ import {
   type TestUnaryExpression,
   type Word,
 } from 'unbash';
-import { defaultLimits as limits } from '../../limits.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
 import { withoutBodies } from './here-documents.ts';
 
 /** Receives what the walk finds; the nodes are unbash's. */

@@ -218,7 +218,7 @@ function hasGlob(atoms: readonly WordAtom[]): boolean {
 }
 
 /**
- * The glob in the notation of src/text/glob.ts: literal characters are escaped, and `?` replaces character classes, which that notation lacks.
+ * The glob in the notation of src/base/text/glob.ts: literal characters are escaped, and `?` replaces character classes, which that notation lacks.
  */
 function toGlob(atoms: readonly WordAtom[]): string {
   return atoms

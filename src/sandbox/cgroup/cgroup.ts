@@ -21,8 +21,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import type { Limits } from '../../limits.ts';
-import { type Powers, pause } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import { type Powers, pause } from '../../base/powers.ts';
 import { statOf } from '../proc.ts';
 import {
   type CgroupFolders,

@@ -1,6 +1,6 @@
 /** Starts a process in a control group of its own, which is removed when the process ends. */
 import type { ChildProcess } from 'node:child_process';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import type { Cgroups, HostGroup, HostGroupRequest } from './cgroup.ts';
 
 /**

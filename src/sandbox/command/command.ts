@@ -2,10 +2,10 @@
 import type { ChildProcess } from 'node:child_process';
 import type { EventEmitter } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
-import type { Denial } from '../../call.ts';
-import { ToolError } from '../../errors.ts';
-import type { CommandBounds, Limits } from '../../limits.ts';
-import { type Powers, settlesWithin } from '../../powers.ts';
+import type { Denial } from '../../base/call.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { CommandBounds, Limits } from '../../base/limits.ts';
+import { type Powers, settlesWithin } from '../../base/powers.ts';
 import type { GitIdentity } from '../git/commit-author.ts';
 import type { TakenOver } from '../git/config/take-over.ts';
 import type { GitView } from '../git/view.ts';

@@ -6,9 +6,9 @@
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import { ToolError } from '../../errors.ts';
-import type { CommandBounds } from '../../limits.ts';
-import { type Powers, settlesWithin, type Timer } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { CommandBounds } from '../../base/limits.ts';
+import { type Powers, settlesWithin, type Timer } from '../../base/powers.ts';
 import type { GitCopies } from '../git/config/copies.ts';
 import type { CommandWatch, ExceededLimit, MeasuredUse } from '../watchdog.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';

@@ -3,8 +3,8 @@
  * it is looked at ten times a second, and more often while it shrinks fast: a fast disk takes 200 MB between two looks.
  */
 import { readdirSync, statfsSync } from 'node:fs';
-import type { Limits } from '../../limits.ts';
-import type { Powers, Timer } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 import { bytesWrittenBy } from '../proc.ts';
 import { type ExceededLimit, namespaceOf } from '../watchdog.ts';
 import type { Size } from './home-parts.ts';

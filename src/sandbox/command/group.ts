@@ -7,9 +7,9 @@ import { openSync, writeFileSync, writeSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
-import { ToolError } from '../../errors.ts';
-import type { CommandBounds, Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { CommandBounds, Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import { type CommandGroupParent, TASKS_OF_SANDBOX } from '../cgroup/cgroup.ts';
 import {
   type CgroupFolders,

@@ -1,8 +1,8 @@
 /** Measures and removes parts of homes. Commands fill a home as they like: with links, unreadable folders and names of any kind. */
 import { closeSync, constants, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 
 /** Disk usage: bytes of blocks; files and folders. */
 export interface Size {

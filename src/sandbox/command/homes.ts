@@ -6,8 +6,8 @@
  */
 import { mkdirSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Limits } from '../../limits.ts';
-import type { Powers, Timer } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 import type { ExceededLimit } from '../watchdog.ts';
 import { GROWTH, Growth } from './disk-watch.ts';
 import { moveAway, partNames, type Size, sizesOf } from './home-parts.ts';

@@ -3,7 +3,7 @@
  * which nothing listens, which name lookups without a resolver send. No program can change the counters.
  */
 import { closeSync, openSync, readSync } from 'node:fs';
-import type { Denial } from '../../call.ts';
+import type { Denial } from '../../base/call.ts';
 
 export interface NetworkEvidence extends Disposable {
   /** Attempts so far that could not succeed. */

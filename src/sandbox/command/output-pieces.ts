@@ -3,7 +3,7 @@
  * costs a message, a frame and a log entry. All pieces but the first wait a moment for more.
  */
 
-import type { Powers, Timer } from '../../powers.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 
 const PIECE_BYTES_MAX = 128 * 1024;
 const MOMENT_MS = 2;

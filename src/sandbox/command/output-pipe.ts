@@ -5,7 +5,7 @@
 import { closeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { loadNative } from '../../native.ts';
+import { loadNative } from '../../base/native.ts';
 
 /** Read buffer of all pipes of a thread: each chunk is handled before the next read. */
 const room = Buffer.allocUnsafeSlow(64 * 1024);

@@ -1,6 +1,6 @@
 /** Bounds what a running command writes into its overlay: no disk quota limits it. */
-import type { Limits } from '../../limits.ts';
-import type { Powers, Timer } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 import type { ExceededLimit } from '../watchdog.ts';
 import { Growth } from './disk-watch.ts';
 import { type Size, sizesOf } from './home-parts.ts';

@@ -6,7 +6,7 @@
 import { chmodSync, close, constants, lstatSync, mkdirSync, openSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 
 /** Parts of a preview's folder: what the command wrote, the kernel's scratch folder, the list of the changes, changed texts as they were. */
 export const PREVIEW_PARTS = { upper: 'upper', work: 'work', list: 'changes.json', old: 'old' } as const;

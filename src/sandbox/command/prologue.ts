@@ -2,7 +2,7 @@
  * Builds bash's arguments for a command: bash itself sets the command's limits as rlimits before it reads anything of the caller.
  * A `prlimit` before each bubblewrap would do the same for 0.8 ms more.
  */
-import type { CommandBounds } from '../../limits.ts';
+import type { CommandBounds } from '../../base/limits.ts';
 
 export interface PrologueRequest {
   readonly command: string;

@@ -1,7 +1,7 @@
 /** Watches whether a command's scratch space (/tmp, in memory) was ever full: programs may go on without reporting it. */
 import { closeSync, openSync, statfsSync } from 'node:fs';
-import type { Limits } from '../../limits.ts';
-import type { Powers, Timer } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 
 /** Share from which it counts as full: programs leave a rest that is smaller than their next write. */
 const FULL = 0.98;

@@ -6,9 +6,9 @@
 import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { closeSync, constants, lstatSync, openSync, writeSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
-import { ToolError } from '../../errors.ts';
-import type { CommandBounds } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { CommandBounds } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import { areCovered, boundPaths, NotInPlace } from '../binds-in-place.ts';
 import {
   asOwner,

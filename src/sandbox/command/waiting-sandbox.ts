@@ -3,7 +3,7 @@
  * command's time. No command has run in the sandbox before. If its pipe ends before all of a command's words came, it runs none and ends.
  */
 import { isDeepStrictEqual } from 'node:util';
-import type { Powers, Timer } from '../../powers.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import {
   beginWaiting,

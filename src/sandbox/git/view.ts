@@ -20,8 +20,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import type { CoveringMount } from '../bubblewrap.ts';
 import type { Masks } from '../masks.ts';
 import { type IndexEntry, parseIndex } from './index-file.ts';

@@ -4,8 +4,8 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync, readlinkSync } from 'node:fs';
-import type { Limits } from '../../limits.ts';
-import { type Powers, settlesWithin } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import { type Powers, settlesWithin } from '../../base/powers.ts';
 import { firstChildOf } from '../proc.ts';
 import type { Arch } from '../syscalls.ts';
 import { encodeSteps, type ProbeReport, type ProbeStep, readReport, reportBytesOf } from './probe-program.ts';

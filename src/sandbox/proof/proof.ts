@@ -10,8 +10,8 @@ import { createServer } from 'node:net';
 import { release } from 'node:os';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import { ownPidNamespace, type ProbeResult, runProbe } from './probe.ts';
 import { notHeld, PROBE_IDS, type ProbeOutcomes, type ProbeTargets } from './probes.ts';
 

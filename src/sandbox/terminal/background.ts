@@ -5,9 +5,9 @@
 
 import { readFileSync } from 'node:fs';
 import type { Readable } from 'node:stream';
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import { type Powers, settlesWithin } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import { type Powers, settlesWithin } from '../../base/powers.ts';
 import type { CommandRequest, CommandSetup } from '../command/command.ts';
 import { ConfinedRun, exitOf, type Settled } from '../command/confined-run.ts';
 import { NODES_PIPE, openOutputPipe } from '../command/output-pipe.ts';

@@ -1,5 +1,5 @@
 /** Wakes those who wait for new output of a program, or for its end. */
-import type { Powers } from '../../powers.ts';
+import type { Powers } from '../../base/powers.ts';
 
 export class OutputSignal {
   readonly #powers: Pick<Powers, 'after'>;

@@ -1,7 +1,7 @@
 /** Opens and resizes pseudoterminals. terminal.ts runs programs in them. */
 import { createRequire } from 'node:module';
 import { ReadStream } from 'node:tty';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 
 export interface Size {
   readonly cols: number;

@@ -3,9 +3,9 @@
  * Runs in an execute host for terminals only, since the master ends of all terminals are open there.
  */
 import { closeSync, statSync } from 'node:fs';
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import { type Powers, settlesWithin } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import { type Powers, settlesWithin } from '../../base/powers.ts';
 import type { CommandRequest, CommandSetup } from '../command/command.ts';
 import { ConfinedRun, exitOf, type Settled } from '../command/confined-run.ts';
 import { type Attachment, beginAt, shapeOf } from '../command/start.ts';

@@ -1,5 +1,5 @@
 /** Errors and answers made from stored approvals. Architecture invariant: pure. */
-import { RpcError, ToolError } from '../../errors.ts';
+import { RpcError, ToolError } from '../../base/errors.ts';
 import type { Approval, PersonAnswer } from './approval.ts';
 import type { ApprovalRow } from './approval-table.ts';
 

@@ -1,7 +1,7 @@
 /** Approvals on disk. Architecture invariant: each state change is one UPDATE that names the previous state. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { ToolError } from '../../errors.ts';
-import { parseJson } from '../../text/json.ts';
+import { ToolError } from '../../base/errors.ts';
+import { parseJson } from '../../base/text/json.ts';
 import { openDatabase } from '../database.ts';
 import type { Approval, ApprovalDraft, ApprovalEnd, ApprovalState, GrantFacts, WholeQuestion } from './approval.ts';
 import { digestOf, hashOfWhole } from './digest.ts';

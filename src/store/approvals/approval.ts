@@ -1,5 +1,5 @@
 /** Types of approvals: what a person is asked and answers, as in docs/protocol.md, and what is stored with it. */
-import type { CallParent, Effect } from '../../call.ts';
+import type { CallParent, Effect } from '../../base/call.ts';
 
 export const IMPACTS = ['low', 'medium', 'high'] as const;
 export type ImpactLevel = (typeof IMPACTS)[number];

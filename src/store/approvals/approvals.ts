@@ -2,9 +2,9 @@
  * Questions to a person: stored before they are shown, answered once, used once, and kept across restarts. Architecture invariant: only
  * `use` leads to a run, and it moves exactly one approved row to `used`.
  */
-import { RpcError, ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers, Timer } from '../../powers.ts';
+import { RpcError, ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 import { leavesQuestion, notAnswerable, SYSTEM, toAnswer, unanswered } from './answers.ts';
 import type {
   AnswerResult,

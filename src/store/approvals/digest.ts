@@ -1,6 +1,6 @@
 /** The digest of a question: an answer that names it counts only for what the person saw. Architecture invariant: pure. */
 import { createHash } from 'node:crypto';
-import { canonical } from '../../text/values.ts';
+import { canonical } from '../../base/text/values.ts';
 import type { Approval, WholeQuestion } from './approval.ts';
 
 /** The parts of a question that stay the same while it waits. */

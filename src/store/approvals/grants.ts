@@ -1,8 +1,8 @@
 /** Remembered answers. Architecture invariant: they apply only to calls that the policy asks about, never to calls that it denies. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { RpcError } from '../../errors.ts';
-import { companionsOf, registrableDomain } from '../../text/host-names.ts';
-import { parseJson } from '../../text/json.ts';
+import { RpcError } from '../../base/errors.ts';
+import { companionsOf, registrableDomain } from '../../base/text/host-names.ts';
+import { parseJson } from '../../base/text/json.ts';
 import {
   type DoorTarget,
   type Grant,

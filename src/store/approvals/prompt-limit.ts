@@ -1,6 +1,6 @@
 /** Limits how many questions reach a person: somebody who is asked constantly approves everything. */
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
 import type { ApprovalDraft } from './approval.ts';
 import type { ApprovalTable } from './approval-table.ts';
 

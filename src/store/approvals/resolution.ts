@@ -1,6 +1,6 @@
 /** What a person's answer must be to count, and what it makes. Architecture invariant: changes nothing. */
-import { RpcError } from '../../errors.ts';
-import type { Powers } from '../../powers.ts';
+import { RpcError } from '../../base/errors.ts';
+import type { Powers } from '../../base/powers.ts';
 import { SYSTEM } from './answers.ts';
 import {
   type Grant,

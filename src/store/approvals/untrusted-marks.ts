@@ -4,9 +4,9 @@
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import * as z from 'zod';
-import type { Powers } from '../../powers.ts';
-import { untrustedMark } from '../../result-shapes.ts';
-import { parseJson } from '../../text/json.ts';
+import type { Powers } from '../../base/powers.ts';
+import { untrustedMark } from '../../base/result-shapes.ts';
+import { parseJson } from '../../base/text/json.ts';
 
 /** Most marks; bounds the file against a principal that reads in many workspaces. Further ones hold for all workspaces of their principal. */
 const MARKS_MAX = 1_000;

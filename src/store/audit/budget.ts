@@ -2,9 +2,9 @@
  * Limits how much of the audit log one principal may fill within the period in which nothing may be dropped. Without the limit, calls that
  * need no approval could write hundreds of gigabytes a day.
  */
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 
 /**
  * How calls of a principal are recorded. `whole`: every call. `merged`: reads only as counts, other entries shortened. `full`: calls that

@@ -9,8 +9,8 @@ import {
   verify,
 } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { ToolError } from '../../errors.ts';
-import type { Powers } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Powers } from '../../base/powers.ts';
 
 /** The previous hash of the first entry. */
 export const GENESIS = '0'.repeat(64);

@@ -1,7 +1,7 @@
 /** How many calls each day had, counted from the record in slices that never block the event loop for long. */
 import type { DatabaseSync } from 'node:sqlite';
-import { ToolError } from '../../errors.ts';
-import type { Powers } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Powers } from '../../base/powers.ts';
 import { TimeSlices } from '../time-slices.ts';
 import type { SeqRange } from './query.ts';
 

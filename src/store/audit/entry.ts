@@ -3,10 +3,10 @@
  * member, `hash`, so that anybody can check the chain with sha256 alone.
  */
 import { hash as digest } from 'node:crypto';
-import type { Decision, Effect, Resources } from '../../call.ts';
-import type { Limits } from '../../limits.ts';
-import { parseJson } from '../../text/json.ts';
-import { escapeUnseenInLine } from '../../text/shown-text.ts';
+import type { Decision, Effect, Resources } from '../../base/call.ts';
+import type { Limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { escapeUnseenInLine } from '../../base/text/shown-text.ts';
 import { toBoundedJson, toVisible } from './text.ts';
 
 export const AUDIT_KINDS = ['session', 'intent', 'outcome', 'refusal', 'approval', 'policy'] as const;

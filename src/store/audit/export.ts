@@ -1,6 +1,6 @@
 /** Exports audit entries for other programs: as our own JSON lines, or as OCSF API Activity (https://schema.ocsf.io). */
-import type { Effect } from '../../call.ts';
-import { escapeUnseenInLine } from '../../text/shown-text.ts';
+import type { Effect } from '../../base/call.ts';
+import { escapeUnseenInLine } from '../../base/text/shown-text.ts';
 import { type AuditRecord, fromRecord, toLine } from './entry.ts';
 
 export const EXPORT_FORMATS = ['jsonl', 'ocsf'] as const;

@@ -2,7 +2,7 @@
 import { existsSync, renameSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Powers } from '../../powers.ts';
+import type { Powers } from '../../base/powers.ts';
 import { openDatabase } from '../database.ts';
 import { type ChainPosition, GENESIS } from './chain.ts';
 import { COLUMNS } from './entry.ts';

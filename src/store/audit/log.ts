@@ -2,9 +2,9 @@
 import { statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers, Timer } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 import { openDatabase } from '../database.ts';
 import { AuditBudget } from './budget.ts';
 import { type ChainPosition, createKey, readKey, type SigningKey } from './chain.ts';

@@ -2,8 +2,8 @@
  * Limits entries that cost their caller nothing: refusals and sessions have no effect, and enough of them would push records of real
  * changes out of the log. Beyond the limit they are counted, and the count becomes one entry.
  */
-import type { Limits } from '../../limits.ts';
-import type { Powers, Timer } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers, Timer } from '../../base/powers.ts';
 import type { AuditBudget, AuditLevel } from './budget.ts';
 import type { AuditEntry, AuditKind } from './entry.ts';
 

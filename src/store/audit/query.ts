@@ -1,8 +1,8 @@
 /** Queries on the audit log: translates filters to SQL and reads in slices that never block the event loop for long. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { RpcError, ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import { RpcError, ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import { TimeSlices } from '../time-slices.ts';
 import type { AuditKind, AuditRecord, AuditRow } from './entry.ts';
 import { toRecord } from './entry.ts';

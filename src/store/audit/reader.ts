@@ -2,9 +2,9 @@
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { ToolError } from '../../errors.ts';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import { type ChainPosition, GENESIS, readKey } from './chain.ts';
 import { linesOf, parseCheckpoint, problemOfTable } from './checkpoints.ts';
 import { type AuditPage, type AuditPageRequest, AuditQueries } from './query.ts';

@@ -3,8 +3,8 @@
  * recorded as an entry before anything is deleted; so an interrupted cut leaves a log that verifies.
  */
 import type { DatabaseSync } from 'node:sqlite';
-import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
 import { TimeSlices } from '../time-slices.ts';
 import type { Checkpoints } from './checkpoints.ts';
 

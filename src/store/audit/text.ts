@@ -1,6 +1,6 @@
 /** Makes text from callers safe for the log: bounded, and without characters that could control a terminal or hide text. */
 
-import { escapeUnseenInLine } from '../../text/shown-text.ts';
+import { escapeUnseenInLine } from '../../base/text/shown-text.ts';
 
 export interface TextBounds {
   /** Characters of the JSON of one value before escaping, which turns each character into at most six. */

@@ -1,6 +1,6 @@
 /** Verifies the whole log and finds the first position that was tampered with. */
 import type { DatabaseSync } from 'node:sqlite';
-import type { Powers } from '../../powers.ts';
+import type { Powers } from '../../base/powers.ts';
 import { TimeSlices } from '../time-slices.ts';
 import { type ChainPosition, type Checkpoint, GENESIS, readKey, type SigningKey } from './chain.ts';
 import { linesOf, parseCheckpoint } from './checkpoints.ts';

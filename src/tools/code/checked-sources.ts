@@ -1,5 +1,5 @@
 /** The sources that a call lints or formats, the plan of their new texts, and the writing of them. */
-import { type Code, ToolError } from '../../errors.ts';
+import { type Code, ToolError } from '../../base/errors.ts';
 import { ChangedFiles, readText } from '../edit/changed-files.ts';
 import { bytesOf } from '../edit/text.ts';
 import { selectFiles } from '../selection.ts';

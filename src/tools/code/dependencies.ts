@@ -6,9 +6,9 @@
  */
 import { posix } from 'node:path';
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
-import { defaultLimits } from '../../limits.ts';
-import { parseJson } from '../../text/json.ts';
+import { ToolError } from '../../base/errors.ts';
+import { defaultLimits } from '../../base/limits.ts';
+import { parseJson } from '../../base/text/json.ts';
 import { type AnsweredRequest, destinationOf } from '../context/requests.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';

@@ -1,8 +1,8 @@
 /** The workspace's options of layout, read as data: a configuration that is code is never run. */
 
-import { ToolError } from '../../errors.ts';
-import { parseJson } from '../../text/json.ts';
-import { isRecord } from '../../text/values.ts';
+import { ToolError } from '../../base/errors.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
 

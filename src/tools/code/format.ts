@@ -1,6 +1,6 @@
 /** Formats sources. The formatter reads them in the read_only host (`plan`); the write host only writes. */
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import type { SourceText } from '../source/checkers.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { changesOf, readSources, writePlanned } from './checked-sources.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { readText } from '../edit/changed-files.ts';
 import { unifiedDiff } from '../edit/diff.ts';
 import { bytesOf } from '../edit/text.ts';

@@ -3,7 +3,7 @@
  * writes. The workspace's own linter is a command.
  */
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { rare } from '../rare-parameters.ts';
 import type { Engine, LintIssue } from '../source/checkers.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';

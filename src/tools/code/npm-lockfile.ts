@@ -1,5 +1,5 @@
 /** What package-lock.json of npm (versions 2 and 3) says of the packages of a project. */
-import { isRecord } from '../../text/values.ts';
+import { isRecord } from '../../base/text/values.ts';
 
 export interface LockedPackage {
   name: string;

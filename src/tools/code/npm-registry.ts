@@ -1,9 +1,9 @@
 /** What an npm registry is asked about packages, and what is read of its answers. A registry's answers are not trusted. */
 import { parse } from 'jsonc-parser';
 import semver from 'semver';
-import type { Limits } from '../../limits.ts';
-import { parseJson } from '../../text/json.ts';
-import { isRecord } from '../../text/values.ts';
+import type { Limits } from '../../base/limits.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { isRecord } from '../../base/text/values.ts';
 import type { AnsweredRequest, ServerRequest } from '../context/requests.ts';
 import type { RegistryPackage } from './npm-lockfile.ts';
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
-import { defaultLimits } from '../../limits.ts';
+import { ToolError } from '../../base/errors.ts';
+import { defaultLimits } from '../../base/limits.ts';
 import { rare } from '../rare-parameters.ts';
 import { CODE_LANGUAGES } from '../source/source-code.ts';
 import { SYMBOL_TYPES } from '../source/symbols.ts';

@@ -4,8 +4,8 @@
  * and hashes of the texts that they were made from.
  */
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
-import { parseJson } from '../../text/json.ts';
+import { ToolError } from '../../base/errors.ts';
+import { parseJson } from '../../base/text/json.ts';
 import { type ChangedFile, readText } from '../edit/changed-files.ts';
 import { bytesOf } from '../edit/text.ts';
 import type { TextEdit } from '../source/typescript.ts';

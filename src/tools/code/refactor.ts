@@ -5,7 +5,7 @@
  * edits, and writes them if the files are still the same.
  */
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { type ChangedFile, ChangedFiles } from '../edit/changed-files.ts';
 import { bytesOf } from '../edit/text.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';

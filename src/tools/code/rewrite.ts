@@ -1,6 +1,6 @@
 /** Rewrites code by its syntax. The read_only host parses and plans (`plan`); the write host only writes. */
 import * as z from 'zod';
-import type { Code } from '../../errors.ts';
+import type { Code } from '../../base/errors.ts';
 import { type ChangedFile, ChangedFiles, changedFilesResult, readText, type TextFile } from '../edit/changed-files.ts';
 import { Document } from '../edit/document.ts';
 import { bytesOf } from '../edit/text.ts';

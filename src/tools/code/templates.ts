@@ -2,7 +2,7 @@
  * Templates of files: `{{name}}` and `{{name | pascal}}` in paths and contents stand for parameters. A template holds no
  * code and no conditions, so that whoever reads it knows what it makes.
  */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 
 const PLACE = /\{\{\s*([A-Za-z][A-Za-z0-9_]*)\s*(?:\|\s*([A-Za-z]+)\s*)?\}\}/g;
 

@@ -1,6 +1,6 @@
 /** Reads the reports of test runners. Tests can write anything, so every field is looked at before it is used. */
-import { parseJson } from '../../text/json.ts';
-import { isRecord } from '../../text/values.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { readJUnit } from './junit.ts';
 import type { Runner } from './test-runners.ts';
 

@@ -1,7 +1,7 @@
 /** Test runners: how a workspace shows that it has one, its command line, and where its report comes from. */
-import { ToolError } from '../../errors.ts';
-import { parseJson } from '../../text/json.ts';
-import { isRecord } from '../../text/values.ts';
+import { ToolError } from '../../base/errors.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
 import { quoted } from './workspace-programs.ts';

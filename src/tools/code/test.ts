@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { readTestReport, type TestReport } from './test-reports.ts';
 import { assertSelectable, findRunner, RUNNERS, type Runner, reportOf, testCommand } from './test-runners.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import type { TypeCheck } from '../source/typescript.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';

@@ -1,8 +1,8 @@
 /** The workspace's own linters and formatters: how to tell which it has, their command lines, and their reports. */
 
-import { ToolError } from '../../errors.ts';
-import { parseJson } from '../../text/json.ts';
-import { isRecord } from '../../text/values.ts';
+import { ToolError } from '../../base/errors.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { holds } from '../context/file-presence.ts';
 import type { Engine, LintIssue } from '../source/checkers.ts';
 import type { CommandResult, ToolContext } from '../tool.ts';

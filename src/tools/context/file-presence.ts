@@ -1,5 +1,5 @@
 /** Whether a workspace has a file, as far as a call may know. */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 
 /** Whether the call may read a file. */
 export function holds(path: string, ctx: { open(path: string): Disposable }): boolean {

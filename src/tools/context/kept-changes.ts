@@ -1,5 +1,5 @@
 /** Changes of previews that can be committed. */
-import type { PreviewChange } from '../../preview.ts';
+import type { PreviewChange } from '../../base/preview.ts';
 
 export interface CommitRequest {
   /** All paths that may change: those of the steps of the preview that the policy judged. */

@@ -1,6 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { type DataFormat, type DataText, loadParsers, readData } from '../data-text.ts';
 import { toText } from '../file-text.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';

@@ -1,8 +1,8 @@
 /** What the tools for databases share: their parameters, effects and results. */
 import * as z from 'zod';
-import type { Effect, Tier } from '../../call.ts';
-import { ToolError } from '../../errors.ts';
-import { defaultLimits } from '../../limits.ts';
+import type { Effect, Tier } from '../../base/call.ts';
+import { ToolError } from '../../base/errors.ts';
+import { defaultLimits } from '../../base/limits.ts';
 import {
   type AskedOfServer,
   COLUMN_TYPES,

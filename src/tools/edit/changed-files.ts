@@ -1,6 +1,6 @@
 /** Changes of many files by one call: their texts, their bounds, their diffs. */
 import * as z from 'zod';
-import { type Code, ToolError } from '../../errors.ts';
+import { type Code, ToolError } from '../../base/errors.ts';
 import type { FileUpdate } from '../file-changes.ts';
 import type { Preview, ToolContext } from '../tool.ts';
 import { unifiedDiff } from './diff.ts';

@@ -1,4 +1,4 @@
-import type { Limits } from '../../limits.ts';
+import type { Limits } from '../../base/limits.ts';
 
 /** Milliseconds and edits after which two texts count as too different to show; 5 000 random lines would run for minutes. */
 const DIFF_MS = 200;

@@ -1,5 +1,5 @@
 /** Edits a text and keeps its line endings, its BOM and everything outside of the edits. */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { onlyMatch } from './alike.ts';
 import { type Range, REPLACEMENTS_MAX, tooOften } from './replacing.ts';
 

@@ -1,5 +1,5 @@
 /** Finds and replaces in a whole text: plain text or a regular expression, any case, whole words. */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 
 export interface Replacement {
   readonly find: string;

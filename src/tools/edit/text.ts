@@ -1,6 +1,6 @@
 /** Converts bytes to text for editing, and back. */
-import { ToolError } from '../../errors.ts';
-import { decodeOther } from '../../text/charset.ts';
+import { ToolError } from '../../base/errors.ts';
+import { decodeOther } from '../../base/text/charset.ts';
 
 /** Encodings that an edit keeps byte for byte. */
 export const EDITABLE = ['utf-8', 'ascii', 'latin1'] as const;

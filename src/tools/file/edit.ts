@@ -1,6 +1,6 @@
 import { normalize } from 'node:path';
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { nearestTo } from '../edit/closest-lines.ts';
 import { unifiedDiff } from '../edit/diff.ts';
 import { Document, type EditOperation, SearchError } from '../edit/document.ts';

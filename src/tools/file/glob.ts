@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { matchGlob, parseSearchGlob } from '../../text/glob.ts';
+import { matchGlob, parseSearchGlob } from '../../base/text/glob.ts';
 import { glob } from '../path-parameters.ts';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';

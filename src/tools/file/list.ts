@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
-import { matchGlob, parseGlob } from '../../text/glob.ts';
+import { ToolError } from '../../base/errors.ts';
+import { matchGlob, parseGlob } from '../../base/text/glob.ts';
 import { details, shownDetails } from '../details.ts';
 import { rare } from '../rare-parameters.ts';
 import { type CheckedDirectory, defineTool, type ToolContext, workspacePath } from '../tool.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { type ChangedFile, ChangedFiles, changedFilesResult, readText, type TextFile } from '../edit/changed-files.ts';
 import { Document } from '../edit/document.ts';
 import { compileReplacing } from '../edit/replacing.ts';

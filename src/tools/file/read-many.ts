@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { CODES, type Code, ToolError, toToolError } from '../../errors.ts';
+import { CODES, type Code, ToolError, toToolError } from '../../base/errors.ts';
 import { headOf, toText } from '../file-text.ts';
 import { glob } from '../path-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';

@@ -1,6 +1,6 @@
 import { extname } from 'node:path';
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { details, shownDetails } from '../details.ts';
 import { UTF8 } from '../file-spellings.ts';
 import { toText } from '../file-text.ts';

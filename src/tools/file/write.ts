@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { unifiedDiff } from '../edit/diff.ts';
 import { NO_BACKUP, UTF8 } from '../file-spellings.ts';
 import { rare } from '../rare-parameters.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { type Code, ToolError } from '../../errors.ts';
+import { type Code, ToolError } from '../../base/errors.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { parseDiff } from './diff-output.ts';
 import { failure, Git } from './git.ts';

@@ -1,7 +1,7 @@
 import { normalize } from 'node:path/posix';
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
-import { isBelow } from '../../paths.ts';
+import { ToolError } from '../../base/errors.ts';
+import { isBelow } from '../../base/paths.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { parseDiff } from './diff-output.ts';
 import { failure, Git } from './git.ts';

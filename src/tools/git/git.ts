@@ -2,7 +2,7 @@
  * Runs git on one repository in a sandbox of its own. No program that config, attributes or hooks name is run:
  * settings with fixed names are switched off below, and filters, whose names the repository chooses, one by one.
  */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import type { ProgramResult, ToolContext } from '../tool.ts';
 import { CLEAN_ENVIRONMENT, CLEAN_OPTIONS } from './clean-settings.ts';
 import { notARepository, type Repository } from './repository.ts';

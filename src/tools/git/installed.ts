@@ -1,5 +1,5 @@
 /** Checks that git is installed, runs and is new enough. */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import type { Health } from '../lifecycle.ts';
 import type { ToolContext } from '../tool.ts';
 

@@ -3,7 +3,7 @@
  * files of another one, and directories outside the workspace.
  */
 import { isAbsolute, join, normalize, relative } from 'node:path/posix';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import type { CheckedDirectory, ToolContext } from '../tool.ts';
 
 export interface Repository {

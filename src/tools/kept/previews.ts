@@ -1,6 +1,6 @@
 /** The tools that `calls.diff` and `calls.commit` run: in no session's toolset, but under the same stages as any call. */
 import * as z from 'zod';
-import { previewChange } from '../../preview.ts';
+import { previewChange } from '../../base/preview.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const previewId = z.uuid().describe('The preview.');

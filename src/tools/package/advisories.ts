@@ -1,6 +1,6 @@
 /** Known vulnerabilities, as registries tell them. Pure. */
 import semver from 'semver';
-import { isRecord } from '../../text/values.ts';
+import { isRecord } from '../../base/text/values.ts';
 import type { LockedPackage } from './locked.ts';
 
 export interface Advisory {

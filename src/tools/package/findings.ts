@@ -1,5 +1,5 @@
 /** Judges a planned lockfile: what is refused, and what a person has to accept by name. */
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import type { RegistryKind } from '../context/requests.ts';
 import type { LockChanges, LockedPackage } from './locked.ts';
 import type { PackageTerms } from './settings.ts';

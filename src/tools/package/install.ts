@@ -3,8 +3,8 @@
  * exactly the planned lockfile. No script of a package runs in any of them.
  */
 import { posix } from 'node:path';
-import { ToolError } from '../../errors.ts';
-import { defaultLimits } from '../../limits.ts';
+import { ToolError } from '../../base/errors.ts';
+import { defaultLimits } from '../../base/limits.ts';
 import { unifiedDiff } from '../edit/diff.ts';
 import { defineTool, type ToolContext } from '../tool.ts';
 import { judged, shownTo } from './judging.ts';

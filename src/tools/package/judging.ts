@@ -1,6 +1,6 @@
 /** Judges a plan, and turns it into what the caller gets and the person is shown. */
 import type * as z from 'zod';
-import { defaultLimits } from '../../limits.ts';
+import { defaultLimits } from '../../base/limits.ts';
 import { assertNone, questionableOf, refusedOf } from './findings.ts';
 import { changesBetween, type LockChanges, type LockedPackage } from './locked.ts';
 import type { Input, Output, packageShape } from './schemas.ts';

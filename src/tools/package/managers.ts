@@ -1,6 +1,6 @@
 /** The package managers that are supported, and which one a project has. */
 import { posix } from 'node:path';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { holds } from '../context/file-presence.ts';
 import type { ToolContext } from '../tool.ts';
 import { npm } from './npm/npm.ts';

@@ -1,7 +1,7 @@
 /** Runs the programs of programs.ts, and turns what went wrong in them into errors. */
-import { ToolError } from '../../errors.ts';
-import { parseJson } from '../../text/json.ts';
-import { isRecord } from '../../text/values.ts';
+import { ToolError } from '../../base/errors.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { isRecord } from '../../base/text/values.ts';
 import { sourcesOf } from '../terminal/program-packages.ts';
 import type { CommandResult, ToolContext } from '../tool.ts';
 import { APPLY } from './programs.ts';

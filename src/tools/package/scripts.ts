@@ -1,5 +1,5 @@
 /** Runs the install scripts of one package that a person allowed, in a sandbox without network. */
-import { isRecord } from '../../text/values.ts';
+import { isRecord } from '../../base/text/values.ts';
 import type { ToolContext } from '../tool.ts';
 import { SCRIPTS } from './programs.ts';
 import { reported } from './run-program.ts';

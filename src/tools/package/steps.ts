@@ -1,6 +1,6 @@
 /** What a package manager does for an installation, in three steps: it reads a project, plans in a copy of it, and installs the plan. */
 import { posix } from 'node:path';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import type { RegistryKind } from '../context/requests.ts';
 import type { ToolContext } from '../tool.ts';
 import type { Advisory } from './advisories.ts';

@@ -1,7 +1,7 @@
 /** Reads the YAML of lockfiles and settings of package managers. */
 import { parseDocument } from 'yaml';
-import { ToolError } from '../../errors.ts';
-import { isRecord } from '../../text/values.ts';
+import { ToolError } from '../../base/errors.ts';
+import { isRecord } from '../../base/text/values.ts';
 
 /** The map in a YAML text; an empty one for an empty text. Throws UNSUPPORTED for another text, and for one with aliases. */
 export function readYaml(text: string, path: string): Record<string, unknown> {

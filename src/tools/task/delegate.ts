@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { defaultLimits } from '../../limits.ts';
+import { defaultLimits } from '../../base/limits.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool } from '../tool.ts';
 

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { defaultLimits } from '../../limits.ts';
+import { defaultLimits } from '../../base/limits.ts';
 import { defineTool } from '../tool.ts';
 import { commandHealth } from './runs.ts';
 

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { declarationOf } from '../declarations.ts';
 import { defineTool } from '../tool.ts';
 

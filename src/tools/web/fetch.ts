@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
-import { defaultLimits } from '../../limits.ts';
+import { ToolError } from '../../base/errors.ts';
+import { defaultLimits } from '../../base/limits.ts';
 import { FORMATS, type PageContent } from '../context/page.ts';
 import { defineTool } from '../tool.ts';
 import { factsOfPage, pageFacts, pageRequest, pageTool, WINDOW, webUrl } from './url.ts';

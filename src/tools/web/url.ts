@@ -1,6 +1,6 @@
 /** What tools that read pages have in common: the addresses that they connect to, and what they say of the page that they got. */
 import * as z from 'zod';
-import type { Effect } from '../../call.ts';
+import type { Effect } from '../../base/call.ts';
 import type { FetchedPage } from '../context/page.ts';
 import { destinationOf, type WebRequest } from '../context/requests.ts';
 

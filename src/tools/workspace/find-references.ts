@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { ToolError } from '../../errors.ts';
+import { ToolError } from '../../base/errors.ts';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { SYMBOL_TYPES } from '../source/symbols.ts';

@@ -3,9 +3,9 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { join } from 'node:path';
 import { spawn } from '@lydell/node-pty';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { Secrets } from '../../../src/secrets/secrets.ts';
-import { toSecretSettings } from '../../../src/secrets/settings.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { Secrets } from '../../../src/services/secrets/secrets.ts';
+import { toSecretSettings } from '../../../src/services/secrets/settings.ts';
 import { runCli } from '../../support/cli.ts';
 import { removeTree, ringfence, temporaryDir } from '../../support/daemon.ts';
 

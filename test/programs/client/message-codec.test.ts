@@ -3,11 +3,11 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { createClient } from '../../../src/client/client.ts';
 import { messageCodec } from '../../../src/client/message-codec.ts';
-import { createClient } from '../../../src/client.ts';
-import { defaultLimits } from '../../../src/limits.ts';
-import { decode, encode } from '../../../src/protocol/codec.ts';
-import { encodeFrame } from '../../../src/protocol/frame.ts';
+import { decode, encode } from '../../../src/wire/protocol/codec.ts';
+import { encodeFrame } from '../../../src/wire/protocol/frame.ts';
 import { removeTree, temporaryDir } from '../../support/daemon.ts';
 
 const text = fc.oneof(fc.string({ unit: 'grapheme', maxLength: 80 }), fc.string({ unit: 'binary', maxLength: 80 }));

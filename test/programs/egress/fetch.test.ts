@@ -7,12 +7,12 @@ import { type AddressInfo, createServer as createTcp } from 'node:net';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ConnectionGuard } from '../../../src/egress/connection-guard.ts';
-import { fetchOnce } from '../../../src/egress/fetch.ts';
-import type { HttpRequest } from '../../../src/egress/messages.ts';
-import { defaultLimits } from '../../../src/limits.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { parseNetworkEntry } from '../../../src/policy/network.ts';
-import { systemPowers } from '../../../src/powers.ts';
+import { ConnectionGuard } from '../../../src/sandbox/egress/connection-guard.ts';
+import { fetchOnce } from '../../../src/sandbox/egress/fetch.ts';
+import type { HttpRequest } from '../../../src/sandbox/egress/messages.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
 const limits = { ...defaultLimits, egressHeaderBytesMax: 2000 };

@@ -2,12 +2,12 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import type { Host } from '../../../src/hosts/host.ts';
 import { type HostKey, HostMasks } from '../../../src/hosts/host-masks.ts';
 import { Runs } from '../../../src/hosts/runs.ts';
 import { Slots } from '../../../src/hosts/slots/slots.ts';
-import { defaultLimits } from '../../../src/limits.ts';
-import { systemPowers } from '../../../src/powers.ts';
 import { builtinTools } from '../../../src/tools/builtin.ts';
 import { startBareHost } from '../../support/bare-host.ts';
 import { temporaryDir, until } from '../../support/daemon.ts';

@@ -2,12 +2,12 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:
 import { dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { defaultLimits, type Limits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import type { PathView } from '../../../src/hosts/job.ts';
 import { WorkspaceIndex } from '../../../src/hosts/workspace-index.ts';
-import { defaultLimits, type Limits } from '../../../src/limits.ts';
 import { pathDecision } from '../../../src/policy/paths.ts';
 import type { Rule } from '../../../src/policy/schema.ts';
-import { systemPowers } from '../../../src/powers.ts';
 import type { Masks } from '../../../src/sandbox/masks.ts';
 import { temporaryDir, until } from '../../support/daemon.ts';
 

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { MarketError } from '../../../src/market/market-error.ts';
-import { readTarball } from '../../../src/market/tarball.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { MarketError } from '../../../src/services/market/market-error.ts';
+import { readTarball } from '../../../src/services/market/tarball.ts';
 import { removeTree, temporaryDir } from '../../support/daemon.ts';
 import { type TarEntry, tarOf } from '../../support/npm-registry.ts';
 

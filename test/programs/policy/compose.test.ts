@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Decision } from '../../../src/call.ts';
+import type { Decision } from '../../../src/base/call.ts';
 import { differences } from '../../../src/policy/compare.ts';
 import { narrow } from '../../../src/policy/compose.ts';
 import { decide } from '../../../src/policy/decide.ts';

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
 import { holdsCredential, isOrdinary, ordinaryPathsIn } from '../../../src/policy/secrets/ordinary-paths.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { NATIVE_PROGRAMS, nativeFolder, nativeProgram } from '../../../src/native-programs.ts';
+import { NATIVE_PROGRAMS, nativeFolder, nativeProgram } from '../../../src/base/native-programs.ts';
 import { findProgram } from '../../../src/sandbox/find-program.ts';
 import { encodeSteps, type ProbeStep, readReport } from '../../../src/sandbox/proof/probe-program.ts';
 import type { Arch } from '../../../src/sandbox/syscalls.ts';

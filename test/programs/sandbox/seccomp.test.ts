@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ToolError } from '../../../src/errors.ts';
+import { ToolError } from '../../../src/base/errors.ts';
 import { seccompFilter } from '../../../src/sandbox/seccomp.ts';
 import { ARCH, type Call, decode, judge, RETURN } from '../../support/bpf.ts';
 

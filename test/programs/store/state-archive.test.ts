@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { chownSync, existsSync, lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { systemPowers } from '../../../src/powers.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { packState, unpackState } from '../../../src/store/state-archive.ts';
 import { removeTree, temporaryDir } from '../../support/daemon.ts';
 

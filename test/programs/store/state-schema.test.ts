@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { systemPowers } from '../../../src/powers.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { openDatabase } from '../../../src/store/database.ts';
 import type { Migration } from '../../../src/store/state-migrations.ts';
 import { openState, SchemaError } from '../../../src/store/state-schema.ts';

@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { heldBytes } from '../../../src/text/held-bytes.ts';
+import { heldBytes } from '../../../src/base/text/held-bytes.ts';
 
 /** Heap bytes per value, for many values decoded from JSON, in a separate process. */
 function measured(text: string): number {
-  const json = fileURLToPath(new URL('../../../src/protocol/json.ts', import.meta.url));
-  const limits = fileURLToPath(new URL('../../../src/limits.ts', import.meta.url));
+  const json = fileURLToPath(new URL('../../../src/wire/protocol/json.ts', import.meta.url));
+  const limits = fileURLToPath(new URL('../../../src/base/limits.ts', import.meta.url));
   const program = `
     const [{ decodeJson }, { defaultLimits }] = await Promise.all([import(${JSON.stringify(json)}), import(${JSON.stringify(limits)})]);
     const text = Buffer.from(process.argv[1]), all = new Array(20000);

@@ -6,7 +6,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { peerCredentials } from '../../../src/transport/peer-credentials.ts';
+import { peerCredentials } from '../../../src/wire/transport/peer-credentials.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ringfence-peer-'));
 const path = join(folder, 'x.sock');
@@ -70,7 +70,7 @@ test.each([
   ['without it', '--no-experimental-ffi'],
   ['where it is forbidden', '--permission', '--allow-fs-read=*', '--allow-net'],
 ])('the lookup throws nothing and prints no warning, %s', (_, ...flags) => {
-  const module = new URL('../../../src/transport/peer-credentials.ts', import.meta.url).href;
+  const module = new URL('../../../src/wire/transport/peer-credentials.ts', import.meta.url).href;
   const script = `const { peerCredentials } = await import(${JSON.stringify(module)});
       const socket = (await import('node:net')).connect(${JSON.stringify(path)});
       await new Promise((resolve) => socket.once('connect', resolve));

@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { listenSocket, SocketError } from '../../../src/transport/unix-socket.ts';
+import { listenSocket, SocketError } from '../../../src/wire/transport/unix-socket.ts';
 
 let folder: string;
 beforeEach(() => {

@@ -1,8 +1,8 @@
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { RpcError } from '../../../src/base/errors.ts';
 import { type ApprovalsClient, approvalsWatch, askInline, type Terminal } from '../../../src/cli/approvals.ts';
 import { showApproval } from '../../../src/cli/call/question.ts';
-import { RpcError } from '../../../src/errors.ts';
 import type { Approval } from '../../../src/store/approvals/approval.ts';
 
 function approval(part: Partial<Approval> = {}): Approval {

@@ -1,8 +1,8 @@
 /** A result in the form of a model's tool answer. */
 import { describe, expect, test } from 'vitest';
-import type { ToolResult } from '../../../src/call.ts';
-import { toToolMessage } from '../../../src/client.ts';
-import { ToolError } from '../../../src/errors.ts';
+import type { ToolResult } from '../../../src/base/call.ts';
+import { ToolError } from '../../../src/base/errors.ts';
+import { toToolMessage } from '../../../src/client/client.ts';
 
 const metadata: ToolResult['metadata'] = {
   durationMs: 1,

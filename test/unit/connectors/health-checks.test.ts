@@ -1,11 +1,11 @@
 /** When services are checked, by a clock of the test. */
 import { expect, test } from 'vitest';
-import { FILE, toConnector } from '../../../src/connectors/connector.ts';
-import { HealthChecks } from '../../../src/connectors/health-checks.ts';
-import { ServiceClient } from '../../../src/connectors/service-client.ts';
-import { defaultLimits } from '../../../src/limits.ts';
-import { type Powers, silentLog, systemPowers, type Timer } from '../../../src/powers.ts';
-import { Secrets } from '../../../src/secrets/secrets.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { type Powers, silentLog, systemPowers, type Timer } from '../../../src/base/powers.ts';
+import { FILE, toConnector } from '../../../src/services/connectors/connector.ts';
+import { HealthChecks } from '../../../src/services/connectors/health-checks.ts';
+import { ServiceClient } from '../../../src/services/connectors/service-client.ts';
+import { Secrets } from '../../../src/services/secrets/secrets.ts';
 
 const TEXT = `
 connector: played

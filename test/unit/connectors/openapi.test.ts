@@ -1,11 +1,11 @@
 /** Connector files made of OpenAPI documents: what they hold, and what hostile documents can't do. */
 import { describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { type Connector, FILE, toConnector } from '../../../src/connectors/connector.ts';
-import { writeConnector } from '../../../src/connectors/openapi/connector-text.ts';
-import { readOpenApi } from '../../../src/connectors/openapi/document.ts';
-import { toToolset } from '../../../src/connectors/toolset.ts';
-import { defaultLimits as limits } from '../../../src/limits.ts';
+import { defaultLimits as limits } from '../../../src/base/limits.ts';
+import { type Connector, FILE, toConnector } from '../../../src/services/connectors/connector.ts';
+import { writeConnector } from '../../../src/services/connectors/openapi/connector-text.ts';
+import { readOpenApi } from '../../../src/services/connectors/openapi/document.ts';
+import { toToolset } from '../../../src/services/connectors/toolset.ts';
 
 const label = 'shop.json';
 const write = (document: unknown, only: readonly string[] = [], text = JSON.stringify(document)) =>

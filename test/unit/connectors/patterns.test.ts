@@ -1,8 +1,8 @@
 /** Patterns of parameters: they are checked, and none can take long. */
 import { expect, test } from 'vitest';
-import { ConnectorError, FILE, toConnector } from '../../../src/connectors/connector.ts';
-import { toToolset } from '../../../src/connectors/toolset.ts';
-import { defaultLimits as limits } from '../../../src/limits.ts';
+import { defaultLimits as limits } from '../../../src/base/limits.ts';
+import { ConnectorError, FILE, toConnector } from '../../../src/services/connectors/connector.ts';
+import { toToolset } from '../../../src/services/connectors/toolset.ts';
 
 /** Parses a value of a parameter with the schema. */
 function parser(schema: object): (value: unknown) => unknown {

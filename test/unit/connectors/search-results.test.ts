@@ -1,7 +1,7 @@
 /** Results of searches: what services send becomes short plain text. */
 import { expect, test } from 'vitest';
-import { toResults } from '../../../src/connectors/search/results.ts';
-import { defaultLimits } from '../../../src/limits.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { toResults } from '../../../src/services/connectors/search/results.ts';
 
 const first = (fields: object) => toResults([{ url: 'https://example.org/', ...fields }], 1, defaultLimits).results[0];
 

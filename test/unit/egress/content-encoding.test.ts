@@ -3,11 +3,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ConnectionGuard } from '../../../src/egress/connection-guard.ts';
-import { fetchOnce } from '../../../src/egress/fetch.ts';
-import { defaultLimits } from '../../../src/limits.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { parseNetworkEntry } from '../../../src/policy/network.ts';
-import { systemPowers } from '../../../src/powers.ts';
+import { ConnectionGuard } from '../../../src/sandbox/egress/connection-guard.ts';
+import { fetchOnce } from '../../../src/sandbox/egress/fetch.ts';
 
 const MiB = 1024 * 1024;
 const TEXT = Buffer.from('A page of text, '.repeat(200));

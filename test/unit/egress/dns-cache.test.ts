@@ -1,6 +1,6 @@
 /** The shared name lookup, with a test clock and resolver. */
 import { expect, test } from 'vitest';
-import { DnsCache } from '../../../src/egress/dns-cache.ts';
+import { DnsCache } from '../../../src/sandbox/egress/dns-cache.ts';
 
 function namesWith(ttlMs: number | undefined, limits = { egressNamesKeptMax: 2, egressNameKeptMs: 1000 }) {
   const asked: string[] = [];

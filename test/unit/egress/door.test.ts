@@ -2,13 +2,13 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { HELLO_BYTES_MAX, readClientHello } from '../../../src/egress/client-hello.ts';
-import { UPLOAD_BYTES_UNASKED } from '../../../src/egress/door.ts';
-import type { DoorAnswer, DoorQuestion, EgressReport } from '../../../src/egress/messages.ts';
-import { EgressProxy } from '../../../src/egress/proxy.ts';
-import { defaultLimits } from '../../../src/limits.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { parseNetworkEntry } from '../../../src/policy/network.ts';
-import { systemPowers } from '../../../src/powers.ts';
+import { HELLO_BYTES_MAX, readClientHello } from '../../../src/sandbox/egress/client-hello.ts';
+import { UPLOAD_BYTES_UNASKED } from '../../../src/sandbox/egress/door.ts';
+import type { DoorAnswer, DoorQuestion, EgressReport } from '../../../src/sandbox/egress/messages.ts';
+import { EgressProxy } from '../../../src/sandbox/egress/proxy.ts';
 
 const HOST = 'new.example';
 const TOKEN = 'the-command';

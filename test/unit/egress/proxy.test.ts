@@ -3,10 +3,10 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect, createServer as createTcp, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { EgressProxy } from '../../../src/egress/proxy.ts';
-import { defaultLimits, type Limits } from '../../../src/limits.ts';
+import { defaultLimits, type Limits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { type NetworkEntry, parseNetworkEntry } from '../../../src/policy/network.ts';
-import { systemPowers } from '../../../src/powers.ts';
+import { EgressProxy } from '../../../src/sandbox/egress/proxy.ts';
 
 const TOKEN = 'the-command';
 /** SOCKS replies: no authentication; not allowed. */

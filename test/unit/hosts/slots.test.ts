@@ -1,10 +1,10 @@
 /** Which host a call gets, and when hosts are started, replaced and ended. The hosts are records without a process. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { ToolError } from '../../../src/errors.ts';
+import { ToolError } from '../../../src/base/errors.ts';
+import { defaultLimits, type Limits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import type { HeldMasks, HostKey } from '../../../src/hosts/host-masks.ts';
 import { type Slot, type SlotHost, Slots } from '../../../src/hosts/slots/slots.ts';
-import { defaultLimits, type Limits } from '../../../src/limits.ts';
-import { systemPowers } from '../../../src/powers.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
 import { until } from '../../support/daemon.ts';
 

@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { StderrLog } from '../../../src/hosts/stderr-log.ts';
-import { systemPowers } from '../../../src/powers.ts';
 
 test('a process that complains without end fills the log up to its bound, and its last words are known still', async () => {
   const logged: { stderr: string; cut?: true }[] = [];

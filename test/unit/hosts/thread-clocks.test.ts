@@ -1,8 +1,8 @@
 /** Limits of CPU time by the clocks of threads, some of which spin. */
 import { Worker } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { type OverTime, ThreadClocks } from '../../../src/hosts/thread-clocks.ts';
-import { systemPowers } from '../../../src/powers.ts';
 import { ThreadTable } from '../../../workers/host/thread-table.ts';
 
 const TABLE = new URL('../../../workers/host/thread-table.ts', import.meta.url).href;

@@ -4,8 +4,8 @@ import { rmSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type NetConnectOpts, type Server } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { callerOf } from '../../../src/mcp/listen.ts';
-import { peerCredentials } from '../../../src/transport/peer-credentials.ts';
+import { callerOf } from '../../../src/faces/mcp/listen.ts';
+import { peerCredentials } from '../../../src/wire/transport/peer-credentials.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
 /** The caller that we see on a connection to ourselves. */

@@ -1,9 +1,9 @@
 /** Results of calls in MCP's form. */
 import { expect, test } from 'vitest';
-import type { ToolResult } from '../../../src/call.ts';
-import { ToolError } from '../../../src/errors.ts';
-import { defaultLimits } from '../../../src/limits.ts';
-import { toCallResult } from '../../../src/mcp/map.ts';
+import type { ToolResult } from '../../../src/base/call.ts';
+import { ToolError } from '../../../src/base/errors.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { toCallResult } from '../../../src/faces/mcp/map.ts';
 
 const parts = {
   limits: defaultLimits,

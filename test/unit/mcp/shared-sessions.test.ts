@@ -4,10 +4,10 @@
  */
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { PLAIN_OPENING } from '../../../src/mcp/opening-options.ts';
-import { type SessionOptions, SharedSessions } from '../../../src/mcp/shared-sessions.ts';
-import type { LocalSession } from '../../../src/session/local-sessions.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { PLAIN_OPENING } from '../../../src/faces/mcp/opening-options.ts';
+import { type SessionOptions, SharedSessions } from '../../../src/faces/mcp/shared-sessions.ts';
+import type { LocalSession } from '../../../src/gateway/local-sessions.ts';
 import { ManualPowers } from '../../support/audit.ts';
 
 const context = (name: string) =>

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import * as z from 'zod';
-import { ToolError } from '../../../src/errors.ts';
-import { defaultLimits } from '../../../src/limits.ts';
+import { ToolError } from '../../../src/base/errors.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { costCap } from '../../../src/pipeline/cost-cap.ts';
 import { failed, succeeded } from '../../../src/pipeline/outcome.ts';
 import type { Call } from '../../../src/pipeline/stage.ts';
 import type { Policy, TierRule } from '../../../src/policy/schema.ts';
-import { systemPowers } from '../../../src/powers.ts';
 import { CostLedger } from '../../../src/store/cost-ledger.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ringfence-cost-cap-'));

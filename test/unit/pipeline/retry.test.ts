@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { type Code, ToolError } from '../../../src/errors.ts';
-import { defaultLimits } from '../../../src/limits.ts';
+import { type Code, ToolError } from '../../../src/base/errors.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { silentLog, systemPowers } from '../../../src/base/powers.ts';
 import { failed, type RunFacts, succeeded } from '../../../src/pipeline/outcome.ts';
 import { retry } from '../../../src/pipeline/retry.ts';
 import type { ClearedCall } from '../../../src/pipeline/stage.ts';
-import { silentLog, systemPowers } from '../../../src/powers.ts';
 import { builtinTools } from '../../../src/tools/builtin.ts';
 import type { Tool } from '../../../src/tools/tool.ts';
 

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { ToolError } from '../../../src/errors.ts';
-import { defaultLimits } from '../../../src/limits.ts';
+import { ToolError } from '../../../src/base/errors.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { succeeded } from '../../../src/pipeline/outcome.ts';
 import { redactOutput, sanitize } from '../../../src/pipeline/sanitize.ts';
 import type { Call, ClearedCall, Handler } from '../../../src/pipeline/stage.ts';
-import { systemPowers } from '../../../src/powers.ts';
 
 // Split, so that secret scanners do not find it here.
 const token = ['ghp', '0123456789abcdefghijABCDEFGHIJ987654'].join('_');

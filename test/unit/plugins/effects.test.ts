@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { effectsOf } from '../../../src/plugins/effects.ts';
+import { effectsOf } from '../../../src/services/plugins/effects.ts';
 
 const read = (target: string) => [{ kind: 'read' as const, target }];
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { defaultLimits as limits } from '../../../src/limits.ts';
+import { defaultLimits as limits } from '../../../src/base/limits.ts';
 import { assertSigned, bundleOf, isBundle, readBundle, signBundle, toText } from '../../../src/policy/bundle/bundle.ts';
 import { collectBundle, unpackBundle } from '../../../src/policy/bundle/collect.ts';
 

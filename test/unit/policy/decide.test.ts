@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Decision } from '../../../src/call.ts';
+import type { Decision } from '../../../src/base/call.ts';
 import { couldAllow, decide, decideTool, type PolicyDecision } from '../../../src/policy/decide.ts';
 import { compileMatch, isAllowable, LIKELY, MAYBE, mentionsOf, NO, partsOf, YES } from '../../../src/policy/match.ts';
 import type { PolicyQuestion } from '../../../src/policy/question.ts';

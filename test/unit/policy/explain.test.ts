@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import type { Effect } from '../../../src/call.ts';
+import type { Effect } from '../../../src/base/call.ts';
 import { decide } from '../../../src/policy/decide.ts';
 import { proposeRule, toDecision } from '../../../src/policy/explain.ts';
 import type { PolicyQuestion } from '../../../src/policy/question.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Decision } from '../../../src/call.ts';
+import type { Decision } from '../../../src/base/call.ts';
 import { decide, decideTool } from '../../../src/policy/decide.ts';
 import { suggest } from '../../../src/policy/explain.ts';
 import { BUILT_IN, type PolicyError, parsePolicy } from '../../../src/policy/load.ts';

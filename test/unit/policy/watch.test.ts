@@ -3,10 +3,10 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { EventEmitter } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { silentLog } from '../../../src/base/powers.ts';
 import { readPolicy } from '../../../src/policy/load.ts';
 import type { Policy } from '../../../src/policy/schema.ts';
 import { createPolicySource } from '../../../src/policy/watch.ts';
-import { silentLog } from '../../../src/powers.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
 let folder: string;

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { Packr, Unpackr } from 'msgpackr';
 import { describe, expect, test } from 'vitest';
-import { RpcError } from '../../../src/errors.ts';
-import { defaultLimits } from '../../../src/limits.ts';
-import { decode, encode } from '../../../src/protocol/codec.ts';
+import { RpcError } from '../../../src/base/errors.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { decode, encode } from '../../../src/wire/protocol/codec.ts';
 
 const packr = new Packr({ useRecords: false });
 const unpackr = new Unpackr({ useRecords: false });

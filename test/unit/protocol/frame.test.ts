@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { RpcError } from '../../../src/errors.ts';
-import { defaultLimits } from '../../../src/limits.ts';
-import { decode } from '../../../src/protocol/codec.ts';
-import { encodeFrame, FrameReader, toFrameBefore } from '../../../src/protocol/frame.ts';
+import { RpcError } from '../../../src/base/errors.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { decode } from '../../../src/wire/protocol/codec.ts';
+import { encodeFrame, FrameReader, toFrameBefore } from '../../../src/wire/protocol/frame.ts';
 
 const MiB = 1024 * 1024;
 const MAX = 16 * MiB;

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { RpcError } from '../../../src/errors.ts';
-import { defaultLimits } from '../../../src/limits.ts';
-import { decodeJson, encodeJson } from '../../../src/protocol/json.ts';
-import { parseJson } from '../../../src/text/json.ts';
+import { RpcError } from '../../../src/base/errors.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { parseJson } from '../../../src/base/text/json.ts';
+import { decodeJson, encodeJson } from '../../../src/wire/protocol/json.ts';
 
 const read = (text: string): unknown => decodeJson(Buffer.from(text), defaultLimits);
 

@@ -1,6 +1,6 @@
 /** The text that a model reads of results. */
 import { expect, test } from 'vitest';
-import { modelTexts } from '../../../src/protocol/model-text.ts';
+import { modelTexts } from '../../../src/wire/protocol/model-text.ts';
 
 const file = (path: string, size = 3) => ({
   path,

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { ServingTurns } from '../../../src/protocol/serving-turns.ts';
+import { ServingTurns } from '../../../src/wire/protocol/serving-turns.ts';
 
 function serving(servingTurnMs: number) {
   let nowMs = 0;

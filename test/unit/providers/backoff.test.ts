@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { backoffMs } from '../../../src/providers/backoff.ts';
+import { backoffMs } from '../../../src/services/providers/backoff.ts';
 
 const limits = { providerBackoffMs: 500, providerBackoffMsMax: 60_000 };
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { providersSchema, type SettingsContext, toProviderSettings } from '../../../src/providers/settings.ts';
+import { providersSchema, type SettingsContext, toProviderSettings } from '../../../src/services/providers/settings.ts';
 
 const context: SettingsContext = {
   env: { TOKEN: 'secret' },

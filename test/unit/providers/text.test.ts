@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { toDefinition, toHarmless, toPlainText } from '../../../src/providers/text.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { toDefinition, toHarmless, toPlainText } from '../../../src/services/providers/text.ts';
 
 const tool = (more: object) => toDefinition({ name: 'a', inputSchema: { type: 'object' }, ...more }, defaultLimits);
 const nested = (depth: number): object => (depth === 0 ? {} : { properties: nested(depth - 1) });

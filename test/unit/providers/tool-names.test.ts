@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { toolName } from '../../../src/providers/tool-names.ts';
+import { toolName } from '../../../src/services/providers/tool-names.ts';
 
 test('a name is provider__tool in letters that every API takes', () => {
   expect(toolName('github', 'create_issue', new Set())).toBe('github__create_issue');

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
 import { decide, decideTool, otherNames } from '../../../src/policy/decide.ts';
 import { parsePolicy } from '../../../src/policy/load.ts';
-import type { ToolDefinition } from '../../../src/providers/messages.ts';
-import { providersSchema, toProviderSettings } from '../../../src/providers/settings.ts';
-import { assertPresentable, takeListed, toNamedTool } from '../../../src/providers/tool.ts';
+import type { ToolDefinition } from '../../../src/services/providers/messages.ts';
+import { providersSchema, toProviderSettings } from '../../../src/services/providers/settings.ts';
+import { assertPresentable, takeListed, toNamedTool } from '../../../src/services/providers/tool.ts';
 import { questionOf } from '../../support/policy.ts';
 
 const context = { env: {}, toShownFolder: String, toWorkspace: String, toPath: String };

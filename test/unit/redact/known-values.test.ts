@@ -1,9 +1,9 @@
 /** A known secret is hidden at each exit in each spelling, and nothing else changes. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { withCredentials, withoutCredentials } from '../../../src/egress/credentials.ts';
-import { toHarmless } from '../../../src/providers/text.ts';
-import { KnownValues } from '../../../src/redact/known-values.ts';
+import { KnownValues } from '../../../src/base/redact/known-values.ts';
+import { withCredentials, withoutCredentials } from '../../../src/sandbox/egress/credentials.ts';
+import { toHarmless } from '../../../src/services/providers/text.ts';
 import { spellings } from '../../support/spellings.ts';
 
 const SECRET = 'sk_live/9f+Q&x="7ü<zeta>';

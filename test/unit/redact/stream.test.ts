@@ -1,10 +1,10 @@
 /** A text in chunks is redacted like the whole text; literals are found at any position. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { CREDENTIALS } from '../../../src/redact/credentials.ts';
-import { LiteralSearch } from '../../../src/redact/search.ts';
-import { TOKENS } from '../../../src/redact/tokens.ts';
-import { RedactingStream, redactText } from '../../../src/redact.ts';
+import { CREDENTIALS } from '../../../src/base/redact/credentials.ts';
+import { LiteralSearch } from '../../../src/base/redact/search.ts';
+import { TOKENS } from '../../../src/base/redact/tokens.ts';
+import { RedactingStream, redactText } from '../../../src/base/redact.ts';
 
 const rules = [...TOKENS, ...CREDENTIALS];
 const search = new LiteralSearch(rules);

@@ -2,9 +2,9 @@ import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { ToolResult } from '../../../src/call.ts';
-import { defaultLimits, type Limits } from '../../../src/limits.ts';
-import { type Powers, systemPowers } from '../../../src/powers.ts';
+import type { ToolResult } from '../../../src/base/call.ts';
+import { defaultLimits, type Limits } from '../../../src/base/limits.ts';
+import { type Powers, systemPowers } from '../../../src/base/powers.ts';
 import { CallStore, type NewCall } from '../../../src/store/call-store.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { type Powers, silentLog, systemPowers } from '../../../src/powers.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { type Powers, silentLog, systemPowers } from '../../../src/base/powers.ts';
 import { CostLedger, type CostLimits, type CostReservation } from '../../../src/store/cost-ledger.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ringfence-costs-'));

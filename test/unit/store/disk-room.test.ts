@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { systemPowers } from '../../../src/powers.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { DiskRoom } from '../../../src/store/disk-room.ts';
 import { ResultLog } from '../../../src/store/result-log.ts';
 import { temporaryDir } from '../../support/daemon.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { systemPowers } from '../../../src/powers.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { ProviderPins } from '../../../src/store/provider-pins.ts';
 
 test('an accepted answer is kept over a restart, whole or not at all', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { silentLog, systemPowers } from '../../../src/powers.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { silentLog, systemPowers } from '../../../src/base/powers.ts';
 import { type CacheStrategy, ResultCache } from '../../../src/store/result-cache.ts';
 
 const LIMITS = { ...defaultLimits, cacheEntriesMax: 3, cacheBytesMax: 8000, cacheTtlMs: 1000 };

@@ -11,8 +11,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { type Powers, systemPowers } from '../../../src/powers.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { type Powers, systemPowers } from '../../../src/base/powers.ts';
 import type { CallLog } from '../../../src/store/call-log.ts';
 import { ResultLog } from '../../../src/store/result-log.ts';
 import { temporaryDir, until } from '../../support/daemon.ts';

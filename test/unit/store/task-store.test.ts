@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { systemPowers } from '../../../src/powers.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { TaskStore } from '../../../src/store/task-store.ts';
 
 let folder: string;

@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { systemPowers } from '../../../src/powers.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { ToolStates } from '../../../src/store/tool-states.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 

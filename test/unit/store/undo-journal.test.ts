@@ -2,8 +2,8 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
-import { systemPowers } from '../../../src/powers.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
+import { systemPowers } from '../../../src/base/powers.ts';
 import { UndoJournal } from '../../../src/store/undo-journal.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 

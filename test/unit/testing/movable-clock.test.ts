@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { systemPowers, type Timer } from '../../../src/powers.ts';
+import { systemPowers, type Timer } from '../../../src/base/powers.ts';
 import { MovableClock } from '../../../src/testing/movable-clock.ts';
 
 /** A base clock that stands still until `pass` is called. */

@@ -1,6 +1,6 @@
 /** Character sets of answers, with the bytes that servers send. */
 import { describe, expect, test } from 'vitest';
-import { decodeText, isText } from '../../../src/text/charset.ts';
+import { decodeText, isText } from '../../../src/base/text/charset.ts';
 
 const bytesOf = (hex: string) => Buffer.from(hex.replaceAll(' ', ''), 'hex');
 const JAPANESE = bytesOf('93fa 967b 8cea');

@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compilePath, compileSegment, matchGlob, matchText, parseGlob, unfoldBraces } from '../../../src/text/glob.ts';
+import {
+  compilePath,
+  compileSegment,
+  matchGlob,
+  matchText,
+  parseGlob,
+  unfoldBraces,
+} from '../../../src/base/text/glob.ts';
 
 const matches = (pattern: string, path: string) =>
   matchGlob(parseGlob(pattern), path.replace(/\/$/, '').split('/').at(-1) as string, path);

@@ -1,6 +1,6 @@
 /** What a person is told of a host's name: its domain, its companions, and what it only looks like. */
 import { expect, test } from 'vitest';
-import { companionsOf, registrableDomain, suspicionsOf } from '../../../src/text/host-names.ts';
+import { companionsOf, registrableDomain, suspicionsOf } from '../../../src/base/text/host-names.ts';
 
 test.each([
   ['a.b.example.org', 'example.org'],

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseJson } from '../../../src/text/json.ts';
+import { parseJson } from '../../../src/base/text/json.ts';
 
 /** Keys and texts that may confuse a parser. */
 const nasty = fc.string({

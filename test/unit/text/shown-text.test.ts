@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { ToolError } from '../../../src/errors.ts';
-import { asides, errorText } from '../../../src/protocol/result-text.ts';
-import { escapeUnseen, safeText, showBlock, showLine, visible } from '../../../src/text/shown-text.ts';
+import { ToolError } from '../../../src/base/errors.ts';
+import { escapeUnseen, safeText, showBlock, showLine, visible } from '../../../src/base/text/shown-text.ts';
 import { builtinTools } from '../../../src/tools/builtin.ts';
 import { toToolInfo } from '../../../src/tools/registry.ts';
 import type { Tool } from '../../../src/tools/tool.ts';
+import { asides, errorText } from '../../../src/wire/protocol/result-text.ts';
 
 /** Each class of invisible characters, by name. */
 const UNSEEN: [string, string][] = [

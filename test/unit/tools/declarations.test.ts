@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
 import { declarationsOf } from '../../../src/tools/declarations.ts';
 import { builtinToolset, type ToolInfo, toolsOf, toToolInfo } from '../../../src/tools/registry.ts';
 

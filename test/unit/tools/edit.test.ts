@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { applyPatch } from 'diff';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../../src/limits.ts';
+import { defaultLimits } from '../../../src/base/limits.ts';
 import type { Rule } from '../../../src/policy/schema.ts';
 import { nearestTo } from '../../../src/tools/edit/closest-lines.ts';
 import { unifiedDiff } from '../../../src/tools/edit/diff.ts';

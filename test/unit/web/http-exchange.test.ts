@@ -1,6 +1,6 @@
 /** Redirects between origins that no server on loopback can be. */
 import { describe, expect, test } from 'vitest';
-import { exchange, type Hop } from '../../../src/web/http-exchange.ts';
+import { exchange, type Hop } from '../../../src/services/web/http-exchange.ts';
 
 /** Follows the redirects that `locations` gives for URLs. */
 async function follow(url: string, locations: Record<string, string>, hops: Hop[] = []) {

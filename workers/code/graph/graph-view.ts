@@ -1,6 +1,6 @@
 /** The part of a graph that was asked for, within the bounds of an answer. */
-import { ToolError } from '../../../src/errors.ts';
-import type { Limits } from '../../../src/limits.ts';
+import { ToolError } from '../../../src/base/errors.ts';
+import type { Limits } from '../../../src/base/limits.ts';
 import type { GraphEdge, GraphQuery, ImportGraphAnswer } from '../../../src/tools/source/source-code.ts';
 import { circlesOf } from './circles.ts';
 import { type ImportGraph, plainPath } from './import-graph.ts';

@@ -1,6 +1,6 @@
 /** The imports between the files of a directory, and the cache by which an unchanged file is not parsed again. */
 import { dirname, join } from 'node:path';
-import type { Limits } from '../../../src/limits.ts';
+import type { Limits } from '../../../src/base/limits.ts';
 import type { CodeExport, CodeImport, GraphEdge } from '../../../src/tools/source/source-code.ts';
 import type { SyntaxParser } from '../../syntax-parser.ts';
 import { grammarOf } from '../code-languages.ts';

@@ -1,6 +1,6 @@
 /** Directories and names to look for an imported module, by the rules of tsconfig.json and package.json; never outside of the workspace. */
 import { dirname, join, normalize, relative } from 'node:path';
-import type { Limits } from '../../../src/limits.ts';
+import type { Limits } from '../../../src/base/limits.ts';
 import type { ProjectConfig } from './project-config.ts';
 import type { Candidates } from './resolve.ts';
 

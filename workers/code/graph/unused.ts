@@ -38,7 +38,7 @@ function entriesOf({ configs, tables }: ImportGraph, files: readonly string[]): 
   for (const [path, { mentions }] of configs)
     for (const it of mentions) {
       const named = join(dirname(path), it);
-      // A built file stands for its source: dist/main.js for src/main.ts.
+      // A built file stands for its source: dist/main.js for src/entries/main.ts.
       const stem = named.replace(/\.[mc]?[tj]sx?$/, '').replace(/(^|\/)(dist|lib|build|out)\//, '$1src/');
       const inner = stem.replace(/(^|\/)src\/src\//, '$1src/').replace(/\.d$/, '');
       for (const end of ['', '.ts', '.tsx', '.js', '.mjs', '.cjs', '.mts'])

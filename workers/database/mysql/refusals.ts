@@ -1,6 +1,6 @@
 /** Errors of MySQL and MariaDB as refusals. The texts of others than errors of the statement itself may hold values. */
 import type { QueryError } from 'mysql2';
-import type { Code } from '../../../src/errors.ts';
+import type { Code } from '../../../src/base/errors.ts';
 import { Refused } from '../../sqlite/refusals.ts';
 
 /** Errors about words of the statement, before a row was read. */

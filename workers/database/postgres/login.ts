@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { TLSSocket } from 'node:tls';
 import pg from 'pg';
-import type { ServerLogin } from '../../../src/databases/messages.ts';
+import type { ServerLogin } from '../../../src/services/databases/messages.ts';
 import { Refused } from '../../sqlite/refusals.ts';
 import { BoundedStream } from '../bounded-stream.ts';
 import type { SessionParts } from '../session.ts';

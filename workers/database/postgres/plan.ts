@@ -1,6 +1,6 @@
 /** What PostgreSQL's EXPLAIN (FORMAT JSON) tells of a statement. */
-import { parseJson } from '../../../src/text/json.ts';
-import { isRecord } from '../../../src/text/values.ts';
+import { parseJson } from '../../../src/base/text/json.ts';
+import { isRecord } from '../../../src/base/text/values.ts';
 import { Refused } from '../../sqlite/refusals.ts';
 
 /** A node of the plan; its members are those of EXPLAIN. */

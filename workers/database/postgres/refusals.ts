@@ -1,6 +1,6 @@
 /** Errors of PostgreSQL as refusals. An error of a statement that runs may hold values of rows, so its text is not passed on. */
 import type { DatabaseError } from 'pg';
-import type { Code } from '../../../src/errors.ts';
+import type { Code } from '../../../src/base/errors.ts';
 import { Refused } from '../../sqlite/refusals.ts';
 
 /** `plan`: before any row was read, so that messages hold words of the statement only. */

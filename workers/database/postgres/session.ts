@@ -3,7 +3,7 @@
  * nothing but queries, in a transaction that can't write; or, for connections that may write, as one prepared statement.
  */
 import { serialize } from 'pg-protocol';
-import { parseJson } from '../../../src/text/json.ts';
+import { parseJson } from '../../../src/base/text/json.ts';
 import type { AskedOfServer, DatabaseQuery, TableIndex } from '../../../src/tools/context/databases.ts';
 import { Refused } from '../../sqlite/refusals.ts';
 import { type Answer, type ServerSession, type SessionParts, settled } from '../session.ts';

@@ -1,9 +1,9 @@
 /** The connection of one page: it says hello with a proof of its sign-in, and only then is anything of the fleet told. */
-import { RpcError } from '../../../errors.ts';
-import { Peer, type PeerOptions } from '../../../protocol/peer.ts';
-import { isRecord } from '../../../text/values.ts';
-import type { Channel } from '../../../transport/transport.ts';
-import type { WaitingConnection } from '../../../transport/waiting-room.ts';
+import { RpcError } from '../../../base/errors.ts';
+import { isRecord } from '../../../base/text/values.ts';
+import { Peer, type PeerOptions } from '../../../wire/protocol/peer.ts';
+import type { Channel } from '../../../wire/transport/transport.ts';
+import type { WaitingConnection } from '../../../wire/transport/waiting-room.ts';
 
 export interface PageLinkParts extends Pick<PeerOptions, 'limits' | 'powers' | 'budget' | 'turns'> {
   /** The name of the fleet. */

@@ -1,7 +1,7 @@
 /** `ringfence fleet panel`: serves the panel of a fleet until a signal ends it. */
 import { join } from 'node:path';
-import { defaultLimits as limits } from '../../../limits.ts';
-import { systemPowers } from '../../../powers.ts';
+import { defaultLimits as limits } from '../../../base/limits.ts';
+import { systemPowers } from '../../../base/powers.ts';
 import type { CliCaller } from '../../connect.ts';
 import { openInBrowser, portOf } from '../../monitor/panel.ts';
 import { EXIT, harmless, print, printJson, say } from '../../output.ts';

@@ -2,24 +2,24 @@
  * The panel of a fleet, on the operator's machine: the page of the daemon's panel, with the questions of all nodes. This
  * program has the operator's key and signs what a page asks; a page has a token of its own, and never the key.
  */
-import { RpcError } from '../../../errors.ts';
+import { RpcError } from '../../../base/errors.ts';
+import type { Limits } from '../../../base/limits.ts';
+import type { Powers } from '../../../base/powers.ts';
+import { panelFolder } from '../../../base/runtime.ts';
+import { listenPanel } from '../../../faces/panel/listen.ts';
+import { readPage } from '../../../faces/panel/page-files.ts';
+import { SignIn } from '../../../faces/panel/sign-in.ts';
 import { FleetError } from '../../../fleet/fleet-error.ts';
 import type { Order } from '../../../fleet/orders.ts';
 import { Presence } from '../../../fleet/presence.ts';
 import { publisherOf, subjects } from '../../../fleet/subjects.ts';
 import { fromWire } from '../../../fleet/wire.ts';
-import type { Limits } from '../../../limits.ts';
-import { listenPanel } from '../../../panel/listen.ts';
-import { readPage } from '../../../panel/page-files.ts';
-import { SignIn } from '../../../panel/sign-in.ts';
-import type { Powers } from '../../../powers.ts';
-import type { RequestBudget } from '../../../protocol/peer.ts';
-import { ServingTurns } from '../../../protocol/serving-turns.ts';
-import { webSocketOptions } from '../../../protocol/websocket-options.ts';
-import { panelFolder } from '../../../runtime.ts';
 import { PanelSessions } from '../../../store/panel-sessions.ts';
-import type { Channel } from '../../../transport/transport.ts';
-import { WaitingRoom } from '../../../transport/waiting-room.ts';
+import type { RequestBudget } from '../../../wire/protocol/peer.ts';
+import { ServingTurns } from '../../../wire/protocol/serving-turns.ts';
+import { webSocketOptions } from '../../../wire/protocol/websocket-options.ts';
+import type { Channel } from '../../../wire/transport/transport.ts';
+import { WaitingRoom } from '../../../wire/transport/waiting-room.ts';
 import { CliError } from '../../output.ts';
 import { FleetInbox } from '../inbox.ts';
 import { Nodes } from '../nodes.ts';

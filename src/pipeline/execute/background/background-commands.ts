@@ -3,14 +3,14 @@
  * owners but a word; a call reaches a command only through its entry here.
  */
 
-import { ToolError } from '../../../errors.ts';
+import { ToolError } from '../../../base/errors.ts';
+import type { Limits } from '../../../base/limits.ts';
+import type { Powers } from '../../../base/powers.ts';
 import { type BackgroundJob, type BackgroundNow, listedIn } from '../../../hosts/background/background-job.ts';
 import type { EgressAttachment } from '../../../hosts/egress.ts';
 import type { HostKey, Hosts } from '../../../hosts/hosts.ts';
 import type { RetainedSession } from '../../../hosts/retained-sessions.ts';
-import type { Limits } from '../../../limits.ts';
 import type { Policy } from '../../../policy/schema.ts';
-import type { Powers } from '../../../powers.ts';
 import type { AuditLog } from '../../../store/audit/log.ts';
 import type { Call } from '../../stage.ts';
 

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
-import type { Powers } from '../../../powers.ts';
+import type { Powers } from '../../../base/powers.ts';
 import { COMMAND_STATUS_FD, GIT_COPIES } from '../../bubblewrap.ts';
 import { Status } from '../../command/status.ts';
 import { findProgram } from '../../find-program.ts';

@@ -16,7 +16,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import type { Powers } from '../../../powers.ts';
+import type { Powers } from '../../../base/powers.ts';
 import { type Merged, merge, readsWorktreeConfig, refuseAll } from './changes.ts';
 
 /** Outcome of the changes of one config. */

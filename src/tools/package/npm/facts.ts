@@ -1,5 +1,5 @@
 /** What an npm registry knows of planned packages, for managers whose lockfile does not say it. */
-import { isRecord } from '../../../text/values.ts';
+import { isRecord } from '../../../base/text/values.ts';
 import { type Advisory, advisoriesAbout } from '../advisories.ts';
 import { type LockedPackage, textOf } from '../locked.ts';
 import { timesOf } from './npm.ts';

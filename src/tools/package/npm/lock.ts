@@ -1,7 +1,7 @@
 /** What package-lock.json (versions 2 and 3) holds. */
-import { ToolError } from '../../../errors.ts';
-import { parseJson } from '../../../text/json.ts';
-import { isRecord } from '../../../text/values.ts';
+import { ToolError } from '../../../base/errors.ts';
+import { parseJson } from '../../../base/text/json.ts';
+import { isRecord } from '../../../base/text/values.ts';
 import { type LockedPackage, shownUrl, textOf } from '../locked.ts';
 
 /** The packages of a lockfile; none of a missing one. Throws UNSUPPORTED for what is none. */

@@ -1,7 +1,7 @@
 /** What package.json says, for npm, pnpm and yarn. */
-import { ToolError } from '../../../errors.ts';
-import { parseJson } from '../../../text/json.ts';
-import { isRecord } from '../../../text/values.ts';
+import { ToolError } from '../../../base/errors.ts';
+import { parseJson } from '../../../base/text/json.ts';
+import { isRecord } from '../../../base/text/values.ts';
 
 export interface Manifest {
   /** Names of the packages that the project itself asks for. */

@@ -1,7 +1,7 @@
 /** How npm plans and installs: what its programs are given, and what is made of their reports. */
 import { posix } from 'node:path';
-import { ToolError } from '../../../errors.ts';
-import { isRecord } from '../../../text/values.ts';
+import { ToolError } from '../../../base/errors.ts';
+import { isRecord } from '../../../base/text/values.ts';
 import { holds } from '../../context/file-presence.ts';
 import { auditedBy } from '../advisories.ts';
 import { NPM_PLAN } from '../programs.ts';

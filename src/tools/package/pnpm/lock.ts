@@ -1,6 +1,6 @@
 /** What pnpm-lock.yaml (version 9) holds. */
-import { ToolError } from '../../../errors.ts';
-import { isRecord } from '../../../text/values.ts';
+import { ToolError } from '../../../base/errors.ts';
+import { isRecord } from '../../../base/text/values.ts';
 import { type LockedPackage, shownUrl, textOf } from '../locked.ts';
 import { problemOf } from '../npm/lock.ts';
 import { readYaml } from '../yaml-text.ts';

@@ -1,8 +1,8 @@
 /** How pnpm (10.16 or newer) plans and installs. */
 import { posix } from 'node:path';
 import semver from 'semver';
-import { ToolError } from '../../../errors.ts';
-import { isRecord } from '../../../text/values.ts';
+import { ToolError } from '../../../base/errors.ts';
+import { isRecord } from '../../../base/text/values.ts';
 import { holds } from '../../context/file-presence.ts';
 import { knownOf } from '../npm/facts.ts';
 import { assertFromRegistry, readManifest } from '../npm/manifest.ts';

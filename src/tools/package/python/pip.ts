@@ -1,7 +1,7 @@
 /** How pip (22.3 or newer) plans and installs: wheels alone, by a lockfile with hashes, into `.venv` of the project. */
 import { posix } from 'node:path';
-import { ToolError } from '../../../errors.ts';
-import { isRecord } from '../../../text/values.ts';
+import { ToolError } from '../../../base/errors.ts';
+import { isRecord } from '../../../base/text/values.ts';
 import { type LockedPackage, shownUrl, textOf } from '../locked.ts';
 import { timesOf, tooYoung } from '../npm/npm.ts';
 import { assertApplied, programMissing, reported, STDERR_CHARS } from '../run-program.ts';

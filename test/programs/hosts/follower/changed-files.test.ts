@@ -17,11 +17,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { defaultLimits, type Limits } from '../../../../src/base/limits.ts';
+import { systemPowers } from '../../../../src/base/powers.ts';
 import type { ChangedRun } from '../../../../src/hosts/follower/changed-files.ts';
 import type { FilesChanged } from '../../../../src/hosts/job.ts';
 import { WorkspaceIndex } from '../../../../src/hosts/workspace-index.ts';
-import { defaultLimits, type Limits } from '../../../../src/limits.ts';
-import { systemPowers } from '../../../../src/powers.ts';
 import { until } from '../../../support/daemon.ts';
 
 let workspace: string;

@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../../../src/limits.ts';
-import { systemPowers } from '../../../../src/powers.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
+import { systemPowers } from '../../../../src/base/powers.ts';
 import { commandProfile, toBwrapArgs } from '../../../../src/sandbox/bubblewrap.ts';
 import { openCgroups, parseOwnGroups, trialArgs } from '../../../../src/sandbox/cgroup/cgroup.ts';
 import { type CgroupFolders, clearGroup, groupBelow, useOf } from '../../../../src/sandbox/cgroup/files.ts';

@@ -5,9 +5,9 @@
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { defaultLimits } from '../../../../src/base/limits.ts';
+import { systemPowers } from '../../../../src/base/powers.ts';
 import { serviceUnit } from '../../../../src/cli/service/units.ts';
-import { defaultLimits } from '../../../../src/limits.ts';
-import { systemPowers } from '../../../../src/powers.ts';
 import { openCgroups, parseOwnGroups } from '../../../../src/sandbox/cgroup/cgroup.ts';
 import { temporaryDir } from '../../../support/daemon.ts';
 

@@ -17,10 +17,10 @@ import {
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../../../src/limits.ts';
-import { nativeProgram } from '../../../../src/native-programs.ts';
-import { silentLog, systemPowers } from '../../../../src/powers.ts';
-import { runtime, version } from '../../../../src/runtime.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
+import { nativeProgram } from '../../../../src/base/native-programs.ts';
+import { silentLog, systemPowers } from '../../../../src/base/powers.ts';
+import { runtime, version } from '../../../../src/base/runtime.ts';
 import { commandProfile, type Profile, toBwrapArgs } from '../../../../src/sandbox/bubblewrap.ts';
 import { devicesTable, readOnlyDevices } from '../../../../src/sandbox/launch.ts';
 import { ownPidNamespace, type ProbeResult, probeArgs, runProbe } from '../../../../src/sandbox/proof/probe.ts';

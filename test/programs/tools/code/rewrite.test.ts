@@ -2,8 +2,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { defaultLimits } from '../../../../src/limits.ts';
-import { systemPowers } from '../../../../src/powers.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
+import { systemPowers } from '../../../../src/base/powers.ts';
 import codeRewrite from '../../../../src/tools/code/rewrite.ts';
 import { LanguageServers } from '../../../../workers/symbols/language-servers.ts';
 import { ruleOf } from '../../../support/policy.ts';

@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { defaultLimits } from '../../../../src/limits.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
 import { Anchor } from '../../../../workers/context/anchor.ts';
 import { WorkspaceFiles } from '../../../../workers/shadow/workspace-files.ts';
 import { until } from '../../../support/daemon.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { ToolError } from '../../../../src/errors.ts';
+import { ToolError } from '../../../../src/base/errors.ts';
 import type { ToolContext } from '../../../../src/tools/tool.ts';
 import type { Change } from '../../../../workers/undo/changes.ts';
 import { ruleOf } from '../../../support/policy.ts';

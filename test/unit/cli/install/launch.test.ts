@@ -2,8 +2,8 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { version } from '../../../../src/base/runtime.ts';
 import { launchOf } from '../../../../src/cli/install/launch.ts';
-import { version } from '../../../../src/runtime.ts';
 import { temporaryDir } from '../../../support/daemon.ts';
 
 const folder = temporaryDir('launch');

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import * as z from 'zod';
-import type { CallState, Decision, Effect } from '../../../../src/call.ts';
-import { ToolError } from '../../../../src/errors.ts';
-import { defaultLimits } from '../../../../src/limits.ts';
+import type { CallState, Decision, Effect } from '../../../../src/base/call.ts';
+import { ToolError } from '../../../../src/base/errors.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
 import { type ApproveDeps, approve } from '../../../../src/pipeline/approve/approve.ts';
 import { succeeded } from '../../../../src/pipeline/outcome.ts';
 import type { ClearedCall, JudgedCall } from '../../../../src/pipeline/stage.ts';

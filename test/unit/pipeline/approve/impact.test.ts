@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Effect } from '../../../../src/call.ts';
+import type { Effect } from '../../../../src/base/call.ts';
 import { impactOfCommand } from '../../../../src/pipeline/approve/command-impact.ts';
 import { type ImpactFacts, impactOf, undoable, warned } from '../../../../src/pipeline/approve/impact.ts';
 import { cutText, cutValue, wholeValue } from '../../../../src/pipeline/approve/shown.ts';

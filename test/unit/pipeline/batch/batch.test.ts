@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { BatchCall, ToolResult } from '../../../../src/call.ts';
-import { ToolError } from '../../../../src/errors.ts';
-import { defaultLimits } from '../../../../src/limits.ts';
+import type { BatchCall, ToolResult } from '../../../../src/base/call.ts';
+import { ToolError } from '../../../../src/base/errors.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
+import { silentLog, systemPowers } from '../../../../src/base/powers.ts';
 import { type BatchParts, runBatch } from '../../../../src/pipeline/batch/batch.ts';
 import { estimateBatch, UsualDurations } from '../../../../src/pipeline/batch/estimate.ts';
 import { planBatch } from '../../../../src/pipeline/batch/plan.ts';
 import { BatchTimeline } from '../../../../src/pipeline/batch/timeline.ts';
-import { silentLog, systemPowers } from '../../../../src/powers.ts';
 
 const plain = { followsOf: () => [], canonical: (tool: string) => tool };
 const codeOf = (calls: BatchCall[]) => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { defaultLimits } from '../../../../src/limits.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
 import { commandBoundsOf, heapOf, leastOf, threadCpuOf } from '../../../../src/pipeline/execute/bounds.ts';
 import { narrow } from '../../../../src/policy/compose.ts';
 import { BUILT_IN, parsePolicy } from '../../../../src/policy/load.ts';

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import type { Withheld } from '../../../../src/call.ts';
+import type { Withheld } from '../../../../src/base/call.ts';
 import type { RunResult } from '../../../../src/hosts/runs.ts';
 import { withheldOf } from '../../../../src/pipeline/execute/withheld.ts';
 import { parseNetworkEntry } from '../../../../src/policy/network.ts';
-import { describeWithheld } from '../../../../src/protocol/result-text.ts';
+import { describeWithheld } from '../../../../src/wire/protocol/result-text.ts';
 
 const ran = (withheld: unknown) => ({ result: { usage: { withheld } } }) as RunResult;
 const PATHS = { hidden: [{ path: '.env', rule: 'no-secrets' }], count: 3, readOnly: ['.git/config'] };

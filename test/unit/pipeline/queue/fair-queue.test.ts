@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { defaultLimits } from '../../../../src/limits.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
 import { FairQueue } from '../../../../src/pipeline/queue/fair-queue.ts';
 
 const slot = (session: string, more: object = {}) => ({

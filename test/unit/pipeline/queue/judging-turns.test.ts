@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { defaultLimits } from '../../../../src/limits.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
+import { type Powers, systemPowers } from '../../../../src/base/powers.ts';
 import { JudgingTurns } from '../../../../src/pipeline/queue/judging-turns.ts';
-import { type Powers, systemPowers } from '../../../../src/powers.ts';
 
 /** A clock that moves only while something is judged, or by hand; due timers fire then. */
 function clock() {

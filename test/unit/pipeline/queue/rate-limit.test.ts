@@ -2,13 +2,13 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { ToolError } from '../../../../src/errors.ts';
-import { defaultLimits } from '../../../../src/limits.ts';
+import { ToolError } from '../../../../src/base/errors.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
+import { systemPowers } from '../../../../src/base/powers.ts';
 import { succeeded } from '../../../../src/pipeline/outcome.ts';
 import { rateLimit } from '../../../../src/pipeline/queue/rate-limit.ts';
 import type { Call } from '../../../../src/pipeline/stage.ts';
 import type { Policy, RateLimit } from '../../../../src/policy/schema.ts';
-import { systemPowers } from '../../../../src/powers.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;

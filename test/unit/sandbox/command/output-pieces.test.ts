@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { silentLog, systemPowers } from '../../../../src/powers.ts';
+import { silentLog, systemPowers } from '../../../../src/base/powers.ts';
 import { type OnPiece, OutputPieces } from '../../../../src/sandbox/command/output-pieces.ts';
 import { until } from '../../../support/daemon.ts';
 

@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { RpcError, ToolError } from '../../../../src/errors.ts';
-import type { Limits } from '../../../../src/limits.ts';
+import { RpcError, ToolError } from '../../../../src/base/errors.ts';
+import type { Limits } from '../../../../src/base/limits.ts';
 import type { ApprovalDraft, Impact, PersonAnswer, RememberScope } from '../../../../src/store/approvals/approval.ts';
 import { draft, Machine } from '../../../support/approvals.ts';
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { parseJson } from '../../../../src/base/text/json.ts';
+import { escapeUnseenInLine } from '../../../../src/base/text/shown-text.ts';
 import { toBoundedJson, toVisible } from '../../../../src/store/audit/text.ts';
-import { parseJson } from '../../../../src/text/json.ts';
-import { escapeUnseenInLine } from '../../../../src/text/shown-text.ts';
 
 const bounds = { charsMax: 200, depthMax: 4 };
 const UNSAFE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;

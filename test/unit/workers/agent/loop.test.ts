@@ -1,7 +1,7 @@
 /** The loop of a sub-agent: what it reads of streams in both dialects, and what it asks for. */
 import { describe, expect, test } from 'vitest';
-import type { AnsweredAsk, ModelAsk } from '../../../../src/agents/messages.ts';
-import { defaultLimits } from '../../../../src/limits.ts';
+import { defaultLimits } from '../../../../src/base/limits.ts';
+import type { AnsweredAsk, ModelAsk } from '../../../../src/services/agents/messages.ts';
 import { type ModelReply, streamOf } from '../../../../src/testing/model-reply.ts';
 import { anthropic } from '../../../../workers/agent/anthropic.ts';
 import { eventsIn } from '../../../../workers/agent/events.ts';

@@ -4,9 +4,9 @@ import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFile
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { defaultLimits as limits } from '../../../../src/base/limits.ts';
+import { systemPowers } from '../../../../src/base/powers.ts';
 import type { Job } from '../../../../src/hosts/job.ts';
-import { defaultLimits as limits } from '../../../../src/limits.ts';
-import { systemPowers } from '../../../../src/powers.ts';
 import { NO_MASKS } from '../../../../src/sandbox/masks.ts';
 import { Anchor } from '../../../../workers/context/anchor.ts';
 import { WorkerContext } from '../../../../workers/context/context.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { defaultLimits } from '../../../../src/base/limits.ts';
+import { systemPowers } from '../../../../src/base/powers.ts';
 import type { LogLine } from '../../../../src/hosts/job.ts';
-import { defaultLimits } from '../../../../src/limits.ts';
-import { systemPowers } from '../../../../src/powers.ts';
 import { IsolateMessages } from '../../../../workers/isolate/messages.ts';
 
 /** Sends a guest's messages; collects the requests, the log lines and the answers. */

@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { ToolError } from '../../../../src/errors.ts';
+import { ToolError } from '../../../../src/base/errors.ts';
 import { ruleOf } from '../../../support/policy.ts';
 import { makeWorkspace, type TestWorkspace, treeWithModes } from '../../../support/workspace.ts';
 

@@ -1,0 +1,29 @@
+/** Free space of a disk, and how much of it is reserved for the daemon's records. */
+import { statfsSync } from 'node:fs';
+import type { Limits } from './limits.ts';
+
+export interface Disk {
+  /** Bytes free for this process; root's reserve counts only if we are root. */
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+}
+
+/** Free and total bytes of the disk that holds `path`. Throws the system's error. */
+export function diskOf(path: string): Disk {
+  const { bavail, bfree, blocks, bsize } = statfsSync(path);
+  return { freeBytes: (process.getuid?.() === 0 ? bfree : bavail) * bsize, totalBytes: blocks * bsize };
+}
+
+/** Bytes that stay free for the records; on a small disk a quarter of it. */
+export const reserveOf = ({ totalBytes }: Disk, { stateReserveBytes }: Pick<Limits, 'stateReserveBytes'>): number =>
+  Math.min(stateReserveBytes, Math.floor(totalBytes / 4));
+
+/** Bytes available on the disk of `path` beside the reserve; 0 if unknown. */
+export function roomIn(path: string, limits: Pick<Limits, 'stateReserveBytes'>): number {
+  try {
+    const disk = diskOf(path);
+    return Math.max(0, disk.freeBytes - reserveOf(disk, limits));
+  } catch {
+    return 0; // ENOENT: nothing can be stored there.
+  }
+}

@@ -1,0 +1,48 @@
+/** `ringfenced`, the daemon's entry: sets up the perimeter, then loads the rest. */
+import { closeSync, writeSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { establishPerimeter } from '../../workers/perimeter.ts';
+import { lastInheritedFd } from '../wire/transport/inherited-sockets.ts';
+
+/** Descriptor on which the starting process reads that the daemon is ready, or why not; with `take-over` both sides talk there. */
+const READY_FD = 3;
+
+const { values: flags } = parseArgs({
+  options: {
+    socket: { type: 'string' },
+    state: { type: 'string' },
+    listen: { type: 'string' },
+    'listen-http': { type: 'string' },
+    policy: { type: 'string' },
+    fleet: { type: 'string' },
+    workspace: { type: 'string', multiple: true },
+    'tell-ready': { type: 'boolean' },
+    'end-with-parent': { type: 'boolean' },
+    'end-when-idle': { type: 'boolean' },
+    'take-over': { type: 'string', multiple: true },
+    'keep-socket': { type: 'string', multiple: true },
+  },
+});
+// Otherwise V8's young generation grows during the start, and an idle gateway keeps 20 MiB more.
+setFlagsFromString('--semi-space-growth-factor=1');
+if (flags['end-with-parent']) {
+  // The IPC channel closes when the parent ends, in any way; SIGTERM shuts the daemon down in order.
+  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+  process.channel?.unref();
+}
+// The perimeter also deletes systemd's `LISTEN_*` and `NOTIFY_SOCKET`, so that no child process inherits them.
+const environment = establishPerimeter((env) => {
+  // The sockets that another daemon hands over follow the channel to it.
+  if (flags['take-over']) return READY_FD + flags['take-over'].length;
+  return flags['tell-ready'] ? READY_FD : lastInheritedFd(env, process.pid);
+});
+
+function tellReady(notice: object): void {
+  if (!flags['tell-ready']) return;
+  writeSync(READY_FD, `${JSON.stringify(notice)}\n`);
+  closeSync(READY_FD);
+}
+
+const { serve } = await import('../daemon/serve.ts');
+await serve(flags, environment, tellReady);

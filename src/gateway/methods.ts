@@ -1,0 +1,386 @@
+/** The handlers of a session's requests, one for each method. */
+import type { CallOptions, CallRecord, HostReport, NamedCall } from '../base/call.ts';
+import { RpcError, ToolError } from '../base/errors.ts';
+import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
+import type { CoarseIn, UnfollowedIn } from '../hosts/hosts.ts';
+import type { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
+import { tierBoundsOf } from '../pipeline/execute/bounds.ts';
+import type { Pipeline } from '../pipeline/pipeline.ts';
+import type { UntrustedMarks } from '../store/approvals/untrusted-marks.ts';
+import type { CacheStatus } from '../store/result-cache.ts';
+import { CONTENT_TYPE } from '../store/telemetry/families.ts';
+import { spanContextOf } from '../store/telemetry/trace-context.ts';
+import { toolsOf } from '../tools/registry.ts';
+import type { Method, Params } from '../wire/protocol/messages.ts';
+import type { Batches } from './batches.ts';
+import { type ClientLink, subscribe } from './client-link.ts';
+import type { Fences } from './connections/fences.ts';
+import type { Credentials } from './credentials.ts';
+import type { DaemonMetrics } from './daemon-metrics.ts';
+import type { Attenuations } from './delegation/attenuations.ts';
+import { chainOf } from './delegation/delegation.ts';
+import { type TaskMethodParts, taskMethods } from './delegation/task-methods.ts';
+import type { DurableCalls } from './durable-calls.ts';
+import type { Events } from './events.ts';
+import { allCalls, findCalls, runningCalls, sessionRunning } from './operator/find-calls.ts';
+import type { Forwards } from './operator/forwards.ts';
+import { type PanelControl, panelMethods, revokeAllPages } from './operator/panel-methods.ts';
+import type { Pause } from './operator/pause-methods.ts';
+import { untrustedMarks } from './operator/untrusted.ts';
+import type { Oversight } from './oversight.ts';
+import type { Policies } from './policies.ts';
+import type { RecentCalls } from './recent-calls.ts';
+import type { Results } from './results.ts';
+import type { Session } from './session.ts';
+import type { SessionRecords } from './session-records.ts';
+import type { Sessions } from './sessions.ts';
+import { foundTools, toolList, toolStats } from './tool-list.ts';
+import { checkpointMethods } from './undo/checkpoints.ts';
+import { type KeptChangesParts, previewMethods } from './undo/previews.ts';
+import { type QuarantineParts, quarantineMethods } from './undo/quarantine.ts';
+import { undoCall } from './undo/undo.ts';
+
+/** What `status` reports about the daemon. */
+export interface StatusParts {
+  readonly version: string;
+  readonly pipeline: Pipeline;
+  readonly confinement: {
+    level: string;
+    backend: string;
+    cgroup: string;
+    missing: readonly string[];
+    unixSockets: string;
+  };
+  /** Result of each sandbox probe at start: `ok`, `leaks` or `unknown`. */
+  readonly probes: Readonly<Record<string, string>>;
+  /** The barriers that did not hold, and how to mend each. */
+  readonly gaps: readonly { readonly id: string; readonly shows: string; readonly fix: string }[];
+  readonly powers: Powers;
+  hostStatus(): Promise<HostReport[]>;
+  coarseMasks(): readonly CoarseIn[];
+  unfollowed(): readonly UnfollowedIn[];
+  /** False if no host is there and the last one could not be started. */
+  canStartHosts(): boolean;
+  pluginStatus(): readonly object[];
+  connectorStatus(): readonly { readonly state: string }[];
+  /** The service of `web_search`; undefined without one. */
+  searchStatus(): { readonly state: string } | undefined;
+  /** Asks the services of connectors and of `web_search` whether they work. */
+  checkServices(): Promise<void>;
+  /** Cached results of reading. */
+  readonly cache: { readonly status: CacheStatus; clear(): { entries: number; bytes: number } };
+  auditStatus(): { entries: number; writable: boolean; overSize?: true };
+  diskStatus(): { freeBytes: number };
+  approvalsPending(): number;
+  readonly policies: Pick<Policies, 'status'>;
+  listeners(): string[];
+  readonly providers: ProviderControl;
+}
+
+/** Operations on external tool providers. */
+export interface ProviderControl {
+  list(role: 'agent' | 'operator'): {
+    name: string;
+    state: string;
+    pending: number;
+    since: string;
+    reason?: string;
+  }[];
+  /** Throws RpcError. */
+  accept(provider: string, digests: Readonly<Record<string, string>>, by: string): object;
+}
+
+export interface MethodParts
+  extends StatusParts,
+    KeptChangesParts,
+    TaskMethodParts,
+    Pick<QuarantineParts, 'quarantine'> {
+  readonly batches: Batches;
+  readonly oversight: Oversight;
+  readonly events: Events;
+  readonly results: Results;
+  readonly limits: Limits;
+  readonly records: SessionRecords;
+  readonly startedAt: number;
+  readonly metrics: DaemonMetrics;
+  readonly sessions: Sessions;
+  readonly durable: DurableCalls;
+  readonly recent: RecentCalls;
+  readonly attenuations: Attenuations;
+  readonly fences: Fences;
+  /** Number of operators who listen for approvals now. */
+  approvers(): number;
+  readonly credentials: Pick<Credentials, 'rotate'>;
+  readonly panel: PanelControl;
+  readonly pause: Pause;
+  readonly untrusted: UntrustedMarks;
+  readonly forwards: Forwards;
+  readonly background: BackgroundCommands;
+  /** Starts the daemon's shutdown after the answer was sent. */
+  shutdown(graceMs: number): void;
+  /** Starts a new daemon, and hands over to it after the answer was sent. Throws RpcError if it does not start. */
+  upgrade(drainMs: number): Promise<Successor>;
+}
+
+/** A new daemon that is about to take over. */
+export interface Successor {
+  readonly pid: number;
+  readonly version: string;
+}
+
+/** One handler for every method except hello. */
+export type Methods = {
+  readonly [M in Exclude<Method, 'hello'>]: (caller: ClientLink, params: Params<M>) => unknown;
+};
+
+function callTool(session: Session, { tool, input, options, _meta }: Params<'tools.call'>): unknown {
+  const span = spanContextOf(_meta);
+  return session.call(tool, input, (span ? { ...options, span } : options) as CallOptions);
+}
+
+/** Creates the handlers, which throw only RpcError. */
+export function createMethods(parts: MethodParts): Methods {
+  const { oversight, results, limits, records, sessions, durable, batches, pause } = parts;
+  return {
+    'tools.list': ({ session }, params) => toolList(session, params, parts.pipeline),
+    'tools.search': ({ session }, query) => foundTools(session, query),
+    'tools.stats': async ({ session }, params) => ({ ...toolStats(session), usage: await oversight.usage(params) }),
+    'tools.call': ({ session }, params) => callTool(session, params),
+    'tools.batch': ({ session, outbox }, params) => batches.run(session, params, { outbox }),
+    ...batches.recent.methods,
+    'calls.cancel': ({ session }, params) => cancel(session, params, parts),
+    'calls.find': (_, asked) => findCalls(asked, parts),
+    'calls.get': ({ session }, { callId, session: of }) => {
+      const record = recordOf({ callId, of }, session, parts);
+      if (record) return record;
+      throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or its record is no longer kept`);
+    },
+    'calls.undo': ({ session }, params) =>
+      undoCall(session, params, { ...parts, recordOf: (named) => recordOf(named, session, parts) }),
+    ...checkpointMethods(parts),
+    'calls.list': ({ session }, { everywhere, ended, ...filter }) => {
+      if (!everywhere) return session.list(filter, durable.list(session.options));
+      if (session.options.role === 'operator') return ended ? allCalls(filter.limit, parts) : runningCalls(parts);
+      throw new RpcError('FORBIDDEN', 'only operators may use calls.list with `everywhere`');
+    },
+    'results.read': ({ session }, params) => results.read(session, params, (named) => recordOf(named, session, parts)),
+    'events.subscribe': (caller, params) => subscribe(caller, params, parts),
+    'approvals.list': () => oversight.approvals(),
+    'approvals.get': (_, { approvalId }) => oversight.wholeApproval(approvalId),
+    'approvals.resolve': ({ session }, { onBehalfOf, ...params }) =>
+      oversight.resolve(
+        params,
+        onBehalfOf === undefined ? session.options.principal : `${session.options.principal} for ${onBehalfOf}`,
+        (id, callId) => sessions.byId(id)?.get(callId) ?? durable.liveOf(id, callId),
+      ),
+    'approvals.grants': () => oversight.grants(),
+    'approvals.untrusted': (caller, params) => untrustedMarks(caller, params, parts),
+    'approvals.revoke': ({ session }, params) => oversight.revoke(params, session.options.principal),
+    ...auditMethods(oversight),
+    'policy.get': ({ session }) => oversight.policy(session),
+    'policy.explain': ({ session }, params) => oversight.explain(session, params),
+    'policy.backtest': ({ session }, params) => oversight.backtest(session, params),
+    'policy.reload': ({ session }) => reloadPolicy(session, parts),
+    'providers.list': ({ session }) => ({ providers: parts.providers.list(session.options.role) }),
+    'providers.accept': ({ session }, { provider, tools }) =>
+      parts.providers.accept(provider, tools, session.options.principal),
+    'tokens.rotate': ({ session }, { names }) => rotateTokens(session, names, parts),
+    ...previewMethods(parts),
+    ...quarantineMethods(parts),
+    ...panelMethods(parts),
+    ...parts.forwards.methods,
+    ...pause.methods,
+    ...parts.attenuations.methods,
+    ...taskMethods(parts),
+    ...parts.fences.methods,
+    'cache.clear': ({ session }) => clearCache(session, parts),
+    'costs.read': ({ session }, params) => oversight.costs(session, params),
+    'metrics.read': (_, params) => readMetrics(params, parts),
+    status: ({ session }, params) => statusFor(session, params, parts),
+    shutdown: ({ session }, { graceMs = limits.shutdownGraceMs }) => {
+      records.shutdownAsked(session, graceMs);
+      parts.shutdown(graceMs);
+      return {};
+    },
+    upgrade: ({ session }, params) => upgrade(session, params, parts),
+  };
+}
+
+const auditMethods = (oversight: Oversight) => ({
+  'audit.query': (_: ClientLink, params: Params<'audit.query'>) => oversight.audit(params),
+  'audit.daily': (_: ClientLink, params: Params<'audit.daily'>) => oversight.daily(params),
+  'audit.verify': () => oversight.verify(),
+  'audit.prune': ({ session }: ClientLink, params: Params<'audit.prune'>) =>
+    oversight.prune(params, session.options.principal),
+});
+
+/** Answers `policy.reload`. */
+function reloadPolicy(session: Session, { oversight, records }: MethodParts) {
+  const answer = oversight.reload();
+  if (!answer.ok) records.reloadFailed(session, answer.problems);
+  return answer;
+}
+
+/** Answers `cache.clear`. */
+function clearCache(session: Session, { cache, records }: MethodParts) {
+  const cleared = cache.clear();
+  records.cacheCleared(session, cleared);
+  return cleared;
+}
+
+/** Answers `upgrade`. Throws RpcError if there is no new daemon to hand over to. */
+async function upgrade(session: Session, { drainMs }: Params<'upgrade'>, parts: MethodParts): Promise<Successor> {
+  const givenMs = drainMs ?? parts.limits.upgradeDrainMs;
+  parts.records.upgradeAsked(session, givenMs);
+  const { pid, version } = await parts.upgrade(givenMs);
+  return { pid, version };
+}
+
+/** Answers `tokens.rotate`. Ends the sessions that the old tokens opened; detached calls continue up to their limits. */
+function rotateTokens(session: Session, names: readonly string[], parts: MethodParts) {
+  const { credentials, sessions, records } = parts;
+  const rotated = credentials.rotate(names);
+  const reason = 'its token was rotated';
+  const ended = rotated.map(({ identity }) => (identity ? sessions.endOf(identity.principal, reason, session) : 0));
+  // Pages were signed in by holders of the operator's old token.
+  if (rotated.some(({ identity }) => identity?.role === 'operator')) revokeAllPages(session, parts);
+  const sessionsEnded = ended.reduce((sum, it) => sum + it, 0);
+  const rotatedNames = rotated.map((it) => it.name);
+  records.tokensRotated(session, rotatedNames, sessionsEnded);
+  return { rotated: rotatedNames, sessionsEnded };
+}
+
+/** Answers `metrics.read`. */
+async function readMetrics({ format }: Params<'metrics.read'>, { metrics }: MethodParts): Promise<object> {
+  if (format === 'json') return { families: await metrics.families() };
+  return { contentType: CONTENT_TYPE, text: await metrics.text() };
+}
+
+/**
+ * Answers `calls.cancel`: for a session's own calls and batches, detached calls of its principal, and for an operator any call,
+ * with the commands that it left in the background.
+ */
+function cancel(
+  session: Session,
+  params: Params<'calls.cancel'>,
+  { batches, durable, sessions, records, background }: MethodParts,
+): { cancelled: boolean } {
+  const { callId } = params;
+  const isOperator = session.options.role === 'operator';
+  if (!isOperator || params.session === undefined)
+    if (batches.cancelAny(session, params).cancelled) return { cancelled: true };
+  // Only the session that made a call can park its question.
+  if (params.park) return { cancelled: false };
+  const running = isOperator ? sessionRunning(callId, params.session, sessions) : undefined;
+  const reason = new ToolError('CANCELLED', 'an operator cancelled the call', { details: { by: 'operator' } });
+  const owner = isOperator && params.session !== undefined ? sessions.byId(params.session) : undefined;
+  const isBatch = owner !== undefined && batches.cancel(owner, callId, reason);
+  const left = isOperator ? background.running(callId) : [];
+  for (const it of left) void background.stop(it);
+  const cancelled =
+    running?.abort(callId, reason) || durable.cancel(callId, session.options) || isBatch || left.length > 0;
+  if (isOperator && cancelled) records.cancelled(session, callId);
+  return { cancelled };
+}
+
+/** A call that this session may see: its own, detached ones of its principal, any call for an operator. */
+function recordOf(
+  { callId, of }: NamedCall,
+  session: Session,
+  { sessions, durable, recent }: MethodParts,
+): CallRecord | undefined {
+  const { options } = session;
+  const isOperator = options.role === 'operator';
+  const isMeant = (it: CallRecord | undefined) => it && (of === undefined || it.sessionId === of);
+  const others = isOperator ? sessions.all : [];
+  const known = [session, ...others.map((it) => it.session)].map((it) => it.get(callId)).find(isMeant);
+  const found =
+    known ??
+    [durable.recordOf(callId, options), isOperator ? recent.get(callId, of) : undefined].find(isMeant) ??
+    (isOperator && of !== undefined ? durable.liveOf(of, callId) : undefined);
+  if (found && found.sessionId !== options.id) options.untrusted.carry();
+  return found;
+}
+
+/** Most directories that `status` lists as hidden completely. */
+const COARSE_MAX = 100;
+
+async function statusFor(session: Session, params: Params<'status'>, parts: MethodParts): Promise<object> {
+  const { options } = session;
+  if (params.health && options.role !== 'operator')
+    throw new RpcError('FORBIDDEN', 'only operators may use status with `health`');
+  const { powers, version, pipeline, confinement, probes } = parts;
+  const [hosts, health] = await Promise.all([
+    parts.hostStatus(),
+    params.health ? healthFor(session, parts) : undefined,
+    params.health ? parts.checkServices() : undefined,
+  ]);
+  const { queued, running } = pipeline.queue;
+  const search = parts.searchStatus();
+  return {
+    uptimeMs: Math.round(powers.monotonicMs() - parts.startedAt),
+    version,
+    pid: process.pid,
+    rssBytes: process.memoryUsage.rss(),
+    sessions: parts.sessions.all.length,
+    calls: { queued, running, blocked: parts.approvalsPending() },
+    approvers: parts.approvers(),
+    ...(parts.pause.state && { paused: parts.pause.state }),
+    ...(options.role === 'operator' && { policy: parts.policies.status, openSessions: openSessions(parts) }),
+    // An agent must not learn about other workspaces.
+    hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
+    // Filters before the limit, since the owner of another workspace could fill the list with files.
+    coarseMasks: parts
+      .coarseMasks()
+      .filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace)
+      .slice(0, COARSE_MAX),
+    unfollowed: parts
+      .unfollowed()
+      .filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
+    plugins: parts.pluginStatus(),
+    connectors: parts.connectorStatus(),
+    ...(search && { search }),
+    cache: parts.cache.status,
+    undo: parts.undoJournal.status,
+    audit: parts.auditStatus(),
+    disk: parts.diskStatus(),
+    ...(options.role === 'operator' && { warm: parts.fences.warm }),
+    ...(options.role === 'operator' && pipeline.tracer && { traces: pipeline.tracer.status }),
+    listeners: parts.listeners(),
+    bounds: tierBoundsOf(session.policy(), parts.limits),
+    providers: parts.providers.list(options.role).map(({ name, state, pending, since, reason }) => ({
+      name,
+      state,
+      pending,
+      since,
+      // Why the last run ended; of a provider that works it is past.
+      ...(reason !== undefined && state === 'waiting' && { reason }),
+    })),
+    confinement: { ...confinement, probes, gaps: parts.gaps },
+    ...(health && { health }),
+  };
+}
+
+/** Most sessions that `status` lists. */
+const SESSIONS_MAX = 100;
+
+function openSessions({ sessions }: MethodParts): object[] {
+  return sessions.all.slice(0, SESSIONS_MAX).map(({ session }) => {
+    const { id: sessionId, client, principal, role, workspace, mode, delegation } = session.options;
+    const how = {
+      ...(mode !== undefined && { mode }),
+      ...(delegation && { parent: delegation.parent.options.id }),
+      ...(chainOf(session).length > 0 && { chain: chainOf(session) }),
+    };
+    return { sessionId, client, principal, role, workspace, ...how, calls: session.underWay.length };
+  });
+}
+
+/** Health reports of tools that support them, in the caller's workspace. */
+async function healthFor({ options, policy }: Session, { pipeline }: MethodParts): Promise<object[]> {
+  const { id: sessionId, principal, workspace, root, toolset } = options;
+  const asker = { policy: policy(), principal, sessionId, workspace, root };
+  const all = await pipeline.health.check(toolsOf(toolset), asker);
+  return [...all].map(([name, health]) => ({ name, ...health }));
+}

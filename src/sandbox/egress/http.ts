@@ -1,0 +1,158 @@
+/**
+ * The HTTP side of the proxy: CONNECT, and requests with an absolute URL. Node's parser reads both directions and everything is serialised
+ * again, so that no two parsers can read one message differently. Connections close after one answer.
+ */
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Limits } from '../../base/limits.ts';
+import { type Destination, toHostName } from '../../policy/network.ts';
+import { type ConnectionGuard, ConnectionRefused, showDestination } from './connection-guard.ts';
+import { relay } from './relay.ts';
+
+/** The guard of a connection's command. */
+export interface ProxyClient {
+  readonly guard: ConnectionGuard;
+  /** Called when the request has been parsed. */
+  readonly onParsed: () => void;
+}
+
+/** A server without a port: connections are passed to it, each known to `clientOf`. */
+export function createHttp(clientOf: (socket: Socket) => ProxyClient | undefined, limits: Limits): Server {
+  const server = createServer({ maxHeaderSize: limits.egressHeaderBytesMax, keepAlive: false });
+  /** Connections that have sent a request. What they send behind it is not served: they close after its answer. */
+  const served = new WeakSet<Socket>();
+  server.on('request', (incoming, response) => {
+    if (served.has(incoming.socket)) return;
+    served.add(incoming.socket);
+    const client = clientOf(incoming.socket);
+    client?.onParsed();
+    // A server may send what Node refuses to write.
+    if (client) forward(incoming, response, { guard: client.guard, limits }).catch(() => response.destroy());
+  });
+  server.on('connect', (incoming, socket: Socket, head: Buffer) => {
+    if (served.has(socket)) return void socket.destroy();
+    const client = clientOf(socket);
+    client?.onParsed();
+    if (client) tunnel(incoming, { socket, head, guard: client.guard }).catch(() => socket.destroy());
+  });
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
+    if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
+    else socket.destroy();
+  });
+  return server;
+}
+
+async function tunnel(
+  { url = '' }: IncomingMessage,
+  { socket, head, guard }: { socket: Socket; head: Buffer; guard: ConnectionGuard },
+): Promise<void> {
+  socket.on('error', () => {}); // ECONNRESET, EPIPE: the command is gone, and the relay handles the close.
+  const to = destinationOf(url, 443);
+  if (!to) return void socket.end(toRaw(400, `${url.slice(0, 80)} is no host:port`));
+  try {
+    const upstream = await guard.connect(to, socket);
+    if (socket.destroyed) return void upstream.destroy();
+    socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
+    const gate = guard.gate(to, upstream);
+    // Not put back to where it came from, which may have ended by now.
+    (gate ?? upstream).write(head);
+    relay(socket, upstream, gate);
+  } catch (error) {
+    socket.end(toRaw(statusOf(error), explain(error, to)));
+  }
+}
+
+async function forward(
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  { guard, limits }: { guard: ConnectionGuard; limits: Limits },
+): Promise<void> {
+  response.shouldKeepAlive = false;
+  incoming.on('error', () => {}); // The command is gone; the response closes.
+  const refuse = (status: number, text: string) => {
+    if (response.headersSent) response.destroy();
+    else response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(`${text}\n`);
+  };
+  const url = URL.parse(incoming.url ?? '');
+  const to = url?.protocol === 'http:' ? destinationOf(url.host, 80) : undefined;
+  if (!url || !to) return refuse(400, 'this is a proxy: it takes CONNECT, and http:// URLs');
+  let upstream: Socket;
+  try {
+    upstream = await guard.connect(to, incoming.socket);
+  } catch (error) {
+    return refuse(statusOf(error), explain(error, to));
+  }
+  if (response.destroyed) return void upstream.destroy();
+  const outgoing = request({
+    createConnection: () => upstream,
+    method: incoming.method ?? 'GET',
+    path: `${url.pathname}${url.search}`,
+    // Taken from the URL rather than from the header: the server must not answer for a host that was not checked.
+    headers: {
+      ...endToEnd(incoming.headersDistinct),
+      ...framingOf(incoming),
+      host: url.host,
+      connection: 'close',
+    },
+    setHost: false,
+    maxHeaderSize: limits.egressHeaderBytesMax,
+  });
+  outgoing.on('response', (answer) => {
+    const status = answer.statusCode ?? 0;
+    if (status < 200 || status > 599) return void outgoing.destroy(new Error('a status outside 200 to 599'));
+    response.writeHead(status, { ...endToEnd(answer.headersDistinct), connection: 'close' });
+    return answer.on('error', () => response.destroy()).pipe(response);
+  });
+  outgoing.on('error', () => refuse(502, `${showDestination(to)} broke off`));
+  response.on('close', () => outgoing.destroy());
+  const gate = guard.gate(to, upstream);
+  if (gate) incoming.pipe(gate.on('error', () => outgoing.destroy())).pipe(outgoing);
+  else incoming.pipe(outgoing);
+}
+
+/**
+ * Headers that delimit the body of a request, as Node's parser understood it. Node adds them only for methods that usually have a body;
+ * without them a server would read the body of a GET or DELETE as the next request, which was not checked.
+ */
+function framingOf({ headers }: IncomingMessage): Record<string, string> {
+  if (headers['transfer-encoding'] !== undefined) return { 'transfer-encoding': 'chunked' };
+  const length = headers['content-length'];
+  return length === undefined ? {} : { 'content-length': length };
+}
+
+const HOP_BY_HOP = [
+  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'],
+  ...['transfer-encoding', 'upgrade', 'host'],
+];
+
+/** End-to-end headers, without those that `Connection` names. */
+function endToEnd(headers: NodeJS.Dict<string[]>): Record<string, string[]> {
+  const named = (headers.connection ?? []).flatMap((it) => it.toLowerCase().split(',')).map((it) => it.trim());
+  const isOurs = (name: string) => HOP_BY_HOP.includes(name) || named.includes(name);
+  const keptHeaders = Object.entries(headers).filter(([name, value]) => !isOurs(name) && value !== undefined);
+  return Object.fromEntries(keptHeaders) as Record<string, string[]>;
+}
+
+function destinationOf(authority: string, defaultPort: number): Destination | undefined {
+  const [, name = '', digits] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(authority) ?? [];
+  const host = toHostName(name);
+  const port = digits === undefined ? defaultPort : Number(digits);
+  return host === undefined || port < 1 || port > 65_535 ? undefined : { host, port };
+}
+
+const statusOf = (error: unknown): number => (error instanceof ConnectionRefused ? 403 : 502);
+
+function explain(error: unknown, to: Destination): string {
+  const why = (error as Error).message;
+  if (!(error instanceof ConnectionRefused)) return `Ringfence could not connect: ${why}`;
+  const advice = 'Ask for it to be added to tiers.execute.network.allow of the policy.';
+  return `Ringfence does not let this command connect to ${showDestination(to)}: ${why}. ${advice}`;
+}
+
+function toRaw(status: number, text: string): string {
+  const reason = { 400: 'Bad Request', 403: 'Forbidden' }[status] ?? 'Bad Gateway';
+  const body = `${text}\n`;
+  const head = `Content-Type: text/plain; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
+  return `HTTP/1.1 ${status} ${reason}\r\n${head}\r\n\r\n${body}`;
+}

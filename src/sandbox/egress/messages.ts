@@ -1,0 +1,108 @@
+/** Messages between the gateway and the egress proxy, as plain data on descriptor 3, in frames of docs/protocol.md's codec. */
+import type { Limits } from '../../base/limits.ts';
+import type { Destination, NetworkLayer, NetworkRule } from '../../policy/network.ts';
+
+export type ToProxy =
+  | { readonly setup: { readonly limits: Limits } }
+  /** A command that may connect; its listener comes with the token, before or after this. */
+  | { readonly open: { readonly token: string } & EgressTerms }
+  | { readonly answer: { readonly id: number; readonly answer: DoorAnswer } }
+  /** One request of a call without a command; answered before the token is closed, or not at all. Redirects are answers. */
+  | { readonly fetch: { readonly token: string; readonly asked: HttpRequest } }
+  | { readonly close: { readonly token: string } };
+
+/** What a command may connect to. */
+export interface EgressTerms {
+  readonly layers: readonly NetworkLayer[];
+  /** Absent if nobody is asked about other hosts. */
+  readonly door?: DoorTerms;
+}
+
+export interface DoorTerms {
+  /** Which of the layers have a person asked. */
+  readonly asks: readonly boolean[];
+  /** Bytes that may be sent to opened hosts before a person is asked again. */
+  readonly uploadBytesMax: number;
+}
+
+/** Whether a host may be connected to that a list does not name, or sent so much. */
+export interface DoorQuestion extends Destination {
+  readonly kind: 'host' | 'upload';
+  /** Port from which the program connected to the proxy. */
+  readonly clientPort?: number | undefined;
+  /** Bytes that the command sent to hosts that were opened. */
+  readonly sent: number;
+}
+
+/** Entries of a list that are open from now on, or why nothing is. */
+export type DoorAnswer = { readonly open: readonly NetworkRule[] } | { readonly refused: string };
+
+/** One HTTP request to one server, and how much of the answer is wanted. Headers may hold secrets: they are neither logged nor reported. */
+export interface HttpRequest {
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array | undefined;
+  /** Bytes of the decompressed body that are wanted; the rest is cut. */
+  readonly bytesMax: number;
+  /** Time for the whole exchange, to the last byte of the body. */
+  readonly withinMs: number;
+  /** Time for which the server may send nothing. Default: no bound of its own. */
+  readonly idleMs?: number;
+  /** Secrets of the request; one with any follows no redirection. */
+  readonly credentials?: readonly Credential[];
+  /** Certificates of authorities in PEM, in place of the machine's. */
+  readonly ca?: string;
+}
+
+/** A secret, and its place in a request. */
+export interface Credential {
+  readonly in: 'header' | 'query' | 'path';
+  /** Name of the header or of the parameter of the query, or the text in the path that the secret takes the place of. */
+  readonly name: string;
+  /** The text that is sent. */
+  readonly value: string;
+  /** The part of it that is secret. */
+  readonly secret: string;
+}
+
+export interface HttpResponse {
+  readonly status: number;
+  /** Names in lower case; without the headers of the compression that was undone. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+  /** Whether the body was longer. */
+  readonly truncated: boolean;
+}
+
+/** An answer with any status, or why there is none: a rule, the time limit, or the server. */
+export type HttpAnswer =
+  | HttpResponse
+  | { readonly refused: string }
+  | { readonly late: string }
+  | { readonly failed: string };
+
+export type FromProxy =
+  | { readonly ready: true }
+  /** The first connection with a token that is not open, or its first name; the gateway opens it or closes it. */
+  | { readonly arrived: string }
+  | { readonly opened: string }
+  | { readonly asked: { readonly token: string; readonly id: number; readonly question: DoorQuestion } }
+  | { readonly fetched: { readonly token: string; readonly answer: HttpAnswer } }
+  | { readonly closed: { readonly token: string; readonly report: EgressReport } };
+
+/** Network activity of a command. */
+export interface EgressReport {
+  readonly connected: readonly { readonly target: string; readonly count: number }[];
+  readonly denied: readonly EgressDenial[];
+  /** Bytes that went to each host, by `host:port`. */
+  readonly sent: readonly { readonly target: string; readonly bytes: number }[];
+}
+
+export interface EgressDenial {
+  /** `host:port`. */
+  readonly target: string;
+  readonly layer: 'policy' | 'sandbox' | 'limit';
+  readonly reason: string;
+  readonly count: number;
+}

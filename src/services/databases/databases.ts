@@ -1,0 +1,68 @@
+/** Looks up the connections that statements name, and binds the tools for databases to them. */
+import { ToolError } from '../../base/errors.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { DatabaseSource } from '../../tools/context/databases.ts';
+import type { NamedTool, Toolset } from '../../tools/tool.ts';
+import { DatabaseError, readDatabase, storedDatabases } from './database-files.ts';
+
+export interface DatabasesOptions {
+  readonly stateDir: string;
+  /** Connections of config.yaml, which come before stored ones of the same name. */
+  readonly configured: Readonly<Record<string, DatabaseSource>>;
+  readonly limits: Limits;
+}
+
+/** Reads stored connections whenever one is named, so that an added one is there at once. */
+export class Databases {
+  readonly #options: DatabasesOptions;
+
+  constructor(options: DatabasesOptions) {
+    this.#options = options;
+  }
+
+  /** All names in order. */
+  get names(): string[] {
+    const { stateDir, configured, limits } = this.#options;
+    const all = new Set([...Object.keys(configured), ...storedDatabases(stateDir)]);
+    return [...all].sort().slice(0, limits.databasesMax);
+  }
+
+  /** Throws NOT_FOUND, and UNSUPPORTED for a stored connection that can't be read. */
+  sourceOf(name: string): DatabaseSource {
+    const { stateDir, configured, limits } = this.#options;
+    if (Object.hasOwn(configured, name)) return configured[name] as DatabaseSource;
+    let stored: DatabaseSource | undefined;
+    try {
+      stored = readDatabase(stateDir, name, limits);
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error;
+      throw new ToolError('UNSUPPORTED', `the connection \`${name}\` can not be used: its file was changed`, {
+        suggestion: 'Ask the person to run: ringfence database list.',
+      });
+    }
+    if (stored) return stored;
+    const { names } = this;
+    const suggestion =
+      names.length > 0
+        ? `The connections are: ${names.join(', ')}.`
+        : 'Ask the person to add one: ringfence database add NAME --kind sqlite --path FILE.';
+    throw new ToolError('NOT_FOUND', `no database connection is named \`${name}\``, { suggestion });
+  }
+}
+
+const TOOLS: ReadonlySet<string> = new Set(['database_query', 'database_schema', 'database_explain']);
+
+/**
+ * The toolset, whose database tools get the connection that a call names. It becomes part of the checked input, so that
+ * the policy decides on its file, and an approval is bound to it.
+ */
+export function withDatabases(toolset: Toolset, databases: Databases): Toolset {
+  const bound = (named: NamedTool): NamedTool => ({
+    ...named,
+    parse(given) {
+      const input = named.parse(given) as { readonly connection: string };
+      return { ...input, source: databases.sourceOf(input.connection) };
+    },
+  });
+  return new Map([...toolset].map(([name, it]) => [name, TOOLS.has(it.tool.name) ? bound(it) : it]));
+}

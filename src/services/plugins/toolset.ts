@@ -1,0 +1,93 @@
+import { defaultLimits } from '../../base/limits.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { boundedEffects } from '../../tools/declared-effects.ts';
+import { withoutNulls } from '../../tools/nulls.ts';
+import type { PluginSpec } from '../../tools/runs.ts';
+import type { NamedTool, Toolset } from '../../tools/tool.ts';
+import { defineTool, type Tool } from '../../tools/tool.ts';
+import { calledNames, deprecationWarnings, describedAs, splitName, versionsOf } from '../../tools/versions.ts';
+import { toolsOfCapabilities } from './capabilities.ts';
+import { effectsOf } from './effects.ts';
+import { type JsonSchema, type ObjectSchema, toZod } from './json-schema.ts';
+import type { Manifest, ManifestTool } from './manifest.ts';
+import type { Plugin } from './package.ts';
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+const DEFAULT_MEMORY_MB = 64;
+/** Characters of the plugin's hash in the version that is shown and recorded. */
+const HASH_CHARS = 12;
+
+/** The plugin's tools by name, `plugin__tool`. */
+export function toToolset(plugin: Plugin): Toolset {
+  return new Map(
+    plugin.manifest.tools.flatMap((declared) => {
+      const tool = toTool(plugin, declared);
+      const called = calledNames(tool.name, declared.name, tool);
+      return called.map((name) => [name, named(tool, name)] as const);
+    }),
+  );
+}
+
+/** The name of a tool as the manifest declares it, with its version if it has one. */
+export const toolNameOf = ({ name }: Pick<Manifest, 'name'>, tool: Pick<ManifestTool, 'name'>): string =>
+  `${name}__${tool.name}`;
+
+function named(tool: Tool, name: string): NamedTool {
+  return {
+    tool,
+    warnings: () => deprecationWarnings(name, tool.deprecated),
+    parse: (input) => tool.input.parse(withoutNulls(input, tool.input)),
+    parameters: Object.keys(tool.input.shape),
+  };
+}
+
+function toTool(plugin: Plugin, declared: ManifestTool): Tool {
+  const { manifest, sha256 } = plugin;
+  const { title, description, tier, limits, effects, deprecated } = declared;
+  const { name, major } = splitName(declared.name);
+  const all = manifest.tools.map((it) => it.name);
+  return defineTool({
+    title,
+    summary: describedAs(description, deprecated),
+    tier,
+    name: toolNameOf(manifest, { name }),
+    // Kept results and answers of people are bound to it.
+    version: `${manifest.version}+${sha256.slice(0, HASH_CHARS)}${major === undefined ? '' : `.${major}`}`,
+    ...versionsOf(declared.name, all),
+    ...(deprecated && { deprecated }),
+    capabilities: [{ action: name, description: title }],
+    category: 'custom',
+    runs: { by: 'isolates', plugin: specOf(plugin, declared) },
+    destructive: tier !== 'read_only' && (declared.destructive ?? true),
+    idempotent: declared.idempotent ?? tier === 'read_only',
+    effects: (input) => boundedEffects(effectsOf(effects, input), defaultLimits),
+    timeoutMs: () => limits.timeoutMs ?? DEFAULT_TIMEOUT_MS,
+    input: toZod(declared.input as ObjectSchema),
+    output: toZod(declared.output as ObjectSchema),
+    shown: { input: shownOf(declared.input), output: shownOf(declared.output) },
+    examples: declared.examples as Tool['examples'],
+    aliases: [],
+  }) as unknown as Tool;
+}
+
+function specOf({ manifest, files }: Plugin, declared: ManifestTool): PluginSpec {
+  const { name, capabilities, limits, module, input, output } = declared;
+  const modules = Object.fromEntries(Object.entries(files).filter(([path]) => /\.m?js$/.test(path)));
+  return {
+    tools: toolsOfCapabilities(capabilities),
+    memoryMb: limits.memoryMb ?? DEFAULT_MEMORY_MB,
+    cpuMs: limits.cpuMs ?? Infinity,
+    outputBytes: limits.outputBytes ?? Infinity,
+    code: {
+      isolation: manifest.isolation,
+      modules,
+      module,
+      export: declared.export ?? splitName(name).name,
+      input: shownOf(input),
+      output: shownOf(output),
+    },
+  };
+}
+
+/** Removes undefined members. */
+const shownOf = (schema: JsonSchema): object => parseJson(JSON.stringify(schema)) as object;

@@ -1,0 +1,40 @@
+/** Runs a call that is one HTTP request of its input. */
+
+import { failed, type Outcome, type RunHooks, succeeded } from '../../pipeline/outcome.ts';
+import type { ClearedCall } from '../../pipeline/stage.ts';
+import type { WebRequest } from '../../tools/context/requests.ts';
+import { type FetchParts, withExchanges } from './exchanges.ts';
+import { toHttpData } from './http-data.ts';
+import type { Exchange } from './http-exchange.ts';
+
+/** Gives the data of the answer, POLICY_DENIED, TIMEOUT or UPSTREAM_FAILED. Throws as `withExchanges` does. */
+export async function runFetch(
+  request: WebRequest,
+  call: ClearedCall,
+  { parts, hooks }: { parts: FetchParts; hooks: RunHooks },
+): Promise<Outcome> {
+  const { limits, powers } = parts;
+  const startedMs = powers.monotonicMs();
+  const asked = { ...request, bytesMax: limits.httpBodyBytesMax };
+  const { facts, ...ended } = await withExchanges(call, parts, hooks, (exchanger) => exchanger(asked));
+  if ('error' in ended) return failed(ended.error, facts);
+  const { value } = ended;
+  const usage = { cpuMs: 0, outputBytes: value.body.length, verdict: 'ok', enforcedBy: 'egress proxy' } as const;
+  const durationMs = Math.round(powers.monotonicMs() - startedMs);
+  const busyMs = busyMsOf(value, powers.now());
+  return succeeded(
+    { ...toHttpData(value, limits), durationMs },
+    { ...facts, usage, ...(busyMs !== undefined && { busyMs }) },
+  );
+}
+
+/** Statuses of a server that may serve the same request later (RFC 9110, RFC 6585). */
+const BUSY: readonly number[] = [429, 502, 503, 504];
+
+/** Milliseconds that a busy server asks to wait, 0 if it does not say; undefined for all other answers. */
+function busyMsOf({ status, headers }: Pick<Exchange, 'status' | 'headers'>, now: number): number | undefined {
+  if (!BUSY.includes(status)) return undefined;
+  const given = headers['retry-after'] ?? '';
+  const ms = /^\d{1,6}$/.test(given.trim()) ? Number(given) * 1000 : Date.parse(given) - now;
+  return ms > 0 ? ms : 0;
+}
