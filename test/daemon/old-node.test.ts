@@ -79,7 +79,7 @@ test('a socket of a service manager reaches the daemon behind an old Node, which
 
 describe('kill -9 of the first process', () => {
   test('kill -9 of `ringfence call` ends the call that waits for a yes: a later yes changes nothing', async () => {
-    await using daemon = await openDaemon();
+    await using daemon = await openDaemon({ policy: 'tiers:\n  write: { decision: ask }\n' });
     const { socket, stateDir, workspace } = daemon;
     const file = join(workspace, 'precious');
     writeFileSync(file, 'still here');

@@ -41,7 +41,7 @@ test('without the native programs of this architecture nothing runs, and it says
     const program = join(folder, 'bin/ringfence.js');
     const doctor = run(process.execPath, [program, 'doctor', '--json', '--workspace', workspace]);
     const { stdout } = await doctor.catch((error: { stdout: string }) => error);
-    expect(stdout).toMatch(/native\/\w+\/listen.*can't be found.*script\/bootstrap/);
+    expect(stdout).toMatch(/native\/\w+\/door.*can't be found.*script\/bootstrap/);
   } finally {
     for (const it of [folder, workspace]) rmSync(it, { recursive: true, force: true });
   }
