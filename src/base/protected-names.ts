@@ -63,6 +63,66 @@ const RUN_AT_START: readonly NameList[] = [
   { names: '.ringfence', by: 'Ringfence: policy and settings of the project', source: 'docs/configuration.md' },
 ];
 
+/** Ordinary files that programs of the person run once they are called: listed for the person, and never asked about. */
+const RUN_WHEN_CALLED: readonly NameList[] = [
+  {
+    names: 'package.json .pnp.cjs .pnp.loader.mjs',
+    by: 'npm, yarn, pnpm, node: scripts, resolution',
+    source: 'docs.npmjs.com/cli/using-npm/scripts',
+  },
+  {
+    names: 'Makefile GNUmakefile *.mk justfile Taskfile.y*ml Rakefile CMakeLists.txt meson.build',
+    by: 'make and its kin',
+    source: 'gnu.org/software/make/manual',
+  },
+  {
+    names: '.github/workflows .github/actions .gitlab-ci.yml .circleci Jenkinsfile azure-pipelines.yml',
+    by: 'CI, with its secrets',
+    source: 'docs.github.com/actions',
+  },
+  {
+    names:
+      '*.config.js *.config.cjs *.config.mjs *.config.ts *.config.mts *.config.cts .eslintrc.js .eslintrc.cjs tsconfig*.json',
+    by: 'bundlers, test runners, linters, editors',
+    source: 'vite.dev/config, typescriptlang.org/tsconfig/#plugins',
+  },
+  {
+    names: 'conftest.py setup.py noxfile.py tox.ini pyproject.toml sitecustomize.py manage.py',
+    by: 'pytest, pip, tox, python',
+    source: 'docs.pytest.org (conftest.py)',
+  },
+  {
+    names:
+      'build.rs Cargo.toml flake.nix shell.nix default.nix build.gradle* settings.gradle* gradlew mvnw pom.xml build.sbt',
+    by: 'cargo, nix, Gradle, Maven, sbt',
+    source: 'doc.rust-lang.org/cargo/reference/build-scripts',
+  },
+  {
+    names: '.pre-commit-config.yaml lefthook.yml .gitmodules .gitattributes',
+    by: 'git, its hooks',
+    source: 'pre-commit.com',
+  },
+  {
+    names: 'Dockerfile* *.dockerfile docker-compose*.y*ml compose*.y*ml Vagrantfile *.tf',
+    by: 'docker, vagrant, terraform',
+    source: 'docs.docker.com/reference',
+  },
+];
+
+/** Texts that agents obey, those of the person included. */
+const OBEYED: readonly NameList[] = [
+  {
+    names: 'AGENTS.md CLAUDE.md CLAUDE.local.md GEMINI.md .cursorrules .windsurfrules .clinerules .cursor/rules',
+    by: 'agents',
+    source: 'agents.md',
+  },
+  {
+    names: '.github/copilot-instructions.md .github/instructions .github/prompts SKILL.md',
+    by: 'agents',
+    source: 'docs.github.com/copilot (custom instructions)',
+  },
+];
+
 /** Files of those folders that run nothing. */
 const HARMLESS = ['.vscode/extensions.json', '.vscode/*.code-snippets', '.idea/*.iml', '.idea/.gitignore'];
 
@@ -100,6 +160,30 @@ export function runByOf(path: string): string {
   return (
     RUN_AT_START.find((it) => toPattern([it.names]).exec(part)?.[0] === part)?.by ?? 'programs that trust the folder'
   );
+}
+
+const OF_PERSON = [
+  ['run', RUN_WHEN_CALLED.map((it) => ({ ...it, pattern: toPattern([it.names]) }))],
+  ['obeyed', OBEYED.map((it) => ({ ...it, pattern: toPattern([it.names]) }))],
+] as const;
+
+/** Whether programs of the person run an ordinary path once they are called, or agents obey it, and which do. */
+export function usedBy(path: string): { how: 'run' | 'obeyed'; by: string } | undefined {
+  for (const [how, lists] of OF_PERSON) for (const { pattern, by } of lists) if (pattern.test(path)) return { how, by };
+  return undefined;
+}
+
+/** A program of the person that follows a workspace: it may run at once what agents change there. */
+export interface OutsideProgram {
+  readonly workspace: string;
+  readonly program: string;
+  readonly pid: number;
+}
+
+/** What a person and a model read of such programs. */
+export function describeOutside(programs: readonly OutsideProgram[]): string {
+  const names = programs.map(({ program, pid }) => `${program} (${pid})`).join(', ');
+  return `${names} ${programs.length === 1 ? 'follows' : 'follow'} this folder, and may run what agents change in it at once, with the rights of the person. To have that in the sandbox, start it there: \`ringfence sh -- COMMAND\``;
 }
 
 /** Whether a path ends with a protected name. */

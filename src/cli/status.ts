@@ -1,4 +1,5 @@
 import type { HostReport } from '../base/call.ts';
+import { describeOutside, type OutsideProgram } from '../base/protected-names.ts';
 import { showLine } from '../base/text/shown-text.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
 import { type CliCaller, connect } from './connect.ts';
@@ -27,6 +28,7 @@ interface Status {
   coarseMasks: (CoarseMask & { workspace: string })[];
   /** Absent in answers of older daemons. */
   unfollowed?: UnfollowedWorkspace[];
+  outsidePrograms?: OutsideProgram[];
   plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number; writable: boolean };
   disk: { freeBytes: number; advice?: string };
@@ -91,6 +93,8 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   for (const coarse of it.coarseMasks ?? [])
     print(`hidden in ${showLine(`${coarse.workspace}: ${describeCoarse(coarse)}`)}`);
   for (const workspace of it.unfollowed ?? []) print(showLine(describeUnfollowed(workspace)));
+  for (const [workspace, programs] of Map.groupBy(it.outsidePrograms ?? [], (one) => one.workspace))
+    print(showLine(`${workspace}: ${describeOutside(programs)}`));
   for (const host of it.hosts) {
     print(
       `host ${host.tier.padEnd(12)} pid ${host.pid}  ${host.busy}/${host.threads} threads  ${Math.round(host.rssBytes / MiB)} MiB  ${host.cpuMs} ms cpu  ${host.restarts} restarts  ${host.workspace}`,

@@ -38,6 +38,7 @@ export const hostsToTell = (all: AllHosts, providers: Providers) => ({
   hostStatus: () => hostStatus(all, providers),
   coarseMasks: all.hosts.coarseMasks,
   unfollowed: all.hosts.unfollowed,
+  outsidePrograms: all.hosts.outsidePrograms,
   canStartHosts: () => all.hosts.canStart,
 });
 

@@ -3,6 +3,7 @@ import type { CallOptions, CallRecord, HostReport, NamedCall } from '../base/cal
 import { RpcError, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
+import type { OutsideProgram } from '../base/protected-names.ts';
 import type { CoarseIn, UnfollowedIn } from '../hosts/hosts.ts';
 import type { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
 import { tierBoundsOf } from '../pipeline/execute/bounds.ts';
@@ -60,6 +61,7 @@ export interface StatusParts {
   hostStatus(): Promise<HostReport[]>;
   coarseMasks(): readonly CoarseIn[];
   unfollowed(): readonly UnfollowedIn[];
+  outsidePrograms(): Promise<readonly OutsideProgram[]>;
   /** False if no host is there and the last one could not be started. */
   canStartHosts(): boolean;
   pluginStatus(): readonly object[];
@@ -311,8 +313,9 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
   if (params.health && options.role !== 'operator')
     throw new RpcError('FORBIDDEN', 'only operators may use status with `health`');
   const { powers, version, pipeline, confinement, probes } = parts;
-  const [hosts, health] = await Promise.all([
+  const [hosts, outside, health] = await Promise.all([
     parts.hostStatus(),
+    parts.outsidePrograms(),
     params.health ? healthFor(session, parts) : undefined,
     params.health ? parts.checkServices() : undefined,
   ]);
@@ -338,6 +341,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     unfollowed: parts
       .unfollowed()
       .filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
+    outsidePrograms: outside.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
     plugins: parts.pluginStatus(),
     connectors: parts.connectorStatus(),
     ...(search && { search }),

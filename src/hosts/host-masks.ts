@@ -7,7 +7,7 @@ import { ToolError, toToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import { fromRoot, isBelow } from '../base/paths.ts';
 import type { Powers } from '../base/powers.ts';
-import { isProtectedName } from '../base/protected-names.ts';
+import { isProtectedName, type OutsideProgram } from '../base/protected-names.ts';
 import { showLine } from '../base/text/shown-text.ts';
 import { pathDecision } from '../policy/paths.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
@@ -15,6 +15,7 @@ import { type Masks, NO_MASKS } from '../sandbox/masks.ts';
 import type { EgressLine } from './egress.ts';
 import { FollowedCommand } from './follower/followed-command.ts';
 import { type Follower, type Unfollowed, watchesOfUser } from './follower/follower.ts';
+import { NewOutsidePrograms, outsidePrograms } from './follower/outside-programs.ts';
 import type { WalkMarks } from './follower/walk-marks.ts';
 import type { PathView } from './job.ts';
 import type { BegunCommand, NewcomersOptions, NewcomersRun } from './quarantine/commands.ts';
@@ -57,6 +58,8 @@ interface IndexOfRoot {
   readonly index: WorkspaceIndex;
   /** Moves protected names away that commands make. */
   readonly newcomers: Newcomers | undefined;
+  /** Programs of the person that follow the workspace, to be told once. */
+  readonly outside: NewOutsidePrograms;
 }
 
 /** What moves protected names away. */
@@ -156,7 +159,8 @@ export class HostMasks implements AsyncDisposable {
 
   /** Follows the workspace while a command runs, from right after `ofCommand`. */
   follow({ workspace, view }: HostKey, masks: Masks, signal: AbortSignal): FollowedCommand {
-    const { index } = this.#indexOf(workspace);
+    const { index, outside } = this.#indexOf(workspace);
+    outside.look();
     const place = { workspace, view, masks, limits: this.#limits, follower: index.follower };
     return new FollowedCommand({ ...place, changed: index.beginChanges() }, signal);
   }
@@ -214,6 +218,18 @@ export class HostMasks implements AsyncDisposable {
     });
   }
 
+  /** Programs of the person that follow a workspace of ours. */
+  outsidePrograms(): Promise<OutsideProgram[]> {
+    return outsidePrograms(
+      [...this.#indexes].map(([workspace, { index }]) => ({ workspace, pid: index.follower.pid })),
+    );
+  }
+
+  /** Programs of the person that follow a workspace and that no result has named yet, as far as known. */
+  newOutsidePrograms(workspace: string): readonly OutsideProgram[] {
+    return this.#indexes.get(workspace)?.outside.take() ?? [];
+  }
+
   /** Ends the indexes of workspaces that are not in `needed` and were not used recently. */
   reap(needed: ReadonlySet<string>): void {
     for (const [workspace, it] of this.#indexes) {
@@ -242,7 +258,8 @@ export class HostMasks implements AsyncDisposable {
     if (known) void endOf(known);
     const follows = { watchesLeft: () => this.#watchesLeft(), ...(this.#walks && { walks: this.#walks }) };
     const index = new WorkspaceIndex(workspace, this.#limits, this.#powers, follows);
-    const fresh = { root, index, newcomers: this.#newcomersIn(workspace, index) };
+    const outside = new NewOutsidePrograms({ workspace, follower: index.follower, powers: this.#powers });
+    const fresh = { root, index, outside, newcomers: this.#newcomersIn(workspace, index) };
     this.#indexes.set(workspace, fresh);
     return fresh;
   }

@@ -2,6 +2,7 @@
 import type { HostStatus } from '../base/call.ts';
 import { ToolError } from '../base/errors.ts';
 import type { Powers } from '../base/powers.ts';
+import type { OutsideProgram } from '../base/protected-names.ts';
 import type { Egress } from './egress.ts';
 import { type CoarseIn, type HostKey, HostMasks, NO_VIEW, type UnfollowedIn } from './host-masks.ts';
 import { type RunOptions, type RunRequest, type RunResult, Runs } from './runs.ts';
@@ -93,6 +94,7 @@ export class Hosts implements AsyncDisposable {
 
   coarseMasks = (): CoarseIn[] => this.#masks.coarse();
   unfollowed = (): UnfollowedIn[] => this.#masks.unfollowed();
+  outsidePrograms = (): Promise<OutsideProgram[]> => this.#masks.outsidePrograms();
 
   /** False if no host is there and the last one could not be started. */
   get canStart(): boolean {

@@ -1,7 +1,7 @@
 /** Runs jobs in the hosts of their slots; runs reads again whose host died. */
 
 import type { ToolError } from '../base/errors.ts';
-import { protectedPart } from '../base/protected-names.ts';
+import { type OutsideProgram, protectedPart } from '../base/protected-names.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { UnixSockets } from '../policy/schema/tiers.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
@@ -24,6 +24,8 @@ export interface RunResult {
   readonly left?: LeftBehind;
   /** Directories that were hidden from the command more coarsely than its policy says. */
   readonly coarse?: readonly CoarseMask[] | undefined;
+  /** Programs of the person that follow the workspace, and that no result has named yet. */
+  readonly outside?: readonly OutsideProgram[];
   /** Whether the command could have Unix sockets of its own. */
   readonly unixSockets?: UnixSockets;
   /** The command's connections; `lost` if the proxy died meanwhile, absent if the command had no network. */
@@ -162,7 +164,8 @@ export class Runs {
     const left = await newcomers?.end();
     const sandboxFacts = { unixSockets: sockets ? 'own' : 'none', coarse: masks.coarse } as const;
     const result = followed ? await followed.resultOf(end.result) : end.result;
-    return { result, pid, ...sandboxFacts, ...(left && { left }) };
+    const outside = known.newOutsidePrograms(slot.key.workspace);
+    return { result, pid, ...sandboxFacts, outside, ...(left && { left }) };
   }
 
   async #runIn(

@@ -212,6 +212,9 @@ export class UndoJournal implements Disposable {
     return row && toRow(row);
   }
 
+  /** Finished calls of a workspace, without undos and calls already undone, the newest first. */
+  all = (workspace: string): JournalledCall[] => attempt(() => this.#statements.all.all(workspace)).map(toRow);
+
   /** Records that a call undid the one with `key`. Throws STORE_FAILED. */
   recordUndo(undo: Pick<Caller, 'sessionId' | 'callId'>, key: string): void {
     attempt(() => this.#statements.undid.run(key, this.keyOf(undo)));
@@ -360,10 +363,16 @@ interface JournalStatements {
   readonly byId: StatementSync;
   readonly oldest: StatementSync;
   readonly oldestOf: StatementSync;
+  readonly all: StatementSync;
   readonly last: StatementSync;
   readonly undid: StatementSync;
   readonly named: StatementSync;
 }
+
+/** An undo that was itself undone has no effect. */
+const IN_EFFECT = `undo IS NOT NULL AND undoes IS NULL AND NOT EXISTS (SELECT 1 FROM calls u
+  WHERE (u.undoes = calls.key OR u.key IN (SELECT undo FROM returns WHERE returns.key = calls.key))
+  AND NOT EXISTS (SELECT 1 FROM calls again WHERE again.undoes = u.key))`;
 
 function prepare(database: DatabaseSync): JournalStatements {
   return {
@@ -379,12 +388,9 @@ function prepare(database: DatabaseSync): JournalStatements {
     oldestOf: database.prepare(
       'SELECT key FROM calls WHERE undo IS NOT NULL AND principal = ? ORDER BY begun_ms LIMIT 1',
     ),
-    // An undo that was itself undone has no effect.
-    last: database.prepare(`SELECT * FROM calls WHERE workspace = :workspace AND undo IS NOT NULL AND undoes IS NULL
-      AND (:anybody = 1 OR principal = :principal) AND NOT EXISTS (SELECT 1 FROM calls u
-        WHERE (u.undoes = calls.key OR u.key IN (SELECT undo FROM returns WHERE returns.key = calls.key))
-        AND NOT EXISTS (SELECT 1 FROM calls again WHERE again.undoes = u.key))
-      ORDER BY begun_ms DESC, rowid DESC LIMIT 1`),
+    all: database.prepare(`SELECT * FROM calls WHERE workspace = ? AND ${IN_EFFECT} ORDER BY begun_ms DESC`),
+    last: database.prepare(`SELECT * FROM calls WHERE workspace = :workspace AND ${IN_EFFECT}
+      AND (:anybody = 1 OR principal = :principal) ORDER BY begun_ms DESC, rowid DESC LIMIT 1`),
     undid: database.prepare('UPDATE calls SET undoes = ? WHERE key = ?'),
     named: database.prepare(`SELECT call_id, session_id, begun_ms FROM calls
       WHERE substr(call_id, 1, length(:part)) = :part OR substr(call_id, -length(:part)) = :part

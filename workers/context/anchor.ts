@@ -72,6 +72,11 @@ export class Anchor {
     throw outside(path);
   }
 
+  /** The directory itself, by the name `.`, for its permissions; the caller closes it. */
+  own(): OpenedName {
+    return { fd: openDirectory(this.#fd, '.'), name: '.', realPath: '.' };
+  }
+
   /** Checks the text of a path only; `open` checks its links. Throws ACCESS_DENIED. */
   assertInside(path: string): void {
     if (isAbsolute(path) || !isInside(this.#root, `${this.#root}/${path}`)) throw outside(path);

@@ -18,6 +18,8 @@ export interface HoldOptions {
   readonly createDirs?: boolean;
   /** The path that the gateway checked, if not this one: a directory in which it was found. */
   readonly declared?: string;
+  /** Whether only the permissions of a directory are changed: those of a `.git` open nothing that git trusts. */
+  readonly onlyMode?: boolean;
 }
 
 export interface HeldPathsOptions {
@@ -53,13 +55,15 @@ export class HeldPaths {
    * Holds the place of `path`; does not follow a link at its end. Throws ACCESS_DENIED, SENSITIVE_FILE,
    * POLICY_DENIED, NOT_FOUND, UNSUPPORTED.
    */
-  hold(path: string, { kinds, createDirs = false, declared }: HoldOptions): HeldPath {
+  hold(path: string, { kinds, createDirs = false, declared, onlyMode = false }: HoldOptions): HeldPath {
     // A host that runs programs can write, whatever the tier of the call.
     if (this.#readOnly && (createDirs || kinds.some((it) => it !== 'read')))
       throw new ToolError('SANDBOX_DENIED', 'a call that only reads writes nothing');
     this.#anchor.assertInside(path);
     const judge = (realPath?: string) => {
-      if (kinds.some((it) => it !== 'read')) this.refuseProtected(realPath ?? normalize(path), path);
+      const real = realPath ?? normalize(path);
+      const isOpen = onlyMode && this.#writesGit && /(?:^|\/)\.git$/i.test(real);
+      if (!isOpen && kinds.some((it) => it !== 'read')) this.refuseProtected(real, path);
       for (const kind of kinds) this.#rules.check(kind, path, realPath);
       for (const kind of declared === undefined ? [] : kinds)
         this.#rules.checkInside(kind, declared as string, realPath ?? path);
@@ -77,7 +81,8 @@ export class HeldPaths {
       for (const it of made.splice(0).reverse()) this.#removeEmpty(it);
     };
     try {
-      const place = this.#anchor.place(path, createDirs ? make : undefined);
+      const isOwn = onlyMode && path === '.';
+      const place = isOwn ? this.#anchor.own() : this.#anchor.place(path, createDirs ? make : undefined);
       const spot = {
         ...place,
         path,

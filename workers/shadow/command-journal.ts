@@ -2,6 +2,7 @@
  * Writes what a command changed as entries of an undo journal, with what stood there before, so that the call is undone like
  * any other. Written when the command is over, so all entries have one flush.
  */
+import { createHash } from 'node:crypto';
 import { roomIn } from '../../src/base/disk.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { isGitState } from '../../src/base/paths.ts';
@@ -12,7 +13,9 @@ import { modeImage } from '../undo/journal.ts';
 import { type Blob, type Image, type JournalEntry, type Leaf, Spool } from '../undo/spool.ts';
 import type { Copies } from './copies.ts';
 import { type Entry, type FileEntry, gitDirOf, isObjectPath, isSame, parentOf, type Why } from './entries.ts';
+import { blobOfLoose } from './git-objects.ts';
 import type { Repositories } from './repositories.ts';
+import type { OtherRoot } from './shadow-tree.ts';
 
 export type { CommandReport } from '../../src/hosts/shadow/journal-report.ts';
 
@@ -29,8 +32,8 @@ export interface CommandJournalOptions {
   readonly folder: string;
   readonly key: string;
   readonly limits: Limits;
-  /** Whether the permissions of the workspace itself changed. */
-  readonly hasOtherRoot: boolean;
+  /** The permissions of the workspace itself, if they changed. */
+  readonly otherRoot: OtherRoot | undefined;
 }
 
 /** Writes the journal; undefined if nothing is other than it was. */
@@ -57,6 +60,9 @@ interface Draft {
   readonly blobs: readonly Uint8Array[];
 }
 
+/** Share of the room for all calls that the packs of one call may take. */
+const PACKS_SHARE = 0.5;
+
 /** Permissions that git gives its packs. */
 const PACK_MODE = 0o444;
 
@@ -75,6 +81,10 @@ class CommandJournal {
   readonly #needed = new Set<string>();
   readonly #drafts: Record<Group, Draft[]> = { opened: [], gone: [], changed: [], made: [], filled: [], closed: [] };
   #bytesLeft: number;
+  /** Bytes of packs, which have room of their own: without them nothing of a repository goes back. */
+  #packBytesLeft: number;
+  /** What stood at the names of loose objects that the command removed, by their ids. */
+  #loose: Map<string, FileEntry> | undefined;
 
   constructor(changed: readonly PathChange[], spool: Spool, options: CommandJournalOptions) {
     const { limits, folder } = options;
@@ -84,23 +94,25 @@ class CommandJournal {
     const inOrder = changed.toSorted((a, b) => (walkKey(a.path) < walkKey(b.path) ? -1 : 1));
     this.#inOrder = inOrder;
     this.#byPath = new Map(inOrder.map((it, index) => [it.path, index]));
-    this.#bytesLeft = Math.min(limits.journalCallBytesMax, roomIn(folder, limits));
+    const room = roomIn(folder, limits);
+    this.#bytesLeft = Math.min(limits.journalCallBytesMax, room);
+    this.#packBytesLeft = Math.min(limits.journalBytesMax * PACKS_SHARE, room - this.#bytesLeft);
   }
 
   write(): CommandReport | undefined {
-    const { limits, hasOtherRoot } = this.#options;
-    if (hasOtherRoot) this.#missing.set('.', 'special');
+    const { limits, otherRoot } = this.#options;
     const lost = this.#lostRepositories();
     for (const it of lost) this.#missing.set(`${it}/`, 'git-objects');
     let whole: string | undefined;
     for (const change of this.#inOrder) {
       const { path } = change;
       const gitDir = gitDirOf(path);
-      if (gitDir !== undefined && (lost.has(gitDir) || this.#isSpare(path, gitDir))) continue;
+      if (gitDir !== undefined && (lost.has(gitDir) || (!stays(change) && this.#isSpare(path, gitDir)))) continue;
       if (whole !== undefined && path.startsWith(whole)) continue;
       if (this.#isWhole(change)) whole = `${path}/`;
       this.#draft(change);
     }
+    if (otherRoot) this.#draftMode('.', otherRoot.pre, otherRoot.post);
     const all = ORDER.flatMap((it) => this.#drafts[it]);
     for (const { entry } of all.splice(limits.journalPathsMax)) this.#missing.set(entry.path, 'too-many');
     for (const { entry, blobs } of all) this.#spool.write(entry, blobs);
@@ -136,15 +148,17 @@ class CommandJournal {
   #lostRepositories(): Set<string> {
     const { repositories } = this.#options;
     const lost = new Set<string>();
-    let bytes = 0;
+    let [bytes, packBytes] = [0, 0];
     for (const { path, pre, post } of this.#inOrder) {
       const gitDir = gitDirOf(path);
       if (gitDir === undefined || lost.has(gitDir) || !pre) continue;
       if (path === gitDir && post?.type !== 'directory') lost.add(gitDir);
       const isGone = isObjectPath(path, gitDir) && !post && pre.type !== 'directory' && !repositories.holds(path);
       if (!isGone) continue;
-      bytes += this.#objectBytes(path, pre) ?? Number.POSITIVE_INFINITY;
-      if (bytes > this.#bytesLeft) lost.add(gitDir);
+      const own = this.#objectBytes(path, pre) ?? Number.POSITIVE_INFINITY;
+      if (pre.type === 'object') packBytes += own;
+      else bytes += own;
+      if (bytes > this.#bytesLeft || packBytes > this.#packBytesLeft) lost.add(gitDir);
       for (let it = path; it.length > gitDir.length; it = parentOf(it)) this.#needed.add(it);
     }
     return lost;
@@ -152,13 +166,13 @@ class CommandJournal {
 
   /** Bytes of what stood at a path in an object store; undefined if it was not kept. */
   #objectBytes(path: string, pre: Entry): number | undefined {
-    if (pre.type === 'object') return this.#options.repositories.packFile(path, this.#bytesLeft)?.length;
+    if (pre.type === 'object') return this.#options.repositories.packFile(path)?.bytes;
     return pre.type === 'file' && 'copy' in pre.kept ? pre.bytes : undefined;
   }
 
   /** Whether a path in an object store is new, or git can do without it. */
   #isSpare(path: string, gitDir: string): boolean {
-    return isObjectPath(path, gitDir) && !this.#needed.has(path);
+    return isObjectPath(path, gitDir) && !this.#needed.has(path) && !OBJECT_FOLDER.test(path);
   }
 
   /** Whether a change is one entry with all that was or is below: a directory that went, or came in the place of a file. */
@@ -174,16 +188,7 @@ class CommandJournal {
       const made: Image = { type: 'directory', mode: post.mode & 0o777, hash: '' };
       return this.#put('made', { kind: 'mkdir', path, pre: NONE, post: made });
     }
-    if (pre?.type === 'directory' && post?.type === 'directory') {
-      const [before, after] = [modeImage(pre.mode), modeImage(post.mode)];
-      // Where the command left a directory closed, undo opens it first.
-      return this.#put((post.mode & 0o300) === 0o300 ? 'opened' : 'closed', {
-        kind: 'chmod',
-        path,
-        pre: before,
-        post: after,
-      });
-    }
+    if (pre?.type === 'directory' && post?.type === 'directory') return this.#draftMode(path, pre.mode, post.mode);
     const blobs: Buffer[] = [];
     const before = this.#image(path, pre, blobs);
     if (before.type !== 'unknown' && !isKept(before)) return this.#miss(change, 'no-room');
@@ -192,6 +197,13 @@ class CommandJournal {
     if (after.type === 'unknown') return this.#miss(change, this.#whyOf(post));
     const kind = !pre ? 'create' : post ? 'modify' : 'delete';
     this.#put(!pre ? 'filled' : post ? 'changed' : 'gone', { kind, path, pre: before, post: after }, blobs);
+  }
+
+  #draftMode(path: string, before: number, after: number): void {
+    if ((before | after) & 0o7000) return void this.#missing.set(path, 'special');
+    // Where the command left a directory closed, undo opens it first.
+    const group = (after & 0o300) === 0o300 ? 'opened' : 'closed';
+    this.#put(group, { kind: 'chmod', path, pre: modeImage(before), post: modeImage(after) });
   }
 
   #put(group: Group, entry: JournalEntry, blobs: readonly Uint8Array[] = []): void {
@@ -205,6 +217,7 @@ class CommandJournal {
   }
 
   #whyOf(entry: Entry | undefined): Why {
+    if (entry?.type === 'file' && !('why' in entry.kept) && entry.bytes > this.#bytesLeft) return 'no-room';
     return entry?.type === 'file' && 'why' in entry.kept ? entry.kept.why : 'unreadable';
   }
 
@@ -240,17 +253,30 @@ class CommandJournal {
   #leaf(path: string, entry: Entry, blobs: Buffer[]): Leaf | undefined {
     if (entry.type === 'symlink') return entry;
     if (entry.type === 'directory') return { type: 'directory', mode: entry.mode & 0o777 };
-    const content = this.#contentAt(path, entry);
-    if (!content) return undefined;
+    if (entry.type === 'object') return this.#packLeaf(path);
+    const content = entry.type === 'file' && entry.bytes <= this.#bytesLeft ? this.#contentOf(entry) : undefined;
+    if (entry.type !== 'file' || !content) return undefined;
     this.#bytesLeft -= content.length;
     const blob = this.#keep(content, blobs);
-    const mode = entry.type === 'file' ? entry.mode & 0o777 : PACK_MODE;
-    return { type: 'file', mode, bytes: content.length, hash: sha256(content), blob };
+    return { type: 'file', mode: entry.mode & 0o777, bytes: content.length, hash: sha256(content), blob };
   }
 
-  #contentAt(path: string, entry: Entry): Buffer | undefined {
-    if (entry.type === 'object') return this.#options.repositories.packFile(path, this.#bytesLeft);
-    return entry.type === 'file' && entry.bytes <= this.#bytesLeft ? this.#contentOf(entry) : undefined;
+  /** A pack is copied in pieces, since it may be larger than our memory. */
+  #packLeaf(path: string): Leaf | undefined {
+    const pack = this.#options.repositories.packFile(path);
+    if (!pack || pack.bytes > this.#packBytesLeft) return undefined;
+    this.#packBytesLeft -= pack.bytes;
+    const hash = createHash('sha256');
+    const { file } = this.#spool.keepChunks(
+      (function* () {
+        for (const chunk of pack.read()) {
+          hash.update(chunk);
+          yield chunk;
+        }
+      })(),
+    );
+    const { bytes } = pack;
+    return { type: 'file', mode: PACK_MODE, bytes, hash: hash.digest('hex'), blob: { file, bytes } };
   }
 
   #keep(content: Buffer, blobs: Buffer[]): Blob {
@@ -264,9 +290,24 @@ class CommandJournal {
   #contentOf({ kept, bytes }: FileEntry): Buffer | undefined {
     if ('copy' in kept) return Buffer.concat([...this.#options.copies.read(kept.copy)].map((it) => Buffer.from(it)));
     if (!('oid' in kept)) return undefined;
-    const content = this.#options.repositories.read(kept.oid, this.#options.limits.shadowFileBytesMax);
+    const { repositories, limits } = this.#options;
+    const content =
+      repositories.read(kept.oid, limits.shadowFileBytesMax) ?? this.#removedBlob(kept.oid, limits.shadowFileBytesMax);
     // A filter of git made the file another than its blob.
     return content?.length === bytes ? content : undefined;
+  }
+
+  /** A blob that was a loose object before the command removed it. */
+  #removedBlob(oid: string, bytesMax: number): Buffer | undefined {
+    this.#loose ??= new Map(
+      this.#inOrder.flatMap(({ path, pre }) => {
+        const [, folder, name] = LOOSE.exec(path) ?? [];
+        return pre?.type === 'file' && folder !== undefined ? [[`${folder}${name}`, pre] as const] : [];
+      }),
+    );
+    const entry = this.#loose.get(oid);
+    const packed = entry && 'copy' in entry.kept ? this.#contentOf(entry) : undefined;
+    return packed && blobOfLoose(oid, packed, bytesMax);
   }
 
   /** The image of what the command left at a path. */
@@ -317,6 +358,9 @@ class CommandJournal {
   }
 }
 
+/** Whether something stands there before and after. */
+const stays = ({ pre, post }: PathChange): boolean => pre !== undefined && post !== undefined;
+
 /** Why a journal can't hold an entry, whatever its content. */
 function whyNot(entry: Entry | undefined): Why | undefined {
   if (!entry || entry.type === 'symlink') return undefined;
@@ -325,6 +369,10 @@ function whyNot(entry: Entry | undefined): Why | undefined {
   // The bits for a foreign owner's rights are neither kept nor set.
   return entry.mode & 0o7000 ? 'special' : undefined;
 }
+
+/** What git does without in an object store, and which goes back all the same. */
+const OBJECT_FOLDER = /\/objects\/(?:pack$|info(?:\/|$))/;
+const LOOSE = /\/objects\/([0-9a-f]{2})\/([0-9a-f]{38})$/;
 
 /** Sorts a directory before all that is in it, and that before the next name. */
 const walkKey = (path: string): string => path.replaceAll('/', '\0');

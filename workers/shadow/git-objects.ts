@@ -25,6 +25,12 @@ interface Pack {
   readonly fd: number;
 }
 
+/** A pack or its index; the chunks share one buffer. */
+export interface PackFile {
+  readonly bytes: number;
+  read(): Iterable<Uint8Array>;
+}
+
 interface PackedObject {
   readonly type: number;
   readonly content: Buffer;
@@ -85,14 +91,14 @@ export class GitObjects implements Disposable {
     return true;
   }
 
-  /** The bytes of a `.pack` or `.idx` that is open, also after its removal; undefined if that is larger than `bytesMax`. */
-  packFile(fileName: string, bytesMax: number): Buffer | undefined {
+  /** A `.pack` or `.idx` that is open, also after its removal. */
+  packFile(fileName: string): PackFile | undefined {
     const pack = this.#packs.get(fileName.replace(/\.(?:pack|idx)$/, ''));
-    if (!pack || fileName.endsWith('.idx')) return pack?.index;
-    const { size } = fs.fstatSync(pack.fd);
-    if (size > bytesMax) return undefined;
-    const content = Buffer.alloc(size);
-    return fs.readSync(pack.fd, content, 0, size, 0) === size ? content : undefined;
+    if (!pack) return undefined;
+    const { index, fd } = pack;
+    if (fileName.endsWith('.idx')) return { bytes: index.length, read: () => [index] };
+    const { size } = fs.fstatSync(fd);
+    return { bytes: size, read: () => chunksFrom(fd, size) };
   }
 
   #present(): Pack[] {
@@ -140,10 +146,7 @@ export class GitObjects implements Disposable {
 
   #loose(oid: string, bytesMax: number): Buffer | undefined {
     const packed = this.#files.read(this.#looseAt(oid), bytesMax + 1024);
-    if (!packed) return undefined;
-    const whole = inflateSync(packed, { maxOutputLength: bytesMax + 64 });
-    const end = whole.indexOf(0);
-    return whole.toString('latin1', 0, end) === `blob ${whole.length - end - 1}` ? whole.subarray(end + 1) : undefined;
+    return packed && contentOfLoose(packed, bytesMax);
   }
 
   #find(oid: string): { pack: Pack; offset: number } | undefined {
@@ -189,6 +192,36 @@ export class GitObjects implements Disposable {
       return this.#objectIn(pack, { offset: offset - value, bytesMax, depth: depth + 1 });
     })();
     return { type: base.type, content: applyDelta(base.content, inflateAt(pack, offset + at, size), bytesMax) };
+  }
+}
+
+/** The blob in a loose object; undefined if it is none. Throws if it is damaged or too large. */
+function contentOfLoose(packed: Buffer, bytesMax: number): Buffer | undefined {
+  const whole = inflateSync(packed, { maxOutputLength: bytesMax + 64 });
+  const end = whole.indexOf(0);
+  return whole.toString('latin1', 0, end) === `blob ${whole.length - end - 1}` ? whole.subarray(end + 1) : undefined;
+}
+
+/** The blob of this name in the bytes of a loose object; undefined if it is not that one, or not whole. */
+export function blobOfLoose(oid: string, packed: Buffer, bytesMax: number): Buffer | undefined {
+  try {
+    const content = contentOfLoose(packed, bytesMax);
+    return content && oidOf(content) === oid ? content : undefined;
+  } catch {
+    return undefined; // Damaged, or larger than it may be.
+  }
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+
+/** An open file from its beginning, whatever its position. Throws if it is shorter than `size`. */
+function* chunksFrom(fd: number, size: number): Generator<Uint8Array> {
+  const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, size));
+  for (let at = 0; at < size; ) {
+    const got = fs.readSync(fd, chunk, 0, Math.min(chunk.length, size - at), at);
+    if (got === 0) throw new Error('a pack became shorter');
+    yield chunk.subarray(0, got);
+    at += got;
   }
 }
 

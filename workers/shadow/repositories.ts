@@ -2,7 +2,7 @@
 import type * as fs from 'node:fs';
 import { type IndexEntry, parseIndex } from '../../src/sandbox/git/index-file.ts';
 import { gitDirOf, joined, parentOf } from './entries.ts';
-import { GitObjects } from './git-objects.ts';
+import { GitObjects, type PackFile } from './git-objects.ts';
 import type { WorkspaceFiles } from './workspace-files.ts';
 
 const INDEX_BYTES_MAX = 64 * 1024 * 1024;
@@ -108,10 +108,10 @@ export class Repositories implements Disposable {
     return pack === undefined || objects?.holdsAllOf(pack) === true;
   }
 
-  /** The bytes of a pack, or of its index, that a command has removed; undefined if they can't be had, or are too many. */
-  packFile(path: string, bytesMax: number): Buffer | undefined {
+  /** A pack, or its index, that a command has removed; undefined if it can't be had. */
+  packFile(path: string): PackFile | undefined {
     const file = PACK.exec(path)?.[0].slice('/objects/pack/'.length);
-    return file === undefined ? undefined : this.#all.get(gitDirOf(path) as string)?.objects.packFile(file, bytesMax);
+    return file === undefined ? undefined : this.#all.get(gitDirOf(path) as string)?.objects.packFile(file);
   }
 
   [Symbol.dispose](): void {

@@ -31,7 +31,8 @@ export interface ShadowTreeOptions {
   isProtected(path: string): boolean;
 }
 
-const LOOSE = /^objects\/[0-9a-f]{2}\//;
+/** What is kept of an object store like other files. */
+const LOOSE = /^objects\/(?:[0-9a-f]{2}|info)\//;
 
 /** There are more names than are held in memory. */
 export class TooLarge extends Error {}
@@ -41,6 +42,12 @@ const PATH_CHARS_MAX = 48 * 1024 * 1024;
 
 /** Called with what stood at a path before it is replaced by something else. */
 export type OnReplaced = (path: string, old: Entry | undefined) => void;
+
+/** Permissions before and after a command. */
+export interface OtherRoot {
+  readonly pre: number;
+  readonly post: number;
+}
 
 export class ShadowTree {
   readonly entries = new Map<string, Entry>();
@@ -64,7 +71,7 @@ export class ShadowTree {
 
   /** Reads the workspace in steps. Throws TooLarge. */
   *build(): Generator<void> {
-    this.#rootMode = this.#options.files.stat('')?.mode ?? 0;
+    this.noteRoot();
     const queue = [''];
     for (let folder = queue.pop(); folder !== undefined; folder = queue.pop()) {
       let count = 0;
@@ -115,9 +122,15 @@ export class ShadowTree {
     if (this.#pathChars > PATH_CHARS_MAX) throw new TooLarge('too long paths');
   }
 
-  /** Whether the permissions of the workspace itself are not as they were. */
-  get hasOtherRoot(): boolean {
-    return this.#options.files.stat('')?.mode !== this.#rootMode;
+  /** Takes in the permissions of the workspace itself, of which no change is told. */
+  noteRoot(): void {
+    this.#rootMode = this.#options.files.stat('')?.mode ?? 0;
+  }
+
+  /** The permissions of the workspace itself, if they are not as they were. */
+  get otherRoot(): OtherRoot | undefined {
+    const mode = this.#options.files.stat('')?.mode ?? 0;
+    return mode === this.#rootMode ? undefined : { pre: this.#rootMode & 0o7777, post: mode & 0o7777 };
   }
 
   #refresh(path: string, hasCome: boolean): void {

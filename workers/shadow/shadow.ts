@@ -108,6 +108,7 @@ export class Shadow implements Disposable {
     if (this.#state !== 'ready') return this.#state;
     try {
       this.#refresh();
+      if (this.#runs.size === 0) this.#parts?.tree.noteRoot();
       this.#runs.set(run, new Map());
     } catch (error) {
       this.#onError(error);
@@ -127,7 +128,7 @@ export class Shadow implements Disposable {
       );
       this.#builds = 0;
       const { folder, limits } = this.#options;
-      return writeJournal(changes, { ...parts, hasOtherRoot: parts.tree.hasOtherRoot, folder, key, limits });
+      return writeJournal(changes, { ...parts, otherRoot: parts.tree.otherRoot, folder, key, limits });
     } catch (error) {
       this.#onError(error);
       return 'lost';

@@ -129,7 +129,7 @@ export class Undo {
     const planned = this.#plannedImages.get(path);
     if (planned) return planned.type === 'directory' ? planned.mode : undefined;
     try {
-      using spot = this.#parts.paths.hold(path, { kinds: ['write'] });
+      using spot = this.#parts.paths.hold(path, { kinds: ['write'], onlyMode: true });
       const stat = fs.lstatSync(below(spot.fd, spot.name), { throwIfNoEntry: false });
       return spot.realPath === path && stat?.isDirectory() ? stat.mode & 0o777 : undefined;
     } catch (error) {
@@ -192,7 +192,7 @@ export class Undo {
     const type = this.#plannedImages.get(path)?.type;
     if (type !== undefined && type !== 'none') return false;
     try {
-      using spot = this.#parts.paths.hold(path, { kinds: ['write'] });
+      using spot = this.#parts.paths.hold(path, { kinds: ['write'], onlyMode: true });
       return typeAt(spot) === undefined;
     } catch (error) {
       if (error instanceof ToolError && error.code === 'NOT_FOUND') return true; // Its folder is gone, too.
@@ -226,7 +226,7 @@ export class Undo {
       case 'empty':
         return this.#removeEmpty(step.path);
       case 'chmod': {
-        using spot = this.#parts.paths.hold(step.path, { kinds: ['write'] });
+        using spot = this.#parts.paths.hold(step.path, { kinds: ['write'], onlyMode: true });
         if (spot.realPath !== step.path) throw moved(step.path);
         return this.#parts.changes.setMode(spot, step.mode);
       }

@@ -60,6 +60,17 @@ export function Machine() {
           </tr>
         ))}
       </Table>
+      <Table title="Programs of yours that run what agents change at once" heads={['Program', 'Process', 'Workspace']}>
+        {(it.outsidePrograms ?? []).map(({ program, pid, workspace }) => (
+          <tr key={`${pid} ${workspace}`}>
+            <td>{program}</td>
+            <td>{pid}</td>
+            <td>
+              <code>{workspace}</code>
+            </td>
+          </tr>
+        ))}
+      </Table>
       <TierLimits />
       <Services title="Providers" all={it.providers ?? []} />
       <Services title="Connectors" all={it.connectors ?? []} />

@@ -51,6 +51,8 @@ export type Status = Pick<
   readonly openSessions?: readonly OpenSession[];
   readonly providers?: readonly (Service & { pending: number })[];
   readonly connectors?: readonly Service[];
+  /** Programs of the person that follow a workspace. */
+  readonly outsidePrograms?: readonly { readonly workspace: string; readonly program: string; readonly pid: number }[];
   readonly policy?: {
     readonly name: string;
     readonly version: string;

@@ -1,9 +1,14 @@
-/** `ringfence changes`: lists what commands left at names that programs of the person run, and puts it back or removes it. */
+/**
+ * `ringfence changes`: lists what commands left at names that programs of the person run, and puts it back or removes it;
+ * and which ordinary files were changed that those programs run once they are called, or that agents obey.
+ */
 import { type CliCaller, connect } from '../connect.ts';
 import { EXIT, harmless, print, printJson, say } from '../output.ts';
 
 interface Answer {
   readonly items: readonly { path: string; at: string; callId: string; runBy: string }[];
+  /** Absent in answers of older daemons. */
+  readonly changed?: readonly { path: string; callId: string; how: 'run' | 'obeyed'; by: string }[];
   readonly done: readonly string[];
   readonly errors: readonly { path: string; code: string; message: string }[];
 }
@@ -16,12 +21,22 @@ export async function changes(
 ): Promise<number> {
   const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };
   await using client = await connect({ ...caller, flags, role: 'operator' });
-  const { items, done, errors } = (await client.request('session.quarantine', decision)) as Answer;
-  if (json) printJson({ items, done, errors });
+  const { items, changed = [], done, errors } = (await client.request('session.quarantine', decision)) as Answer;
+  if (json) printJson({ items, changed, done, errors });
   else {
     for (const path of done) print(harmless(`${decision.keep ? 'put back' : 'removed'} ${path}`));
     for (const { code, message } of errors) say(harmless(`${code}: ${message}`));
-    if (done.length + errors.length === 0) list(items);
+    if (done.length + errors.length === 0) {
+      list(items);
+      listChanged(
+        'your tools run these',
+        changed.filter(({ how }) => how === 'run'),
+      );
+      listChanged(
+        'agents obey these',
+        changed.filter(({ how }) => how === 'obeyed'),
+      );
+    }
   }
   return errors.length === 0 ? EXIT.OK : EXIT.FAILED;
 }
@@ -32,4 +47,10 @@ function list(items: Answer['items']): void {
   say(
     'moved out of the workspace; `ringfence changes keep PATH` puts it back, `ringfence changes drop PATH` removes it',
   );
+}
+
+function listChanged(title: string, files: NonNullable<Answer['changed']>): void {
+  if (files.length === 0) return;
+  say(`${title}, and calls changed them; \`git diff\` shows how, \`ringfence undo CALL\` takes it back:`);
+  for (const { path, callId, by } of files) print(harmless(`${path}  (${by}; call ${callId})`));
 }

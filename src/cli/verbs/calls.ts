@@ -212,9 +212,9 @@ function addChangesVerbs(verbs: Verbs): void {
     verbs.add(name, description, group, options).option('--workspace <dir>', 'the folder (default: this one)');
   const changes = async (asked: { keep?: string[]; drop?: string[] }, flags: VerbFlags) =>
     (await import('../call/changes.ts')).changes(asked, flags, verbs.callerIn({ ...flags, autostart: false }));
-  add('list', 'list what was moved out of the folder', { isDefault: true }).action(
-    verbs.ending((flags) => changes({}, flags)),
-  );
+  add('list', 'list what was moved out of the folder, and changed files that your tools run or agents obey', {
+    isDefault: true,
+  }).action(verbs.ending((flags) => changes({}, flags)));
   add('keep <path...>', 'put paths back where commands made them').action(
     verbs.ending((keep, flags) => changes({ keep }, flags)),
   );

@@ -1,9 +1,13 @@
-/** The method `session.quarantine`: what commands left at protected names of a workspace, and what becomes of it. */
+/**
+ * The method `session.quarantine`: what commands left at protected names of a workspace, and what becomes of it; and which
+ * ordinary files that programs of the person run, or agents obey, were changed.
+ */
 import type * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
-import { runByOf } from '../../base/protected-names.ts';
+import { runByOf, usedBy } from '../../base/protected-names.ts';
 import type { Quarantine } from '../../hosts/quarantine/quarantine.ts';
 import type { LeftNames } from '../../pipeline/execute/left-names.ts';
+import type { JournalledCall, UndoJournal } from '../../store/undo-journal.ts';
 import type { Params } from '../../wire/protocol/messages.ts';
 import type { quarantineAnswer } from '../../wire/protocol/quarantine-shapes.ts';
 import type { Session } from '../session.ts';
@@ -11,6 +15,7 @@ import type { Session } from '../session.ts';
 export interface QuarantineParts {
   readonly quarantine: Quarantine;
   readonly pipeline: { readonly leftNames: LeftNames };
+  readonly undoJournal: Pick<UndoJournal, 'all'>;
 }
 
 export const quarantineMethods = (parts: QuarantineParts) => ({
@@ -21,7 +26,7 @@ export const quarantineMethods = (parts: QuarantineParts) => ({
 async function decide(
   { options: { workspace } }: Session,
   { keep = [], drop = [] }: Params<'session.quarantine'>,
-  { quarantine, pipeline }: QuarantineParts,
+  { quarantine, pipeline, undoJournal }: QuarantineParts,
 ): Promise<z.output<typeof quarantineAnswer>> {
   const done: string[] = [];
   const errors: z.output<typeof quarantineAnswer>['errors'] = [];
@@ -42,7 +47,21 @@ async function decide(
   const items = quarantine.list(workspace).map(({ path, at, owner }) => {
     return { path, at, callId: owner.callId, runBy: runByOf(path) };
   });
-  return { items, done, errors };
+  return { items, changed: changedIn(undoJournal.all(workspace)), done, errors };
+}
+
+/** Changed files that are listed; an agent can change any number. */
+const CHANGED_MAX = 1_000;
+
+/** The last call that changed each file that programs of the person run or agents obey. */
+function changedIn(calls: readonly JournalledCall[]): z.output<typeof quarantineAnswer>['changed'] {
+  const found = new Map<string, z.output<typeof quarantineAnswer>['changed'][number]>();
+  for (const { paths, callId } of calls)
+    for (const path of paths) {
+      const used = found.size < CHANGED_MAX && !found.has(path) ? usedBy(path) : undefined;
+      if (used) found.set(path, { path, callId, ...used });
+    }
+  return [...found.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
 const notThere = (path: string): ToolError =>

@@ -87,6 +87,10 @@ export class Follower implements Disposable {
     return this.#state === 'ended' && this.#startedAt > -Infinity ? 'ended' : undefined;
   }
 
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
   /** Folders that are watched. */
   get folders(): number {
     return this.#folders;

@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { type Denial, denial } from '../../base/call.ts';
 import { ToolError } from '../../base/errors.ts';
+import { describeOutside } from '../../base/protected-names.ts';
 import { showLine } from '../../base/text/shown-text.ts';
 import { coarseWarnings } from '../../hosts/host-masks.ts';
 import type { FilesUnknown } from '../../hosts/job.ts';
@@ -72,7 +73,7 @@ function entryFor(target: string, reason: string): string {
 }
 
 /** Warnings about the command's network, memory, disk and file changes, for a command that ended by itself. */
-export function warningsOf({ egress, coarse = [], result: { usage } }: RunResult): string[] {
+export function warningsOf({ egress, coarse = [], outside = [], result: { usage } }: RunResult): string[] {
   const warnings: string[] = [];
   if (egress === 'lost') warnings.push('the egress proxy ended under this command, which had no network from then on');
   if (usage.memoryNear === true) warnings.push(MEMORY_NEAR);
@@ -87,6 +88,7 @@ export function warningsOf({ egress, coarse = [], result: { usage } }: RunResult
   const foreign = reported(foreignPath, usage.foreignPath);
   if (foreign !== undefined) warnings.push(`${showLine(foreign)} ${FOREIGN}`);
   if (usage.gitConfigHeld === true) warnings.push(GIT_CONFIG_HELD);
+  if (outside.length > 0) warnings.push(showLine(describeOutside(outside)));
   return [...warnings, ...gitConfigWarnings(usage), ...coarseWarnings(coarse)];
 }
 

@@ -42,6 +42,25 @@ test('a clean clone is kept without copies, and undone from the pack, even if th
   expect(tree(bench)).toEqual(Object.fromEntries(files));
 });
 
+test('packs have room of their own beside what else is kept of a command, and beyond it nothing of a repository goes back', async () => {
+  for (const [journalBytesMax, undo] of [
+    [16_000_000, 'full'],
+    [4_000_000, 'partial'],
+  ] as const) {
+    using bench = new ShadowBench({ limits: { journalCallBytesMax: 1_000_000, journalBytesMax } });
+    bench.sh(`git init -q .; head -c 3000000 /dev/urandom > big; git add big; git commit -qm big; git gc -q
+      git rm -q big; echo small > small; git add small; git commit -qm small; echo own > own`);
+    await bench.build();
+    const before = tree(bench);
+    const { key, report } = await bench.command('rm -rf .git/[!ch]* .git/COMMIT* small own');
+    expect(report).toMatchObject({ undo });
+    await bench.undo(key, report?.paths ?? []);
+    if (undo === 'full') bench.sh('git fsck --strict');
+    if (undo === 'full') expect(tree(bench)).toEqual(before);
+    else expect(missingOf(report)).toEqual({ '.git/': 'git-objects' });
+  }
+});
+
 test('a file that a filter of git writes otherwise than its blob is undone to its own bytes', async () => {
   using bench = new ShadowBench();
   bench.sh(`git init -q . && echo '*.txt eol=crlf' > .gitattributes && printf 'a\\nb\\n' > a.txt && git add -A

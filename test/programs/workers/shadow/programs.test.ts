@@ -57,6 +57,12 @@ const FULL: [string, string, string?][] = [
   ['rm -rf .git with two packs of the same', RM_GIT, 'git repack -qad; git repack -qa; git commit -qm x --allow-empty'],
   ['rm of the objects', 'rm -rf .git/objects; echo x > own.txt'],
   ['rm of a pack', 'rm -f .git/objects/pack/*.pack; echo x > own.txt', 'git gc -q'],
+  ['rm of loose objects and of files that are in them', `find .git/objects -type f -delete; rm -rf src .gitignore`],
+  ['chmod of .git', 'chmod go-rwx .git; chmod -R go-rwx src .git/refs .git/objects'],
+  [
+    'find -delete',
+    'find . -mindepth 1 ! -path "./.git/*" ! -path "./node_modules*" ! -name .git ! -name .gitignore -delete',
+  ],
   ['rm of loose objects', 'find .git/objects -type f -delete; echo x > own.txt'],
   ['rm of the refs', 'rm -rf .git/refs .git/packed-refs .git/HEAD .git/logs', 'git pack-refs --all'],
   [
