@@ -2,36 +2,26 @@
  * Entry of a browser host: starts one Chromium, opens one page in it, and answers on fd 3. Only this process reads what the
  * browser says; the gateway gets our frames. If compromised, it can lie only about its own page.
  */
-import { Socket } from 'node:net';
+
 import { ToolError } from '../src/base/errors.ts';
 import type { Limits } from '../src/base/limits.ts';
 import { systemPowers } from '../src/base/powers.ts';
-import {
-  type FromHost,
-  type HostSetup,
-  type Job,
-  type JobResult,
-  type ToHost,
-  UP,
-  UP_FRAME_BYTES,
-} from '../src/hosts/job.ts';
+import type { FromHost, HostSetup, Job, JobResult, ToHost } from '../src/hosts/job.ts';
 import type { BrowserSetup, VisitJob } from '../src/services/browser/messages.ts';
-import { decode } from '../src/wire/protocol/codec.ts';
-import { FrameReader, toFrame } from '../src/wire/protocol/frame.ts';
 import { type StartedChromium, startChromium } from './browser/chromium.ts';
 import { BrowserEnded } from './browser/devtools.ts';
 import { measuredUse, overUse } from './browser/usage.ts';
 import { visit } from './browser/visit.ts';
+import { GATEWAY_FD, GatewayLine } from './gateway-line.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { yieldToOthers } from './priority.ts';
 
-const GATEWAY_FD = 3;
 establishPerimeter(GATEWAY_FD);
 // The browser inherits the priority.
 yieldToOthers();
 
 const powers = systemPowers();
-const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
+const gateway = new GatewayLine<ToHost, FromHost>(receive);
 /** Rejects when the browser has used more than it may. */
 const overused = Promise.withResolvers<never>();
 overused.promise.catch(() => {}); // Avoids an unhandled rejection before there is a job.
@@ -42,12 +32,9 @@ let complaint = '';
 
 const COMPLAINT_CHARS = 2_000;
 
-function send(message: FromHost): void {
-  gateway.write(toFrame(message, (limits as Limits).frameBytesMax));
-}
-
 function begin(setup: HostSetup): void {
   limits = setup.limits;
+  gateway.limits = limits;
   chromium = startChromium(setup.browser as BrowserSetup, limits, (text) => {
     complaint = `${complaint}${text}`.slice(-COMPLAINT_CHARS);
   });
@@ -58,7 +45,7 @@ function begin(setup: HostSetup): void {
     chromium?.process.kill('SIGKILL');
     overused.reject(error);
   });
-  send({ ready: true });
+  gateway.send({ ready: true });
 }
 
 async function run(job: Job): Promise<void> {
@@ -73,7 +60,7 @@ async function run(job: Job): Promise<void> {
   } catch (thrown) {
     result = { ok: false, error: errorOf(thrown).toWire(), usage: usageOf(0) };
   }
-  send({ done: { id: job.id, result } });
+  gateway.send({ done: { id: job.id, result } });
 }
 
 /** The error for the caller. */
@@ -104,13 +91,4 @@ function receive(message: ToHost): void {
   else if ('run' in message) void run(message.run);
 }
 
-/** Bounds until the setup arrives; the gateway bounds the frames that it sends. */
-const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
-const reader = new FrameReader(2 ** 32 - 1);
-gateway.on('data', (chunk: Buffer) => {
-  for (const payload of reader.push(chunk)) receive(decode(payload, limits ?? BEFORE_SETUP) as ToHost);
-});
-// The gateway is gone, so this process has nothing left to do.
-gateway.on('close', () => process.exit(0));
-gateway.on('error', () => process.exit(0));
-gateway.write(toFrame(UP, UP_FRAME_BYTES));
+gateway.sayUp();

@@ -1,23 +1,18 @@
 /** Entry of the egress proxy: perimeter, frames of the gateway on fd 3, listeners of commands on fd 4. */
 import { lookup, resolve4, resolve6 } from 'node:dns/promises';
-import { Socket } from 'node:net';
-import type { Limits } from '../src/base/limits.ts';
 import { silentLog, systemPowers } from '../src/base/powers.ts';
 import type { DoorAnswer, DoorQuestion, FromProxy, ToProxy } from '../src/sandbox/egress/messages.ts';
 import { EgressProxy } from '../src/sandbox/egress/proxy.ts';
-import { decode } from '../src/wire/protocol/codec.ts';
-import { FrameReader, toFrame } from '../src/wire/protocol/frame.ts';
+import { GatewayLine } from './gateway-line.ts';
 import { establishPerimeter } from './perimeter.ts';
 
-const GATEWAY_FD = 3;
 const LISTENERS_FD = 4;
 const TOKEN_CHARS_MAX = 256;
 
 establishPerimeter(LISTENERS_FD);
 
-const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
+const gateway = new GatewayLine<ToProxy, FromProxy>(receive);
 const powers = systemPowers(silentLog);
-let limits: Limits | undefined;
 let proxy: EgressProxy | undefined;
 
 /** Addresses of a name, in the order of the machine's settings. */
@@ -38,22 +33,19 @@ let nextQuestion = 1;
 
 function ask(token: string, question: DoorQuestion): Promise<DoorAnswer> {
   const id = nextQuestion++;
-  send({ asked: { token, id, question } });
+  gateway.send({ asked: { token, id, question } });
   return new Promise((resolve) => asked.set(id, resolve));
-}
-
-function send(message: FromProxy): void {
-  gateway.write(toFrame(message, (limits as Limits).frameBytesMax));
 }
 
 function receive(message: ToProxy): void {
   if ('setup' in message) {
-    ({ limits } = message.setup);
+    const { limits } = message.setup;
+    gateway.limits = limits;
     proxy = new EgressProxy({ limits, powers, resolve, ttlOf, ask });
-    send({ ready: true });
+    gateway.send({ ready: true });
   } else if ('open' in message) {
     proxy?.open(message.open.token, message.open);
-    send({ opened: message.open.token });
+    gateway.send({ opened: message.open.token });
   } else if ('answer' in message) {
     const { id, answer } = message.answer;
     asked.get(id)?.(answer);
@@ -61,11 +53,11 @@ function receive(message: ToProxy): void {
   } else if ('fetch' in message) {
     const { token, asked: request } = message.fetch;
     void proxy?.fetch(token, request).then((answer) => {
-      if (answer) send({ fetched: { token, answer } });
+      if (answer) gateway.send({ fetched: { token, answer } });
     });
   } else if (proxy) {
     const { token } = message.close;
-    send({ closed: { token, report: proxy.close(token) } });
+    gateway.send({ closed: { token, report: proxy.close(token) } });
   }
 }
 
@@ -76,15 +68,5 @@ process.on('message', (message: unknown, handle: unknown) => {
   if (!proxy || typeof token !== 'string' || token.length > TOKEN_CHARS_MAX) return came?.close?.();
   const isKnown =
     typeof came === 'object' ? proxy.listen(token, came) : proxy.notice(token, String(name).slice(0, 253));
-  if (!isKnown) send({ arrived: token });
+  if (!isKnown) gateway.send({ arrived: token });
 });
-
-const reader = new FrameReader(2 ** 32 - 1);
-/** Bounds until the setup arrives; the gateway bounds the frames that it sends. */
-const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
-gateway.on('data', (chunk: Buffer) => {
-  for (const payload of reader.push(chunk)) receive(decode(payload, limits ?? BEFORE_SETUP) as ToProxy);
-});
-// The gateway is gone, so this process has nothing left to do.
-gateway.on('close', () => process.exit(0));
-gateway.on('error', () => process.exit(0));

@@ -1,13 +1,12 @@
 /** Entry of a tier host. */
 import { extname } from 'node:path';
+import { GATEWAY_FD } from './gateway-line.ts';
 import { TierHost } from './host/tier-host.ts';
 import { establishPerimeter, lastSocketFrom } from './perimeter.ts';
-
-const GATEWAY_FD = 3;
 
 // The sockets of the threads follow, and before them one to the egress proxy if commands may connect.
 establishPerimeter(lastSocketFrom(GATEWAY_FD));
 // The umask leaves new files the modes that tools choose.
 process.umask(0o022);
 const moduleAt = (name: string) => new URL(`./${name}${extname(import.meta.url)}`, import.meta.url);
-new TierHost(GATEWAY_FD, moduleAt('worker'), moduleAt('shadow-thread'));
+new TierHost(moduleAt('worker'), moduleAt('shadow-thread'));

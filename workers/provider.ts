@@ -3,7 +3,6 @@
  * sends; the gateway gets our frames, on fd 3. If compromised, it can lie only about its own provider.
  */
 import { readdirSync, readFileSync } from 'node:fs';
-import { Socket } from 'node:net';
 import {
   Client,
   type Progress,
@@ -24,8 +23,6 @@ import {
   type JobResult,
   PROGRESS_CHARS_MAX,
   type ToHost,
-  UP,
-  UP_FRAME_BYTES,
 } from '../src/hosts/job.ts';
 import type {
   ProvidedData,
@@ -34,8 +31,7 @@ import type {
   ToolDefinition,
 } from '../src/services/providers/messages.ts';
 import { toDefinition, toHarmless, toPlainText } from '../src/services/providers/text.ts';
-import { decode } from '../src/wire/protocol/codec.ts';
-import { FrameReader, toFrame } from '../src/wire/protocol/frame.ts';
+import { GATEWAY_FD, GatewayLine } from './gateway-line.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { yieldToOthers } from './priority.ts';
 import { connectHttp } from './provider/http.ts';
@@ -43,13 +39,13 @@ import { listedTools } from './provider/list.ts';
 import { toData } from './provider/result.ts';
 import { ServerProcess } from './provider/stdio.ts';
 
-const GATEWAY_FD = 3;
 establishPerimeter(GATEWAY_FD);
 // The server inherits the priority.
 yieldToOthers();
 
 const powers = systemPowers();
-const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
+const gateway = new GatewayLine<ToHost, FromHost>(receive);
+const send = (message: FromHost): void => gateway.sendForeign(message);
 const running = new Map<number, AbortController>();
 let limits: Limits | undefined;
 let setup: ProviderSetup | undefined;
@@ -59,24 +55,12 @@ let client: Client | undefined;
 const NEVER_MS = 2 ** 31 - 1;
 const MIB = 1024 * 1024;
 const PAGE_BYTES = 4096;
-/** Depth and elements that the message around a result adds. */
-const ENVELOPE = { depth: 8, elements: 1000 };
-
-function send(message: FromHost): void {
-  const { frameBytesMax, messageDepthMax, messageElementsMax } = limits as Limits;
-  const bounds = {
-    messageDepthMax: messageDepthMax - ENVELOPE.depth,
-    messageElementsMax: messageElementsMax - ENVELOPE.elements,
-  };
-  gateway.write(toFrame(message, frameBytesMax, bounds));
-}
-
 const tell = (told: ProviderMessage): void => send({ told });
 
 /** Reports why this provider can't go on, and ends the process. */
 function fail(reason: string): void {
   tell({ failed: toShown(reason) });
-  gateway.end(() => process.exit(0));
+  gateway.end();
 }
 
 /** Makes a foreign text safe and short enough for a person or a log. */
@@ -85,6 +69,7 @@ const SHOWN_CHARS = 2000;
 
 async function begin(given: HostSetup): Promise<void> {
   limits = given.limits;
+  gateway.limits = limits;
   setup = given.provider as ProviderSetup;
   send({ ready: true });
   if (setup.memoryMb !== undefined) watchMemory(setup.memoryMb, limits);
@@ -255,7 +240,7 @@ function progressOf(id: number) {
     const progressMessage: JobProgress = {
       id,
       done: progress,
-      ...(total !== undefined && { total }),
+      total,
       ...(message !== undefined && { message: toShown(message).slice(0, PROGRESS_CHARS_MAX) }),
     };
     send({ progress: progressMessage });
@@ -286,13 +271,4 @@ function receive(message: ToHost): void {
   else if ('abort' in message) running.get(message.abort.id)?.abort();
 }
 
-/** Bounds until the setup arrives; the gateway bounds the frames that it sends. */
-const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
-const reader = new FrameReader(2 ** 32 - 1);
-gateway.on('data', (chunk: Buffer) => {
-  for (const payload of reader.push(chunk)) receive(decode(payload, limits ?? BEFORE_SETUP) as ToHost);
-});
-// The gateway is gone, so this process has nothing left to do.
-gateway.on('close', () => process.exit(0));
-gateway.on('error', () => process.exit(0));
-gateway.write(toFrame(UP, UP_FRAME_BYTES));
+gateway.sayUp();

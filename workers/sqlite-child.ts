@@ -120,7 +120,7 @@ class StatementChild<R extends StatementRequests<R>> implements Disposable {
     }
     if ('answer' in answered) return answered.answer;
     const { code, message, suggestion } = answered.refused;
-    throw new ToolError(code, message, { ...(suggestion !== undefined && { suggestion }) });
+    throw new ToolError(code, message, { suggestion });
   }
 
   #started(): LanguageProcess {

@@ -26,7 +26,7 @@ export interface ParseRequest {
   readonly language: ParsedLanguage;
   readonly text: string;
   /** Limits the result to symbols and identifiers of this name; all symbols if absent. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   readonly resultsMax: number;
 }
 export interface ParsedSource {

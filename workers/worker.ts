@@ -101,7 +101,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     const journal = context.endJournal();
     const used = context.usage(setup.command ? 0 : clock.end(job.id));
     if (job.cpuMs !== undefined) used.enforcedBy += ', thread clock';
-    return { ...used, ...(journal && { journal }) };
+    return { ...used, journal };
   };
   try {
     if (job.cpuMs !== undefined && taskId === 0)
@@ -113,12 +113,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     if (!job.preview) await lifecycle.initialize(tool, context);
     const data = await dataOf(tool, job, context);
     const preview = await context.previewReport();
-    return {
-      ok: true,
-      data,
-      usage: { ...usage(), ...(preview && { preview }) },
-      ...(tool.state && { state: context.state }),
-    };
+    return { ok: true, data, usage: { ...usage(), preview }, ...(tool.state && { state: context.state }) };
   } catch (thrown) {
     return failure(thrown, usage());
   }
@@ -242,27 +237,27 @@ function contextOf(job: Job, { signal, onOutput, sockets, overlay }: Around): Wo
     anchor,
     view: setup.view,
     masks: job.masks ?? NO_MASKS,
-    ...(job.preImages && { preImages: job.preImages }),
-    ...(job.lifted && { lifted: job.lifted }),
-    ...(job.bounds && { bounds: job.bounds }),
-    ...(job.egressToken !== undefined && { egressToken: job.egressToken }),
-    ...(job.home !== undefined && { home: job.home }),
-    ...(sockets && { sockets }),
-    ...(job.state !== undefined && { state: job.state }),
-    ...(job.planned !== undefined && { planned: job.planned }),
+    preImages: job.preImages,
+    lifted: job.lifted,
+    bounds: job.bounds,
+    egressToken: job.egressToken,
+    home: job.home,
+    sockets,
+    state: job.state,
+    planned: job.planned,
     ...(job.readOnly && { readOnly: true }),
-    ...(job.journal && { journal: job.journal }),
-    ...(overlay && { overlay }),
+    journal: job.journal,
+    overlay,
     ...(job.kept !== undefined && { keptPreview: previewFolder(job.kept) }),
-    ...(setup.identity && { identity: setup.identity }),
+    identity: setup.identity,
     limits: setup.limits,
     powers,
     signal,
     ripgrep,
-    ...(servers && { servers }),
-    ...(sqlite && { sqlite }),
-    ...(duckdb && { duckdb }),
-    ...(command && { command }),
+    servers,
+    sqlite,
+    duckdb,
+    command,
     ...(keeper &&
       kept &&
       command && {
@@ -275,7 +270,7 @@ function contextOf(job: Job, { signal, onOutput, sockets, overlay }: Around): Wo
           };
         },
       }),
-    ...(onOutput && { onOutput }),
+    onOutput,
   });
 }
 
@@ -308,13 +303,7 @@ function prepare({
     const homes = homesFolder === undefined ? undefined : new Homes({ folder: homesFolder, limits, powers });
     const files = { filterFile, ownSocketsFilterFile };
     const gitIdentity = createGitIdentity(setup.identity ?? {});
-    const more = {
-      ...(homes && { homes }),
-      ...(groups && { groups }),
-      ...(git && { git }),
-      ...(gitIdentity && { gitIdentity }),
-    };
-    const base = { ...sandbox, ...more, ...files, limits, rlimits, watchdog, disks };
+    const base = { ...sandbox, homes, groups, git, gitIdentity, ...files, limits, rlimits, watchdog, disks };
     return { ...base, waiting: new WaitingSandbox(base, powers) };
   } finally {
     rmSync(folder, { recursive: true });

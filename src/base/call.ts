@@ -146,9 +146,9 @@ export type ToolResult<Data = unknown> =
 
 export interface CallOptions {
   /** Makes the call idempotent within the session: the same id and input never run twice. */
-  callId?: string;
+  callId?: string | undefined;
   /** Narrows the time limit; never raises it. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
   /** Whether a cached result is acceptable. */
   cache?: boolean;
   /** Whether the caller wants `call.update` and `call.output`. */
@@ -162,7 +162,7 @@ export interface CallOptions {
   /** Call id of the program that makes the call; set only by the daemon. */
   parentCallId?: string;
   /** The parent span of the call; set only by the daemon. */
-  span?: SpanContext;
+  span?: SpanContext | undefined;
 }
 
 /** A span of a distributed trace that may get children. Ids are hexadecimal. */
@@ -172,7 +172,7 @@ export interface SpanContext {
   /** Whether the trace is recorded. */
   readonly sampled: boolean;
   /** The `tracestate` of the caller, passed on as it came. */
-  readonly state?: string;
+  readonly state?: string | undefined;
 }
 
 export type CallState =

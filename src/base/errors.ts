@@ -96,10 +96,10 @@ export interface WireError {
 
 export interface ErrorExtras {
   /** What the caller can do about it, in one sentence. */
-  suggestion?: string;
+  suggestion?: string | undefined;
   /** The policy rule that decided. */
-  rule?: string;
-  details?: Record<string, unknown>;
+  rule?: string | undefined;
+  details?: Record<string, unknown> | undefined;
   /** Overrides the code's usual layer if another layer refused. */
   layer?: Layer;
   cause?: unknown;
@@ -138,14 +138,15 @@ export class ToolError extends Error {
 
   static fromWire(error: WireError): ToolError {
     const { suggestion, rule, details, layer } = error;
-    return new ToolError(error.code, error.message, {
-      layer,
-      ...(suggestion !== undefined && { suggestion }),
-      ...(rule !== undefined && { rule }),
-      ...(details !== undefined && { details }),
-    });
+    return new ToolError(error.code, error.message, { layer, suggestion, rule, details });
   }
 }
+
+/** A problem in words for the person at the command line, who can do something about it. */
+export class OperatorError extends Error {}
+
+/** A problem with what that person wrote. */
+export class UsageError extends OperatorError {}
 
 export const isCode = (value: unknown): value is Code => typeof value === 'string' && Object.hasOwn(CODES, value);
 

@@ -16,7 +16,7 @@ import {
 import { coveredBy, heldIn, holdsUntil } from '../store/approvals/grant-words.ts';
 import { showApproval, toLine } from './call/question.ts';
 import { idOf } from './ids.ts';
-import { CliError, EXIT, print, printJson, say, toJson } from './output.ts';
+import { CliError, EXIT, print, printJson, printRows, say, toJson } from './output.ts';
 
 /** The part of a client that approvals need. */
 export interface ApprovalsClient {
@@ -46,10 +46,7 @@ export interface PersonsAnswer {
 /** Lists pending approvals. Returns the exit code. */
 export async function approvalsList(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
   const approvals = await listed(client);
-  if (flags.json) printJson(approvals);
-  else if (approvals.length === 0) say('no call waits for an answer');
-  else for (const it of approvals) print(toLine(it, systemPowers().now()));
-  return EXIT.OK;
+  return printRows(approvals, flags.json, 'no call waits for an answer', (it) => toLine(it, systemPowers().now()));
 }
 
 /** The id of the approval that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
@@ -120,10 +117,7 @@ export async function approvalsDeny(
 /** Lists remembered answers. Returns the exit code. */
 export async function approvalsGrants(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
   const grants = await grantsNow(client);
-  if (flags.json) printJson(grants);
-  else if (grants.length === 0) say('no answers are remembered');
-  else for (const it of grants) print(showLine(lineOf(it)));
-  return EXIT.OK;
+  return printRows(grants, flags.json, 'no answers are remembered', (it) => showLine(lineOf(it)));
 }
 
 const grantsNow = async (client: ApprovalsClient): Promise<Grant[]> =>

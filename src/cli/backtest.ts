@@ -45,7 +45,7 @@ async function entriesOf(client: Pick<Client, 'request'>, filter: object): Promi
       ...filter,
       order: 'oldest',
       limit: PAGE,
-      ...(cursor !== undefined && { cursor }),
+      cursor,
     })) as { entries: AuditRecord[]; cursor?: string };
     for (const it of page.entries) entries.push(it);
     cursor = page.cursor;

@@ -26,6 +26,14 @@ export const print = (text: string): void =>
 export const toJson = (value: unknown, indent?: number): string => escapeUnseen(JSON.stringify(value, null, indent));
 export const printJson = (value: unknown): void => print(toJson(value, process.stdout.isTTY ? 2 : undefined));
 
+/** Prints rows, one a line, or says that there are none. Gives the exit code. */
+export function printRows<T>(rows: readonly T[], json: boolean | undefined, none: string, toLine: (row: T) => string) {
+  if (json) printJson(rows);
+  else if (rows.length === 0) say(none);
+  else for (const it of rows) print(toLine(it));
+  return EXIT.OK;
+}
+
 /** Makes text from outside safe to print, so that a file name can neither control the terminal nor hide anything. */
 export const harmless = visible;
 

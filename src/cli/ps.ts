@@ -71,7 +71,7 @@ export async function cancel(
   client: Pick<Client, 'request'>,
 ): Promise<number> {
   const callId = await callIdOf(id, client);
-  const params = { callId, ...(session !== undefined && { session }) };
+  const params = { callId, session };
   const { cancelled } = (await client.request('calls.cancel', params)) as { cancelled: boolean };
   if (json) printJson({ callId, cancelled });
   else

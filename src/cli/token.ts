@@ -3,10 +3,10 @@ import { existsSync } from 'node:fs';
 import { systemPowers } from '../base/powers.ts';
 import { lockFile } from '../daemon/user-dirs.ts';
 import { acquireLock } from '../store/database.ts';
+import { assertKnownState } from '../store/state-schema.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
 import { type CliCaller, connect, userDirsOf } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
-import { assertKnownState } from './state/known-state.ts';
 
 interface RotationResult {
   readonly rotated: readonly string[];

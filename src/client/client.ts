@@ -55,7 +55,7 @@ export type Progress =
 
 export interface CallSettings extends Omit<CallOptions, 'span'> {
   /** Cancels the call; its result is then CANCELLED. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Makes the call a part of the caller's trace, with the values of W3C Trace Context. */
   readonly trace?: { readonly traceparent: string; readonly tracestate?: string };
 }
@@ -150,7 +150,7 @@ export class Client implements AsyncDisposable {
         progress.push(it);
       });
     const cancel = () => void this.request('calls.cancel', { callId }).catch(() => {}); // The connection is gone and with it the call, unless the call is detached.
-    const params = { tool, input, options: { ...options, callId }, ...(trace && { _meta: trace }) };
+    const params = { tool, input, options: { ...options, callId }, _meta: trace };
     const result = this.request('tools.call', params).finally(() => {
       signal?.removeEventListener('abort', cancel);
       this.#listeners.delete(callId);
@@ -249,7 +249,7 @@ export class Client implements AsyncDisposable {
 
   /** The tools of this session, in Ringfence's own format or in that of a model's API. */
   async tools<F extends ToolFormat = 'ringfence'>(format?: F, settings: ToolSettings = {}): Promise<ToolFormats[F][]> {
-    const params = { ...settings, ...(format !== undefined && { format }) };
+    const params = { ...settings, format };
     return ((await this.request('tools.list', params)) as { tools: ToolFormats[F][] }).tools;
   }
 

@@ -332,8 +332,8 @@ export class ClientConnection implements AsyncDisposable {
       role,
       token,
       policy,
-      ...(mode !== undefined && { mode }),
-      ...(sessionName !== undefined && { sessionName }),
+      mode,
+      sessionName,
       ...(this.#resumeMs > 0 && { resumeMs: this.#resumeMs }),
       ...(resume && { resume: resume.claim }),
     });

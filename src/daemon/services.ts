@@ -34,7 +34,7 @@ import type { Workspaces } from './workspaces.ts';
 const secretsOf = ({ dirs: { stateDir }, secrets: settings, limits }: Config): Secrets =>
   new Secrets({ stateDir, settings, limits });
 
-/** The service that `web_search` asks; undefined without one. Throws ConnectorError. */
+/** The service that `web_search` asks; undefined without one. Throws PinError. */
 export function createSearch(config: Config, powers: Powers): Search | undefined {
   const { search, limits } = config;
   return search && new Search(search, { secrets: secretsOf(config), limits, powers });

@@ -94,8 +94,8 @@ async function startDaemon(flags: Flags, env: Environment, folder: string): Prom
 /** The first line to the daemon, with what this client wants; docs/mcp.md describes it. */
 function opening(flags: Flags, { CLAUDE_PROJECT_DIR: project }: Environment, resolved: string | undefined): string {
   const params = {
-    ...(resolved !== undefined && { workspace: resolved }),
-    ...(project && { project }),
+    workspace: resolved,
+    project,
     cwd: process.cwd(),
     ...(flags.tools !== undefined && {
       tools: flags.tools
@@ -104,8 +104,8 @@ function opening(flags: Flags, { CLAUDE_PROJECT_DIR: project }: Environment, res
         .filter(Boolean),
     }),
     ...(flags['read-only'] && { readOnly: true }),
-    ...(flags.policy !== undefined && { policy: flags.policy }),
-    ...(flags.mode !== undefined && { mode: flags.mode }),
+    policy: flags.policy,
+    mode: flags.mode,
   };
   return openLine(params);
 }

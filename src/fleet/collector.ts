@@ -129,10 +129,7 @@ export class Collector implements Disposable {
   }
 }
 
-const receiptOf = ({ end: has, broken }: CollectedLog): AuditReceipt => ({
-  has,
-  ...(broken !== undefined && { broken }),
-});
+const receiptOf = ({ end: has, broken }: CollectedLog): AuditReceipt => ({ has, broken });
 
 function toLog(row: Record<string, unknown>): CollectedLog {
   const { node, seq, hash, at_ms: atMs, heard_ms: heardMs, gaps, broken } = row;

@@ -1,2 +1,4 @@
 /** A problem with the fleet that a person can do something about. */
-export class FleetError extends Error {}
+import { OperatorError } from '../base/errors.ts';
+
+export class FleetError extends OperatorError {}

@@ -14,7 +14,7 @@ const ANSWER_MS = 1_000;
 /** Code of the store's answer that somebody else has written the key. */
 const WRONG_REVISION = 10_071;
 
-/** Thrown where somebody else owns the workspace. */
+/** Thrown where another node owns the workspace. */
 export class LeaseTaken extends Error {}
 
 type Store = Awaited<ReturnType<typeof openStore>>;
@@ -62,7 +62,7 @@ export class LeaseStore {
     try {
       return await write(await opened);
     } catch (error) {
-      if (isWrongRevision(error)) throw new LeaseTaken('somebody else owns the workspace');
+      if (isWrongRevision(error)) throw new LeaseTaken('another node owns the workspace');
       this.#stores.delete(node); // The bus may have been made anew.
       throw error;
     }

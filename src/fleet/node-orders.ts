@@ -20,7 +20,7 @@ import {
 export interface FleetQuestion {
   readonly approval: Approval;
   readonly whole?: WholeQuestion;
-  readonly proposedRule?: string;
+  readonly proposedRule?: string | undefined;
 }
 
 /** Calls as the daemon of a node knows them; `leftOutBytes`: their results were larger than an answer may be. */
@@ -142,7 +142,7 @@ export class NodeOrders {
       return undefined; // INVALID_PARAMS: nobody is asked any more.
     }
     const { approval, whole, proposedRule } = found;
-    const shown = { approval, ...(proposedRule !== undefined && { proposedRule }) };
+    const shown = { approval, proposedRule };
     if (!approval.truncated) return shown;
     const complete = { ...shown, whole };
     return bytesOf(complete) > this.#options.limits.fleetQuestionBytesMax ? shown : complete;

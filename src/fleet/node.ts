@@ -140,7 +140,7 @@ export class FleetNode implements AsyncDisposable {
         questions: status.calls.blocked,
         paused: status.paused !== undefined,
         draining: this.#state.isDraining,
-        ...(obstacle !== undefined && { obstacle }),
+        obstacle,
         load: (loadavg()[0] ?? 0) / availableParallelism(),
         freeMemory: freemem(),
         ...(status.warm?.length && { warm: status.warm.slice(0, WARM_MAX) }),

@@ -87,7 +87,7 @@ export interface ProviderControl {
     state: string;
     pending: number;
     since: string;
-    reason?: string;
+    reason?: string | undefined;
   }[];
   /** Throws RpcError. */
   accept(provider: string, digests: Readonly<Record<string, string>>, by: string): object;

@@ -178,16 +178,16 @@ export interface JobUsage {
   /** Parts of the command's HOME that were removed before it started. */
   homeRemoved?: readonly string[];
   /** The host's report. */
-  journal?: JournalReport;
+  journal?: JournalReport | undefined;
   /** What its command did in an overlay, as the host reports it; the receiver checks it. */
-  preview?: PreviewReport;
+  preview?: PreviewReport | undefined;
   /** Whether the call can be undone, by what the undo journal's store accepted. */
   undo?: JournalReport['undo'];
   /** What can't be undone of a command, and why: the first paths, and how many there are if not all are listed. */
   undoMissing?: readonly MissingPath[];
   undoMissingTotal?: number;
   /** Everything that the job read, if known. */
-  witnesses?: Witness[];
+  witnesses?: Witness[] | undefined;
 }
 
 export type JobResult =
@@ -343,7 +343,7 @@ export interface ThreadClock {
 export interface JobProgress {
   readonly id: number;
   readonly done: number;
-  readonly total?: number;
+  readonly total?: number | undefined;
   readonly message?: string;
 }
 

@@ -17,7 +17,7 @@ export interface ProviderRequest {
   readonly view: ProviderView;
   readonly bounds: { readonly memoryMb: number; readonly tasks: number };
   /** Token that identifies it to the egress proxy, if it may connect. */
-  readonly egressToken?: string;
+  readonly egressToken?: string | undefined;
 }
 
 export interface ProviderParts {

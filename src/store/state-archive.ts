@@ -1,4 +1,5 @@
 /** The state directory as one file: written by `ringfence backup` and before a migration. */
+
 import {
   chmodSync,
   cpSync,
@@ -12,6 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { OperatorError } from '../base/errors.ts';
 import type { Powers } from '../base/powers.ts';
 
 /** Form of the archives that this version writes, and the newest that it reads. */
@@ -26,7 +28,7 @@ const LEFT_OUT =
   /^(homes|code|results|web-cache|secrets|toolchains|toolchain-programs|backups|migrating|daemon\.log.*|daemon\.lock.*|endpoint\.json|.*\.sock(\.json)?|.*\.db-(wal|shm|journal))$/;
 
 /** The program tar failed; the message is what tar says. */
-export class ArchiveError extends Error {}
+export class ArchiveError extends OperatorError {}
 
 interface PackOptions {
   /** The archive; only its owner can read it. A file of that name is replaced. */

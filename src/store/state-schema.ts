@@ -3,6 +3,7 @@
  * change copies of files. The files of the state are replaced only when all migrations have succeeded, so that a
  * migration that fails or is killed leaves the state as it was.
  */
+
 import {
   closeSync,
   existsSync,
@@ -18,6 +19,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { UsageError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
 import { parseJson } from '../base/text/json.ts';
@@ -25,7 +27,7 @@ import { archivedNames, BACKUPS, copyEntry, MIGRATING, packState } from './state
 import { MIGRATIONS, type Migration } from './state-migrations.ts';
 
 /** A state that this version can't use, in words for the person who started the daemon. */
-export class SchemaError extends Error {
+export class SchemaError extends UsageError {
   /** The message without its advice, for a state that is still in a backup. */
   readonly reason: string;
 
@@ -69,6 +71,9 @@ export interface StateOptions {
 /** The schema version of a state directory; undefined if it has no schema file. Throws SchemaError unless this program knows it. */
 export const schemaVersion = (stateDir: string): number | undefined =>
   readSchema(stateDir, FIRST + MIGRATIONS.length)?.version;
+
+/** Refuses a state that a newer version of Ringfence has written, for uses without a daemon. Throws SchemaError. */
+export const assertKnownState = (stateDir: string): void => void schemaVersion(stateDir);
 
 /** Brings a state directory to the newest schema version, after a backup. Throws SchemaError if that is not possible. */
 export async function openState(options: StateOptions): Promise<void> {

@@ -7,7 +7,6 @@ import type { CallSettings } from '../client/client.ts';
 import {
   CHOICES,
   type Connector,
-  ConnectorError,
   FILE,
   secretsOf,
   secretUrlsOf,
@@ -17,7 +16,8 @@ import { pinnedConnectors } from '../services/connectors/pinned-connectors.ts';
 import { presetText } from '../services/connectors/presets.ts';
 import { toToolset as connectorTools } from '../services/connectors/toolset.ts';
 import { problemsOf } from '../services/plugins/examine.ts';
-import { PluginError, readPlugin } from '../services/plugins/package.ts';
+import { readPlugin } from '../services/plugins/package.ts';
+import { PinError } from '../services/plugins/pin-error.ts';
 import { pinnedPlugins } from '../services/plugins/pinned-plugins.ts';
 import { toToolset as pluginTools } from '../services/plugins/toolset.ts';
 import { bindSecret, storeSecret } from '../services/secrets/secret-files.ts';
@@ -83,7 +83,7 @@ export class Added implements AsyncDisposable {
   }
 
   #place(prepare: ContractPlace['prepare']): ContractPlace {
-    return { client: () => this.daemon.client, ...(prepare && { prepare }) };
+    return { client: () => this.daemon.client, prepare };
   }
 }
 
@@ -94,11 +94,11 @@ interface AddedParts {
   readonly service?: PlayedService | undefined;
 }
 
-/** Starts a daemon with the plugin of a folder. Throws PluginError with every reason why it would not be taken. */
+/** Starts a daemon with the plugin of a folder. Throws PinError with every reason why it would not be taken. */
 export async function addPlugin(folder: string, options: TestDaemonOptions, machine: TestMachine): Promise<Added> {
   const plugin = readPlugin(folder, limits);
   const problems = await problemsOf(plugin);
-  if (problems.length > 0) throw new PluginError(problems);
+  if (problems.length > 0) throw new PinError(problems);
   const daemon = await startDaemon(options, machine);
   return orClosed(daemon, async () => {
     const { name } = plugin.manifest;
@@ -119,7 +119,7 @@ export interface ConnectorTestOptions extends TestDaemonOptions {
 
 /**
  * Starts a daemon with the connector of a file or a preset, whose service is played on this machine. Throws
- * ConnectorError with every reason why it would not be taken.
+ * PinError with every reason why it would not be taken.
  */
 export async function addConnector(
   target: string,
@@ -131,7 +131,7 @@ export async function addConnector(
   const service = await PlayedService.start(play);
   try {
     const base = `${service.url}${new URL(original.base).pathname.replace(/\/$/, '')}`;
-    const choices = { base, private: true, ...(live !== undefined && { live }) };
+    const choices = { base, private: true, live };
     const connector = toConnector({ [FILE]: text, [CHOICES]: JSON.stringify(choices) }, limits, target);
     assertPlayed(connector, service);
     const daemon = await startDaemon({ policy: ALLOW_SERVICES, ...options }, machine);
@@ -149,11 +149,11 @@ export async function addConnector(
   }
 }
 
-/** Throws ConnectorError if secrets would go to another service than the played one. */
+/** Throws PinError if secrets would go to another service than the played one. */
 function assertPlayed(connector: Connector, { url }: PlayedService): void {
   const elsewhere = secretUrlsOf(connector).find((it) => !it.startsWith(url));
   if (elsewhere !== undefined)
-    throw new ConnectorError([
+    throw new PinError([
       `${connector.name} signs in at ${elsewhere} (oauth2_client), which a test can't play; test it with auth: bearer`,
     ]);
 }

@@ -5,6 +5,7 @@
  *     await using server = await ModelServer.start([{ calls: [{ name: 'file_read', input: { path: 'a' } }] }, { text: 'done' }]);
  *     // send requests to server.url; server.requests holds what came
  */
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
@@ -50,10 +51,7 @@ export class ModelServer implements AsyncDisposable {
   /** Starts a server at a free port of 127.0.0.1. */
   static async start(script: ModelScript): Promise<ModelServer> {
     const model = new ModelServer(script);
-    await new Promise<void>((resolve, reject) => {
-      model.#server.once('error', reject);
-      model.#server.listen(0, '127.0.0.1', resolve);
-    });
+    await once(model.#server.listen(0, '127.0.0.1'), 'listening');
     return model;
   }
 
@@ -68,9 +66,8 @@ export class ModelServer implements AsyncDisposable {
 
   /** Ends all connections and stops listening. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#server.closeAllConnections();
-    await closed;
+    await this.#server[Symbol.asyncDispose]();
   }
 
   async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

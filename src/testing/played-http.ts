@@ -1,4 +1,5 @@
 /** An HTTP service on this machine that a test plays: it keeps each request and answers what the test says. */
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
@@ -31,9 +32,7 @@ export class PlayedService {
   /** Listens on loopback alone. */
   static async start(play: Play): Promise<PlayedService> {
     const service = new PlayedService(play);
-    await new Promise<void>((resolve, reject) => {
-      service.#server.once('error', reject).listen(0, '127.0.0.1', resolve);
-    });
+    await once(service.#server.listen(0, '127.0.0.1'), 'listening');
     return service;
   }
 
@@ -61,7 +60,7 @@ export class PlayedService {
 
   async close(): Promise<void> {
     this.#server.closeAllConnections();
-    await new Promise((resolve) => void this.#server.close(resolve));
+    await this.#server[Symbol.asyncDispose]();
   }
 }
 
@@ -73,7 +72,7 @@ async function toRequest(incoming: IncomingMessage): Promise<ServiceRequest> {
   );
   const json = jsonIn(body);
   const query = Object.fromEntries(searchParams);
-  return { method: incoming.method ?? 'GET', path, query, headers, body, ...(json !== undefined && { json }) };
+  return { method: incoming.method ?? 'GET', path, query, headers, body, json };
 }
 
 function jsonIn(body: string): unknown {

@@ -14,7 +14,7 @@ export interface ContractPlace {
   /** A session that may call the tool. */
   client(): Client;
   /** Creates what an example needs, before each. */
-  prepare?(): void | Promise<void>;
+  prepare?: (() => void | Promise<void>) | undefined;
 }
 
 /** A promise: its title as a sentence about the tool, and its check. */

@@ -13,7 +13,7 @@ export interface ToolAuth {
   /** Name of the secret: `ringfence secret set NAME`. */
   readonly configKey: string;
   /** Page on which a person gets the secret. */
-  readonly setupUrl?: string;
+  readonly setupUrl?: string | undefined;
   readonly status: 'configured' | 'missing';
 }
 

@@ -23,14 +23,14 @@ export interface TerminalState {
   /** Position in the output where the next read begins. */
   seq: number;
   /** Bytes of output before `output` that are no longer kept. */
-  missedBytes?: number;
+  missedBytes?: number | undefined;
   exited: boolean;
   /** Why the program ended, if not by itself. */
   endedBy?: string;
   exitCode?: number;
   signal?: string;
   /** Absent if the screen is unknown because some output could not be drawn. */
-  screen?: TerminalScreen;
+  screen?: TerminalScreen | undefined;
   needsInput?: { kind: 'line' | 'password' | 'key' };
 }
 
@@ -78,7 +78,7 @@ export interface BackgroundState {
   /** Position in the output where the next read begins. */
   seq: number;
   /** Bytes of output before `output` that are no longer kept. */
-  missedBytes?: number;
+  missedBytes?: number | undefined;
   exited: boolean;
   /** Why the command ended, if not by itself. */
   endedBy?: string;

@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/base/call.ts';
 import { defaultLimits as limits } from '../../src/base/limits.ts';
 import type { Client } from '../../src/client/client.ts';
-import { PluginError, readPlugin } from '../../src/services/plugins/package.ts';
+import { readPlugin } from '../../src/services/plugins/package.ts';
+import { PinError } from '../../src/services/plugins/pin-error.ts';
 import { pinnedPlugins, readPin } from '../../src/services/plugins/pinned-plugins.ts';
 import { dataOf, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { addPlugin, manifestOf, writePlugin } from '../support/plugin.ts';
@@ -282,7 +283,7 @@ describe('a plugin folder', () => {
       readPlugin(folder, limits);
       return 'taken';
     } catch (error) {
-      if (!(error instanceof PluginError)) throw error;
+      if (!(error instanceof PinError)) throw error;
       return error.message;
     }
   };
@@ -349,7 +350,7 @@ describe('what was pinned', () => {
       expect(() => readPin(pinnedPlugins(stateDir, limits), 'probe', limits)).toThrow(/was changed since it was added/);
     }
     writeFileSync(pinned, '{"version":1,');
-    expect(() => readPin(pinnedPlugins(stateDir, limits), 'probe', limits)).toThrow(PluginError);
+    expect(() => readPin(pinnedPlugins(stateDir, limits), 'probe', limits)).toThrow(PinError);
     rmSync(pinned);
     symlinkSync(join(folder, 'ringfence.plugin.yaml'), pinned);
     expect(() => readPin(pinnedPlugins(stateDir, limits), 'probe', limits)).toThrow(/symbolic link/);
@@ -364,7 +365,7 @@ describe('what was pinned', () => {
     mkdirSync(join(stateDir, 'plugins/sub.json'));
     writeFileSync(join(stateDir, 'plugins/__proto__.json'), '{}');
     expect(pinnedPlugins(stateDir, limits).names()).toEqual(['other', 'probe', 'sub']);
-    expect(() => readPin(pinnedPlugins(stateDir, limits), 'sub', limits)).toThrow(PluginError);
+    expect(() => readPin(pinnedPlugins(stateDir, limits), 'sub', limits)).toThrow(PinError);
     expect(manifestOf({})).toHaveProperty('name', 'probe');
   });
 });

@@ -55,7 +55,7 @@ describe.skipIf(noBus !== undefined)(`a false gateway${noBus ? ` (${noBus})` : '
       );
       if ('refused' in answer) {
         // The gateway is not heard yet, or the lease of the session before is still given back.
-        if (tries > 30 || !/no gateway|somebody else owns/.test(answer.refused)) throw new Error(answer.refused);
+        if (tries > 30 || !/no gateway|another node owns/.test(answer.refused)) throw new Error(answer.refused);
         await sleep(500);
         continue;
       }

@@ -1,7 +1,8 @@
 /** Files of connectors, which strangers write and operators add. */
 
 import { defaultLimits } from '../../src/base/limits.ts';
-import { ConnectorError, FILE, secretUrlsOf, toConnector } from '../../src/services/connectors/connector.ts';
+import { FILE, secretUrlsOf, toConnector } from '../../src/services/connectors/connector.ts';
+import { PinError } from '../../src/services/plugins/pin-error.ts';
 import { problemOfTransport } from '../../src/services/secrets/secrets.ts';
 import { holds } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';
@@ -61,7 +62,7 @@ export const connectorTarget: FuzzTarget = {
       holds(!('private' in connector) && connector.network.length <= 4, 'a connector has few destinations');
       return `accepted ${Object.keys(connector.operations).length} ${connector.auth.map((it) => it.kind).join()}`;
     } catch (error) {
-      if (!(error instanceof ConnectorError)) throw error;
+      if (!(error instanceof PinError)) throw error;
       const [first = ''] = error.problems;
       holds(first.startsWith('fuzz.yaml:'), `a problem has its place: ${JSON.stringify(first)}`);
       for (const it of error.problems)

@@ -29,7 +29,7 @@ export const anthropic: Dialect = {
     }
     // A call without parameters comes without a piece of them.
     const whole = calls.toCalls().map((it) => ({ ...it, arguments: it.arguments === '' ? '{}' : it.arguments }));
-    return { text: text.join(''), calls: whole, cut, ...(usage && { usage }) };
+    return { text: text.join(''), calls: whole, cut, usage };
   },
 
   ofUser: (content) => ({ role: 'user', content }),

@@ -12,7 +12,7 @@ export interface ModelCall {
 export interface ModelAnswer {
   readonly text: string;
   readonly calls: readonly ModelCall[];
-  readonly usage?: { readonly inputTokens: number; readonly outputTokens: number };
+  readonly usage?: { readonly inputTokens: number; readonly outputTokens: number } | undefined;
   /** Whether the answer was cut at its longest. */
   readonly cut: boolean;
 }

@@ -49,7 +49,7 @@ export async function runLoop(job: AgentJob, line: AgentLine, limits: LoopLimits
       text: answer.text,
       calls: calls.map(({ id, name, input }) => ({ id, tool: name, input })),
       malformed: malformed.map((it) => it.name),
-      ...(answer.usage && { usage: answer.usage }),
+      usage: answer.usage,
       cut: answer.cut,
     });
     if (turn.over) return { text: answer.text };

@@ -23,7 +23,7 @@ export const openai: Dialect = {
       const deltas = Array.isArray(choice.delta.tool_calls) ? (choice.delta.tool_calls as unknown[]) : [];
       for (const it of deltas) if (isRecord(it)) takeDelta(it, calls);
     }
-    return { text: text.join(''), calls: calls.toCalls(), cut, ...(usage && { usage }) };
+    return { text: text.join(''), calls: calls.toCalls(), cut, usage };
   },
 
   ofUser: (content) => ({ role: 'user', content }),

@@ -47,7 +47,7 @@ export class DevTools {
   send(method: string, params: object = {}, sessionId?: string): Promise<Answer> {
     if (this.#ended) return Promise.reject(this.#ended);
     const id = this.#nextId++;
-    this.#commands.write(`${JSON.stringify({ id, method, params, ...(sessionId !== undefined && { sessionId }) })}\0`);
+    this.#commands.write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
     return new Promise((resolve, reject) => this.#pending.set(id, { resolve, reject }));
   }
 

@@ -74,7 +74,7 @@ class Visit {
       status,
       finalUrl: String(url).slice(0, URL_CHARS_MAX),
       title: String(title).slice(0, TITLE_CHARS_MAX).toWellFormed(),
-      ...(contentType !== undefined && { contentType }),
+      contentType,
       notes: this.#notes,
       console,
       ...shown,

@@ -90,7 +90,7 @@ export class Anchor {
   #walk(path: string, make?: MakeDirectory): PathResolution {
     this.assertInside(path);
     const { symlinksMax } = this.#limits;
-    return new PathResolution({ root: this.#root, rootFd: this.#fd, path, ...(make && { make }), symlinksMax });
+    return new PathResolution({ root: this.#root, rootFd: this.#fd, path, make, symlinksMax });
   }
 }
 
@@ -106,7 +106,7 @@ interface WalkOptions {
   readonly root: string;
   readonly rootFd: number;
   readonly path: string;
-  readonly make?: MakeDirectory;
+  readonly make?: MakeDirectory | undefined;
   readonly symlinksMax: number;
 }
 

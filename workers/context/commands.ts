@@ -21,7 +21,7 @@ import type { EndedCommand } from './withheld.ts';
 
 export interface CommandsOptions {
   /** Absent in hosts that run no commands. */
-  readonly command?: CommandSetup;
+  readonly command?: CommandSetup | undefined;
   readonly limits: Limits;
   readonly powers: Powers;
   /** The paths that the sandbox kept from a command, for the result of a failed one. */
@@ -82,8 +82,7 @@ export class Commands {
     const withheld = this.#options.toWithheld(outcome.withheld, ended);
     if (withheld) this.used.withheld = withheld;
     if (exitCode === undefined) throw this.#killed(outcome);
-    const more = { ...(signal !== undefined && { signal }), ...(captured && { report: captured }) };
-    return { stdout, stderr, exitCode, durationMs, ...more };
+    return { stdout, stderr, exitCode, durationMs, signal, report: captured };
   }
 
   #noteForeign(stderr: string, request: CommandRequest): void {

@@ -27,43 +27,43 @@ export interface ContextOptions {
   /** The only contents that writes may replace, if a person approved the call. */
   readonly preImages?: Job['preImages'];
   /** Targets that a person approved, relative to the configured workspace; protected names among them may be written. */
-  readonly lifted?: readonly string[];
+  readonly lifted?: readonly string[] | undefined;
   /** Called before each change of a file, instead of the journal. */
   readonly recorder?: ChangeRecorder;
   /** The undo journal for what each change replaces; absent for none. */
-  readonly journal?: JournalLocation;
+  readonly journal?: JournalLocation | undefined;
   readonly state?: unknown;
   /** The plan of this call. */
   readonly planned?: unknown;
   /** Whether the job is read-only. */
   readonly readOnly?: boolean;
   /** The person's git identity; absent if unknown. */
-  readonly identity?: Identity;
+  readonly identity?: Identity | undefined;
   /** Bounds of each command; absent for jobs that run none. */
-  readonly bounds?: CommandBounds;
-  readonly egressToken?: string;
+  readonly bounds?: CommandBounds | undefined;
+  readonly egressToken?: string | undefined;
   /** Name of the commands' HOME. */
-  readonly home?: HomeNames;
+  readonly home?: HomeNames | undefined;
   /** Unix sockets of others to hide from commands, if commands may have sockets themselves. */
-  readonly sockets?: readonly string[];
+  readonly sockets?: readonly string[] | undefined;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
-  readonly command?: CommandSetup;
+  readonly command?: CommandSetup | undefined;
   /** What the host keeps for the session; absent if the job has none, or keeps nothing. */
   readonly kept?: (onGitConfigs: Commands['tookOver']) => KeptPrograms;
   /** What the commands of the job change instead of the workspace. */
-  readonly overlay?: Overlay;
+  readonly overlay?: Overlay | undefined;
   /** Folder of the preview that the job is about. */
   readonly keptPreview?: string;
   readonly signal: AbortSignal;
   /** The thread's ripgrep; a new one if absent. */
   readonly ripgrep?: Ripgrep;
   /** The thread's language servers. */
-  readonly servers?: LanguageServers;
+  readonly servers?: LanguageServers | undefined;
   /** The thread's processes for statements of databases; absent in hosts that query none. */
-  readonly sqlite?: SqliteChildren;
+  readonly sqlite?: SqliteChildren | undefined;
   /** The thread's processes for statements by DuckDB; only in hosts that can't write. */
-  readonly duckdb?: DuckDbChildren;
-  readonly onOutput?: CommandRequest['onOutput'];
+  readonly duckdb?: DuckDbChildren | undefined;
+  readonly onOutput?: CommandRequest['onOutput'] | undefined;
 }

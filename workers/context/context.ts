@@ -91,14 +91,14 @@ export class WorkerContext implements ToolContext {
       rules: this.#rules,
       changes: this.#changes,
       readOnly: options.readOnly === true,
-      ...(options.lifted && { lifted: options.lifted }),
+      lifted: options.lifted,
     });
     this.#trees = new TreeChanges({
       paths: this.#paths,
       changes: this.#changes,
       limits: options.limits,
       breathe: () => this.breathe(),
-      ...(options.preImages && { preImages: options.preImages }),
+      preImages: options.preImages,
     });
     this.changes = this.#trees;
     this.workspace = options.workspace;
@@ -126,7 +126,7 @@ export class WorkerContext implements ToolContext {
       ...(this.#truncatedBytes > 0 && { truncatedBytes: this.#truncatedBytes }),
       ...(noted.length > 0 && { filesChanged: noted.slice(0, filesChangedMax) }),
       ...(noted.length > filesChangedMax && { filesChangedTotal: noted.length }),
-      ...(witnesses && { witnesses }),
+      witnesses,
     };
   }
 
@@ -313,7 +313,7 @@ export class WorkerContext implements ToolContext {
     return targetAt(this.#paths.hold(path, { kinds: ['write'], ...options }), {
       changes: this.#changes,
       bytesMax: this.limits.fileBytesMax,
-      ...(this.#options.preImages && { preImages: this.#options.preImages }),
+      preImages: this.#options.preImages,
     });
   }
 
@@ -325,17 +325,11 @@ export class WorkerContext implements ToolContext {
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      const own = {
-        ...(egressToken !== undefined && !offline && { egressToken }),
-        ...(home !== undefined && { home }),
-        ...(sockets && { sockets }),
-        ...(overlay && { overlay }),
-      };
-      const more = { ...(onOutput && { onOutput }), ...own };
-      const rest = { workspace, masks, bounds, signal, readOnly, ...more };
+      const given = { workspace, masks, bounds, signal, readOnly, home, sockets, overlay, onOutput };
+      const egress = { egressToken: offline ? undefined : egressToken };
       const argv = shell && toArgv(shell, request.command, args);
       const reporting = report !== undefined && this.#reporting(report, request.command);
-      return { ...request, ...rest, cwd, ...(argv && { argv }), ...reporting } as unknown as CheckedCommand;
+      return { ...request, ...given, ...egress, cwd, argv, ...reporting } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);
     }

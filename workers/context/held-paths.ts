@@ -17,7 +17,7 @@ export interface HoldOptions {
   readonly kinds: readonly PathEffect[];
   readonly createDirs?: boolean;
   /** The path that the gateway checked, if not this one: a directory in which it was found. */
-  readonly declared?: string;
+  readonly declared?: string | undefined;
   /** Whether only the permissions of a directory are changed: those of a `.git` open nothing that git trusts. */
   readonly onlyMode?: boolean;
 }
@@ -31,7 +31,7 @@ export interface HeldPathsOptions {
   /** Whether the call may write refs, indexes and other state of repositories. */
   readonly writesGit?: boolean;
   /** Paths, as rules name them, at which protected names may be changed. */
-  readonly lifted?: readonly string[];
+  readonly lifted?: readonly string[] | undefined;
 }
 
 export class HeldPaths {

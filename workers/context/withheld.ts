@@ -39,7 +39,7 @@ export function toWithheld(
       const rule = rules.ruleOn('read', it.path);
       return {
         path: it.path,
-        ...(rule !== undefined && { rule }),
+        rule,
         ...(rule !== undefined &&
           named.includes(it) && { open: `access_request ${JSON.stringify({ path: it.path })}` }),
       };

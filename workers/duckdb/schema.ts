@@ -1,9 +1,9 @@
 /** Tables and views of a DuckDB file, or the data files of a folder, one row a column, as for other databases. */
 import type { DuckDBConnection } from '@duckdb/node-api';
 import type { Cell, Column } from '../../src/tools/context/databases.ts';
-import { TableWriter } from '../database/table-writer.ts';
 import type { AnsweredTable } from '../sqlite/messages.ts';
-import { Refused } from '../sqlite/refusals.ts';
+import { noTable, Refused } from '../sqlite/refusals.ts';
+import { TableWriter } from '../sqlite/table-writer.ts';
 import { bytesOf } from './cells.ts';
 import type { DuckDbBounds, DuckDbSource, SchemaRequest } from './messages.ts';
 import { quoted } from './opening.ts';
@@ -48,15 +48,14 @@ async function schemaOfTables(
 ): Promise<AnsweredTable> {
   const found = await runStatement(connection, { sql: TABLES, params: [table ?? null], maxRows }, bounds);
   if (table === undefined || found.rows.length > 0) return found;
-  const message = `the database has no table or view \`${table}\``;
-  throw new Refused('NOT_FOUND', message, 'List all with database_schema.');
+  throw noTable(table);
 }
 
 async function schemaOfFiles(
   connection: DuckDBConnection,
   { files, maxRows, bounds }: SchemaRequest & { readonly bounds: DuckDbBounds },
 ): Promise<AnsweredTable> {
-  const writer = new TableWriter({ maxRows, bytesMax: bounds.resultBytes, cellsMax: bounds.cellsMax });
+  const writer = new TableWriter(maxRows, bounds);
   for (const file of files) {
     for (const [column, type] of await columnsOf(connection, file, bounds)) {
       const row = [file, kindOf(file), column, type, null, null, null, null] as (string | null)[];

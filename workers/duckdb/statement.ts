@@ -6,9 +6,9 @@ import {
   StatementType,
 } from '@duckdb/node-api';
 import type { DatabaseQuery, Scalar } from '../../src/tools/context/databases.ts';
-import { TableWriter } from '../database/table-writer.ts';
 import type { AnsweredTable } from '../sqlite/messages.ts';
 import { Refused } from '../sqlite/refusals.ts';
+import { TableWriter } from '../sqlite/table-writer.ts';
 import { bytesOf, toCell } from './cells.ts';
 import type { DuckDbBounds } from './messages.ts';
 import { asRefused } from './refusals.ts';
@@ -87,7 +87,7 @@ async function rowsOf(
   try {
     bind(statement, params);
     const result = await statement.stream();
-    const writer = new TableWriter({ maxRows, bytesMax: bounds.resultBytes, cellsMax: bounds.cellsMax });
+    const writer = new TableWriter(maxRows, bounds);
     await collect(result, writer);
     const names = result.columnNames();
     return writer.end(result.columnTypes().map((type, at) => ({ name: names[at] ?? '', type: type.toString() })));

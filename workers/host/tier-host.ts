@@ -2,19 +2,10 @@
  * The main thread of a tier host. It starts and ends threads as the gateway asks, tells it of threads that have ended,
  * and reads their clocks. Jobs pass it by: each thread has a socket of its own to the gateway.
  */
-import { Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { Piscina } from 'piscina';
-import {
-  type FromHost,
-  type HostSetup,
-  type ThreadsSetup,
-  type ToHost,
-  UP,
-  UP_FRAME_BYTES,
-} from '../../src/hosts/job.ts';
-import { decode } from '../../src/wire/protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame } from '../../src/wire/protocol/frame.ts';
+import type { FromHost, HostSetup, ThreadsSetup, ToHost } from '../../src/hosts/job.ts';
+import { GatewayLine } from '../gateway-line.ts';
 import { ThreadTable } from './thread-table.ts';
 
 /** Worker data of a thread. */
@@ -28,43 +19,31 @@ export interface ThreadTask {
   readonly fd: number;
 }
 
-/** Bounds until the setup arrives; the gateway bounds the frames that it sends. */
-const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
-
 export class TierHost {
   readonly #worker: URL;
   readonly #shadowThread: URL;
-  readonly #gateway: Socket;
-  readonly #writer: FrameWriter;
+  readonly #gateway = new GatewayLine<ToHost, FromHost>((message) => this.#receive(message));
   /** The setup, from the first frame. zod and the default limits are not loaded here, which saves 12 MiB per host. */
   #setup: HostSetup | undefined;
   #threads: HostThreads | undefined;
 
-  /** `fd` is the socket to the gateway, `worker` the module of the threads, `shadowThread` that of a write host's own thread. */
-  constructor(fd: number, worker: URL, shadowThread: URL) {
+  /** `worker` is the module of the threads, `shadowThread` that of a write host's own thread. */
+  constructor(worker: URL, shadowThread: URL) {
     this.#worker = worker;
     this.#shadowThread = shadowThread;
-    this.#gateway = new Socket({ fd, readable: true, writable: true });
-    this.#writer = new FrameWriter(this.#gateway);
-    const reader = new FrameReader(2 ** 32 - 1);
-    this.#gateway.on('data', (chunk: Buffer) => {
-      for (const it of reader.push(chunk)) this.#receive(decode(it, this.#setup?.limits ?? BEFORE_SETUP) as ToHost);
-    });
-    // The gateway is gone, so this process has nothing left to do.
-    this.#gateway.on('close', () => process.exit(0));
-    this.#gateway.on('error', () => process.exit(0));
-    this.#gateway.write(toFrame(UP, UP_FRAME_BYTES));
+    this.#gateway.sayUp();
   }
 
   #receive(message: ToHost): void {
     if ('setup' in message) {
       this.#setup = message.setup;
-      this.#threads = new HostThreads(message.setup, this.#worker, (it) => this.#send(it));
+      this.#gateway.limits = message.setup.limits;
+      this.#threads = new HostThreads(message.setup, this.#worker, (it) => this.#gateway.send(it));
       this.#threads.start(0);
     } else if ('startShadow' in message) this.#startShadow();
     else if ('startThread' in message) this.#threads?.start(message.startThread);
     else if ('endThread' in message) this.#threads?.end(message.endThread);
-    else if ('look' in message) this.#send({ clocks: this.#threads?.clocksOf(message.look) ?? [] });
+    else if ('look' in message) this.#gateway.send({ clocks: this.#threads?.clocksOf(message.look) ?? [] });
   }
 
   /** Starts the thread that keeps what commands change. If it ends, commands run on without undo. */
@@ -72,10 +51,6 @@ export class TierHost {
     const setup = this.#setup as HostSetup;
     const resourceLimits = { maxOldGenerationSizeMb: setup.limits.shadowHeapMb };
     new Worker(this.#shadowThread, { workerData: setup, resourceLimits }).on('error', (error) => console.error(error));
-  }
-
-  #send(message: FromHost): void {
-    this.#writer.write(toFrame(message, (this.#setup as HostSetup).limits.frameBytesMax));
   }
 }
 

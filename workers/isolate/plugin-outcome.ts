@@ -76,7 +76,7 @@ export function codeError({ name, message, file, line, column, code }: ThrownByP
     details: {
       name: name.slice(0, 64).toWellFormed(),
       message: message.slice(0, 2000).toWellFormed(),
-      ...(file !== undefined && { file }),
+      file,
       ...(line !== undefined && { line, column }),
       ...(code && { code: code.slice(0, 64) }),
     },

@@ -2,27 +2,15 @@
  * The common part of program hosts: one program at a time, frames on fd 3 until they end. Nothing here is trusted to
  * end a program: the gateway watches the clock and this process, and kills it.
  */
-import { Socket } from 'node:net';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { systemPowers } from '../../src/base/powers.ts';
-import {
-  type ChildAnswer,
-  type FromHost,
-  type IsolateBounds,
-  type Job,
-  type JobResult,
-  type ToHost,
-  UP,
-  UP_FRAME_BYTES,
-} from '../../src/hosts/job.ts';
-import { decode } from '../../src/wire/protocol/codec.ts';
-import { FrameReader, toFrame } from '../../src/wire/protocol/frame.ts';
+import type { ChildAnswer, FromHost, IsolateBounds, Job, JobResult, ToHost } from '../../src/hosts/job.ts';
+import { GATEWAY_FD, GatewayLine } from '../gateway-line.ts';
 import { establishPerimeter } from '../perimeter.ts';
 import { yieldToOthers } from '../priority.ts';
 import { IsolateMessages } from './messages.ts';
 
-const GATEWAY_FD = 3;
 const CPU_LOOK_MS = 20;
 const MIB = 1024 * 1024;
 
@@ -45,11 +33,6 @@ export interface Engine {
   start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram;
 }
 
-/** Depth and elements that the message around a result adds. */
-const ENVELOPE = { depth: 8, elements: 1000 };
-/** Bounds until the setup arrives; the gateway bounds the frames that it sends. */
-const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
-
 /** Serves the gateway until it is gone. */
 export function serveProgramHost(engine: Engine): void {
   establishPerimeter(GATEWAY_FD);
@@ -60,29 +43,22 @@ export function serveProgramHost(engine: Engine): void {
 class ProgramHost {
   readonly #engine: Engine;
   readonly #powers = systemPowers();
-  readonly #gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
-  #limits: Limits | undefined;
+  readonly #gateway = new GatewayLine<ToHost, FromHost>((message) => this.#receive(message));
   #running: { readonly id: number; readonly messages: IsolateMessages; abort(): void } | undefined;
 
   constructor(engine: Engine) {
     this.#engine = engine;
-    const reader = new FrameReader(2 ** 32 - 1);
-    this.#gateway.on('data', (chunk: Buffer) => {
-      for (const payload of reader.push(chunk)) this.#receive(decode(payload, this.#limits ?? BEFORE_SETUP) as ToHost);
-    });
-    // The gateway is gone, so this process has nothing left to do.
-    this.#gateway.on('close', () => process.exit(0));
-    this.#gateway.on('error', () => process.exit(0));
-    this.#gateway.write(toFrame(UP, UP_FRAME_BYTES));
+    this.#gateway.sayUp();
   }
 
   #receive(message: ToHost): void {
     if ('setup' in message) {
-      this.#limits = message.setup.limits;
-      this.#engine.begin(this.#limits);
+      const { limits } = message.setup;
+      this.#gateway.limits = limits;
+      this.#engine.begin(limits);
       this.#send({ ready: true });
     } else if ('run' in message) {
-      void this.#run(message.run, this.#limits as Limits).catch((error: unknown) => {
+      void this.#run(message.run, this.#gateway.limits as Limits).catch((error: unknown) => {
         console.error(error);
         process.exit(1);
       });
@@ -129,12 +105,7 @@ class ProgramHost {
   }
 
   #send(message: FromHost): void {
-    const { frameBytesMax, messageDepthMax, messageElementsMax } = this.#limits as Limits;
-    const bounds = {
-      messageDepthMax: messageDepthMax - ENVELOPE.depth,
-      messageElementsMax: messageElementsMax - ENVELOPE.elements,
-    };
-    this.#gateway.write(toFrame(message, frameBytesMax, bounds));
+    this.#gateway.sendForeign(message);
   }
 
   /** Sends a result; one that does not fit into a message fails its call, not this process. */

@@ -26,12 +26,12 @@ const TITLE_CHARS_MAX = 300;
 const LANGUAGE = /^[a-z]{2,3}(-[a-z0-9]{1,8}){0,3}$/i;
 
 /** Title and language, as far as the page says them. */
-export function factsOf({ root }: PageTree): { title?: string; language?: string } {
+export function factsOf({ root }: PageTree): { title?: string | undefined; language?: string } {
   const titled = firstNamed(root, 'title') ?? firstNamed(root, 'h1');
   const title = titled ? lineOf(titled).slice(0, TITLE_CHARS_MAX) : '';
   const language = firstNamed(root, 'html')?.attribs.lang?.trim();
   return {
-    ...(title !== '' && { title }),
+    title: title || undefined,
     ...(language !== undefined && LANGUAGE.test(language) && { language }),
   };
 }

@@ -104,7 +104,7 @@ export class Pages implements PageReader {
     const heading = format === 'text' ? 'Page ' : '## Page ';
     const content = pages.map((text, i) => `${heading}${i + 1}\n\n${text}`).join('\n\n');
     const notes = pages.length < total ? [`only the first ${pages.length} of ${total} pages of the PDF were read`] : [];
-    return toContent(content, NOTHING, { notes, ...(title !== undefined && { title }) });
+    return toContent(content, NOTHING, { notes, title });
   }
 
   #html(page: FetchedPage, { format, selector }: ContentQuery): PageContent {

@@ -231,7 +231,7 @@ export class Commit {
 
   #holdFor(path: string, kinds: readonly PathEffect[]): HeldPath {
     const declared = this.#parts.declaredFor(path);
-    return this.#parts.paths.hold(path, { kinds, ...(declared !== undefined && { declared }) });
+    return this.#parts.paths.hold(path, { kinds, declared });
   }
 
   /** What a step finds at its path, as the list of the preview tells it; `moved` if the path leads elsewhere. */

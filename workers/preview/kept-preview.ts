@@ -66,7 +66,7 @@ export class KeptPreview implements KeptChanges {
       },
       limits,
     });
-    return { ...change, ...(diff !== undefined && { diff }) };
+    return { ...change, diff };
   }
 
   #openUpper(): UpperTree {

@@ -27,10 +27,7 @@ export function toData(result: CallToolResult, { name, secrets, outputBytes }: R
       },
     );
   }
-  const data = toHarmless(secrets, {
-    content: content.map(toBlock),
-    ...(structuredContent !== undefined && { structured: structuredContent }),
-  }) as ProvidedData;
+  const data = toHarmless(secrets, { content: content.map(toBlock), structured: structuredContent }) as ProvidedData;
   if (!isError) return data;
   const said = data.content.flatMap((it) => (it.type === 'text' ? [it.text] : [])).join('\n');
   throw new ToolError(
@@ -49,17 +46,11 @@ function toBlock(block: ContentBlock): ProvidedData['content'][number] {
     case 'resource': {
       const { uri, mimeType } = block.resource;
       const held = 'blob' in block.resource ? { data: toBase64(block.resource.blob) } : { text: block.resource.text };
-      return { type: 'resource', uri, ...(mimeType !== undefined && { mimeType }), ...held };
+      return { type: 'resource', uri, mimeType, ...held };
     }
     case 'resource_link': {
       const { uri, name, mimeType, description } = block;
-      return {
-        type: 'resource_link',
-        uri,
-        name,
-        ...(mimeType !== undefined && { mimeType }),
-        ...(description !== undefined && { description }),
-      };
+      return { type: 'resource_link', uri, name, mimeType, description };
     }
     default:
       return { type: 'other', kind: toPlainText(String((block as { type: unknown }).type), 60) };

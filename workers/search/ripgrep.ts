@@ -21,7 +21,7 @@ export interface RipgrepRun {
   /** Receives the output; returning false means enough, and kills ripgrep. */
   readonly onData: (chunk: Buffer) => boolean;
   /** Is told how many folders have paths that are too long for the kernel to open; without it they are passed over. */
-  readonly onTooDeep?: (folders: number) => void;
+  readonly onTooDeep?: ((folders: number) => void) | undefined;
 }
 
 /** Path of the file in `RipgrepRun.file`, as ripgrep sees it. */

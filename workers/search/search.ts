@@ -164,7 +164,7 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
     return ripgrep.run({
       args: [...args, '--', this.#isFile ? INHERITED_FILE : './'],
       ...(this.#isFile ? { file: opened.fd } : { directory: opened.fd }),
-      ...(onTooDeep && { onTooDeep }),
+      onTooDeep,
       signal,
       onData,
     });

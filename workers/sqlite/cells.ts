@@ -1,6 +1,7 @@
 /** Values of SQLite as JSON that loses nothing. */
 import type { Cell, Column, ColumnType, PlainCell } from '../../src/tools/context/databases.ts';
 import type { AnsweredTable } from './messages.ts';
+import { type RowBounds, TableWriter } from './table-writer.ts';
 
 export type SqliteValue = null | number | bigint | string | Uint8Array;
 type StorageClass = 'integer' | 'real' | 'text' | 'blob';
@@ -10,39 +11,26 @@ export interface ColumnName {
   readonly declared: string | null;
 }
 
-export interface TableBounds {
-  readonly maxRows: number;
-  readonly bytesMax: number;
-  readonly cellsMax: number;
-}
-
-/** Collects rows up to the bounds. */
-export class TableWriter {
+/** Collects rows of SQLite, and the types of their values. */
+export class SqliteTableWriter {
   readonly #names: readonly ColumnName[];
-  readonly #bounds: TableBounds;
-  readonly #rows: SqliteValue[][] = [];
+  readonly #bounds: RowBounds;
+  readonly #rows: TableWriter<SqliteValue>;
   readonly #classes: Set<StorageClass>[];
-  #bytes = 0;
-  #cutBy: AnsweredTable['truncatedBy'];
 
-  constructor(names: readonly ColumnName[], bounds: TableBounds) {
+  constructor(names: readonly ColumnName[], maxRows: number, bounds: RowBounds) {
     this.#names = names;
     this.#bounds = bounds;
+    this.#rows = new TableWriter(maxRows, bounds);
     this.#classes = names.map(() => new Set());
   }
 
   /** Adds a row and keeps it; false if it is beyond the bounds, as all later ones would be. */
   add(row: SqliteValue[]): boolean {
-    const { maxRows, bytesMax, cellsMax } = this.#bounds;
-    let bytes = this.#bytes;
+    let bytes = 0;
     for (const it of row) bytes += bytesOf(it);
-    const count = this.#rows.length;
-    if (count >= maxRows) this.#cutBy = 'rows';
-    else if (bytes > bytesMax) this.#cutBy = 'bytes';
-    else if ((count + 1) * (row.length + 1) > cellsMax) this.#cutBy = 'cells';
-    if (this.#cutBy) return false;
-    this.#bytes = bytes;
-    this.#rows.push(row);
+    this.#rows.add(bytes, () => row);
+    if (this.#rows.isFull) return false;
     for (let at = 0; at < row.length; at += 1) {
       const it = row[at] as SqliteValue;
       if (it !== null) this.#classes[at]?.add(classOf(it));
@@ -50,11 +38,7 @@ export class TableWriter {
     return true;
   }
 
-  /** Whether not even the first row was small enough. */
-  get isFirstTooLarge(): boolean {
-    return this.#cutBy === 'bytes' && this.#rows.length === 0;
-  }
-
+  /** Throws Refused if not even the first row was small enough. */
   end(): AnsweredTable {
     const columns = this.#names.map(({ name, declared }, at): Column => {
       const type = typeOf(this.#classes[at] as Set<StorageClass>, declared);
@@ -63,23 +47,23 @@ export class TableWriter {
     const areMixed = columns.map(({ type }) => type === 'mixed');
     const cellsOfRow = areMixed.reduce((sum, isMixed) => sum + (isMixed ? MIXED_CELLS : 1), 1);
     const most = Math.max(1, Math.floor(this.#bounds.cellsMax / cellsOfRow));
-    if (most < this.#rows.length) this.#cutBy = 'cells';
-    const rows = this.#rows.slice(0, most).map((row) => row.map((it, at) => toCell(it, areMixed[at] === true)));
-    return { columns, rows, ...(this.#cutBy && { truncatedBy: this.#cutBy }) };
+    const { rows: kept, truncatedBy } = this.#rows.end(columns);
+    const rows = kept.slice(0, most).map((row) => row.map((it, at) => toCell(it, areMixed[at] === true)));
+    return { columns, rows, truncatedBy: most < kept.length ? 'cells' : truncatedBy };
   }
 }
 
 function bytesOf(value: SqliteValue): number {
-  if (typeof value === 'string') return Buffer.byteLength(value) + CELL_BYTES;
-  if (value instanceof Uint8Array) return Math.ceil(value.length / 3) * 4 + CELL_BYTES;
-  return CELL_BYTES * 4;
+  if (typeof value === 'string') return Buffer.byteLength(value);
+  if (value instanceof Uint8Array) return Math.ceil(value.length / 3) * 4;
+  return NUMBER_BYTES;
 }
 
 /** How many cells one counts for that says its type: an object with two keys and two values. */
 const MIXED_CELLS = 5;
 
-/** Quotes and a comma around a cell; a number counts as four times that. */
-const CELL_BYTES = 4;
+/** Bytes that a number or NULL counts as. */
+const NUMBER_BYTES = 12;
 
 function classOf(value: Exclude<SqliteValue, null>): StorageClass {
   if (typeof value === 'bigint') return 'integer';

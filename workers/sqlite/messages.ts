@@ -36,7 +36,7 @@ export interface SqliteRequests {
   query: { asked: { file: DatabaseFile; query: DatabaseQuery; bounds: StatementBounds }; answer: AnsweredTable };
   explain: { asked: { file: DatabaseFile; query: DatabaseQuery; bounds: StatementBounds }; answer: AnsweredTable };
   schema: {
-    asked: { file: DatabaseFile; table?: string; maxRows: number; bounds: StatementBounds };
+    asked: { file: DatabaseFile; table?: string | undefined; maxRows: number; bounds: StatementBounds };
     answer: Omit<DatabaseSchema, 'table'> & { readonly table: AnsweredTable };
   };
   /** Keeps all other programs from the file until `unlock`; rolls back what another one left half done. */

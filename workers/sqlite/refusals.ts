@@ -12,6 +12,9 @@ export class Refused extends Error {
   }
 }
 
+export const noTable = (name: string): Refused =>
+  new Refused('NOT_FOUND', `the database has no table or view \`${name}\``, 'List all with database_schema.');
+
 /** `prepare`: before the statement has read anything, so that messages hold words of the statement only. */
 export type Phase = 'open' | 'prepare' | 'run';
 

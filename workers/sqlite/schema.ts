@@ -2,9 +2,9 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { parseJson } from '../../src/base/text/json.ts';
 import type { TableIndex } from '../../src/tools/context/databases.ts';
-import { type SqliteValue, TableWriter } from './cells.ts';
+import { SqliteTableWriter, type SqliteValue } from './cells.ts';
 import type { AnsweredTable, StatementBounds } from './messages.ts';
-import { Refused, toRefusal } from './refusals.ts';
+import { noTable, Refused, toRefusal } from './refusals.ts';
 
 const COLUMNS = [
   ...['table', 'kind', 'column', 'type'].map((name) => ({ name, declared: 'text' })),
@@ -40,15 +40,10 @@ export function schemaOf(
   { table: named, maxRows, bounds }: SchemaRequest,
 ): { readonly table: AnsweredTable; readonly indexes: TableIndex[] } {
   try {
-    const writer = new TableWriter(COLUMNS, { maxRows, bytesMax: bounds.resultBytes, cellsMax: bounds.cellsMax });
+    const writer = new SqliteTableWriter(COLUMNS, maxRows, bounds);
     for (const it of rowsOf(database, TABLES, { named: named ?? null })) if (!writer.add(it)) break;
     const table = writer.end();
-    if (named !== undefined && table.rows.length === 0)
-      throw new Refused(
-        'NOT_FOUND',
-        `the database has no table or view \`${named}\``,
-        'List all with database_schema.',
-      );
+    if (named !== undefined && table.rows.length === 0) throw noTable(named);
     const indexes = [
       ...rowsOf(database, INDEXES, {
         named: named ?? null,

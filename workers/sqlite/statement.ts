@@ -1,7 +1,7 @@
 /** Prepares one statement under an authorizer, binds its parameters and collects its rows. */
 import { constants, type DatabaseSync, type StatementSync } from 'node:sqlite';
 import type { DatabaseQuery, Scalar } from '../../src/tools/context/databases.ts';
-import { type SqliteValue, TableWriter } from './cells.ts';
+import { SqliteTableWriter, type SqliteValue } from './cells.ts';
 import type { AnsweredTable, StatementBounds } from './messages.ts';
 import { Refused, toRefusal } from './refusals.ts';
 
@@ -39,16 +39,14 @@ export function runStatement(
 ): AnsweredTable {
   const statement = prepare(database, sql, { allowed, params });
   const names = statement.columns().map(({ name, type }) => ({ name, declared: type }));
-  const writer = new TableWriter(names, { maxRows, bytesMax: bounds.resultBytes, cellsMax: bounds.cellsMax });
+  const writer = new SqliteTableWriter(names, maxRows, bounds);
   try {
     const rows = statement.iterate(...toBound(params)) as unknown as Iterable<SqliteValue[]>;
     for (const row of rows) if (!writer.add(row)) break;
   } catch (error) {
     throw refusedWhile('run', error);
   }
-  if (!writer.isFirstTooLarge) return writer.end();
-  const message = `the first row alone has more than ${bounds.resultBytes} bytes`;
-  throw new Refused('OUTPUT_LIMIT', message, 'Select fewer columns, or a part of a value with substr().');
+  return writer.end();
 }
 
 /** Prepares a statement. Throws Refused if it is not exactly one, or would do what is not allowed. */

@@ -57,7 +57,7 @@ export class WorkspaceDatabases implements Databases {
   }
 
   async schema(source: FileSource, table: string | undefined, maxRows: number): Promise<DatabaseSchema> {
-    const asked = { ...(table !== undefined && { table }), maxRows, bounds: this.#bounds };
+    const asked = { table, maxRows, bounds: this.#bounds };
     let indexes: DatabaseSchema['indexes'] = [];
     const withTime = await timed(this.#options.powers, () =>
       this.#reading(source, async (ask, file) => {

@@ -205,7 +205,7 @@ export class WorkspaceSymbols implements Symbols {
       }
       const language = languageOf(path) as ParsedLanguage;
       const text = this.#read(path);
-      const request = text !== undefined && { language, text, resultsMax, ...(name !== undefined && { name }) };
+      const request = text !== undefined && { language, text, resultsMax, name };
       const answer = request ? await servers.parser.parse(request, signal) : undefined;
       if (!answer) this.#skip(path, text !== undefined);
       else {
@@ -314,7 +314,7 @@ export class WorkspaceSymbols implements Symbols {
       precision,
       truncated: this.#truncated || isCut,
       skipped,
-      ...(this.#warning !== undefined && { warning: this.#warning }),
+      warning: this.#warning,
     };
   }
 }

@@ -58,7 +58,7 @@ export function backgroundFor(
       return {
         output: text,
         seq,
-        ...(missedBytes > 0 && { missedBytes }),
+        missedBytes: missedBytes || undefined,
         exited: ended !== undefined,
         ...(ended !== undefined && ended !== 'exit' && { endedBy: ended }),
         ...run.exit,

@@ -52,11 +52,11 @@ class DrawnTerminal implements KeptProgram {
     return {
       output: text,
       seq,
-      ...(missedBytes > 0 && { missedBytes }),
+      missedBytes: missedBytes || undefined,
       exited: ended !== undefined,
       ...(ended !== undefined && ended !== 'exit' && { endedBy: ended }),
       ...terminal.exit,
-      ...(picture && { screen: picture }),
+      screen: picture,
       ...(waits && { needsInput: { kind: await terminal.inputKind() } }),
     };
   }

@@ -17,7 +17,7 @@ export interface UndoPartsOptions {
   readonly limits: Limits;
   readonly readOnly?: boolean;
   /** Paths at which protected names may be changed. */
-  readonly lifted?: readonly string[];
+  readonly lifted?: readonly string[] | undefined;
   breathe(): Promise<void>;
 }
 

@@ -41,7 +41,7 @@ export function toFilter({ limit = LIMIT, json: _, callId, ...filter }: AuditQue
         EXIT.USAGE,
         `--${name} takes a date such as 2026-03-01 or 2026-03-01T12:00:00Z, or an age such as 30d, 12h, 90m, 10s; not ${harmless(value)}`,
       );
-  return { limit, filter: { ...filter, ...(callId !== undefined && { callIdPart: callId }) } };
+  return { limit, filter: { ...filter, callIdPart: callId } };
 }
 
 /** `ringfence audit verify`. Returns 0 if the log is intact, 1 if not. */
@@ -82,7 +82,7 @@ const PAGE = 1000;
 export async function* allEntries(filter: AuditFilter, client: AuditClient, limit = Number.MAX_SAFE_INTEGER) {
   let cursor: string | undefined;
   for (let left = limit; left > 0; ) {
-    const request = { ...filter, limit: Math.min(left, PAGE), ...(cursor !== undefined && { cursor }) };
+    const request = { ...filter, limit: Math.min(left, PAGE), cursor };
     const page = (await client.request('audit.query', request)) as AuditPage;
     yield* page.entries;
     left -= page.entries.length;

@@ -5,9 +5,9 @@ import { defaultLimits } from '../../base/limits.ts';
 import { systemPowers } from '../../base/powers.ts';
 import type { AuditPageRequest } from '../../store/audit/query.ts';
 import { AuditReader } from '../../store/audit/reader.ts';
+import { assertKnownState } from '../../store/state-schema.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
 import { CliError, EXIT, harmless, say } from '../output.ts';
-import { assertKnownState } from '../state/known-state.ts';
 import type { AuditClient } from './audit.ts';
 
 /** Runs an action on the audit log, through the daemon or by reading the file if none runs. Throws CliError if there is neither. */

@@ -68,7 +68,7 @@ export async function runCall(
   process.once('SIGINT', () => interrupt.abort());
   await hearOfPrograms(client);
   const running = client.call(tool, input, {
-    ...(timeoutMs !== undefined && { timeoutMs }),
+    timeoutMs,
     ...(flags.preview && { preview: true }),
     ...(flags.progress && { progress: true }),
     signal: interrupt.signal,
@@ -96,11 +96,7 @@ interface DetachedStart {
  * like any other.
  */
 async function detach(client: Client, { tool, input, timeoutMs }: DetachedStart, flags: CallFlags): Promise<number> {
-  const running = client.call(tool, input, {
-    ...(timeoutMs !== undefined && { timeoutMs }),
-    detached: true,
-    progress: true,
-  });
+  const running = client.call(tool, input, { timeoutMs, detached: true, progress: true });
   const { callId } = running;
   running.catch(() => {}); // This process exits before the call is over.
   await hasBegun(running);

@@ -3,7 +3,7 @@ import type { UndoResult } from '../../base/call.ts';
 import type { Client } from '../../client/client.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { shortId } from '../ids.ts';
-import { EXIT, harmless, print, printJson, say } from '../output.ts';
+import { EXIT, harmless, print, printJson, printRows, say } from '../output.ts';
 import { printUndone } from './undo.ts';
 
 export interface CheckpointFlags {
@@ -31,10 +31,9 @@ type Returned = UndoResult & { readonly calls: readonly string[]; readonly incom
 export function checkpointList({ json }: CheckpointFlags, caller: CliCaller): Promise<number> {
   return asOperator(caller, async (client) => {
     const { checkpoints } = (await client.request('checkpoints.list', {})) as { checkpoints: Listed[] };
-    if (json) printJson(checkpoints);
-    else if (checkpoints.length === 0) say('no checkpoint here; name one: ringfence checkpoint name NAME');
-    else for (const it of checkpoints) print(harmless(`${it.name}  ${it.at}  ${callsIn(it.calls)} since`));
-    return EXIT.OK;
+    return printRows(checkpoints, json, 'no checkpoint here; name one: ringfence checkpoint name NAME', (it) =>
+      harmless(`${it.name}  ${it.at}  ${callsIn(it.calls)} since`),
+    );
   });
 }
 

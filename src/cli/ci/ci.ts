@@ -121,7 +121,7 @@ async function startJobDaemon(
     caller,
     stateDir,
     confinement: confinement.level,
-    policy: { name, version: inForce.version, ...(digest !== undefined && { digest }) },
+    policy: { name, version: inForce.version, digest },
   };
 }
 
@@ -166,7 +166,7 @@ async function readRecord(path: string, file: number): Promise<Pick<JobReport, '
   }
   const { ok, entries, reason } = await reader.verify();
   const { head, calls, listed } = counter.end();
-  return { calls, listed, audit: { ok, entries, head, ...(reason !== undefined && { reason }) } };
+  return { calls, listed, audit: { ok, entries, head, reason } };
 }
 
 function tell(report: JobReport, { json, audit }: CiFlags): void {

@@ -15,7 +15,7 @@ export interface ListedCall {
 }
 
 export interface JobReport {
-  readonly policy: { readonly name: string; readonly version: string; readonly digest?: string };
+  readonly policy: { readonly name: string; readonly version: string; readonly digest?: string | undefined };
   readonly confinement: string;
   /** Exit code of the job's command: 127 if it could not be started, 128 + n if signal n ended it. */
   readonly exitCode: number;

@@ -1,5 +1,5 @@
 /** Cases of calls, and of errors of the conversation. */
-import { type Case, callIdOf, expectData, failure, open, RPC, success, works } from './play.ts';
+import { type Case, callIdOf, expectData, failure, open, openWithCall, RPC, success, works } from './play.ts';
 import { expectThat, type Request } from './played-server.ts';
 
 export const CALLS: Case[] = [
@@ -47,9 +47,7 @@ export const CALLS: Case[] = [
     name: 'calls/failed-call',
     rule: 'gives a call that failed as a result with success: false, and not as an error of the conversation',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      const call = await line.request('tools.call');
+      const { line, call } = await openWithCall(stage);
       line.answer(call, failure(call, 'POLICY_DENIED', 'PERMISSION'));
       const result = await stage.client.result('a');
       const { code } = (result.error ?? {}) as { code?: unknown };
@@ -66,9 +64,7 @@ export const ERRORS: Case[] = [
     name: 'errors/refused-request',
     rule: 'gives an error of the conversation with its code to the call it belongs to, and goes on',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      const call = await line.request('tools.call');
+      const { line, call } = await openWithCall(stage);
       line.refuse(call, { code: RPC.invalidParams, message: 'played', data: { code: 'INVALID_PARAMS' } });
       const { code } = await stage.client.failure('a');
       expectThat(code === RPC.invalidParams, `failed.code should be ${RPC.invalidParams}, and not ${code}`);
@@ -92,9 +88,7 @@ export const ERRORS: Case[] = [
     name: 'errors/answer-to-nothing',
     rule: 'survives an answer that it did not ask for: it goes on, or ends the connection and tells its calls',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      const call = await line.request('tools.call');
+      const { line, call } = await openWithCall(stage);
       line.send({ id: 987_654, result: {} });
       line.answer(call, success(call, { content: 'x' }));
       await stage.client.outcome('a');
@@ -105,9 +99,7 @@ export const ERRORS: Case[] = [
     name: 'errors/error-of-the-connection',
     rule: 'tells its calls when the server ends the connection with an error that belongs to no request',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      await line.request('tools.call');
+      const { line } = await openWithCall(stage);
       line.send({ id: null, error: { code: -32700, message: 'played', data: { code: 'PARSE' } } });
       line.end();
       await stage.client.failure('a');
@@ -118,9 +110,7 @@ export const ERRORS: Case[] = [
     name: 'errors/session-closing',
     rule: 'tells its calls when the session is closed, and can be closed itself',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      await line.request('tools.call');
+      const { line } = await openWithCall(stage);
       line.send({ method: 'session.closing', params: { reason: 'played' } });
       line.end();
       await stage.client.failure('a');

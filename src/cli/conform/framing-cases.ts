@@ -1,6 +1,6 @@
 /** Cases of frames, values and bounds. */
 import { isDeepStrictEqual } from 'node:util';
-import { type Case, expectData, open, success, watched, works } from './play.ts';
+import { type Case, expectData, open, openWithCall, success, watched, works } from './play.ts';
 import { expectThat, frameOf, type Request } from './played-server.ts';
 
 const MIB = 1024 * 1024;
@@ -29,9 +29,7 @@ export const FRAMING: Case[] = [
     name: 'framing/every-byte-alone',
     rule: 'reads a frame that comes a byte at a time',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      const call = await line.request('tools.call');
+      const { line, call } = await openWithCall(stage);
       await line.writeByteByByte(frameOf({ id: call.id, result: success(call, { content: 'ä€😀' }) }));
       expectData(await stage.client.result('a'), { content: 'ä€😀' });
     },
@@ -56,9 +54,7 @@ export const FRAMING: Case[] = [
     name: 'framing/values',
     rule: 'reads every kind of value exactly: integers up to 2^53, floats, texts, bytes, nil',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      const call = await line.request('tools.call');
+      const { line, call } = await openWithCall(stage);
       const numbers = [
         0,
         127,
@@ -91,9 +87,7 @@ export const FRAMING: Case[] = [
     name: 'framing/large-answer',
     rule: 'reads an answer of 15 MiB',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      const call = await line.request('tools.call');
+      const { line, call } = await openWithCall(stage);
       const content = 'x'.repeat(15 * MIB);
       line.answer(call, success(call, { content }));
       expectThat((await stage.client.result('a')).data !== undefined, 'the result has no data');
@@ -104,9 +98,7 @@ export const FRAMING: Case[] = [
     name: 'framing/not-messagepack',
     rule: 'ends the connection at a frame that is no message, and tells its calls',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      await line.request('tools.call');
+      const { line } = await openWithCall(stage);
       line.write(Buffer.from([0, 0, 0, 2, 0xc1, 0xc1]));
       await stage.client.failure('a');
       await line.ended();
@@ -116,9 +108,7 @@ export const FRAMING: Case[] = [
     name: 'framing/half-a-frame',
     rule: 'tells its calls when the connection ends in the middle of a frame',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      const call = await line.request('tools.call');
+      const { line, call } = await openWithCall(stage);
       line.write(frameOf({ id: call.id, result: success(call, {}) }).subarray(0, 10));
       line.end();
       await stage.client.failure('a');
@@ -149,9 +139,7 @@ export const LIMITS: Case[] = [
     name: 'limits/frame-too-large',
     rule: 'ends the connection at a length over frameBytesMax, and tells its calls',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      await line.request('tools.call');
+      const { line } = await openWithCall(stage);
       line.write(Buffer.from([0xff, 0xff, 0xff, 0xff, 0x81]));
       await stage.client.failure('a');
       await line.ended();

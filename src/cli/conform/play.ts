@@ -26,19 +26,19 @@ export const RPC = { invalidParams: -32602, forbidden: -32004, versionUnsupporte
 
 /** The answer to a hello. */
 export const helloAnswer = (
-  over: { resumeMs?: number; id?: string; resumed?: unknown; frameBytesMax?: number } = {},
+  over: { resumeMs?: number | undefined; id?: string; resumed?: unknown; frameBytesMax?: number } = {},
 ) => ({
   protocol: 1,
   server: { name: 'ringfence-conform', version: '1' },
   session: {
     ...SESSION,
-    ...(over.id !== undefined && { id: over.id }),
+    id: over.id ?? SESSION.id,
     role: 'agent',
     workspace: '/conform',
     policy: 'default',
     toolset: ['file_read'],
     resumeMs: over.resumeMs ?? 0,
-    ...(over.resumed !== undefined && { resumed: over.resumed }),
+    resumed: over.resumed,
   },
   confinement: { level: 'A', backend: 'bubblewrap', cgroup: 'v2', missing: [] },
   limits: { frameBytesMax: over.frameBytesMax ?? defaultLimits.frameBytesMax },
@@ -102,10 +102,20 @@ export async function open(
   expectThat(resume === undefined, 'the first hello has no resume');
   if (resumeMs !== undefined)
     expectThat(hello.params.resumeMs === resumeMs, `hello.resumeMs must be ${resumeMs}, as "connect" said`);
-  line.answer(hello, helloAnswer({ ...(resumeMs !== undefined && { resumeMs }), ...limits }));
+  line.answer(hello, helloAnswer({ resumeMs, ...limits }));
   const { connected, failed } = await client.outcome('connect');
   expectThat(connected === true, `"connect" failed: ${failed?.message ?? 'without a message'}`);
   return line;
+}
+
+/** Opens a session and has the client make one call, `a`. */
+export async function openWithCall(
+  stage: Stage,
+  settings: Parameters<typeof open>[1] = {},
+): Promise<{ line: PlayedConnection; call: Request }> {
+  const line = await open(stage, settings);
+  stage.client.call('a');
+  return { line, call: await line.request('tools.call') };
 }
 
 /** Shows that the client still works: one more call, to its result. */

@@ -1,5 +1,16 @@
 /** Cases of connections that break, and of daemons that hand over. */
-import { type Case, callIdOf, expectData, helloAnswer, open, RPC, SESSION, success, WATCH_MS, works } from './play.ts';
+import {
+  type Case,
+  callIdOf,
+  expectData,
+  helloAnswer,
+  openWithCall,
+  RPC,
+  SESSION,
+  success,
+  WATCH_MS,
+  works,
+} from './play.ts';
 import { expectThat, type PlayedConnection, type PlayedServer } from './played-server.ts';
 
 const RESUME_MS = 5000;
@@ -33,9 +44,7 @@ export const RESUME: Case[] = [
     name: 'resume/continues',
     rule: 'comes back with session and secret, asks again with the same callId, and gives the result once',
     async play(stage) {
-      const line = await open(stage, { resumeMs: RESUME_MS });
-      stage.client.call('a');
-      const id = callIdOf(await line.request('tools.call'));
+      const { line, call: cutOff } = await openWithCall(stage, { resumeMs: RESUME_MS });
       line.cut();
       const again = await stage.server.connection();
       const hello = await again.request('hello');
@@ -46,7 +55,10 @@ export const RESUME: Case[] = [
       );
       again.answer(hello, helloAnswer({ resumeMs: RESUME_MS, resumed: { notices: 0, dropped: 0, subscriptions: 0 } }));
       const call = await again.request('tools.call');
-      expectThat(callIdOf(call) === id, 'the call must be asked for again with its first callId, or it runs twice');
+      expectThat(
+        callIdOf(call) === callIdOf(cutOff),
+        'the call must be asked for again with its first callId, or it runs twice',
+      );
       again.answer(call, success(call, { content: 'once' }));
       expectData(await stage.client.result('a'), { content: 'once' });
       await works(again, stage.client);
@@ -56,9 +68,7 @@ export const RESUME: Case[] = [
     name: 'resume/session-gone',
     rule: 'asks for nothing again where its session is gone, and tells the calls that were cut off',
     async play(stage) {
-      const line = await open(stage, { resumeMs: RESUME_MS });
-      stage.client.call('a');
-      await line.request('tools.call');
+      const { line } = await openWithCall(stage, { resumeMs: RESUME_MS });
       line.cut();
       const again = await stage.server.connection();
       const hello = await again.request('hello');
@@ -74,9 +84,7 @@ export const RESUME: Case[] = [
     name: 'resume/not-asked-for',
     rule: 'without resumeMs asks for nothing again, and tells the calls that were cut off',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      await line.request('tools.call');
+      const { line } = await openWithCall(stage);
       line.cut();
       await stage.client.failure('a');
       await runsNothing(stage.server, undefined, () => true);
@@ -86,9 +94,7 @@ export const RESUME: Case[] = [
     name: 'resume/upgrade',
     rule: 'repeats at the new daemon what one that hands over refused with OVERLOADED and reason upgrade',
     async play(stage) {
-      const line = await open(stage);
-      stage.client.call('a');
-      const refused = await line.request('tools.call');
+      const { line, call: refused } = await openWithCall(stage);
       const data = { code: 'OVERLOADED', reason: 'upgrade' };
       line.refuse(refused, { code: RPC.overloaded, message: 'a new daemon takes over', data });
       const again = await stage.server.connection();

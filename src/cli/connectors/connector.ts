@@ -1,5 +1,4 @@
 /** `ringfence connector check|add|list|remove`: works on the state directory without a daemon; a running daemon notices changes at once. */
-
 import { resolve } from 'node:path';
 import { defaultLimits as limits } from '../../base/limits.ts';
 import { makeStateDir } from '../../daemon/user-dirs.ts';
@@ -10,7 +9,6 @@ import {
   CHOICES,
   type Choices,
   type Connector,
-  ConnectorError,
   FILE,
   secretsOf,
   secretUrlsOf,
@@ -19,14 +17,16 @@ import {
 import { pinnedConnectors, readPinned } from '../../services/connectors/pinned-connectors.ts';
 import { presetNames, presetText } from '../../services/connectors/presets.ts';
 import { toToolset } from '../../services/connectors/toolset.ts';
+import { PinError } from '../../services/plugins/pin-error.ts';
 import type { PinFolder } from '../../services/plugins/pin-folder.ts';
 import { bindSecret, hostsOf, isStored } from '../../services/secrets/secret-files.ts';
 import { hostOf } from '../../services/secrets/secrets.ts';
+import { assertKnownState } from '../../store/state-schema.ts';
 import { builtinToolset } from '../../tools/registry.ts';
 import { runsBy } from '../../tools/runs.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
-import { assertKnownState } from '../state/known-state.ts';
+import { EXIT, harmless, print, printJson } from '../output.ts';
+import { assertHash, listPins, removePin } from '../state/pins.ts';
 
 export interface ConnectorFlags {
   readonly json?: boolean;
@@ -42,12 +42,10 @@ export interface ConnectorFlags {
 
 /** Checks whether a file or preset is a valid connector, and shows what it reaches. Returns the exit code. */
 export function connectorCheck(target: string, flags: ConnectorFlags, { cwd }: CliCaller): number {
-  return orRefused(() => {
-    const connector = readTarget(target, flags, cwd);
-    if (flags.json) printJson(toShown(connector));
-    else show(connector);
-    return EXIT.OK;
-  });
+  const connector = readTarget(target, flags, cwd);
+  if (flags.json) printJson(toShown(connector));
+  else show(connector);
+  return EXIT.OK;
 }
 
 /** Copies a connector into the state directory, replacing one with the same name, and binds its secrets. Returns the exit code. */
@@ -56,67 +54,37 @@ export function connectorAdd(
   flags: ConnectorFlags,
   { nowMs, ...caller }: CliCaller & { nowMs: number },
 ): number {
-  return orRefused(() => {
-    const { stateDir } = userDirsOf(caller.flags, caller.env);
-    const connector = readTarget(target, flags, caller.cwd);
-    const { name, sha256, files } = connector;
-    if (flags.sha256 !== undefined && flags.sha256.replace(/^sha256:/, '') !== sha256)
-      throw new ConnectorError([
-        `${target} has sha256:${sha256}, not the hash given as --sha256; check it before you add it`,
-      ]);
-    const taken = [...toToolset(connector, { assertConfigured() {} }).keys()].find((it) => builtinToolset().has(it));
-    if (taken !== undefined) throw new ConnectorError([`the tool name ${taken} is taken by a built-in tool`]);
-    assertKnownState(stateDir);
-    makeStateDir(stateDir);
-    const unbound = unboundSecrets(connector, stateDir);
-    pinnedConnectors(stateDir, limits).add(name, files, nowMs);
-    for (const [secret, hosts] of unbound) bindSecret(stateDir, secret, hosts);
-    if (flags.json) printJson(toShown(connector));
-    else {
-      show(connector);
-      tellSecrets(connector, stateDir);
-    }
-    return EXIT.OK;
-  });
+  const { stateDir } = userDirsOf(caller.flags, caller.env);
+  const connector = readTarget(target, flags, caller.cwd);
+  const { name, sha256, files } = connector;
+  assertHash(target, sha256, flags.sha256);
+  const taken = [...toToolset(connector, { assertConfigured() {} }).keys()].find((it) => builtinToolset().has(it));
+  if (taken !== undefined) throw new PinError([`the tool name ${taken} is taken by a built-in tool`]);
+  assertKnownState(stateDir);
+  makeStateDir(stateDir);
+  const unbound = unboundSecrets(connector, stateDir);
+  pinnedConnectors(stateDir, limits).add(name, files, nowMs);
+  for (const [secret, hosts] of unbound) bindSecret(stateDir, secret, hosts);
+  if (flags.json) printJson(toShown(connector));
+  else {
+    show(connector);
+    tellSecrets(connector, stateDir);
+  }
+  return EXIT.OK;
 }
 
 /** Lists the pinned connectors. Returns the exit code: 1 if one of them is refused. */
 export function connectorList({ json }: ConnectorFlags, { flags, env }: CliCaller): number {
   const pins = knownPins({ flags, env });
-  const rows = pins.names().map((name) => {
-    try {
-      return toShown(readPinned(pins, name, limits));
-    } catch (error) {
-      if (!(error instanceof ConnectorError)) throw error;
-      return { name, problem: error.message };
-    }
+  return listPins(pins, json, {
+    read: (name) => toShown(readPinned(pins, name, limits)),
+    heading: ({ name, base }) => `${name}  ${base}`,
+    none: `no connectors were added; add one with: ringfence connector add ${presetNames().join('|')}|FILE`,
   });
-  if (json) printJson(rows);
-  else if (rows.length === 0)
-    say(`no connectors were added; add one with: ringfence connector add ${presetNames().join('|')}|FILE`);
-  else
-    for (const row of rows)
-      if ('problem' in row) print(harmless(`${row.name}  off: ${row.problem}`));
-      else
-        print(
-          harmless(
-            `${row.name}  ${row.base}  sha256:${row.sha256.slice(0, 12)}  ${row.tools.map((it) => it.name).join(', ')}`,
-          ),
-        );
-  return rows.some((it) => 'problem' in it) ? EXIT.FAILED : EXIT.OK;
 }
 
 export function connectorRemove(name: string, { json }: ConnectorFlags, { flags, env }: CliCaller): number {
-  const pins = knownPins({ flags, env });
-  if (pins.remove(name)) {
-    if (json) printJson({ removed: name });
-    return EXIT.OK;
-  }
-  const names = pins.names();
-  throw new CliError(
-    EXIT.FAILED,
-    `no connector is named ${harmless(name)}${names.length > 0 ? `; the connectors are: ${names.join(', ')}` : ''}`,
-  );
+  return removePin(knownPins({ flags, env }), 'connector', name, json);
 }
 
 /** The pinned connectors of the caller's state directory. Throws CliError if a newer version has written it. */
@@ -126,7 +94,7 @@ function knownPins({ flags, env }: Pick<CliCaller, 'flags' | 'env'>): PinFolder 
   return pinnedConnectors(stateDir, limits);
 }
 
-/** Reads a preset or a file. Throws ConnectorError. */
+/** Reads a preset or a file. Throws PinError. */
 function readTarget(target: string, flags: ConnectorFlags, cwd: string): Connector {
   const text = presetText(target, limits) ?? readFile(resolve(cwd, target), target);
   const choices: Choices = {
@@ -148,27 +116,27 @@ function readFile(path: string, target: string): string {
   } catch (error) {
     if (!(error instanceof FileRefusal)) throw error;
     const hint = error.cause === 'ENOENT' ? `; the presets are: ${presetNames().join(', ')}` : '';
-    throw new ConnectorError([`${target}: ${error.message}${hint}`]);
+    throw new PinError([`${target}: ${error.message}${hint}`]);
   }
 }
 
-/** Throws ConnectorError for what secrets must not be sent to. */
+/** Throws PinError for what secrets must not be sent to. */
 function toBase(text: string): string {
   const url = URL.parse(text);
   const isLocal = url?.protocol === 'http:' && url.hostname === '127.0.0.1';
   if (url && (url.protocol === 'https:' || isLocal) && !/[?#]/.test(text) && url.username === '') return text;
-  throw new ConnectorError([`--base takes an https URL without query, or http://127.0.0.1, not ${text}`]);
+  throw new PinError([`--base takes an https URL without query, or http://127.0.0.1, not ${text}`]);
 }
 
 function certificatesAt(path: string): string {
   try {
     return readCertificates(path, limits.connectorFileBytesMax);
   } catch (error) {
-    throw new ConnectorError([`--ca takes a file with certificates in PEM: ${(error as Error).message}`]);
+    throw new PinError([`--ca takes a file with certificates in PEM: ${(error as Error).message}`]);
   }
 }
 
-/** The secrets that no host was named for yet, with the hosts of the connector. Throws ConnectorError if one is bound elsewhere. */
+/** The secrets that no host was named for yet, with the hosts of the connector. Throws PinError if one is bound elsewhere. */
 function unboundSecrets(connector: Connector, stateDir: string): [string, readonly string[]][] {
   const hosts = [...new Set(secretUrlsOf(connector).map((it) => hostOf(new URL(it))))];
   return secretsOf(connector).flatMap(({ name }): [string, readonly string[]][] => {
@@ -176,7 +144,7 @@ function unboundSecrets(connector: Connector, stateDir: string): [string, readon
     const missing = hosts.find((it) => bound !== undefined && !bound.includes(it));
     if (missing === undefined) return bound === undefined ? [[name, hosts]] : [];
     const all = [...new Set([...(bound as readonly string[]), ...hosts])].map((it) => ` --host ${it}`).join('');
-    throw new ConnectorError([
+    throw new PinError([
       `the secret ${name} is sent to ${bound?.join(', ')} only, and this connector would send it to ${missing}; if you want that: ringfence secret set ${name}${all}`,
     ]);
   });
@@ -217,14 +185,4 @@ function show(connector: Connector): void {
   print(`sha256:${sha256}`);
   for (const { name, method, path, asks, costs } of tools)
     print(harmless(`${name}  ${method} ${path}${asks ? '  asks each time' : ''}${costs ? '  costs money' : ''}`));
-}
-
-function orRefused(action: () => number): number {
-  try {
-    return action();
-  } catch (error) {
-    if (!(error instanceof ConnectorError)) throw error;
-    say(`not valid:\n${harmless(error.message)}`);
-    return EXIT.USAGE;
-  }
 }

@@ -2,10 +2,10 @@
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { defaultLimits as limits } from '../../base/limits.ts';
-import { ConnectorError } from '../../services/connectors/connector.ts';
 import { writeConnector } from '../../services/connectors/openapi/connector-text.ts';
 import { readOpenApi } from '../../services/connectors/openapi/document.ts';
 import type { LeftOut } from '../../services/connectors/openapi/selection.ts';
+import { PinError } from '../../services/plugins/pin-error.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
 
@@ -27,20 +27,14 @@ export async function connectorFromOpenApi(
   if (name !== undefined && !/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name))
     throw new CliError(EXIT.USAGE, '--name takes lower-case letters, digits and single _, a letter first');
   const label = file === '-' ? 'standard input' : file;
-  try {
-    const text = file === '-' ? await readInput() : readDocument(resolve(cwd, file));
-    const written = writeConnector(readOpenApi(text, label, limits), { only, name, label, limits });
-    if (json) printJson(written);
-    else process.stdout.write(written.text);
-    const { operations, total, leftOut } = written;
-    say(`${operations} of ${total} operations${only.length === 0 ? '; choose some with --operations' : ''}`);
-    tellLeftOut(leftOut);
-    return EXIT.OK;
-  } catch (error) {
-    if (!(error instanceof ConnectorError)) throw error;
-    say(harmless(error.message));
-    return EXIT.USAGE;
-  }
+  const text = file === '-' ? await readInput() : readDocument(resolve(cwd, file));
+  const written = writeConnector(readOpenApi(text, label, limits), { only, name, label, limits });
+  if (json) printJson(written);
+  else process.stdout.write(written.text);
+  const { operations, total, leftOut } = written;
+  say(`${operations} of ${total} operations${only.length === 0 ? '; choose some with --operations' : ''}`);
+  tellLeftOut(leftOut);
+  return EXIT.OK;
 }
 
 function tellLeftOut(leftOut: readonly LeftOut[]): void {
@@ -48,8 +42,8 @@ function tellLeftOut(leftOut: readonly LeftOut[]): void {
   if (leftOut.length > SHOWN_MAX) say(`left out ${leftOut.length - SHOWN_MAX} more; --json lists all`);
 }
 
-const tooLarge = (label: string): ConnectorError =>
-  new ConnectorError([`${label} has more than ${limits.openApiBytesMax} bytes, the most that is read`]);
+const tooLarge = (label: string): PinError =>
+  new PinError([`${label} has more than ${limits.openApiBytesMax} bytes, the most that is read`]);
 
 function readDocument(path: string): string {
   try {
@@ -58,7 +52,7 @@ function readDocument(path: string): string {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    throw new ConnectorError([`${path} can't be read (${code})`]);
+    throw new PinError([`${path} can't be read (${code})`]);
   }
 }
 

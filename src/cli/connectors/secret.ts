@@ -16,9 +16,9 @@ import {
   toSecret,
 } from '../../services/secrets/secret-files.ts';
 import { hostOf } from '../../services/secrets/secrets.ts';
+import { assertKnownState } from '../../store/state-schema.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
-import { assertKnownState } from '../state/known-state.ts';
+import { CliError, EXIT, harmless, print, printJson, printRows, say } from '../output.ts';
 
 interface SecretFlags {
   readonly json?: boolean;
@@ -36,17 +36,13 @@ export async function secretSet(
   assertName(name);
   const hosts = host?.map(toHost);
   const { stateDir } = userDirsOf(flags, env);
-  try {
-    const value = toSecret(process.stdin.isTTY ? await askHidden(name) : await readInput());
-    assertKnownState(stateDir);
-    makeStateDir(stateDir);
-    storeSecret(stateDir, { name, value }, limits);
-    if (hosts) bindSecret(stateDir, name, hosts);
-    if (value.length < CHARS_MIN)
-      say(`${name} has fewer than ${CHARS_MIN} characters: it is easy to guess, and can't be hidden in answers`);
-  } catch (error) {
-    throw error instanceof SecretError ? new CliError(EXIT.USAGE, harmless(error.message)) : error;
-  }
+  const value = toSecret(process.stdin.isTTY ? await askHidden(name) : await readInput());
+  assertKnownState(stateDir);
+  makeStateDir(stateDir);
+  storeSecret(stateDir, { name, value }, limits);
+  if (hosts) bindSecret(stateDir, name, hosts);
+  if (value.length < CHARS_MIN)
+    say(`${name} has fewer than ${CHARS_MIN} characters: it is easy to guess, and can't be hidden in answers`);
   const bound = hostsOf(stateDir, name);
   if (json) printJson({ name, place: 'state', hosts: bound ?? null });
   else print(`stored ${name}; ${boundTo(bound)}`);
@@ -62,10 +58,8 @@ export function secretList({ json }: SecretFlags, { flags, env }: CliCaller): nu
     ...commands.map((name) => ({ name, place: 'command', hosts: hostsOf(stateDir, name) ?? null })),
     ...stored.map((name) => ({ name, place: 'state', hosts: hostsOf(stateDir, name) ?? null })),
   ].sort((a, b) => (a.name < b.name ? -1 : 1));
-  if (json) printJson(rows);
-  else if (rows.length === 0) say('no secrets are stored; store one with: ringfence secret set NAME');
-  else for (const { name, place, hosts } of rows) print(`${name}  ${place}  ${boundTo(hosts ?? undefined)}`);
-  return EXIT.OK;
+  const none = 'no secrets are stored; store one with: ringfence secret set NAME';
+  return printRows(rows, json, none, ({ name, place, hosts }) => `${name}  ${place}  ${boundTo(hosts ?? undefined)}`);
 }
 
 /** Removes a secret from the state directory. Returns the exit code. */

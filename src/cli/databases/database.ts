@@ -13,10 +13,10 @@ import {
   storedDatabases,
 } from '../../services/databases/database-files.ts';
 import { databaseName, databaseSchema, toSource } from '../../services/databases/settings.ts';
+import { assertKnownState } from '../../store/state-schema.ts';
 import { type DatabaseSource, isServer } from '../../tools/context/databases.ts';
 import { type CliCaller, connect, userDirsOf } from '../connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from '../output.ts';
-import { assertKnownState } from '../state/known-state.ts';
 import { showRows } from './query.ts';
 
 interface DatabaseFlags {
@@ -56,11 +56,7 @@ export function databaseAdd(name: string, addFlags: DatabaseAddFlags, { flags, e
   const source = toSource(parsed.data as z.output<typeof databaseSchema>);
   assertKnownState(stateDir);
   makeStateDir(stateDir);
-  try {
-    storeDatabase(stateDir, { name, source }, limits);
-  } catch (error) {
-    throw error instanceof DatabaseError ? new CliError(EXIT.FAILED, harmless(error.message)) : error;
-  }
+  storeDatabase(stateDir, { name, source }, limits);
   if (json) printJson({ name, ...source });
   else
     print(

@@ -73,7 +73,7 @@ export async function doctor(flags: DoctorFlags, caller: CliCaller): Promise<num
   });
   const { level, missing } = confinement;
   const ok = findings.every((it) => it.status !== 'problem');
-  if (flags.json) printJson({ ok, version, level, missing, ...(cause && { cause }), findings, probes });
+  if (flags.json) printJson({ ok, version, level, missing, cause, findings, probes });
   else show(findings, probes);
   return ok ? EXIT.OK : EXIT.FAILED;
 }

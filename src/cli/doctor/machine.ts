@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { findProgram } from '../../sandbox/find-program.ts';
 import { USERNS_FIX } from '../../sandbox/proof/probe.ts';
 import { isSupported } from '../../sandbox/syscalls.ts';
-import { distributionOf, installCommand } from './system.ts';
+import { distributionOf, installCommand, readUserns, type UsernsFacts } from './system.ts';
 
 export interface DoctorFinding {
   readonly id: string;
@@ -30,8 +30,7 @@ export interface MachineFacts {
   readonly distribution: readonly string[];
   /** Absent if bubblewrap is not installed. */
   readonly bwrap?: { readonly path: string; readonly version: string };
-  /** Contents of files of /proc/sys; absent if the kernel has no such file. */
-  readonly userns: { readonly clone?: string; readonly max?: string; readonly apparmor?: string };
+  readonly userns: UsernsFacts;
   readonly cgroup: {
     /** Controllers of the daemon's own v2 group, if it may create groups there. */
     readonly delegated?: readonly string[];
@@ -56,11 +55,7 @@ const PROGRAMS: Record<string, { readonly use: string; readonly package: string 
 
 /** Reads the facts of this machine without changing anything. */
 export function readMachine(): MachineFacts {
-  const sysctl = (name: string) => readIf(`/proc/sys/${name}`);
   const path = findProgram('bwrap');
-  const clone = sysctl('kernel/unprivileged_userns_clone');
-  const max = sysctl('user/max_user_namespaces');
-  const apparmor = sysctl('kernel/apparmor_restrict_unprivileged_userns');
   return {
     node: { version: process.versions.node, path: process.execPath },
     platform: process.platform,
@@ -69,11 +64,7 @@ export function readMachine(): MachineFacts {
     isRoot: process.getuid?.() === 0,
     distribution: distributionOf(readIf('/etc/os-release') ?? ''),
     ...(path !== undefined && { bwrap: { path, version: versionOf(path) } }),
-    userns: {
-      ...(clone !== undefined && { clone }),
-      ...(max !== undefined && { max }),
-      ...(apparmor !== undefined && { apparmor }),
-    },
+    userns: readUserns(readIf),
     cgroup: readCgroup(),
     programs: Object.fromEntries(Object.keys(PROGRAMS).map((name) => [name, findProgram(name)])),
   };

@@ -4,15 +4,21 @@ import { existsSync, readFileSync } from 'node:fs';
 /** Containers that are told apart, since each has its own options. */
 export type ContainerKind = 'docker' | 'podman' | 'kubernetes' | 'container';
 
+/** Contents of files of /proc/sys; absent if the kernel has no such file. */
+export interface UsernsFacts {
+  readonly clone?: string | undefined;
+  readonly max?: string | undefined;
+  readonly apparmor?: string | undefined;
+}
+
 export interface SystemFacts {
   /** `ID` and `ID_LIKE` of os-release, such as `ubuntu` and `debian`. */
   readonly distribution: readonly string[];
-  readonly wsl?: 1 | 2;
-  readonly container?: ContainerKind;
+  readonly wsl?: 1 | 2 | undefined;
+  readonly container?: ContainerKind | undefined;
   readonly isRoot: boolean;
   readonly hasBwrap: boolean;
-  /** Contents of files of /proc/sys; absent if the kernel has no such file. */
-  readonly userns: { readonly clone?: string; readonly max?: string; readonly apparmor?: string };
+  readonly userns: UsernsFacts;
   /** Whether Ubuntu's profile is loaded for bwrap, which allows one sandbox and none within it. */
   readonly hasStackingProfile: boolean;
   /** Whether parts of /proc are covered, as container engines do. */
@@ -40,27 +46,29 @@ export function readSystem(
   read: ReadText = readText,
   exists: (path: string) => boolean = existsSync,
 ): SystemFacts {
-  const sysctl = (name: string) => read(`/proc/sys/${name}`)?.trim();
-  const [clone, max] = [sysctl('kernel/unprivileged_userns_clone'), sysctl('user/max_user_namespaces')];
-  const apparmor = sysctl('kernel/apparmor_restrict_unprivileged_userns');
   const wsl = wslOf(read('/proc/version') ?? '');
   const container = containerOf(read, exists);
   const profile = read('/proc/self/attr/current')?.replace(/\0?\n?$/, '');
   return {
     ...known,
     distribution: distributionOf(read('/etc/os-release') ?? ''),
-    ...(wsl && { wsl }),
-    ...(container && { container }),
-    userns: {
-      ...(clone !== undefined && { clone }),
-      ...(max !== undefined && { max }),
-      ...(apparmor !== undefined && { apparmor }),
-    },
+    wsl,
+    container,
+    userns: readUserns(read),
     hasStackingProfile:
       exists('/etc/apparmor.d/bwrap-userns-restrict') && !exists('/etc/apparmor.d/disable/bwrap-userns-restrict'),
     isProcMasked: /^\S+ \S+ \S+ \S+ \/proc\/\S/m.test(read('/proc/self/mountinfo') ?? ''),
     isFiltered: /^Seccomp:\s*2$/m.test(read('/proc/self/status') ?? ''),
     ...(profile !== undefined && profile !== 'unconfined' && { profile }),
+  };
+}
+
+export function readUserns(read: ReadText): UsernsFacts {
+  const sysctl = (name: string) => read(`/proc/sys/${name}`)?.trim();
+  return {
+    clone: sysctl('kernel/unprivileged_userns_clone'),
+    max: sysctl('user/max_user_namespaces'),
+    apparmor: sysctl('kernel/apparmor_restrict_unprivileged_userns'),
   };
 }
 

@@ -10,13 +10,12 @@ import {
 import type { CliCaller } from '../connect.ts';
 import { FleetInbox } from './inbox.ts';
 import { Nodes } from './nodes.ts';
-import { type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
+import { type FleetFlags, folderOf } from './operator.ts';
 
-const withInbox = (flags: FleetFlags, caller: CliCaller, action: (inbox: ApprovalsClient) => Promise<number>) =>
-  withFleetErrors(async () => {
-    await using nodes = await Nodes.connect(folderOf(flags, caller));
-    return await action(new FleetInbox(nodes));
-  });
+async function withInbox(flags: FleetFlags, caller: CliCaller, action: (inbox: ApprovalsClient) => Promise<number>) {
+  await using nodes = await Nodes.connect(folderOf(flags, caller));
+  return await action(new FleetInbox(nodes));
+}
 
 export const fleetApprovals = (flags: FleetFlags, caller: CliCaller): Promise<number> =>
   withInbox(flags, caller, (inbox) => approvalsList(inbox, flags));

@@ -23,11 +23,11 @@ export async function fleetFetch(workspace: string, flags: FetchFlags, caller: C
   if (!['bundle', 'patch', 'push'].includes(as))
     throw new CliError(EXIT.USAGE, harmless(`--as must be bundle, patch or push, not ${as}`));
   await using client = await connect({ ...caller, flags: { ...caller.flags, workspace, autostart: false } });
-  const asked = { as, ...(branch !== undefined && { branch }) };
+  const asked = { as, branch };
   const told = (await client.request('workspaces.collect', asked)) as Told;
   const file = told.bytes === undefined ? undefined : resolve(caller.cwd, flags.output ?? fileName(workspace, as));
   if (file !== undefined) await save(client, file, told);
-  if (json) printJson({ ...told, ...(file !== undefined && { file }) });
+  if (json) printJson({ ...told, file });
   else tell(told, file, as);
   return EXIT.OK;
 }

@@ -9,7 +9,6 @@ import { FleetGateway } from '../../fleet/placed/gateway.ts';
 import { SocketError } from '../../wire/transport/unix-socket.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
-import { withFleetErrors } from './operator.ts';
 import { sayLog, untilSignal } from './running.ts';
 
 export interface GatewayFlags {
@@ -21,25 +20,21 @@ export interface GatewayFlags {
 }
 
 export async function gateway({ fleet: url, socket, label = [], json, ...flags }: GatewayFlags, { env }: CliCaller) {
-  return withFleetErrors(async () => {
-    const { stateDir } = findUserDirs(flags, env);
-    const credential = { ...readCredential(join(stateDir, 'fleet/credential.json')), url };
-    if (credential.role !== 'gateway')
-      throw new FleetError(
-        `this machine is a ${credential.role}; invite it with: ringfence fleet invite NAME --gateway`,
-      );
-    const { socket: path, mcpSocket } = findUserDirs({ socket: socket ?? join(stateDir, 'gateway.sock') }, env);
-    const ended = untilSignal();
-    try {
-      const powers = systemPowers(sayLog);
-      await using _ = await FleetGateway.start({ credential, socket: path, mcpSocket, labels: label, limits, powers });
-      if (json) printJson({ ready: true, socket: path, mcpSocket });
-      else say(harmless(`the gateway serves clients at ${path}; Ctrl-C ends it`));
-      await ended;
-    } catch (error) {
-      if (error instanceof SocketError) throw new CliError(EXIT.USAGE, harmless(error.message));
-      throw error;
-    }
-    return EXIT.OK;
-  });
+  const { stateDir } = findUserDirs(flags, env);
+  const credential = { ...readCredential(join(stateDir, 'fleet/credential.json')), url };
+  if (credential.role !== 'gateway')
+    throw new FleetError(`this machine is a ${credential.role}; invite it with: ringfence fleet invite NAME --gateway`);
+  const { socket: path, mcpSocket } = findUserDirs({ socket: socket ?? join(stateDir, 'gateway.sock') }, env);
+  const ended = untilSignal();
+  try {
+    const powers = systemPowers(sayLog);
+    await using _ = await FleetGateway.start({ credential, socket: path, mcpSocket, labels: label, limits, powers });
+    if (json) printJson({ ready: true, socket: path, mcpSocket });
+    else say(harmless(`the gateway serves clients at ${path}; Ctrl-C ends it`));
+    await ended;
+  } catch (error) {
+    if (error instanceof SocketError) throw new CliError(EXIT.USAGE, harmless(error.message));
+    throw error;
+  }
+  return EXIT.OK;
 }

@@ -56,7 +56,7 @@ export class FleetInbox implements ApprovalsClient {
     if (approval.truncated)
       throw new CliError(EXIT.FAILED, harmless(`${approvalId} is too long to be shown whole; answer it at its node`));
     const { input, effects, diff } = approval;
-    return { approval, whole: { input, effects, ...(diff !== undefined && { diff }) } };
+    return { approval, whole: { input, effects, diff } };
   }
 
   /** A question was answered here, and is not told again. */

@@ -13,7 +13,7 @@ import { createOperatorKeys } from '../../fleet/signing.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { createCertificates } from './certificates.ts';
-import { type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
+import { type FleetFlags, folderOf } from './operator.ts';
 import { sayLog, untilSignal } from './running.ts';
 
 const HOST = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
@@ -23,42 +23,40 @@ export async function fleetInit(
   { host, port, name, ...flags }: FleetFlags & { host: string; port: number; name: string },
   caller: CliCaller,
 ): Promise<number> {
-  return withFleetErrors(async () => {
-    const folder = folderOf(flags, caller);
-    const files = fleetFiles(folder);
-    if (!HOST.test(host) || isIP(host) !== 0)
-      throw new CliError(EXIT.USAGE, harmless(`--host must be a name, since certificates are for names, not ${host}`));
-    if (!Number.isInteger(port) || port < 1 || port > 65_535)
-      throw new CliError(EXIT.USAGE, `--port must be 1 to 65535, not ${port}`);
-    if (existsSync(files.operatorKey)) throw new CliError(EXIT.USAGE, harmless(`${folder} holds a fleet already`));
-    const { privateKey, publicKey } = createOperatorKeys();
-    const [operator, hub] = [await memberKeys(), await memberKeys()];
-    for (const it of ['operator', 'bus', 'hub']) mkdirSync(join(folder, it), { recursive: true, mode: 0o700 });
-    await createCertificates(name, host, files);
-    const ca = readFleetFile(join(files.bus, 'ca.pem'));
-    const credential = {
-      ringfenceFleet: 1,
-      fleet: name,
-      url: `nats://${host}:${port}`,
-      ca,
-      operatorKey: publicKey,
-    } as const;
-    const write = (path: string, role: 'operator' | 'hub', seed: string) => {
-      const whole: Credential = { ...credential, name: role, role, seed };
-      writePrivate(path, JSON.stringify(whole));
-    };
-    write(files.operatorCredential, 'operator', operator.seed);
-    write(files.hubCredential, 'hub', hub.seed);
-    writePrivate(join(files.bus, 'nats-server.conf'), serverConfig({ host, port, folder: files.bus }));
-    const member = (role: 'operator' | 'hub', key: string) => ({ name: role, role, key, labels: [] });
-    const members = [member('operator', operator.publicKey), member('hub', hub.publicKey)];
-    writeRoster(folder, { fleet: name, version: 1, members, invitations: [] }, privateKey);
-    // The last file: without it the folder holds no fleet, and `init` can be run again.
-    writePrivate(files.operatorKey, privateKey);
-    if (flags.json) printJson({ fleet: name, folder, url: credential.url });
-    else print(harmless(nextSteps(folder)));
-    return EXIT.OK;
-  });
+  const folder = folderOf(flags, caller);
+  const files = fleetFiles(folder);
+  if (!HOST.test(host) || isIP(host) !== 0)
+    throw new CliError(EXIT.USAGE, harmless(`--host must be a name, since certificates are for names, not ${host}`));
+  if (!Number.isInteger(port) || port < 1 || port > 65_535)
+    throw new CliError(EXIT.USAGE, `--port must be 1 to 65535, not ${port}`);
+  if (existsSync(files.operatorKey)) throw new CliError(EXIT.USAGE, harmless(`${folder} holds a fleet already`));
+  const { privateKey, publicKey } = createOperatorKeys();
+  const [operator, hub] = [await memberKeys(), await memberKeys()];
+  for (const it of ['operator', 'bus', 'hub']) mkdirSync(join(folder, it), { recursive: true, mode: 0o700 });
+  await createCertificates(name, host, files);
+  const ca = readFleetFile(join(files.bus, 'ca.pem'));
+  const credential = {
+    ringfenceFleet: 1,
+    fleet: name,
+    url: `nats://${host}:${port}`,
+    ca,
+    operatorKey: publicKey,
+  } as const;
+  const write = (path: string, role: 'operator' | 'hub', seed: string) => {
+    const whole: Credential = { ...credential, name: role, role, seed };
+    writePrivate(path, JSON.stringify(whole));
+  };
+  write(files.operatorCredential, 'operator', operator.seed);
+  write(files.hubCredential, 'hub', hub.seed);
+  writePrivate(join(files.bus, 'nats-server.conf'), serverConfig({ host, port, folder: files.bus }));
+  const member = (role: 'operator' | 'hub', key: string) => ({ name: role, role, key, labels: [] });
+  const members = [member('operator', operator.publicKey), member('hub', hub.publicKey)];
+  writeRoster(folder, { fleet: name, version: 1, members, invitations: [] }, privateKey);
+  // The last file: without it the folder holds no fleet, and `init` can be run again.
+  writePrivate(files.operatorKey, privateKey);
+  if (flags.json) printJson({ fleet: name, folder, url: credential.url });
+  else print(harmless(nextSteps(folder)));
+  return EXIT.OK;
 }
 
 const nextSteps = (folder: string): string => `made a fleet in ${folder}
@@ -69,12 +67,10 @@ The folder ${folder}/operator signs everything that nodes obey: keep it on your 
 
 /** Runs the hub until a signal ends it. */
 export async function fleetHub(flags: FleetFlags, caller: CliCaller): Promise<number> {
-  return withFleetErrors(async () => {
-    const ended = untilSignal();
-    await using _ = await Hub.start(folderOf(flags, caller), limits, systemPowers(sayLog));
-    if (flags.json) printJson({ ready: true });
-    else say('the hub collects the records of all nodes; Ctrl-C ends it');
-    await ended;
-    return EXIT.OK;
-  });
+  const ended = untilSignal();
+  await using _ = await Hub.start(folderOf(flags, caller), limits, systemPowers(sayLog));
+  if (flags.json) printJson({ ready: true });
+  else say('the hub collects the records of all nodes; Ctrl-C ends it');
+  await ended;
+  return EXIT.OK;
 }

@@ -7,18 +7,16 @@ import { fromWire, toWire } from '../../fleet/wire.ts';
 import type { CliCaller } from '../connect.ts';
 import { EXIT, harmless, print, printJson } from '../output.ts';
 import { type KnownNode, Nodes } from './nodes.ts';
-import { type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
+import { type FleetFlags, folderOf } from './operator.ts';
 
 /** Lists the nodes. */
 export async function fleetNodes(flags: FleetFlags, caller: CliCaller): Promise<number> {
-  return withFleetErrors(async () => {
-    await using nodes = await Nodes.connect(folderOf(flags, caller));
-    const all = await nodes.look();
-    if (flags.json) printJson(all.map(toJsonNode));
-    else if (all.length === 0) print('no machine has joined; ringfence fleet invite NAME');
-    else for (const it of all) print(harmless(lineOf(it)));
-    return EXIT.OK;
-  });
+  await using nodes = await Nodes.connect(folderOf(flags, caller));
+  const all = await nodes.look();
+  if (flags.json) printJson(all.map(toJsonNode));
+  else if (all.length === 0) print('no machine has joined; ringfence fleet invite NAME');
+  else for (const it of all) print(harmless(lineOf(it)));
+  return EXIT.OK;
 }
 
 const toJsonNode = ({ beat, ...node }: KnownNode) => ({ ...node, here: beat !== undefined, ...beat });
@@ -42,22 +40,19 @@ const HUB_MS = 3_000;
 
 /** Tells how the fleet is; exit code 1 if a node is away, or a record is late or can't be trusted. */
 export async function fleetStatus(flags: FleetFlags, caller: CliCaller): Promise<number> {
-  return withFleetErrors(async () => {
-    await using nodes = await Nodes.connect(folderOf(flags, caller));
-    const [all, hub] = await Promise.all([nodes.look(), askHub(nodes)]);
-    const records = all.map(({ name }) => ({ node: name, ...recordOf(name, hub) }));
-    const away = all.filter((it) => !it.beat).map((it) => it.name);
-    const isWell = away.length === 0 && records.every((it) => it.problem === undefined);
-    const questions = all.reduce((sum, it) => sum + (it.beat?.questions ?? 0), 0);
-    if (flags.json) printJson({ ok: isWell, hub: hub !== undefined, questions, nodes: all.map(toJsonNode), records });
-    else {
-      print(`${all.length - away.length} of ${all.length} nodes are here; ${questions} questions wait`);
-      for (const it of away) print(harmless(`${it} was not heard`));
-      for (const it of records)
-        print(harmless(`record of ${it.node}: ${it.problem ?? `whole, ${it.entries} entries`}`));
-    }
-    return isWell ? EXIT.OK : EXIT.FAILED;
-  });
+  await using nodes = await Nodes.connect(folderOf(flags, caller));
+  const [all, hub] = await Promise.all([nodes.look(), askHub(nodes)]);
+  const records = all.map(({ name }) => ({ node: name, ...recordOf(name, hub) }));
+  const away = all.filter((it) => !it.beat).map((it) => it.name);
+  const isWell = away.length === 0 && records.every((it) => it.problem === undefined);
+  const questions = all.reduce((sum, it) => sum + (it.beat?.questions ?? 0), 0);
+  if (flags.json) printJson({ ok: isWell, hub: hub !== undefined, questions, nodes: all.map(toJsonNode), records });
+  else {
+    print(`${all.length - away.length} of ${all.length} nodes are here; ${questions} questions wait`);
+    for (const it of away) print(harmless(`${it} was not heard`));
+    for (const it of records) print(harmless(`record of ${it.node}: ${it.problem ?? `whole, ${it.entries} entries`}`));
+  }
+  return isWell ? EXIT.OK : EXIT.FAILED;
 }
 
 async function askHub({ link }: Nodes): Promise<HubStatus | undefined> {

@@ -18,15 +18,7 @@ import { inboxOf, subjects } from '../../fleet/subjects.ts';
 import { fromWire, toWire } from '../../fleet/wire.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
-import {
-  changeRoster,
-  connectOperator,
-  type FleetFlags,
-  folderOf,
-  keptAlive,
-  powers,
-  withFleetErrors,
-} from './operator.ts';
+import { changeRoster, connectOperator, type FleetFlags, folderOf, keptAlive, powers } from './operator.ts';
 
 const JOIN_MS = 15_000;
 const RETRY_MS = 250;
@@ -44,52 +36,50 @@ export async function fleetInvite(
   }: FleetFlags & { label?: readonly string[]; wait: number; gateway?: boolean },
   caller: CliCaller,
 ): Promise<number> {
-  return withFleetErrors(async () => {
-    const folder = folderOf(flags, caller);
-    const bad = [name].filter((it) => !memberName.safeParse(it).success);
-    const badLabels = label.filter((it) => !labelName.safeParse(it).success);
-    if (bad.length + badLabels.length > 0 || label.length > 32)
-      throw new CliError(
-        EXIT.USAGE,
-        harmless(`names and labels are a-z, 0-9 and -: ${[...bad, ...badLabels].join(', ')}`),
-      );
-    if (!(wait > 0 && wait <= 3600)) throw new CliError(EXIT.USAGE, `--wait takes 1 to 3600 seconds, not ${wait}`);
-    const asking = await memberKeys();
-    const { fleet, url, ca, operatorKey } = readCredential(fleetFiles(folder).operatorCredential);
-    const invitation = powers.secret().slice(0, 16);
-    const role = gateway ? 'gateway' : 'node';
-    const whole: Token = {
-      fleet,
-      name,
-      role,
-      url,
-      ca,
-      operatorKey,
-      invitation,
-      seed: asking.seed,
-      secret: powers.secret(),
-    };
-    await changeRoster(folder, (roster) => invited(roster, { name, id: invitation, key: asking.publicKey }));
-    const close = (member?: Member) =>
-      changeRoster(folder, ({ members, invitations }) => ({
-        members: member ? [...members, member] : members,
-        invitations: invitations.filter((it) => it.id !== invitation),
-      }));
-    let key: string | undefined;
-    try {
-      // A connection that is made while the bus reads the roster may be dropped.
-      await using link = await retried(() => connectOperator(folder));
-      if (flags.json) printJson({ token: toToken(whole) });
-      else print(toToken(whole));
-      say(harmless(`on the machine: ringfence fleet join TOKEN; waiting ${wait} s for ${name}, Ctrl-C gives up`));
-      key = await asked(link, whole, wait * 1000);
-    } finally {
-      await close(key === undefined ? undefined : { name, role, key, labels: [...label] });
-    }
-    if (key === undefined) throw new CliError(EXIT.LIMITED, harmless(`${name} did not join; the token is void`));
-    say(harmless(`${name} has joined`));
-    return EXIT.OK;
-  });
+  const folder = folderOf(flags, caller);
+  const bad = [name].filter((it) => !memberName.safeParse(it).success);
+  const badLabels = label.filter((it) => !labelName.safeParse(it).success);
+  if (bad.length + badLabels.length > 0 || label.length > 32)
+    throw new CliError(
+      EXIT.USAGE,
+      harmless(`names and labels are a-z, 0-9 and -: ${[...bad, ...badLabels].join(', ')}`),
+    );
+  if (!(wait > 0 && wait <= 3600)) throw new CliError(EXIT.USAGE, `--wait takes 1 to 3600 seconds, not ${wait}`);
+  const asking = await memberKeys();
+  const { fleet, url, ca, operatorKey } = readCredential(fleetFiles(folder).operatorCredential);
+  const invitation = powers.secret().slice(0, 16);
+  const role = gateway ? 'gateway' : 'node';
+  const whole: Token = {
+    fleet,
+    name,
+    role,
+    url,
+    ca,
+    operatorKey,
+    invitation,
+    seed: asking.seed,
+    secret: powers.secret(),
+  };
+  await changeRoster(folder, (roster) => invited(roster, { name, id: invitation, key: asking.publicKey }));
+  const close = (member?: Member) =>
+    changeRoster(folder, ({ members, invitations }) => ({
+      members: member ? [...members, member] : members,
+      invitations: invitations.filter((it) => it.id !== invitation),
+    }));
+  let key: string | undefined;
+  try {
+    // A connection that is made while the bus reads the roster may be dropped.
+    await using link = await retried(() => connectOperator(folder));
+    if (flags.json) printJson({ token: toToken(whole) });
+    else print(toToken(whole));
+    say(harmless(`on the machine: ringfence fleet join TOKEN; waiting ${wait} s for ${name}, Ctrl-C gives up`));
+    key = await asked(link, whole, wait * 1000);
+  } finally {
+    await close(key === undefined ? undefined : { name, role, key, labels: [...label] });
+  }
+  if (key === undefined) throw new CliError(EXIT.LIMITED, harmless(`${name} did not join; the token is void`));
+  say(harmless(`${name} has joined`));
+  return EXIT.OK;
 }
 
 function invited(roster: Roster, { name, ...invitation }: { name: string; id: string; key: string }): Partial<Roster> {
@@ -124,32 +114,30 @@ export async function fleetJoin(
   { json, ...flags }: { json?: boolean; state?: string },
   { env }: CliCaller,
 ): Promise<number> {
-  return withFleetErrors(async () => {
-    const token = readToken(given === '-' ? (await text(process.stdin)).trim() : given);
-    const { stateDir } = findUserDirs(flags, env);
-    const path = join(stateDir, 'fleet/credential.json');
-    if (existsSync(path))
-      throw new CliError(EXIT.USAGE, harmless(`this machine is a node already; to join another fleet, remove ${path}`));
-    makeStateDir(stateDir);
-    const keys = await memberKeys();
-    await askToJoin(token, keys.publicKey);
-    const { fleet, name, role, url, ca, operatorKey } = token;
-    const credential: Credential = { ringfenceFleet: 1, fleet, name, role, url, ca, operatorKey, seed: keys.seed };
-    // The bus lets the node in when it has read the new roster.
-    await using _ = await retried(() =>
-      connectBus({ credential, inbox: inboxOf(role, name), waits: false, limits, powers }),
+  const token = readToken(given === '-' ? (await text(process.stdin)).trim() : given);
+  const { stateDir } = findUserDirs(flags, env);
+  const path = join(stateDir, 'fleet/credential.json');
+  if (existsSync(path))
+    throw new CliError(EXIT.USAGE, harmless(`this machine is a node already; to join another fleet, remove ${path}`));
+  makeStateDir(stateDir);
+  const keys = await memberKeys();
+  await askToJoin(token, keys.publicKey);
+  const { fleet, name, role, url, ca, operatorKey } = token;
+  const credential: Credential = { ringfenceFleet: 1, fleet, name, role, url, ca, operatorKey, seed: keys.seed };
+  // The bus lets the node in when it has read the new roster.
+  await using _ = await retried(() =>
+    connectBus({ credential, inbox: inboxOf(role, name), waits: false, limits, powers }),
+  );
+  writePrivate(path, JSON.stringify(credential));
+  if (role === 'node') preparePolicy(stateDir);
+  if (json) printJson({ fleet, name, url });
+  else
+    say(
+      harmless(
+        `this machine is ${name} of the fleet ${fleet}; run: ringfence ${role === 'node' ? 'serve' : role} --fleet ${url}`,
+      ),
     );
-    writePrivate(path, JSON.stringify(credential));
-    if (role === 'node') preparePolicy(stateDir);
-    if (json) printJson({ fleet, name, url });
-    else
-      say(
-        harmless(
-          `this machine is ${name} of the fleet ${fleet}; run: ringfence ${role === 'node' ? 'serve' : role} --fleet ${url}`,
-        ),
-      );
-    return EXIT.OK;
-  });
+  return EXIT.OK;
 }
 
 /** Sends the public key to the operator who waits. Throws FleetError. */
@@ -184,14 +172,12 @@ async function retried<T>(attempt: () => Promise<T>): Promise<T> {
 
 /** Ends a node's membership: the bus drops it, and the hub takes nothing more of it. */
 export async function fleetRevoke(name: string, flags: FleetFlags, caller: CliCaller): Promise<number> {
-  return withFleetErrors(async () => {
-    await changeRoster(folderOf(flags, caller), ({ members }) => {
-      const isIt = (it: Member) => it.name === name && (it.role === 'node' || it.role === 'gateway');
-      if (!members.some(isIt)) throw new FleetError(`the fleet has no node or gateway ${name}`);
-      return { members: members.filter((it) => !isIt(it)) };
-    });
-    if (flags.json) printJson({ revoked: name });
-    else say(harmless(`${name} is no member any more`));
-    return EXIT.OK;
+  await changeRoster(folderOf(flags, caller), ({ members }) => {
+    const isIt = (it: Member) => it.name === name && (it.role === 'node' || it.role === 'gateway');
+    if (!members.some(isIt)) throw new FleetError(`the fleet has no node or gateway ${name}`);
+    return { members: members.filter((it) => !isIt(it)) };
   });
+  if (flags.json) printJson({ revoked: name });
+  else say(harmless(`${name} is no member any more`));
+  return EXIT.OK;
 }

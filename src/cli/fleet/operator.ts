@@ -13,7 +13,7 @@ import { changed, type Roster } from '../../fleet/roster.ts';
 import { inboxOf } from '../../fleet/subjects.ts';
 import { acquireLock } from '../../store/database.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, say } from '../output.ts';
+import { harmless, say } from '../output.ts';
 
 export interface FleetFlags {
   readonly json?: boolean;
@@ -25,16 +25,6 @@ export const powers = systemPowers();
 
 export const folderOf = ({ dir }: FleetFlags, { env, cwd }: CliCaller): string =>
   dir === undefined ? join(findUserDirs({}, env).configHome, 'ringfence/fleet') : resolve(cwd, dir);
-
-/** Runs a verb; a problem with the fleet becomes an error of the command line. */
-export async function withFleetErrors(action: () => Promise<number>): Promise<number> {
-  try {
-    return await action();
-  } catch (error) {
-    if (error instanceof FleetError) throw new CliError(EXIT.FAILED, harmless(error.message));
-    throw error;
-  }
-}
 
 /** Connects to the bus as the operator. Throws FleetError. */
 export async function connectOperator(folder: string): Promise<FleetLink> {

@@ -5,7 +5,7 @@ import type { Order } from '../../fleet/orders.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { Nodes } from './nodes.ts';
-import { type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
+import { type FleetFlags, folderOf } from './operator.ts';
 
 /** Sends an order to the named nodes, or to all; exit code 1 if one did not obey. */
 export async function fleetOrder(
@@ -15,13 +15,11 @@ export async function fleetOrder(
   caller: CliCaller,
 ): Promise<number> {
   if (all === named.length > 0) throw new CliError(EXIT.USAGE, 'name the nodes, or say --all');
-  return withFleetErrors(async () => {
-    await using nodes = await Nodes.connect(folderOf(flags, caller));
-    const told = await Promise.all((all ? nodes.names : named).map((it) => obeyed(nodes, it, order)));
-    if (flags.json) printJson(told);
-    else for (const { node, done, problem } of told) say(harmless(problem ?? `${node}: ${done}`));
-    return told.every((it) => it.problem === undefined) ? EXIT.OK : EXIT.FAILED;
-  });
+  await using nodes = await Nodes.connect(folderOf(flags, caller));
+  const told = await Promise.all((all ? nodes.names : named).map((it) => obeyed(nodes, it, order)));
+  if (flags.json) printJson(told);
+  else for (const { node, done, problem } of told) say(harmless(problem ?? `${node}: ${done}`));
+  return told.every((it) => it.problem === undefined) ? EXIT.OK : EXIT.FAILED;
 }
 
 /** Tells what a node knows of a call, for one whose answer was lost; exit code 1 if it knows none. */
@@ -31,17 +29,15 @@ export async function fleetCall(
   { result = false, ...flags }: FleetFlags & { result?: boolean },
   caller: CliCaller,
 ): Promise<number> {
-  return withFleetErrors(async () => {
-    await using nodes = await Nodes.connect(folderOf(flags, caller));
-    const answer = await nodes.order(node, { kind: 'call', callId, ...(result && { result }) });
-    const { calls, leftOutBytes } = 'found' in answer ? answer.found : { calls: [] };
-    if (flags.json) printJson(calls);
-    else if (calls.length === 0) say(harmless(`${node} has started no call ${callId}`));
-    else for (const it of calls) print(harmless(lineOf(it)));
-    if (leftOutBytes !== undefined)
-      say(`the result is left out: ${leftOutBytes} bytes are more than an answer may have; ask for it at ${node}`);
-    return calls.length > 0 ? EXIT.OK : EXIT.FAILED;
-  });
+  await using nodes = await Nodes.connect(folderOf(flags, caller));
+  const answer = await nodes.order(node, { kind: 'call', callId, result });
+  const { calls, leftOutBytes } = 'found' in answer ? answer.found : { calls: [] };
+  if (flags.json) printJson(calls);
+  else if (calls.length === 0) say(harmless(`${node} has started no call ${callId}`));
+  else for (const it of calls) print(harmless(lineOf(it)));
+  if (leftOutBytes !== undefined)
+    say(`the result is left out: ${leftOutBytes} bytes are more than an answer may have; ask for it at ${node}`);
+  return calls.length > 0 ? EXIT.OK : EXIT.FAILED;
 }
 
 function lineOf({ callId, tool = '', state, result }: FoundCall): string {

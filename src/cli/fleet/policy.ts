@@ -8,7 +8,7 @@ import { assertLoadable } from '../ci/bundle.ts';
 import { jobPolicy } from '../ci/job-policy.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
-import { changeRoster, type FleetFlags, folderOf, withFleetErrors } from './operator.ts';
+import { changeRoster, type FleetFlags, folderOf } from './operator.ts';
 
 /**
  * Requires a version of the policy, or with `bundle` a policy that the operator's key signs here and that the hub hands
@@ -23,21 +23,19 @@ export async function fleetPolicy(
     throw new CliError(EXIT.USAGE, 'give a version or --bundle, not both');
   if (version !== undefined && !/^sha256:[0-9a-f]{64}$/.test(version))
     throw new CliError(EXIT.USAGE, harmless(`${version} is no version of a policy; \`ringfence status\` shows it`));
-  return withFleetErrors(async () => {
-    const folder = folderOf(flags, caller);
-    const bundle = source === undefined ? undefined : await signedBundle(source, folder, caller);
-    // The hub has the bundle before a node can ask for it.
-    if (bundle) writePrivate(fleetFiles(folder).hubPolicy, toText(bundle));
-    const { bundle: required } = await changeRoster(folder, (roster) => {
-      if (bundle) return { policy: undefined, bundle: { digest: bundle.digest, revision: roster.version + 1 } };
-      const lifted = roster.bundle && { bundle: { digest: null, revision: roster.version + 1 } };
-      return version === undefined ? { policy: undefined, ...lifted } : { policy: version };
-    });
-    if (flags.json) printJson({ policy: version ?? null, bundle: required?.digest ?? null });
-    else if (bundle) say(`nodes must follow the policy ${bundle.digest}; those that run with --policy fleet get it`);
-    else say(version === undefined ? 'nodes may follow any policy' : 'nodes must follow this policy');
-    return EXIT.OK;
+  const folder = folderOf(flags, caller);
+  const bundle = source === undefined ? undefined : await signedBundle(source, folder, caller);
+  // The hub has the bundle before a node can ask for it.
+  if (bundle) writePrivate(fleetFiles(folder).hubPolicy, toText(bundle));
+  const { bundle: required } = await changeRoster(folder, (roster) => {
+    if (bundle) return { policy: undefined, bundle: { digest: bundle.digest, revision: roster.version + 1 } };
+    const lifted = roster.bundle && { bundle: { digest: null, revision: roster.version + 1 } };
+    return version === undefined ? { policy: undefined, ...lifted } : { policy: version };
   });
+  if (flags.json) printJson({ policy: version ?? null, bundle: required?.digest ?? null });
+  else if (bundle) say(`nodes must follow the policy ${bundle.digest}; those that run with --policy fleet get it`);
+  else say(version === undefined ? 'nodes may follow any policy' : 'nodes must follow this policy');
+  return EXIT.OK;
 }
 
 /** The bundle of a file, a bundle file or `git:REF:PATH`, signed by the operator. Throws CliError. */

@@ -108,7 +108,7 @@ function tellAsJson(
     after: after ?? null,
   }));
   if (!exclusive) printJson({ client, scope, ...files[0], written });
-  else printJson({ client, scope, exclusive, ...(ran && { ran }), files, written });
+  else printJson({ client, scope, exclusive, ran, files, written });
 }
 
 function sayWhatNext(flags: InstallFlags, changes: readonly FileChange[], launch: ServerLaunch): void {

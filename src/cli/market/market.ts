@@ -4,9 +4,8 @@
  */
 import { createInterface } from 'node:readline/promises';
 import { defaultLimits as limits } from '../../base/limits.ts';
-import { ConfigError, readConfigFile } from '../../daemon/config.ts';
+import { readConfigFile } from '../../daemon/config.ts';
 import { FILE } from '../../services/connectors/connector.ts';
-import { MarketError } from '../../services/market/market-error.ts';
 import { takenFiles } from '../../services/market/package-files.ts';
 import {
   fetchRelease,
@@ -44,7 +43,7 @@ export async function marketSearch(
   { json }: { readonly json?: boolean },
   caller: MarketCaller,
 ): Promise<number> {
-  const found = await orFailed(() => search(kind, words, optionsOf(caller)));
+  const found = await search(kind, words, optionsOf(caller));
   if (json) printJson(found);
   else if (found.length === 0) say(`no ${kind} matches`);
   else
@@ -63,11 +62,9 @@ export async function marketInstall(
   if (flags.yes && flags.sha256 === undefined)
     throw new CliError(EXIT.USAGE, '--yes needs --sha256: without a person, only what somebody looked at is installed');
   const expected = flags.sha256?.replace(/^sha256:/, '');
-  const release = await orFailed(() => findRelease(kind, wanted, optionsOf(caller)));
-  const files = await orFailed(async () =>
-    takenFiles(kind, readTarball(await fetchRelease(release, limits), limits), limits),
-  );
-  using trial = await orFailed(() => tryOut(kind, files, kind === 'connector' ? FILE : ''));
+  const release = await findRelease(kind, wanted, optionsOf(caller));
+  const files = takenFiles(kind, readTarball(await fetchRelease(release, limits), limits), limits);
+  using trial = await tryOut(kind, files, kind === 'connector' ? FILE : '');
   if (!flags.json) show(release, files, trial.sha256);
   if (expected !== undefined && expected !== trial.sha256)
     throw new CliError(
@@ -117,25 +114,10 @@ async function agrees(kind: MarketKind, { name, version }: Release, sha256: stri
 
 /** The registry and the age of versions, as the operator's config has them. Throws CliError. */
 function optionsOf({ flags, env, nowMs }: MarketCaller): RegistryOptions {
-  try {
-    const { packages } = readConfigFile(userDirsOf(flags, env).configFile);
-    const { registry, coolDownDays, coolDownExcept } = toPackageSettings(packages);
-    const { protocol, hostname } = new URL(registry);
-    if (protocol !== 'https:' && hostname !== '127.0.0.1')
-      throw new CliError(
-        EXIT.USAGE,
-        `packages.registry of config.yaml must be an https URL, not ${harmless(registry)}`,
-      );
-    return { registry, limits, nowMs, coolDownDays, coolDownExcept };
-  } catch (error) {
-    throw error instanceof ConfigError ? new CliError(EXIT.USAGE, error.message) : error;
-  }
-}
-
-async function orFailed<Value>(action: () => Promise<Value>): Promise<Value> {
-  try {
-    return await action();
-  } catch (error) {
-    throw error instanceof MarketError ? new CliError(EXIT.FAILED, harmless(error.message)) : error;
-  }
+  const { packages } = readConfigFile(userDirsOf(flags, env).configFile);
+  const { registry, coolDownDays, coolDownExcept } = toPackageSettings(packages);
+  const { protocol, hostname } = new URL(registry);
+  if (protocol !== 'https:' && hostname !== '127.0.0.1')
+    throw new CliError(EXIT.USAGE, `packages.registry of config.yaml must be an https URL, not ${harmless(registry)}`);
+  return { registry, limits, nowMs, coolDownDays, coolDownExcept };
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import { type Environment, findUserDirs } from '../../daemon/user-dirs.ts';
-import { CliError, EXIT, print, printJson, say } from '../output.ts';
+import { CliError, EXIT, print, printJson, printRows, say } from '../output.ts';
 
 type Requests = Pick<Client, 'request'>;
 
@@ -23,7 +23,7 @@ export async function panelOpen(flags: PanelFlags, client: Requests, env: Enviro
   const { host } = flags;
   if (host !== undefined && host !== '127.0.0.1')
     throw new CliError(EXIT.USAGE, `--host takes 127.0.0.1, not ${showLine(host)}`);
-  const asked = { ...(port !== undefined && { port }), ...(host && { host }) };
+  const asked = { port, ...(host && { host }) };
   const opened = (await client.request('panel.open', asked)) as {
     url: string;
     expiresAt: string;
@@ -74,10 +74,7 @@ interface ListedPage {
 /** Lists the pages that are signed in, oldest first. Returns the exit code. */
 export async function panelSessions({ json }: { json?: boolean }, client: Requests): Promise<number> {
   const { sessions } = (await client.request('panel.sessions', {})) as { sessions: ListedPage[] };
-  if (json) printJson(sessions);
-  else if (sessions.length === 0) say('no page is signed in');
-  else for (const it of sessions) print(showLine(lineOf(it)));
-  return EXIT.OK;
+  return printRows(sessions, json, 'no page is signed in', (it) => showLine(lineOf(it)));
 }
 
 const lineOf = ({ id, signedInAt, usedAt, connections }: ListedPage): string =>

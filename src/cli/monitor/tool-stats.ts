@@ -21,7 +21,7 @@ export async function toolStats(
   const wanted = Number(hours);
   if (!(Number.isInteger(wanted) && wanted >= 1 && wanted <= HOURS_MAX))
     throw new CliError(EXIT.USAGE, `--hours must be a whole number from 1 to ${HOURS_MAX}, not ${hours}`);
-  const params = { hours: wanted, ...(name !== undefined && { tool: name }) };
+  const params = { hours: wanted, tool: name };
   const { usage, ...rest } = (await client.request('tools.stats', params)) as { usage: Usage };
   if (json) printJson({ ...rest, usage });
   else if (usage.tools.length === 0) say(`no call of ${name ?? 'any tool'} since ${usage.since}`);

@@ -45,7 +45,7 @@ export interface Snapshot {
   readonly status: TopStatus;
   readonly calls: readonly TopCall[];
   readonly nowMs: number;
-  readonly rates?: Rates;
+  readonly rates?: Rates | undefined;
 }
 
 interface Totals {
@@ -113,7 +113,7 @@ async function look(client: Pick<Client, 'request'>, before?: Totals): Promise<{
   const powers = systemPowers();
   const totals = totalsOf(families, powers.monotonicMs());
   const rates = before && ratesOf(before, totals);
-  return { snapshot: { status, calls, nowMs: powers.now(), ...(rates && { rates }) }, totals };
+  return { snapshot: { status, calls, nowMs: powers.now(), rates }, totals };
 }
 
 function totalsOf(families: readonly Family[], atMs: number): Totals {

@@ -11,7 +11,7 @@ interface RunningDaemon {
 /** Prints the versions without starting a daemon. Returns the exit code. */
 export async function tellVersion({ json }: { json?: boolean }, caller: CliCaller): Promise<number> {
   const daemon = await versionOfDaemon(caller);
-  if (json) printJson({ version, node: process.versions.node, ...(daemon && { daemon }) });
+  if (json) printJson({ version, node: process.versions.node, daemon });
   else {
     print(`ringfence ${version}, Node ${process.versions.node}`);
     print(daemon ? `daemon ${daemon.version}, pid ${daemon.pid}` : 'no daemon runs');

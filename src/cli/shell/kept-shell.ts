@@ -39,7 +39,7 @@ export class KeptShell {
       command: report ? withReport(told, mark) : told,
       cwd: relative(this.root, folder) || '.',
       exported,
-      ...(report && { report }),
+      report,
     });
     const after = report?.state();
     if (after) this.#keep(after);

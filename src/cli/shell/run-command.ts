@@ -21,7 +21,7 @@ export interface ShellCommand {
   readonly exported: Readonly<Record<string, string>>;
   readonly stdin?: string;
   /** Takes what the command reports at the end of its output. */
-  readonly report?: ReportedOutput;
+  readonly report?: ReportedOutput | undefined;
 }
 
 /** Returns the exit code. A signal ends the command, not this process. */
@@ -39,7 +39,7 @@ export async function runShellCommand(client: Client, caller: CliCaller, it: She
   try {
     const { command, cwd, exported, stdin = '', report } = it;
     const env = Object.keys(exported).length > 0 ? { env: exported } : {};
-    const input = { command, cwd, timeout: TIMEOUT_MS, ...(stdin !== '' && { stdin }), ...env };
+    const input = { command, cwd, timeout: TIMEOUT_MS, stdin: stdin || undefined, ...env };
     const running = client.call('terminal_execute', input, { signal: interrupt.signal });
     const following = followCall(running, { client, flags: {}, caller, interrupt });
     following.catch(() => {}); // Awaited below, after the result is shown.

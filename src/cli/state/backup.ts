@@ -11,7 +11,7 @@ import { isRecord } from '../../base/text/values.ts';
 import { findUserDirs, lockFile } from '../../daemon/user-dirs.ts';
 import { secretsFolder } from '../../services/secrets/secret-files.ts';
 import { acquireLock } from '../../store/database.ts';
-import { ABOUT, ArchiveError, FORMAT, packState, unpackState } from '../../store/state-archive.ts';
+import { ABOUT, FORMAT, packState, unpackState } from '../../store/state-archive.ts';
 import { SchemaError, schemaVersion } from '../../store/state-schema.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
@@ -29,7 +29,7 @@ export async function backup(file: string, { json }: BackupFlags, { flags, env, 
     throw new CliError(EXIT.USAGE, `there is no state directory ${harmless(stateDir)}; choose one with --state`);
   const folder = makeFolderIn(dirname(path), 'backup');
   try {
-    await archiving(packState(stateDir, { file: path, folder, version }, systemPowers()));
+    await packState(stateDir, { file: path, folder, version }, systemPowers());
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -50,7 +50,7 @@ export async function restore(file: string, { json }: BackupFlags, { flags, env,
   mkdirSync(dirname(stateDir), { recursive: true, mode: 0o700 });
   const folder = makeFolderIn(dirname(stateDir), 'restore');
   try {
-    await archiving(unpackState(path, folder));
+    await unpackState(path, folder);
     assertBackup(folder, path);
     const previousState = replaceState(stateDir, folder);
     if (json) printJson({ stateDir, kept: previousState ?? null });
@@ -108,14 +108,5 @@ function makeFolderIn(parent: string, purpose: string): string {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new CliError(EXIT.USAGE, `nothing can be written in ${harmless(parent)}: ${code}`);
-  }
-}
-
-/** Throws CliError with what tar says if it fails. */
-async function archiving(work: Promise<void>): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    throw error instanceof ArchiveError ? new CliError(EXIT.FAILED, harmless(error.message)) : error;
   }
 }

@@ -17,7 +17,7 @@ import {
 } from '../../services/toolchains/npm-packages.ts';
 import { sourcesOf } from '../../tools/terminal/program-packages.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { CliError, EXIT, harmless, print, printJson, printRows, say } from '../output.ts';
 
 interface ToolchainFlags {
   readonly json?: boolean;
@@ -37,23 +37,19 @@ export async function toolchainAdd(
 ): Promise<number> {
   const { name, version } = parse(wanted);
   const { stateDir } = userDirsOf(flags, env);
-  try {
-    makeStateDir(stateDir);
-    const found = await findPackage(name, version, { registry: toRegistry(registry), arch: process.arch, limits });
-    if (integrity !== undefined && found.integrity !== integrity)
-      throw new ToolchainError(`${found.name}@${found.version} has the hash ${found.integrity} now, not ${integrity}`);
-    const asked = { name, version: found.version, program: name };
-    const installed = await installToolchain(stateDir, asked, (folder) => unpackPackage(found, folder, limits));
-    if (json) printJson({ ...installed, package: found.name, integrity: found.integrity });
-    else {
-      print(`${name}@${installed.version}: ${installed.programs.join(', ')}`);
-      print(`${found.name} ${found.integrity}`);
-      say(NEXT);
-    }
-    return EXIT.OK;
-  } catch (error) {
-    throw error instanceof ToolchainError ? new CliError(EXIT.FAILED, harmless(error.message)) : error;
+  makeStateDir(stateDir);
+  const found = await findPackage(name, version, { registry: toRegistry(registry), arch: process.arch, limits });
+  if (integrity !== undefined && found.integrity !== integrity)
+    throw new ToolchainError(`${found.name}@${found.version} has the hash ${found.integrity} now, not ${integrity}`);
+  const asked = { name, version: found.version, program: name };
+  const installed = await installToolchain(stateDir, asked, (folder) => unpackPackage(found, folder, limits));
+  if (json) printJson({ ...installed, package: found.name, integrity: found.integrity });
+  else {
+    print(`${name}@${installed.version}: ${installed.programs.join(', ')}`);
+    print(`${found.name} ${found.integrity}`);
+    say(NEXT);
   }
+  return EXIT.OK;
 }
 
 /** Tells which package `toolchain add` would install now, and which installed versions it would remove. Returns the exit code. */
@@ -63,25 +59,19 @@ export async function toolchainResolve(
   { flags, env }: CliCaller,
 ): Promise<number> {
   const { name, version } = parse(wanted);
-  try {
-    const found = await findPackage(name, version, { registry: toRegistry(registry), arch: process.arch, limits });
-    const others = installedToolchains(userDirsOf(flags, env).stateDir).filter((it) => it.name === name);
-    const replaces = others.map((it) => `${it.name}@${it.version}`);
-    if (json) printJson({ ...found, name, package: found.name, replaces });
-    else print(harmless(`${name}@${found.version}: ${found.name} ${found.integrity}`));
-    return EXIT.OK;
-  } catch (error) {
-    throw error instanceof ToolchainError ? new CliError(EXIT.FAILED, harmless(error.message)) : error;
-  }
+  const found = await findPackage(name, version, { registry: toRegistry(registry), arch: process.arch, limits });
+  const others = installedToolchains(userDirsOf(flags, env).stateDir).filter((it) => it.name === name);
+  const replaces = others.map((it) => `${it.name}@${it.version}`);
+  if (json) printJson({ ...found, name, package: found.name, replaces });
+  else print(harmless(`${name}@${found.version}: ${found.name} ${found.integrity}`));
+  return EXIT.OK;
 }
 
 /** Lists the installed toolchains. Returns the exit code. */
 export function toolchainList({ json }: ToolchainFlags, { flags, env }: CliCaller): number {
   const all = installedToolchains(userDirsOf(flags, env).stateDir);
-  if (json) printJson(all);
-  else if (all.length === 0) say('no toolchains are installed; install one with: ringfence toolchain add node');
-  else for (const { name, version, programs } of all) print(`${name}@${version}  ${harmless(programs.join(', '))}`);
-  return EXIT.OK;
+  const none = 'no toolchains are installed; install one with: ringfence toolchain add node';
+  return printRows(all, json, none, (it) => `${it.name}@${it.version}  ${harmless(it.programs.join(', '))}`);
 }
 
 /** Removes a toolchain. Returns the exit code. */

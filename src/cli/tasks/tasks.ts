@@ -4,7 +4,7 @@ import { showBlock, showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import type { ListedTask, ShownTask } from '../../store/task-store.ts';
 import { idOf, shortId } from '../ids.ts';
-import { EXIT, print, printJson, say } from '../output.ts';
+import { EXIT, print, printJson, printRows, say } from '../output.ts';
 
 interface Flags {
   readonly json?: boolean;
@@ -18,10 +18,7 @@ const PROMPT_CHARS_MAX = 80;
 /** Lists tasks, the newest first. Returns the exit code. */
 export async function tasksList({ json, limit }: Flags & { limit?: number }, client: TasksClient): Promise<number> {
   const tasks = await listed(client, limit);
-  if (json) printJson(tasks);
-  else if (tasks.length === 0) say('no tasks were delegated');
-  else for (const it of tasks) print(showLine(lineOf(it)));
-  return EXIT.OK;
+  return printRows(tasks, json, 'no tasks were delegated', (it) => showLine(lineOf(it)));
 }
 
 /** Prints a task with its transcript. Returns the exit code. */

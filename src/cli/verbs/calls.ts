@@ -144,29 +144,21 @@ function addToolsVerb(verbs: Verbs): void {
 export function addLookVerbs(verbs: Verbs): void {
   verbs
     .add('ps', 'list the running calls of all sessions, and what they left running in the background')
-    .action(
-      verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await import('../ps.ts')).ps(flags, client))),
-    );
+    .action(verbs.operating(async (client, flags) => (await import('../ps.ts')).ps(flags, client)));
 
   verbs
     .add('cancel <callId>', 'cancel a running call of any session, or end what it left running in the background')
     .option('--session <id>', 'the session of the call, if several sessions have a call with this id')
     .addHelpText('after', `\n${ID}`)
-    .action(
-      verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => (await import('../ps.ts')).cancel(id, flags, client)),
-      ),
-    );
+    .action(verbs.operating(async (client, id, flags) => (await import('../ps.ts')).cancel(id, flags, client)));
 
   verbs
     .add('forward <callId> <port>', 'open a port of a command in the background on 127.0.0.1, until Ctrl-C')
     .option('--port <n>', 'the port on 127.0.0.1 (default: any that is free)')
     .addHelpText('after', `\n${ID}`)
     .action(
-      verbs.ending((id, port, flags) =>
-        verbs.asOperator(flags, async (client) =>
-          (await import('../call/forward.ts')).forward(id, port, flags, client),
-        ),
+      verbs.operating(async (client, id, port, flags) =>
+        (await import('../call/forward.ts')).forward(id, port, flags, client),
       ),
     );
 
@@ -174,20 +166,14 @@ export function addLookVerbs(verbs: Verbs): void {
     .add('result <callId>', 'show the result of a call; results are kept for an hour')
     .option('--wait', 'wait until the call ends')
     .addHelpText('after', `\n${ID}`)
-    .action(
-      verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => (await import('../result.ts')).result(id, flags, client)),
-      ),
-    );
+    .action(verbs.operating(async (client, id, flags) => (await import('../result.ts')).result(id, flags, client)));
 
   verbs
     .add('logs <callId>', 'print the output of a call, as much of it as is kept')
     .option('--follow', 'keep printing until the call ends')
     .addHelpText('after', `\n${ID}`)
     .action(
-      verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => (await import('../logs.ts')).logs(id, flags, client, process)),
-      ),
+      verbs.operating(async (client, id, flags) => (await import('../logs.ts')).logs(id, flags, client, process)),
     );
 
   verbs

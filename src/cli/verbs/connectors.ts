@@ -7,11 +7,7 @@ import { collect, type Verbs } from './verbs.ts';
 
 /** Adds `secret set|list|remove` and `connector add|list|check|remove|from-openapi`. */
 export function addConnectorVerbs(verbs: Verbs): void {
-  const add = (parent: Command, name: string, description: string) =>
-    verbs
-      .addOffline(name, description, parent)
-      .option('--socket <path>', "the daemon's socket")
-      .option('--state <dir>', "the daemon's state directory");
+  const add = (parent: Command, name: string, description: string) => verbs.addBeside(name, description, parent);
 
   const secret = verbs.addGroup('secret', 'store, list and remove the secrets that requests of connectors need');
   const loadSecret = () => import('../connectors/secret.ts');

@@ -1,5 +1,4 @@
 /** Verbs for database connections; their code is loaded on demand. */
-import type { Command } from 'commander';
 import type { Verbs } from './verbs.ts';
 
 /** Adds `database add|list|check|remove` and `query`. */
@@ -9,12 +8,8 @@ export function addDatabaseVerbs(verbs: Verbs): void {
     'add, list, check and remove the databases that agents may query by name',
   );
   const load = () => import('../databases/database.ts');
-  const addOffline = (parent: Command, name: string, description: string) =>
-    verbs
-      .addOffline(name, description, parent)
-      .option('--socket <path>', "the daemon's socket")
-      .option('--state <dir>', "the daemon's state directory");
-  addOffline(database, 'add <name>', 'store a connection; agents can use it at once')
+  verbs
+    .addBeside('add <name>', 'store a connection; agents can use it at once', database)
     .requiredOption('--kind <kind>', 'sqlite, duckdb, postgres or mysql')
     .option(
       '--path <path>',
@@ -31,16 +26,16 @@ export function addDatabaseVerbs(verbs: Verbs): void {
     .option('--max-cost <n>', 'most cost of a statement, as the server estimates it')
     .option('--access <access>', 'read, or write to let statements change rows (default: read)')
     .action(verbs.ending(async (name, flags) => (await load()).databaseAdd(name, flags, verbs.caller(flags))));
-  addOffline(database, 'list', 'list the connections; exit code 1 if one can not be used').action(
-    verbs.ending(async (flags) => (await load()).databaseList(flags, verbs.caller(flags))),
-  );
+  verbs
+    .addBeside('list', 'list the connections; exit code 1 if one can not be used', database)
+    .action(verbs.ending(async (flags) => (await load()).databaseList(flags, verbs.caller(flags))));
   verbs
     .add('check <name>', 'show the tables of a connection, by a call', database)
     .option('--workspace <dir>', 'the folder to work in (default: this one)')
     .action(verbs.ending(async (name, flags) => (await load()).databaseCheck(name, flags, verbs.callerIn(flags))));
-  addOffline(database, 'remove <name>', 'remove a stored connection').action(
-    verbs.ending(async (name, flags) => (await load()).databaseRemove(name, flags, verbs.caller(flags))),
-  );
+  verbs
+    .addBeside('remove <name>', 'remove a stored connection', database)
+    .action(verbs.ending(async (name, flags) => (await load()).databaseRemove(name, flags, verbs.caller(flags))));
 
   verbs
     .add('query <connection> <sql>', 'run one SQL statement on a database connection, and print its rows')

@@ -16,38 +16,28 @@ export function addDaemonVerbs(verbs: Verbs): void {
     );
   verbs
     .add('metrics', 'print the metrics of the daemon as Prometheus reads them')
-    .action(
-      verbs.ending((flags) =>
-        verbs.asOperator(flags, async (client) => (await import('../monitor/metrics.ts')).metrics(flags, client)),
-      ),
-    );
+    .action(verbs.operating(async (client, flags) => (await import('../monitor/metrics.ts')).metrics(flags, client)));
   verbs
     .add('costs', 'show what calls have cost, and how near that is to the limits of the policy')
     .option('--days <n>', 'how many days, today included', Number, 30)
     .addOption(new Option('--by <what>', 'what to sum up').choices(['tool', 'principal', 'day']).default('tool'))
-    .action(
-      verbs.ending((flags) =>
-        verbs.asOperator(flags, async (client) => (await import('../monitor/costs.ts')).costs(flags, client)),
-      ),
-    );
+    .action(verbs.operating(async (client, flags) => (await import('../monitor/costs.ts')).costs(flags, client)));
   verbs
     .add('top', 'watch sessions, calls and hosts; q or Ctrl-C ends it')
     .option('--once', 'print one look and end')
     .action(
-      verbs.ending((flags) =>
-        verbs.asOperator(flags, async (client) =>
-          (await import('../monitor/top.ts')).top(flags, client, { input: process.stdin, output: process.stdout }),
-        ),
+      verbs.operating(async (client, flags) =>
+        (await import('../monitor/top.ts')).top(flags, client, { input: process.stdin, output: process.stdout }),
       ),
     );
   const load = () => import('../monitor/pause.ts');
   verbs
     .add('pause', 'keep calls from beginning until `ringfence resume`; those that run go on')
     .option('--stop', 'also end all calls that run, wait or are asked about')
-    .action(verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).pause(flags, client))));
+    .action(verbs.operating(async (client, flags) => (await load()).pause(flags, client)));
   verbs
     .add('resume', 'let calls begin again')
-    .action(verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).resume(flags, client))));
+    .action(verbs.operating(async (client, flags) => (await load()).resume(flags, client)));
   verbs
     .add('upgrade', 'replace the daemon by a new one of the version on disk; no call is lost')
     .option('--drain <time>', 'how long calls that run may continue: 30s, 10m (the default), 1h')
@@ -66,25 +56,21 @@ export function addApprovalVerbs(verbs: Verbs): void {
   const approvals = verbs.addGroup('approvals', 'answer calls that wait for approval, and manage your answers');
   verbs
     .add('list', 'list the calls that wait for an answer', approvals, { isDefault: true })
-    .action(
-      verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).approvalsList(client, flags))),
-    );
+    .action(verbs.operating(async (client, flags) => (await load()).approvalsList(client, flags)));
   verbs
     .add('watch', 'answer questions in this terminal until Ctrl-C; with --json, print them as events', approvals)
     .action(
-      verbs.ending((flags) =>
-        verbs.asOperator(flags, async (client) => {
-          const { stdin: input, stdout: output } = process;
-          const noColor = verbs.env.NO_COLOR !== undefined;
-          return (await load()).approvalsWatch(client, {
-            input,
-            output,
-            isTTY: output.isTTY,
-            noColor,
-            json: flags.json === true,
-          });
-        }),
-      ),
+      verbs.operating(async (client, flags) => {
+        const { stdin: input, stdout: output } = process;
+        const noColor = verbs.env.NO_COLOR !== undefined;
+        return (await load()).approvalsWatch(client, {
+          input,
+          output,
+          isTTY: output.isTTY,
+          noColor,
+          json: flags.json === true,
+        });
+      }),
     );
   verbs
     .add('approve <id>', 'allow a waiting call, once', approvals)
@@ -95,35 +81,21 @@ export function addApprovalVerbs(verbs: Verbs): void {
       ).choices(['exact', 'tool', 'session', 'project']),
     )
     .option('--always', 'remember the answer for all sessions')
-    .action(
-      verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => (await load()).approvalsApprove(client, id, flags)),
-      ),
-    );
+    .action(verbs.operating(async (client, id, flags) => (await load()).approvalsApprove(client, id, flags)));
   verbs
     .add('deny <id>', 'deny a waiting call', approvals)
     .option('--feedback <text>', 'the reason; the agent gets to read it')
     .addOption(
       new Option('--remember <what>', 'refuse the domain of a host for the rest of the session').choices(['session']),
     )
-    .action(
-      verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => (await load()).approvalsDeny(client, id, flags)),
-      ),
-    );
+    .action(verbs.operating(async (client, id, flags) => (await load()).approvalsDeny(client, id, flags)));
   verbs
     .add('grants', 'list the answers that also hold for later calls', approvals)
-    .action(
-      verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).approvalsGrants(client, flags))),
-    );
+    .action(verbs.operating(async (client, flags) => (await load()).approvalsGrants(client, flags)));
   verbs
     .add('revoke [id]', 'revoke one of these answers, or all of them', approvals)
     .option('--all', 'revoke every remembered answer')
-    .action(
-      verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => (await load()).approvalsRevoke(client, id, flags)),
-      ),
-    );
+    .action(verbs.operating(async (client, id, flags) => (await load()).approvalsRevoke(client, id, flags)));
   addUntrustedVerb(verbs, approvals);
 }
 
@@ -132,10 +104,8 @@ function addUntrustedVerb(verbs: Verbs, approvals: Command): void {
     .add('untrusted [folder]', 'list who has read what strangers wrote, for rules with session.sawUntrusted', approvals)
     .option('--clear', 'let them count as not having read it: all, or those of the folder')
     .action(
-      verbs.ending((folder, flags) =>
-        verbs.asOperator(flags, async (client) =>
-          (await import('../monitor/untrusted.ts')).untrusted(client, folder, flags),
-        ),
+      verbs.operating(async (client, folder, flags) =>
+        (await import('../monitor/untrusted.ts')).untrusted(client, folder, flags),
       ),
     );
 }
@@ -148,23 +118,13 @@ export function addPanelVerbs(verbs: Verbs): void {
     .option('--print', 'only print the address')
     .option('--port <number>', 'the port on this machine to serve it at, if it is not served yet')
     .option('--host <address>', '127.0.0.1: the address by number, for ssh and browsers without *.localhost')
-    .action(
-      verbs.ending((flags) =>
-        verbs.asOperator(flags, async (client) => (await load()).panelOpen(flags, client, verbs.env)),
-      ),
-    );
+    .action(verbs.operating(async (client, flags) => (await load()).panelOpen(flags, client, verbs.env)));
   verbs
     .add('sessions', 'list the pages that are signed in', panel)
-    .action(
-      verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).panelSessions(flags, client))),
-    );
+    .action(verbs.operating(async (client, flags) => (await load()).panelSessions(flags, client)));
   verbs
     .add('revoke <id>', 'sign a page out', panel)
-    .action(
-      verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => (await load()).panelRevoke(id, flags, client)),
-      ),
-    );
+    .action(verbs.operating(async (client, id, flags) => (await load()).panelRevoke(id, flags, client)));
 }
 
 export function addProviderVerbs(verbs: Verbs): void {
@@ -172,11 +132,7 @@ export function addProviderVerbs(verbs: Verbs): void {
   const load = () => import('../providers.ts');
   verbs
     .add('list [name]', 'list all providers, or show one with its tools', providers, { isDefault: true })
-    .action(
-      verbs.ending((name, flags) =>
-        verbs.asOperator(flags, async (client) => (await load()).providersList(client, name, flags)),
-      ),
-    );
+    .action(verbs.operating(async (client, name, flags) => (await load()).providersList(client, name, flags)));
   verbs
     .add(
       'accept <name> [tools...]',
@@ -184,15 +140,11 @@ export function addProviderVerbs(verbs: Verbs): void {
       providers,
     )
     .action(
-      verbs.ending((name, tools, flags) =>
-        verbs.asOperator(flags, async (client) => (await load()).providersAccept(client, name, tools, flags)),
-      ),
+      verbs.operating(async (client, name, tools, flags) => (await load()).providersAccept(client, name, tools, flags)),
     );
   verbs
     .add('check', 'check that all providers run and no change waits; exit code 0 or 1', providers)
-    .action(
-      verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).providersCheck(client, flags))),
-    );
+    .action(verbs.operating(async (client, flags) => (await load()).providersCheck(client, flags)));
 }
 
 /** Loads the policy code on demand: it needs the YAML library and the built-in policies, which would slow down other verbs. */
@@ -224,11 +176,7 @@ export function addPolicyVerbs(verbs: Verbs): void {
     );
   verbs
     .add('reload', 'make the daemon read its policy files again', policy)
-    .action(
-      verbs.ending((flags) =>
-        verbs.asOperator(flags, async (client) => (await import('../explain.ts')).policyReload(client, flags)),
-      ),
-    );
+    .action(verbs.operating(async (client, flags) => (await import('../explain.ts')).policyReload(client, flags)));
   verbs
     .add('backtest <old> <new>', 'list recorded calls that the two policies would decide differently', policy)
     .option('--since <time>', 'use calls since this time: ISO 8601, or an age (default: 30d)')

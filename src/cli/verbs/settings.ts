@@ -4,11 +4,7 @@ import type { Verbs } from './verbs.ts';
 
 /** Adds `init`, `config path|check|show`, `state du`, `backup`, `restore`, `toolchain add|resolve|list|remove` and `token rotate`. */
 export function addSettingsVerbs(verbs: Verbs): void {
-  const add = (parent: Command, name: string, description: string) =>
-    verbs
-      .addOffline(name, description, parent)
-      .option('--socket <path>', "the daemon's socket")
-      .option('--state <dir>', "the daemon's state directory");
+  const add = (parent: Command, name: string, description: string) => verbs.addBeside(name, description, parent);
 
   add(verbs.program, 'init', 'inspect this folder and propose a workspace, policy and toolchains for it')
     .option('--print', 'print the changes without writing them')

@@ -30,21 +30,11 @@ Exit codes: 0 done, 1 error, 4 refused, 5 out of cycles or budget, 130 cancelled
   verbs
     .add('list', 'list the newest tasks', tasks)
     .option('--limit <n>', 'how many tasks to list (default: 50)', Number)
-    .action(
-      verbs.ending((flags) => verbs.asOperator(flags, async (client) => (await load()).tasksList(flags, client))),
-    );
+    .action(verbs.operating(async (client, flags) => (await load()).tasksList(flags, client)));
   verbs
     .add('show <taskId>', 'print a task with its transcript; the beginning or end of the id is enough', tasks)
-    .action(
-      verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => (await load()).tasksShow(id, flags, client)),
-      ),
-    );
+    .action(verbs.operating(async (client, id, flags) => (await load()).tasksShow(id, flags, client)));
   verbs
     .add('cancel <taskId>', 'end a task that runs, with its calls and its sub-agents', tasks)
-    .action(
-      verbs.ending((id, flags) =>
-        verbs.asOperator(flags, async (client) => (await load()).tasksCancel(id, flags, client)),
-      ),
-    );
+    .action(verbs.operating(async (client, id, flags) => (await load()).tasksCancel(id, flags, client)));
 }

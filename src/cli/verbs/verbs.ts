@@ -21,15 +21,22 @@ export class Verbs {
 
   /** Adds a verb that talks to a daemon. */
   add(name: string, description: string, parent = this.program, options: CommandOptions = {}): Command {
-    return this.addOffline(name, description, parent, options)
-      .option('--socket <path>', "the daemon's socket")
-      .option('--state <dir>', "the daemon's state directory")
-      .option('--no-autostart', 'fail rather than start a daemon');
+    return this.addBeside(name, description, parent, options).option(
+      '--no-autostart',
+      'fail rather than start a daemon',
+    );
   }
 
   /** Adds a verb that needs no daemon. */
   addOffline(name: string, description: string, parent = this.program, options: CommandOptions = {}): Command {
     return parent.command(name, options).description(description).option('--json', 'print only JSON');
+  }
+
+  /** Adds a verb that works on the directories of a daemon, which need not run. */
+  addBeside(name: string, description: string, parent = this.program, options: CommandOptions = {}): Command {
+    return this.addOffline(name, description, parent, options)
+      .option('--socket <path>', "the daemon's socket")
+      .option('--state <dir>', "the daemon's state directory");
   }
 
   /** Adds a verb with subcommands. */
@@ -42,6 +49,14 @@ export class Verbs {
     return async (...args) => {
       this.exitCode = await action(...args);
     };
+  }
+
+  /** Wraps an action that talks to the daemon as its operator, from any folder; its flags are its last argument. */
+  operating<A extends unknown[]>(
+    action: (client: Client, ...args: A) => Promise<number>,
+  ): (...args: A) => Promise<void> {
+    // Commander gives the command after the flags.
+    return this.ending((...args) => this.asOperator(args.at(-2) as ConnectFlags, (client) => action(client, ...args)));
   }
 
   /** A caller in the current folder. Throws CliError if that folder was removed. */

@@ -18,7 +18,7 @@ export async function ringfenceTools(client: Client, settings: ToolSettings = {}
         inputSchema: jsonSchema(input_schema),
         // A running call is iterable too, and the SDK would take its progress for results: so only the promise leaves here.
         execute: async (input, { toolCallId: callId, abortSignal: signal }) =>
-          await client.call(name, input, { callId, ...(signal && { signal }) }),
+          await client.call(name, input, { callId, signal }),
         toModelOutput: ({ output }) => {
           const result = output as ToolResult;
           const value = toToolMessage('openai', result.callId, result).output;

@@ -19,8 +19,8 @@ export async function ringfenceTools(client: Client, settings: ToolSettings = {}
     const run = async (input: unknown, config: CallConfig = {}) => {
       const callId = config.toolCall?.id;
       const result = await client.call(name, input, {
-        ...(callId !== undefined && { callId }),
-        ...(config.signal && { signal: config.signal }),
+        callId,
+        signal: config.signal,
       });
       return [toToolMessage('openai', result.callId, result).output, result];
     };

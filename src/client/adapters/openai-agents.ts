@@ -18,7 +18,7 @@ export async function ringfenceTools(client: Client, settings: ToolSettings = {}
       execute: async (input: unknown, _context, details) => {
         const callId = details?.toolCall?.callId;
         const result = await client.call(name, input, {
-          ...(callId !== undefined && { callId }),
+          callId,
           ...(details?.signal && { signal: details.signal }),
         });
         return toToolMessage('openai', result.callId, result).output;

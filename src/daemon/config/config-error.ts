@@ -1,2 +1,4 @@
 /** An invalid flag, variable or setting in the config file, in words for the person who wrote it. */
-export class ConfigError extends Error {}
+import { UsageError } from '../../base/errors.ts';
+
+export class ConfigError extends UsageError {}

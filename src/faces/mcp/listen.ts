@@ -79,6 +79,6 @@ export function callerOf(socket: Socket): HttpCaller {
   const credentials = peerCredentials(socket);
   const trusted = [process.getuid?.(), 0];
   const mayAnswer = credentials !== undefined && trusted.includes(credentials.uid);
-  const principal = principalOf({ kind: 'unix', ...(credentials && { credentials }) });
+  const principal = principalOf({ kind: 'unix', credentials });
   return { identity: { role: 'agent', principal }, uid: credentials?.uid, pid: credentials?.pid, mayAnswer };
 }

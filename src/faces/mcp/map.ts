@@ -37,9 +37,9 @@ export function toCallResult(result: ToolResult, parts: MapParts): CallToolResul
   const error = result.success ? undefined : errorFacts(result.error);
   return {
     content: body.blocks,
-    ...(structured && { structuredContent: structured }),
+    structuredContent: structured,
     ...(!result.success && { isError: true }),
-    _meta: { 'ringfence/call': { callId, durationMs, cached, undo, ...(tier && { tier }), ...(error && { error }) } },
+    _meta: { 'ringfence/call': { callId, durationMs, cached, undo, tier, error } },
   };
 }
 
@@ -197,7 +197,7 @@ class ResultContent {
     if (block.type === 'other') return this.add(`[content of a kind that is not passed on: ${block.kind}]`);
     if (block.type === 'resource') {
       const { uri, mimeType, text, data } = block;
-      const of = { uri, ...(mimeType !== undefined && { mimeType }) };
+      const of = { uri, mimeType };
       if (text !== undefined && Buffer.byteLength(text) > this.#left) return this.add(text);
       if (text !== undefined) return this.#pushWhole({ type: 'resource', resource: { ...of, text } }, text.length);
       return this.#pushMedia({ type: 'resource', resource: { ...of, blob: data ?? '' } }, data ?? '');

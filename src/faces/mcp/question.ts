@@ -89,6 +89,6 @@ export function toResolution(
   return {
     decision: decision.startsWith('deny') ? 'deny' : 'approve',
     ...(feedback && { feedback }),
-    ...(remember && { remember }),
+    remember,
   };
 }

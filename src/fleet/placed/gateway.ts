@@ -133,7 +133,7 @@ export class FleetGateway implements AsyncDisposable {
     this.#mcpClients.add(client);
     client.once('close', () => this.#mcpClients.delete(client));
     const open = async ({ workspace, tools, readOnly, policy, mode }: OpeningOptions) => {
-      const choice = { tools, readOnly, ...(policy !== undefined && { policy }), ...(mode !== undefined && { mode }) };
+      const choice = { tools, readOnly, policy, mode };
       return (await this.#place(placeOf(workspace), relay, choice)).stream;
     };
     const relay: McpRelay = new McpRelay(client, { limits, powers, open });
@@ -163,7 +163,7 @@ export class FleetGateway implements AsyncDisposable {
     const placed = place(wanted, await this.#candidates(), bounds);
     if ('refused' in placed) throw new RpcError('OVERLOADED', placed.refused);
     const { node } = placed;
-    const stream = await this.#openOn(node, { ...(path !== undefined && { workspace: path }), ...(mcp && { mcp }) });
+    const stream = await this.#openOn(node, { workspace: path, mcp });
     const entry = { node, relay };
     this.#placed.add(entry);
     stream.once('close', () => this.#placed.delete(entry));

@@ -170,7 +170,7 @@ export class NodeSessions implements Disposable {
     const { socket: path, mcpSocket, limits } = this.#options;
     const { socket } = await connectUnix(mcp ? mcpSocket : path);
     if (mcp) {
-      socket.write(openLine({ ...mcp, ...(workspace !== undefined && { workspace }), token }));
+      socket.write(openLine({ ...mcp, workspace, token }));
       stream.pipe(socket);
     } else {
       stream.write(toFrame({ token }, limits.frameBytesMax));

@@ -162,7 +162,7 @@ export class Changes {
 
   #requestOf(args: readonly string[], outputBytes?: number, network?: GitRequest['network']): GitRequest {
     const env = { ...AUTHOR, ...COMMITTER, GIT_DIR: this.#own, GIT_WORK_TREE: this.#files.workspace };
-    return { ...this.#of(args, env), ...(outputBytes !== undefined && { outputBytes }), ...(network && { network }) };
+    return { ...this.#of(args, env), outputBytes, network };
   }
 
   #try(args: readonly string[], outputBytes?: number, network?: GitRequest['network']): Promise<GitResult> {

@@ -75,7 +75,7 @@ export async function checkOut(git: ConfinedGit, request: CloneRequest, limits: 
   const { index, staging } = cloneFiles(folder);
   await mkdir(staging, { mode: 0o700 });
   const gitDir = join(staging, '.git');
-  await makeRepository({ gitDir, isBare: false, branch, commit, ...(origin !== undefined && { origin }) });
+  await makeRepository({ gitDir, isBare: false, branch, commit, origin });
   await copyPacks(from, gitDir);
   await git.run('the commit could not be checked out', {
     args: ['read-tree', '--reset', '-u', commit],

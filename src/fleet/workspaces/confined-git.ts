@@ -31,9 +31,9 @@ export interface GitRequest {
   /** Largest file that git may write. */
   readonly fileBytes: number;
   /** Bytes of its output that are wanted; more end the run. */
-  readonly outputBytes?: number;
+  readonly outputBytes?: number | undefined;
   /** The hosts that git may connect to, and the only protocol. */
-  readonly network?: { readonly protocol: 'http' | 'https' | 'file'; readonly layer: NetworkLayer };
+  readonly network?: { readonly protocol: 'http' | 'https' | 'file'; readonly layer: NetworkLayer } | undefined;
 }
 
 export interface GitResult {
@@ -43,7 +43,7 @@ export interface GitResult {
   /** What git said, in English. */
   readonly stderr: string;
   /** Why the run was ended before git had ended. */
-  readonly cut?: 'output' | 'time';
+  readonly cut?: 'output' | 'time' | undefined;
 }
 
 /** Output of runs that say little. */
@@ -147,7 +147,7 @@ export class ConfinedGit implements Disposable {
         child.once('error', reject);
         child.once('close', (code, signal) => resolve(code ?? (signal === 'SIGXFSZ' ? FILE_TOO_LARGE : 128)));
       });
-      return { exitCode, stdout: stdout.bytes, stderr: stderr.bytes.toString(), ...(cut && { cut }) };
+      return { exitCode, stdout: stdout.bytes, stderr: stderr.bytes.toString(), cut };
     } finally {
       timer.cancel();
       this.#running.delete(child);

@@ -11,7 +11,7 @@ export interface NewRepository {
   readonly branch?: string;
   readonly commit?: string;
   /** The address that the config names as `origin`. */
-  readonly origin?: string;
+  readonly origin?: string | undefined;
   /** Absolute path of a folder with the objects of others. */
   readonly borrows?: string;
 }

@@ -42,7 +42,7 @@ export const fleetSchema = z.strictObject({
 export interface Origin {
   readonly url: string;
   /** Branches that may be pushed. */
-  readonly push?: string;
+  readonly push?: string | undefined;
   /** The host that git may connect to; none for a folder of this machine. */
   readonly network: NetworkLayer;
 }
@@ -66,7 +66,7 @@ export function toFleetSettings(
     folder,
     originOf(url) {
       const found = origins.find((it) => isBelow(it.url, url));
-      return found && { url, network: networkOf(url, found.private), ...(found.push && { push: found.push }) };
+      return found && { url, network: networkOf(url, found.private), push: found.push };
     },
   };
 }

@@ -92,13 +92,13 @@ export interface CommandSetup {
   /** Watches the disks of all commands of this process. */
   readonly disks: DiskWatch;
   /** If present, the kernel counts and limits what commands use, and the watchdog need not. */
-  readonly groups?: CommandGroups;
+  readonly groups?: CommandGroups | undefined;
   /** What git sees of masked files. */
-  readonly git?: GitView;
+  readonly git?: GitView | undefined;
   /** Default author of commits; absent if the person's name is not known. */
-  readonly gitIdentity?: GitIdentity;
+  readonly gitIdentity?: GitIdentity | undefined;
   /** Homes on disk; absent if each command has one in memory. */
-  readonly homes?: Homes;
+  readonly homes?: Homes | undefined;
   /** Folder that holds previews, and copies of folders. */
   readonly previewsFolder?: string;
   /** Builds a sandbox ahead for the next command; absent if no more commands will come. */

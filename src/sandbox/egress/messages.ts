@@ -52,7 +52,7 @@ export interface HttpRequest {
   /** Secrets of the request; one with any follows no redirection. */
   readonly credentials?: readonly Credential[];
   /** Certificates of authorities in PEM, in place of the machine's. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
 }
 
 /** A secret, and its place in a request. */

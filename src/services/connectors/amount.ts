@@ -3,7 +3,7 @@
 /** An amount that may depend on a parameter. */
 export interface Amount {
   readonly fixed: number;
-  readonly parameter?: string;
+  readonly parameter?: string | undefined;
   readonly factor: number;
 }
 
@@ -17,7 +17,7 @@ export function parseAmount(given: number | string): Amount {
   const [, parameter, operator, number = '1', fixed = '0'] = found;
   const factor = operator === '/' ? 1 / Number(number) : Number(number);
   if (!Number.isFinite(factor)) throw new Error(`${given}: divides by 0`);
-  return { fixed: Number(fixed), factor, ...(parameter !== undefined && { parameter }) };
+  return { fixed: Number(fixed), factor, parameter };
 }
 
 /** The amount for a call, in dollars. */

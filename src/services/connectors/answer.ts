@@ -110,9 +110,9 @@ export function errorOf(answer: ServiceAnswer, { host, retryAfterMs, hints = {} 
   const { status } = answer;
   const reason = reasonIn(answer);
   const told = `${host} answered ${status}${reason === undefined ? '' : `: ${reason}`}`;
-  const details = { status, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+  const details = { status, retryAfterMs };
   const suggestion = hints[status] ?? SUGGESTIONS[status];
-  const extras = { details, ...(suggestion !== undefined && { suggestion }) };
+  const extras = { details, suggestion };
   if (status === 429) return new ToolError('RATE_LIMITED', told, extras);
   if (status === 401) return new ToolError('AUTH_REQUIRED', told, extras);
   if (status === 403) return new ToolError('ACCESS_DENIED', told, extras);

@@ -1,26 +1,16 @@
 /** A connector: its file as it was added, with what the operator said about it. */
-
 import * as z from 'zod';
 import type { Limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { type NetworkLayer, type NetworkRule, parseNetworkEntry } from '../../policy/network.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
 import { readBySchema } from '../../policy/yaml-problems.ts';
+import { PinError } from '../plugins/pin-error.ts';
 import { hashOf, type PinnedFiles } from '../plugins/pin-folder.ts';
 import type { NeededSecret } from '../secrets/secrets.ts';
 import { type Auth, type ConnectorFile, connectorSchema, type OperationFile } from './file.ts';
 
 /** A connector was refused; each problem begins with its position. */
-export class ConnectorError extends Error {
-  readonly problems: readonly string[];
-
-  constructor(problems: readonly string[]) {
-    super(problems.join('\n'));
-    this.name = 'ConnectorError';
-    this.problems = problems;
-  }
-}
-
 export const FILE = 'connector.yaml';
 export const CHOICES = 'choices.json';
 export const CA = 'ca.pem';
@@ -40,7 +30,7 @@ export interface Connector {
   readonly base: string;
   readonly network: NetworkLayer;
   /** Certificates of authorities, in PEM, in place of the machine's. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
   readonly auth: readonly Auth[];
   /** Whether keys of real accounts are used, where the file tells them from test keys. */
   readonly isLive: boolean;
@@ -52,18 +42,16 @@ export interface Connector {
   readonly sha256: string;
 }
 
-/** Builds a connector from its files; `label` names it in problems. Throws ConnectorError. */
+/** Builds a connector from its files; `label` names it in problems. Throws PinError. */
 export function toConnector(files: PinnedFiles, limits: Limits, label: string): Connector {
   const text = files[FILE] ?? '';
   if (Buffer.byteLength(text) > limits.connectorFileBytesMax)
-    throw new ConnectorError([`${label}: has more than ${limits.connectorFileBytesMax} bytes, the most that is read`]);
+    throw new PinError([`${label}: has more than ${limits.connectorFileBytesMax} bytes, the most that is read`]);
   const file = fileIn(text, limits, label);
   const choices = choicesSchema.parse(parseJson(files[CHOICES] ?? '{}'));
   const base = (choices.base ?? file.base)?.replace(/\/+$/, '');
   if (base === undefined)
-    throw new ConnectorError([
-      `${label}: ${file.connector} has no base, the URL of its service; name it with --base URL`,
-    ]);
+    throw new PinError([`${label}: ${file.connector} has no base, the URL of its service; name it with --base URL`]);
   const ca = files[CA];
   const isPrivate = choices.private ?? file.private;
   const auth = [file.auth].flat();
@@ -73,7 +61,7 @@ export function toConnector(files: PinnedFiles, limits: Limits, label: string): 
     title: file.title ?? file.connector,
     base,
     network: [base, ...tokenUrls].map((url) => networkRule(url, isPrivate, label)),
-    ...(ca !== undefined && { ca }),
+    ca,
     auth,
     isLive: choices.live ?? false,
     headers: file.headers,
@@ -87,15 +75,15 @@ export function toConnector(files: PinnedFiles, limits: Limits, label: string): 
 function fileIn(text: string, limits: Limits, label: string): ConnectorFile {
   try {
     const read = readBySchema(text, connectorSchema, { label, limits });
-    if ('problems' in read) throw new ConnectorError(read.problems);
+    if ('problems' in read) throw new PinError(read.problems);
     return read.value;
   } catch (error) {
-    if (error instanceof PolicyError) throw new ConnectorError(error.problems);
+    if (error instanceof PolicyError) throw new PinError(error.problems);
     throw error;
   }
 }
 
-/** The only destination of a URL's requests. Throws ConnectorError for a host that no name server could know. */
+/** The only destination of a URL's requests. Throws PinError for a host that no name server could know. */
 function networkRule(url: string, isPrivate: boolean, label: string): NetworkRule {
   const { hostname: host, port, protocol } = new URL(url);
   try {
@@ -103,7 +91,7 @@ function networkRule(url: string, isPrivate: boolean, label: string): NetworkRul
     // A block of one address names it, wherever it is; a name needs `private` to lead to this machine.
     return { ...rule, private: isPrivate };
   } catch (error) {
-    throw new ConnectorError([`${label}: ${(error as Error).message}`]);
+    throw new PinError([`${label}: ${(error as Error).message}`]);
   }
 }
 

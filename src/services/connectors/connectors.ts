@@ -3,8 +3,9 @@ import { ToolError } from '../../base/errors.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import type { Catalogue } from '../../tools/catalogue.ts';
 import type { Connected } from '../../tools/connected.ts';
+import { PinError } from '../plugins/pin-error.ts';
 import type { PinFolder } from '../plugins/pin-folder.ts';
-import { type Connector, ConnectorError, secretsOf } from './connector.ts';
+import { type Connector, secretsOf } from './connector.ts';
 import { HealthChecks, type ServiceReach } from './health-checks.ts';
 import { pinnedConnectors, readPinned } from './pinned-connectors.ts';
 import type { ConnectedCall, Connections } from './run-call.ts';
@@ -154,7 +155,7 @@ export class Connectors implements Connections, Disposable {
     } catch (error) {
       // An error of the catalogue names the tool whose name is taken.
       const { message } = error as Error;
-      return this.#refuse(name, error instanceof ConnectorError ? message : `${message}; remove one of the two`);
+      return this.#refuse(name, error instanceof PinError ? message : `${message}; remove one of the two`);
     }
     this.#problems.delete(name);
     this.#forget(name);

@@ -1,7 +1,8 @@
 /** Connectors that an operator added. */
 import type { Limits } from '../../base/limits.ts';
+import { PinError } from '../plugins/pin-error.ts';
 import { PinFolder } from '../plugins/pin-folder.ts';
-import { type Connector, ConnectorError, toConnector } from './connector.ts';
+import { type Connector, toConnector } from './connector.ts';
 
 /** Factor for a file of certificates beside the connector's own. */
 const FILES = 2;
@@ -12,13 +13,11 @@ export const pinnedConnectors = (stateDir: string, { connectorsMax, connectorFil
     kind: 'connector',
     max: { count: connectorsMax, limit: 'connectorsMax' },
     bytesMax: connectorFileBytesMax * FILES,
-    toError: (problems) => new ConnectorError(problems),
   });
 
-/** Reads a pinned connector and checks its hash. Throws ConnectorError. */
+/** Reads a pinned connector and checks its hash. Throws PinError. */
 export function readPinned(pins: PinFolder, name: string, limits: Limits): Connector {
   const connector = toConnector(pins.read(name), limits, name);
-  if (connector.name !== name)
-    throw new ConnectorError([`${pins.path}/${name}.json: holds the connector ${connector.name}`]);
+  if (connector.name !== name) throw new PinError([`${pins.path}/${name}.json: holds the connector ${connector.name}`]);
   return connector;
 }

@@ -93,7 +93,7 @@ export class ServiceClient {
     call: Pick<ConnectedCall, 'fetch'>,
   ): Promise<ServiceAnswer> {
     const { ca } = this.connector;
-    const answer = await call.fetch({ ...asked, ...(ca !== undefined && { ca }) });
+    const answer = await call.fetch({ ...asked, ca });
     if ('status' in answer) return answer;
     const { host } = new URL(asked.url);
     if ('refused' in answer)

@@ -17,12 +17,7 @@ export function authOf(auth: readonly Auth[], assertConfigured: () => void): Pic
   const needed = auth.find((it) => it.kind !== 'none');
   if (!needed) return {};
   const { kind, secret: configKey, setup } = needed;
-  const fixed = {
-    type: TYPES[kind],
-    required: true as const,
-    configKey,
-    ...(setup !== undefined && { setupUrl: setup }),
-  };
+  const fixed = { type: TYPES[kind], required: true as const, configKey, setupUrl: setup };
   return {
     auth: () => {
       try {

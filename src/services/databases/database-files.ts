@@ -1,7 +1,9 @@
 /** The connections that `ringfence database add` stored: a file each in the state directory, outside of every workspace. */
+
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { OperatorError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { FileRefusal, readTrusted } from '../../policy/file.ts';
@@ -9,7 +11,7 @@ import type { DatabaseSource } from '../../tools/context/databases.ts';
 import { databaseName, databaseSchema, toSource } from './settings.ts';
 
 /** A connection can't be stored or read. */
-export class DatabaseError extends Error {}
+export class DatabaseError extends OperatorError {}
 
 const folderOf = (stateDir: string): string => join(stateDir, 'databases');
 const fileOf = (stateDir: string, name: string): string => join(folderOf(stateDir), `${name}.json`);

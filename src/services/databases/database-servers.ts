@@ -88,7 +88,7 @@ export class DatabaseServers implements AsyncDisposable {
     const url = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
     const password = secret === undefined ? undefined : await secrets.read({ name: secret }, url);
     const caPem = ca === undefined ? undefined : certificatesOf(ca, limits);
-    const login = { ...source, ...(password !== undefined && { password }), ...(caPem !== undefined && { caPem }) };
+    const login = { ...source, password, caPem };
     return new ServerProcess({ sandbox, program, login, limits, powers: this.#powers });
   }
 

@@ -179,7 +179,7 @@ export class ServerProcess {
     if ('answered' in message) this.#calls.get(own)?.resolve(message.answered.answer);
     else {
       const { code, message: why, suggestion } = message.refused.refusal;
-      const error = new ToolError(code, why, { ...(suggestion !== undefined && { suggestion }) });
+      const error = new ToolError(code, why, { suggestion });
       this.#calls.get(own)?.reject(error);
     }
   }

@@ -1,2 +1,4 @@
 /** A package can't be found, trusted or installed; the message is for a person. */
-export class MarketError extends Error {}
+import { OperatorError } from '../../base/errors.ts';
+
+export class MarketError extends OperatorError {}

@@ -1,9 +1,8 @@
 /** Finds plugins and connectors in an npm registry, and fetches their packages; nothing of a package is run. */
-import { createHash } from 'node:crypto';
 import { compare, prerelease, valid } from 'semver';
 import * as z from 'zod';
 import type { Limits } from '../../base/limits.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { dist, fetchArchive, fetchBytes, readAnswer } from '../npm-registry.ts';
 import { MarketError } from './market-error.ts';
 
 export type MarketKind = 'plugin' | 'connector';
@@ -73,7 +72,7 @@ const release = z.looseObject({
   description: text,
   keywords: z.array(z.string()).catch([]),
   scripts: z.record(z.string(), z.unknown()).catch({}),
-  dist: z.looseObject({ tarball: z.url(), integrity: z.string().regex(/^sha512-[\w+/=]{88}$/) }),
+  dist,
 });
 
 /** Packages of a kind whose texts match words; those without its keyword are left out. Throws MarketError. */
@@ -86,8 +85,8 @@ export async function search(
     text: [`keywords:${keywordOf(kind)}`, ...words].join(' '),
     size: `${SEARCH_SIZE}`,
   });
-  const bytes = await fetchBytes(`${registry}/-/v1/search?${query.toString()}`, limits.marketListingBytesMax, limits);
-  const { objects } = read(searchAnswer, bytes, 'a search');
+  const bytes = await fetchBytes(`${registry}/-/v1/search?${query.toString()}`, listingBounds(limits));
+  const { objects } = readAnswer(searchAnswer, bytes, 'a search');
   return objects
     .map((it) => it.package)
     .filter(({ keywords }) => keywords.includes(keywordOf(kind)))
@@ -118,7 +117,7 @@ export async function findRelease(kind: MarketKind, wanted: string, options: Reg
   const { registry, limits } = options;
   const { name, version } = parseWanted(wanted);
   const url = `${registry}/${name.replace('/', '%2f')}`;
-  const { versions, time } = read(listing, await fetchBytes(url, limits.marketListingBytesMax, limits), name);
+  const { versions, time } = readAnswer(listing, await fetchBytes(url, listingBounds(limits)), name);
   const known = Object.keys(versions).filter((it) => valid(it) === it);
   const stable = known.filter((it) => prerelease(it) === null).sort(compare);
   const agedOnes = stable.filter((it) => problemOfAge(name, time[it], options) === undefined);
@@ -164,39 +163,9 @@ function problemOfAge(
   return `was published at ${new Date(at).toISOString()}, less than ${coolDownDays} days ago (packages.coolDownDays of config.yaml)`;
 }
 
-/** The bytes of a release, whose hash is the one that the registry told. Throws MarketError. */
-export async function fetchRelease({ tarball, integrity }: Release, limits: Limits): Promise<Buffer> {
-  const bytes = await fetchBytes(tarball, limits.marketPackageBytesMax, limits);
-  const hash = `sha512-${createHash('sha512').update(bytes).digest('base64')}`;
-  if (hash !== integrity)
-    throw new MarketError(`${tarball} has the hash ${hash}, not ${integrity} as the registry says`);
-  return bytes;
-}
+/** The bytes of a release, whose hash is the one that the registry told; follows no redirection. Throws OperatorError. */
+export const fetchRelease = (it: Release, limits: Limits): Promise<Buffer> =>
+  fetchArchive(it, { ...listingBounds(limits), bytesMax: limits.marketPackageBytesMax });
 
-function read<Shape>(shape: z.ZodType<Shape>, bytes: Buffer, what: string): Shape {
-  try {
-    return shape.parse(parseJson(bytes.toString('utf8')));
-  } catch {
-    throw new MarketError(`the answer of the registry about ${what} can't be read`);
-  }
-}
-
-/** The body of an answer; follows no redirection. Throws MarketError for another status, too many bytes, too much time. */
-async function fetchBytes(url: string, bytesMax: number, { marketFetchMs }: Limits): Promise<Buffer> {
-  const pieces: Uint8Array[] = [];
-  let bytes = 0;
-  try {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(marketFetchMs), redirect: 'error' });
-    if (!answer.ok) throw new MarketError(`${url} answers with status ${answer.status}`);
-    for await (const piece of answer.body ?? []) {
-      bytes += piece.length;
-      if (bytes > bytesMax) throw new MarketError(`${url} has more than ${bytesMax} bytes`);
-      pieces.push(piece);
-    }
-  } catch (error) {
-    if (error instanceof MarketError) throw error;
-    const { message, cause } = error as Error;
-    throw new MarketError(`${url} can't be fetched: ${cause instanceof Error ? cause.message : message}`);
-  }
-  return Buffer.concat(pieces);
-}
+const listingBounds = ({ marketListingBytesMax: bytesMax, marketFetchMs: timeoutMs }: Limits) =>
+  ({ bytesMax, timeoutMs, redirect: 'error' }) as const;

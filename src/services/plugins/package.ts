@@ -7,19 +7,10 @@ import { PolicyError } from '../../policy/policy-error.ts';
 import { firstOf, quoteForMessage } from '../../policy/positioned-yaml.ts';
 import { readBySchema } from '../../policy/yaml-problems.ts';
 import { MANIFEST, type Manifest, manifestSchema } from './manifest.ts';
+import { PinError } from './pin-error.ts';
 import { hashOf, type PinnedFiles } from './pin-folder.ts';
 
 /** A plugin was refused; each problem begins with its position. */
-export class PluginError extends Error {
-  readonly problems: readonly string[];
-
-  constructor(problems: readonly string[]) {
-    super(problems.join('\n'));
-    this.name = 'PluginError';
-    this.problems = problems;
-  }
-}
-
 export interface Plugin {
   readonly manifest: Manifest;
   readonly files: PinnedFiles;
@@ -31,32 +22,32 @@ export const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 /** Most levels of folders below the plugin's own. */
 export const DEPTH_MAX = 4;
 
-/** Reads a plugin from a folder, without hidden files and without following links. Throws PluginError. */
+/** Reads a plugin from a folder, without hidden files and without following links. Throws PinError. */
 export function readPlugin(folder: string, limits: Limits): Plugin {
   return toPlugin(readFiles(folder, limits), limits, folder);
 }
 
-/** Builds a plugin from its files; `label` names it in problems. Throws PluginError. */
+/** Builds a plugin from its files; `label` names it in problems. Throws PinError. */
 export function toPlugin(files: PinnedFiles, limits: Limits, label: string): Plugin {
   const text = Object.hasOwn(files, MANIFEST) ? (files[MANIFEST] as string) : undefined;
-  if (text === undefined) throw new PluginError([`${label} has no ${MANIFEST}`]);
+  if (text === undefined) throw new PinError([`${label} has no ${MANIFEST}`]);
   const used = Buffer.byteLength(text);
   if (used > limits.pluginManifestBytesMax)
-    throw new PluginError([`${MANIFEST} has ${used} bytes; at most ${limits.pluginManifestBytesMax} are read`]);
+    throw new PinError([`${MANIFEST} has ${used} bytes; at most ${limits.pluginManifestBytesMax} are read`]);
   const { value: manifest, where } = manifestOf(text, limits);
   const missing = manifest.tools.flatMap(({ module }, at) =>
     Object.hasOwn(files, module)
       ? []
       : [`${where.at(['tools', at, 'module'])}: tools.${at}.module: the plugin has no file ${module}`],
   );
-  if (missing.length > 0) throw new PluginError(firstOf(missing));
+  if (missing.length > 0) throw new PinError(firstOf(missing));
   return { manifest, files, sha256: hashOf(files) };
 }
 
 function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): PinnedFiles {
   const files: [string, string][] = [];
   let bytes = 0;
-  const refuse = (path: string, why: string) => new PluginError([`${join(folder, path)}: ${why}`]);
+  const refuse = (path: string, why: string) => new PinError([`${join(folder, path)}: ${why}`]);
   const walk = (real: string, components: readonly string[]) => {
     if (components.length > DEPTH_MAX) throw refuse(components.join('/'), `more than ${DEPTH_MAX} folders deep`);
     using directory = opendirSync(join(real, ...components));
@@ -80,21 +71,21 @@ function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): 
   try {
     walk(realpathSync(folder), []);
   } catch (error) {
-    if (error instanceof FileRefusal) throw new PluginError([error.message]);
+    if (error instanceof FileRefusal) throw new PinError([error.message]);
     if ((error as NodeJS.ErrnoException).code === undefined) throw error;
-    throw new PluginError([`${folder}: ${(error as NodeJS.ErrnoException).code}: not a folder that can be read`]);
+    throw new PinError([`${folder}: ${(error as NodeJS.ErrnoException).code}: not a folder that can be read`]);
   }
   return Object.fromEntries(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Throws PluginError. */
+/** Throws PinError. */
 function manifestOf(text: string, limits: Limits) {
   try {
     const read = readBySchema(text, manifestSchema, { label: MANIFEST, limits });
-    if ('problems' in read) throw new PluginError(read.problems);
+    if ('problems' in read) throw new PinError(read.problems);
     return read;
   } catch (error) {
-    if (error instanceof PolicyError) throw new PluginError(error.problems);
+    if (error instanceof PolicyError) throw new PinError(error.problems);
     throw error;
   }
 }

@@ -20,6 +20,7 @@ import type { Limits } from '../../base/limits.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { FileRefusal, readTrusted } from '../../policy/file.ts';
+import { PinError } from './pin-error.ts';
 
 /** Texts by path, relative to the folder of what was added and separated by `/`. */
 export type PinnedFiles = Readonly<Record<string, string>>;
@@ -42,7 +43,6 @@ export interface PinKind {
   readonly max: { readonly count: number; readonly limit: keyof Limits };
   /** Most bytes of all files of one. */
   readonly bytesMax: number;
-  toError(problems: readonly string[]): Error;
 }
 
 export class PinFolder {
@@ -61,12 +61,12 @@ export class PinFolder {
       .sort();
   }
 
-  /** Adds files under a name in one step, replacing those that it had. Throws the error of the kind if there are too many names. */
+  /** Adds files under a name in one step, replacing those that it had. Throws PinError if there are too many names. */
   add(name: string, files: PinnedFiles, nowMs: number): void {
-    const { kind, max, toError } = this.#of;
+    const { kind, max } = this.#of;
     const others = this.names().filter((it) => it !== name);
     if (others.length >= max.count)
-      throw toError([
+      throw new PinError([
         `${others.length} ${kind}s are added, which is the maximum (${max.limit} ${max.count}); remove one with: ringfence ${kind} remove NAME`,
       ]);
     const path = this.#fileOf(name);
@@ -82,24 +82,27 @@ export class PinFolder {
     return true;
   }
 
-  /** The files of a name, if they are what was added. Throws the error of the kind. */
+  /** The files of a name, if they are what was added. Throws PinError. */
   read(name: string): PinnedFiles {
     const path = this.#fileOf(name);
-    const { kind, bytesMax, toError } = this.#of;
+    const { kind, bytesMax } = this.#of;
     let raw: unknown;
     try {
       raw = parseJson(readTrusted(path, bytesMax * JSON_FACTOR));
     } catch (error) {
-      if (error instanceof FileRefusal || error instanceof SyntaxError) throw toError([`${path}: ${error.message}`]);
+      if (error instanceof FileRefusal || error instanceof SyntaxError)
+        throw new PinError([`${path}: ${error.message}`]);
       throw error;
     }
     const parsed = pinSchema.safeParse(raw);
     if (!parsed.success)
-      throw toError([`${path}: was not written by \`ringfence ${kind} add\`; remove it, and add the ${kind} again`]);
+      throw new PinError([
+        `${path}: was not written by \`ringfence ${kind} add\`; remove it, and add the ${kind} again`,
+      ]);
     const { files, sha256 } = parsed.data;
     const now = hashOf(files);
     if (now === sha256) return files;
-    throw toError([
+    throw new PinError([
       `${path}: was changed since it was added: its content has sha256:${now}, not the pinned sha256:${sha256}; check it, then add it again`,
     ]);
   }

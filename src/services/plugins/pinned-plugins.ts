@@ -1,6 +1,7 @@
 /** Plugins that an operator added. */
 import type { Limits } from '../../base/limits.ts';
-import { type Plugin, PluginError, toPlugin } from './package.ts';
+import { type Plugin, toPlugin } from './package.ts';
+import { PinError } from './pin-error.ts';
 import { PinFolder } from './pin-folder.ts';
 
 /** The pinned plugins of a state directory. */
@@ -9,13 +10,12 @@ export const pinnedPlugins = (stateDir: string, { pluginsMax, pluginBytesMax }: 
     kind: 'plugin',
     max: { count: pluginsMax, limit: 'pluginsMax' },
     bytesMax: pluginBytesMax,
-    toError: (problems) => new PluginError(problems),
   });
 
-/** Reads a pinned plugin and checks its hash. Throws PluginError. */
+/** Reads a pinned plugin and checks its hash. Throws PinError. */
 export function readPin(pins: PinFolder, name: string, limits: Limits): Plugin {
   const plugin = toPlugin(pins.read(name), limits, name);
   if (plugin.manifest.name !== name)
-    throw new PluginError([`${pins.path}/${name}.json: holds the plugin ${plugin.manifest.name}`]);
+    throw new PinError([`${pins.path}/${name}.json: holds the plugin ${plugin.manifest.name}`]);
   return plugin;
 }

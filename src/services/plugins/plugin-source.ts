@@ -2,7 +2,8 @@
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
 import type { Catalogue } from '../../tools/catalogue.ts';
-import { type Plugin, PluginError } from './package.ts';
+import type { Plugin } from './package.ts';
+import { PinError } from './pin-error.ts';
 import type { PinFolder } from './pin-folder.ts';
 import { pinnedPlugins, readPin } from './pinned-plugins.ts';
 import { toToolset } from './toolset.ts';
@@ -71,7 +72,7 @@ export class PluginSource implements Disposable {
     try {
       plugin = readPin(this.#pins, name, this.#options.limits);
     } catch (error) {
-      if (!(error instanceof PluginError)) throw error;
+      if (!(error instanceof PinError)) throw error;
       return this.#refuse(name, error.message);
     }
     const { manifest, sha256 } = plugin;

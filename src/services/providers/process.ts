@@ -121,7 +121,7 @@ function start(
       program,
       view: { reads, masks, ...(workspace !== undefined && { workspace: { path: workspace, isWritable } }) },
       bounds: { memoryMb: memoryMbOf(settings, limits), tasks: limits.providerTasksMax },
-      ...(egressToken !== undefined && { egressToken }),
+      egressToken,
     },
     stdio,
   );

@@ -54,7 +54,7 @@ export interface ProviderInfo {
   readonly server?: ListedTools['server'];
   readonly pid?: number;
   /** Why the last run ended. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
 }
 
 export interface ProvidersOptions {
@@ -119,7 +119,7 @@ export class Providers implements Upstreams, AsyncDisposable {
         ...(role === 'operator' && {
           ...(listed && { server: listed.server }),
           ...(host && { pid: host.pid }),
-          ...(reason !== '' && { reason }),
+          reason: reason || undefined,
         }),
       };
     });

@@ -123,8 +123,8 @@ export type ProviderSettings = {
       readonly reads: readonly string[];
       readonly workspace?: string;
       readonly network: readonly string[];
-      readonly memoryMb?: number;
-      readonly idleMs?: number;
+      readonly memoryMb?: number | undefined;
+      readonly idleMs?: number | undefined;
     }
   | {
       readonly kind: 'http';
@@ -185,7 +185,7 @@ function toSettings(
     env: sources(given.env),
     reads: reads.map(toShownFolder),
     ...(workspace !== undefined && { workspace: toWorkspace(workspace) }),
-    ...(memoryMb !== undefined && { memoryMb }),
-    ...(idleMs !== undefined && { idleMs }),
+    memoryMb,
+    idleMs,
   };
 }

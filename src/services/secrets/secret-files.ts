@@ -2,15 +2,17 @@
  * The secrets of a state directory: a file each, which only its owner can read, and one file with the hosts that each
  * secret may be sent to. No sandbox and no workspace contains them.
  */
+
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { UsageError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { FileRefusal, readTrusted } from '../../policy/file.ts';
 
 /** A secret can't be stored or read; the message never holds the secret. */
-export class SecretError extends Error {}
+export class SecretError extends UsageError {}
 
 export const secretName = z
   .string()

@@ -3,6 +3,7 @@
  * a folder `bin` of links to its programs. Commands see the folder of them all read-only, and on PATH another one with links
  * to all programs: so a sandbox that was built before finds what is added or removed later.
  */
+
 import {
   chmodSync,
   existsSync,
@@ -17,11 +18,12 @@ import {
 } from 'node:fs';
 import { basename, join, posix } from 'node:path';
 import * as z from 'zod';
+import { OperatorError } from '../../base/errors.ts';
 import { isInside } from '../../base/paths.ts';
 import { parseJson } from '../../base/text/json.ts';
 
 /** A toolchain can't be installed or removed; the message is for a person. */
-export class ToolchainError extends Error {}
+export class ToolchainError extends OperatorError {}
 
 export interface InstalledToolchain {
   readonly name: string;

@@ -20,7 +20,7 @@ export interface Verification {
   readonly pruned?: Pruned;
   /** Seq of the first entry that can't be trusted, if one can be named. */
   readonly firstBroken?: number;
-  readonly reason?: string;
+  readonly reason?: string | undefined;
 }
 
 /** An operator's removal of entries. */

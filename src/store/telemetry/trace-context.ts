@@ -15,7 +15,7 @@ export function spanContextOf(meta: Readonly<Record<string, unknown>> | undefine
   if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
   const sampled = (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED;
   const state = typeof tracestate === 'string' && STATE.test(tracestate) ? tracestate : undefined;
-  return { traceId, spanId, sampled, ...(state !== undefined && { state }) };
+  return { traceId, spanId, sampled, state };
 }
 
 /** More than version 00 has; later versions may be longer. */

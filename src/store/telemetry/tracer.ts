@@ -26,7 +26,7 @@ export interface TraceStatus {
   readonly failed: number;
   readonly dropped: number;
   readonly queued: number;
-  readonly lastError?: { readonly at: string; readonly reason: string };
+  readonly lastError?: { readonly at: string; readonly reason: string } | undefined;
 }
 
 export interface TracerOptions extends Pick<Resource, 'serviceName' | 'version'> {
@@ -157,7 +157,7 @@ export class Tracer implements AsyncDisposable {
   }
 
   get status(): TraceStatus {
-    return { ...this.#counts, queued: this.#queue.length, ...(this.#lastError && { lastError: this.#lastError }) };
+    return { ...this.#counts, queued: this.#queue.length, lastError: this.#lastError };
   }
 
   families(): Family[] {

@@ -6,10 +6,10 @@ export interface CommandResult {
   stderr: string;
   /** 128 + n if signal n ended the command, as shells report it. */
   exitCode: number;
-  signal?: string;
+  signal?: string | undefined;
   durationMs: number;
   /** The report that the request names, up to `commandReportBytes`; empty if there is none. */
-  report?: Buffer;
+  report?: Buffer | undefined;
 }
 
 /** A program of the system with its arguments; no shell is involved. */

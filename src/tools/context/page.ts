@@ -27,7 +27,7 @@ export interface ContentQuery {
 
 export interface PageContent {
   readonly content: string;
-  readonly title?: string;
+  readonly title?: string | undefined;
   readonly language?: string;
   /** The links of the page, in the format `text`, which has no others. */
   readonly links?: readonly string[];

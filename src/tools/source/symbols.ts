@@ -37,7 +37,7 @@ export interface SymbolResult {
   /** Files that were not searched: too large, or more than a parser takes. */
   skipped: string[];
   /** Why sources were parsed although there is a language server for them. */
-  warning?: string;
+  warning?: string | undefined;
 }
 
 export interface SymbolQuery {

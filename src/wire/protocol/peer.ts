@@ -32,9 +32,9 @@ export interface PeerOptions {
   readonly limits: Limits;
   readonly powers: Powers;
   /** Bounded by requestBytesMax; belongs to this peer alone when absent. */
-  readonly budget?: RequestBudget;
+  readonly budget?: RequestBudget | undefined;
   /** Shared by all peers whose requests this process serves; belongs to this peer alone when absent. */
-  readonly turns?: ServingTurns;
+  readonly turns?: ServingTurns | undefined;
   /** Answers a request by returning a result or throwing RpcError. */
   onRequest?(method: string, params: unknown): unknown;
   onNotification?(method: string, params: unknown): void;

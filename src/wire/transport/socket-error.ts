@@ -1,2 +1,4 @@
 /** A socket can't be used; the message is for the person who started us. */
-export class SocketError extends Error {}
+import { UsageError } from '../../base/errors.ts';
+
+export class SocketError extends UsageError {}

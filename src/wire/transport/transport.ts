@@ -23,7 +23,7 @@ export interface Channel {
   /** The token that the connection was opened with; grants the same identity as a token in hello. */
   readonly bearer?: string;
   /** The connecting process, if the kernel tells. For the record only; grants nothing. */
-  readonly credentials?: PeerCredentials;
+  readonly credentials?: PeerCredentials | undefined;
   /** Bytes sent but not yet written. */
   readonly bufferedBytes: number;
   /** Must be called once, before anything else. */

@@ -1,8 +1,9 @@
 /** Patterns of parameters: they are checked, and none can take long. */
 import { expect, test } from 'vitest';
 import { defaultLimits as limits } from '../../../src/base/limits.ts';
-import { ConnectorError, FILE, toConnector } from '../../../src/services/connectors/connector.ts';
+import { FILE, toConnector } from '../../../src/services/connectors/connector.ts';
 import { toToolset } from '../../../src/services/connectors/toolset.ts';
+import { PinError } from '../../../src/services/plugins/pin-error.ts';
 
 /** Parses a value of a parameter with the schema. */
 function parser(schema: object): (value: unknown) => unknown {
@@ -74,7 +75,7 @@ test('a value that is longer than patterns are compared with is refused with the
 test.each(['(?=a)b', '(a)\\1', '(?<!a)b', 'a{1001}'])(
   'a file with the pattern %s is refused with the reason',
   (pattern) => {
-    expect(() => parser({ type: 'string', pattern })).toThrow(ConnectorError);
+    expect(() => parser({ type: 'string', pattern })).toThrow(PinError);
     expect(() => parser({ type: 'string', pattern })).toThrow(
       /operations\.x\.input\.p\.pattern: can't be checked in linear time: /,
     );

@@ -9,7 +9,7 @@ export interface ProjectConfig {
   /** Patterns and their targets, as written. */
   readonly paths?: [pattern: string, targets: string[]][];
   /** package.json and go.mod: the name by which others import it. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** package.json: every text in it that could name a file. */
   readonly mentions: string[];
 }
@@ -18,7 +18,7 @@ export interface ProjectConfig {
 export function configOf(path: string, text: string): ProjectConfig {
   if (path.endsWith('go.mod')) {
     const name = /^module\s+(\S+)/m.exec(text)?.[1];
-    return { extends: [], references: [], mentions: [], ...(name !== undefined && { name }) };
+    return { extends: [], references: [], mentions: [], name };
   }
   const value = recordOf(parse(text, [], { allowTrailingComma: true }));
   const options = recordOf(value.compilerOptions);

@@ -1,12 +1,19 @@
 /** Rules for Python, Go and Rust. */
-import { INPUT, KNOWN_SECRET, PYTHON_BUILT, SECRET_NAME, SECRET_VALUE, WEAK_HASH } from './patterns.ts';
+import { INPUT, PYTHON_BUILT, WEAK_HASH } from './patterns.ts';
 import { rules } from './rule.ts';
+import {
+  BUILT_COMMAND,
+  BUILT_QUERY,
+  CODE_OF_TEXT,
+  FORGEABLE_HASH,
+  REQUESTED_PATH,
+  secretsIn,
+  UNCHECKED_CERTIFICATES,
+} from './shared.ts';
 
 export const PYTHON_RULES = rules('python', [
   {
-    rule: 'eval',
-    severity: 'high',
-    message: 'Text is run as code; whoever can change the text runs code here.',
+    ...CODE_OF_TEXT,
     kinds: ['call'],
     fields: { callee: /^(eval|exec)$/, arguments: /./ },
     except: { arguments: /^\(\s*['"][^'"]*['"]\s*\)$/ },
@@ -27,9 +34,7 @@ export const PYTHON_RULES = rules('python', [
     except: { arguments: /^\(\s*(['"])[^'"{]*\1\s*,/ },
   },
   {
-    rule: 'sql-injection',
-    severity: 'critical',
-    message: 'A query is built of parts; use parameters.',
+    ...BUILT_QUERY,
     kinds: ['call'],
     fields: { callee: /\.(execute|executemany|executescript|raw)$/, arguments: PYTHON_BUILT },
   },
@@ -51,31 +56,23 @@ export const PYTHON_RULES = rules('python', [
     except: { arguments: /Safe|BaseLoader/ },
   },
   {
-    rule: 'weak-hash',
-    severity: 'medium',
-    message: 'MD5 and SHA-1 can be forged; use SHA-256.',
+    ...FORGEABLE_HASH,
     kinds: ['call'],
     fields: { callee: /^hashlib\.(md5|sha1|md4)$/ },
     except: { arguments: /usedforsecurity\s*=\s*False/ },
   },
   {
-    rule: 'weak-hash',
-    severity: 'medium',
-    message: 'MD5 and SHA-1 can be forged; use SHA-256.',
+    ...FORGEABLE_HASH,
     kinds: ['call'],
     fields: { callee: /^hashlib\.new$/, arguments: WEAK_HASH },
   },
   {
-    rule: 'certificates-unchecked',
-    severity: 'high',
-    message: 'Certificates are not checked, so that anyone in between can read along.',
+    ...UNCHECKED_CERTIFICATES,
     kinds: ['keyword_argument'],
     fields: { key: /^verify$/, value: /^False$/ },
   },
   {
-    rule: 'path-traversal',
-    severity: 'high',
-    message: 'A path is built of what a request says; check that it stays in its directory.',
+    ...REQUESTED_PATH,
     kinds: ['call'],
     fields: { callee: /^(open|os\.path\.join|send_file|os\.(remove|unlink))$/, arguments: INPUT },
   },
@@ -104,27 +101,12 @@ export const PYTHON_RULES = rules('python', [
     kinds: ['call'],
     fields: { callee: /\.run$/, arguments: /\bdebug\s*=\s*True\b/ },
   },
-  {
-    rule: 'secret-in-code',
-    severity: 'high',
-    message: 'A secret stands in the code; read it from the environment.',
-    kinds: ['assignment', 'keyword_argument', 'pair'],
-    fields: { key: SECRET_NAME, value: SECRET_VALUE },
-  },
-  {
-    rule: 'secret-in-code',
-    severity: 'critical',
-    message: 'A key of a known kind stands in the code; revoke it.',
-    kinds: ['string'],
-    fields: { text: KNOWN_SECRET },
-  },
+  ...secretsIn(['assignment', 'keyword_argument', 'pair'], ['string']),
 ]);
 
 export const GO_RULES = rules('go', [
   {
-    rule: 'command-injection',
-    severity: 'critical',
-    message: 'A shell command is built of parts; pass values as arguments of their own.',
+    ...BUILT_COMMAND,
     kinds: ['call_expression'],
     fields: {
       callee: /^exec\.Command(Context)?$/,
@@ -132,23 +114,17 @@ export const GO_RULES = rules('go', [
     },
   },
   {
-    rule: 'sql-injection',
-    severity: 'critical',
-    message: 'A query is built of parts; use parameters.',
+    ...BUILT_QUERY,
     kinds: ['call_expression'],
     fields: { callee: /\.(Query|QueryRow|Exec|Raw)(Context)?$/, arguments: /(fmt\.Sprintf\(|["`]\s*\+\s*\w)/ },
   },
   {
-    rule: 'weak-hash',
-    severity: 'medium',
-    message: 'MD5 and SHA-1 can be forged; use SHA-256.',
+    ...FORGEABLE_HASH,
     kinds: ['call_expression'],
     fields: { callee: /^(md5|sha1)\.(New|Sum)$/ },
   },
   {
-    rule: 'certificates-unchecked',
-    severity: 'high',
-    message: 'Certificates are not checked, so that anyone in between can read along.',
+    ...UNCHECKED_CERTIFICATES,
     kinds: ['keyed_element'],
     fields: { text: /^InsecureSkipVerify:\s*true$/ },
   },
@@ -160,72 +136,39 @@ export const GO_RULES = rules('go', [
     fields: { callee: /^(des|rc4)\.New\w*$/ },
   },
   {
-    rule: 'path-traversal',
-    severity: 'high',
-    message: 'A path is built of what a request says; check that it stays in its directory.',
+    ...REQUESTED_PATH,
     kinds: ['call_expression'],
     fields: {
       callee: /^(filepath|path)\.Join$|^os\.(Open|ReadFile|Remove)$/,
       arguments: /\br(eq|equest)?\.(URL\.Query\(\)|FormValue|URL\.Path|PathValue)/,
     },
   },
-  {
-    rule: 'secret-in-code',
-    severity: 'high',
-    message: 'A secret stands in the code; read it from the environment.',
-    kinds: ['short_var_declaration', 'var_spec', 'const_spec', 'keyed_element'],
-    fields: { key: SECRET_NAME, value: SECRET_VALUE },
-  },
-  {
-    rule: 'secret-in-code',
-    severity: 'critical',
-    message: 'A key of a known kind stands in the code; revoke it.',
-    kinds: ['interpreted_string_literal', 'raw_string_literal'],
-    fields: { text: KNOWN_SECRET },
-  },
+  ...secretsIn(
+    ['short_var_declaration', 'var_spec', 'const_spec', 'keyed_element'],
+    ['interpreted_string_literal', 'raw_string_literal'],
+  ),
 ]);
 
 export const RUST_RULES = rules('rust', [
   {
-    rule: 'command-injection',
-    severity: 'critical',
-    message: 'A shell command is built of parts; pass values as arguments of their own.',
+    ...BUILT_COMMAND,
     kinds: ['call_expression'],
     fields: { callee: /Command::new\(\s*"(ba|z|da)?sh"[\s\S]*"-c"[\s\S]*\.arg$/, arguments: /^\(\s*&?format!\(/ },
   },
   {
-    rule: 'sql-injection',
-    severity: 'critical',
-    message: 'A query is built of parts; use parameters.',
+    ...BUILT_QUERY,
     kinds: ['call_expression'],
     fields: { callee: /(^|\.|::)(query|execute|query_as|prepare|raw_sql|sql_query)$/, arguments: /^\(\s*&?format!\(/ },
   },
   {
-    rule: 'certificates-unchecked',
-    severity: 'high',
-    message: 'Certificates are not checked, so that anyone in between can read along.',
+    ...UNCHECKED_CERTIFICATES,
     kinds: ['call_expression'],
     fields: { callee: /\.danger_accept_invalid_(certs|hostnames)$/, arguments: /true/ },
   },
   {
-    rule: 'weak-hash',
-    severity: 'medium',
-    message: 'MD5 and SHA-1 can be forged; use SHA-256.',
+    ...FORGEABLE_HASH,
     kinds: ['call_expression'],
     fields: { callee: /^(md5::compute|(Md5|Sha1)::(new|digest))$/ },
   },
-  {
-    rule: 'secret-in-code',
-    severity: 'high',
-    message: 'A secret stands in the code; read it from the environment.',
-    kinds: ['let_declaration', 'const_item', 'static_item'],
-    fields: { key: SECRET_NAME, value: SECRET_VALUE },
-  },
-  {
-    rule: 'secret-in-code',
-    severity: 'critical',
-    message: 'A key of a known kind stands in the code; revoke it.',
-    kinds: ['string_literal'],
-    fields: { text: KNOWN_SECRET },
-  },
+  ...secretsIn(['let_declaration', 'const_item', 'static_item'], ['string_literal']),
 ]);

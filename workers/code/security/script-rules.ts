@@ -1,12 +1,19 @@
 /** Rules for TypeScript and JavaScript. */
-import { BUILT, INPUT, KNOWN_SECRET, SECRET_NAME, SECRET_VALUE, SQL_BUILT, WEAK_HASH } from './patterns.ts';
+import { BUILT, INPUT, SQL_BUILT, WEAK_HASH } from './patterns.ts';
 import { rules } from './rule.ts';
+import {
+  BUILT_QUERY,
+  CODE_OF_TEXT,
+  FORGEABLE_HASH,
+  REQUESTED_PATH,
+  secretsIn,
+  UNCHECKED_CERTIFICATES,
+  UNSAFE_HTML,
+} from './shared.ts';
 
 export const SCRIPT_RULES = rules('script', [
   {
-    rule: 'eval',
-    severity: 'high',
-    message: 'Text is run as code; whoever can change the text runs code here.',
+    ...CODE_OF_TEXT,
     kinds: ['call_expression', 'new_expression'],
     fields: { callee: /^((window|globalThis|global)\.)?(eval|Function)$/, arguments: /./ },
     except: { arguments: /^\(\s*(['"][^'"]*['"]|`[^`$]*`)\s*\)$/ },
@@ -51,9 +58,7 @@ export const SCRIPT_RULES = rules('script', [
     },
   },
   {
-    rule: 'sql-injection',
-    severity: 'critical',
-    message: 'A query is built of parts; use parameters.',
+    ...BUILT_QUERY,
     kinds: ['call_expression'],
     fields: {
       callee: /\.(query|execute|raw|exec|prepare|all|get|run|\$queryRawUnsafe|\$executeRawUnsafe)$/,
@@ -61,9 +66,7 @@ export const SCRIPT_RULES = rules('script', [
     },
   },
   {
-    rule: 'path-traversal',
-    severity: 'high',
-    message: 'A path is built of what a request says; check that it stays in its directory.',
+    ...REQUESTED_PATH,
     kinds: ['call_expression'],
     fields: {
       callee:
@@ -72,9 +75,7 @@ export const SCRIPT_RULES = rules('script', [
     },
   },
   {
-    rule: 'weak-hash',
-    severity: 'medium',
-    message: 'MD5 and SHA-1 can be forged; use SHA-256.',
+    ...FORGEABLE_HASH,
     kinds: ['call_expression'],
     fields: { callee: /(^|\.)(createHash|createHmac)$/, arguments: WEAK_HASH },
   },
@@ -100,17 +101,13 @@ export const SCRIPT_RULES = rules('script', [
     fields: { key: /(token|secret|password|session_?id|nonce|salt|otp|api_?key)$/i, value: /\bMath\.random\(/ },
   },
   {
-    rule: 'unsafe-html',
-    severity: 'high',
-    message: 'Text becomes HTML; a script in it would run.',
+    ...UNSAFE_HTML,
     kinds: ['assignment_expression'],
     fields: { key: /\.(innerHTML|outerHTML)$/, value: /./ },
     except: { value: /^(['"][^'"]*['"]|`[^`$]*`|''|DOMPurify\.|\w*[sS]anitize\w*\()/ },
   },
   {
-    rule: 'unsafe-html',
-    severity: 'high',
-    message: 'Text becomes HTML; a script in it would run.',
+    ...UNSAFE_HTML,
     kinds: ['call_expression'],
     fields: {
       callee: /^document\.write(ln)?$|\.insertAdjacentHTML$/,
@@ -118,17 +115,13 @@ export const SCRIPT_RULES = rules('script', [
     },
   },
   {
-    rule: 'unsafe-html',
-    severity: 'high',
-    message: 'Text becomes HTML; a script in it would run.',
+    ...UNSAFE_HTML,
     kinds: ['jsx_attribute'],
     fields: { text: /^dangerouslySetInnerHTML=/ },
     except: { text: /__html:\s*(['"][^'"]*['"]|DOMPurify\.|\w*[sS]anitize\w*\()/ },
   },
   {
-    rule: 'certificates-unchecked',
-    severity: 'high',
-    message: 'Certificates are not checked, so that anyone in between can read along.',
+    ...UNCHECKED_CERTIFICATES,
     kinds: ['pair', 'assignment_expression'],
     fields: { key: /^rejectUnauthorized$|NODE_TLS_REJECT_UNAUTHORIZED/, value: /^(false|['"]?0['"]?)$/ },
   },
@@ -161,18 +154,8 @@ export const SCRIPT_RULES = rules('script', [
     kinds: ['pair'],
     fields: { key: /^algorithms?$/, value: /^\[?\s*['"]none['"]/i },
   },
-  {
-    rule: 'secret-in-code',
-    severity: 'high',
-    message: 'A secret stands in the code; read it from the environment.',
-    kinds: ['variable_declarator', 'assignment_expression', 'pair', 'public_field_definition'],
-    fields: { key: SECRET_NAME, value: SECRET_VALUE },
-  },
-  {
-    rule: 'secret-in-code',
-    severity: 'critical',
-    message: 'A key of a known kind stands in the code; revoke it.',
-    kinds: ['string', 'template_string'],
-    fields: { text: KNOWN_SECRET },
-  },
+  ...secretsIn(
+    ['variable_declarator', 'assignment_expression', 'pair', 'public_field_definition'],
+    ['string', 'template_string'],
+  ),
 ]);

@@ -4,10 +4,10 @@
  */
 import { type Connection, createConnection, type FieldPacket, type QueryError, type ResultSetHeader } from 'mysql2';
 import type { AskedOfServer, DatabaseQuery, TableIndex } from '../../../src/tools/context/databases.ts';
-import { Refused } from '../../sqlite/refusals.ts';
+import { noTable, Refused } from '../../sqlite/refusals.ts';
+import { TableWriter } from '../../sqlite/table-writer.ts';
 import { BoundedStream } from '../bounded-stream.ts';
 import { type Answer, type ServerSession, type SessionParts, settled } from '../session.ts';
-import { TableWriter } from '../table-writer.ts';
 import { LOGIN_BYTES_MAX, SHORT_BYTES_MAX } from '../wire-bounds.ts';
 import { columnsOf, toCell } from './cells.ts';
 import { toRefused } from './refusals.ts';
@@ -19,7 +19,7 @@ type SchemaRequest = Extract<AskedOfServer, { what: 'schema' }>;
 
 interface Ran {
   readonly fields: readonly FieldPacket[];
-  readonly header?: ResultSetHeader;
+  readonly header?: ResultSetHeader | undefined;
 }
 
 export class MysqlSession implements ServerSession {
@@ -189,12 +189,7 @@ export class MysqlSession implements ServerSession {
     const writer = this.#writer(maxRows);
     const { fields } = await this.#run(TABLES, [table, table], writer);
     const found = writer.end(columnsOf(fields));
-    if (table !== '' && found.rows.length === 0)
-      throw new Refused(
-        'NOT_FOUND',
-        `the database has no table or view \`${table}\``,
-        'List all with database_schema.',
-      );
+    if (table !== '' && found.rows.length === 0) throw noTable(table);
     const most = this.#writer(this.#parts.limits.databaseIndexesMax);
     await this.#run(INDEXES, [table, table], most);
     const indexes = most.end([]).rows.map(([of, name, unique, columns]): TableIndex => {
@@ -219,7 +214,7 @@ export class MysqlSession implements ServerSession {
         writer.cut('bytes');
         resolve({ fields });
         void this.#kill();
-      } else if (isAnswered && !this.#isLost) resolve({ fields, ...(header && { header }) });
+      } else if (isAnswered && !this.#isLost) resolve({ fields, header });
       else {
         // The driver ends a statement without an error after a message that it does not expect, such as LOCAL INFILE.
         reject(this.#isLost ? lost() : new Refused('UPSTREAM_FAILED', 'the database answered with what is no result'));
@@ -286,8 +281,8 @@ export class MysqlSession implements ServerSession {
   }
 
   #writer(maxRows: number): TableWriter {
-    const { databaseResultBytes: bytesMax, databaseCellsMax: cellsMax } = this.#parts.limits;
-    return new TableWriter({ maxRows, bytesMax, cellsMax });
+    const { databaseResultBytes: resultBytes, databaseCellsMax: cellsMax } = this.#parts.limits;
+    return new TableWriter(maxRows, { resultBytes, cellsMax });
   }
 }
 

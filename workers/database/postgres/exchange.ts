@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { serialize } from 'pg-protocol';
 import type { DatabaseQuery } from '../../../src/tools/context/databases.ts';
-import type { TableWriter } from '../table-writer.ts';
+import type { TableWriter } from '../../sqlite/table-writer.ts';
 import { toCell } from './cells.ts';
 import type { Line } from './login.ts';
 import { type Phase, toRefused } from './refusals.ts';

@@ -74,7 +74,7 @@ async function open({ connector, limits }: SessionParts): Promise<Line> {
     user,
     database,
     application_name: 'ringfence',
-    ssl: tls === 'verify' && { rejectUnauthorized: true, ...(caPem !== undefined && { ca: caPem }) },
+    ssl: tls === 'verify' && { rejectUnauthorized: true, ca: caPem },
     enableChannelBinding: tls === 'verify',
     connectionTimeoutMillis: limits.egressConnectMs,
     password: () => {

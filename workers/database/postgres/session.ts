@@ -5,9 +5,9 @@
 import { serialize } from 'pg-protocol';
 import { parseJson } from '../../../src/base/text/json.ts';
 import type { AskedOfServer, DatabaseQuery, TableIndex } from '../../../src/tools/context/databases.ts';
-import { Refused } from '../../sqlite/refusals.ts';
+import { noTable, Refused } from '../../sqlite/refusals.ts';
+import { TableWriter } from '../../sqlite/table-writer.ts';
 import { type Answer, type ServerSession, type SessionParts, settled } from '../session.ts';
-import { TableWriter } from '../table-writer.ts';
 import { LOGIN_BYTES_MAX, SHORT_BYTES_MAX } from '../wire-bounds.ts';
 import { ConnectionLost, command, type RowsOf, runStatements, statement, type Taken, toValues } from './exchange.ts';
 import { type Line, login, requestCancel } from './login.ts';
@@ -208,12 +208,7 @@ export class PostgresSession implements ServerSession {
     const tables = [...begin.flatMap((it) => command(it)), ...statement(TABLES, [table])];
     await this.#run(tables, { phase: 'run', statementsBefore: begin.length, bytesMax, writer });
     const found = writer.end(SCHEMA_COLUMNS.map((name) => ({ name, type: NUMBERS.has(name) ? 'integer' : 'text' })));
-    if (table !== null && found.rows.length === 0)
-      throw new Refused(
-        'NOT_FOUND',
-        `the database has no table or view \`${table}\``,
-        'List all with database_schema.',
-      );
+    if (table !== null && found.rows.length === 0) throw noTable(table);
     const most = this.#writer(databaseIndexesMax);
     const values = [table, `${databaseIndexColumnsMax}`, `${databaseIndexesMax + 1}`];
     await this.#run(statement(INDEXES, values), { phase: 'run', bytesMax, writer: most });
@@ -247,12 +242,12 @@ export class PostgresSession implements ServerSession {
   }
 
   #writer(maxRows: number): TableWriter {
-    const { databaseResultBytes: bytesMax, databaseCellsMax: cellsMax } = this.#parts.limits;
-    return new TableWriter({ maxRows, bytesMax, cellsMax });
+    const { databaseResultBytes: resultBytes, databaseCellsMax: cellsMax } = this.#parts.limits;
+    return new TableWriter(maxRows, { resultBytes, cellsMax });
   }
 
   #shortWriter(): TableWriter {
-    return new TableWriter({ maxRows: 100, bytesMax: SHORT_BYTES_MAX, cellsMax: 1_000 });
+    return new TableWriter(100, { resultBytes: SHORT_BYTES_MAX, cellsMax: 1_000 });
   }
 }
 

@@ -32,8 +32,8 @@ export class PageLink implements WaitingConnection {
     this.#peer = new Peer(channel, {
       limits,
       powers,
-      ...(budget && { budget }),
-      ...(turns && { turns }),
+      budget,
+      turns,
       onRequest: (method, params) => (method === 'hello' ? this.#greet(params) : this.#serve(method, params)),
       onClose: () => {
         silent.cancel();

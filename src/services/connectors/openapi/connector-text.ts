@@ -2,7 +2,8 @@
 import type { Limits } from '../../../base/limits.ts';
 import { withoutUnseen } from '../../../base/text/shown-text.ts';
 import { isRecord } from '../../../base/text/values.ts';
-import { ConnectorError } from '../connector.ts';
+import { PinError } from '../../plugins/pin-error.ts';
+
 import { type OpenApiDocument, ReferenceProblem } from './document.ts';
 import { toFlow } from './flow.ts';
 import { NameList, toSnakeCase } from './names.ts';
@@ -34,7 +35,7 @@ const OPERATION_NAME_CHARS = 32;
 /** Bytes of the file that its head takes at most. */
 const HEAD_BYTES = 4096;
 
-/** Throws ConnectorError if nothing is wanted that the document has. */
+/** Throws PinError if nothing is wanted that the document has. */
 export function writeConnector(document: OpenApiDocument, options: WritingOptions): WrittenConnector {
   const { found, leftOut } = operationsOf(document);
   const wanted = wantedOf(found, options);
@@ -43,17 +44,17 @@ export function writeConnector(document: OpenApiDocument, options: WritingOption
   if (pieces.length === 0) {
     const [first] = all;
     const why = first ? `: ${first.operation}: ${first.why}` : '';
-    throw new ConnectorError([`${options.label}: no operation can be taken over${why}`]);
+    throw new PinError([`${options.label}: no operation can be taken over${why}`]);
   }
   const text = `${headOf(document, options)}operations:\n${pieces.join('')}`;
   return { text, operations: pieces.length, total: found.length, leftOut: all };
 }
 
 function wantedOf(found: readonly FoundOperation[], { only, label }: WritingOptions): FoundOperation[] {
-  if (found.length === 0) throw new ConnectorError([`${label}: has no operations`]);
+  if (found.length === 0) throw new PinError([`${label}: has no operations`]);
   const idle = only.find((pattern) => !found.some((it) => matches(pattern, it)));
   if (idle !== undefined)
-    throw new ConnectorError([`--operations ${idle}: matches none of the ${found.length} operations of ${label}`]);
+    throw new PinError([`--operations ${idle}: matches none of the ${found.length} operations of ${label}`]);
   return found.filter((it) => only.length === 0 || only.some((pattern) => matches(pattern, it)));
 }
 

@@ -6,7 +6,7 @@ import { parseDocument } from 'yaml';
 import type { Limits } from '../../../base/limits.ts';
 import { parseJson } from '../../../base/text/json.ts';
 import { isRecord } from '../../../base/text/values.ts';
-import { ConnectorError } from '../connector.ts';
+import { PinError } from '../../plugins/pin-error.ts';
 
 export type Node = Readonly<Record<string, unknown>>;
 
@@ -73,17 +73,17 @@ function decoded(step: string): string {
   }
 }
 
-/** The document in a JSON or YAML text. Throws ConnectorError. */
+/** The document in a JSON or YAML text. Throws PinError. */
 export function readOpenApi(text: string, label: string, limits: Limits): OpenApiDocument {
   const root = /^\s*[{[]/.test(text) ? jsonIn(text, label) : yamlIn(text, label, limits);
-  if (!isRecord(root)) throw new ConnectorError([`${label}: is no OpenAPI document`]);
+  if (!isRecord(root)) throw new PinError([`${label}: is no OpenAPI document`]);
   const { openapi, swagger, paths } = root;
   if (typeof openapi !== 'string' || !/^3\.[01](\.|$)/.test(openapi)) {
     const found =
       typeof swagger === 'string' ? `Swagger ${swagger.slice(0, 20)}` : `openapi: ${String(openapi).slice(0, 20)}`;
-    throw new ConnectorError([`${label}: ${found} is not read; convert the document to OpenAPI 3.0 or 3.1`]);
+    throw new PinError([`${label}: ${found} is not read; convert the document to OpenAPI 3.0 or 3.1`]);
   }
-  if (!isRecord(paths)) throw new ConnectorError([`${label}: has no paths`]);
+  if (!isRecord(paths)) throw new PinError([`${label}: has no paths`]);
   return new OpenApiDocument(root);
 }
 
@@ -91,13 +91,13 @@ function jsonIn(text: string, label: string): unknown {
   try {
     return parseJson(text);
   } catch (error) {
-    throw new ConnectorError([`${label}: is no JSON: ${(error as Error).message.slice(0, SHOWN_CHARS)}`]);
+    throw new PinError([`${label}: is no JSON: ${(error as Error).message.slice(0, SHOWN_CHARS)}`]);
   }
 }
 
 function yamlIn(text: string, label: string, { openApiYamlBytesMax }: Limits): unknown {
   if (text.length > openApiYamlBytesMax)
-    throw new ConnectorError([
+    throw new PinError([
       `${label}: is YAML of more than ${openApiYamlBytesMax} bytes, which would take minutes; convert it to JSON`,
     ]);
   try {
@@ -108,6 +108,6 @@ function yamlIn(text: string, label: string, { openApiYamlBytesMax }: Limits): u
     return document.toJS({ maxAliasCount: 100 });
   } catch (error) {
     // A RangeError for what is nested deeper than the stack.
-    throw new ConnectorError([`${label}: is no YAML: ${(error as Error).message.slice(0, SHOWN_CHARS)}`]);
+    throw new PinError([`${label}: is no YAML: ${(error as Error).message.slice(0, SHOWN_CHARS)}`]);
   }
 }

@@ -109,7 +109,7 @@ export class SchemaReader {
   #ofType(schema: Node, type: JsonSchema['type'], depth: number): JsonSchema {
     const values = this.#enumOf(schema);
     const pattern = type === 'string' ? this.#patternOf(schema) : {};
-    const base = { ...(type && { type }), ...values, ...boundsOf(schema, type), ...pattern };
+    const base = { type, ...values, ...boundsOf(schema, type), ...pattern };
     if (type === 'array')
       return { ...base, ...(schema.items !== undefined && { items: this.#read(schema.items, depth - 1) }) };
     if (type !== 'object') return base;

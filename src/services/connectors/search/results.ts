@@ -8,7 +8,7 @@ export interface SearchResult {
   readonly url: string;
   readonly snippet: string;
   /** Day on which the page was published, such as 2026-01-31. */
-  readonly published?: string;
+  readonly published?: string | undefined;
 }
 
 const TITLE_CHARS_MAX = 300;
@@ -49,7 +49,7 @@ function toResult(
     title: cut(plainText(title), TITLE_CHARS_MAX) || url.hostname,
     url: url.href,
     snippet: cut(plainText(snippet), snippetCharsMax),
-    ...(day !== undefined && { published: day }),
+    published: day,
   };
 }
 

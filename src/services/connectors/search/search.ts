@@ -4,7 +4,8 @@ import type { Limits } from '../../../base/limits.ts';
 import { FileRefusal } from '../../../policy/file.ts';
 import type { Connected } from '../../../tools/connected.ts';
 import type webSearch from '../../../tools/web/search.ts';
-import { CA, CHOICES, type Connector, ConnectorError, FILE, secretsOf, toConnector } from '../connector.ts';
+import { PinError } from '../../plugins/pin-error.ts';
+import { CA, CHOICES, type Connector, FILE, secretsOf, toConnector } from '../connector.ts';
 import type { Auth } from '../file.ts';
 import { presetText } from '../presets.ts';
 import type { ConnectedCall } from '../run-call.ts';
@@ -24,7 +25,7 @@ export class Search {
   readonly service: ServiceClient;
   readonly #parts: ServiceParts;
 
-  /** Throws ConnectorError. */
+  /** Throws PinError. */
   constructor(settings: SearchSettings, parts: ServiceParts) {
     this.provider = settings.provider;
     this.service = new ServiceClient(searchConnector(settings, parts.limits), parts, [SEARCH_TOOL]);
@@ -75,14 +76,14 @@ const DAYS = { day: 1, week: 7, month: 31, year: 366 } as const;
 function toParameters(asked: Input, nowMs: number): Record<string, unknown> {
   const { query, freshness, site } = asked;
   const since = freshness && new Date(nowMs - DAYS[freshness] * DAY_MS).toISOString().slice(0, 'yyyy-mm-dd'.length);
-  return { ...asked, siteQuery: site === undefined ? query : `${query} site:${site}`, ...(since && { since }) };
+  return { ...asked, siteQuery: site === undefined ? query : `${query} site:${site}`, since };
 }
 
-/** The file of the service with the choices of the operator. Throws ConnectorError. */
+/** The file of the service with the choices of the operator. Throws PinError. */
 function searchConnector({ provider, url, secret, ca, private: isPrivate }: SearchSettings, limits: Limits): Connector {
   const files = {
     [FILE]: textOf(provider, limits),
-    [CHOICES]: JSON.stringify({ ...(url !== undefined && { base: url }), private: isPrivate }),
+    [CHOICES]: JSON.stringify({ base: url, private: isPrivate }),
     ...(ca !== undefined && { [CA]: ca }),
   };
   const connector = toConnector(files, limits, `search: ${provider}`);
@@ -96,7 +97,7 @@ function textOf(provider: string, limits: Limits): string {
   } catch (error) {
     if (!(error instanceof FileRefusal)) throw error;
   }
-  throw new ConnectorError([`connectors/search/${provider}.yaml is missing; install Ringfence again`]);
+  throw new PinError([`connectors/search/${provider}.yaml is missing; install Ringfence again`]);
 }
 
 /** The key under the operator's name for it. A service without keys gets one as a bearer token, for a proxy before it. */

@@ -34,8 +34,8 @@ export const searchSchema = z
 
 export interface SearchSettings {
   readonly provider: (typeof SEARCH_PROVIDERS)[number];
-  readonly url?: string;
-  readonly secret?: string;
+  readonly url?: string | undefined;
+  readonly secret?: string | undefined;
   /** Certificates of authorities in PEM. */
   readonly ca?: string;
   readonly private: boolean;
@@ -49,8 +49,8 @@ export function toSearchSettings(
   return {
     provider,
     private: isPrivate,
-    ...(url !== undefined && { url }),
-    ...(secret !== undefined && { secret }),
+    url,
+    secret,
     ...(ca !== undefined && { ca: readCertificates(toPath(ca), bytesMax) }),
   };
 }

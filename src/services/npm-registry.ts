@@ -1,0 +1,55 @@
+/** Reads an npm registry: answers up to a bound, and packages that have the hash which the registry tells. */
+import { createHash } from 'node:crypto';
+import * as z from 'zod';
+import { OperatorError } from '../base/errors.ts';
+import { parseJson } from '../base/text/json.ts';
+
+/** Members of a version that name its archive, with the hash as lockfiles have it. */
+export const dist = z.looseObject({ tarball: z.url(), integrity: z.string().regex(/^sha512-[\w+/=]{88}$/) });
+
+export interface FetchBounds {
+  readonly bytesMax: number;
+  readonly timeoutMs: number;
+  /** Whether an answer may send to another URL; `follow` when absent. */
+  readonly redirect?: 'error';
+}
+
+/** The body of an answer. Throws OperatorError for another status, too many bytes, too much time. */
+export async function fetchBytes(url: string, { bytesMax, timeoutMs, ...how }: FetchBounds): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(timeoutMs), ...how });
+    if (!answer.ok) throw new OperatorError(`${url} answers with status ${answer.status}`);
+    for await (const piece of answer.body ?? []) {
+      bytes += piece.length;
+      if (bytes > bytesMax) throw new OperatorError(`${url} has more than ${bytesMax} bytes`);
+      pieces.push(piece);
+    }
+  } catch (error) {
+    if (error instanceof OperatorError) throw error;
+    const { message, cause } = error as Error;
+    throw new OperatorError(`${url} can't be fetched: ${cause instanceof Error ? cause.message : message}`);
+  }
+  return Buffer.concat(pieces);
+}
+
+/** The JSON of an answer about `what`. Throws OperatorError. */
+export function readAnswer<Shape>(shape: z.ZodType<Shape>, bytes: Buffer, what: string): Shape {
+  try {
+    return shape.parse(parseJson(bytes.toString('utf8')));
+  } catch {
+    throw new OperatorError(`the answer of the registry about ${what} can't be read`);
+  }
+}
+
+/** The bytes of an archive. Throws OperatorError if they don't have the hash that the registry told. */
+export async function fetchArchive(
+  { tarball, integrity }: Pick<z.output<typeof dist>, 'tarball' | 'integrity'>,
+  bounds: FetchBounds,
+): Promise<Buffer> {
+  const bytes = await fetchBytes(tarball, bounds);
+  const hash = `sha512-${createHash('sha512').update(bytes).digest('base64')}`;
+  if (hash === integrity) return bytes;
+  throw new OperatorError(`${tarball} has the hash ${hash}, not ${integrity} as the registry says`);
+}
