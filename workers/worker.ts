@@ -176,9 +176,9 @@ function failure(thrown: unknown, usage: JobUsage): JobResult {
 
 function dataOf(tool: Tool, job: Job, context: WorkerContext): Promise<unknown> {
   if (job.preview) return preview(tool, job, context);
-  if (job.resolve) return tool.resolve?.(job.input as never, context) ?? Promise.resolve([]);
-  if (job.prepare && tool.prepare) return tool.prepare(job.input as never, context);
-  const plan = job.plan && (tool.plan ?? tool.requests);
+  if (job.resolve) return tool.before?.resolve?.(job.input as never, context) ?? Promise.resolve([]);
+  if (job.prepare && tool.before?.prepare) return tool.before?.prepare(job.input as never, context);
+  const plan = job.plan && (tool.before?.plan ?? tool.before?.requests);
   if (plan) return plan(job.input as never, context);
   if (!tool.run) throw new ToolError('INTERNAL', `${job.tool} runs in no host`);
   return tool.run(job.input as never, context);

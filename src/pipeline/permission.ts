@@ -8,7 +8,7 @@ import type { CommandContext } from '../policy/shell/command.ts';
 import { parseCommand } from '../policy/shell/command.ts';
 import { packageScript } from '../policy/shell/package-scripts.ts';
 import { toTarget } from '../policy/target.ts';
-import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
+import { type CommandLine, holdsFor, type Tool, tierOfCall } from '../tools/tool.ts';
 import type { JudgingTurns } from './queue/judging-turns.ts';
 import { refusalOf } from './refusal.ts';
 import { type JudgedEffects, separate, withoutDenied } from './separate-effects.ts';
@@ -74,7 +74,7 @@ type Touched = Pick<PolicyQuestion, 'tier' | 'effects'>;
 
 /** Whether a person is asked about the call under any policy that does not deny it. */
 export const asksAnyway = (tool: Tool, input: unknown, touched: Touched): boolean =>
-  tool.asks === true || tool.asksFor?.(input as never) === true || protectedTarget(touched) !== undefined;
+  holdsFor(tool.asks, input) || protectedTarget(touched) !== undefined;
 
 /** A path with a protected name that a call itself would write or delete. What commands make is moved away instead. */
 const protectedTarget = ({ tier, effects }: Touched): string | undefined =>

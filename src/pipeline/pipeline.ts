@@ -16,6 +16,7 @@ import { CallMetrics } from '../store/telemetry/call-metrics.ts';
 import type { Tracer } from '../store/telemetry/tracer.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
+import { keptPreviewOf } from '../tools/runs.ts';
 import type { NamedTool } from '../tools/tool.ts';
 import { approvalContextOf } from './approve/approval-context.ts';
 import { type ApproveDeps, approve } from './approve/approve.ts';
@@ -150,7 +151,7 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
     questionNow: (call) => questionOf(call, parts.permission),
     preview: async (call) => {
       const { tool, input } = call.checked;
-      const id = tool.keptPreview?.(input as never);
+      const id = keptPreviewOf(tool, input);
       if (id !== undefined) return previewOfCommit(parts.previews.find(id, call), limits);
       return previewForPerson(call, parts);
     },

@@ -89,7 +89,9 @@ export class PreparedCalls {
       bounds: commandBoundsOf(policy, limits, tier),
       home: homeOf(call),
       unixSockets: unixSocketsOf(policy),
-      ...(tool.registryOf && { network: registryNetwork(policy, tool.registryOf(input as never), packages) }),
+      ...(tool.before?.registryOf && {
+        network: registryNetwork(policy, tool.before?.registryOf(input as never), packages),
+      }),
     };
     const key = { tier: 'execute', workspace, view: viewOf(call) } as const;
     const ran = await inTime(call, this.#parts, () => hosts.run(key, request, { signal: controller.signal }));
@@ -110,7 +112,9 @@ export function networkFor(
   policy: Policy,
   packages: PackageSettings,
 ): readonly NetworkLayer[] | undefined {
-  return tool.registryOf ? registryNetwork(policy, tool.registryOf(input as never), packages) : networkOf(policy);
+  return tool.before?.registryOf
+    ? registryNetwork(policy, tool.before?.registryOf(input as never), packages)
+    : networkOf(policy);
 }
 
 /** Throws POLICY_DENIED if the policy lists no host: then a package manager could only fail. */

@@ -20,7 +20,7 @@ export const resolve =
   (next) =>
   async (call) => {
     const decisionOf = (it: CheckedCall) => decide(call.policy, questionOf(it, parts.permission)).decision;
-    if (!call.checked.tool.resolve || decisionOf(call) === 'deny') return next(call);
+    if (!call.checked.tool.before?.resolve || decisionOf(call) === 'deny') return next(call);
     const forms = await formsOf(call, parts);
     return next(forms.find((it) => decisionOf(it) === 'allow') ?? forms.at(-1) ?? call);
   };

@@ -1,7 +1,9 @@
 /** Retries failures that may be temporary, if a second attempt can't do anything twice. */
+
 import type { Code, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
+import { holdsFor } from '../tools/tool.ts';
 import { failed, type Outcome, outcomeOf } from './outcome.ts';
 import type { ClearedCall, Stage } from './stage.ts';
 
@@ -49,7 +51,7 @@ function isRepeatable(call: ClearedCall, { started, error }: Outcome): boolean {
   if (!started) return true;
   // `hosts.run` already retried this read on a fresh host.
   if (error?.code === 'HOST_CRASHED' && tier === 'read_only') return false;
-  const isIdempotent = tool.idempotent ?? tool.idempotentFor?.(input as never) ?? false;
+  const isIdempotent = holdsFor(tool.idempotent, input);
   return !call.approval?.confirm && (tier === 'read_only' || isIdempotent);
 }
 

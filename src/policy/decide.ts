@@ -177,12 +177,12 @@ export interface ToolFacts {
     | undefined;
   readonly tier: Tier;
   /** The tier of the calls that need least, if lower. */
-  readonly leastTier?: Tier | undefined;
+  readonly tiers?: { readonly least?: Tier } | undefined;
   readonly category: string;
-  /** Whether a person is asked about each call that the policy allows. */
-  readonly asks?: boolean;
-  /** Whether each call deletes. */
-  readonly deletes?: boolean;
+  /** True if a person is asked about each call that the policy allows. */
+  readonly asks?: unknown;
+  /** `deletes` if each call does. */
+  readonly destructive?: boolean | 'deletes';
   /** Present if calls of the tool run command lines. */
   readonly commandOf?: unknown;
 }
@@ -192,10 +192,10 @@ export interface ToolFacts {
  * calls that need most are denied, it is that for those that need least.
  */
 export function decideTool(policy: Policy, tool: ToolFacts): Decision {
-  const { leastTier } = tool;
+  const leastTier = tool.tiers?.least;
   const decision = decideOfTier(policy, tool);
   if (decision === 'deny' && leastTier) return decideOfTier(policy, { ...tool, tier: leastTier });
-  return decision === 'allow' && tool.asks ? 'ask' : decision;
+  return decision === 'allow' && tool.asks === true ? 'ask' : decision;
 }
 
 function decideOfTier(policy: Policy, tool: ToolFacts): Decision {
@@ -213,8 +213,7 @@ export const couldAllow = (policy: Policy, tool: ToolFacts): boolean => highestT
 
 /** The highest tier of which a call of a tool could be allowed; undefined if there is none. */
 export function highestTier(policy: Policy, tool: ToolFacts): Tier | undefined {
-  const { tier, leastTier = tier } = tool;
-  return [tier, leastTier].find((it) => couldAllowOfTier(policy, { ...tool, tier: it }));
+  return [tool.tier, tool.tiers?.least ?? tool.tier].find((it) => couldAllowOfTier(policy, { ...tool, tier: it }));
 }
 
 function couldAllowOfTier(policy: Policy, tool: ToolFacts): boolean {
@@ -242,14 +241,14 @@ export const otherNames = ({ aliases, runs }: Pick<ToolFacts, 'aliases' | 'runs'
   ...(runs?.provider ? [`mcp:${runs.provider.provider}/${runs.provider.tool}`] : []),
 ];
 
-const toolPart = ({ name, tier, category, deletes = false, ...it }: ToolFacts): QuestionPart =>
+const toolPart = ({ name, tier, category, destructive, ...it }: ToolFacts): QuestionPart =>
   toPart(
     {
       tool: name,
       aliases: otherNames(it),
       tier,
       category,
-      destructive: deletes,
+      destructive: destructive === 'deletes',
       effects: [],
       principal: '',
       session: '',

@@ -193,7 +193,7 @@ function annotationsOf({ tier, destructive, idempotent }: Tool): ToolInfo['annot
   const readOnlyHint = tier === 'read_only';
   return {
     readOnlyHint,
-    destructiveHint: !readOnlyHint && destructive === true,
+    destructiveHint: !readOnlyHint && Boolean(destructive),
     idempotentHint: idempotent === true,
     openWorldHint: tier === 'execute' || tier === 'external_api',
   };

@@ -33,6 +33,8 @@ export interface PluginSpec {
 /** In the host of the call's tier, by `run`. */
 interface InHost<I extends z.ZodObject> {
   readonly in: 'host';
+  /** The preview that a call is about. */
+  keptPreview?(input: z.output<I>): string;
   /** Whether language servers read files for a call that no tool checks: its host then masks all that is hidden at its start. */
   readsUnchecked?(input: z.output<I>): boolean;
 }
@@ -43,6 +45,8 @@ interface InHost<I extends z.ZodObject> {
  */
 interface InCommand<I extends z.ZodObject> {
   readonly in: 'command';
+  /** The preview that a call is about. */
+  keptPreview?(input: z.output<I>): string;
   /** Whether a preview of a call runs it, over an overlay of the workspace; `preview` is never called. */
   readonly previewsByRunning?: boolean;
   /** Whether a call keeps something in its host, which is then used only by such calls; `start` if a program goes on after the call. */
@@ -113,6 +117,14 @@ export const runsInCommand = ({ runs }: Runnable): InCommand<z.ZodObject> | unde
 /** Whether a call keeps something in its host; `input` is checked. */
 export const keepsAfter = (tool: Runnable, input: unknown): boolean | 'start' =>
   runsInCommand(tool)?.keeps?.(input as never) ?? false;
+
+/** The preview that a call is about; undefined for other calls. `input` is checked. */
+export const keptPreviewOf = ({ runs }: Runnable, input: unknown): string | undefined =>
+  runs && 'keptPreview' in runs ? runs.keptPreview?.(input as never) : undefined;
+
+/** Whether a call is about a preview that was kept. */
+export const isCommit = ({ tool, input }: { readonly tool: Runnable; readonly input: unknown }): boolean =>
+  keptPreviewOf(tool, input) !== undefined;
 
 /** Whether programs in the host of a call read files that no tool checks; `input` is checked. */
 export const readsUncheckedBy = ({ runs }: Runnable, input: unknown): boolean =>

@@ -192,7 +192,51 @@ export type Example<Input, Output> =
   | { readonly input: Input; readonly output: Partial<Output> }
   | { readonly input: Input; readonly error: Code };
 
-export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends Lifecycle, ServiceTerms, Versioned {
+/** A property of all calls of a tool, or of each by its checked input. */
+export type PerCall<Input> = boolean | ((input: Input) => boolean);
+
+interface Tiers<Input> {
+  /** The tier of one call, if lower than the tool's: the policy decides by it, and the call's programs are confined by it. */
+  of(input: Input): Tier;
+  /** The lowest of these tiers, if lists are to show the tool to callers who may make no other calls of it. */
+  readonly least?: Tier;
+}
+
+interface Before<Input> {
+  /**
+   * Other forms of the input, by what the workspace holds, the best first. The first one that the policy allows without
+   * a question replaces the input; if it allows none, the last one does. Runs in the read_only host, before the policy
+   * decides, and is not asked about calls that the policy denies.
+   */
+  resolve?(input: Input, context: ToolContext): Promise<Input[]>;
+  /**
+   * Work before `run` in the read_only host, which has the language servers and can change nothing; `run` gets the
+   * result as `ctx.planned`, and checks it. Not called for read_only calls.
+   */
+  plan?(input: Input, context: ToolContext): Promise<unknown>;
+  /**
+   * HTTP requests whose answers `run` gets as `ctx.planned`, a list of AnsweredRequest. Called in the read_only host,
+   * where `run` is called, too, for external_api calls only; each destination is a `connect` effect of the call.
+   */
+  requests?(input: Input, context: ToolContext): Promise<ServerRequest[]>;
+  /**
+   * Work before a person is asked, by commands that see the workspace read-only: gives what the person is shown, and what `run` gets
+   * as `ctx.planned`. Called once a call; no plan is shown and then made again.
+   */
+  prepare?(input: Input, context: ToolContext): Promise<Prepared>;
+  /** The package registry of the settings that its commands may connect to, if the policy lists it, and to nothing else. */
+  registryOf?(input: Input): RegistryKind;
+}
+
+/** What tools of connectors, plugins and providers say beside what built-in ones do. */
+interface AddedTerms extends ServiceTerms, Versioned {
+  /** Estimated cost of a call in US dollars; reserved before it runs. */
+  estimateCostUsd?(input: never): number;
+  /** JSON Schemas for callers, if not those of `input` and `output`. */
+  readonly shown?: { readonly input: object; readonly output?: object };
+}
+
+export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends Lifecycle, AddedTerms {
   /** `group_verb`; the file is `src/tools/<group>/<verb>.ts`. */
   readonly name: string;
   readonly title: string;
@@ -202,31 +246,26 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly notes?: string;
   /** What the tool can do, for people and programs that look for a tool; at least one. */
   readonly capabilities: readonly Capability[];
-  readonly version: string;
   readonly category: Category;
   /** The highest tier that a call may need. */
   readonly tier: Tier;
-  /** The tier of one call, if lower than the tool's: the policy decides by it, and the call's programs are confined by it. */
-  tierOf?(input: z.output<I>): Tier;
-  /** The lowest of these tiers, if lists are to show the tool to callers who may make no other calls of it. */
-  readonly leastTier?: Tier;
+  /** Present if calls differ in their tier. */
+  readonly tiers?: Tiers<z.output<I>>;
   /** How a call is carried out; absent for `{ in: 'host' }`. */
   readonly runs?: Runs<I, O>;
-  /** The preview that a call is about. */
-  keptPreview?(input: z.output<I>): string;
   /** What the call would touch; the policy decides on these effects. */
   effects(input: z.output<I>): Effect[];
   /** Present if the effects are independent, so that a call can run without those that the policy denies. */
   readonly separable?: Separable<z.output<I>, z.output<O>>;
-  /** Whether it may change or remove existing content; a hint for clients. Policies ask about `delete` effects instead. */
-  readonly destructive?: boolean;
-  /** Whether each of its calls has a `delete` effect. */
-  readonly deletes?: boolean;
+  /**
+   * Whether it may change or remove existing content; a hint for clients. Policies ask about `delete` effects instead, of which each of
+   * its calls has one if it `deletes`.
+   */
+  readonly destructive?: boolean | 'deletes';
   /** Whether strangers write its results, which may hold instructions to a model: MCP clients get them in an envelope, and policies know of them. */
   readonly untrusted?: boolean;
-  readonly idempotent?: boolean;
-  /** The same of one call of a tool that is not always. */
-  idempotentFor?(input: z.output<I>): boolean;
+  /** Whether a call may be repeated: always, or as a call says. */
+  readonly idempotent?: PerCall<z.output<I>>;
   readonly cacheable?: boolean;
   /** Parameters whose values the audit log leaves out: they may hold data of people in any form. */
   readonly unrecorded?: readonly string[];
@@ -244,41 +283,14 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly state?: { readonly name: string; readonly schema: z.ZodType };
   /** The command line that a call runs, if it runs one; policies judge its programs and paths. */
   commandOf?(input: z.output<I>): CommandLine | undefined;
-  /** Whether a person is asked about each call that the policy allows. */
-  readonly asks?: boolean;
-  /** Estimated cost of the call in US dollars; reserved before it runs. */
-  estimateCostUsd?(input: z.output<I>): number;
-  /**
-   * Other forms of the input, by what the workspace holds, the best first. The first one that the policy allows without
-   * a question replaces the input; if it allows none, the last one does. Runs in the read_only host, before the policy
-   * decides, and is not asked about calls that the policy denies.
-   */
-  resolve?(input: z.output<I>, context: ToolContext): Promise<z.output<I>[]>;
-  /**
-   * Work before `run` in the read_only host, which has the language servers and can change nothing; `run` gets the
-   * result as `ctx.planned`, and checks it. Not called for read_only calls.
-   */
-  plan?(input: z.output<I>, context: ToolContext): Promise<unknown>;
-  /**
-   * HTTP requests whose answers `run` gets as `ctx.planned`, a list of AnsweredRequest. Called in the read_only host,
-   * where `run` is called, too, for external_api calls only; each destination is a `connect` effect of the call.
-   */
-  requests?(input: z.output<I>, context: ToolContext): Promise<ServerRequest[]>;
-  /**
-   * Work before a person is asked, by commands that see the workspace read-only: gives what the person is shown, and what `run` gets
-   * as `ctx.planned`. Called once a call; no plan is shown and then made again.
-   */
-  prepare?(input: z.output<I>, context: ToolContext): Promise<Prepared>;
-  /** The package registry of the settings that its commands may connect to, if the policy lists it, and to nothing else. */
-  registryOf?(input: z.output<I>): RegistryKind;
-  /** Whether a person is asked about a call that the policy allows. */
-  asksFor?(input: z.output<I>): boolean;
+  /** Whether a person is asked about calls that the policy allows: about each, or as a call says. */
+  readonly asks?: PerCall<z.output<I>>;
+  /** Work before `run`, in other hosts than its. */
+  readonly before?: Before<z.output<I>>;
   /** Computes what a run would do to files without doing it. Runs in the read_only host, before a person is asked. */
   preview?(input: z.output<I>, context: ToolContext): Promise<Preview>;
   readonly input: I;
   readonly output: O;
-  /** JSON Schemas for callers, if not those of `input` and `output`. */
-  readonly shown?: { readonly input: object; readonly output?: object };
   readonly examples: readonly Example<z.input<I>, z.output<O>>[];
   readonly aliases: readonly Alias[];
   /** Other names of parameters and values; no model is shown them. */
@@ -312,7 +324,11 @@ export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(spec: T
 }
 
 /** The tier of one call; `input` is checked. */
-export const tierOfCall = (tool: Tool, input: unknown): Tier => tool.tierOf?.(input as never) ?? tool.tier;
+export const tierOfCall = (tool: Tool, input: unknown): Tier => tool.tiers?.of(input as never) ?? tool.tier;
+
+/** Whether a property holds for a call; `input` is checked. */
+export const holdsFor = (property: PerCall<never> | undefined, input: unknown): boolean =>
+  typeof property === 'function' ? property(input as never) : property === true;
 
 /** The tier of the host in which a call of `tier` runs: only execute hosts confine programs. */
 export const hostTierOf = (tool: Pick<Tool, 'runs'>, tier: Tier): Tier => (runsInCommand(tool) ? 'execute' : tier);

@@ -14,6 +14,7 @@ export type Deprecation = z.output<typeof deprecationSchema>;
 
 /** What a tool says of its versions. */
 export interface Versioned {
+  readonly version: string;
   /** Set for all but the newest major version: it is called as `name@major` only, and no list shows it. */
   readonly isOlder?: boolean;
   /** Major versions that can be called as `name@major`, the newest first. */

@@ -170,7 +170,7 @@ describe('the list of tools', () => {
       policy: 'read-only',
     });
     const reading = toolsOf(builtinToolset()).filter(
-      (it) => (it.leastTier ?? it.tier) === 'read_only' || it.name === 'git_branch',
+      (it) => (it.tiers?.least ?? it.tier) === 'read_only' || it.name === 'git_branch',
     );
     const names = (await listed(client, { format: 'ringfence' })).map((it) => it.name);
     expect(reading.map((it) => it.name)).toEqual(expect.arrayContaining(names));

@@ -57,8 +57,8 @@ export function toolRunner({
     ): Promise<D> {
       const tool = builtinTools[name] as unknown as Tool;
       const parsed = tool.input.parse(input) as never;
-      const needsPlan = tool.plan && tierOfCall(tool, parsed) !== 'read_only';
-      const planned = needsPlan ? await tool.plan?.(parsed, contextOf(own)) : undefined;
+      const needsPlan = tool.before?.plan && tierOfCall(tool, parsed) !== 'read_only';
+      const planned = needsPlan ? await tool.before?.plan?.(parsed, contextOf(own)) : undefined;
       const data = await tool.run?.(parsed, contextOf(own, planned));
       return tool.output.parse(data) as D;
     },

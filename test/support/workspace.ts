@@ -55,8 +55,9 @@ export function makeWorkspace({ limits = {}, rules = [], at }: WorkspaceOptions 
       const { run } = tool;
       if (!run) throw new Error(`${tool.name} runs in no host`);
       const parsed = tool.input.parse(input);
-      if (!tool.plan || (tool.tierOf?.(parsed) ?? tool.tier) === 'read_only') return run(parsed, context(options));
-      const planned = await tool.plan(parsed, context(options));
+      if (!tool.before?.plan || (tool.tiers?.of(parsed) ?? tool.tier) === 'read_only')
+        return run(parsed, context(options));
+      const planned = await tool.before.plan(parsed, context(options));
       // What writes has no parsers.
       const { servers: _, ...others } = options;
       return run(parsed, context({ ...others, planned }));

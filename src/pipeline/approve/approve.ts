@@ -1,4 +1,5 @@
 /** Holds a call whose decision is `ask` until a person answers. A waiting call takes no slot at a host, so other calls go on. */
+
 import type { Effect } from '../../base/call.ts';
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
@@ -17,7 +18,7 @@ import type {
   WholeQuestion,
 } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
-import { runsBy } from '../../tools/runs.ts';
+import { isCommit, runsBy } from '../../tools/runs.ts';
 import type { Preview } from '../../tools/tool.ts';
 import type { OpeningQuestion } from '../doors/openings.ts';
 import { outcomeOf } from '../outcome.ts';
@@ -61,8 +62,8 @@ export const approve =
     const remembered = approvals.remembered(view.facts, call.id);
     // A yes to an earlier plan is none to this one.
     const { tool } = call.checked;
-    const grant =
-      (tool.prepare ?? runsBy(tool, 'toolchains')) && remembered?.decision === 'approve' ? undefined : remembered;
+    const isPlanned = tool.before?.prepare || runsBy(tool, 'toolchains');
+    const grant = isPlanned && remembered?.decision === 'approve' ? undefined : remembered;
     if (grant?.decision === 'approve')
       return { ...(await outcomeOf(next, { ...call, approval: {} })), approvalGranted: true };
     const denial = grant ?? approvals.deniedLately(view.facts);
@@ -114,7 +115,7 @@ function askingDecisionOf(call: JudgedCall): AskingDecision {
   if (decision !== 'ask') throw new Error('this stage handles only calls for which the policy says ask');
   const asking = decided.rules.filter((it) => it.decision === 'ask');
   const ofCost = { id: `tiers.${checked.tier}.costUsdAskAbove`, reason: 'Its cost exceeds the soft limit of the day.' };
-  const what = checked.tool.keptPreview ? 'commit of what such a command did' : 'call like this';
+  const what = isCommit(checked) ? 'commit of what such a command did' : 'call like this';
   const ofTool = { id: `${checked.tool.name}.asks`, reason: `A person is asked about each ${what}.` };
   const target = protectedTargetOf(call, question);
   const ofName = target !== undefined && { id: 'protected-names', reason: reasonOf(target) };
@@ -196,7 +197,7 @@ function approvalViewOf(call: JudgedCall, { redact, limits, openingOf }: Approve
       ...(command && hasInlineCode(command.commands) && { hasInlineCode: true }),
       ...opening?.facts,
       // The next preview is another one.
-      unknown: hidden > 0 || tool.keptPreview !== undefined || (command !== undefined && isUnknown(command)),
+      unknown: hidden > 0 || isCommit(call.checked) || (command !== undefined && isUnknown(command)),
     },
     shown: { input: part.value, impact: redact(finalImpact) },
     whole,
@@ -286,7 +287,7 @@ function draftOf(call: JudgedCall, { view, diff, undo, binding, deps }: DraftPar
     ...(wholeDiff !== undefined && { diff: shownOf(wholeDiff, shownMax) }),
     remember: view.opening
       ? { door: view.opening.covers }
-      : call.checked.tool.keptPreview
+      : isCommit(call.checked)
         ? {}
         : coverageOf(question.command, level),
     callId: call.id,

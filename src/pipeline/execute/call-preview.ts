@@ -35,13 +35,13 @@ async function previewOf(call: JudgedCall, parts: ExecuteParts): Promise<Preview
 /** The same for the person who is asked about the call; nothing for a call that has no preview. */
 export async function previewForPerson(call: JudgedCall, parts: ExecuteParts): Promise<Preview> {
   const { tool } = call.checked;
-  if (tool.preview || tool.prepare) return previewOf(call, parts);
+  if (tool.preview || tool.before?.prepare) return previewOf(call, parts);
   return (await previewByRunner(call, parts.runners)) ?? { preImages: [] };
 }
 
 async function previewed(call: JudgedCall, parts: ExecuteParts): Promise<Outcome> {
   const { tool } = call.checked;
-  if (tool.prepare) return succeeded(await parts.prepared.preview(call), {});
+  if (tool.before?.prepare) return succeeded(await parts.prepared.preview(call), {});
   const byRunner = previewByRunner(call, parts.runners);
   if (byRunner) return succeeded(await byRunner, {});
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `\`${tool.name}\` has no preview; call it without preview`);

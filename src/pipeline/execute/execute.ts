@@ -72,7 +72,7 @@ async function inTier(
   { attempt, parts, concurrentCalls }: { attempt: Attempt; parts: ExecuteParts; concurrentCalls: ConcurrentCalls },
 ): Promise<Outcome> {
   const { tool, tier } = call.checked;
-  if (tool.requests && tier === 'external_api') return runAnswered(call, attempt, parts);
+  if (tool.before?.requests && tier === 'external_api') return runAnswered(call, attempt, parts);
   if (tier === 'read_only' || call.options.preview) return inTime(call, parts, () => runInHost(call, attempt, parts));
   using entry = concurrentCalls.enter(call.root);
   const isAlone = () => entry.isAlone;

@@ -1,4 +1,5 @@
 /** Runs a call by the tool's `run` in a tier's host. */
+
 import { ToolError } from '../../base/errors.ts';
 import type { CommandPreview } from '../../base/preview.ts';
 import { type EgressDoor, NO_HOSTS } from '../../hosts/egress.ts';
@@ -7,7 +8,7 @@ import type { RetainedSession } from '../../hosts/retained-sessions.ts';
 import type { RunOptions, RunResult } from '../../hosts/runs.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
-import { keepsAfter, readsUncheckedBy } from '../../tools/runs.ts';
+import { keepsAfter, keptPreviewOf, readsUncheckedBy } from '../../tools/runs.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
 import { type Attempt, failed, type Outcome, succeeded } from '../outcome.ts';
 import { isUndoByOperator } from '../permission.ts';
@@ -54,6 +55,7 @@ async function runUnder(
   const view = parts.viewOf({ ...call, policy });
   const isCommand = hostTierOf(tool, tier) === 'execute';
   const { place, keeper, network, door } = placeOf(call, { policy, view }, parts);
+  const kept = keptPreviewOf(tool, input);
   const job = {
     tool: tool.name,
     input,
@@ -69,10 +71,9 @@ async function runUnder(
       : threadCpuOf(policy, tier)),
     ...(isCommand && { owner: parts.leftNames.ownerOf(call) }),
     ...(network && { network, door }),
-    ...(tier === 'read_only' && { readOnly: true }),
-    ...(tier === 'read_only' && readsUncheckedBy(tool, input) && { isSealed: true }),
+    ...(tier === 'read_only' && { readOnly: true, ...(readsUncheckedBy(tool, input) && { isSealed: true }) }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
-    ...(tool.keptPreview && { kept: tool.keptPreview(input as never) }),
+    ...(kept !== undefined && { kept }),
     ...(keeper && { keeper }),
   };
   const options: RunOptions = {
@@ -154,8 +155,8 @@ async function runPlaced(
 /** What `run` gets as `ctx.planned`; undefined for tools without a plan. */
 async function planOf(call: ClearedCall, parts: ExecuteParts, policy: Policy): Promise<Outcome | undefined> {
   const { tool, tier } = call.checked;
-  if (tool.prepare) return succeeded(await parts.prepared.plannedOf(call));
-  return tool.plan && tier !== 'read_only' ? runReadOnly('plan', call, parts, policy) : undefined;
+  if (tool.before?.prepare) return succeeded(await parts.prepared.plannedOf(call));
+  return tool.before?.plan && tier !== 'read_only' ? runReadOnly('plan', call, parts, policy) : undefined;
 }
 
 /** Keeps the state that a tool returned. The state is checked: a compromised host could send anything. Throws INTERNAL, STORE_FAILED. */

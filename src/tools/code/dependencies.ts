@@ -76,7 +76,7 @@ export default defineTool({
   ],
   category: 'code_analysis',
   tier: 'external_api',
-  tierOf: (it) => (isOnline(it) ? 'external_api' : 'read_only'),
+  tiers: { of: (it) => (isOnline(it) ? 'external_api' : 'read_only') },
   isExtra: true,
   idempotent: true,
   effects: (it) => [
@@ -156,17 +156,18 @@ export default defineTool({
     },
   ],
 
-  resolve: (wanted) => {
-    const isAuto = wanted.online === 'auto' && isOnline({ ...wanted, online: 'yes' });
-    return Promise.resolve(isAuto ? (['yes', 'no'] as const).map((online) => ({ ...wanted, online })) : [wanted]);
-  },
-
-  async requests({ action, manifest, registry }, ctx) {
-    const packages = askedOf(lockfileOf(manifest, ctx).registryPackages(), registry);
-    return [
-      ...(action === 'audit' ? [] : outdatedRequests(packages, registry, ctx.limits)),
-      ...(action === 'outdated' ? [] : auditRequests(packages, registry, ctx.limits)),
-    ];
+  before: {
+    resolve: (wanted) => {
+      const isAuto = wanted.online === 'auto' && isOnline({ ...wanted, online: 'yes' });
+      return Promise.resolve(isAuto ? (['yes', 'no'] as const).map((online) => ({ ...wanted, online })) : [wanted]);
+    },
+    async requests({ action, manifest, registry }, ctx) {
+      const packages = askedOf(lockfileOf(manifest, ctx).registryPackages(), registry);
+      return [
+        ...(action === 'audit' ? [] : outdatedRequests(packages, registry, ctx.limits)),
+        ...(action === 'outdated' ? [] : auditRequests(packages, registry, ctx.limits)),
+      ];
+    },
   },
 
   async run(wanted, ctx) {

@@ -39,7 +39,7 @@ export default defineTool({
   capabilities: [{ action: 'format', description: 'Formats sources, or shows what formatting would change.' }],
   category: 'code_analysis',
   tier: 'write',
-  tierOf: ({ check }) => (check ? 'read_only' : 'write'),
+  tiers: { of: ({ check }) => (check ? 'read_only' : 'write') },
   destructive: true,
   idempotent: true,
   effects: ({ paths, check }) => [
@@ -69,9 +69,11 @@ export default defineTool({
     return (await formatted(wanted, ctx)).changes.preview(ctx);
   },
 
-  async plan(wanted, ctx) {
-    const { planned, engine, refused } = await formatted(wanted, ctx);
-    return { planned, engine, refused };
+  before: {
+    async plan(wanted, ctx) {
+      const { planned, engine, refused } = await formatted(wanted, ctx);
+      return { planned, engine, refused };
+    },
   },
 
   async run(wanted, ctx) {

@@ -36,7 +36,7 @@ export default defineTool({
   capabilities: [{ action: 'generate', description: 'Makes files from a template.' }],
   category: 'code_analysis',
   tier: 'write',
-  tierOf: ({ preview }) => (preview ? 'read_only' : 'write'),
+  tiers: { of: ({ preview }) => (preview ? 'read_only' : 'write') },
   effects: ({ template, to, preview }) => [
     { kind: 'read', target: `${TEMPLATES}/${template}` },
     { kind: 'read', target: to },

@@ -64,7 +64,7 @@ export default defineTool({
   capabilities: [{ action: 'lint', description: 'Finds faults in TypeScript, JavaScript and Python, and mends some.' }],
   category: 'code_analysis',
   tier: 'execute',
-  tierOf: (it) => (isCommand(it) ? 'execute' : it.fix ? 'write' : 'read_only'),
+  tiers: { of: (it) => (isCommand(it) ? 'execute' : it.fix ? 'write' : 'read_only') },
   destructive: true,
   effects: (it) => [
     ...it.paths.map((target) => ({ kind: 'read' as const, target })),
@@ -84,14 +84,15 @@ export default defineTool({
   ],
   aliases: [],
 
-  resolve(wanted, ctx) {
-    const { engine, fix, linter = engine === 'builtin' || fix ? undefined : findLinter(ctx) } = wanted;
-    if (engine === 'builtin' || linter === undefined) return Promise.resolve([]);
-    const own = { ...wanted, engine: 'workspace' as const, linter };
-    return Promise.resolve(engine === 'auto' && !fix ? [own, { ...wanted, engine: 'builtin' as const }] : [own]);
+  before: {
+    resolve(wanted, ctx) {
+      const { engine, fix, linter = engine === 'builtin' || fix ? undefined : findLinter(ctx) } = wanted;
+      if (engine === 'builtin' || linter === undefined) return Promise.resolve([]);
+      const own = { ...wanted, engine: 'workspace' as const, linter };
+      return Promise.resolve(engine === 'auto' && !fix ? [own, { ...wanted, engine: 'builtin' as const }] : [own]);
+    },
+    plan: async (wanted, ctx) => (isCommand(wanted) || wanted.engine === 'workspace' ? null : builtIn(wanted, ctx)),
   },
-
-  plan: async (wanted, ctx) => (isCommand(wanted) || wanted.engine === 'workspace' ? null : builtIn(wanted, ctx)),
 
   async run(wanted, ctx) {
     if (wanted.engine === 'workspace') return byWorkspace(wanted, ctx);

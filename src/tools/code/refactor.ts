@@ -91,7 +91,7 @@ export default defineTool({
   ],
   category: 'code_analysis',
   tier: 'write',
-  tierOf: ({ preview }) => (preview ? 'read_only' : 'write'),
+  tiers: { of: ({ preview }) => (preview ? 'read_only' : 'write') },
   runs: { in: 'host', readsUnchecked: () => true },
   destructive: true,
   initialize: assertSearch,
@@ -164,7 +164,9 @@ export default defineTool({
     return { diff: `rename ${move.from} => ${move.to}\n${diff ?? ''}`, preImages: [...preImages, ...ofMove] };
   },
 
-  plan: (wanted, ctx) => planOf(wanted, ctx),
+  before: {
+    plan: (wanted, ctx) => planOf(wanted, ctx),
+  },
 
   async run(wanted, ctx) {
     const plan = wanted.preview ? await planned(wanted, ctx) : planShape.parse(ctx.planned);

@@ -54,7 +54,7 @@ export default defineTool({
   capabilities: [{ action: 'rewrite', description: 'Replaces code that matches a syntax pattern, in many files.' }],
   category: 'code_analysis',
   tier: 'write',
-  tierOf: ({ preview }) => (preview ? 'read_only' : 'write'),
+  tiers: { of: ({ preview }) => (preview ? 'read_only' : 'write') },
   destructive: true,
   effects: ({ path, preview }) => [
     { kind: 'read', target: path },
@@ -80,11 +80,13 @@ export default defineTool({
 
   preview: async (wanted, ctx) => (await findAll(wanted, ctx)).files.preview(ctx),
 
-  async plan(wanted, ctx) {
-    const { files, edits } = await findAll(wanted, ctx);
-    const planned = new PlannedFiles(ctx);
-    for (const it of files.all) planned.add(it, wanted.path, edits.get(it.path) ?? []);
-    return { files: planned.all, filesSearched: files.filesSearched, skipped: files.skipped };
+  before: {
+    async plan(wanted, ctx) {
+      const { files, edits } = await findAll(wanted, ctx);
+      const planned = new PlannedFiles(ctx);
+      for (const it of files.all) planned.add(it, wanted.path, edits.get(it.path) ?? []);
+      return { files: planned.all, filesSearched: files.filesSearched, skipped: files.skipped };
+    },
   },
 
   async run(wanted, ctx) {

@@ -86,13 +86,15 @@ export default defineTool({
   ],
   aliases: [],
 
-  resolve(wanted, ctx) {
-    if (wanted.runner !== 'auto') return Promise.resolve([]);
-    const runner = findRunner(ctx);
-    if (runner) return Promise.resolve([{ ...wanted, runner }]);
-    throw new ToolError('UNSUPPORTED', 'the workspace shows no test runner at its root', {
-      suggestion: `Name one as runner (${RUNNERS.join(', ')}), or run the tests by terminal_execute.`,
-    });
+  before: {
+    resolve(wanted, ctx) {
+      if (wanted.runner !== 'auto') return Promise.resolve([]);
+      const runner = findRunner(ctx);
+      if (runner) return Promise.resolve([{ ...wanted, runner }]);
+      throw new ToolError('UNSUPPORTED', 'the workspace shows no test runner at its root', {
+        suggestion: `Name one as runner (${RUNNERS.join(', ')}), or run the tests by terminal_execute.`,
+      });
+    },
   },
 
   async run(wanted, ctx) {

@@ -23,8 +23,7 @@ export default defineTool({
   ],
   category: 'filesystem',
   tier: 'write',
-  destructive: true,
-  deletes: true,
+  destructive: 'deletes',
   effects: ({ path }) => [{ kind: 'delete', target: path }],
   input,
   output: z.strictObject({

@@ -19,8 +19,7 @@ export default defineTool({
   capabilities: [{ action: 'rename', description: 'Renames or moves a file or a directory.' }],
   category: 'filesystem',
   tier: 'write',
-  destructive: true,
-  deletes: true,
+  destructive: 'deletes',
   effects: ({ oldPath, newPath, overwrite }) => [
     { kind: 'read', target: oldPath },
     { kind: 'delete', target: oldPath },

@@ -31,7 +31,7 @@ export default defineTool({
   ],
   category: 'development',
   tier: 'write',
-  tierOf: ({ action }) => (action === 'list' ? 'read_only' : 'write'),
+  tiers: { of: ({ action }) => (action === 'list' ? 'read_only' : 'write') },
   runs: { in: 'command' },
   initialize: assertGit,
   healthCheck: gitHealth,

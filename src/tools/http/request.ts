@@ -77,7 +77,7 @@ export default defineTool({
   untrusted: true,
   isExtra: true,
   // A server may have done what these two ask for, although its answer was lost (RFC 9110, section 9.2.2).
-  idempotentFor: ({ method }) => method !== 'POST' && method !== 'PATCH',
+  idempotent: ({ method }) => method !== 'POST' && method !== 'PATCH',
   effects: ({ url }) => [toConnect(url)],
   timeoutMs: ({ timeoutMs }) => timeoutMs,
   runs: {

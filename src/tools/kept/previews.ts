@@ -14,8 +14,7 @@ export const diffTool = defineTool({
   category: 'filesystem',
   tier: 'read_only',
   // Only hosts of commands see what they wrote.
-  runs: { in: 'command' },
-  keptPreview: (it) => it.previewId,
+  runs: { in: 'command', keptPreview: (it) => it.previewId },
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({ previewId, path: workspacePath('One of its changes.') }),
   output: previewChange,
@@ -46,7 +45,7 @@ export const commitTool = defineTool({
   category: 'filesystem',
   tier: 'write',
   destructive: true,
-  keptPreview: (it) => it.previewId,
+  runs: { in: 'host', keptPreview: (it) => it.previewId },
   effects: ({ changes }) => changes.map(({ path: target, kind }) => ({ kind, target }) as const),
   input,
   output: z.strictObject({

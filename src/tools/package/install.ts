@@ -46,7 +46,42 @@ export default defineTool({
   category: 'development',
   tier: 'execute',
   destructive: true,
-  registryOf: (it) => judgedAs(it).ecosystem,
+  before: {
+    registryOf: (it) => judgedAs(it).ecosystem,
+    async resolve(wanted, ctx) {
+      return wanted.manager === 'auto' ? [{ ...wanted, manager: managerAt(wanted.projectPath, ctx) }] : [wanted];
+    },
+    async prepare(wanted, ctx) {
+      const terms = ctx.planned as PackageTerms;
+      const manager = managerOf(wanted);
+      assertNames(wanted, manager);
+      assertScripts(wanted, manager);
+      const project = manager.projectAt(wanted.projectPath, { terms, ctx });
+      const isCooled = !wanted.accept.some((it) => it.startsWith('fresh:'));
+      const made = await manager.planned(project, { ...wanted, isCooled }, { terms, ctx });
+      const bytes = Object.values(made.files).reduce((sum, it) => sum + it.length, 0);
+      if (bytes > packagePlanBytes)
+        throw new ToolError('FILE_LIMIT', `the planned ${manager.lockfile} is too large to be shown`, {
+          details: { limit: packagePlanBytes, used: bytes, enforcedBy: 'tool' },
+        });
+      const data = judged(wanted, made, manager, { terms, ctx });
+      const plan: Plan = { files: { ...made.files }, before: hashesOf(project, ctx), data };
+      const changed = (wanted.dev && manager.devManifest) || manager.manifest;
+      const at = posix.join(wanted.projectPath, changed);
+      const before = Buffer.from(project.texts[changed] ?? '');
+      const after = Buffer.from(made.files[changed] ?? '');
+      const manifestDiff = await unifiedDiff(at, { before, after }, ctx.limits);
+      return {
+        plan,
+        hash: data.lockfileHash,
+        diff: `${shownTo(data, wanted)}\n${manifestDiff ?? ''}`,
+        preImages: Object.entries(plan.before).map(([name, hash]) => ({
+          path: posix.join(wanted.projectPath, name),
+          hash,
+        })),
+      };
+    },
+  },
   effects: (it) => {
     const { manifest, devManifest = manifest, lockfile } = judgedAs(it);
     return [
@@ -56,7 +91,7 @@ export default defineTool({
     ];
   },
   commandOf,
-  asksFor: ({ accept, allowScripts }) => accept.length + allowScripts.length > 0,
+  asks: ({ accept, allowScripts }) => accept.length + allowScripts.length > 0,
   timeoutMs: () => 600_000,
   input,
   output,
@@ -65,41 +100,6 @@ export default defineTool({
     { input: { packages: [{ name: '../x' }] }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
-
-  async resolve(wanted, ctx) {
-    return wanted.manager === 'auto' ? [{ ...wanted, manager: managerAt(wanted.projectPath, ctx) }] : [wanted];
-  },
-
-  async prepare(wanted, ctx) {
-    const terms = ctx.planned as PackageTerms;
-    const manager = managerOf(wanted);
-    assertNames(wanted, manager);
-    assertScripts(wanted, manager);
-    const project = manager.projectAt(wanted.projectPath, { terms, ctx });
-    const isCooled = !wanted.accept.some((it) => it.startsWith('fresh:'));
-    const made = await manager.planned(project, { ...wanted, isCooled }, { terms, ctx });
-    const bytes = Object.values(made.files).reduce((sum, it) => sum + it.length, 0);
-    if (bytes > packagePlanBytes)
-      throw new ToolError('FILE_LIMIT', `the planned ${manager.lockfile} is too large to be shown`, {
-        details: { limit: packagePlanBytes, used: bytes, enforcedBy: 'tool' },
-      });
-    const data = judged(wanted, made, manager, { terms, ctx });
-    const plan: Plan = { files: { ...made.files }, before: hashesOf(project, ctx), data };
-    const changed = (wanted.dev && manager.devManifest) || manager.manifest;
-    const at = posix.join(wanted.projectPath, changed);
-    const before = Buffer.from(project.texts[changed] ?? '');
-    const after = Buffer.from(made.files[changed] ?? '');
-    const manifestDiff = await unifiedDiff(at, { before, after }, ctx.limits);
-    return {
-      plan,
-      hash: data.lockfileHash,
-      diff: `${shownTo(data, wanted)}\n${manifestDiff ?? ''}`,
-      preImages: Object.entries(plan.before).map(([name, hash]) => ({
-        path: posix.join(wanted.projectPath, name),
-        hash,
-      })),
-    };
-  },
 
   async run(wanted, ctx) {
     const { terms, plan } = ctx.planned as { terms: PackageTerms; plan: Plan };

@@ -136,7 +136,7 @@ export default defineTool({
     };
   },
   // Reading is judged as read_only: the output comes from input that was already judged.
-  tierOf: (it) => (isTyped(it) ? 'execute' : 'read_only'),
+  tiers: { of: (it) => (isTyped(it) ? 'execute' : 'read_only') },
   input: input.superRefine((it, problems) => {
     for (const name of NEEDS[actionOf(it)] ?? [])
       if (it[name] === undefined)

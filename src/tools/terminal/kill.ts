@@ -24,7 +24,7 @@ export default defineTool({
   category: 'development',
   tier: 'execute',
   // A call ends only commands that its own session started, so it needs no approval of its own.
-  tierOf: () => 'read_only',
+  tiers: { of: () => 'read_only' },
   healthCheck: commandHealth,
   destructive: true,
   runs: { in: 'command', keeps: () => true, ofBackground: ({ handle }) => ({ handle }) },

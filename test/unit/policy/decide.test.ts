@@ -308,7 +308,7 @@ describe('a tool before it is called', () => {
   });
 
   test('calls of the least tier are left where those that need most are denied', () => {
-    const reading = { ...tool, leastTier: 'read_only' } as const;
+    const reading = { ...tool, tiers: { least: 'read_only' } } as const;
     const tiers = { execute: 'deny' } as const;
     const noExecute = ruleOf('deny', { tier: ['write', 'execute'] });
     for (const policy of [policyOf([], { tiers }), policyOf([noExecute], { tiers })])

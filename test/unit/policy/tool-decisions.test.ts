@@ -133,7 +133,7 @@ describe('an asked or denied caller', () => {
 test('lists say that tools ask which delete in each call, or ask under any policy', () => {
   const policy = parse('tiers: { write: { decision: allow, approve: [destructive] } }\n');
   const asking = (tool: object) => decideTool(policy, { ...builtinTools.file_write, ...tool });
-  expect([{}, { deletes: true }, { asks: true }].map(asking)).toEqual(['allow', 'ask', 'ask']);
+  expect([{}, { destructive: 'deletes' }, { asks: true }].map(asking)).toEqual(['allow', 'ask', 'ask']);
   expect(decideTool(parse('tiers: { write: { decision: deny } }\n'), { ...builtinTools.file_write, asks: true })).toBe(
     'deny',
   );
@@ -142,6 +142,6 @@ test('lists say that tools ask which delete in each call, or ask under any polic
       .filter((it) => 'output' in it)
       .map(({ input }) => tool.effects(tool.input.parse(input) as never).some(({ kind }) => kind === 'delete'));
     const always = isDeleting.length > 0 && isDeleting.every(Boolean);
-    expect([tool.name, tool.deletes === true]).toEqual([tool.name, always]);
+    expect([tool.name, tool.destructive === 'deletes']).toEqual([tool.name, always]);
   }
 });

@@ -112,7 +112,7 @@ describe('a plan of the read_only host', () => {
   const planned = async (): Promise<Plan> => {
     mkdirSync(join(ws.path, 'src'));
     for (const it of ['src/a.ts', 'src/b.ts', 'c.ts']) put(it, 'x();\n');
-    return (await codeRewrite.plan?.(asked(), ws.context({ servers }))) as Plan;
+    return (await codeRewrite.before?.plan?.(asked(), ws.context({ servers }))) as Plan;
   };
   const run = (plan: Plan) => codeRewrite.run?.(asked(), ws.context({ planned: plan }));
 
