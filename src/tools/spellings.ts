@@ -13,6 +13,8 @@ export interface Spellings {
   readonly values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Maps a list parameter to a function that converts its records to the tool's own form. */
   readonly items?: Readonly<Record<string, (item: Readonly<Record<string, unknown>>) => unknown>>;
+  /** Parameters that hold others, which are then taken as if they stood beside them. */
+  readonly opened?: readonly string[];
   /** Parameters without effect, with the warning for each. */
   readonly ignored?: Readonly<Record<string, string>>;
 }
@@ -22,6 +24,7 @@ export const merged = (tool: Spellings = {}, alias: Spellings = {}): Spellings =
   names: { ...tool.names, ...alias.names },
   values: { ...tool.values, ...alias.values },
   items: { ...tool.items, ...alias.items },
+  opened: [...(tool.opened ?? []), ...(alias.opened ?? [])],
   ignored: { ...tool.ignored, ...alias.ignored },
 });
 
@@ -31,9 +34,13 @@ export const merged = (tool: Spellings = {}, alias: Spellings = {}): Spellings =
  */
 export function respelled(input: unknown, parameters: object, spellings: Spellings): unknown {
   if (!isRecord(input)) return input;
-  const { names = {}, values = {}, items = {}, ignored = {} } = spellings;
+  const { names = {}, values = {}, items = {}, opened = [], ignored = {} } = spellings;
   const taken = new Set(Object.keys(input));
-  const entries = Object.entries(input).flatMap(([key, value]): [string, unknown][] => {
+  const given = Object.entries(input).flatMap(([key, value]): [string, unknown][] => {
+    const inner = opened.includes(key) && !Object.hasOwn(parameters, key) && isRecord(value) && Object.entries(value);
+    return inner && !inner.some(([it]) => taken.has(it)) ? inner : [[key, value]];
+  });
+  const entries = given.flatMap(([key, value]): [string, unknown][] => {
     const known = Object.hasOwn(parameters, key);
     if (!known && Object.hasOwn(ignored, key)) return [];
     const own = known ? key : ownName(key, parameters, names);

@@ -88,6 +88,23 @@ test('refactor_code takes a path, and a transformation by name or with its param
   });
 });
 
+test('code_refactor takes the parameters of an operation in `params`, and none of them twice', async () => {
+  const params = { symbol: 'area', newName: 'surface', preview: true };
+  expect(await answer('code_refactor', { path: 'lib/area.ts', operation: 'rename', params })).toMatchObject({
+    files: [{ path: 'lib/area.ts' }, { path: 'lib/use.ts' }],
+  });
+  const twice = { path: 'lib/area.ts', operation: 'rename', newName: 'plane', params };
+  await expect(answer('code_refactor', twice)).rejects.toThrow(/INPUT_INVALID.*params/);
+});
+
+test('tools answer to the names of the design documents', async () => {
+  const to = { template: 'typescript-module', parameters: { name: 'made' }, to: 'made', preview: true };
+  expect(await answer('generate_code', to)).toMatchObject({ template: 'built in' });
+  expect(await answer('code_lint', { path: 'lib/area.ts' })).toMatchObject({ totalIssues: 0 });
+  await expect(answer('websearch', { query: 'bubblewrap' })).rejects.toThrow('UNSUPPORTED');
+  await expect(answer('npm_install', { package: '../x', projectPath: '.' })).rejects.toThrow(/INPUT_INVALID.*package/);
+});
+
 test('every code tool counts columns in UTF-16 units: what one gives, another takes', async () => {
   const line =
     '/* 😀𝒳 */ export const inner = eval(String(used)), wrong: string = 2; function used() { debugger; return inner; }';

@@ -57,7 +57,7 @@ export default defineTool({
     { input: { template: 'no-such', to: 'made' }, error: 'NOT_FOUND' },
     { input: { template: 'python-module', parameters: { name: 'a' }, to: '..' }, error: 'ACCESS_DENIED' },
   ],
-  aliases: [],
+  aliases: [{ name: 'generate_code', input }],
 
   async run(wanted, ctx) {
     const { files, from } = await made(wanted, ctx);

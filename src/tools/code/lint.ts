@@ -83,6 +83,7 @@ export default defineTool({
     { input: { paths: ['/etc'] }, error: 'ACCESS_DENIED' },
   ],
   aliases: [],
+  spellings: { names: { path: 'paths' } },
 
   before: {
     resolve(wanted, ctx) {

@@ -135,6 +135,7 @@ export default defineTool({
     { input: { operation: 'organize_imports', path: 'notes.txt' }, error: 'UNSUPPORTED' },
     { input: { operation: 'move_file', path: 'lib/hello.ts', to: '../hello.ts' }, error: 'ACCESS_DENIED' },
   ],
+  spellings: { opened: ['params'] },
   aliases: [
     {
       name: 'refactor_code',

@@ -9,7 +9,7 @@ import { unifiedDiff } from '../edit/diff.ts';
 import { defineTool, type ToolContext } from '../tool.ts';
 import { judged, shownTo } from './judging.ts';
 import { assertNames, assertScripts, judgedAs, managerAt, managerOf } from './managers.ts';
-import { type Input, input, type Output, output } from './schemas.ts';
+import { type Input, input, npmInput, type Output, output } from './schemas.ts';
 import { runScripts } from './scripts.ts';
 import type { PackageTerms } from './settings.ts';
 import type { BoundFiles, ProjectFiles } from './steps.ts';
@@ -99,7 +99,16 @@ export default defineTool({
     { input: { packages: [{ name: 'left-pad', version: '1.3.0' }] }, error: 'NOT_FOUND' },
     { input: { packages: [{ name: '../x' }] }, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
+  aliases: [
+    {
+      name: 'npm_install',
+      input: npmInput,
+      toInput(it) {
+        const { package: name, version, ...rest } = npmInput.parse(it);
+        return { ...rest, manager: 'npm', packages: [{ name, ...(version !== undefined && { version }) }] };
+      },
+    },
+  ],
 
   async run(wanted, ctx) {
     const { terms, plan } = ctx.planned as { terms: PackageTerms; plan: Plan };

@@ -12,24 +12,21 @@ const packageName = z
   .max(214)
   .regex(/^(@[a-z0-9~-][\w.~-]*\/)?[A-Za-z0-9~][\w.~-]*(\/[\w.~-]+)*$/, 'is no name of a package');
 
+const version = z
+  .string()
+  .max(64)
+  .regex(/^[\w.^~<>=|*+ -]+$/, 'is no version, range or tag')
+  .refine((it) => !it.startsWith('-'), 'must not begin with -')
+  .optional()
+  .describe('Version, range or tag.');
+
 export const input = z.strictObject({
   manager: z
     .enum(['auto', ...MANAGERS])
     .default('auto')
     .describe('auto: by the lockfile or manifest in the folder.'),
   packages: z
-    .array(
-      z.strictObject({
-        name: packageName,
-        version: z
-          .string()
-          .max(64)
-          .regex(/^[\w.^~<>=|*+ -]+$/, 'is no version, range or tag')
-          .refine((it) => !it.startsWith('-'), 'must not begin with -')
-          .optional()
-          .describe('Version, range or tag.'),
-      }),
-    )
+    .array(z.strictObject({ name: packageName, version }))
     .max(PACKAGES_MAX)
     .default([])
     .describe('To add or update; none: install what the lockfile says.'),
@@ -47,6 +44,15 @@ export const input = z.strictObject({
     .describe('Findings of an earlier answer that are accepted by name; a person is asked about each such call.'),
 });
 export type Input = z.output<typeof input>;
+
+const { dev, projectPath } = input.shape;
+/** One package by npm. */
+export const npmInput = z.strictObject({
+  package: packageName.describe('Name of the package.'),
+  version,
+  dev,
+  projectPath,
+});
 
 export const packageShape = z.strictObject({
   name: z.string(),

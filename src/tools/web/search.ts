@@ -60,5 +60,8 @@ export default defineTool({
     { input: { query: 'x', site: 'https://example.org/' }, error: 'INPUT_INVALID' },
   ],
   spellings: { names: { q: 'query', limit: 'maxResults', count: 'maxResults' } },
-  aliases: [{ name: 'duckduckgo', input }],
+  aliases: [
+    { name: 'duckduckgo', input },
+    { name: 'websearch', input },
+  ],
 });
