@@ -2,9 +2,11 @@
  * Calls that outlive their session's memory: detached calls, which their principal can find, and calls that may have changed something in a
  * resumable session. Such a call id never runs twice, not even after a restart.
  */
+
 import type { CallRecord, CallState, Effect, ToolResult } from '../base/call.ts';
 import { ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
+import { lostResult } from '../base/lost-result.ts';
 import { redactText } from '../base/redact.ts';
 import { subjectHash } from '../pipeline/approve/binding.ts';
 import { type Call, effectsOf } from '../pipeline/stage.ts';
@@ -191,18 +193,18 @@ function toRecord(stored: StoredCall): CallRecord {
 }
 
 /** The result of a call that was unfinished when its daemon ended. */
-function cutOff({ callId, tool, createdMs, intended }: StoredCall): ToolResult {
-  const error = intended
-    ? new ToolError('HOST_CRASHED', 'the daemon ended while this call ran: what the call has done is unknown', {
-        suggestion: 'Check what the call was meant to change, then call again with another call id.',
-        details: { outcome: 'unknown' },
-      })
-    : new ToolError('HOST_CRASHED', 'the daemon ended before this call did; the call changed nothing', {
-        suggestion: 'Call again, with another call id.',
-        details: { outcome: 'none' },
-      });
-  const resources = { cpuMs: 0, outputBytes: 0, verdict: 'crashed', enforcedBy: 'not known' } as const;
-  const times = { durationMs: 0, queuedMs: 0, timestamp: new Date(createdMs).toISOString() };
-  const metadata = { ...times, cached: false, retriesAttempted: 0, undo: 'none', resources } as const;
-  return { callId, tool, success: false, error: error.toWire(), metadata };
-}
+const cutOff = ({ callId, tool, createdMs, intended }: StoredCall): ToolResult =>
+  lostResult(
+    { callId, tool, atMs: createdMs },
+    intended
+      ? {
+          message: 'the daemon ended while this call ran: what the call has done is unknown',
+          suggestion: 'Check what the call was meant to change, then call again with another call id.',
+          outcome: 'unknown',
+        }
+      : {
+          message: 'the daemon ended before this call did; the call changed nothing',
+          suggestion: 'Call again, with another call id.',
+          outcome: 'none',
+        },
+  );

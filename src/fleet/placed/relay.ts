@@ -2,12 +2,14 @@
  * One client of a gateway: its frames go to the node of its session and back. The gateway looks at them for one reason: to
  * say what became of each call when the node is lost.
  */
+
 import type { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 import type { ToolResult } from '../../base/call.ts';
-import { RpcError, ToolError } from '../../base/errors.ts';
+import { RpcError } from '../../base/errors.ts';
 import { outcomeOnLoss } from '../../base/fencing.ts';
 import type { Limits } from '../../base/limits.ts';
+import { lostResult } from '../../base/lost-result.ts';
 import type { Powers } from '../../base/powers.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { decode } from '../../wire/protocol/codec.ts';
@@ -205,17 +207,11 @@ function lostCall(
   powers: Pick<Powers, 'now'>,
 ): ToolResult {
   const outcome = outcomeOnLoss(reachedNode);
-  const told =
-    outcome === 'none' ? 'the call was not sent to it' : 'whether the call ran, and what it has done, is unknown';
-  const error = new ToolError('HOST_CRASHED', `the node of this session is lost (${why}): ${told}`, {
-    suggestion:
-      outcome === 'none'
-        ? 'Open a session anew, and call again.'
-        : `When ${node} is back, \`ringfence fleet call ${node} ${callId || 'ID'}\` says what became of the call.`,
-    details: { outcome, node },
-  });
-  const resources = { cpuMs: 0, outputBytes: 0, verdict: 'crashed', enforcedBy: 'not known' } as const;
-  const times = { durationMs: 0, queuedMs: 0, timestamp: new Date(powers.now()).toISOString() };
-  const metadata = { ...times, cached: false, retriesAttempted: 0, undo: 'none', resources } as const;
-  return { callId, tool, success: false, error: error.toWire(), metadata };
+  const isSent = outcome !== 'none';
+  const told = isSent ? 'whether the call ran, and what it has done, is unknown' : 'the call was not sent to it';
+  const suggestion = isSent
+    ? `When ${node} is back, \`ringfence fleet call ${node} ${callId || 'ID'}\` says what became of the call.`
+    : 'Open a session anew, and call again.';
+  const message = `the node of this session is lost (${why}): ${told}`;
+  return lostResult({ callId, tool, atMs: powers.now() }, { message, suggestion, outcome, node });
 }
