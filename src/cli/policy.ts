@@ -67,12 +67,16 @@ function lineOf({ at, rule, kind, text, problem }: ExaminedPolicy['outcomes'][nu
   return `${at}: ${rule}: \`${text}\`: ${problem ?? wanted}`;
 }
 
-function orRefused(json: boolean | undefined, action: () => number): number {
+/** Gives the exit code of an action on policies, and says why one is refused. */
+export async function orRefused(
+  json: boolean | undefined,
+  action: () => number | undefined | Promise<undefined>,
+): Promise<number> {
   try {
-    return action();
+    return (await action()) ?? EXIT.OK;
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
-    if (json) printJson({ ok: false, problems: error.message.split('\n') });
+    if (json) printJson({ ok: false, problems: error.problems });
     say(`not valid:\n${harmless(error.message)}`);
     return EXIT.USAGE;
   }

@@ -1,7 +1,7 @@
 /** What a member of a fleet holds: how to reach the bus, its own key, and the key by which it knows the operator. */
 import { readFileSync, statSync } from 'node:fs';
 import * as z from 'zod';
-import { parseJson } from '../base/text/json.ts';
+import { jsonOr } from '../base/text/json.ts';
 import { FleetError } from './fleet-error.ts';
 import { memberName, ROLES } from './roster.ts';
 
@@ -45,7 +45,9 @@ export const toToken = (given: Token): string =>
 export function readToken(text: string): Token {
   const wrong = new FleetError('this is no token of `ringfence fleet invite`; copy all of it');
   if (!text.startsWith(TOKEN_PREFIX)) throw wrong;
-  const parsed = token.safeParse(jsonOf(Buffer.from(text.slice(TOKEN_PREFIX.length), 'base64url').toString()));
+  const parsed = token.safeParse(
+    jsonOr(Buffer.from(text.slice(TOKEN_PREFIX.length), 'base64url').toString(), undefined),
+  );
   if (!parsed.success) throw wrong;
   return parsed.data;
 }
@@ -62,15 +64,7 @@ export function readCredential(path: string): Credential {
     if (error instanceof FleetError) throw error;
     throw new FleetError(`${path} can't be read: ${(error as NodeJS.ErrnoException).code}`);
   }
-  const parsed = credential.safeParse(jsonOf(text));
+  const parsed = credential.safeParse(jsonOr(text, undefined));
   if (!parsed.success) throw new FleetError(`${path} is no credential of a fleet: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined; // A SyntaxError: the text is not JSON.
-  }
 }

@@ -9,6 +9,7 @@ import { fleetFiles, readRosterFile } from './folder.ts';
 import type { BusMessage, FleetLink } from './link.ts';
 import { connectBus, isSignedBy } from './nats.ts';
 import { keyOf, type Roster } from './roster.ts';
+import { started } from './started.ts';
 import { inboxOf, publisherOf, subjects } from './subjects.ts';
 import { fromWire, toWire } from './wire.ts';
 
@@ -32,14 +33,7 @@ export class Hub implements AsyncDisposable {
 
   /** Starts the hub of a folder. Throws FleetError. */
   static async start(folder: string, limits: Limits, powers: Powers): Promise<Hub> {
-    const hub = new Hub(folder, limits, powers);
-    try {
-      await hub.#connect();
-    } catch (error) {
-      await hub[Symbol.asyncDispose]();
-      throw error;
-    }
-    return hub;
+    return started(new Hub(folder, limits, powers), (it) => it.#connect());
   }
 
   private constructor(folder: string, limits: Limits, powers: Powers) {

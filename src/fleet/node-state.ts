@@ -1,7 +1,7 @@
 /** What a node remembers of its orders across restarts. */
 import { existsSync, readFileSync } from 'node:fs';
 import * as z from 'zod';
-import { parseJson } from '../base/text/json.ts';
+import { jsonOr } from '../base/text/json.ts';
 import { writePrivate } from './folder.ts';
 
 const stored = z.strictObject({ isDraining: z.boolean(), lastIssuedAtMs: z.int().min(0) });
@@ -13,7 +13,7 @@ export class NodeState {
   /** Reads the file. A file that is damaged counts as missing: orders are signed and expire. */
   constructor(path: string) {
     this.#path = path;
-    const read = existsSync(path) ? stored.safeParse(jsonOf(readFileSync(path, 'utf8'))) : undefined;
+    const read = existsSync(path) ? stored.safeParse(jsonOr(readFileSync(path, 'utf8'), undefined)) : undefined;
     this.#now = read?.success ? read.data : { isDraining: false, lastIssuedAtMs: 0 };
   }
 
@@ -30,13 +30,5 @@ export class NodeState {
   note(lastIssuedAtMs: number, isDraining: boolean = this.#now.isDraining): void {
     this.#now = { isDraining, lastIssuedAtMs };
     writePrivate(this.#path, JSON.stringify(this.#now));
-  }
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined; // A SyntaxError: the file was cut off.
   }
 }

@@ -18,6 +18,7 @@ import { OwnedWorkspaces } from './placed/owned-workspaces.ts';
 import { type FollowedPolicy, NodePolicy } from './policy/node-policy.ts';
 import { HEARTBEAT_MS, type Heartbeat, WARM_MAX } from './presence.ts';
 import { RosterCopy } from './roster-copy.ts';
+import { started } from './started.ts';
 import { inboxOf, subjects } from './subjects.ts';
 import { fromWire, toWire } from './wire.ts';
 
@@ -53,14 +54,7 @@ export class FleetNode implements AsyncDisposable {
 
   /** Links a daemon to its fleet; the bus may be away. Throws FleetError. */
   static async start(options: NodeOptions): Promise<FleetNode> {
-    const node = new FleetNode(options);
-    try {
-      await node.#connect();
-    } catch (error) {
-      await node[Symbol.asyncDispose]();
-      throw error;
-    }
-    return node;
+    return started(new FleetNode(options), (it) => it.#connect());
   }
 
   async #connect(): Promise<void> {

@@ -2,6 +2,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Log, Powers, Timer } from '../base/powers.ts';
 import { FleetError } from './fleet-error.ts';
+import { started } from './started.ts';
 
 /** What the process tells the daemon. */
 export type ProcessMessage =
@@ -37,14 +38,7 @@ export class FleetProcess implements AsyncDisposable {
     const { url } = options;
     if (!/^nats:\/\/[a-z0-9][a-z0-9.-]*:\d{1,5}$/i.test(url))
       throw new FleetError(`--fleet must be nats://HOST:PORT, not ${url.slice(0, 128)}`);
-    const fleet = new FleetProcess(options);
-    try {
-      await fleet.#start();
-    } catch (error) {
-      await fleet[Symbol.asyncDispose]();
-      throw error;
-    }
-    return fleet;
+    return started(new FleetProcess(options), (it) => it.#start());
   }
 
   /** Resolves when the process is ready. Rejects with FleetError if it ends before. */

@@ -14,8 +14,6 @@ export interface PolicySourceOptions {
   readonly log: Log;
   /** Called once for each change of what is decided, after the switch. */
   onChange(policy: Policy, before: Policy): void;
-  /** Delay from the last of several changes to the reload, in milliseconds. */
-  readonly reloadMs?: number;
 }
 
 export interface ReloadResult {
@@ -128,9 +126,9 @@ class WatchedPolicy implements PolicySource {
       (it) => dirname(it) === directory && (name === null || basename(it) === name),
     );
     if (!concerned) return;
-    const { powers, reloadMs = defaultLimits.policyReloadMs } = this.#options;
+    const { powers } = this.#options;
     this.#timer?.cancel();
-    this.#timer = powers.after(reloadMs, () => {
+    this.#timer = powers.after(defaultLimits.policyReloadMs, () => {
       if (!this.#disposed) this.reload();
     });
   }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
 import { OperatorError } from '../base/errors.ts';
+import { readUpTo } from '../base/text/bounded.ts';
 import { parseJson } from '../base/text/json.ts';
 
 /** Members of a version that name its archive, with the hash as lockfiles have it. */
@@ -16,22 +17,17 @@ export interface FetchBounds {
 
 /** The body of an answer. Throws OperatorError for another status, too many bytes, too much time. */
 export async function fetchBytes(url: string, { bytesMax, timeoutMs, ...how }: FetchBounds): Promise<Buffer> {
-  const pieces: Uint8Array[] = [];
-  let bytes = 0;
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(timeoutMs), ...how });
     if (!answer.ok) throw new OperatorError(`${url} answers with status ${answer.status}`);
-    for await (const piece of answer.body ?? []) {
-      bytes += piece.length;
-      if (bytes > bytesMax) throw new OperatorError(`${url} has more than ${bytesMax} bytes`);
-      pieces.push(piece);
-    }
+    const bytes = answer.body ? await readUpTo(answer.body, bytesMax) : Buffer.alloc(0);
+    if (bytes) return bytes;
+    throw new OperatorError(`${url} has more than ${bytesMax} bytes`);
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     const { message, cause } = error as Error;
     throw new OperatorError(`${url} can't be fetched: ${cause instanceof Error ? cause.message : message}`);
   }
-  return Buffer.concat(pieces);
 }
 
 /** The JSON of an answer about `what`. Throws OperatorError. */
@@ -39,7 +35,7 @@ export function readAnswer<Shape>(shape: z.ZodType<Shape>, bytes: Buffer, what: 
   try {
     return shape.parse(parseJson(bytes.toString('utf8')));
   } catch {
-    throw new OperatorError(`the answer of the registry about ${what} can't be read`);
+    throw new OperatorError(`the answer of the registry about ${what} is no listing that can be read`);
   }
 }
 

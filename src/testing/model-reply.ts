@@ -1,5 +1,5 @@
 /** What a scripted model answers, written as the servers of both dialects would stream it. */
-import { parseJson } from '../base/text/json.ts';
+import { jsonOr } from '../base/text/json.ts';
 
 export type Dialect = 'openai' | 'anthropic';
 
@@ -178,7 +178,7 @@ function anthropicStream(reply: ModelReply, answer: number): string {
 function anthropicMessage(reply: ModelReply, answer: number): object {
   const { text, usage = DEFAULT_USAGE } = reply;
   const calls = callsOf(reply, answer);
-  const uses = calls.map(({ id, name, text: json }) => ({ type: 'tool_use', id, name, input: argumentsIn(json) }));
+  const uses = calls.map(({ id, name, text: json }) => ({ type: 'tool_use', id, name, input: jsonOr(json, json) }));
   return {
     id: `answer_${answer}`,
     type: 'message',
@@ -189,13 +189,4 @@ function anthropicMessage(reply: ModelReply, answer: number): object {
     stop_sequence: null,
     ...(usage && { usage: { input_tokens: usage.inputTokens, output_tokens: usage.outputTokens } }),
   };
-}
-
-/** A whole message can't hold arguments that are no JSON; they are given as a text. */
-function argumentsIn(json: string): unknown {
-  try {
-    return parseJson(json);
-  } catch {
-    return json;
-  }
 }

@@ -9,6 +9,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
+import { readUpTo } from '../base/text/bounded.ts';
 import { parseJson } from '../base/text/json.ts';
 import { type Dialect, endlessDelta, type ModelReply, messageOf, streamOf } from './model-reply.ts';
 
@@ -118,14 +119,9 @@ export class ModelServer implements AsyncDisposable {
 }
 
 async function bodyOf(incoming: IncomingMessage): Promise<Record<string, unknown>> {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  for await (const piece of incoming as AsyncIterable<Buffer>) {
-    pieces.push(piece);
-    bytes += piece.length;
-    if (bytes > REQUEST_BYTES_MAX) throw new Error(`the request is longer than ${REQUEST_BYTES_MAX} bytes`);
-  }
-  const text = Buffer.concat(pieces).toString();
+  const bytes = await readUpTo(incoming, REQUEST_BYTES_MAX);
+  if (!bytes) throw new Error(`the request is longer than ${REQUEST_BYTES_MAX} bytes`);
+  const text = bytes.toString();
   return text === '' ? {} : (parseJson(text) as Record<string, unknown>);
 }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { parseJson } from '../base/text/json.ts';
+import { jsonOr } from '../base/text/json.ts';
 
 export interface ServiceRequest {
   readonly method: string;
@@ -70,15 +70,7 @@ async function toRequest(incoming: IncomingMessage): Promise<ServiceRequest> {
   const headers = Object.fromEntries(
     Object.entries(incoming.headers).map(([name, it]) => [name, [it].flat().join(', ')]),
   );
-  const json = jsonIn(body);
+  const json = jsonOr(body, undefined);
   const query = Object.fromEntries(searchParams);
   return { method: incoming.method ?? 'GET', path, query, headers, body, json };
-}
-
-function jsonIn(body: string): unknown {
-  try {
-    return parseJson(body);
-  } catch {
-    return undefined; // A form, a file, nothing.
-  }
 }

@@ -20,6 +20,15 @@ export function parseJson(text: string): unknown {
   return text.includes('\\') && hasEscapedKey(text) ? assembled(text) : value;
 }
 
+/** The value of a JSON text; `otherwise` for a text that is not JSON. */
+export function jsonOr(text: string, otherwise: unknown): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    return otherwise; // SyntaxError
+  }
+}
+
 /** Position of the quote that ends the string whose first character is at `start`; -1 if there is none. */
 export function endOfString(text: string, start: number): number {
   let end = text.indexOf('"', start);

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { defaultLimits } from '../../base/limits.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr, parseJson } from '../../base/text/json.ts';
 import type { Client } from '../../client/client.ts';
 import { CliError, EXIT, harmless } from '../output.ts';
 
@@ -47,7 +47,7 @@ export async function readInput(words: readonly string[], { client, tool, cwd }:
       );
     if (value === '@-') standardInputFor = key;
     const text = /^@[^@]/.test(value) ? readText(value.slice(1), cwd) : value.replace(/^@@/, '@');
-    return [key, textual.has(key) ? text : parseLoosely(text)] as const;
+    return [key, textual.has(key) ? text : jsonOr(text, text)] as const;
   });
   return Object.fromEntries(pairs);
 }
@@ -89,13 +89,5 @@ function readJson(text: string, name: string): unknown {
     return parseJson(text);
   } catch (error) {
     throw new CliError(EXIT.USAGE, `${harmless(name)} is not JSON: ${(error as Error).message}`);
-  }
-}
-
-function parseLoosely(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return text; // A word that is not JSON is a string.
   }
 }

@@ -15,8 +15,9 @@ import { collectBundle, unpackBundle } from '../../policy/bundle/collect.ts';
 import { PolicyError, readPolicy } from '../../policy/load.ts';
 import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
 import type { CliCaller } from '../connect.ts';
-import { EXIT, harmless, printJson, say } from '../output.ts';
+import { harmless, printJson, say } from '../output.ts';
 import { writeWhole } from '../own-files.ts';
+import { orRefused } from '../policy.ts';
 import { readPolicyText } from './job-policy.ts';
 import { readKey } from './keys.ts';
 
@@ -90,16 +91,4 @@ function tell({ entry, files, digest, signatures }: PolicyBundle, { json }: Bund
   const names = Object.keys(files);
   if (json) printJson({ ok: true, entry, files: names, digest, keys: signatures.map((it) => it.key) });
   else say(harmless(`${entry}: ${names.length} files, ${signatures.length} signatures, digest ${digest}`));
-}
-
-async function orRefused(json: boolean | undefined, action: () => void | Promise<void>): Promise<number> {
-  try {
-    await action();
-    return EXIT.OK;
-  } catch (error) {
-    if (!(error instanceof PolicyError)) throw error;
-    if (json) printJson({ ok: false, problems: error.problems });
-    say(`not valid:\n${harmless(error.message)}`);
-    return EXIT.USAGE;
-  }
 }

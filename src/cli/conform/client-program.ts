@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { Departure, expectThat, within } from './played-server.ts';
 
 /** Longest standard error that is kept, in characters. */
@@ -115,7 +115,7 @@ export class ClientProgram implements AsyncDisposable {
   }
 
   #take(line: string): void {
-    const outcome = parsed(line);
+    const outcome = jsonOr(line, null) as Partial<Outcome> | null;
     if (typeof outcome?.name !== 'string')
       return this.#fail(
         `the program printed a line that is no JSON object with a name: ${line.slice(0, LINE_CHARS_SHOWN)}`,
@@ -127,13 +127,5 @@ export class ClientProgram implements AsyncDisposable {
 
   #fail(problem: string): void {
     this.#lost.reject(new Departure(problem));
-  }
-}
-
-function parsed(line: string): Partial<Outcome> | null {
-  try {
-    return parseJson(line) as Partial<Outcome> | null;
-  } catch {
-    return null; // No JSON.
   }
 }

@@ -2,6 +2,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { defaultLimits as limits } from '../../base/limits.ts';
+import { readUpTo } from '../../base/text/bounded.ts';
 import { writeConnector } from '../../services/connectors/openapi/connector-text.ts';
 import { readOpenApi } from '../../services/connectors/openapi/document.ts';
 import type { LeftOut } from '../../services/connectors/openapi/selection.ts';
@@ -57,12 +58,7 @@ function readDocument(path: string): string {
 }
 
 async function readInput(): Promise<string> {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  for await (const piece of process.stdin as AsyncIterable<Buffer>) {
-    bytes += piece.length;
-    if (bytes > limits.openApiBytesMax) throw tooLarge('standard input');
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces).toString('utf8');
+  const bytes = await readUpTo(process.stdin, limits.openApiBytesMax);
+  if (!bytes) throw tooLarge('standard input');
+  return bytes.toString('utf8');
 }

@@ -2,6 +2,7 @@
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { defaultLimits as limits } from '../../base/limits.ts';
+import { readUpTo } from '../../base/text/bounded.ts';
 import { readConfigFile } from '../../daemon/config.ts';
 import { makeStateDir } from '../../daemon/user-dirs.ts';
 import {
@@ -93,17 +94,9 @@ function toHost(text: string): string {
 }
 
 async function readInput(): Promise<string> {
-  const pieces: Buffer[] = [];
-  let bytes = 0;
-  for await (const piece of process.stdin as AsyncIterable<Buffer>) {
-    bytes += piece.length;
-    if (bytes > limits.secretBytesMax)
-      throw new SecretError(
-        `standard input has more than ${limits.secretBytesMax} bytes, the most that a secret may have`,
-      );
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces).toString('utf8');
+  const bytes = await readUpTo(process.stdin, limits.secretBytesMax);
+  if (bytes) return bytes.toString('utf8');
+  throw new SecretError(`standard input has more than ${limits.secretBytesMax} bytes, the most that a secret may have`);
 }
 
 async function askHidden(name: string): Promise<string> {

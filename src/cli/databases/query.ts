@@ -1,6 +1,6 @@
 /** `ringfence query CONNECTION SQL`: runs a statement as a call, and prints its rows. */
 import type { ToolResult } from '../../base/call.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { assertTimeout, type CallFlags, runCall } from '../call/call.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printResult, say } from '../output.ts';
@@ -57,13 +57,7 @@ const inRows = (count: number): string => (count === 1 ? '1 row' : `${count} row
 
 /** Throws CliError. */
 function toParams(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    // SyntaxError
-    throw new CliError(
-      EXIT.USAGE,
-      `--params takes a JSON array or object, such as '[1, "Ada"]', not ${harmless(text)}`,
-    );
-  }
+  const params = jsonOr(text, undefined);
+  if (params !== undefined) return params;
+  throw new CliError(EXIT.USAGE, `--params takes a JSON array or object, such as '[1, "Ada"]', not ${harmless(text)}`);
 }

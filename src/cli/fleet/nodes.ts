@@ -2,7 +2,7 @@
 
 import { defaultLimits as limits } from '../../base/limits.ts';
 import { pause } from '../../base/powers.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { FleetError } from '../../fleet/fleet-error.ts';
 import { readFleet } from '../../fleet/folder.ts';
@@ -126,11 +126,7 @@ function refusalOf(answer: unknown): string {
 
 /** The answer in a text that the node has signed. Throws FleetError if it is none. */
 function toldBy(node: string, text: string): OrderAnswer {
-  try {
-    const told = parseJson(text);
-    if (isRecord(told)) return told as OrderAnswer;
-  } catch {
-    // A SyntaxError: the node that was taken over sends something else.
-  }
+  const told = jsonOr(text, undefined);
+  if (isRecord(told)) return told as OrderAnswer;
   throw new FleetError(`${node} sent something that is no answer`);
 }

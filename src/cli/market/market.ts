@@ -2,7 +2,7 @@
  * `ringfence plugin|connector search|install`: packages of an npm registry. A package is fetched, judged and tried
  * before a person is asked; what is installed is exactly what was shown, by its hash.
  */
-import { createInterface } from 'node:readline/promises';
+
 import { defaultLimits as limits } from '../../base/limits.ts';
 import { readConfigFile } from '../../daemon/config.ts';
 import { FILE } from '../../services/connectors/connector.ts';
@@ -22,6 +22,7 @@ import { similarTo } from '../../tools/package/similar-names.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';
 import { connectorAdd } from '../connectors/connector.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { askPerson } from '../own-files.ts';
 import { pluginAdd } from '../plugin.ts';
 import { tryOut } from './trial.ts';
 
@@ -101,15 +102,10 @@ async function agrees(kind: MarketKind, { name, version }: Release, sha256: stri
     );
     return false;
   }
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const answer = await lines.question(`Install ${harmless(name)}@${harmless(version)}? [y/n] `);
-    if (/^y(es)?$/i.test(answer.trim())) return true;
-    say('nothing was installed');
-    return false;
-  } finally {
-    lines.close();
-  }
+  const answer = await askPerson(`Install ${harmless(name)}@${harmless(version)}? [y/n] `);
+  if (/^y(es)?$/i.test(answer)) return true;
+  say('nothing was installed');
+  return false;
 }
 
 /** The registry and the age of versions, as the operator's config has them. Throws CliError. */

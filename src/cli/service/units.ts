@@ -1,4 +1,4 @@
-/** The systemd units of the daemon. What they leave out matters as much: see NEVER. */
+/** The systemd units of the daemon. What they leave out matters as much: their test names it. */
 
 /** Whose units: of one person's own service manager, or templates of the machine's, with an instance a person. */
 export type Scope = 'user' | 'system';
@@ -12,25 +12,6 @@ export interface UnitOptions {
   /** Whether this Node can send notifications itself; otherwise a child does. */
   readonly hasFfi: boolean;
 }
-
-/**
- * Directives that break the sandbox or V8, for the test of the units. Those about /proc mount something over a part of
- * it, and then the kernel refuses a fresh /proc in a sandbox ("Can't mount proc"); RestrictNamespaces and `~@mount`
- * forbid sandboxes altogether; MemoryDenyWriteExecute kills V8.
- */
-export const NEVER: readonly string[] = [
-  'ProtectKernelTunables',
-  'ProtectKernelLogs',
-  'ProtectHostname',
-  'ProtectProc',
-  'ProtectControlGroups',
-  'PrivateUsers',
-  'RestrictNamespaces',
-  'MemoryDenyWriteExecute',
-  'PrivateTmp',
-  'ProtectHome',
-  'SystemCallFilter',
-];
 
 /** The name of the unit without its suffix; a template's ends in `@`. */
 export const unitName = (scope: Scope, user: string): string => (scope === 'user' ? 'ringfence' : `ringfence@${user}`);

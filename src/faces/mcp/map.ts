@@ -7,7 +7,7 @@ import { type CallToolResult, ProtocolError, type ResourceLink } from '@modelcon
 import type { BatchEstimate, BatchResult, ToolResult } from '../../base/call.ts';
 import { RPC_CODES, type RpcError, type WireError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr, parseJson } from '../../base/text/json.ts';
 import { type ProvidedData, providedData } from '../../services/providers/messages.ts';
 import { type Envelope, enclosed, envelopeOf } from '../../wire/protocol/envelope.ts';
 import { toJson } from '../../wire/protocol/json.ts';
@@ -136,17 +136,10 @@ function structuredOf(data: unknown, { mcpStructuredBytesMax }: Limits): Record<
   if (text.length > mcpStructuredBytesMax) return undefined;
   const structured = parseJson(text) as Record<string, unknown>;
   const says = (it: ProvidedData['content'][number]) =>
-    it.type === 'text' && it.text.length <= 2 * mcpStructuredBytesMax && isSame(it.text, structured);
+    it.type === 'text' &&
+    it.text.length <= 2 * mcpStructuredBytesMax &&
+    isDeepStrictEqual(jsonOr(it.text, undefined), structured);
   return provided.content.some(says) ? undefined : structured;
-}
-
-function isSame(text: string, structured: object): boolean {
-  try {
-    return isDeepStrictEqual(parseJson(text), structured);
-  } catch {
-    // A SyntaxError: the text is not JSON.
-    return false;
-  }
 }
 
 /** The content of one result within its bounds. */

@@ -5,7 +5,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import * as z from 'zod';
 import type { Limits } from '../../base/limits.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { readUpTo } from '../../base/text/bounded.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { isOwnHost, pathOf } from '../../wire/transport/loopback.ts';
 import type { PageFile } from './page-files.ts';
 import type { SignIn } from './sign-in.ts';
@@ -66,7 +67,7 @@ async function answerSignIn(
     return refuse(response, 403, 'Only the page of the panel may sign in.');
   if (type !== 'application/json') return refuse(response, 415, 'The body must be application/json.');
   const body = await bodyOf(request, limits.panelSignInBytesMax);
-  const asked = body === undefined ? undefined : askedIn(body);
+  const asked = body === undefined ? undefined : askedSchema.safeParse(jsonOr(body, undefined)).data;
   if (asked === undefined)
     return refuse(response, 400, 'The body must be {"id": "…", "nonce": "…"} or {"nonce": "…", "proof": "…"}.');
   const answer =
@@ -79,18 +80,8 @@ async function answerSignIn(
 
 /** The body of a request; undefined if it is longer than `bytesMax`, or the client left. */
 async function bodyOf(request: IncomingMessage, bytesMax: number): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of request) {
-      bytes += (chunk as Buffer).length;
-      if (bytes > bytesMax) return undefined;
-      chunks.push(chunk as Buffer);
-    }
-  } catch {
-    return undefined; // The connection ended early.
-  }
-  return Buffer.concat(chunks).toString('utf8');
+  const body = await readUpTo(request, bytesMax).catch(() => undefined);
+  return body?.toString('utf8');
 }
 
 const hex = z.string().regex(/^[\da-f]{16,64}$/);
@@ -99,14 +90,6 @@ const askedSchema = z.union([
   z.strictObject({ id: z.string().regex(/^(?:p_)?[\da-f]{12,16}$/), nonce: hex }),
   z.strictObject({ nonce: hex, proof: hex }),
 ]);
-
-function askedIn(body: string): z.output<typeof askedSchema> | undefined {
-  try {
-    return askedSchema.safeParse(parseJson(body)).data;
-  } catch {
-    return undefined; // Not JSON.
-  }
-}
 
 function refuse(response: ServerResponse, status: number, message: string): void {
   const headers = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store', connection: 'close' };

@@ -15,6 +15,7 @@ import { type Candidate, place } from '../placement.ts';
 import { Presence, presenceAt } from '../presence.ts';
 import { keyOf } from '../roster.ts';
 import { RosterCopy } from '../roster-copy.ts';
+import { started } from '../started.ts';
 import { inboxOf, publisherOf, subjects } from '../subjects.ts';
 import { fromWire, toWire } from '../wire.ts';
 import { originHash, parseSource, placeOf } from '../workspaces/source.ts';
@@ -73,14 +74,7 @@ export class FleetGateway implements AsyncDisposable {
 
   /** Starts to serve clients. Throws FleetError, SocketError. */
   static async start(options: GatewayOptions): Promise<FleetGateway> {
-    const gateway = new FleetGateway(options);
-    try {
-      await gateway.#start();
-    } catch (error) {
-      await gateway[Symbol.asyncDispose]();
-      throw error;
-    }
-    return gateway;
+    return started(new FleetGateway(options), (it) => it.#start());
   }
 
   async #start(): Promise<void> {

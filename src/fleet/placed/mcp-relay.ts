@@ -8,7 +8,7 @@ import { RpcError } from '../../base/errors.ts';
 import { outcomeOnLoss } from '../../base/fencing.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { OPEN_METHOD } from '../../faces/mcp/bridge-messages.ts';
 import { cutOff } from '../../faces/mcp/cut-off.ts';
@@ -176,12 +176,8 @@ interface Message {
 
 /** What a line says; nothing for anything but an object, which the node refuses. */
 function messageOf(line: Buffer): Message {
-  try {
-    const message = parseJson(line.toString());
-    return isRecord(message) ? message : {};
-  } catch {
-    return {}; // A SyntaxError: not JSON.
-  }
+  const message = jsonOr(line.toString(), undefined);
+  return isRecord(message) ? message : {};
 }
 
 const isId = (id: unknown): id is Id => typeof id === 'string' || typeof id === 'number';

@@ -4,7 +4,7 @@
  */
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import type { PolicyBundle } from '../../policy/bundle/bundle.ts';
 import { unpackBundle } from '../../policy/bundle/collect.ts';
 import { writePrivate } from '../folder.ts';
@@ -75,10 +75,6 @@ export class PolicyFiles {
 
   #read(name: string): unknown {
     const path = join(this.#folder, name);
-    try {
-      return existsSync(path) ? parseJson(readFileSync(path, 'utf8')) : undefined;
-    } catch {
-      return undefined; // A SyntaxError: the file was cut off.
-    }
+    return existsSync(path) ? jsonOr(readFileSync(path, 'utf8'), undefined) : undefined;
   }
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import * as z from 'zod';
 import { OperatorError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { FileRefusal, readTrusted } from '../../policy/file.ts';
 import type { DatabaseSource } from '../../tools/context/databases.ts';
 import { databaseName, databaseSchema, toSource } from './settings.ts';
@@ -37,7 +37,7 @@ export function readDatabase(stateDir: string, name: string, limits: Limits): Da
     if (error instanceof FileRefusal) throw new DatabaseError(error.message);
     throw error;
   }
-  const parsed = databaseSchema.safeParse(jsonOf(text));
+  const parsed = databaseSchema.safeParse(jsonOr(text, undefined));
   if (!parsed.success) throw new DatabaseError(`${path}: ${z.prettifyError(parsed.error)}`);
   return toSource(parsed.data);
 }
@@ -64,12 +64,4 @@ export function removeDatabase(stateDir: string, name: string): boolean {
   if (!existsSync(path)) return false;
   rmSync(path);
   return true;
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined; // SyntaxError: refused by the schema.
-  }
 }

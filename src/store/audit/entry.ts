@@ -5,7 +5,7 @@
 import { hash as digest } from 'node:crypto';
 import type { Decision, Effect, Resources } from '../../base/call.ts';
 import type { Limits } from '../../base/limits.ts';
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { escapeUnseenInLine } from '../../base/text/shown-text.ts';
 import { toBoundedJson, toVisible } from './text.ts';
 
@@ -142,19 +142,12 @@ export function toRecord(row: AuditRow, isOpen: boolean): AuditRecord {
   const record: Record<string, unknown> = {};
   for (const { field, isJson } of PREFIXES) {
     const value = row[field];
-    if (value !== null) record[field] = isJson ? parsed(value as string) : value;
+    // Somebody may have edited the row; `verify` reports that, and reading continues.
+    if (value !== null) record[field] = isJson ? jsonOr(value as string, value) : value;
   }
   record.hash = row.hash;
   if (isOpen) record.outcome = 'unknown';
   return record as unknown as AuditRecord;
-}
-
-function parsed(json: string): unknown {
-  try {
-    return parseJson(json);
-  } catch {
-    return json; // Somebody edited the row; `verify` reports that, and reading continues.
-  }
 }
 
 /** Restores the row of a record returned by `audit.query`. */

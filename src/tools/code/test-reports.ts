@@ -1,5 +1,5 @@
 /** Reads the reports of test runners. Tests can write anything, so every field is looked at before it is used. */
-import { parseJson } from '../../base/text/json.ts';
+import { jsonOr } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { readJUnit } from './junit.ts';
 import type { Runner } from './test-runners.ts';
@@ -49,18 +49,9 @@ type Reader = (text: string, stderr: string) => TestOutcome[] | undefined;
 
 const records = (it: unknown): Record<string, unknown>[] => (Array.isArray(it) ? it.filter(isRecord) : []);
 
-function json(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    // SyntaxError: no report, or one that was cut.
-    return undefined;
-  }
-}
-
 /** The form of jest, which vitest writes too. */
 const jest: Reader = (text) => {
-  const said = json(text);
+  const said = jsonOr(text, undefined);
   if (!isRecord(said) || !Array.isArray(said.testResults)) return undefined;
   return records(said.testResults).flatMap((file): TestOutcome[] => {
     const path = typeof file.name === 'string' ? file.name : 'a file without a name';
@@ -119,7 +110,7 @@ const GO_STATES: ReadonlyMap<string, TestOutcome['state']> = new Map([
 ]);
 
 function goEvent(line: string): { action: string; output: string; owner: string; test: string }[] {
-  const event = line.startsWith('{') ? json(line) : undefined;
+  const event = line.startsWith('{') ? jsonOr(line, undefined) : undefined;
   if (!isRecord(event) || typeof event.Action !== 'string') return [];
   const textOf = (it: unknown) => (typeof it === 'string' ? it : '');
   const [output, owner, test] = [event.Output, event.Package, event.Test].map(textOf) as [string, string, string];

@@ -6,10 +6,29 @@ import { CliError } from '../../../src/cli/output.ts';
 import { writeUnits } from '../../../src/cli/service/installed.ts';
 import { plist } from '../../../src/cli/service/launchd.ts';
 import { movingProgram } from '../../../src/cli/service/stable-node.ts';
-import { NEVER, type Scope, unitFiles } from '../../../src/cli/service/units.ts';
+import { type Scope, unitFiles } from '../../../src/cli/service/units.ts';
 import { removeTree, repository, temporaryDir } from '../../support/daemon.ts';
 
 const options = { node: '/usr/bin/node', program: '/usr/lib/node_modules/ringfence/bin/ringfenced.js', hasFfi: true };
+/**
+ * Directives that break the sandbox or V8, and that no unit may have. Those about /proc mount something over a part of
+ * it, and then the kernel refuses a fresh /proc in a sandbox ("Can't mount proc"); RestrictNamespaces and `~@mount`
+ * forbid sandboxes altogether; MemoryDenyWriteExecute kills V8.
+ */
+const NEVER: readonly string[] = [
+  'ProtectKernelTunables',
+  'ProtectKernelLogs',
+  'ProtectHostname',
+  'ProtectProc',
+  'ProtectControlGroups',
+  'PrivateUsers',
+  'RestrictNamespaces',
+  'MemoryDenyWriteExecute',
+  'PrivateTmp',
+  'ProtectHome',
+  'SystemCallFilter',
+];
+
 const golden = (name: string) => readFileSync(join(repository, 'test/fixtures/service', name), 'utf8');
 const folders: string[] = [];
 afterEach(() => {

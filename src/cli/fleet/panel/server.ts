@@ -12,6 +12,7 @@ import { SignIn } from '../../../faces/panel/sign-in.ts';
 import { FleetError } from '../../../fleet/fleet-error.ts';
 import type { Order } from '../../../fleet/orders.ts';
 import { Presence } from '../../../fleet/presence.ts';
+import { started } from '../../../fleet/started.ts';
 import { publisherOf, subjects } from '../../../fleet/subjects.ts';
 import { fromWire } from '../../../fleet/wire.ts';
 import { PanelSessions } from '../../../store/panel-sessions.ts';
@@ -56,14 +57,7 @@ export class FleetPanel implements AsyncDisposable {
 
   /** Connects to the bus and serves the panel. Throws FleetError, also if the port is taken. */
   static async start(options: FleetPanelOptions): Promise<FleetPanel> {
-    const panel = new FleetPanel(await Nodes.connect(options.folder), options);
-    try {
-      await panel.#start();
-    } catch (error) {
-      await panel[Symbol.asyncDispose]();
-      throw error;
-    }
-    return panel;
+    return started(new FleetPanel(await Nodes.connect(options.folder), options), (it) => it.#start());
   }
 
   private constructor(nodes: Nodes, options: FleetPanelOptions) {
