@@ -61,7 +61,7 @@ export interface StatusParts {
   hostStatus(): Promise<HostReport[]>;
   coarseMasks(): readonly CoarseIn[];
   unfollowed(): readonly UnfollowedIn[];
-  outsidePrograms(): Promise<readonly OutsideProgram[]>;
+  outsidePrograms(): readonly OutsideProgram[];
   /** False if no host is there and the last one could not be started. */
   canStartHosts(): boolean;
   pluginStatus(): readonly object[];
@@ -313,9 +313,8 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
   if (params.health && options.role !== 'operator')
     throw new RpcError('FORBIDDEN', 'only operators may use status with `health`');
   const { powers, version, pipeline, confinement, probes } = parts;
-  const [hosts, outside, health] = await Promise.all([
+  const [hosts, health] = await Promise.all([
     parts.hostStatus(),
-    parts.outsidePrograms(),
     params.health ? healthFor(session, parts) : undefined,
     params.health ? parts.checkServices() : undefined,
   ]);
@@ -341,7 +340,9 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     unfollowed: parts
       .unfollowed()
       .filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
-    outsidePrograms: outside.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
+    outsidePrograms: parts
+      .outsidePrograms()
+      .filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
     plugins: parts.pluginStatus(),
     connectors: parts.connectorStatus(),
     ...(search && { search }),

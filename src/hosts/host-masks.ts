@@ -15,7 +15,7 @@ import { type Masks, NO_MASKS } from '../sandbox/masks.ts';
 import type { EgressLine } from './egress.ts';
 import { FollowedCommand } from './follower/followed-command.ts';
 import { type Follower, type Unfollowed, watchesOfUser } from './follower/follower.ts';
-import { NewOutsidePrograms, outsidePrograms } from './follower/outside-programs.ts';
+import { OutsidePrograms } from './follower/outside-programs.ts';
 import type { WalkMarks } from './follower/walk-marks.ts';
 import type { PathView } from './job.ts';
 import type { BegunCommand, NewcomersOptions, NewcomersRun } from './quarantine/commands.ts';
@@ -59,7 +59,7 @@ interface IndexOfRoot {
   /** Moves protected names away that commands make. */
   readonly newcomers: Newcomers | undefined;
   /** Programs of the person that follow the workspace, to be told once. */
-  readonly outside: NewOutsidePrograms;
+  readonly outside: OutsidePrograms;
 }
 
 /** What moves protected names away. */
@@ -84,6 +84,8 @@ export interface UnfollowedIn {
 }
 
 const KINDS = ['write', 'delete'] as const;
+/** Time between two looks for programs of the person while somebody asks for the status; the answer waits for none. */
+const STATUS_LOOK_MS = 5_000;
 const NO_HELD_MASKS = { masks: NO_MASKS, fingerprint: '' };
 
 export class HostMasks implements AsyncDisposable {
@@ -218,11 +220,12 @@ export class HostMasks implements AsyncDisposable {
     });
   }
 
-  /** Programs of the person that follow a workspace of ours. */
-  outsidePrograms(): Promise<OutsideProgram[]> {
-    return outsidePrograms(
-      [...this.#indexes].map(([workspace, { index }]) => ({ workspace, pid: index.follower.pid })),
-    );
+  /** Programs of the person that follow a workspace of ours, as of the last look; another one follows. */
+  outsidePrograms(): OutsideProgram[] {
+    return [...this.#indexes.values()].flatMap(({ outside }) => {
+      outside.look(STATUS_LOOK_MS);
+      return outside.found;
+    });
   }
 
   /** Programs of the person that follow a workspace and that no result has named yet, as far as known. */
@@ -258,7 +261,7 @@ export class HostMasks implements AsyncDisposable {
     if (known) void endOf(known);
     const follows = { watchesLeft: () => this.#watchesLeft(), ...(this.#walks && { walks: this.#walks }) };
     const index = new WorkspaceIndex(workspace, this.#limits, this.#powers, follows);
-    const outside = new NewOutsidePrograms({ workspace, follower: index.follower, powers: this.#powers });
+    const outside = new OutsidePrograms({ workspace, follower: index.follower, powers: this.#powers });
     const fresh = { root, index, outside, newcomers: this.#newcomersIn(workspace, index) };
     this.#indexes.set(workspace, fresh);
     return fresh;

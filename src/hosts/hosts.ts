@@ -94,7 +94,7 @@ export class Hosts implements AsyncDisposable {
 
   coarseMasks = (): CoarseIn[] => this.#masks.coarse();
   unfollowed = (): UnfollowedIn[] => this.#masks.unfollowed();
-  outsidePrograms = (): Promise<OutsideProgram[]> => this.#masks.outsidePrograms();
+  outsidePrograms = (): OutsideProgram[] => this.#masks.outsidePrograms();
 
   /** False if no host is there and the last one could not be started. */
   get canStart(): boolean {

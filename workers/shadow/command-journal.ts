@@ -83,7 +83,7 @@ class CommandJournal {
   #bytesLeft: number;
   /** Bytes of packs, which have room of their own: without them nothing of a repository goes back. */
   #packBytesLeft: number;
-  /** What stood at the names of loose objects that the command removed, by their ids. */
+  /** Loose objects that the command removed, by their ids. */
   #loose: Map<string, FileEntry> | undefined;
 
   constructor(changed: readonly PathChange[], spool: Spool, options: CommandJournalOptions) {
@@ -370,7 +370,7 @@ function whyNot(entry: Entry | undefined): Why | undefined {
   return entry.mode & 0o7000 ? 'special' : undefined;
 }
 
-/** What git does without in an object store, and which goes back all the same. */
+/** Paths of an object store that git does without, and that go back all the same. */
 const OBJECT_FOLDER = /\/objects\/(?:pack$|info(?:\/|$))/;
 const LOOSE = /\/objects\/([0-9a-f]{2})\/([0-9a-f]{38})$/;
 

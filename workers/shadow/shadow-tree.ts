@@ -31,7 +31,7 @@ export interface ShadowTreeOptions {
   isProtected(path: string): boolean;
 }
 
-/** Files of an object store that are kept as other files are. */
+/** Files of an object store that are kept like other files. */
 const LOOSE = /^objects\/(?:[0-9a-f]{2}|info)\//;
 
 /** There are more names than are held in memory. */

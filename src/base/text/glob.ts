@@ -274,12 +274,34 @@ function toWildcard(tokens: readonly Token[]): Wildcard {
   const ending = toText(tokens.slice(lastWild + 1));
   if (lastWild < 0) return { test: (text) => text === ending, literal: ending, ending };
   const plain = tokens.every((it) => typeof it === 'number' && it !== ANY);
+  if (plain) return { test: compileChunks(tokens), literal: undefined, ending };
   const beginning = toText(tokens.slice(0, tokens.findIndex(isWild)));
-  const test: TextTest = plain
-    ? compileChunks(tokens)
-    : (text) => text.startsWith(beginning) && text.endsWith(ending) && matchTokens(tokens, text);
+  const isLikely = compileFolded(tokens);
+  const test: TextTest = (text) =>
+    text.startsWith(beginning) && text.endsWith(ending) && isLikely(text) && matchTokens(tokens, text);
   return { test, literal: undefined, ending };
 }
+
+/**
+ * Whether a text could match tokens that are ASCII letters in any case (`[pP]`), other ASCII characters and stars: policies
+ * have dozens of those, and ask about each name of a workspace. Any text for other tokens.
+ */
+function compileFolded(tokens: readonly Token[]): TextTest {
+  const folded = tokens.map(foldedOf);
+  if (!folded.every((it) => it !== undefined)) return () => true;
+  const test = compileChunks(folded);
+  return (text) => test(text.toLowerCase());
+}
+
+function foldedOf(token: Token): number | undefined {
+  if (typeof token === 'number') return token < 0x80 && token !== ANY ? toLower(token) : undefined;
+  const [one, other, more] = token.ranges;
+  const isLetter = one && other && !more && !token.negated && one[0] === one[1] && other[0] === other[1];
+  const isPair = isLetter && Math.max(one[0], other[0]) < 0x80 && toLower(one[0]) === toLower(other[0]);
+  return isPair ? toLower(one[0]) : undefined;
+}
+
+const toLower = (point: number): number => (point < 0 ? point : toPoint(String.fromCharCode(point).toLowerCase()));
 
 const toText = (tokens: readonly Token[]): string => tokens.map((it) => String.fromCodePoint(it as number)).join('');
 

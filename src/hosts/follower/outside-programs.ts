@@ -6,15 +6,9 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { nativeProgram } from '../../base/native-programs.ts';
-import { isBelow } from '../../base/paths.ts';
+import { isInside } from '../../base/paths.ts';
 import type { Powers } from '../../base/powers.ts';
 import type { OutsideProgram } from '../../base/protected-names.ts';
-
-/** A workspace, and the process that follows it for us. */
-export interface FollowedPlace {
-  readonly workspace: string;
-  readonly pid: number | undefined;
-}
 
 /** Text about the marks of one process: 60 000 of them. One with more is judged by those that it made last. */
 const MARKS_CHARS_MAX = 8 * 1024 * 1024;
@@ -24,20 +18,22 @@ const LABEL_CHARS_MAX = 60;
 /** Programs whose first argument says more than their own name. */
 const INTERPRETER = /^(?:node|bun|deno|python|ruby|perl|php|java)[\d.]*$/;
 
-/** Time between two looks. */
+/** Time between two looks while commands run. */
 const LOOK_MS = 60_000;
 
 interface LookedAt {
   readonly workspace: string;
+  /** The process that follows it for us. */
   readonly follower: { readonly pid: number | undefined };
   readonly powers: Pick<Powers, 'log' | 'monotonicMs'>;
 }
 
 /** Looks from time to time, and gives each program of a workspace once. */
-export class NewOutsidePrograms {
+export class OutsidePrograms {
   readonly #place: LookedAt;
   readonly #told = new Set<string>();
   #fresh: OutsideProgram[] = [];
+  #found: readonly OutsideProgram[] = [];
   #lookedAt = -Infinity;
 
   constructor(place: LookedAt) {
@@ -51,46 +47,53 @@ export class NewOutsidePrograms {
     return fresh;
   }
 
+  /** All that the last look found. */
+  get found(): readonly OutsideProgram[] {
+    return this.#found;
+  }
+
   /** Looks in the background, if the last look is long ago. */
-  look(): void {
+  look(everyMs = LOOK_MS): void {
     const { workspace, follower, powers } = this.#place;
     const now = powers.monotonicMs();
-    if (now - this.#lookedAt < LOOK_MS) return;
+    if (now - this.#lookedAt < everyMs) return;
     this.#lookedAt = now;
-    outsidePrograms([{ workspace, pid: follower.pid }]).then(
+    outsidePrograms({ workspace, follower }).then(
       (all) => {
-        this.#fresh = all.filter(({ program }) => !this.#told.has(program));
-        for (const { program } of this.#fresh) this.#told.add(program);
+        this.#found = all;
+        const fresh = all.filter(({ program }) => !this.#told.has(program));
+        for (const { program } of fresh) this.#told.add(program);
+        this.#fresh.push(...fresh);
       },
       (error: unknown) => powers.log.warn({ error, workspace }, 'programs that follow the workspace are not known'),
     );
   }
 }
 
-/** Finds the programs outside of sandboxes that follow the places. Programs of other users are not seen, but by root. */
-export async function outsidePrograms(places: readonly FollowedPlace[]): Promise<OutsideProgram[]> {
+/** Finds the programs outside of sandboxes that follow a workspace. Those of other users are not seen, but by root. */
+async function outsidePrograms({ workspace, follower }: Omit<LookedAt, 'powers'>): Promise<OutsideProgram[]> {
   const found: OutsideProgram[] = [];
-  if (places.length === 0) return found;
-  const followed = await Promise.all(places.map(async (it) => ({ ...it, ...(await foldersOf(it)) })));
+  const { folders, device } = await foldersOf(workspace, follower.pid);
   for (const pid of pids()) {
     // Lets others have their turn: a machine may have thousands of processes.
     await new Promise(setImmediate);
     const descriptors = isOutside(pid) ? inotifyOf(pid) : [];
     if (descriptors.length === 0) continue;
     const marks = await marksOf(pid, descriptors);
-    const cwd = linkOf(`/proc/${pid}/cwd`) ?? '';
-    for (const { workspace, folders, device } of followed) {
-      // A program that runs in the workspace may follow single files, of which we have no list.
-      const isNear = cwd === workspace || isBelow(workspace, cwd);
-      if (marks.some((it) => folders.has(it) || (isNear && it.endsWith(` ${device}`))))
-        found.push({ workspace, program: labelOf(pid), pid: Number(pid) });
-    }
+    const cwd = linkOf(`/proc/${pid}/cwd`) ?? '/';
+    // A program that runs in the workspace may follow single files, of which we have no list.
+    const isNear = isInside(workspace, cwd);
+    if (marks.some((it) => folders.has(it) || (isNear && it.endsWith(` ${device}`))))
+      found.push({ workspace, program: labelOf(pid), pid: Number(pid) });
   }
   return found;
 }
 
 /** Folders of a workspace as marks name them: those that our follower watches, and the workspace's own. */
-async function foldersOf({ workspace, pid }: FollowedPlace): Promise<{ folders: Set<string>; device: string }> {
+async function foldersOf(
+  workspace: string,
+  pid: number | undefined,
+): Promise<{ folders: ReadonlySet<string>; device: string }> {
   const folders = new Set(pid === undefined ? [] : await marksOf(pid, inotifyOf(`${pid}`)));
   const [first] = folders;
   const device = first?.split(' ')[1] ?? '';

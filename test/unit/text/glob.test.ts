@@ -314,3 +314,10 @@ describe('braces', () => {
     },
   );
 });
+
+test('sets of a letter in both cases match it in any case between stars, and no other letter that lowers to it', () => {
+  const { test: matches } = compileSegment('*[sS][eE][cC]-[kK]*.[pP][eE][mM]');
+  for (const it of ['sec-k.pem', 'aSEC-KEYb.PeM', '\u0130sec-k\u0130.pem']) expect(matches(it), it).toBe(true);
+  for (const it of ['sec-\u212a.pem', 'sec-k.pe', 'k-sec.pem', 'se-ck.pem']) expect(matches(it), it).toBe(false);
+  expect(compileSegment('*[kK]\u03a3*').test('aK\u03a3')).toBe(true);
+});
