@@ -100,7 +100,7 @@ const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
   NO_UPDATE_NOTIFIER: '1',
   npm_config_update_notifier: 'false',
   GIT_OPTIONAL_LOCKS: '0',
-  // git sees only size and change time of masked files: src/sandbox/git-view.ts.
+  // git sees only size and change time of masked files: src/sandbox/git/view.ts.
   ...gitSettings({ 'safe.bareRepository': 'explicit', 'core.checkStat': 'minimal' }),
 };
 
