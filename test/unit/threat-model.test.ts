@@ -1,15 +1,28 @@
-/** docs/threat-model.md cites existing files and tests, and some test runs each hostile program. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+/** The threat model cites existing files and tests, its index has each of its pages, and some test runs each hostile program. */
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
-const page = read('docs/threat-model.md');
-const rows = page.split('\n').filter((it) => it.startsWith('| ') && it.includes('`'));
+const index = read('docs/threat-model.md');
+const families = globSync('docs/threat-model/*.md', { cwd: root }).sort();
+const rowsOf = (text: string) => text.split('\n').filter((it) => it.startsWith('| ') && it.includes('`'));
+const page = [index, ...families.map(read)].join('\n');
+const rows = rowsOf(page);
 const paths = (text: string) =>
   [...text.matchAll(/`((?:src|workers|test|bench)\/[\w./-]+)`/g)].map((it) => it[1] as string);
+
+test('the index has each family with the number of its rows', () => {
+  const listed = [...index.matchAll(/^\| \[([^\]]+)\]\((threat-model\/\S+)\) \| (\d+) \|$/gm)].map((it) => it.slice(1));
+  const there = families.map((it) => [
+    /^# (.+)/.exec(read(it))?.[1],
+    it.replace('docs/', ''),
+    `${rowsOf(read(it)).length}`,
+  ]);
+  expect(listed.sort()).toEqual(there.sort());
+});
 
 test.each([...new Set(paths(page))])('%s is there', (path) => {
   expect(existsSync(join(root, path))).toBe(true);
