@@ -310,6 +310,7 @@ function compileChunks(tokens: readonly Token[]): TextTest {
   const stars = tokens.flatMap((it, at) => (it === STAR ? [at] : []));
   const chunks = [-1, ...stars].map((star, at) => toText(tokens.slice(star + 1, stars[at])));
   const [head, tail] = [chunks[0] as string, chunks.at(-1) as string];
+  if (stars.length === 0) return (text) => text === head;
   const middle = chunks.slice(1, -1).filter((it) => it !== '');
   return (text) => {
     if (!text.startsWith(head) || !text.endsWith(tail)) return false;
