@@ -1,7 +1,8 @@
 // Writes docs/tools.md: the reference of the built-in tools, from their definitions. `npm run gen` runs it.
 import { writeFileSync } from 'node:fs';
+import type { ToolInfo } from '../src/tools/capability.ts';
 import { RARE } from '../src/tools/rare-parameters.ts';
-import { builtinToolset, type ToolInfo, toolsOf, toToolInfo } from '../src/tools/registry.ts';
+import { builtinToolset, toolsOf, toToolInfo } from '../src/tools/registry.ts';
 import type { Tool } from '../src/tools/tool.ts';
 
 interface Schema {

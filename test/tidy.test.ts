@@ -80,7 +80,7 @@ describe('what is read in one place only', () => {
   });
   test('JSON that others wrote: parse-json; elsewhere what we wrote, single strings, and whether it is JSON', () => {
     const ours =
-      'base/text/json daemon/log base/runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/file-changes wire/protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal store/checkpoints store/audit/entry tools/data-text';
+      'base/text/json daemon/log base/runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/file-changes wire/protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo/undo-journal store/undo/checkpoints store/audit/entry tools/data-text';
     // ripgrep writes the names of its fields without escapes, and so do we in journals. npm's is read by programs in sandboxes.
     const plain = ['workers/search/match-records.ts', 'workers/undo/spool.ts', 'src/tools/package/programs.ts'];
     const except = [...ours.split(' ').map((it) => `src/${it}.ts`), ...plain];
@@ -119,28 +119,18 @@ test('a folder holds at most 25 files beside its own folders', () => {
   expect([...counts].filter(([, it]) => it.length > 25).map(([folder]) => folder)).toEqual([]);
 });
 
-test('no files import each other in a circle; imports of types alone are gone when they run', () => {
-  const imports = new Map(files.map((file) => [file, valueImportsOf(file)]));
+test('no files import each other in a circle, not even by types', () => {
   const done = new Set<string>();
   const circles: string[] = [];
   const visit = (file: string, way: readonly string[]): void => {
     if (way.includes(file)) circles.push([...way.slice(way.indexOf(file)), file].join(' > '));
     if (done.has(file) || way.includes(file)) return;
-    for (const it of imports.get(file) ?? []) visit(it, [...way, file]);
+    for (const { target } of importsOf(file)) if (target && texts.has(target)) visit(target, [...way, file]);
     done.add(file);
   };
   for (const file of files) visit(file, []);
   expect(circles).toEqual([]);
 });
-
-/** The files that a file imports values from. */
-function valueImportsOf(file: string): string[] {
-  const found = [...(texts.get(file) as string).matchAll(/^(?:import|export)\s([^;]*?)from '(\.[^']+)'/gm)];
-  return found.flatMap(([, names = '', specifier = '']) => {
-    const isTypes = /^\s*type\b/.test(names) || /^\s*\{(\s*type [^,}]+,?)+\s*\}\s*$/.test(names);
-    return isTypes ? [] : [relative(root, join(root, dirname(file), specifier))];
-  });
-}
 
 test('no doc comment begins with a word that stands for something said nowhere', () => {
   const vague =

@@ -1,5 +1,6 @@
 import type { Client } from '../client/client.ts';
-import type { ToolFormat, ToolInfo } from '../tools/registry.ts';
+import type { ToolInfo } from '../tools/capability.ts';
+import type { ToolFormat } from '../tools/registry.ts';
 import type { FoundTools } from '../tools/tools/find.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';

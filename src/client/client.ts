@@ -30,7 +30,8 @@ export type {
   UndoResult,
 } from '../base/call.ts';
 export type { Approval } from '../store/approvals/approval.ts';
-export type { AnthropicTool, McpTool, OpenAiTool, ToolFormat, ToolFormats, ToolInfo } from '../tools/registry.ts';
+export type { ToolInfo } from '../tools/capability.ts';
+export type { AnthropicTool, McpTool, OpenAiTool, ToolFormat, ToolFormats } from '../tools/registry.ts';
 export { RemoteError } from '../wire/protocol/peer.ts';
 export type { ApprovalAnswer, ApprovalHandler, ApprovalWatch } from './approval-watch.ts';
 export type { ClientOptions, Hello } from './line.ts';

@@ -16,7 +16,7 @@ import { PanelSessions } from '../store/panel-sessions.ts';
 import { ProviderPins } from '../store/provider-pins.ts';
 import { TaskStore } from '../store/task-store.ts';
 import { ToolStates } from '../store/tool-states.ts';
-import { UndoJournal } from '../store/undo-journal.ts';
+import { UndoJournal } from '../store/undo/undo-journal.ts';
 import { WebCache } from '../store/web-cache.ts';
 
 export interface RecordsOptions {

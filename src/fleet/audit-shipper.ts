@@ -6,9 +6,8 @@ import { toExportLine } from '../store/audit/export.ts';
 import { auditReceipt, GENESIS, type LogEnd, signedPosition } from './audit-batch.ts';
 import { type FleetLink, Unanswered } from './link.ts';
 import type { MemberKeys } from './nats.ts';
-import type { DaemonClient } from './node.ts';
 import { subjects } from './subjects.ts';
-import { fromWire, toWire } from './wire.ts';
+import { type DaemonClient, fromWire, toWire } from './wire.ts';
 
 /** Time between two batches, if there is nothing more to send. */
 const SHIP_EVERY_MS = 5_000;

@@ -5,7 +5,6 @@ import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
 import type { Approval, WholeApproval, WholeQuestion } from '../store/approvals/approval.ts';
 import type { MemberKeys } from './nats.ts';
-import type { DaemonClient } from './node.ts';
 import type { NodeState } from './node-state.ts';
 import {
   changesState,
@@ -15,6 +14,7 @@ import {
   type signedAnswer,
   signedAnswerText,
 } from './orders.ts';
+import type { DaemonClient } from './wire.ts';
 
 /** A question as the operator gets it; `whole` is there if parts of the question were cut and all of it fits. */
 export interface FleetQuestion {

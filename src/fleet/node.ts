@@ -2,11 +2,11 @@
  * The link of a daemon to its fleet: tells the bus how the daemon is, obeys the operator's signed orders, and ships the
  * audit log. It is an operator of its own daemon and nothing more, so that the daemon works on when the bus is gone.
  */
+
 import { availableParallelism, freemem, loadavg } from 'node:os';
 import { join } from 'node:path';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
-import type { Client } from '../client/client.ts';
 import { AuditShipper } from './audit-shipper.ts';
 import type { Credential } from './credential.ts';
 import type { BusMessage, FleetLink } from './link.ts';
@@ -20,10 +20,7 @@ import { HEARTBEAT_MS, type Heartbeat, WARM_MAX } from './presence.ts';
 import { RosterCopy } from './roster-copy.ts';
 import { started } from './started.ts';
 import { inboxOf, subjects } from './subjects.ts';
-import { fromWire, toWire } from './wire.ts';
-
-/** The part of the daemon's client that the link needs; it has the role of an operator. */
-export type DaemonClient = Pick<Client, 'request' | 'notifications'>;
+import { type DaemonClient, fromWire, toWire } from './wire.ts';
 
 export interface NodeOptions {
   readonly credential: Credential;

@@ -1,9 +1,11 @@
 /** Authenticates a hello: by its token, or by the file mode of the Unix socket. */
+
 import { RpcError } from '../base/errors.ts';
 import type { Params } from '../wire/protocol/messages.ts';
 import type { Channel } from '../wire/transport/transport.ts';
-import type { Fence } from './connections/fences.ts';
+import type { Fence } from './connections/fence.ts';
 import type { Delegation } from './delegation/delegation.ts';
+import type { Session } from './session.ts';
 
 /** The identity that a token proves. */
 export interface Identity {
@@ -14,7 +16,7 @@ export interface Identity {
   /** Set for a session that a fleet has placed here. */
   readonly fence?: Fence;
   /** Set for a token that a session passed on. */
-  readonly delegation?: Delegation;
+  readonly delegation?: Delegation<Session>;
 }
 
 /** The identity that a token proves; undefined for an unknown token. */

@@ -1,24 +1,13 @@
 /** A session together with its connected client, if there is one. */
+
 import { RpcError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers, Timer } from '../base/powers.ts';
 import type { Params, Topic } from '../wire/protocol/messages.ts';
 import { GatheredUpdates } from './connections/gathered-updates.ts';
 import type { Event, Events } from './events.ts';
-import type { Outbox } from './outbox.ts';
+import type { NoticeReceiver, Outbox } from './outbox.ts';
 import type { Session } from './session.ts';
-
-/** Receives the notices of a session: a peer of the daemon, or a front end inside this process. */
-export interface NoticeReceiver {
-  readonly closed: boolean;
-  /** Whether it reads so slowly that nothing more should be produced for it. */
-  readonly congested: boolean;
-  /** Whether it can ask a person about the calls of its session. */
-  readonly asks?: boolean;
-  notify(method: string, params: Record<string, unknown>): void;
-  /** Closes after everything sent has arrived. */
-  close(): void;
-}
 
 /** The connection of a session. */
 export interface Connection {

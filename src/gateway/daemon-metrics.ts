@@ -5,7 +5,7 @@ import type { CallStore } from '../store/call-store.ts';
 import { McpMetrics } from '../store/telemetry/conventions.ts';
 import { type Family, type Sample, single, toText } from '../store/telemetry/families.ts';
 import type { Events } from './events.ts';
-import type { StatusParts } from './methods.ts';
+import type { StatusParts } from './operator/status-parts.ts';
 import type { UndoParts } from './undo/undo.ts';
 
 export interface MetricParts extends StatusParts, Pick<UndoParts, 'undoJournal'> {

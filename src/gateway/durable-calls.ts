@@ -11,7 +11,7 @@ import { redactText } from '../base/redact.ts';
 import { subjectHash } from '../pipeline/approve/binding.ts';
 import { type Call, effectsOf } from '../pipeline/stage.ts';
 import type { CallStore, StoredCall } from '../store/call-store.ts';
-import type { Fence } from './connections/fences.ts';
+import type { Fence } from './connections/fence.ts';
 import type { KeptCall } from './kept-calls.ts';
 import type { CallKeeping, Session } from './session.ts';
 

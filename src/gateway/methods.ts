@@ -1,15 +1,11 @@
 /** The handlers of a session's requests, one for each method. */
-import type { CallOptions, CallRecord, HostReport, NamedCall } from '../base/call.ts';
+
+import type { CallOptions, CallRecord, NamedCall } from '../base/call.ts';
 import { RpcError, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
-import type { Powers } from '../base/powers.ts';
-import type { OutsideProgram } from '../base/protected-names.ts';
-import type { CoarseIn, UnfollowedIn } from '../hosts/hosts.ts';
 import type { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
 import { tierBoundsOf } from '../pipeline/execute/bounds.ts';
-import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { UntrustedMarks } from '../store/approvals/untrusted-marks.ts';
-import type { CacheStatus } from '../store/result-cache.ts';
 import { CONTENT_TYPE } from '../store/telemetry/families.ts';
 import { spanContextOf } from '../store/telemetry/trace-context.ts';
 import { toolsOf } from '../tools/registry.ts';
@@ -28,9 +24,9 @@ import { allCalls, findCalls, runningCalls, sessionRunning } from './operator/fi
 import type { Forwards } from './operator/forwards.ts';
 import { type PanelControl, panelMethods, revokeAllPages } from './operator/panel-methods.ts';
 import type { Pause } from './operator/pause-methods.ts';
+import type { StatusParts } from './operator/status-parts.ts';
 import { untrustedMarks } from './operator/untrusted.ts';
 import type { Oversight } from './oversight.ts';
-import type { Policies } from './policies.ts';
 import type { RecentCalls } from './recent-calls.ts';
 import type { Results } from './results.ts';
 import type { Session } from './session.ts';
@@ -41,57 +37,6 @@ import { checkpointMethods } from './undo/checkpoints.ts';
 import { type KeptChangesParts, previewMethods } from './undo/previews.ts';
 import { type QuarantineParts, quarantineMethods } from './undo/quarantine.ts';
 import { undoCall } from './undo/undo.ts';
-
-/** What `status` reports about the daemon. */
-export interface StatusParts {
-  readonly version: string;
-  readonly pipeline: Pipeline;
-  readonly confinement: {
-    level: string;
-    backend: string;
-    cgroup: string;
-    missing: readonly string[];
-    unixSockets: string;
-  };
-  /** Result of each sandbox probe at start: `ok`, `leaks` or `unknown`. */
-  readonly probes: Readonly<Record<string, string>>;
-  /** The barriers that did not hold, and how to mend each. */
-  readonly gaps: readonly { readonly id: string; readonly shows: string; readonly fix: string }[];
-  readonly powers: Powers;
-  hostStatus(): Promise<HostReport[]>;
-  coarseMasks(): readonly CoarseIn[];
-  unfollowed(): readonly UnfollowedIn[];
-  outsidePrograms(): readonly OutsideProgram[];
-  /** False if no host is there and the last one could not be started. */
-  canStartHosts(): boolean;
-  pluginStatus(): readonly object[];
-  connectorStatus(): readonly { readonly state: string }[];
-  /** The service of `web_search`; undefined without one. */
-  searchStatus(): { readonly state: string } | undefined;
-  /** Asks the services of connectors and of `web_search` whether they work. */
-  checkServices(): Promise<void>;
-  /** Cached results of reading. */
-  readonly cache: { readonly status: CacheStatus; clear(): { entries: number; bytes: number } };
-  auditStatus(): { entries: number; writable: boolean; overSize?: true };
-  diskStatus(): { freeBytes: number };
-  approvalsPending(): number;
-  readonly policies: Pick<Policies, 'status'>;
-  listeners(): string[];
-  readonly providers: ProviderControl;
-}
-
-/** Operations on external tool providers. */
-export interface ProviderControl {
-  list(role: 'agent' | 'operator'): {
-    name: string;
-    state: string;
-    pending: number;
-    since: string;
-    reason?: string | undefined;
-  }[];
-  /** Throws RpcError. */
-  accept(provider: string, digests: Readonly<Record<string, string>>, by: string): object;
-}
 
 export interface MethodParts
   extends StatusParts,

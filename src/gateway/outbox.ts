@@ -2,7 +2,6 @@
 
 import type { Limits } from '../base/limits.ts';
 import { heldBytes } from '../base/text/held-bytes.ts';
-import type { NoticeReceiver } from './client-link.ts';
 
 interface BufferedNotice {
   readonly method: string;
@@ -99,4 +98,16 @@ export class Outbox {
     this.#bytes -= bytes;
     if (method === OUTPUT) this.#outputs -= 1;
   }
+}
+
+/** Receives the notices of a session: a peer of the daemon, or a front end inside this process. */
+export interface NoticeReceiver {
+  readonly closed: boolean;
+  /** Whether it reads so slowly that nothing more should be produced for it. */
+  readonly congested: boolean;
+  /** Whether it can ask a person about the calls of its session. */
+  readonly asks?: boolean;
+  notify(method: string, params: Record<string, unknown>): void;
+  /** Closes after everything sent has arrived. */
+  close(): void;
 }

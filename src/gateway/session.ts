@@ -22,17 +22,17 @@ import { redactText, redactValue } from '../base/redact.ts';
 import { askingRuleOf } from '../pipeline/approve/approve.ts';
 import type { WithOpenings } from '../pipeline/doors/openings.ts';
 import { waitedOf } from '../pipeline/doors/person-time.ts';
-import { failed, type Outcome, outcomeOf } from '../pipeline/outcome.ts';
-import { type Call, type CheckedCall, effectsOf, type Handler, isJudged } from '../pipeline/stage.ts';
+import { failed, type Outcome } from '../pipeline/outcome.ts';
+import { type Call, type CheckedCall, effectsOf, type Handler, isJudged, outcomeOf } from '../pipeline/stage.ts';
 import { StageTimes } from '../pipeline/stage-times.ts';
 import { verdictOf } from '../pipeline/verdict.ts';
 import type { Policy } from '../policy/schema.ts';
 import { required } from '../store/approvals/answers.ts';
+import type { SessionMark } from '../store/approvals/untrusted-marks.ts';
 import type { NamedTool, Toolset } from '../tools/tool.ts';
 import { endOf, late, notDetached, whileAsked } from './call-end.ts';
 import { accountOf, chainOf, type Delegation, doorsOf } from './delegation/delegation.ts';
 import { type CallFilter, type CallPage, isSameCall, type KeptCall, KeptCalls } from './kept-calls.ts';
-import type { SessionMark } from './operator/untrusted.ts';
 
 export interface SessionOptions {
   readonly id: string;
@@ -48,7 +48,7 @@ export interface SessionOptions {
   /** Name of the mode that its hello asked for. */
   readonly mode?: string | undefined;
   /** Set for a session whose authority is another one's, narrowed. */
-  readonly delegation?: Delegation | undefined;
+  readonly delegation?: Delegation<Session> | undefined;
   /** The policy in force now; it may be reloaded while the session is open. */
   policy(): Policy;
   /** The policy with what a person opened for the session, which it does not pass on. */

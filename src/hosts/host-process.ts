@@ -6,9 +6,9 @@ import { basename } from 'node:path';
 import type { ChildStatus, HostTier } from '../base/call.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Log, Powers } from '../base/powers.ts';
+import type { ConfinedProcess } from '../sandbox/confined-process.ts';
 import type { Stdio } from '../sandbox/launcher.ts';
 import { statmOf, textOf } from '../sandbox/proc.ts';
-import type { ConfinedProcess } from '../sandbox/sandbox.ts';
 import type { Follower } from './follower/follower.ts';
 import type { HostSetup } from './job.ts';
 

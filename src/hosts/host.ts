@@ -7,7 +7,7 @@ import type { Socket } from 'node:net';
 import type { HostTier } from '../base/call.ts';
 import { ToolError } from '../base/errors.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
-import type { ConfinedProcess } from '../sandbox/sandbox.ts';
+import type { ConfinedProcess } from '../sandbox/confined-process.ts';
 import { decode } from '../wire/protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../wire/protocol/frame.ts';
 import { adviceOn, type HostOptions, killQuietly, leafOf, logEnd, prefer } from './host-process.ts';

@@ -1,13 +1,19 @@
 /** Shuts hosts down, and ends what waits for them. */
 import { ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
-import type { Host } from './host.ts';
 import type { JobResult, JobUsage } from './job.ts';
 import type { JobEnd } from './running-job.ts';
 import type { OverTime } from './thread-clocks.ts';
 
+/** A host, as far as it is ended. */
+interface EndableHost {
+  readonly ready: Promise<unknown>;
+  readonly gone: Promise<unknown>;
+  kill(): void;
+}
+
 /** Ends a host, once it is up: a bwrap that is killed while it builds its sandbox leaves an init behind that waits for ever. */
-export async function end(host: Pick<Host, 'ready' | 'kill' | 'gone'>): Promise<void> {
+export async function end(host: EndableHost): Promise<void> {
   await host.ready.catch(() => {}); // It is gone already.
   host.kill();
   await host.gone;

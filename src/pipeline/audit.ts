@@ -5,7 +5,7 @@ import type { AuditEntry, AuditLog } from '../store/audit/log.ts';
 import type { CallMetrics } from '../store/telemetry/call-metrics.ts';
 import { runsBy } from '../tools/runs.ts';
 import { gitConfigsOf } from './execute/git-configs.ts';
-import { failed, type Outcome, outcomeOf } from './outcome.ts';
+import { failed, type Outcome } from './outcome.ts';
 import {
   type Call,
   type CheckedCall,
@@ -13,6 +13,7 @@ import {
   effectsOf,
   type Handler,
   isJudged,
+  outcomeOf,
   type Stage,
 } from './stage.ts';
 import { verdictOf } from './verdict.ts';

@@ -3,8 +3,8 @@ import { layersOf } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { CostLedger, CostLimits } from '../store/cost-ledger.ts';
 import type { NamedTool } from '../tools/tool.ts';
-import { type Outcome, outcomeOf } from './outcome.ts';
-import type { Call, Handler, Stage } from './stage.ts';
+import type { Outcome } from './outcome.ts';
+import { type Call, type Handler, outcomeOf, type Stage } from './stage.ts';
 
 /**
  * Counts a call of a delegated session. Reserves the estimated cost of a call, and books the real cost when the call is over; a call

@@ -5,8 +5,8 @@ import type { Attributes } from '../store/telemetry/otlp.ts';
 import { isPlainId } from '../store/telemetry/trace-context.ts';
 import { AFTERWARDS, type OpenSpan, type Tracer } from '../store/telemetry/tracer.ts';
 import { runsBy } from '../tools/runs.ts';
-import { type Outcome, outcomeOf } from './outcome.ts';
-import { type Call, type CheckedCall, type Handler, isJudged } from './stage.ts';
+import type { Outcome } from './outcome.ts';
+import { type Call, type CheckedCall, type Handler, isJudged, outcomeOf } from './stage.ts';
 
 /** Stands for names that no tool of the session has: what callers write goes to no collector. */
 const UNKNOWN = 'unknown';

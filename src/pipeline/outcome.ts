@@ -7,7 +7,6 @@ import { type ToolError, toToolError } from '../base/errors.ts';
 import type { CommandPreview } from '../base/preview.ts';
 import type { JobUsage } from '../hosts/job.ts';
 import type { EgressReport } from '../sandbox/egress/messages.ts';
-import type { Call, Handler } from './stage.ts';
 
 /** What an attempt brought beside its data or error. The comments name the stage that knows it. */
 export interface RunFacts {
@@ -99,13 +98,4 @@ export const succeeded = (data: unknown, brought: Partial<RunFacts> = {}): Outco
 export function failed(thrown: unknown, brought: Partial<RunFacts> = {}): Outcome {
   const { data: _, ...rest } = brought as Partial<Outcome>;
   return { ...NOTHING, ...rest, error: toToolError(thrown) };
-}
-
-/** The outcome that `handler` gives, or that of a call for which nothing ran, if it throws. */
-export async function outcomeOf<Taken extends Call>(handler: Handler<Taken>, call: Taken): Promise<Outcome> {
-  try {
-    return await handler(call);
-  } catch (thrown) {
-    return failed(thrown);
-  }
 }

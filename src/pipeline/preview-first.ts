@@ -10,8 +10,8 @@ import type { Previews } from '../store/previews.ts';
 import { runsInCommand } from '../tools/runs.ts';
 import type { NamedTool } from '../tools/tool.ts';
 import { commitInput } from './commit-input.ts';
-import { failed, type Outcome, outcomeOf } from './outcome.ts';
-import type { Handler, JudgedCall, Stage } from './stage.ts';
+import { failed, type Outcome } from './outcome.ts';
+import { type Handler, type JudgedCall, outcomeOf, type Stage } from './stage.ts';
 
 export interface PreviewFirstParts {
   readonly previews: Previews;

@@ -4,8 +4,8 @@ import type { Code, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
 import { holdsFor } from '../tools/tool.ts';
-import { failed, type Outcome, outcomeOf } from './outcome.ts';
-import type { ClearedCall, Stage } from './stage.ts';
+import { failed, type Outcome } from './outcome.ts';
+import { type ClearedCall, outcomeOf, type Stage } from './stage.ts';
 
 /** The wait before the second attempt, which doubles with each; jitter takes off up to half. */
 const BACKOFF_MS = 100;

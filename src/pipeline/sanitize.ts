@@ -5,8 +5,8 @@ import type { Powers, Timer } from '../base/powers.ts';
 import { type OnSecret, RedactingStream, redactText, redactValue } from '../base/redact.ts';
 import { heldBytes } from '../base/text/held-bytes.ts';
 import { leastOf } from './execute/bounds.ts';
-import { failed, outcomeOf, succeeded } from './outcome.ts';
-import type { Call, ClearedCall, Stage } from './stage.ts';
+import { failed, succeeded } from './outcome.ts';
+import { type Call, type ClearedCall, outcomeOf, type Stage } from './stage.ts';
 
 type Output = Call['output'];
 

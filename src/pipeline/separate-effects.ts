@@ -12,9 +12,9 @@ import type { PolicyQuestion } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Tool } from '../tools/tool.ts';
 import { DENIALS_MAX } from './execute/denials.ts';
-import { type Outcome, outcomeOf, succeeded } from './outcome.ts';
+import { type Outcome, succeeded } from './outcome.ts';
 import { refusalOf } from './refusal.ts';
-import type { Handler, JudgedCall } from './stage.ts';
+import { type Handler, type JudgedCall, outcomeOf } from './stage.ts';
 
 /** A call as the policy judged it. */
 export interface JudgedEffects {

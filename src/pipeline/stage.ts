@@ -17,7 +17,7 @@ import type { Policy } from '../policy/schema.ts';
 import type { Preview, Tool, Toolset } from '../tools/tool.ts';
 import type { Budget } from './budget.ts';
 import type { OpenChild } from './execute/child-session.ts';
-import type { Outcome } from './outcome.ts';
+import { failed, type Outcome } from './outcome.ts';
 
 /** What validation proved; later stages work on this. */
 export interface Checked {
@@ -171,3 +171,12 @@ export const effectsOf = (call: CheckedCall | undefined): readonly Effect[] =>
   call === undefined ? [] : isJudged(call) ? call.decided.effects : call.checked.effects;
 
 export const isJudged = (call: CheckedCall): call is JudgedCall => 'decided' in call;
+
+/** The outcome that `handler` gives, or that of a call for which nothing ran, if it throws. */
+export async function outcomeOf<Taken extends Call>(handler: Handler<Taken>, call: Taken): Promise<Outcome> {
+  try {
+    return await handler(call);
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}

@@ -2,11 +2,9 @@ import type * as z from 'zod';
 import { ToolError } from '../base/errors.ts';
 import { toRelative } from '../base/written-paths.ts';
 import { withPaths } from '../tools/path-parameters.ts';
-import type { NamedTool } from '../tools/tool.ts';
-import { tierOfCall } from '../tools/tool.ts';
+import { type NamedTool, tierOfCall } from '../tools/tool.ts';
 import { nearest } from './nearest.ts';
-import { outcomeOf } from './outcome.ts';
-import type { Call, CheckedCall, Stage } from './stage.ts';
+import { type Call, type CheckedCall, outcomeOf, type Stage } from './stage.ts';
 
 /** Looks up the tool in the session's toolset and checks the input by its schema; reports all problems at once. */
 export const validate =

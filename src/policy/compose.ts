@@ -1,11 +1,13 @@
 /** Combines policies: a file with the policy that it extends, and several policies that must all agree. Pure. */
+
 import { createHash, hash } from 'node:crypto';
 import { type Decision, TIERS, type Tier } from '../base/call.ts';
 import { canonical } from '../base/text/values.ts';
+import type { CompositionContext, ReadPolicyFile } from './composition.ts';
 import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
 import type { PlacedRule } from './placed-rules.ts';
-import type { PositionedYaml, ValuePath } from './positioned-yaml.ts';
+import type { ValuePath } from './positioned-yaml.ts';
 import type { MatchSpec } from './schema/match.ts';
 import type { PolicyFile } from './schema/policy-file.ts';
 import { LOCKS } from './schema/tiers.ts';
@@ -24,24 +26,6 @@ import { withoutAllowedTools } from './tool-decisions.ts';
 
 const STRICTNESS: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 };
 const isLessStrict = (a: Decision, b: Decision): boolean => STRICTNESS[a] < STRICTNESS[b];
-
-/** A policy file that was read: its data, and the position of each value. */
-export interface ReadPolicyFile {
-  readonly name: string;
-  readonly data: PolicyFile;
-  readonly positions: PositionedYaml;
-  /** The file's own rules, including those from `tools`; see `rulesOf`. */
-  readonly rules: readonly PlacedRule[];
-}
-
-/** One file being composed onto its parent. Widening is a problem unless the parent opens what the file widens. */
-export interface CompositionContext {
-  readonly parent: Policy;
-  readonly file: ReadPolicyFile;
-  /** Notes that the value at `path` widens, unless the parent opens one of `needs`. */
-  widens(path: ValuePath, how: string, needs: string): void;
-  complain(location: string, problem: string): void;
-}
 
 /** Built-in policies whose `open` list is empty. */
 const CLOSED: ReadonlySet<string> = new Set(['strict', 'unattended', 'read-only', 'plan', 'subagent']);

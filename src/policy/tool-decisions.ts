@@ -1,6 +1,7 @@
 /** How `tools: {NAME: {decision: allow}}` combines with other rules about the same tool. Pure. */
+
 import { compileText } from '../base/text/glob.ts';
-import type { CompositionContext } from './compose.ts';
+import type { CompositionContext } from './composition.ts';
 import type { PlacedRule } from './placed-rules.ts';
 import type { MatchSpec } from './schema/match.ts';
 import type { Rule } from './schema.ts';

@@ -6,7 +6,7 @@
 import { dirname, join, relative } from 'node:path';
 import { ToolError } from '../base/errors.ts';
 import { isInside } from '../base/paths.ts';
-import { type CoveringMount, isNameless } from './bubblewrap.ts';
+import { type CoveringMount, isNameless } from './mount.ts';
 import type { MountEntry } from './proc.ts';
 
 /** The paths that these covers bind onto themselves: each must show what lies at that path, and nothing else. */

@@ -3,14 +3,16 @@
  * and without a network of its own. Chromium confines its renderers by itself, for which it needs namespaces and chroot.
  */
 import type { Limits } from '../base/limits.ts';
-import { PROVIDER_FDS, type Profile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
+import { PROVIDER_FDS, type Runtime, toBwrapArgs } from './bubblewrap.ts';
 import type { Cgroups } from './cgroup/cgroup.ts';
 import { inGroup } from './cgroup/host-group.ts';
 import type { Chromium } from './chromium.ts';
+import type { ConfinedProcess } from './confined-process.ts';
 import { doorAt } from './door.ts';
-import { identity, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
+import { identity } from './entry-rights.ts';
+import { type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
 import type { Stdio } from './launcher.ts';
-import type { ConfinedProcess } from './sandbox.ts';
+import type { Profile } from './mount.ts';
 
 export interface BrowserRequest {
   /** Node and its arguments for the browser host. */

@@ -2,72 +2,13 @@
  * Turns profiles into bubblewrap arguments. A profile is data, so that a test can remove one layer and show what it prevents.
  * Figures and reasons: docs/decisions/0003-confinement.md.
  */
+
 import type { HostTier } from '../base/call.ts';
 import { ToolError } from '../base/errors.ts';
 import { STORE, storeIn } from './etc/certificates.ts';
-import type { OwnFile } from './etc/own-etc.ts';
 import { SYSTEM_FACTS, systemMounts } from './etc/system-mounts.ts';
 import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
-
-export type Mount =
-  | { readonly kind: 'ro' | 'rw'; readonly path: string }
-  | {
-      readonly kind: 'ro-at' | 'rw-at';
-      readonly path: string;
-      readonly at: string;
-      /** For `ro-at`: the descriptor from which a copy of the file is made, if bubblewrap's user can't reach its path. */
-      readonly fd?: number;
-    }
-  /** Skipped if the path does not exist. */
-  | { readonly kind: 'ro-try' | 'rw-try'; readonly path: string }
-  /** Covers an existing path: nobody inside, its owner included, can open, change, remove or move it. */
-  | {
-      readonly kind: 'hidden';
-      readonly type: 'file' | 'directory';
-      readonly path: string;
-      /** The path as bytes if it is not UTF-8: no argument can hold it, see `toArgBytes`. */
-      readonly bytes?: Uint8Array;
-    }
-  /** Shows another file in place of an existing one, read-only; or (`own`) another folder, which may be changed. */
-  | { readonly kind: 'replaced' | 'own'; readonly path: string; readonly by: string }
-  /** Replaces an existing directory with one that shows only `entries`; nothing can be created or removed in it. */
-  | {
-      readonly kind: 'listed';
-      readonly path: string;
-      readonly entries: readonly string[];
-      readonly isWritable: boolean;
-    }
-  | { readonly kind: 'tmpfs'; readonly at: string; readonly bytes: number }
-  | { readonly kind: 'symlink'; readonly to: string; readonly at: string }
-  /** An empty directory as a mount point for a later mount. */
-  | { readonly kind: 'folder'; readonly at: string };
-
-/** A mount over a path that exists already. */
-export type CoveringMount = Extract<Mount, { readonly path: string }>;
-
-export interface Profile {
-  /** In order: a later mount covers an earlier one. */
-  readonly mounts: readonly Mount[];
-  /** Uid and gid shown inside; needed when the real uid is 0, which may not be mapped into a nested namespace. */
-  readonly shownId?: number;
-  /** Whether processes inside may start sandboxes of their own (an execute host must). */
-  readonly nests: boolean;
-  /** Whether the sandbox is built inside an execute host, which has already assembled its /etc. */
-  readonly isNested?: boolean;
-  /** `bound`: the caller has mounted a fresh /proc of its own pid namespace, which bubblewrap can't without covering parts of it. */
-  readonly proc: 'own' | 'bound';
-  readonly network: 'none' | 'host';
-  /** Folder with the `hosts` and `nsswitch.conf` for its /etc; if absent, the machine's nsswitch.conf and no hosts file. */
-  readonly names?: string;
-  /** Our own files in its /etc, in place of the machine's. */
-  readonly ownFiles?: readonly OwnFile[];
-  /** Size of its /dev/shm, which takes memory; 32 MiB if absent. */
-  readonly shmBytes?: number;
-  /** Whether the program is the namespace's init: saves a process for programs that leave no orphans. */
-  readonly asInit: boolean;
-  /** Number of the inherited descriptor that holds the seccomp program; absent only in tests that show what the program prevents. */
-  readonly seccompFd?: number;
-}
+import { type CoveringMount, HOME, isNameless, type Mount, type OwnFile, type Profile } from './mount.ts';
 
 /** Isolate hosts write nothing. */
 const ISOLATE_TMP_BYTES = 1024 * 1024;
@@ -168,20 +109,11 @@ export function withoutNul<Words extends readonly (string | Uint8Array)[]>(words
 export const toMaskWords = (mount: CoveringMount): (string | Uint8Array)[] =>
   toArgs(mount).map((word) => (isNameless(mount) && word === mount.path ? mount.bytes : word));
 
-/** Whether the mount's path is not UTF-8. */
-export const isNameless = (
-  mount: CoveringMount,
-): mount is CoveringMount & { readonly kind: 'hidden'; readonly bytes: Uint8Array } =>
-  mount.kind === 'hidden' && mount.bytes !== undefined;
-
 /** Path of the folder of commands' homes inside an execute host, which lies in the state directory. */
 export const HOST_HOMES = '/run/ringfence/homes';
 
 /** Path of the folder of a workspace's previews inside its write and execute hosts. */
 export const HOST_PREVIEWS = '/run/ringfence/previews';
-
-/** Path of a command's home in its sandbox; no workspace or toolchain lies there. */
-export const HOME = '/run/home';
 
 /** Path of git's system config in a command's sandbox; the file is empty when the person's name is unknown. */
 export const GIT_SYSTEM = '/run/git';

@@ -4,7 +4,6 @@
  */
 import { type Stats, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { identity } from './launch.ts';
 
 /** User and group that make a sandbox's mounts. */
 export interface MountOwner {
@@ -35,4 +34,21 @@ export function reachable(folders: readonly string[], workspace: string): readon
     return stat === undefined || (mayEnter(stat, owner) && (path === '/' || isOpen(dirname(path))));
   };
   return folders.filter(isOpen);
+}
+
+/** Uid shown inside if the real one is 0 and root owns the workspace. */
+export const SHOWN_ID = 1000;
+
+/** User of a host's launcher: the workspace's owner, so that it has no more rights than that, unless the owner is root. */
+export function identity(workspace: string): { uid?: number; gid?: number; shownId?: number } {
+  if (process.getuid?.() !== 0) return {};
+  const { uid, gid } = statSync(workspace);
+  return uid === 0 ? { shownId: SHOWN_ID } : { uid, gid };
+}
+
+/** User and group that commands are shown as in folders of the daemon's own user. */
+export function shownIds(): { uid: number; gid: number } {
+  const { getuid, getgid } = process;
+  const uid = getuid?.() ?? 0;
+  return uid === 0 ? { uid: SHOWN_ID, gid: SHOWN_ID } : { uid, gid: getgid?.() ?? uid };
 }

@@ -6,8 +6,8 @@ import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { isInside } from '../base/paths.ts';
 import { areCovered, isBoundFrom, NotInPlace } from './binds-in-place.ts';
-import type { CoveringMount, Mount } from './bubblewrap.ts';
-import { identity } from './launch.ts';
+import { identity } from './entry-rights.ts';
+import type { CoveringMount, Mount } from './mount.ts';
 import { mountsOf } from './proc.ts';
 
 export interface HostBinds {

@@ -1,8 +1,10 @@
 /** How a confined process is started: as which user, within which bounds, in which group. */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+
+import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import type { Limits } from '../base/limits.ts';
 import type { HostGroup } from './cgroup/cgroup.ts';
+import type { identity } from './entry-rights.ts';
 import { findProgram } from './find-program.ts';
 import type { HostBinds } from './host-binds.ts';
 import { boundsPidsByNamespace } from './kernel.ts';
@@ -22,9 +24,6 @@ export interface Launch {
   /** Mounts to check, for a process that sees a workspace. */
   readonly binds?: HostBinds;
 }
-
-/** Uid shown inside if the real one is 0 and root owns the workspace. */
-const SHOWN_ID = 1000;
 
 const CAP_SYS_ADMIN = 1n << 21n;
 const MIB = 1024 * 1024;
@@ -56,20 +55,6 @@ const mayMount = (): boolean => {
   const [, effective = '0'] = /^CapEff:\t(\w+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
   return (BigInt(`0x${effective}`) & CAP_SYS_ADMIN) !== 0n;
 };
-
-/** User of a host's launcher: the workspace's owner, so that it has no more rights than that, unless the owner is root. */
-export function identity(workspace: string): { uid?: number; gid?: number; shownId?: number } {
-  if (process.getuid?.() !== 0) return {};
-  const { uid, gid } = statSync(workspace);
-  return uid === 0 ? { shownId: SHOWN_ID } : { uid, gid };
-}
-
-/** User and group that commands are shown as in folders of the daemon's own user. */
-export function shownIds(): { uid: number; gid: number } {
-  const { getuid, getgid } = process;
-  const uid = getuid?.() ?? 0;
-  return uid === 0 ? { uid: SHOWN_ID, gid: SHOWN_ID } : { uid, gid: getgid?.() ?? uid };
-}
 
 /** Builds the launch. The process enters its control group as our user, before it changes user, and never runs outside the group. */
 export function toLaunch(

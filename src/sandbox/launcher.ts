@@ -11,31 +11,20 @@ import {
   EGRESS_LISTENERS_FD,
   egressProfile,
   executeHostProfile,
-  HOME,
   hostProfile,
-  type Profile,
   type Runtime,
   toBwrapArgs,
 } from './bubblewrap.ts';
 import type { HostGroup } from './cgroup/cgroup.ts';
 import { foldersOf } from './cgroup/files.ts';
 import { EGRESS_PORT } from './door.ts';
-import { ownerOf, reachable } from './entry-rights.ts';
+import { identity, ownerOf, reachable, shownIds } from './entry-rights.ts';
 import { certificateVariables, JAVA_STORE } from './etc/certificates.ts';
 import { OwnEtc } from './etc/own-etc.ts';
 import { bindsOf } from './host-binds.ts';
-import {
-  devicesTable,
-  dying,
-  freshPidNamespace,
-  identity,
-  type Launch,
-  readOnlyDevices,
-  rlimits,
-  shownIds,
-  toLaunch,
-} from './launch.ts';
+import { devicesTable, dying, freshPidNamespace, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
 import { type Masks, onDisk } from './masks.ts';
+import { HOME, type Profile } from './mount.ts';
 import { openFilesFor } from './open-files.ts';
 import type { OuterNamespaces } from './outer-namespace.ts';
 import { seccompFilter } from './seccomp.ts';

@@ -6,9 +6,9 @@ import { lstatSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { ToolError } from '../base/errors.ts';
 import { isInside } from '../base/paths.ts';
-import type { CoveringMount } from './bubblewrap.ts';
 import type { CoarseMask } from './coarse-masks.ts';
 import { type MountOwner, mayEnter } from './entry-rights.ts';
+import type { CoveringMount } from './mount.ts';
 
 /** A path that can't be read. */
 export interface HiddenPath {

@@ -3,14 +3,14 @@ import type { Limits } from '../base/limits.ts';
 import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
 import type { Cgroups } from './cgroup/cgroup.ts';
 import { inGroup } from './cgroup/host-group.ts';
+import type { ConfinedProcess } from './confined-process.ts';
 import { doorAt, NO_DOOR } from './door.ts';
-import { reachable } from './entry-rights.ts';
+import { identity, reachable } from './entry-rights.ts';
 import { bindsOf } from './host-binds.ts';
-import { identity, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
+import { type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
 import type { Stdio } from './launcher.ts';
 import { NO_MASKS, onDisk } from './masks.ts';
 import { openFilesFor } from './open-files.ts';
-import type { ConfinedProcess } from './sandbox.ts';
 
 export interface ProviderRequest {
   readonly program: readonly string[];

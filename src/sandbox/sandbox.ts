@@ -2,6 +2,7 @@
  * Tests what confinement this machine can give, and launches confined processes.
  * Fails closed: a tier whose level was not proven is refused, never run with less.
  */
+
 import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import type { HostTier } from '../base/call.ts';
@@ -10,12 +11,14 @@ import { NATIVE_PROGRAMS, nativeProgram } from '../base/native-programs.ts';
 import type { Powers } from '../base/powers.ts';
 import { type BrowserRequest, startBrowser } from './browser-launch.ts';
 import { COMMAND_SECCOMP_FD, HOST_HOMES, HOST_PREVIEWS, HOST_SECCOMP_FD } from './bubblewrap.ts';
-import { type Cgroups, type CommandGroupParent, type HostGroup, openCgroups, trialArgs } from './cgroup/cgroup.ts';
+import { type Cgroups, type HostGroup, openCgroups, trialArgs } from './cgroup/cgroup.ts';
 import type { CgroupVersion } from './cgroup/files.ts';
 import { inGroup } from './cgroup/host-group.ts';
+import type { ConfinedProcess } from './confined-process.ts';
+import { identity } from './entry-rights.ts';
 import { findProgram } from './find-program.ts';
 import { assertInPlace } from './host-binds.ts';
-import { identity, type Launch, readOnlyDevices, toLaunch } from './launch.ts';
+import { type Launch, readOnlyDevices, toLaunch } from './launch.ts';
 import {
   BARE_ENVIRONMENT,
   commandFilters,
@@ -65,18 +68,6 @@ export const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({
 
 /** What the probes at the start showed, and how to mend what they did not. */
 export const wallsOf = ({ probes }: Confinement) => ({ probes, gaps: gapsOf(probes) });
-
-/** A started process, and what is known of its sandbox. */
-export interface ConfinedProcess {
-  readonly child: ChildProcess;
-  /** The parent of the control groups of its commands; absent if there are none. */
-  readonly groups?: CommandGroupParent;
-  /**
-   * Throws SANDBOX_UNAVAILABLE if the sandbox, which holds the process `pid`, does not show the right parts of its workspace: names in
-   * it may have been swapped for links while it was built.
-   */
-  assertInPlace(pid: number): void;
-}
 
 /** What a host sees beside the workspace, and does not see in it. */
 export interface HostSees {

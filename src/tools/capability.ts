@@ -1,3 +1,8 @@
+import type { Decision, Tier } from '../base/call.ts';
+import type { ToolAuth, ToolCost } from './connected.ts';
+import type { Health } from './lifecycle.ts';
+import type { Deprecation } from './versions.ts';
+
 /** One thing that a tool can do. */
 export interface Capability {
   /** One word for programs to match. */
@@ -21,4 +26,31 @@ export interface ListedTool {
   readonly inputSchema: object;
   readonly outputSchema?: object;
   readonly capabilities: readonly Capability[];
+}
+
+export interface ToolInfo {
+  name: string;
+  title: string;
+  description: string;
+  category: string;
+  tier: Tier;
+  version: string;
+  inputSchema: object;
+  outputSchema?: object;
+  annotations: { readOnlyHint: boolean; destructiveHint: boolean; idempotentHint: boolean; openWorldHint: boolean };
+  aliases: string[];
+  capabilities: readonly Capability[];
+  /** Tools that usually run before this one. */
+  dependencies: readonly string[];
+  /** URL of the tool's reference; absent for tools of plugins and providers. */
+  documentation?: string;
+  decision: Decision;
+  /** For tools of services. */
+  auth?: ToolAuth;
+  cost?: ToolCost;
+  /** Major versions that can be called as `name@major`, the newest first; the bare name is the newest. */
+  majors?: readonly number[];
+  deprecated?: Deprecation;
+  /** Why calls would fail on this machine; absent if no reason is known. */
+  health?: Health;
 }

@@ -1,5 +1,5 @@
 /** Short type declarations of tools for programs, made from their schemas. */
-import type { ToolInfo } from './registry.ts';
+import type { ToolInfo } from './capability.ts';
 
 export interface Schema {
   readonly type?: string | readonly string[];

@@ -1,23 +1,20 @@
 /** Tools by name and alias, and the descriptions of them that clients get. */
+
 import * as z from 'zod';
-import type { Decision, Tier } from '../base/call.ts';
+import type { Decision } from '../base/call.ts';
 import { docsUrl } from '../base/runtime.ts';
 import { safeText } from '../base/text/shown-text.ts';
 import { mapTexts } from '../base/text/values.ts';
 import type { PolicyQuestion } from '../policy/question.ts';
 import { builtinTools } from './builtin.ts';
-import type { Capability } from './capability.ts';
-import type { ToolAuth, ToolCost } from './connected.ts';
+import type { ToolInfo } from './capability.ts';
 import { type Schema, typeOf } from './declarations.ts';
 import { commitTool, diffTool } from './kept/previews.ts';
 import { undoTool } from './kept/undo.ts';
-import type { Health } from './lifecycle.ts';
 import { withoutNulls } from './nulls.ts';
 import { type JsonSchema, toPortable, toShort, toStrict } from './portable.ts';
 import { merged, parseForgiving, respelled, toldOf } from './spellings.ts';
-import type { NamedTool, Toolset } from './tool.ts';
-import { type Alias, type Tool, type ToolSpec, tierOfCall } from './tool.ts';
-import type { Deprecation } from './versions.ts';
+import { type Alias, type NamedTool, type Tool, type ToolSpec, type Toolset, tierOfCall } from './tool.ts';
 
 /** All built-in tools by name and alias. */
 export function builtinToolset(): Toolset {
@@ -79,33 +76,6 @@ export function effectsOfBuiltin(name: string, input: unknown): Partial<PolicyQu
   const parsed = named.parse(input);
   const effects = tool.effects(parsed as never);
   return { tool: tool.name, tier: tierOfCall(tool, parsed), category, aliases: aliases.map((it) => it.name), effects };
-}
-
-export interface ToolInfo {
-  name: string;
-  title: string;
-  description: string;
-  category: string;
-  tier: Tier;
-  version: string;
-  inputSchema: object;
-  outputSchema?: object;
-  annotations: { readOnlyHint: boolean; destructiveHint: boolean; idempotentHint: boolean; openWorldHint: boolean };
-  aliases: string[];
-  capabilities: readonly Capability[];
-  /** Tools that usually run before this one. */
-  dependencies: readonly string[];
-  /** URL of the tool's reference; absent for tools of plugins and providers. */
-  documentation?: string;
-  decision: Decision;
-  /** For tools of services. */
-  auth?: ToolAuth;
-  cost?: ToolCost;
-  /** Major versions that can be called as `name@major`, the newest first; the bare name is the newest. */
-  majors?: readonly number[];
-  deprecated?: Deprecation;
-  /** Why calls would fail on this machine; absent if no reason is known. */
-  health?: Health;
 }
 
 /** A tool in the format of MCP's `tools/list`. */

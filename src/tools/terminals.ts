@@ -1,5 +1,5 @@
 /** The terminals, and the commands in the background, that a tool can reach: only those of the call's session. */
-import type { CheckedCommand } from './tool.ts';
+import type { CheckedCommand } from './context/commands.ts';
 
 export interface TerminalSize {
   readonly cols: number;

@@ -2,13 +2,21 @@
  * Defines what a tool is and all that it can reach. Architecture invariant: tool code reaches the machine only
  * through ToolContext, whose Checked values are made in workers/ and nowhere else.
  */
+
 import type * as z from 'zod';
 import type { Effect, Tier } from '../base/call.ts';
 import type { Code } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Capability, Category } from './capability.ts';
 import type { ServiceTerms } from './connected.ts';
-import type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
+import type {
+  CheckedCommand,
+  CommandLine,
+  CommandResult,
+  CommandToRun,
+  ProgramRequest,
+  ProgramResult,
+} from './context/commands.ts';
 import type { Databases } from './context/databases.ts';
 import type { KeptChanges } from './context/kept-changes.ts';
 import type { Prepared, Preview } from './context/preview.ts';
@@ -16,7 +24,7 @@ import type { RegistryKind, ServerRequest } from './context/requests.ts';
 import type { ContentQuery, FoundInFiles, SearchScope } from './context/search.ts';
 import type { UndoOutcome, UndoRequest } from './context/undo.ts';
 import type { FileChanges } from './file-changes.ts';
-import type { Lifecycle } from './lifecycle.ts';
+import type { Health, SessionEnd } from './lifecycle.ts';
 import { type Runs, runsInCommand } from './runs.ts';
 import type { Separable } from './separable.ts';
 import type { Checkers } from './source/checkers.ts';
@@ -78,11 +86,6 @@ export interface CheckedTarget extends Disposable {
     content: Uint8Array,
     options: { mode?: number; overwrite: boolean; ifHash?: string | undefined },
   ): { created: boolean };
-}
-
-/** A command line with its directory and environment, ready to run in a sandbox of its own. */
-export interface CheckedCommand {
-  readonly [checked]: 'command';
 }
 
 /** An open directory or file below the workspace root for ripgrep to search. All paths it gives are relative to the workspace root. */
@@ -332,3 +335,16 @@ export const holdsFor = (property: PerCall<never> | undefined, input: unknown): 
 
 /** The tier of the host in which a call of `tier` runs: only execute hosts confine programs. */
 export const hostTierOf = (tool: Pick<Tool, 'runs'>, tier: Tier): Tier => (runsInCommand(tool) ? 'execute' : tier);
+
+/** A function that several tools share runs once for all of them. */
+export interface Lifecycle {
+  /**
+   * Runs in a worker thread before the tool's first call there. If it throws, the call fails with that error, and the
+   * next call tries again.
+   */
+  initialize?(context: ToolContext): Promise<void>;
+  /** Runs in the host of the tool's calls when an operator asks for tool health. A thrown ToolError counts as bad health. */
+  healthCheck?(context: ToolContext): Promise<Health>;
+  /** Releases what calls of a session left in their host; for tools with `keeps`. */
+  cleanup?(session: SessionEnd): Promise<void>;
+}

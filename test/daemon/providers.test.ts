@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import type { CallState } from '../../src/base/call.ts';
-import type { ToolInfo } from '../../src/tools/registry.ts';
+import type { ToolInfo } from '../../src/tools/capability.ts';
 import { serveHttp } from '../fixtures/providers/http.ts';
 import { ringfence, type TestDaemon, until } from '../support/daemon.ts';
 import { ALLOW_PROVIDERS, FIXTURE, type ProviderArena, startProvider } from '../support/providers.ts';

@@ -4,7 +4,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
-import type { ToolInfo } from '../../src/tools/registry.ts';
+import type { ToolInfo } from '../../src/tools/capability.ts';
 import {
   dataOf,
   type OpenDaemon,

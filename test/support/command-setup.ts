@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { defaultLimits as limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
 import { runtime } from '../../src/base/runtime.ts';
-import type { CommandSetup } from '../../src/sandbox/command/command.ts';
 import { DiskWatch } from '../../src/sandbox/command/disk-watch.ts';
+import type { CommandSetup } from '../../src/sandbox/command/request.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';
 import { Watchdog } from '../../src/sandbox/watchdog.ts';
 

@@ -5,13 +5,9 @@ import type { CommandBounds, Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
 import type { JobUsage } from '../../src/hosts/job.ts';
 import { inPlace } from '../../src/sandbox/binds-in-place.ts';
-import {
-  type CommandOutcome,
-  type CommandRequest,
-  type CommandSetup,
-  runCommand,
-} from '../../src/sandbox/command/command.ts';
+import { type CommandOutcome, runCommand } from '../../src/sandbox/command/command.ts';
 import { NEAR } from '../../src/sandbox/command/group.ts';
+import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/request.ts';
 import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
 import { type ExceededLimit, verdictOf } from '../../src/sandbox/watchdog.ts';

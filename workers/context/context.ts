@@ -6,9 +6,10 @@ import type { Limits } from '../../src/base/limits.ts';
 import { isProtected } from '../../src/base/paths.ts';
 import type { PreviewReport } from '../../src/base/preview.ts';
 import type { Identity, JobUsage } from '../../src/hosts/job.ts';
-import type { CommandRequest } from '../../src/sandbox/command/command.ts';
+import type { CommandRequest } from '../../src/sandbox/command/request.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
 import { ancestorsOf } from '../../src/sandbox/masks.ts';
+import type { CheckedCommand } from '../../src/tools/context/commands.ts';
 import type { Databases } from '../../src/tools/context/databases.ts';
 import type { KeptChanges } from '../../src/tools/context/kept-changes.ts';
 import type { UndoOutcome, UndoRequest } from '../../src/tools/context/undo.ts';
@@ -20,7 +21,6 @@ import type { Syntax } from '../../src/tools/source/syntax.ts';
 import type { TypeScript } from '../../src/tools/source/typescript.ts';
 import type { BackgroundCommands, KeptPrograms, Terminals } from '../../src/tools/terminals.ts';
 import type {
-  CheckedCommand,
   CheckedDirectory,
   CheckedFile,
   CheckedSearch,

@@ -1,6 +1,6 @@
 /** The commands that one session has in the background, as its calls reach them. */
 import { type Powers, settlesWithin } from '../../src/base/powers.ts';
-import type { CommandRequest } from '../../src/sandbox/command/command.ts';
+import type { CommandRequest } from '../../src/sandbox/command/request.ts';
 import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';
 import { Background } from '../../src/sandbox/terminal/background.ts';
 import type { BackgroundCommands, BackgroundEntry } from '../../src/tools/terminals.ts';

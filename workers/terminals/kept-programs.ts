@@ -3,7 +3,7 @@ import { ToolError } from '../../src/base/errors.ts';
 import type { Powers, Timer } from '../../src/base/powers.ts';
 import type { Job } from '../../src/hosts/job.ts';
 import { inPlace } from '../../src/sandbox/binds-in-place.ts';
-import type { CommandSetup } from '../../src/sandbox/command/command.ts';
+import type { CommandSetup } from '../../src/sandbox/command/request.ts';
 import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
 import { type CoveredFiles, coveredFiles, replaced, revealed } from './covered-files.ts';

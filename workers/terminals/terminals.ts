@@ -1,5 +1,5 @@
 /** The terminals of one session, as its calls reach them. */
-import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/command.ts';
+import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/request.ts';
 import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';
 import { Terminal, type TerminalParts, type TerminalRequest } from '../../src/sandbox/terminal/terminal.ts';
 import type { TerminalState, Terminals } from '../../src/tools/terminals.ts';

@@ -3,8 +3,8 @@ import type { BatchEstimate, BatchResult, CallState, SpanContext, ToolResult } f
 import { RpcError, ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
-import type { NoticeReceiver } from '../../gateway/client-link.ts';
 import type { LocalOpening, LocalSession, ResultPage } from '../../gateway/local-sessions.ts';
+import type { NoticeReceiver } from '../../gateway/outbox.ts';
 import type { Session } from '../../gateway/session.ts';
 import { parked } from '../../store/approvals/answers.ts';
 import type { Approval, Resolution } from '../../store/approvals/approval.ts';

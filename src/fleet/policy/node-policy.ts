@@ -7,12 +7,11 @@ import type { Powers, Timer } from '../../base/powers.ts';
 import { assertSigned, type PolicyBundle, readBundle } from '../../policy/bundle/bundle.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
 import { type FleetLink, Unanswered } from '../link.ts';
-import type { DaemonClient } from '../node.ts';
 import { OBSTACLE_CHARS } from '../presence.ts';
 import type { RequiredBundle, Roster } from '../roster.ts';
 import { publicPemOf } from '../signing.ts';
 import { subjects } from '../subjects.ts';
-import { toWire } from '../wire.ts';
+import { type DaemonClient, toWire } from '../wire.ts';
 import { PolicyFiles } from './policy-files.ts';
 
 /** Time between two looks at what the roster requires. */

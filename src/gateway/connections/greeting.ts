@@ -1,7 +1,7 @@
 /** The answer to `hello`. */
 import type { Limits } from '../../base/limits.ts';
 import type { ClientLink } from '../client-link.ts';
-import type { StatusParts } from '../methods.ts';
+import type { StatusParts } from '../operator/status-parts.ts';
 import { PROTOCOL } from '../parse-params.ts';
 import { toolNames } from '../tool-list.ts';
 import type { Fences } from './fences.ts';

@@ -29,7 +29,7 @@ export interface AttenuationsParts {
 interface Attenuation {
   readonly id: string;
   readonly tokenHash: string;
-  readonly delegation: Delegation;
+  readonly delegation: Delegation<Session>;
   readonly identity: Identity;
   readonly timer: Timer;
 }
@@ -67,7 +67,7 @@ export class Attenuations {
     if (policy !== undefined) policies.assertBuiltIn(policy);
     if (mode !== undefined) policies.modes.find(mode);
     const id = powers.uuid();
-    const delegation: Delegation = {
+    const delegation: Delegation<Session> = {
       parent: session,
       chain: [...chainOf(session), { callId: id, tool: PASSED_ON }],
       budget: budgetOf(budget, session),
@@ -139,8 +139,8 @@ export class Attenuations {
 }
 
 /** Whether the session made the token, or one from which the session that made it came. */
-function isAbove(session: Session, delegation: Delegation): boolean {
-  for (let it: Delegation | undefined = delegation; it; it = it.parent.options.delegation)
+function isAbove(session: Session, delegation: Delegation<Session>): boolean {
+  for (let it: Delegation<Session> | undefined = delegation; it; it = it.parent.options.delegation)
     if (it.parent === session) return true;
   return false;
 }

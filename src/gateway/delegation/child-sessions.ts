@@ -30,7 +30,7 @@ export function openChild(
     throw new ToolError('RATE_LIMITED', `authority was passed on ${depth} times, which is the maximum`);
   const budget = new Budget(terms.budget, above?.budget);
   const tool = toolset.get(name)?.tool.name ?? name;
-  const delegation: Delegation = {
+  const delegation: Delegation<Session> = {
     parent,
     chain: [...parents, { callId, tool }],
     budget,

@@ -2,11 +2,21 @@
 import type { CallParent } from '../../base/call.ts';
 import type { Budget } from '../../pipeline/budget.ts';
 import type { DoorHolder } from '../../pipeline/stage.ts';
-import type { Session } from '../session.ts';
+
+/** A session, as far as the chain of those that passed authority on needs it. */
+interface Delegated {
+  readonly options: {
+    readonly id: string;
+    readonly name?: string | undefined;
+    readonly principal: string;
+    readonly workspace: string;
+    readonly delegation?: Delegation<Delegated> | undefined;
+  };
+}
 
 /** What makes a session part of another one. */
-export interface Delegation {
-  readonly parent: Session;
+export interface Delegation<Parent extends Delegated> {
+  readonly parent: Parent;
   /** The calls and tokens that lead to the session, the outermost first. */
   readonly chain: readonly CallParent[];
   /** What the session may spend, taken out of its parent's. */
@@ -24,10 +34,10 @@ export interface Delegation {
 }
 
 /** How a session came about, for records. */
-export const chainOf = ({ options: { delegation } }: Session): readonly CallParent[] => delegation?.chain ?? [];
+export const chainOf = ({ options: { delegation } }: Delegated): readonly CallParent[] => delegation?.chain ?? [];
 
 /** The session whose answers at doors count for this one. */
-export function doorsOf({ options }: Session): DoorHolder {
+export function doorsOf({ options }: Delegated): DoorHolder {
   const { delegation } = options;
   if (delegation?.sharesDoors) return doorsOf(delegation.parent);
   const { id: sessionId, name: sessionName, principal, workspace } = options;
@@ -35,7 +45,7 @@ export function doorsOf({ options }: Session): DoorHolder {
 }
 
 /** The session whose limits on rates and costs count for this one too: the outermost of the chain. */
-export function accountOf({ options }: Session): string {
+export function accountOf({ options }: Delegated): string {
   let { id, delegation } = options;
   while (delegation) ({ id, delegation } = delegation.parent.options);
   return id;

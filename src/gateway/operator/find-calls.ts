@@ -1,7 +1,7 @@
 /** Finds calls of all sessions for an operator: running ones, and those with a given id or part of one. */
 import type { CallRecord } from '../../base/call.ts';
 import { RpcError } from '../../base/errors.ts';
-import type { UndoJournal } from '../../store/undo-journal.ts';
+import type { UndoJournal } from '../../store/undo/undo-journal.ts';
 import type { Params } from '../../wire/protocol/messages.ts';
 import type { DurableCalls } from '../durable-calls.ts';
 import type { RecentCalls } from '../recent-calls.ts';

@@ -1,19 +1,11 @@
 /** `session.sawUntrusted`: what a session knows and adds, and what a person takes away. */
+
 import type { Powers } from '../../base/powers.ts';
-import type { Place, UntrustedMarks } from '../../store/approvals/untrusted-marks.ts';
+import type { Place, SessionMark, UntrustedMarks } from '../../store/approvals/untrusted-marks.ts';
 import type { Params } from '../../wire/protocol/messages.ts';
 import type { ClientLink } from '../client-link.ts';
 import type { Session } from '../session.ts';
 import type { SessionRecords } from '../session-records.ts';
-
-/** The mark that all sessions of a principal share in a workspace. */
-export interface SessionMark {
-  has(): boolean;
-  /** Notes a result that strangers wrote. */
-  add(callId: string, tool: string): void;
-  /** Notes that the session reads what another one of its principal has left, which may have read in another workspace. */
-  carry(): void;
-}
 
 export interface UntrustedParts {
   readonly untrusted: UntrustedMarks;

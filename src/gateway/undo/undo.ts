@@ -2,7 +2,7 @@
 import type { CallRecord, NamedCall, UndoResult } from '../../base/call.ts';
 import { RpcError, ToolError } from '../../base/errors.ts';
 import type { ItemOwner, Quarantine } from '../../hosts/quarantine/quarantine.ts';
-import type { UndoJournal } from '../../store/undo-journal.ts';
+import type { UndoJournal } from '../../store/undo/undo-journal.ts';
 import type { NamedTool } from '../../tools/tool.ts';
 import type { Params } from '../../wire/protocol/messages.ts';
 import type { Session } from '../session.ts';

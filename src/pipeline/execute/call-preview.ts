@@ -4,7 +4,7 @@ import { decide } from '../../policy/decide.ts';
 import type { Preview } from '../../tools/tool.ts';
 import { type Outcome, succeeded } from '../outcome.ts';
 import type { ClearedCall, JudgedCall } from '../stage.ts';
-import type { ExecuteParts } from './execute.ts';
+import type { ExecuteParts } from './parts.ts';
 import { runReadOnly } from './read-only-run.ts';
 import { previewByRunner } from './runner.ts';
 

@@ -1,47 +1,16 @@
-import type { Egress } from '../../hosts/egress.ts';
-import type { Previews } from '../../store/previews.ts';
-import type { ToolStates } from '../../store/tool-states.ts';
-import type { UndoJournal } from '../../store/undo-journal.ts';
-import type { PackageSettings } from '../../tools/package/settings.ts';
 import { keepsAfter, runsInCommand } from '../../tools/runs.ts';
 import { hostTierOf } from '../../tools/tool.ts';
-import type { HostDoors } from '../doors/host-doors.ts';
-import type { OpeningParts } from '../doors/openings.ts';
 import { type Attempt, failed, type Outcome } from '../outcome.ts';
-import type { PermissionParts } from '../permission.ts';
-import type { PreparedCalls } from '../prepared.ts';
-import type { WritesByPrincipal } from '../principal-writes.ts';
 import type { ClearedCall, Handler } from '../stage.ts';
-import type { ToolHealth } from '../tool-health.ts';
-import type { BackgroundCommands } from './background/background-commands.ts';
 import { networkOf } from './bounds.ts';
 import { shownPreviewOf } from './call-preview.ts';
 import { ConcurrentCalls } from './concurrent-changes.ts';
 import { runInHost } from './in-host.ts';
 import { lastWord, policyOfStart } from './last-word.ts';
-import type { LeftNames } from './left-names.ts';
-import { inTime, type ReadOnlyRunParts, runReadOnly } from './read-only-run.ts';
+import type { ExecuteParts } from './parts.ts';
+import { inTime, runReadOnly } from './read-only-run.ts';
 import { askServers } from './requests.ts';
-import { type Runners, runByRunner } from './runner.ts';
-
-export interface ExecuteParts extends ReadOnlyRunParts {
-  /** The runners of the daemon's capabilities. */
-  readonly runners: Runners;
-  readonly egress: Egress;
-  readonly doors: HostDoors;
-  readonly permission: PermissionParts;
-  readonly toolStates: ToolStates;
-  readonly undoJournal: UndoJournal;
-  readonly packages: PackageSettings;
-  readonly prepared: PreparedCalls;
-  readonly background: BackgroundCommands;
-  readonly outsideProblem: OpeningParts['outsideProblem'];
-  readonly previews: Previews;
-  readonly leftNames: Pick<LeftNames, 'ask' | 'ownerOf'>;
-  /** Records the start and the end of each call. */
-  readonly writes: WritesByPrincipal;
-  readonly health: ToolHealth;
-}
+import { runByRunner } from './runner.ts';
 
 /** Runs the call by its runner, or in its tier's host, under its time limit. The innermost stage: there is no next. */
 export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {

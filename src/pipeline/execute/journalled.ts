@@ -11,7 +11,7 @@ import type { RunOptions, RunRequest, RunResult } from '../../hosts/runs.ts';
 import { type CommandReport, isJournalReport } from '../../hosts/shadow/journal-report.ts';
 import type { NotKept, ShadowedRun } from '../../hosts/shadow/shadow-line.ts';
 import { unlessAborted } from '../../hosts/shutdown.ts';
-import type { UndoJournal } from '../../store/undo-journal.ts';
+import type { UndoJournal } from '../../store/undo/undo-journal.ts';
 import type { Attempt } from '../outcome.ts';
 import type { ClearedCall } from '../stage.ts';
 

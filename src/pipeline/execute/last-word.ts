@@ -3,7 +3,7 @@ import { ToolError } from '../../base/errors.ts';
 import type { Policy } from '../../policy/schema.ts';
 import { decideAgain } from '../permission.ts';
 import type { ClearedCall } from '../stage.ts';
-import type { ExecuteParts } from './execute.ts';
+import type { ExecuteParts } from './parts.ts';
 
 /** The last checks before a call starts that needs no tier host. */
 export async function lastWord(call: ClearedCall, parts: ExecuteParts): Promise<void> {

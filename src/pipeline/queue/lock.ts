@@ -4,8 +4,7 @@ import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import { locksOf } from '../../policy/schema.ts';
 import { runsBy } from '../../tools/runs.ts';
-import { outcomeOf } from '../outcome.ts';
-import type { ClearedCall, Stage } from '../stage.ts';
+import { type ClearedCall, outcomeOf, type Stage } from '../stage.ts';
 import { type LockRequest, LockTable } from './lock-table.ts';
 
 /**

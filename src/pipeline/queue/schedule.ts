@@ -3,8 +3,7 @@ import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
 import { shapeOf } from '../../hosts/shape.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
-import { outcomeOf } from '../outcome.ts';
-import type { ClearedCall, Stage } from '../stage.ts';
+import { type ClearedCall, outcomeOf, type Stage } from '../stage.ts';
 import type { FairQueue, QueueSlot } from './fair-queue.ts';
 
 /** Waits for a slot at the tier host of the call's workspace. Throws QUEUE_FULL when too many wait. */

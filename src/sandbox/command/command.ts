@@ -1,30 +1,25 @@
 /** Runs one command in a sandbox of its own: starts it, feeds it, reads its output up to its bounds, ends it. Runs in an execute host. */
+
 import type { ChildProcess } from 'node:child_process';
 import type { EventEmitter } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import type { Denial } from '../../base/call.ts';
 import { ToolError } from '../../base/errors.ts';
-import type { CommandBounds, Limits } from '../../base/limits.ts';
+import type { Limits } from '../../base/limits.ts';
 import { type Powers, settlesWithin } from '../../base/powers.ts';
-import type { GitIdentity } from '../git/commit-author.ts';
 import type { TakenOver } from '../git/config/take-over.ts';
-import type { GitView } from '../git/view.ts';
 import type { Masks } from '../masks.ts';
-import type { MeasuredUse, Watchdog } from '../watchdog.ts';
+import type { MeasuredUse } from '../watchdog.ts';
 import { ConfinedRun } from './confined-run.ts';
-import type { DiskWatch } from './disk-watch.ts';
-import type { CommandGroups } from './group.ts';
 import { HeadAndTail } from './head-and-tail.ts';
-import type { HomeNames, Homes } from './homes.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
-import { type OnPiece, OutputPieces } from './output-pieces.ts';
+import { OutputPieces } from './output-pieces.ts';
 import { FLOOD_PIPE_BYTES } from './output-pipe.ts';
 import { Overlay } from './overlay.ts';
 import { OverlayWatch } from './overlay-watch.ts';
-import type { Rlimits } from './prologue.ts';
+import type { CommandRequest, CommandSetup, PipedSandbox } from './request.ts';
 import { ScratchWatch } from './scratch.ts';
-import { begin, type PipedSandbox, shapeOf } from './start.ts';
-import type { WaitingSandbox } from './waiting-sandbox.ts';
+import { begin, shapeOf } from './start.ts';
 
 /** Why a command must end; it may get SIGTERM first. */
 export class Aborted extends ToolError {
@@ -35,74 +30,6 @@ export class Aborted extends ToolError {
     super('CANCELLED', 'aborted');
     this.graceMs = graceMs;
   }
-}
-
-export interface CommandRequest {
-  readonly command: string;
-  /** A program and its arguments, run instead of the command line. */
-  readonly argv?: readonly string[];
-  /** Absolute, inside the workspace. */
-  readonly cwd: string;
-  readonly env: Record<string, string>;
-  readonly stdin?: string;
-  readonly workspace: string;
-  /** Whether the command sees the workspace read-only. */
-  readonly readOnly?: boolean;
-  /** Whether the command is shown as root when root owns the workspace: git compares its user with the owner of files written outside. */
-  readonly asOwner?: boolean;
-  /** Bytes of standard output to return unchanged, from the start; the command is ended if both streams together exceed this. */
-  readonly captureBytes?: number;
-  /** With `captureBytes`: the most bytes of both streams together, if more than that. */
-  readonly outputBytesMax?: number;
-  /** What this command may not see or change, as the policy stands now. */
-  readonly masks: Masks;
-  /**
-   * Called with each chunk, up to what a log may hold. If it returns a promise, nothing more is read until that
-   * settles, and the command blocks in its write.
-   */
-  readonly onOutput?: OnPiece;
-  readonly bounds: CommandBounds;
-  /** Unix sockets of other processes that it may not reach, relative to the workspace; absent if it may not create any itself. */
-  readonly sockets?: readonly string[];
-  /** The command's home on disk; if absent, it gets one of its own in memory. */
-  readonly home?: HomeNames;
-  /** The command changes this instead of the workspace. */
-  readonly overlay?: Overlay;
-  /** Token that identifies the command to the egress proxy; absent for a command without it. */
-  readonly egressToken?: string;
-  /** Ends the command; the reason may be an `Aborted`. */
-  readonly signal: AbortSignal;
-}
-
-export interface CommandSetup {
-  readonly bwrap: string;
-  /** bwrap arguments from bubblewrap.ts, without directory and environment. */
-  readonly args: readonly string[];
-  /** Absolute paths, read-only whatever the masks say. */
-  readonly guarded: readonly string[];
-  /** File with the seccomp program: each bwrap reads its descriptor to the end. */
-  readonly filterFile: string;
-  /** The same for commands that may create Unix sockets. */
-  readonly ownSocketsFilterFile: string;
-  readonly environment: Record<string, string>;
-  readonly limits: Limits;
-  readonly rlimits: Rlimits;
-  /** Watches all commands of this process. */
-  readonly watchdog: Watchdog;
-  /** Watches the disks of all commands of this process. */
-  readonly disks: DiskWatch;
-  /** If present, the kernel counts and limits what commands use, and the watchdog need not. */
-  readonly groups?: CommandGroups | undefined;
-  /** What git sees of masked files. */
-  readonly git?: GitView | undefined;
-  /** Default author of commits; absent if the person's name is not known. */
-  readonly gitIdentity?: GitIdentity | undefined;
-  /** Homes on disk; absent if each command has one in memory. */
-  readonly homes?: Homes | undefined;
-  /** Folder that holds previews, and copies of folders. */
-  readonly previewsFolder?: string;
-  /** Builds a sandbox ahead for the next command; absent if no more commands will come. */
-  readonly waiting?: WaitingSandbox;
 }
 
 export interface CommandOutcome {

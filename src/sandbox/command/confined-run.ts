@@ -11,10 +11,9 @@ import type { CommandBounds } from '../../base/limits.ts';
 import { type Powers, settlesWithin, type Timer } from '../../base/powers.ts';
 import type { GitCopies } from '../git/config/copies.ts';
 import type { CommandWatch, ExceededLimit, MeasuredUse } from '../watchdog.ts';
-import type { CommandRequest, CommandSetup } from './command.ts';
 import type { DiskStay } from './disk-watch.ts';
 import type { HomeStay } from './homes.ts';
-import type { StartedSandbox } from './start.ts';
+import type { CommandRequest, CommandSetup, StartedSandbox } from './request.ts';
 
 /** How a program ended, and what it used. */
 export interface Settled {

@@ -3,17 +3,16 @@
  * commands of the same shape; then bash waits for its words. Masks are computed when the command is known, however old the sandbox
  * is: a sandbox that was built with other masks, or that has lost one of them, is not used.
  */
-import type { ChildProcess, SpawnOptions } from 'node:child_process';
+
+import type { SpawnOptions } from 'node:child_process';
 import { closeSync, constants, lstatSync, openSync, writeSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { ToolError } from '../../base/errors.ts';
-import type { CommandBounds } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
 import { areCovered, boundPaths, NotInPlace } from '../binds-in-place.ts';
 import {
   asOwner,
   COMMAND_STATUS_FD,
-  type CoveringMount,
   GIT_SYSTEM,
   homeMount,
   toArgBytes,
@@ -22,14 +21,14 @@ import {
   withoutNul,
 } from '../bubblewrap.ts';
 import { type Door, doorAt, NO_DOOR } from '../door.ts';
-import { GitCopies, type GivenConfig, givenConfigs, withoutLinks } from '../git/config/copies.ts';
-import { guard, type Masks, maskMounts, onDisk, socketMounts } from '../masks.ts';
+import { GitCopies, givenConfigs, withoutLinks } from '../git/config/copies.ts';
+import { guard, maskMounts, onDisk, socketMounts } from '../masks.ts';
+import type { CoveringMount } from '../mount.ts';
 import { mountsOf } from '../proc.ts';
-import type { CommandRequest, CommandSetup } from './command.ts';
-import type { CommandGroup } from './group.ts';
-import { type OutputPipe, openOutputPipe } from './output-pipe.ts';
+import { openOutputPipe } from './output-pipe.ts';
 import type { Overlay } from './overlay.ts';
 import { COMPUTED, type Gate, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
+import type { CommandRequest, CommandSetup, PipedSandbox, Shape, StartedSandbox } from './request.ts';
 import { Status } from './status.ts';
 
 /** The fields of a request that its sandbox depends on. */
@@ -37,32 +36,6 @@ export type SandboxRequest = Pick<
   CommandRequest,
   'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds' | 'home' | 'sockets' | 'overlay' | 'egressToken'
 >;
-
-/** What a sandbox is built from, as far as commands differ in it. */
-export interface Shape {
-  readonly bounds: CommandBounds;
-  readonly cwd: string;
-  /** Identity of that directory: a process stays in it whatever happens to its name. */
-  readonly cwdIs: string;
-  /** Whether it has the egress proxy. */
-  readonly hasDoor: boolean;
-  readonly asOwner: boolean;
-  /** File that holds its seccomp program. */
-  readonly filterFile: string;
-  /** bubblewrap arguments that mount its home. */
-  readonly home: readonly string[];
-  /** Folder that is its /tmp, if that lasts longer than it. */
-  readonly tmp?: string;
-  /** Mounts over the workspace, in order. */
-  readonly masks: readonly CoveringMount[];
-  /** What those masks hide. */
-  readonly withheld: Masks;
-  /** Hidden files that git tracks. */
-  readonly tracked: readonly string[];
-  /** Repository configs that it has copies of. */
-  readonly gitConfigs: readonly GivenConfig[];
-  readonly workspace: string;
-}
 
 /** Computes masks from the files that exist now; the gateway's list may be some milliseconds old. Throws SANDBOX_UNAVAILABLE. */
 export function shapeOf(request: SandboxRequest, setup: Omit<CommandSetup, 'watchdog' | 'groups' | 'waiting'>): Shape {
@@ -123,26 +96,6 @@ export interface Attachment {
   readonly launcher?: readonly string[];
   /** Gives the words of a program that executes bubblewrap, whose last descriptor is `lastFd`; absent if the host starts bubblewrap itself. */
   readonly outer?: (lastFd: number) => readonly string[];
-}
-
-/** A sandbox that is being built, or has been. Disposing of it releases its group. */
-export interface StartedSandbox extends Disposable {
-  readonly shape: Shape;
-  readonly child: ChildProcess;
-  readonly status: Status;
-  readonly group: CommandGroup | undefined;
-  /** Settles when its init is in its group. Rejects with SANDBOX_UNAVAILABLE; never settles if the sandbox was not built. */
-  readonly admitted: Promise<void>;
-  /** Copies of repository configs in this sandbox. */
-  readonly copies: GitCopies;
-  /** Says to which call its connections belong; before that none is served. */
-  give(egressToken: string): void;
-}
-
-/** A sandbox whose program writes to pipes. Disposing of it releases the pipes that nobody reads, too. */
-export interface PipedSandbox extends StartedSandbox {
-  readonly stdout: OutputPipe;
-  readonly stderr: OutputPipe;
 }
 
 /** A sandbox that waits for its command. */

@@ -2,22 +2,21 @@
  * Builds a sandbox for the next command when the one before it ends: starting bubblewrap and building takes four fifths of a short
  * command's time. No command has run in the sandbox before. If its pipe ends before all of a command's words came, it runs none and ends.
  */
+
 import { isDeepStrictEqual } from 'node:util';
 import type { Powers, Timer } from '../../base/powers.ts';
-import type { CommandRequest, CommandSetup } from './command.ts';
+import type { CommandRequest, CommandSetup, PipedSandbox, Shape, Waiting } from './request.ts';
 import {
   beginWaiting,
   hides,
   isMasked,
   lateWordsOf,
-  type PipedSandbox,
   type ReadySandbox,
   type SandboxRequest,
-  type Shape,
   shapeOf,
 } from './start.ts';
 
-export class WaitingSandbox {
+export class WaitingSandbox implements Waiting {
   readonly #setup: CommandSetup;
   readonly #powers: Powers;
   /** What the last command was like: the next one is likely to be like it. */

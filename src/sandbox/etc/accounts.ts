@@ -1,7 +1,7 @@
 /** Makes the passwd and group of commands: the system's accounts, and the one that they run as, whose home is theirs. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { HOME } from '../bubblewrap.ts';
+import { HOME } from '../mount.ts';
 
 /** Below it are the accounts of programs; above it those of persons, but for `nobody`. */
 const PERSONS_FROM = 1000;

@@ -1,16 +1,10 @@
 /** Our own files for the /etc of commands: accounts, settings without a credential, stores of authorities. */
+
 import { join } from 'node:path';
+import type { OwnFile } from '../mount.ts';
 import { writeAccounts } from './accounts.ts';
 import { certificatesIn, writeCertificates } from './certificates.ts';
 import { ownEtc, settingsIn, writeSettings } from './settings.ts';
-
-/** A file of ours, and its path in the sandbox. */
-export interface OwnFile {
-  readonly path: string;
-  readonly at: string;
-  /** The descriptor that bubblewrap reads it from, if it runs as a user who can't enter our folder. */
-  readonly fd?: number;
-}
 
 interface Ids {
   readonly uid: number;

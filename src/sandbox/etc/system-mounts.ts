@@ -1,6 +1,6 @@
 /** The read-only system that every sandbox shows: /usr, and of /etc and /sys what tells no secret. */
 import { existsSync, lstatSync, readdirSync, readlinkSync } from 'node:fs';
-import type { Mount, Profile } from '../bubblewrap.ts';
+import type { Mount, Profile } from '../mount.ts';
 
 /**
  * Names in /etc that programs need to start, and settings that hold no credential. Files in which people do write one are judged by

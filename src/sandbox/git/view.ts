@@ -22,8 +22,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
-import type { CoveringMount } from '../bubblewrap.ts';
 import type { Masks } from '../masks.ts';
+import type { CoveringMount } from '../mount.ts';
 import { type IndexEntry, parseIndex } from './index-file.ts';
 
 interface Repository {

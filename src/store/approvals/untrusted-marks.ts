@@ -96,3 +96,12 @@ const isSame = (a: string, b: string): boolean => a === b || a === ANY || b === 
 
 const isOf = (mark: Mark, { principal, workspace }: Place): boolean =>
   isSame(mark.principal, principal) && isSame(mark.workspace, workspace);
+
+/** The mark that all sessions of a principal share in a workspace. */
+export interface SessionMark {
+  has(): boolean;
+  /** Notes a result that strangers wrote. */
+  add(callId: string, tool: string): void;
+  /** Notes that the session reads what another one of its principal has left, which may have read in another workspace. */
+  carry(): void;
+}

@@ -1,5 +1,4 @@
 /** Reads JUnit's XML as node:test and pytest write it: test cases and what stands in them; no entity but XML's own. */
-import type { TestOutcome } from './test-reports.ts';
 
 /** The outcomes of all test cases; undefined for a text without a closed root. */
 export function readJUnit(text: string): TestOutcome[] | undefined {
@@ -43,4 +42,12 @@ function decoded(text: string): string {
       if (name !== undefined) return NAMED[name as string] ?? whole;
       return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
     });
+}
+
+export interface TestOutcome {
+  readonly name: string;
+  readonly state: 'passed' | 'failed' | 'skipped';
+  readonly file?: string | undefined;
+  readonly line?: number | undefined;
+  readonly message?: string;
 }

@@ -1,7 +1,8 @@
 /** Reads the reports of test runners. Tests can write anything, so every field is looked at before it is used. */
+
 import { jsonOr } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
-import { readJUnit } from './junit.ts';
+import { readJUnit, type TestOutcome } from './junit.ts';
 import type { Runner } from './test-runners.ts';
 
 export interface TestFailure {
@@ -34,14 +35,6 @@ export function readTestReport(
   const countOf = (state: TestOutcome['state']) => outcomes.filter((it) => it.state === state).length;
   const failures = outcomes.filter((it) => it.state === 'failed').map((it) => toFailure(it, workspace));
   return { passed: countOf('passed'), failed: countOf('failed'), skipped: countOf('skipped'), failures };
-}
-
-export interface TestOutcome {
-  readonly name: string;
-  readonly state: 'passed' | 'failed' | 'skipped';
-  readonly file?: string | undefined;
-  readonly line?: number | undefined;
-  readonly message?: string;
 }
 
 /** `stderr` is what the runner printed beside its report. */

@@ -1,5 +1,12 @@
 /** Commands and programs that tools run, and their results. */
 
+declare const checked: unique symbol;
+
+/** A command line with its directory and environment, ready to run in a sandbox of its own. */
+export interface CheckedCommand {
+  readonly [checked]: 'command';
+}
+
 export interface CommandResult {
   /** Start and end of the stream; the text itself says what is left out between them. */
   stdout: string;

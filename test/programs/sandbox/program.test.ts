@@ -6,7 +6,8 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { defaultLimits as limits } from '../../../src/base/limits.ts';
 import { systemPowers } from '../../../src/base/powers.ts';
-import { type CommandRequest, type CommandSetup, runCommand } from '../../../src/sandbox/command/command.ts';
+import { runCommand } from '../../../src/sandbox/command/command.ts';
+import type { CommandRequest, CommandSetup } from '../../../src/sandbox/command/request.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
 import { commandSetupOf } from '../../support/command-setup.ts';
 

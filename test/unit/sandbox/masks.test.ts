@@ -2,8 +2,9 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Mount, toArgBytes, toArgs, toMaskWords } from '../../../src/sandbox/bubblewrap.ts';
+import { toArgBytes, toArgs, toMaskWords } from '../../../src/sandbox/bubblewrap.ts';
 import { ancestorsOf, guard, type Masks, maskMounts, NO_MASKS, onDisk } from '../../../src/sandbox/masks.ts';
+import type { Mount } from '../../../src/sandbox/mount.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
 const masks = (it: Partial<Masks>): Masks => ({ ...NO_MASKS, ...it });

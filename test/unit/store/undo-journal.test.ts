@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/base/limits.ts';
 import { systemPowers } from '../../../src/base/powers.ts';
-import { UndoJournal } from '../../../src/store/undo-journal.ts';
+import { UndoJournal } from '../../../src/store/undo/undo-journal.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
 let stateDir: string;

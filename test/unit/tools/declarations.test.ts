@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/base/limits.ts';
+import type { ToolInfo } from '../../../src/tools/capability.ts';
 import { declarationsOf } from '../../../src/tools/declarations.ts';
-import { builtinToolset, type ToolInfo, toolsOf, toToolInfo } from '../../../src/tools/registry.ts';
+import { builtinToolset, toolsOf, toToolInfo } from '../../../src/tools/registry.ts';
 
 const info = (name: string, inputSchema: object): ToolInfo =>
   ({ name, inputSchema, outputSchema: { properties: { a: {}, b: {} } } }) as ToolInfo;

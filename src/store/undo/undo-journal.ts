@@ -2,17 +2,19 @@
  * Which calls can be undone, and by whom. Hosts keep the changes themselves, in a file for each call in a spool for each workspace. A host
  * may write anything into its spool, so nothing is read from it here.
  */
+
 import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { NamedCall } from '../base/call.ts';
-import type { Limits } from '../base/limits.ts';
-import { inSpool } from '../base/paths.ts';
-import type { Powers } from '../base/powers.ts';
+import type { NamedCall } from '../../base/call.ts';
+import type { Limits } from '../../base/limits.ts';
+import { inSpool } from '../../base/paths.ts';
+import type { Powers } from '../../base/powers.ts';
+import { openDatabase, storing } from '../database.ts';
+import type { DiskRoom } from '../disk-room.ts';
 import { Checkpoints } from './checkpoints.ts';
-import { openDatabase, storing } from './database.ts';
-import type { DiskRoom } from './disk-room.ts';
+import type { JournalledCall, Undoable, Undoer } from './journalled-call.ts';
 
 const attempt = storing('what can be undone');
 
@@ -23,31 +25,10 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS calls_by_id ON calls (call_id);
   CREATE INDEX IF NOT EXISTS calls_by_age ON calls (begun_ms);`;
 
-export type Undoable = 'full' | 'partial' | 'none';
-
 /** Adds a column that 0.1 did not have: the key of the call that this one undid. */
 const UNDOES = 'ALTER TABLE calls ADD COLUMN undoes TEXT; CREATE INDEX calls_by_undone ON calls (undoes)';
 
-/** A call whose changes are kept. */
-export interface JournalledCall {
-  readonly key: string;
-  readonly callId: string;
-  readonly sessionId: string;
-  readonly principal: string;
-  readonly workspace: string;
-  /** Relative to the workspace. */
-  readonly paths: readonly string[];
-}
-
 export type Caller = Pick<JournalledCall, 'callId' | 'sessionId' | 'principal' | 'workspace'>;
-
-/** The session that asks for an undo. */
-export interface Undoer {
-  readonly id: string;
-  readonly principal: string;
-  readonly role: 'agent' | 'operator';
-  readonly workspace: string;
-}
 
 /** A host's report about a call, after validation. */
 export interface UndoReport {

@@ -1,8 +1,8 @@
 /** Named points in the changes of a workspace, and which calls changed it since. Part of undo.db. */
 import type { DatabaseSync } from 'node:sqlite';
-import type { Limits } from '../base/limits.ts';
-import { storing } from './database.ts';
-import type { JournalledCall, Undoable, Undoer } from './undo-journal.ts';
+import type { Limits } from '../../base/limits.ts';
+import { storing } from '../database.ts';
+import type { JournalledCall, Undoable, Undoer } from './journalled-call.ts';
 
 const attempt = storing('checkpoints');
 
