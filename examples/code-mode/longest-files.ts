@@ -4,7 +4,7 @@ import { createClient, type ToolInput, type ToolResult } from 'ringfence/client'
 const [socket = '', workspace = process.cwd()] = process.argv.slice(2);
 await using client = await createClient({ socket, workspace });
 
-const pattern = 'src/*.ts';
+const pattern = 'src/base/*.ts';
 const READS = 11;
 const ROUNDS = 5;
 
