@@ -100,7 +100,8 @@ test('a name that a command makes at its very end is gone with its result, and c
   expect(result).toMatchObject({ success: true, data: { exitCode: 0 } });
   expect(pathsOf(result)).toEqual(['.devcontainer/devcontainer.json', '.tool-versions']);
   expect(result.metadata.warnings?.join()).toMatch(/moved out of the workspace.*\.devcontainer/);
-  expect(await questionOf(result)).toMatchObject({
+  const question = await questionOf(result);
+  expect(question).toMatchObject({
     rule: 'protected-names',
     diff: expect.stringContaining('+evil'),
     impact: { level: 'high' },
@@ -111,6 +112,9 @@ test('a name that a command makes at its very end is gone with its result, and c
   expect(kept.errors).toMatchObject([{ code: 'CONFLICT' }]);
   expect(readFileSync(at('.devcontainer/devcontainer.json'), 'utf8')).toBe('evil\n');
   expect(readFileSync(at('.tool-versions'), 'utf8')).toBe('by the person');
+  expect(JSON.stringify(await operator.request('approvals.list', {}))).toContain(question.approvalId);
+  await quarantine({ drop: ['.tool-versions'] });
+  await until(async () => !JSON.stringify(await operator.request('approvals.list', {})).includes(question.approvalId));
 });
 
 test('an answer to the question puts back what was shown, or removes it', async () => {

@@ -48,11 +48,18 @@ const KNOWN_MS = 1_500;
 const paths = z.array(z.string()).max(FILES_MAX);
 const known = z.object({ known: paths, missing: paths });
 const NOTHING_KNOWN: KnownPaths = { known: new Set(), missing: new Set() };
-const NEVER = new AbortController().signal;
+
+/** A question about moved paths that waits for its answer. */
+interface LeftQuestion {
+  /** Ids of those that nobody has decided about. */
+  readonly items: Set<string>;
+  readonly decided: AbortController;
+}
 
 export class LeftNames {
   readonly #parts: LeftNamesParts;
   readonly #calls = new WeakMap<ItemOwner, ClearedCall>();
+  readonly #questions = new Set<LeftQuestion>();
 
   constructor(parts: LeftNamesParts) {
     this.#parts = parts;
@@ -103,18 +110,21 @@ export class LeftNames {
     let approvalId: string | undefined;
     if (!isHeadless(call.policy) || approvers(call.sessionId) > 0) {
       const onRequested = (it: { approvalId: string }) => (approvalId = it.approvalId);
+      const question = { items: new Set(asked.map(({ item }) => item.id)), decided: new AbortController() };
+      this.#questions.add(question);
       const draft = this.#draftOf(call, asked);
       approvals
-        .request(draft, { signal: NEVER, onRequested })
+        .request(draft, { signal: question.decided.signal, onRequested })
         .then(async (answer) => {
           if (answer.decision === 'approve') approvals.use(answer.approvalId, draft.bindingHash);
           approvals.release(answer.approvalId, { withdraw: false });
           await this.decide(answer.decision === 'approve' ? 'keep' : 'drop', asked);
         })
         .catch((error: unknown) => {
-          // APPROVAL_TIMEOUT, RATE_LIMITED: they wait in the quarantine.
+          // APPROVAL_TIMEOUT, RATE_LIMITED: they wait in the quarantine. CANCELLED: the person decided elsewhere.
           if (!(error instanceof ToolError)) powers.log.error({ error }, 'the answer about a moved path was lost');
-        });
+        })
+        .finally(() => this.#questions.delete(question));
     }
     const ids = new Set(asked.map((it) => it.item.id));
     return sorted.map(({ id, path }) => ({
@@ -137,6 +147,7 @@ export class LeftNames {
         else await quarantine.keep(item, look?.digest);
         quarantine.trust(item.owner);
         done.push(item.path);
+        this.#withdraw(item.id);
       } catch (thrown) {
         powers.log.warn({ error: thrown, path: item.path }, 'a moved path was not put back');
         const error =
@@ -147,6 +158,13 @@ export class LeftNames {
       }
     }
     return { done, errors };
+  }
+
+  /** Takes a question back once the person has decided about all that it asks, as by `ringfence changes keep`. */
+  #withdraw(itemId: string): void {
+    for (const { items, decided } of this.#questions)
+      if (items.delete(itemId) && items.size === 0)
+        decided.abort(new ToolError('CANCELLED', 'a person has decided about these paths'));
   }
 
   #draftOf(
