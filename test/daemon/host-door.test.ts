@@ -1,4 +1,6 @@
 /** Hosts that no list of the policy names: a person is asked while the connection waits. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import type { Approval, Grant } from '../../src/store/approvals/approval.ts';
@@ -174,6 +176,26 @@ describe('a session that asks in vain', () => {
     expect((await pending()).length).toBe(8);
     expect(result.metadata.denied?.filter((it) => it.reason?.includes('maximum')).length).toBe(4);
   });
+});
+
+test('sessions in folders of one workspace share how often a person is asked', async () => {
+  await using few = await openDaemon({ policy: ASKING, limits: { doorHoldMs: 20_000, doorQuestionsPerHour: 1 } });
+  await using person = await few.connect({ role: 'operator' });
+  await person.request('events.subscribe', { topics: ['approvals'] });
+  const folders = ['one', 'two'].map((it) => join(few.workspace, it));
+  for (const it of folders) mkdirSync(it);
+  await using first = await few.connect({ workspace: folders[0] as string });
+  await using second = await few.connect({ workspace: folders[1] as string });
+  const asking = statusOf('first.invalid', first);
+  const listed = () => person.request('approvals.list', {}) as Promise<{ approvals: Approval[] }>;
+  await until(async () => (await listed()).approvals.length === 1);
+  const refused = await second.call('terminal_execute', { command: 'curl -s https://second.invalid/' });
+  expect(JSON.stringify(refused.metadata.denied)).toContain('within an hour');
+  await person.request('approvals.resolve', {
+    approvalId: (await listed()).approvals[0]?.approvalId,
+    decision: 'approve',
+  });
+  expect(await stdout(asking)).toBe('502');
 });
 
 test('nobody is asked where nobody listens, or a layer of the policy does not ask', async () => {

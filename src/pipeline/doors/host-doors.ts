@@ -85,7 +85,7 @@ const SHOWN_CHARS = 2_000;
 export class HostDoors {
   readonly #parts: HostDoorParts;
   readonly #sessions = new Map<string, SessionDoors>();
-  /** Times of questions, by principal and workspace. */
+  /** Times of questions, by principal and configured workspace: a session in each of its folders gets no more of them. */
   readonly #asked = new Map<string, number[]>();
 
   constructor(parts: HostDoorParts) {
@@ -181,7 +181,7 @@ export class HostDoors {
     }
     if (session.waiting.size >= limits.doorQuestionsMax)
       return `${limits.doorQuestionsMax} questions about hosts wait for a person, which is the maximum`;
-    const key = JSON.stringify([call.principal, call.workspace]);
+    const key = JSON.stringify([call.principal, call.root]);
     const lately = (this.#asked.get(key) ?? []).filter((it) => it > powers.now() - HOUR_MS);
     this.#asked.set(key, lately);
     if (lately.length >= limits.doorQuestionsPerHour)
