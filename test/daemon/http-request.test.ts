@@ -105,6 +105,15 @@ test('a busy server is asked again as often as its caller says, and not for what
   }
 });
 
+test('a page of a busy server is fetched again as often as its caller says', async () => {
+  seen.length = 0;
+  const page = { url: `http://${own}/busy`, noCache: true };
+  expect(await client.call('web_fetch', page, { retries: 3 })).toMatchObject({
+    data: { status: 200 },
+    metadata: { retriesAttempted: 2 },
+  });
+});
+
 describe('an answer', () => {
   test('says which URL gave it, how long it took, and what its JSON holds', async () => {
     const data = await dataOf(ask('/x?y#z'));

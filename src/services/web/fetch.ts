@@ -5,7 +5,7 @@ import type { ClearedCall } from '../../pipeline/stage.ts';
 import type { WebRequest } from '../../tools/context/requests.ts';
 import { type FetchParts, withExchanges } from './exchanges.ts';
 import { toHttpData } from './http-data.ts';
-import type { Exchange } from './http-exchange.ts';
+import { busyFacts } from './http-exchange.ts';
 
 /** Gives the data of the answer, POLICY_DENIED, TIMEOUT or UPSTREAM_FAILED. Throws as `withExchanges` does. */
 export async function runFetch(
@@ -21,20 +21,8 @@ export async function runFetch(
   const { value } = ended;
   const usage = { cpuMs: 0, outputBytes: value.body.length, verdict: 'ok', enforcedBy: 'egress proxy' } as const;
   const durationMs = Math.round(powers.monotonicMs() - startedMs);
-  const busyMs = busyMsOf(value, powers.now());
   return succeeded(
     { ...toHttpData(value, limits), durationMs },
-    { ...facts, usage, ...(busyMs !== undefined && { busyMs }) },
+    { ...facts, usage, ...busyFacts(value, powers.now()) },
   );
-}
-
-/** Statuses of a server that may serve the same request later (RFC 9110, RFC 6585). */
-const BUSY: readonly number[] = [429, 502, 503, 504];
-
-/** Milliseconds that a busy server asks to wait, 0 if it does not say; undefined for all other answers. */
-function busyMsOf({ status, headers }: Pick<Exchange, 'status' | 'headers'>, now: number): number | undefined {
-  if (!BUSY.includes(status)) return undefined;
-  const given = headers['retry-after'] ?? '';
-  const ms = /^\d{1,6}$/.test(given.trim()) ? Number(given) * 1000 : Date.parse(given) - now;
-  return ms > 0 ? ms : 0;
 }

@@ -119,3 +119,14 @@ export function unlisted(target: string, why: string): ToolError {
 /** Servers choose some of the words of errors. */
 const SHOWN_CHARS = 500;
 const shown = (text: string): string => text.slice(0, SHOWN_CHARS).toWellFormed();
+
+/** Statuses of a server that may serve the same request later (RFC 9110, RFC 6585). */
+const BUSY: readonly number[] = [429, 502, 503, 504];
+
+/** How many milliseconds a busy server asks to wait, 0 if it does not say; nothing for all other answers. */
+export function busyFacts({ status, headers }: Pick<Exchange, 'status' | 'headers'>, now: number): { busyMs?: number } {
+  if (!BUSY.includes(status)) return {};
+  const given = headers['retry-after'] ?? '';
+  const ms = /^\d{1,6}$/.test(given.trim()) ? Number(given) * 1000 : Date.parse(given) - now;
+  return { busyMs: ms > 0 ? ms : 0 };
+}

@@ -11,6 +11,7 @@ import type { ClearedCall } from '../../pipeline/stage.ts';
 import type { FetchedPage } from '../../tools/context/page.ts';
 import type { WebRequest } from '../../tools/context/requests.ts';
 import { type FetchParts, withExchanges } from './exchanges.ts';
+import { busyFacts } from './http-exchange.ts';
 
 export interface PageParts extends FetchParts {
   readonly hosts: Pick<Hosts, 'run'>;
@@ -37,7 +38,7 @@ export async function runPage(
     fetchedAt: new Date(powers.now()).toISOString(),
     ...(contentType !== undefined && { contentType }),
   };
-  return readByTool(page, call, { parts, facts });
+  return readByTool(page, call, { parts, facts: { ...facts, ...busyFacts(ended.value, powers.now()) } });
 }
 
 /** Gives what the tool of the call made of a page; `facts` are those of the request that gave it. */
