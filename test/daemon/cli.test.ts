@@ -318,7 +318,10 @@ describe('with a daemon', () => {
 test('help teaches: verbs, examples, exit codes', async () => {
   const { stdout, code } = await cli(['--help']);
   expect(code).toBe(0);
-  for (const it of ['serve', 'call', 'tools', 'status', 'stop', 'stdio', 'Examples:', 'Exit codes:'])
-    expect(stdout).toContain(it);
+  for (const it of ['serve', 'call', 'status', 'stop', 'Examples:', 'Exit codes:']) expect(stdout).toContain(it);
+  expect(stdout).not.toContain('stdio');
+  for (const it of ['tools', 'stdio']) expect((await cli(['help', '--all'])).stdout).toContain(`  ${it} `);
+  expect((await cli(['help', 'policy', 'explain'])).stdout).toContain('Usage: ringfence policy explain');
+  expect(await cli(['help', 'polic'])).toMatchObject({ code: 2, stderr: expect.stringContaining("'polic'") });
   expect((await cli(['cal'])).stderr).toMatch(/Did you mean call/);
 });

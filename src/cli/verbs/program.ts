@@ -8,6 +8,7 @@ import { addCallVerbs, addLookVerbs } from './calls.ts';
 import { addConnectorVerbs } from './connectors.ts';
 import { addDatabaseVerbs } from './databases.ts';
 import { addFleetVerbs } from './fleet.ts';
+import { groupVerbs } from './groups.ts';
 import {
   addApprovalVerbs,
   addCiVerb,
@@ -30,6 +31,8 @@ import { addTaskVerbs } from './tasks.ts';
 import { Verbs } from './verbs.ts';
 
 const EXAMPLES = `
+\`ringfence help --all\` lists all verbs, \`ringfence VERB --help\` the flags of one.
+
 Examples:
   ringfence call file_list                        list this folder (starts a daemon if none runs)
   ringfence call file_read path=README.md maxLines=5
@@ -70,5 +73,6 @@ export function createProgram(env: Environment): Verbs {
     ],
   ])
     add(verbs);
+  groupVerbs(program);
   return verbs;
 }
