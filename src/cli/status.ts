@@ -1,11 +1,15 @@
 import type { HostReport } from '../base/call.ts';
+import { systemPowers } from '../base/powers.ts';
 import { describeOutside, type OutsideProgram } from '../base/protected-names.ts';
 import { showLine } from '../base/text/shown-text.ts';
+import type { Client } from '../client/client.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
+import type { Approval } from '../store/approvals/approval.ts';
+import { toLine } from './call/question.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
 import { describeTraces, type TraceStatus } from './monitor/trace-line.ts';
-import { harmless, print, printJson } from './output.ts';
+import { CliError, EXIT, harmless, print, printJson } from './output.ts';
 import { describeUnfollowed, type UnfollowedWorkspace } from './unfollowed.ts';
 
 /** A service of others that is asked with a secret. */
@@ -23,7 +27,7 @@ interface Status {
   pid: number;
   rssBytes: number;
   sessions: number;
-  calls: { queued: number; running: number };
+  calls: { queued: number; running: number; blocked: number };
   hosts: HostReport[];
   coarseMasks: (CoarseMask & { workspace: string })[];
   /** Absent in answers of older daemons. */
@@ -51,7 +55,11 @@ interface Status {
 const MiB = 1024 * 1024;
 
 /** `ringfence status`. Returns the exit code. */
-export async function status(flags: { json?: boolean; health?: boolean }, caller: CliCaller): Promise<number> {
+export async function status(
+  flags: { json?: boolean; health?: boolean; short?: boolean },
+  caller: CliCaller,
+): Promise<number> {
+  if (flags.short) return shortStatus(caller);
   await using client = await connect({ ...caller, role: 'operator' });
   const it = (await client.request('status', flags.health ? { health: true } : {})) as Status;
   if (flags.json) {
@@ -69,6 +77,7 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   print(
     `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
   );
+  if (it.calls.blocked > 0) await printQuestions(client);
   if (it.paused)
     print(showLine(`paused since ${it.paused.at} by ${it.paused.by}: no call begins until \`ringfence resume\``));
   if (!it.audit.writable) print('the audit log can not be written: calls that may change something are refused');
@@ -104,6 +113,33 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   }
   if (it.health) for (const line of describeHealth(it.health)) print(harmless(line));
   return 0;
+}
+
+/** Questions that a first look names. */
+const QUESTIONS_SHOWN = 10;
+
+async function printQuestions(client: Client): Promise<void> {
+  const { approvals } = (await client.request('approvals.list', {})) as { approvals: Approval[] };
+  const now = systemPowers().now();
+  print(`${approvals.length} questions wait for you (\`ringfence approvals watch\`):`);
+  for (const it of approvals.slice(0, QUESTIONS_SHOWN)) print(`  ${toLine(it, now)}`);
+}
+
+/** One line for a prompt: what waits for the person first; nothing where nothing happens, or no daemon runs. */
+async function shortStatus(caller: CliCaller): Promise<number> {
+  try {
+    await using client = await connect({ ...caller, role: 'operator' });
+    const { calls, paused } = (await client.request('status', {})) as Status;
+    const parts = [
+      ...(calls.blocked > 0 ? [`${calls.blocked} waiting for you`] : []),
+      ...(paused ? ['paused'] : []),
+      ...(calls.running > 0 ? [`${calls.running} running`] : []),
+    ];
+    if (parts.length > 0) print(parts.join(', '));
+  } catch (error) {
+    if (!(error instanceof CliError) || error.exitCode !== EXIT.UNREACHABLE) throw error;
+  }
+  return EXIT.OK;
 }
 
 const serviceLine = ({ state, auth, problem, since }: ServiceStatus, does: string): string =>

@@ -298,3 +298,22 @@ describe('version and completion', () => {
     expect((await cli('completion', 'csh')).code).toBe(2);
   });
 });
+
+describe('status', () => {
+  test('status names the questions that wait, and its short form counts them', async () => {
+    const waiting = async () => (await cli('status')).stdout;
+    await using agent = await daemon.connect();
+    const fetching = agent.call('web_fetch', { url: 'https://waits.example/' });
+    fetching.catch(() => {}); // The connection ends before an answer.
+    await until(async () => /questions wait for you.*\n.*web_fetch.*waits\.example/.test(await waiting()));
+    expect((await cli('status', '--short')).stdout).toMatch(/^\d+ waiting for you/);
+    const none = temporaryDir('no-daemon');
+    expect(
+      await runCli({ ...daemon, stateDir: none, socket: join(none, 'none.sock') }, ['status', '--short']),
+    ).toMatchObject({
+      code: 0,
+      stdout: '',
+    });
+    rmSync(none, { recursive: true });
+  });
+});
