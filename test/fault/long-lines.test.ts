@@ -33,7 +33,10 @@ test('more of one session than may wait are refused, and those before them are a
   await using daemon = await startDaemon({ limits: { commandTurnsMax: 2 } });
   const peer = new RawPeer(daemon.socket);
   await peer.hello();
+  // In one piece: else the first may be answered before the last is there.
+  peer.socket.cork();
   for (let id = 100; id < 105; id++) peer.send({ id, ...explain });
+  peer.socket.uncork();
   const codes: string[] = [];
   for (let id = 100; id < 105; id++)
     codes.push((await peer.answer((it) => it.id === id)).error?.data.code ?? 'answered');

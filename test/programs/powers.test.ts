@@ -72,7 +72,7 @@ describe('a timer', () => {
   });
 
   test('does not keep its process alive', () => {
-    const script = "import { systemPowers } from './src/powers.ts'; systemPowers().after(600_000, () => {});";
+    const script = "import { systemPowers } from './src/base/powers.ts'; systemPowers().after(600_000, () => {});";
     const { status, signal } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { timeout: 20_000 });
     expect([status, signal]).toEqual([0, null]);
   });

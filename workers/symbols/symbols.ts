@@ -314,7 +314,7 @@ export class WorkspaceSymbols implements Symbols {
       precision,
       truncated: this.#truncated || isCut,
       skipped,
-      warning: this.#warning,
+      ...(this.#warning !== undefined && { warning: this.#warning }),
     };
   }
 }

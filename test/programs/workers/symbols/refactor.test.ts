@@ -168,8 +168,8 @@ describe('a rename', () => {
       cpSync(join(repository, it), join(workspace, it), { recursive: true });
     const before = contentsOf(workspace);
     const names = [
-      { path: 'src/errors.ts', symbol: 'ToolError', line: undefined, newName: 'FailureOfTool', back: 'ToolError' },
-      { path: 'src/paths.ts', symbol: 'isBelow', newName: 'liesBelow', back: 'isBelow' },
+      { path: 'src/base/errors.ts', symbol: 'ToolError', line: undefined, newName: 'FailureOfTool', back: 'ToolError' },
+      { path: 'src/base/paths.ts', symbol: 'isBelow', newName: 'liesBelow', back: 'isBelow' },
       { path: 'workers/symbols/symbols.ts', symbol: 'byPosition', newName: 'inOrder', back: 'byPosition' },
     ];
     for (const { back, newName, path, symbol } of names) {
