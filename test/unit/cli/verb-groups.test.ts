@@ -5,11 +5,15 @@ import { createProgram } from '../../../src/cli/verbs/program.ts';
 /** The help of the program with the lines of its groups, by heading. */
 async function groupsOf(...words: string[]): Promise<Record<string, string[]>> {
   const { program } = createProgram({});
-  let text = '';
-  program.configureOutput({ writeOut: (it) => void (text += it), getOutHelpWidth: () => 80 });
-  for (const it of program.commands) it.configureOutput({ writeOut: (more) => void (text += more) });
+  const texts: string[] = [];
+  const writeOut = (it: string) => void texts.push(it);
+  program.configureOutput({ writeOut, getOutHelpWidth: () => 80 });
+  for (const it of program.commands) it.configureOutput({ writeOut });
   await program.parseAsync(['node', 'ringfence', ...words]).catch(() => {}); // Help ends so.
-  const parts = text.split(/^(?=[A-Z][a-z ]+:$)/m).map((it) => it.trimEnd().split('\n'));
+  const parts = texts
+    .join('')
+    .split(/^(?=[A-Z][a-z ]+:$)/m)
+    .map((it) => it.trimEnd().split('\n'));
   return Object.fromEntries(
     parts.map(([heading = '', ...lines]) => [heading, lines.filter((it) => it.startsWith('  '))]),
   );
