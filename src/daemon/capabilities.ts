@@ -1,6 +1,6 @@
 /**
- * The capabilities of a daemon that carry out calls in their own way: each entry is the runner of one room. Without its line, and
- * without the tools that name it in `runs`, a daemon works as before.
+ * The capabilities of a daemon that carry out calls in their own way: each entry is the runner of one room. Without its line the
+ * tools that name it in `runs` answer TOOL_DISABLED; services.ts still creates what the room needs.
  */
 
 import type { Runners } from '../pipeline/execute/runner.ts';

@@ -3,6 +3,7 @@
 import type { Code, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
+import { waitUnlessAborted } from '../base/waiting.ts';
 import { holdsFor } from '../tools/tool.ts';
 import { failed, type Outcome } from './outcome.ts';
 import { type ClearedCall, outcomeOf, type Stage } from './stage.ts';
@@ -68,18 +69,7 @@ function delayMs(
 async function waits(ms: number, { call, powers }: { call: ClearedCall; powers: Powers }): Promise<boolean> {
   const { timeoutMs } = call.options;
   if (timeoutMs !== undefined && ms >= timeoutMs) return false;
-  const { signal } = call.controller;
-  await new Promise<void>((resolve, reject) => {
-    const leave = () => {
-      timer.cancel();
-      reject(signal.reason as Error);
-    };
-    const timer = powers.after(ms, () => {
-      signal.removeEventListener('abort', leave);
-      resolve();
-    });
-    signal.addEventListener('abort', leave, { once: true });
-  });
+  await waitUnlessAborted(ms, { signal: call.controller.signal, powers });
   return true;
 }
 

@@ -201,7 +201,7 @@ class CommandJournal {
 
   #draftMode(path: string, before: number, after: number): void {
     if ((before | after) & 0o7000) return void this.#missing.set(path, 'special');
-    // Where the command left a directory closed, undo opens it first.
+    // If the command took the right to write to or enter a directory, undo restores that right before the files in it.
     const group = (after & 0o300) === 0o300 ? 'opened' : 'closed';
     this.#put(group, { kind: 'chmod', path, pre: modeImage(before), post: modeImage(after) });
   }

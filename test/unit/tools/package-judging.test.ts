@@ -1,4 +1,5 @@
 /** How a planned installation is judged, apart from npm: names, settings files, lockfiles, reports. */
+
 import { describe, expect, test } from 'vitest';
 import { auditedBy } from '../../../src/tools/package/advisories.ts';
 import { questionableOf, refusedOf } from '../../../src/tools/package/findings.ts';
@@ -7,6 +8,7 @@ import { lockedPackages as lockedByNpm } from '../../../src/tools/package/npm/lo
 import { riskyKeys } from '../../../src/tools/package/npm/settings-file.ts';
 import { toPackageSettings } from '../../../src/tools/package/settings.ts';
 import { similarTo } from '../../../src/tools/package/similar-names.ts';
+import { builtinToolset } from '../../../src/tools/registry.ts';
 
 const REGISTRY = 'https://registry.npmjs.org';
 const lockedPackages = (text: string | null) => lockedByNpm(text, REGISTRY);
@@ -154,4 +156,9 @@ test('a report of npm audit tells each advisory once, in one line', () => {
   expect(auditedBy({ auditReportVersion: 2, vulnerabilities: { x: { via }, other: { via: ['x'] } } })).toEqual([
     { package: 'x', title: 'Bad ! forged', severity: 'unknown', url: 'https://x.example' },
   ]);
+});
+
+test('npm_install names one package as package_install takes it', () => {
+  const parsed = builtinToolset().get('npm_install')?.parse({ package: 'left-pad', version: '1.3.0', dev: true });
+  expect(parsed).toMatchObject({ manager: 'npm', packages: [{ name: 'left-pad', version: '1.3.0' }], dev: true });
 });
