@@ -96,7 +96,7 @@ describe('github', () => {
 
   test('create_pr and comment leave out what was not given', async () => {
     service.play({ status: 201, body: { number: 8 } }, { status: 201, body: { id: 9 } });
-    await called('github__create_pr', { ...repository, title: 'T', head: 'work', base: 'main' });
+    await called('create_pr', { ...repository, title: 'T', head: 'work', base: 'main' });
     const headers = [...GITHUB, 'Content-Type: application/json'];
     const body = '{"title":"T","head":"work","base":"main"}';
     expect(request()).toBe(http('POST /repos/octo/hello/pulls', { headers, body }));
