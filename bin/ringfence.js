@@ -11,4 +11,4 @@ if (isBridge)
     'src/faces/mcp',
     'src/wire/transport',
   ]);
-else await start('entries/cli', import.meta.url);
+else await start('entries/cli', import.meta.url, ['src']);

@@ -6,7 +6,7 @@ import { spawn as spawnPty } from '@lydell/node-pty';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenDaemon, openDaemon, processesWith, repository, until } from '../support/daemon.ts';
 
-const program = join(repository, 'bin/ringfence-sh.js');
+const program = join(repository, 'bin/ringfence-sh');
 let daemon: OpenDaemon;
 beforeAll(async () => {
   daemon = await openDaemon();
@@ -24,7 +24,7 @@ const environment = () => ({
 
 /** A shell at a terminal: `type` waits until the shell has said what is expected. */
 function atTerminal() {
-  const pty = spawnPty(process.execPath, [program], { cwd: daemon.workspace, env: environment(), cols: 200 });
+  const pty = spawnPty(program, [], { cwd: daemon.workspace, env: environment(), cols: 200 });
   let said = '';
   pty.onData((it) => (said += it));
   const ended = new Promise<number>((resolve) => pty.onExit(({ exitCode }) => resolve(exitCode)));
@@ -88,7 +88,7 @@ describe('at a terminal', () => {
 
 describe('a program that writes its commands one by one', () => {
   const begin = () => {
-    const child = spawn(process.execPath, [program], { cwd: daemon.workspace, env: environment() });
+    const child = spawn(program, { cwd: daemon.workspace, env: environment() });
     let text = '';
     child.stdout.on('data', (piece: Buffer) => (text += piece.toString()));
     const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
