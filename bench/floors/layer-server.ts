@@ -132,6 +132,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     }),
     prepared: new PreparedCalls({ ...runs, packages }),
     egress,
+    remoteKeys: { headersFor: async () => undefined },
     runners: {},
     hosts,
     limits,

@@ -69,6 +69,7 @@ import {
   createTaskServices,
   type FleetParts,
   linkToFleet,
+  secretsOf,
   type TaskServices,
 } from './services.ts';
 import { StateLock } from './state-lock.ts';
@@ -292,7 +293,8 @@ function createGateway(config: Config, services: Services) {
   const viewOf: CapabilityParts['viewOf'] = (call) => policies.viewOf(call);
   const atDoors = { ...records, ...doorParts(config, services, () => gateway), limits, powers };
   const doors = new HostDoors(atDoors);
-  const lent = { ...ran, ...atDoors, ...createPackageParts(config, powers), doors, viewOf };
+  const remoteKeys = secretsOf(config);
+  const lent = { ...ran, ...atDoors, ...createPackageParts(config, powers), doors, viewOf, remoteKeys };
   const { connectors, tasks } = services;
   const runners = createRunners({ ...lent, ...tasks, connectors, upstreams: providers });
   const own = { commitTool: internalTools.askedCommit, permission, turns, cache, tracer: services.tracer };

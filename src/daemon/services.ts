@@ -31,7 +31,7 @@ import type { Records } from './records.ts';
 import type { UserDirs } from './user-dirs.ts';
 import type { Workspaces } from './workspaces.ts';
 
-const secretsOf = ({ dirs: { stateDir }, secrets: settings, limits }: Config): Secrets =>
+export const secretsOf = ({ dirs: { stateDir }, secrets: settings, limits }: Config): Secrets =>
   new Secrets({ stateDir, settings, limits });
 
 /** The service that `web_search` asks; undefined without one. Throws PinError. */

@@ -16,6 +16,7 @@ import type {
   DoorTerms,
   EgressDenial,
   EgressReport,
+  EgressTerms,
   HttpAnswer,
   HttpRequest,
   ToProxy,
@@ -111,13 +112,13 @@ export class Egress implements AsyncDisposable {
   }
 
   /** Gives a command the proxy, at no cost until it connects to something. Throws SANDBOX_UNAVAILABLE, SHUTTING_DOWN. */
-  attach(layers: readonly NetworkLayer[], door?: EgressDoor): EgressAttachment {
+  attach(terms: Terms): EgressAttachment {
     this.#assertOpen();
     const proxy = this.#current();
     const token = this.#powers.secret();
     this.#leases += 1;
     this.#reap?.cancel();
-    proxy.expect(token, { layers, ...(door && { door }) });
+    proxy.expect(token, terms);
     return { token, line: proxy.line, close: () => proxy.leave(token).finally(() => this.#release()) };
   }
 
@@ -179,9 +180,9 @@ export class Egress implements AsyncDisposable {
   }
 }
 
-interface Terms {
-  readonly layers: readonly NetworkLayer[];
-  readonly door?: EgressDoor;
+/** What a command may connect to. */
+export interface Terms extends Omit<EgressTerms, 'door'> {
+  readonly door?: EgressDoor | undefined;
 }
 
 /** One proxy process, from its start to its end. */
@@ -304,11 +305,11 @@ class EgressProcess {
     this.#frames.write(toFrame(message, frameBytesMax));
   }
 
-  #toOpen(token: string, { layers, door }: Terms): Extract<ToProxy, { open: unknown }>['open'] {
-    if (!door) return { token, layers };
+  #toOpen(token: string, { door, ...terms }: Terms): Extract<ToProxy, { open: unknown }>['open'] {
+    if (!door) return { token, ...terms };
     this.#doors.set(token, door);
     const { asks, uploadBytesMax } = door;
-    return { token, layers, door: { asks, uploadBytesMax } };
+    return { token, ...terms, door: { asks, uploadBytesMax } };
   }
 
   /** Something asks for what no list opens. */

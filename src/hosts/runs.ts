@@ -5,7 +5,7 @@ import { type OutsideProgram, protectedPart } from '../base/protected-names.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { UnixSockets } from '../policy/schema/tiers.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
-import type { EgressReport } from '../sandbox/egress/messages.ts';
+import type { EgressReport, RemoteKey } from '../sandbox/egress/messages.ts';
 import type { Egress, EgressAttachment, EgressDoor } from './egress.ts';
 import type { Host, RunOptions as HostRunOptions, JobEnd, JobRequest } from './host.ts';
 import type { HostKey, HostMasks } from './host-masks.ts';
@@ -41,6 +41,8 @@ export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egres
   readonly network?: readonly NetworkLayer[];
   /** Asks about hosts that `network` does not name; nobody is asked if absent. */
   readonly door?: EgressDoor | undefined;
+  /** What the proxy adds to the command's requests. */
+  readonly keys?: readonly RemoteKey[];
   /** Access to the egress proxy that the caller holds and gives back, in place of `network`. */
   readonly lease?: EgressAttachment;
   /** The call, for what it leaves at protected names. */
@@ -50,7 +52,7 @@ export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egres
 }
 
 /** A request with the proxy's token in place of its network. */
-type LeasedRequest = Omit<RunRequest, 'network' | 'door' | 'lease'> & Pick<JobRequest, 'egressToken'>;
+type LeasedRequest = Omit<RunRequest, 'network' | 'door' | 'keys' | 'lease'> & Pick<JobRequest, 'egressToken'>;
 
 export interface RunOptions extends HostRunOptions {
   /**
@@ -86,11 +88,11 @@ export class Runs {
    * it never notice. Throws the signal's reason if an abort comes before the job starts.
    */
   async run(key: HostKey, request: RunRequest, options: RunOptions): Promise<RunResult> {
-    const { network, door, lease, ...job } = request;
+    const { network, door, keys, lease, ...job } = request;
     const { egress } = this.#options;
     if (lease) return this.#run({ ...key, egress: lease.line }, { ...job, egressToken: lease.token }, options);
     if (!network || !egress) return this.#run(this.placed(key, job.keeper), job, options);
-    const { line, token, close } = egress.attach(network, door);
+    const { line, token, close } = egress.attach({ layers: network, door, ...(keys && { keys }) });
     let report: EgressReport | 'lost' = 'lost';
     let ran: RunResult;
     try {

@@ -59,6 +59,7 @@ export interface PipelineParts {
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
   readonly packages: ExecuteParts['packages'];
+  readonly remoteKeys: ExecuteParts['remoteKeys'];
   readonly previews: Previews;
   readonly quarantine: Quarantine;
   /** The tool that commits a preview that a rule requires. */

@@ -32,7 +32,10 @@ import fileWrite from './file/write.ts';
 import gitBranch from './git/branch.ts';
 import gitCommit from './git/commit.ts';
 import gitDiff from './git/diff.ts';
+import gitFetch from './git/fetch.ts';
 import gitLog from './git/log.ts';
+import gitPull from './git/pull.ts';
+import gitPush from './git/push.ts';
 import gitShow from './git/show.ts';
 import gitStatus from './git/status.ts';
 import httpRequest from './http/request.ts';
@@ -90,7 +93,10 @@ export const builtinTools = {
   git_branch: gitBranch,
   git_commit: gitCommit,
   git_diff: gitDiff,
+  git_fetch: gitFetch,
   git_log: gitLog,
+  git_pull: gitPull,
+  git_push: gitPush,
   git_show: gitShow,
   git_status: gitStatus,
   http_request: httpRequest,

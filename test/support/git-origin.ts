@@ -1,10 +1,12 @@
 /** A repository behind a real HTTP server on loopback (git http-backend), or as a folder. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTls } from 'node:https';
 import { dirname, join } from 'node:path';
 import { removeTree, temporaryDir } from './daemon.ts';
+import { authorityIn } from './service.ts';
 
 const ENV = {
   PATH: process.env.PATH ?? '',
@@ -25,14 +27,24 @@ export class GitOrigin implements AsyncDisposable {
   /** Holds `project.git`. */
   readonly folder = temporaryDir('origin');
   readonly #work = temporaryDir('origin-work');
-  readonly #server = createServer((request, response) => this.#serve(request, response));
+  readonly #server: Server;
+  /** File with the certificate of its authority; undefined for a server without TLS. */
+  readonly ca: string | undefined;
   /** Requests that the server got, by method and path. */
   readonly requests: string[] = [];
   /** Answers requests itself, if it returns true. */
   answers: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
 
-  static async start(): Promise<GitOrigin> {
-    const origin = new GitOrigin();
+  private constructor(isTls: boolean) {
+    const { key, ca } = isTls ? authorityIn(this.folder) : {};
+    const serve = (request: IncomingMessage, response: ServerResponse) => this.#serve(request, response);
+    this.ca = ca;
+    this.#server =
+      key && ca ? createTls({ key: readFileSync(key), cert: readFileSync(ca) }, serve) : createServer(serve);
+  }
+
+  static async start({ isTls = false } = {}): Promise<GitOrigin> {
+    const origin = new GitOrigin(isTls);
     git(origin.#work, 'init', '-q', '-b', 'main');
     git(origin.folder, 'init', '-q', '--bare', '-b', 'main', 'project.git');
     git(join(origin.folder, 'project.git'), 'config', 'http.receivepack', 'true');
@@ -42,7 +54,7 @@ export class GitOrigin implements AsyncDisposable {
   }
 
   get base(): string {
-    return `http://127.0.0.1:${(this.#server.address() as { port: number }).port}`;
+    return `${this.ca === undefined ? 'http' : 'https'}://127.0.0.1:${(this.#server.address() as { port: number }).port}`;
   }
 
   get url(): string {

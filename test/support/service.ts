@@ -29,13 +29,18 @@ export interface Service extends AsyncDisposable {
   always(answer: (request: string) => PlayedAnswer): void;
 }
 
-export async function startService(): Promise<Service> {
-  const folder = temporaryDir('service');
-  const ca = join(folder, 'ca.pem');
-  const key = join(folder, 'key.pem');
+/** Makes the key and the certificate of 127.0.0.1, which is its own authority. */
+export function authorityIn(folder: string): { readonly key: string; readonly ca: string } {
+  const [key, ca] = [join(folder, 'key.pem'), join(folder, 'ca.pem')];
   const subject = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1'];
   const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-keyout', key, '-out', ca, ...subject];
   execFileSync('openssl', made, { stdio: 'ignore' });
+  return { key, ca };
+}
+
+export async function startService(): Promise<Service> {
+  const folder = temporaryDir('service');
+  const { key, ca } = authorityIn(folder);
   const played: (PlayedAnswer | 'hang' | 'cut')[] = [];
   const requests: string[] = [];
   const sockets = new Set<TLSSocket>();

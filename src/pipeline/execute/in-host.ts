@@ -23,6 +23,7 @@ import type { ExecuteParts } from './parts.ts';
 import { runPreviewed } from './previewed.ts';
 import { ranOutcome } from './ran-outcome.ts';
 import { runReadOnly } from './read-only-run.ts';
+import { remotesOf } from './remotes.ts';
 
 /** Runs the call under the policy in force now; starts over if the policy changes while a host is made ready. */
 export async function runInHost(
@@ -70,7 +71,7 @@ async function runUnder(
         }
       : threadCpuOf(policy, tier)),
     ...(isCommand && { owner: parts.leftNames.ownerOf(call) }),
-    ...(network && { network, door }),
+    ...((await remotesOf(call, parts.remoteKeys)) ?? (network && { network, door })),
     ...(tier === 'read_only' && { readOnly: true, ...(readsUncheckedBy(tool, input) && { isSealed: true }) }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(kept !== undefined && { kept }),

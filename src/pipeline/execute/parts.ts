@@ -12,12 +12,14 @@ import type { ToolHealth } from '../tool-health.ts';
 import type { BackgroundCommands } from './background/background-commands.ts';
 import type { LeftNames } from './left-names.ts';
 import type { ReadOnlyRunParts } from './read-only-run.ts';
+import type { RemoteKeys } from './remotes.ts';
 import type { Runners } from './runner.ts';
 
 export interface ExecuteParts extends ReadOnlyRunParts {
   /** The runners of the daemon's capabilities. */
   readonly runners: Runners;
   readonly egress: Egress;
+  readonly remoteKeys: RemoteKeys;
   readonly doors: HostDoors;
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;

@@ -77,16 +77,21 @@ async function connectionTo(
   if (host === undefined) throw new ConnectionRefused(`${hostname} is not a host name or address`);
   const socket = await guard.connect({ host, port: Number(port) || (isTls ? 443 : 80) });
   if (!isTls) return socket;
+  return await secured(socket, host, ca);
+}
+
+/** Speaks TLS over a connection to `host`, whose certificate is checked. Rejects if it can't be secured. */
+export async function secured(socket: Socket, host: string, ca?: string): Promise<Socket> {
   const isName = !/^[\d.]+$|:/.test(host);
   // A certificate is checked for `servername`, or for `host` if that is an address.
   const expected = isName ? { servername: host } : { host };
-  const secured = connectTls({ socket, ALPNProtocols: ['http/1.1'], ...expected, ...(ca !== undefined && { ca }) });
+  const outer = connectTls({ socket, ALPNProtocols: ['http/1.1'], ...expected, ...(ca !== undefined && { ca }) });
   await new Promise<void>((resolve, reject) => {
-    secured.once('secureConnect', resolve);
-    secured.once('error', reject);
+    outer.once('secureConnect', resolve);
+    outer.once('error', reject);
     socket.once('close', () => reject(new Error('the connection was closed while it was secured')));
   });
-  return secured;
+  return outer;
 }
 
 /** Sends the request without reusing connections or following redirects. Rejects if no answer arrives. */

@@ -7,11 +7,14 @@ import type { Socket } from 'node:net';
 import type { Limits } from '../../base/limits.ts';
 import { type Destination, toHostName } from '../../policy/network.ts';
 import { type ConnectionGuard, ConnectionRefused, showDestination } from './connection-guard.ts';
+import { secured } from './fetch.ts';
+import type { RemoteKey } from './messages.ts';
 import { relay } from './relay.ts';
 
 /** The guard of a connection's command. */
 export interface ProxyClient {
   readonly guard: ConnectionGuard;
+  readonly keys: readonly RemoteKey[];
   /** Called when the request has been parsed. */
   readonly onParsed: () => void;
 }
@@ -27,7 +30,7 @@ export function createHttp(clientOf: (socket: Socket) => ProxyClient | undefined
     const client = clientOf(incoming.socket);
     client?.onParsed();
     // A server may send what Node refuses to write.
-    if (client) forward(incoming, response, { guard: client.guard, limits }).catch(() => response.destroy());
+    if (client) forward(incoming, response, { ...client, limits }).catch(() => response.destroy());
   });
   server.on('connect', (incoming, socket: Socket, head: Buffer) => {
     if (served.has(socket)) return void socket.destroy();
@@ -66,7 +69,7 @@ async function tunnel(
 async function forward(
   incoming: IncomingMessage,
   response: ServerResponse,
-  { guard, limits }: { guard: ConnectionGuard; limits: Limits },
+  { guard, keys, limits }: ProxyClient & { limits: Limits },
 ): Promise<void> {
   response.shouldKeepAlive = false;
   incoming.on('error', () => {}); // The command is gone; the response closes.
@@ -77,9 +80,11 @@ async function forward(
   const url = URL.parse(incoming.url ?? '');
   const to = url?.protocol === 'http:' ? destinationOf(url.host, 80) : undefined;
   if (!url || !to) return refuse(400, 'this is a proxy: it takes CONNECT, and http:// URLs');
+  const key = keys.find((it) => it.host === to.host && it.port === to.port);
   let upstream: Socket;
   try {
-    upstream = await guard.connect(to, incoming.socket);
+    const plain = await guard.connect(to, incoming.socket);
+    upstream = key?.isTls ? await secured(plain, to.host) : plain;
   } catch (error) {
     return refuse(statusOf(error), explain(error, to));
   }
@@ -92,6 +97,7 @@ async function forward(
     headers: {
       ...endToEnd(incoming.headersDistinct),
       ...framingOf(incoming),
+      ...key?.headers,
       host: url.host,
       connection: 'close',
     },

@@ -16,6 +16,16 @@ export interface EgressTerms {
   readonly layers: readonly NetworkLayer[];
   /** Absent if nobody is asked about other hosts. */
   readonly door?: DoorTerms;
+  /** What the proxy adds to the command's plain requests to some hosts, which it then sends on by TLS. */
+  readonly keys?: readonly RemoteKey[];
+}
+
+/** A key that a command may use and never holds: requests to `http://HOST:PORT` through the proxy get it outside of the sandbox. */
+export interface RemoteKey extends Destination {
+  /** Whether the proxy speaks TLS to the host; without it the key goes to this machine's loopback only. */
+  readonly isTls: boolean;
+  /** Headers of each request; absent for a host that is reached without a key. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface DoorTerms {

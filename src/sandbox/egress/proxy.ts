@@ -12,7 +12,15 @@ import { DnsCache, type Resolve, type TtlOf } from './dns-cache.ts';
 import { CommandDoor } from './door.ts';
 import { fetchOnce } from './fetch.ts';
 import { createHttp, type ProxyClient } from './http.ts';
-import type { DoorAnswer, DoorQuestion, EgressReport, EgressTerms, HttpAnswer, HttpRequest } from './messages.ts';
+import type {
+  DoorAnswer,
+  DoorQuestion,
+  EgressReport,
+  EgressTerms,
+  HttpAnswer,
+  HttpRequest,
+  RemoteKey,
+} from './messages.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 
 export interface ProxyOptions {
@@ -26,6 +34,7 @@ export interface ProxyOptions {
 
 interface ProxiedCommand {
   readonly guard: ConnectionGuard;
+  readonly keys: readonly RemoteKey[];
   readonly sockets: Set<Socket>;
   /** One for each sandbox of the call. */
   readonly listeners: Server[];
@@ -58,11 +67,12 @@ export class EgressProxy {
   }
 
   /** Registers a command's token, and serves what came with it before. */
-  open(token: string, { layers, door }: EgressTerms): void {
+  open(token: string, { layers, door, keys }: EgressTerms): void {
     const ask = (question: DoorQuestion) => this.#options.ask(token, question);
     const ofDoor = door && { door: new CommandDoor({ ...door, layers, ask }) };
     this.#commands.set(token, {
       guard: new ConnectionGuard({ ...this.#options, layers, ...ofDoor, names: this.#names }),
+      keys: keys ?? [],
       sockets: new Set(),
       listeners: [],
     });
@@ -147,7 +157,7 @@ export class EgressProxy {
 
   #accept(command: ProxiedCommand, socket: Socket): void {
     const { limits, powers } = this.#options;
-    const { guard, sockets } = command;
+    const { guard, keys, sockets } = command;
     socket.on('error', () => {}); // ECONNRESET: 'close' follows.
     if (this.#connections >= limits.egressConnectionsMax && !this.#makeRoom(command)) return void socket.destroy();
     this.#connections += 1;
@@ -165,7 +175,7 @@ export class EgressProxy {
       if (first[0] === SOCKS_VERSION)
         // Rejects if the connection ends in the middle of the request.
         return void serveSocks(socket, guard, onParsed).catch(() => socket.destroy());
-      this.#clients.set(socket, { guard, onParsed });
+      this.#clients.set(socket, { guard, keys, onParsed });
       this.#http.emit('connection', socket);
     });
   }

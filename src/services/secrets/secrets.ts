@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import { hostsOf, isStored, readSecretFile, readStored, SecretError, toSecret } from './secret-files.ts';
+import { hostsOf, isStored, readSecretFile, readStored, SecretError, storedSecrets, toSecret } from './secret-files.ts';
 import type { SecretSettings } from './settings.ts';
 
 /** The place of a secret, the one that is used first. */
@@ -66,6 +66,28 @@ export class Secrets {
         details: { auth: 'missing', secret: name },
       });
     }
+  }
+
+  /**
+   * Headers with the person's key for a server of git: the secret that is bound to the URL's host, or has the host's name, such as
+   * `github` for github.com. `USER:PASSWORD` is sent as it is, any other text as a token. Throws as `read` does.
+   */
+  async headersFor(url: URL): Promise<{ readonly authorization: string } | undefined> {
+    const name = this.nameFor(url);
+    if (name === undefined) return undefined;
+    const value = await this.read({ name }, url.href);
+    const pair = value.includes(':') ? value : `x-access-token:${value}`;
+    return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
+  }
+
+  /** The name of the secret for a host; undefined without one. */
+  nameFor(url: URL): string | undefined {
+    const { stateDir, settings } = this.#options;
+    if (problemOfTransport(url) !== undefined) return undefined;
+    const host = hostOf(url);
+    const all = [...storedSecrets(stateDir), ...Object.keys(settings.commands)];
+    const bound = all.find((it) => hostsOf(stateDir, it)?.includes(host));
+    return bound ?? all.find((it) => url.hostname === `${it}.com` && hostsOf(stateDir, it) === undefined);
   }
 
   #assertMayGoTo(name: string, url: URL): void {

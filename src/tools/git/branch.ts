@@ -95,7 +95,7 @@ async function change(action: 'create' | 'switch' | 'delete', { name, git, ctx }
     throw new ToolError('INPUT_INVALID', `\`${name}\` can't be the name of a branch`);
   if (action === 'create') return act(git, ['branch', '--no-track', '--end-of-options', name]);
   if (action === 'delete') return act(git, ['branch', '-d', '--end-of-options', name]);
-  await assertMaySwitch(git, name, ctx);
+  await assertMaySwitch(git, `refs/heads/${name}`, ctx);
   return act(git, [
     'switch',
     '--quiet',
@@ -108,8 +108,8 @@ async function change(action: 'create' | 'switch' | 'delete', { name, git, ctx }
 }
 
 /** Requires that the caller may write everything that the switch changes: masked files would stop git half way. */
-async function assertMaySwitch(git: Git, name: string, ctx: ToolContext): Promise<void> {
-  const branch = `refs/heads/${name}`;
+export async function assertMaySwitch(git: Git, branch: string, ctx: ToolContext): Promise<void> {
+  const name = branch.replace(/^refs\/(?:heads|remotes)\//, '');
   const { exitCode } = await git.try(['show-ref', '--verify', '--quiet', branch]);
   if (exitCode !== 0) throw notThere(name);
   const options = ['-r', '-z', '--raw', '--no-renames'];

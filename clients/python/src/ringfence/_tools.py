@@ -947,6 +947,30 @@ class GitDiffData(TypedDict, total=False):
     truncated: Required[bool]
 
 
+class GitFetchInput(TypedDict, total=False):
+    remote: str
+    branch: str
+    url: str
+    path: str
+    prune: bool
+
+
+GitFetchDataUpdatedItem = TypedDict(
+    "GitFetchDataUpdatedItem",
+    {
+        "ref": "Required[str]",
+        "from": "Required[str | None]",
+        "to": "Required[str | None]",
+    },
+    total=False,
+)
+
+
+class GitFetchData(TypedDict, total=False):
+    url: Required[str]
+    updated: Required[list[GitFetchDataUpdatedItem]]
+
+
 class GitLogInput(TypedDict, total=False):
     path: str
     maxCount: int
@@ -964,6 +988,52 @@ class GitLogDataCommitsItem(TypedDict, total=False):
 class GitLogData(TypedDict, total=False):
     commits: Required[list[GitLogDataCommitsItem]]
     truncated: Required[bool]
+
+
+class GitPullInput(TypedDict, total=False):
+    remote: str
+    branch: str
+    url: str
+    path: str
+
+
+GitPullData = TypedDict(
+    "GitPullData",
+    {
+        "url": "Required[str]",
+        "branch": "Required[str]",
+        "from": "Required[str]",
+        "to": "Required[str]",
+    },
+    total=False,
+)
+
+
+GitPushInput = TypedDict(
+    "GitPushInput",
+    {
+        "remote": "str",
+        "branch": "str",
+        "as": "str",
+        "tags": "list[str]",
+        "force": "bool",
+        "withSecrets": "bool",
+        "url": "str",
+        "path": "str",
+    },
+    total=False,
+)
+
+
+class GitPushDataPushedItem(TypedDict, total=False):
+    ref: Required[str]
+    commit: Required[str]
+
+
+class GitPushData(TypedDict, total=False):
+    url: Required[str]
+    pushed: Required[list[GitPushDataPushedItem]]
+    said: Required[str]
 
 
 class GitShowInput(TypedDict, total=False):
@@ -1744,9 +1814,21 @@ class ToolMethods:
         """Differences."""
         return await self.call("git_diff", input, call_options=call_options)
 
+    async def git_fetch(self, *, call_options: CallOptions | None = None, **input: Unpack[GitFetchInput]) -> Result[GitFetchData]:
+        """Fetch commits."""
+        return await self.call("git_fetch", input, call_options=call_options)
+
     async def git_log(self, *, call_options: CallOptions | None = None, **input: Unpack[GitLogInput]) -> Result[GitLogData]:
         """History."""
         return await self.call("git_log", input, call_options=call_options)
+
+    async def git_pull(self, *, call_options: CallOptions | None = None, **input: Unpack[GitPullInput]) -> Result[GitPullData]:
+        """Pull commits."""
+        return await self.call("git_pull", input, call_options=call_options)
+
+    async def git_push(self, *, call_options: CallOptions | None = None, **input: Unpack[GitPushInput]) -> Result[GitPushData]:
+        """Push commits."""
+        return await self.call("git_push", input, call_options=call_options)
 
     async def git_show(self, *, call_options: CallOptions | None = None, **input: Unpack[GitShowInput]) -> Result[GitShowData]:
         """One commit."""
@@ -1983,9 +2065,21 @@ class SyncToolMethods:
         """Differences."""
         return self.call("git_diff", input, call_options=call_options)
 
+    def git_fetch(self, *, call_options: CallOptions | None = None, **input: Unpack[GitFetchInput]) -> Result[GitFetchData]:
+        """Fetch commits."""
+        return self.call("git_fetch", input, call_options=call_options)
+
     def git_log(self, *, call_options: CallOptions | None = None, **input: Unpack[GitLogInput]) -> Result[GitLogData]:
         """History."""
         return self.call("git_log", input, call_options=call_options)
+
+    def git_pull(self, *, call_options: CallOptions | None = None, **input: Unpack[GitPullInput]) -> Result[GitPullData]:
+        """Pull commits."""
+        return self.call("git_pull", input, call_options=call_options)
+
+    def git_push(self, *, call_options: CallOptions | None = None, **input: Unpack[GitPushInput]) -> Result[GitPushData]:
+        """Push commits."""
+        return self.call("git_push", input, call_options=call_options)
 
     def git_show(self, *, call_options: CallOptions | None = None, **input: Unpack[GitShowInput]) -> Result[GitShowData]:
         """One commit."""
