@@ -131,6 +131,15 @@ describe('git_push', () => {
   });
 });
 
+test('a command whose git lacks a key is told of the tool that has one', async () => {
+  git(inWorkspace('project'), 'remote', 'add', 'far', 'git@git.example:team/x.git');
+  const command = 'git -C project push far main';
+  const { metadata } = await client.call('terminal_execute', { command });
+  expect(metadata.denied).toContainEqual(
+    expect.objectContaining({ target: 'git.example:443', open: expect.stringMatching(/^git_(push|fetch)$/) }),
+  );
+});
+
 describe('what a person is asked', () => {
   test('the question about git_push names server, commits, files and what force takes away', async () => {
     await using asking = await openDaemon({ env: { NODE_EXTRA_CA_CERTS: origin.ca as string } });

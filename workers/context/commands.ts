@@ -12,6 +12,7 @@ import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
 import { type ExceededLimit, verdictOf } from '../../src/sandbox/watchdog.ts';
 import type { CommandResult, ProgramResult } from '../../src/tools/tool.ts';
+import { keyDenied } from './denials.ts';
 import { foreignPathIn } from './foreign-owner.ts';
 import type { EndedCommand } from './withheld.ts';
 
@@ -73,6 +74,8 @@ export class Commands {
     if (metFileLimit(stderr)) this.used.fileLimitMet = true;
     if (outcome.truncated) this.#options.truncated(outputBytes);
     if (exitCode !== 0) this.#noteForeign(stderr, request);
+    const wanted = exitCode === 0 ? undefined : keyDenied(stderr);
+    if (wanted) this.used.denied = [...(this.used.denied ?? []), wanted];
     const { command, argv, workspace } = request;
     const ended = { command: argv?.join(' ') ?? command, stdout, stderr, failed: exitCode !== 0, workspace };
     const withheld = this.#options.toWithheld(outcome.withheld, ended);
