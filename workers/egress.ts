@@ -39,9 +39,9 @@ function ask(token: string, question: DoorQuestion): Promise<DoorAnswer> {
 
 function receive(message: ToProxy): void {
   if ('setup' in message) {
-    const { limits } = message.setup;
+    const { limits, outgoing } = message.setup;
     gateway.limits = limits;
-    proxy = new EgressProxy({ limits, powers, resolve, ttlOf, ask });
+    proxy = new EgressProxy({ limits, powers, resolve, ttlOf, ask, outgoing });
     gateway.send({ ready: true });
   } else if ('open' in message) {
     proxy?.open(message.open.token, message.open);

@@ -11,6 +11,7 @@ import { isInside } from '../base/paths.ts';
 import { FLEET_POLICY, fleetPolicyFile } from '../fleet/policy/policy-path.ts';
 import { type FleetSettings, fleetSchema } from '../fleet/workspaces/settings.ts';
 import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
+import { type OutgoingProxy, outgoingProxyIn } from '../sandbox/egress/outgoing-proxy.ts';
 import { type AgentProfile, agentsSchema, toAgentProfiles } from '../services/agents/settings.ts';
 import { type SearchSettings, searchSchema, toSearchSettings } from '../services/connectors/search/settings.ts';
 import { databasesSchema, toSource } from '../services/databases/settings.ts';
@@ -155,6 +156,8 @@ export interface Config {
   readonly toolchains: readonly string[];
   /** Files with certificates of authorities that the environment names. */
   readonly certificates: readonly string[];
+  /** The proxy of the network outside, as the environment names it. */
+  readonly outgoing?: OutgoingProxy;
   readonly projects: readonly Project[];
   /** The only version of control groups to use; the best available if absent. */
   readonly cgroup?: 'v2' | 'v1' | 'none';
@@ -213,7 +216,9 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   const toToolchain = (it: string) => toShownFolder(it, { as: 'toolchain', dirs, workspaces });
   const ofPerson = (file.toolchains ?? []).map(toToolchain);
   const projects = toProjects(file.projects ?? [], { toPath, toToolchain });
+  const outgoing = toOutgoing(env);
   return Object.freeze({
+    ...(outgoing && { outgoing }),
     toolchains: [...ofPerson, ...projects.flatMap((it) => it.toolchains), ...shownFolders(dirs.stateDir)],
     projects,
     certificates: certificatesNamedIn(env),
@@ -244,6 +249,14 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
       ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, toPath) }),
     })),
   });
+}
+
+function toOutgoing(env: Environment): OutgoingProxy | undefined {
+  try {
+    return outgoingProxyIn(env);
+  } catch (error) {
+    throw new ConfigError(`${(error as Error).message}; start the daemon without it if it is not needed`);
+  }
 }
 
 /** The settings that flags and environment can override. */

@@ -69,12 +69,12 @@ export function createHosts(
     },
   powers: Powers,
 ) {
-  const { limits, projects, environment } = config;
+  const { limits, projects, environment, outgoing } = config;
   const environmentOf = (workspace: string) => environmentIn(projects, workspace, environment);
   const options = { ...given, limits, environmentOf };
   const { sandbox } = options;
   const databaseServers = parts.use(createDatabaseServers(config, sandbox, powers));
-  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits, outgoing }, powers));
   const browsers = parts.use(new Browsers({ sandbox, egress, program: browserProgram, limits }, powers));
   const hosts = parts.use(
     new Hosts({ ...options, program: hostProgram, egress, spoolOf: (it) => undoJournal.spoolOf(it) }, powers),

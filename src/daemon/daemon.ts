@@ -148,7 +148,7 @@ export async function createDaemon(
   const identity = await reading;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers, room: records.diskRoom }));
   const ran = createHosts(parts, { ...records, previews, sandbox, masks, quarantine, identity, config }, powers);
-  const tracer = createTracer(config.traces, parts, { sandbox, limits, powers });
+  const tracer = createTracer(config.traces, parts, { sandbox, limits, outgoing: config.outgoing, powers });
   const warming = warmAhead({ ...ran, ...records, policies, workspaces, limits, powers });
   const [search, tasks] = [createSearch(config, powers), createTaskServices(config)];
   const catalogue = createCatalogue(config, search, tasks);

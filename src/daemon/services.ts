@@ -172,10 +172,11 @@ export function createProviders(
 
 /** Creates what installs packages in workspaces, and toolchains for commands. */
 export const createPackageParts = (
-  { dirs, limits, packages }: Pick<Config, 'dirs' | 'limits' | 'packages'>,
+  { dirs, limits, packages, outgoing }: Pick<Config, 'dirs' | 'limits' | 'packages' | 'outgoing'>,
   powers: Powers,
 ) => {
   const { registry } = packages;
-  const toolchains = new ToolchainRequests({ program: cliProgram, stateDir: dirs.stateDir, registry, limits, powers });
+  const own = { program: cliProgram, stateDir: dirs.stateDir, registry, limits, outgoing, powers };
+  const toolchains = new ToolchainRequests(own);
   return { packages, toolchains };
 };

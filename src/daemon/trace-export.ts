@@ -10,6 +10,7 @@ import { readSecret } from '../base/secret-source.ts';
 import { Egress } from '../hosts/egress.ts';
 import { type NetworkRule, parseNetworkEntry } from '../policy/network.ts';
 import type { HttpAnswer } from '../sandbox/egress/messages.ts';
+import type { OutgoingProxy } from '../sandbox/egress/outgoing-proxy.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { rejectedIn } from '../store/telemetry/otlp.ts';
 import type { TraceSettings } from '../store/telemetry/settings.ts';
@@ -18,6 +19,7 @@ import { type Sent, Tracer } from '../store/telemetry/tracer.ts';
 export interface TraceParts {
   readonly sandbox: Sandbox;
   readonly limits: Limits;
+  readonly outgoing: OutgoingProxy | undefined;
   readonly powers: Powers;
 }
 
@@ -25,10 +27,10 @@ export interface TraceParts {
 export function createTracer(
   settings: TraceSettings | undefined,
   parts: AsyncDisposableStack,
-  { sandbox, limits, powers }: TraceParts,
+  { sandbox, limits, outgoing, powers }: TraceParts,
 ): Tracer | undefined {
   if (!settings) return undefined;
-  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits, outgoing }, powers));
   const exporter = new TraceExporter(settings, { egress, limits, powers });
   const { serviceName, sample } = settings;
   const send = (body: string) => exporter.send(body);
@@ -39,7 +41,7 @@ export function createTracer(
 const TEMPORARY: readonly number[] = [429, 502, 503, 504];
 const REASON_CHARS_MAX = 200;
 
-interface ExporterParts extends Omit<TraceParts, 'sandbox'> {
+interface ExporterParts extends Omit<TraceParts, 'sandbox' | 'outgoing'> {
   readonly egress: Egress;
 }
 

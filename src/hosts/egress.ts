@@ -21,6 +21,7 @@ import type {
   HttpRequest,
   ToProxy,
 } from '../sandbox/egress/messages.ts';
+import type { OutgoingProxy } from '../sandbox/egress/outgoing-proxy.ts';
 import { type Asked, fromProxy, type ProxyMessage } from '../sandbox/egress/proxy-messages.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { decode } from '../wire/protocol/codec.ts';
@@ -66,6 +67,8 @@ export interface EgressOptions {
   /** Node and its arguments for the proxy's process. */
   readonly program: readonly string[];
   readonly limits: Limits;
+  /** The proxy through which the network lets connections out. */
+  readonly outgoing?: OutgoingProxy | undefined;
 }
 
 export class Egress implements AsyncDisposable {
@@ -230,7 +233,7 @@ class EgressProcess {
       .on('data', this.#receiver(limits))
       .on('error', () => this.#kill())
       .on('close', () => this.#kill());
-    this.ready = this.#ask(READY, limits.hostStartMs, { setup: { limits } }).then(
+    this.ready = this.#ask(READY, limits.hostStartMs, { setup: { limits, outgoing: options.outgoing } }).then(
       () => powers.log.info({ pid: this.#child.pid }, 'egress proxy ready'),
       () => {
         const { last } = this.#stderr;

@@ -1,5 +1,6 @@
 /** Reads an npm registry: answers up to a bound, and packages that have the hash which the registry tells. */
 import { createHash } from 'node:crypto';
+import { setGlobalProxyFromEnv } from 'node:http';
 import * as z from 'zod';
 import { OperatorError } from '../base/errors.ts';
 import { readUpTo } from '../base/text/bounded.ts';
@@ -14,6 +15,9 @@ export interface FetchBounds {
   /** Whether an answer may send to another URL; `follow` when absent. */
   readonly redirect?: 'error';
 }
+
+/** Requests of this process go by the proxy that its environment names. */
+setGlobalProxyFromEnv();
 
 /** The body of an answer. Throws OperatorError for another status, too many bytes, too much time. */
 export async function fetchBytes(url: string, { bytesMax, timeoutMs, ...how }: FetchBounds): Promise<Buffer> {

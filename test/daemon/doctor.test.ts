@@ -43,6 +43,21 @@ async function doctor(args: string[], env: Record<string, string> = {}, cwd = wo
 }
 const finding = ({ findings }: Report, id: string) => findings.find((it) => it.id === id);
 
+test('a proxy that the environment names is tried, and files without certificates are named', async () => {
+  const env = { HTTPS_PROXY: 'http://me:secret@127.0.0.1:9', NODE_EXTRA_CA_CERTS: join(home, 'none.pem') };
+  const { code, report, stdout } = await doctor(['--json'], env);
+  expect(code).toBe(1);
+  expect(finding(report(), 'outgoing-proxy')).toMatchObject({
+    status: 'problem',
+    found: expect.stringMatching(/127\.0\.0\.1:9 .*ECONNREFUSED/),
+  });
+  expect(finding(report(), 'authorities')).toMatchObject({
+    status: 'warning',
+    found: expect.stringContaining('none.pem'),
+  });
+  expect(stdout).not.toContain('secret@');
+});
+
 test('this machine would run every tier: all probes hold, that of memory only with control groups, and it leaves nothing behind', async () => {
   const { code, report, stderr } = await doctor(['--json']);
   const told = report();

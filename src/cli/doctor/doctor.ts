@@ -24,6 +24,7 @@ import { describeUnfollowed, type UnfollowedWorkspace } from '../unfollowed.ts';
 import { judgeDatabases } from './databases.ts';
 import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
 import { type MissingSwitch, missingSwitch } from './missing-switch.ts';
+import { judgeNetwork } from './network.ts';
 import { judgePreviews } from './previews.ts';
 import { judgeServices, type ServicesStatus } from './services.ts';
 import { readSystem } from './system.ts';
@@ -59,7 +60,7 @@ export async function doctor(flags: DoctorFlags, caller: CliCaller): Promise<num
   const findings = [
     ...judgeMachine(machine),
     finding,
-    ...(config ? [judgePolicy(config)] : []),
+    ...(config ? [judgePolicy(config), ...(await judgeNetwork(config))] : []),
     ...judgeState(dirs, limits),
     ...(await judgeDaemon(caller, { dirs, limits, powers })),
     judgeConfinement(confinement, cause),

@@ -18,6 +18,7 @@ import {
 import type { DnsCache } from './dns-cache.ts';
 import type { CommandDoor } from './door.ts';
 import type { EgressDenial, EgressReport } from './messages.ts';
+import { connectThrough, goesDirect, type OutgoingProxy } from './outgoing-proxy.ts';
 
 /** The connection was refused and must not be retried. */
 export class ConnectionRefused extends Error {}
@@ -31,6 +32,8 @@ export interface ConnectionGuardOptions {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly names: Pick<DnsCache, 'lookup'>;
+  /** The proxy of the network outside; absent where connections go out by themselves. */
+  readonly outgoing?: OutgoingProxy | undefined;
 }
 
 /** Why a listed name got no answer. */
@@ -59,6 +62,8 @@ export class ConnectionGuard {
     const { limits, powers } = this.#options;
     const target = showDestination(to);
     await this.#assertName(to, client);
+    const { outgoing } = this.#options;
+    if (outgoing && !goesDirect(outgoing, to)) return this.#remember(target, await this.#goThrough(outgoing, to));
     const addresses = await this.#addressesOf(to);
     const judged = addresses.map((address) => ({ address, refusal: this.#refusedAddress(to, address) }));
     const allowed = judged.filter((it) => !it.refusal).slice(0, ADDRESSES_TRIED_MAX);
@@ -75,6 +80,21 @@ export class ConnectionGuard {
       }
     }
     throw new DestinationUnreachable(`${target}: ${failure}`);
+  }
+
+  /** Connects by the proxy of the network outside, which may know names that this machine doesn't. */
+  async #goThrough(proxy: OutgoingProxy, to: Destination): Promise<Socket> {
+    const target = showDestination(to);
+    const known = await this.#addressesOf(to).catch(() => []);
+    const refusals = known.map((it) => this.#refusedAddress(to, it));
+    if (refusals.length > 0 && refusals.every(Boolean)) throw this.#refuse(target, refusals[0] as ConnectionRefusal);
+    try {
+      const [address = ''] = await this.#addressesOf(proxy);
+      const socket = await this.#connectTo(address, proxy.port, this.#options.limits.egressConnectMs);
+      return await connectThrough(socket, target, proxy);
+    } catch (error) {
+      throw new DestinationUnreachable(`${target}: ${(error as Error).message}, by ${showDestination(proxy)}`);
+    }
   }
 
   /** What passes from a client to a host that a person opened; undefined for other hosts. */

@@ -1,9 +1,10 @@
 /** Messages between the gateway and the egress proxy, as plain data on descriptor 3, in frames of docs/protocol.md's codec. */
 import type { Limits } from '../../base/limits.ts';
 import type { Destination, NetworkLayer, NetworkRule } from '../../policy/network.ts';
+import type { OutgoingProxy } from './outgoing-proxy.ts';
 
 export type ToProxy =
-  | { readonly setup: { readonly limits: Limits } }
+  | { readonly setup: { readonly limits: Limits; readonly outgoing?: OutgoingProxy | undefined } }
   /** A command that may connect; its listener comes with the token, before or after this. */
   | { readonly open: { readonly token: string } & EgressTerms }
   | { readonly answer: { readonly id: number; readonly answer: DoorAnswer } }

@@ -6,7 +6,7 @@ import type { Server as HttpServer } from 'node:http';
 import { Server, type Socket } from 'node:net';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
-import { ConnectionGuard } from './connection-guard.ts';
+import { ConnectionGuard, type ConnectionGuardOptions } from './connection-guard.ts';
 import { withCredentials, withoutCredentials } from './credentials.ts';
 import { DnsCache, type Resolve, type TtlOf } from './dns-cache.ts';
 import { CommandDoor } from './door.ts';
@@ -23,7 +23,7 @@ import type {
 } from './messages.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 
-export interface ProxyOptions {
+export interface ProxyOptions extends Pick<ConnectionGuardOptions, 'outgoing'> {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly resolve: Resolve;

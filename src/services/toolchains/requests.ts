@@ -17,6 +17,7 @@ import { inTime } from '../../pipeline/execute/read-only-run.ts';
 import type { Runner } from '../../pipeline/execute/runner.ts';
 import { type Outcome, type RunHooks, succeeded } from '../../pipeline/outcome.ts';
 import type { CheckedCall, ClearedCall } from '../../pipeline/stage.ts';
+import { type OutgoingProxy, variablesOf } from '../../sandbox/egress/outgoing-proxy.ts';
 import { certificateVariablesFor, storeIn } from '../../sandbox/etc/certificates.ts';
 import { runsBy } from '../../tools/runs.ts';
 import type { Preview } from '../../tools/tool.ts';
@@ -26,6 +27,8 @@ export interface ToolchainsOptions {
   readonly program: readonly string[];
   readonly stateDir: string;
   readonly registry: string;
+  /** The proxy of the network outside. */
+  readonly outgoing: OutgoingProxy | undefined;
   readonly limits: Limits;
   readonly powers: Powers;
 }
@@ -96,7 +99,8 @@ export class ToolchainRequests {
 
   /** Runs `ringfence toolchain` and gives the JSON that it printed. */
   async #run(words: readonly string[], signal: AbortSignal): Promise<unknown> {
-    const { program, stateDir, registry, limits, powers } = this.#options;
+    const { program, stateDir, registry, limits, outgoing, powers } = this.#options;
+    const proxy = outgoing ? variablesOf(outgoing) : {};
     signal.throwIfAborted();
     if (this.#running >= limits.toolchainRequestsMax)
       throw new ToolError('QUEUE_FULL', `${this.#running} requests for toolchains are under way, which is the maximum`);
@@ -106,7 +110,7 @@ export class ToolchainRequests {
     const child = powers.spawn(node, [...args, 'toolchain', ...words, ...flags], {
       stdio: ['ignore', 'pipe', 'pipe'],
       cwd: '/',
-      env: { PATH: '/usr/local/bin:/usr/bin:/bin', ...certificateVariablesFor(storeIn(stateDir)) },
+      env: { PATH: '/usr/local/bin:/usr/bin:/bin', ...certificateVariablesFor(storeIn(stateDir)), ...proxy },
     });
     const kill = () => child.kill('SIGKILL');
     signal.addEventListener('abort', kill);
