@@ -107,7 +107,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
   const all: Record<string, Stage<never, Call>[]> = {
     audit: [audit(auditLog, new CallMetrics(limits), powers)],
     limits: [rateLimit(powers, limits), costCap(ledger)],
-    validate: [validate(facts)],
+    validate: [validate({ ...facts, setUpOf: () => undefined })],
     permission: [permission(facts, turns, (it) => it)],
     cache: [cache({ results, limits, viewKeyOf: (call) => viewOf(call).key })],
     // `approve` passes allowed calls without any work.

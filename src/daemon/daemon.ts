@@ -33,6 +33,7 @@ import { createProgramResolver } from '../policy/shell/programs.ts';
 import { createPolicySource, type PolicySource, type ReloadResult } from '../policy/watch.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown, wallsOf } from '../sandbox/sandbox.ts';
 import type { Connectors } from '../services/connectors/connectors.ts';
+import { setUpOf } from '../services/connectors/presets.ts';
 import { PluginSource, type PluginStatus } from '../services/plugins/plugin-source.ts';
 import type { Providers } from '../services/providers/providers.ts';
 import { linkToolchains } from '../services/toolchains/installed.ts';
@@ -294,7 +295,7 @@ function createGateway(config: Config, services: Services) {
   const atDoors = { ...records, ...doorParts(config, services, () => gateway), limits, powers };
   const doors = new HostDoors(atDoors);
   const remoteKeys = secretsOf(config);
-  const lent = { ...ran, ...atDoors, ...createPackageParts(config, powers), doors, viewOf, remoteKeys };
+  const lent = { ...ran, ...atDoors, ...createPackageParts(config, powers), doors, viewOf, remoteKeys, setUpOf };
   const { connectors, tasks } = services;
   const runners = createRunners({ ...lent, ...tasks, connectors, upstreams: providers });
   const own = { commitTool: internalTools.askedCommit, permission, turns, cache, tracer: services.tracer };

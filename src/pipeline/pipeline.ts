@@ -47,7 +47,7 @@ import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
 import { type Handler, inOrder } from './stage.ts';
 import { ToolHealth } from './tool-health.ts';
-import { validate } from './validate.ts';
+import { type ValidateParts, validate } from './validate.ts';
 
 export type { Toolset } from '../tools/tool.ts';
 export type { Call } from './stage.ts';
@@ -60,6 +60,7 @@ export interface PipelineParts {
   readonly undoJournal: UndoJournal;
   readonly packages: ExecuteParts['packages'];
   readonly remoteKeys: ExecuteParts['remoteKeys'];
+  readonly setUpOf: ValidateParts['setUpOf'];
   readonly previews: Previews;
   readonly quarantine: Quarantine;
   /** The tool that commits a preview that a rule requires. */
@@ -116,7 +117,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     audit(auditLog, metrics, powers),
     rateLimit(powers, limits),
     costCap(ledger),
-    validate(parts.permission),
+    validate({ ...parts.permission, setUpOf: parts.setUpOf }),
     resolve(parts),
     permission(parts.permission, parts.turns, parts.redact),
     cache({ results: parts.cache, limits, viewKeyOf: (call) => parts.viewOf(call).key }),

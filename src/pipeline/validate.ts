@@ -6,13 +6,19 @@ import { type NamedTool, tierOfCall } from '../tools/tool.ts';
 import { nearest } from './nearest.ts';
 import { type Call, type CheckedCall, outcomeOf, type Stage } from './stage.ts';
 
+export interface ValidateParts {
+  readonly home: string;
+  /** What brings a tool that is not there, as the name of its service and the commands; undefined for a name that nothing has. */
+  setUpOf(tool: string): { readonly service: string; readonly commands: string } | undefined;
+}
+
 /** Looks up the tool in the session's toolset and checks the input by its schema; reports all problems at once. */
 export const validate =
-  ({ home }: { readonly home: string }): Stage<Call, CheckedCall> =>
+  ({ home, setUpOf }: ValidateParts): Stage<Call, CheckedCall> =>
   (next) =>
   async (call) => {
     const named = call.toolset.get(call.name);
-    if (!named) throw unknownTool(call);
+    if (!named) throw unknownTool(call, setUpOf);
     const warnings = named.warnings?.(call.rawInput) ?? [];
     const tell = (warning: string) => void warnings.push(warning);
     const input = parseInput(named, call.rawInput, { workspace: call.workspace, home, tell });
@@ -24,7 +30,12 @@ export const validate =
     return { ...outcome, warnings: [...warnings, ...outcome.warnings] };
   };
 
-function unknownTool({ name, toolset }: Call): ToolError {
+function unknownTool({ name, toolset }: Call, setUpOf: ValidateParts['setUpOf']): ToolError {
+  const brought = setUpOf(name);
+  if (brought)
+    return new ToolError('TOOL_DISABLED', `\`${name}\` is a tool of ${brought.service}, which is not connected here`, {
+      suggestion: `Ask the person to run: ${brought.commands}`,
+    });
   const close = nearest(name, toolset.keys());
   return new ToolError('TOOL_NOT_FOUND', `there is no tool \`${name}\` in this session`, {
     suggestion: close === undefined ? 'List the tools with tools.list.' : `Did you mean \`${close}\`?`,

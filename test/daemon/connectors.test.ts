@@ -79,6 +79,49 @@ const JSON_BODY = ['Accept: application/json', 'Content-Type: application/json']
 const FORM_BODY = ['Accept: application/json', 'Content-Type: application/x-www-form-urlencoded'];
 const GITHUB = ['Accept: application/vnd.github+json', 'X-GitHub-Api-Version: 2022-11-28'];
 
+test('a tool of a preset that was not added says which commands add it', async () => {
+  expect(await errorOf('gitlab_create_mr', {})).toMatchObject({
+    code: 'TOOL_DISABLED',
+    message: '`gitlab_create_mr` is a tool of GitLab, which is not connected here',
+    suggestion: 'Ask the person to run: ringfence connector add gitlab, then ringfence secret set gitlab_token',
+  });
+});
+
+describe('gitlab and gitea', () => {
+  beforeAll(async () => {
+    await addPreset('gitlab', 'gitlab_token');
+    await addPreset('gitea', 'gitea_token');
+  });
+
+  test('create_mr names the project in one part of the path, and sends the branches as GitLab calls them', async () => {
+    service.play({
+      status: 201,
+      body: { iid: 3, web_url: 'https://gitlab.com/a/b/-/merge_requests/3', state: 'opened' },
+    });
+    const data = await called('create_mr', { owner: 'group', repo: 'name', title: 'T', head: 'work', base: 'main' });
+    expect(data).toMatchObject({ number: 3, state: 'opened' });
+    const body = '{"title":"T","source_branch":"work","target_branch":"main"}';
+    expect(request()).toBe(
+      http('POST /projects/group%2Fname/merge_requests', {
+        headers: JSON_BODY,
+        auth: [`PRIVATE-TOKEN: ${SECRET}`],
+        body,
+      }),
+    );
+  });
+
+  test('gitea_create_pr sends the request of Gitea', async () => {
+    service.play({ status: 201, body: { number: 4, html_url: 'https://codeberg.org/a/b/pulls/4', state: 'open' } });
+    expect(await called('gitea_create_pr', { owner: 'a', repo: 'b', title: 'T', head: 'work', base: 'main' })).toEqual({
+      number: 4,
+      url: 'https://codeberg.org/a/b/pulls/4',
+      state: 'open',
+    });
+    expect(request()).toContain(`POST /repos/a/b/pulls HTTP/1.1`);
+    expect(request()).toContain(`Authorization: token ${SECRET}`);
+  });
+});
+
 describe('github', () => {
   const repository = { owner: 'octo', repo: 'hello' };
   beforeAll(() => addPreset('github', 'github_token'));
@@ -437,8 +480,8 @@ test('a connector is there for the next call once `connector add` has ended, and
   };
   for (const _ of [1, 2, 3]) {
     await cli(['connector', 'add', 'vercel', '--base', service.base, '--ca', service.ca, '--private']);
-    expect(await codeOfNext()).not.toBe('TOOL_NOT_FOUND');
+    expect(await codeOfNext()).not.toBe('TOOL_DISABLED');
     await cli(['connector', 'remove', 'vercel']);
-    expect(await codeOfNext()).toBe('TOOL_NOT_FOUND');
+    expect(await codeOfNext()).toBe('TOOL_DISABLED');
   }
 });

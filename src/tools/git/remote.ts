@@ -120,9 +120,10 @@ export async function exchange(
     stdin: refs,
     report: '-',
   });
-  const { report, stderr, exitCode } = await ctx.run(command);
+  const { report: bytes, stderr, exitCode } = await ctx.run(command);
+  const report = bytes?.toString('utf8') ?? '';
   if (exitCode !== 0 && !/\[rejected\]|\[remote rejected\]/.test(`${stderr}${report}`)) throw refusedBy(url, stderr);
-  return { report: report?.toString('utf8') ?? '', stderr, exitCode };
+  return { report, stderr, exitCode };
 }
 
 /** Git's message about a server as a tool's error. */
