@@ -132,7 +132,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     }),
     prepared: new PreparedCalls({ ...runs, packages }),
     egress,
-    remoteKeys: { headersFor: async () => undefined },
+    remoteKeys: { headersFor: async () => undefined, ofCommands: undefined },
     runners: {},
     hosts,
     limits,

@@ -11,11 +11,12 @@ import { isInside } from '../base/paths.ts';
 import { FLEET_POLICY, fleetPolicyFile } from '../fleet/policy/policy-path.ts';
 import { type FleetSettings, fleetSchema } from '../fleet/workspaces/settings.ts';
 import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
-import { type OutgoingProxy, outgoingProxyIn } from '../sandbox/egress/outgoing-proxy.ts';
+import type { OutgoingProxy } from '../sandbox/egress/outgoing-proxy.ts';
 import { type AgentProfile, agentsSchema, toAgentProfiles } from '../services/agents/settings.ts';
 import { type SearchSettings, searchSchema, toSearchSettings } from '../services/connectors/search/settings.ts';
 import { databasesSchema, toSource } from '../services/databases/settings.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from '../services/providers/settings.ts';
+import { type Registries, registriesSchema, registryVariables } from '../services/registries/registries.ts';
 import { type SecretSettings, secretsSchema, toSecretSettings } from '../services/secrets/settings.ts';
 import { programsFolder, shownFolders } from '../services/toolchains/installed.ts';
 import { type TraceSettings, telemetrySchema, toTraceSettings } from '../store/telemetry/settings.ts';
@@ -27,6 +28,7 @@ import { ConfigError } from './config/config-error.ts';
 import { toFleet } from './config/fleet.ts';
 import { internalLimitSettings, limitSettings, toLimits } from './config/limits.ts';
 import { chosen, type Origin } from './config/origin.ts';
+import { toOutgoing } from './config/outgoing.ts';
 import { principalName } from './config/principal-name.ts';
 import { type Project, projectsSchema, toProjects } from './config/projects.ts';
 import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
@@ -118,6 +120,9 @@ export const configSchema = z.strictObject({
   databases: databasesSchema
     .optional()
     .describe('Connections of `database_query`, by name: [databases](how-to/databases.md). Default: none.'),
+  registries: registriesSchema
+    .optional()
+    .describe('Registries that want a key, for commands: [packages](how-to/packages.md). Default: none.'),
   packages: packagesSchema.optional().describe('What `package_install` takes: [packages](how-to/packages.md).'),
   fleet: fleetSchema.optional().describe('Workspaces that a fleet may have this node make: [fleet](how-to/fleet.md).'),
   telemetry: telemetrySchema
@@ -176,6 +181,7 @@ export interface Config {
   /** Database connections by name. */
   readonly databases: Readonly<Record<string, DatabaseSource>>;
   readonly packages: PackageSettings;
+  readonly registries: Registries;
   /** What a fleet may have this node fetch; it makes no workspaces if absent. */
   readonly fleet?: FleetSettings;
   /** Profiles of sub-agents by name. */
@@ -217,12 +223,16 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   const ofPerson = (file.toolchains ?? []).map(toToolchain);
   const projects = toProjects(file.projects ?? [], { toPath, toToolchain });
   const outgoing = toOutgoing(env);
+  const { registries = {} } = file;
   return Object.freeze({
     ...(outgoing && { outgoing }),
     toolchains: [...ofPerson, ...projects.flatMap((it) => it.toolchains), ...shownFolders(dirs.stateDir)],
     projects,
     certificates: certificatesNamedIn(env),
-    environment: toCommandEnvironment(env, [...ofPerson, programsFolder(dirs.stateDir)]),
+    environment: {
+      ...toCommandEnvironment(env, [...ofPerson, programsFolder(dirs.stateDir)]),
+      ...registryVariables(registries),
+    },
     dirs,
     workspaces,
     policy: policyPath,
@@ -237,6 +247,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     ...(search && { search }),
     ...(file.fleet && { fleet: toFleet(file.fleet, { dirs, workspaces, toPath }) }),
     packages: toPackageSettings(file.packages),
+    registries,
     secrets: toSecretSettings(file.secrets ?? {}, env),
     databases: Object.fromEntries(
       Object.entries(file.databases ?? {}).map(([name, it]) => [name, toSource(it)] as const),
@@ -249,14 +260,6 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
       ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, toPath) }),
     })),
   });
-}
-
-function toOutgoing(env: Environment): OutgoingProxy | undefined {
-  try {
-    return outgoingProxyIn(env);
-  } catch (error) {
-    throw new ConfigError(`${(error as Error).message}; start the daemon without it if it is not needed`);
-  }
 }
 
 /** The settings that flags and environment can override. */

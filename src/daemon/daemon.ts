@@ -36,6 +36,7 @@ import type { Connectors } from '../services/connectors/connectors.ts';
 import { setUpOf } from '../services/connectors/presets.ts';
 import { PluginSource, type PluginStatus } from '../services/plugins/plugin-source.ts';
 import type { Providers } from '../services/providers/providers.ts';
+import { PersonsKeys } from '../services/registries/registries.ts';
 import { linkToolchains } from '../services/toolchains/installed.ts';
 import type { AuditEntry } from '../store/audit/log.ts';
 import { cachesOf } from '../store/caches.ts';
@@ -294,7 +295,7 @@ function createGateway(config: Config, services: Services) {
   const viewOf: CapabilityParts['viewOf'] = (call) => policies.viewOf(call);
   const atDoors = { ...records, ...doorParts(config, services, () => gateway), limits, powers };
   const doors = new HostDoors(atDoors);
-  const remoteKeys = secretsOf(config);
+  const remoteKeys = new PersonsKeys(secretsOf(config), config.registries);
   const lent = { ...ran, ...atDoors, ...createPackageParts(config, powers), doors, viewOf, remoteKeys, setUpOf };
   const { connectors, tasks } = services;
   const runners = createRunners({ ...lent, ...tasks, connectors, upstreams: providers });

@@ -19,6 +19,7 @@ import type {
   EgressTerms,
   HttpAnswer,
   HttpRequest,
+  RemoteKey,
   ToProxy,
 } from '../sandbox/egress/messages.ts';
 import type { OutgoingProxy } from '../sandbox/egress/outgoing-proxy.ts';
@@ -184,7 +185,9 @@ export class Egress implements AsyncDisposable {
 }
 
 /** What a command may connect to. */
-export interface Terms extends Omit<EgressTerms, 'door'> {
+export interface Terms extends Pick<EgressTerms, 'layers'> {
+  /** Asked when the command connects to something. */
+  keys?(): Promise<readonly RemoteKey[]>;
   readonly door?: EgressDoor | undefined;
 }
 
@@ -267,7 +270,7 @@ class EgressProcess {
 
   /** Tells the proxy at once what a command may connect to. Throws SANDBOX_UNAVAILABLE. */
   async open(token: string, terms: Terms): Promise<void> {
-    await this.ask({ open: this.#toOpen(token, terms) }, token);
+    await this.ask({ open: await this.#toOpen(token, terms) }, token);
   }
 
   /** Ends what `expect` began; the proxy is asked only if it has heard of the command. */
@@ -298,21 +301,21 @@ class EgressProcess {
   }
 
   /** A command connected to something for the first time. One that has ended, or is unknown, gets nothing. */
-  #arrive(token: string): void {
+  async #arrive(token: string): Promise<void> {
     const { egressCommandsMax, frameBytesMax } = this.#options.limits;
     const expected = this.#expected.get(token);
     const terms = this.#arrived.size < egressCommandsMax ? expected : undefined;
     if (terms) this.#arrived.add(token);
     else if (expected) this.#tooMany.add(token);
-    const message = terms ? { open: this.#toOpen(token, terms) } : { close: { token } };
-    this.#frames.write(toFrame(message, frameBytesMax));
+    const message = terms ? { open: await this.#toOpen(token, terms) } : { close: { token } };
+    // It may have ended while its keys were read.
+    if (this.#alive && (!terms || this.#arrived.has(token))) this.#frames.write(toFrame(message, frameBytesMax));
   }
 
-  #toOpen(token: string, { door, ...terms }: Terms): Extract<ToProxy, { open: unknown }>['open'] {
-    if (!door) return { token, ...terms };
-    this.#doors.set(token, door);
-    const { asks, uploadBytesMax } = door;
-    return { token, ...terms, door: { asks, uploadBytesMax } };
+  async #toOpen(token: string, { layers, door, keys }: Terms): Promise<Extract<ToProxy, { open: unknown }>['open']> {
+    if (door) this.#doors.set(token, door);
+    const own = { token, layers, ...(keys && { keys: await keys() }) };
+    return door ? { ...own, door: { asks: door.asks, uploadBytesMax: door.uploadBytesMax } } : own;
   }
 
   /** Something asks for what no list opens. */
@@ -359,7 +362,7 @@ class EgressProcess {
   #take(message: ProxyMessage): void {
     if ('ready' in message) this.#asked.get(READY)?.resolve(undefined);
     else if ('asked' in message) void this.#answer(message.asked);
-    else if ('arrived' in message) this.#arrive(message.arrived);
+    else if ('arrived' in message) void this.#arrive(message.arrived);
     else if ('opened' in message) this.#asked.get(message.opened)?.resolve(undefined);
     else if ('fetched' in message) this.#asked.get(toFetchKey(message.fetched.token))?.resolve(message.fetched.answer);
     else this.#asked.get(message.closed.token)?.resolve(message.closed.report);

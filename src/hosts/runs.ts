@@ -5,8 +5,8 @@ import { type OutsideProgram, protectedPart } from '../base/protected-names.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { UnixSockets } from '../policy/schema/tiers.ts';
 import type { CoarseMask } from '../sandbox/coarse-masks.ts';
-import type { EgressReport, RemoteKey } from '../sandbox/egress/messages.ts';
-import type { Egress, EgressAttachment, EgressDoor } from './egress.ts';
+import type { EgressReport } from '../sandbox/egress/messages.ts';
+import type { Egress, EgressAttachment, EgressDoor, Terms } from './egress.ts';
 import type { Host, RunOptions as HostRunOptions, JobEnd, JobRequest } from './host.ts';
 import type { HostKey, HostMasks } from './host-masks.ts';
 import type { JobResult } from './job.ts';
@@ -42,7 +42,7 @@ export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egres
   /** Asks about hosts that `network` does not name; nobody is asked if absent. */
   readonly door?: EgressDoor | undefined;
   /** What the proxy adds to the command's requests. */
-  readonly keys?: readonly RemoteKey[];
+  readonly keys?: Terms['keys'];
   /** Access to the egress proxy that the caller holds and gives back, in place of `network`. */
   readonly lease?: EgressAttachment;
   /** The call, for what it leaves at protected names. */

@@ -71,7 +71,7 @@ async function runUnder(
         }
       : threadCpuOf(policy, tier)),
     ...(isCommand && { owner: parts.leftNames.ownerOf(call) }),
-    ...((await remotesOf(call, parts.remoteKeys)) ?? (network && { network, door })),
+    ...((await remotesOf(call, parts.remoteKeys)) ?? (network && { network, door, keys: parts.remoteKeys.ofCommands })),
     ...(tier === 'read_only' && { readOnly: true, ...(readsUncheckedBy(tool, input) && { isSealed: true }) }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(kept !== undefined && { kept }),

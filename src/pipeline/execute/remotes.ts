@@ -9,6 +9,8 @@ import type { ClearedCall } from '../stage.ts';
 export interface RemoteKeys {
   /** Headers with the person's key for a URL; undefined without one. Throws AUTH_REQUIRED for a key that can't be read. */
   headersFor(url: URL): Promise<Readonly<Record<string, string>> | undefined>;
+  /** Gives the keys that all commands may use; undefined if there are none. It never rejects. */
+  readonly ofCommands: (() => Promise<readonly RemoteKey[]>) | undefined;
 }
 
 /**
@@ -18,7 +20,7 @@ export interface RemoteKeys {
 export async function remotesOf(
   { checked: { tool, input, effects } }: ClearedCall,
   remotes: RemoteKeys,
-): Promise<{ readonly network: readonly NetworkLayer[]; readonly keys: readonly RemoteKey[] } | undefined> {
+): Promise<{ readonly network: readonly NetworkLayer[]; keys(): Promise<readonly RemoteKey[]> } | undefined> {
   const urls = runsInCommand(tool)?.connects?.(input as never);
   if (!urls) return undefined;
   const judged = new Set(effects.filter((it) => it.kind === 'connect').map((it) => it.target));
@@ -31,5 +33,5 @@ export async function remotesOf(
     return { rule, key: { host, port: Number(port), isTls: it.startsWith('https:'), ...(headers && { headers }) } };
   });
   const all = await Promise.all(found);
-  return { network: [all.map((it) => it.rule)], keys: all.map((it) => it.key) };
+  return { network: [all.map((it) => it.rule)], keys: async () => all.map((it) => it.key) };
 }

@@ -81,6 +81,8 @@ async function forward(
   const to = url?.protocol === 'http:' ? destinationOf(url.host, 80) : undefined;
   if (!url || !to) return refuse(400, 'this is a proxy: it takes CONNECT, and http:// URLs');
   const key = keys.find((it) => it.host === to.host && it.port === to.port);
+  if (key?.readsOnly && !['GET', 'HEAD'].includes(incoming.method ?? ''))
+    return refuse(403, `Ringfence adds the key of ${to.host} to requests that read, and publishes nothing with it`);
   let upstream: Socket;
   try {
     const plain = await guard.connect(to, incoming.socket);

@@ -57,8 +57,8 @@ export interface KeptCallParts extends JournalParts {
  */
 export async function runKept(call: ClearedCall, job: KeptJob, parts: KeptCallParts): Promise<RunResult> {
   if (!isStart(call)) return runJournalled(call, job, parts);
-  const { network, door, ...request } = job.request;
-  const lease = network && parts.egress.attach({ layers: network, door });
+  const { network, door, keys, ...request } = job.request;
+  const lease = network && parts.egress.attach({ layers: network, door, ...(keys && { keys }) });
   let ran: RunResult;
   try {
     ran = await runJournalled(call, { ...job, request: { ...request, ...(lease && { lease }) } }, parts);
