@@ -3,6 +3,7 @@
  * judges, and a person is shown, exactly what will run.
  */
 import { decide } from '../policy/decide.ts';
+import { foundRemote, remoteTool } from '../tools/kept/remote.ts';
 import { tierOfCall } from '../tools/tool.ts';
 import { type ReadOnlyRunParts, runReadOnly } from './execute/read-only-run.ts';
 import { type PermissionParts, questionOf } from './permission.ts';
@@ -20,10 +21,24 @@ export const resolve =
   (next) =>
   async (call) => {
     const decisionOf = (it: CheckedCall) => decide(call.policy, questionOf(it, parts.permission)).decision;
-    if (!call.checked.tool.before?.resolve || decisionOf(call) === 'deny') return next(call);
+    const { resolve: resolves, remote } = call.checked.tool.before ?? {};
+    if (!(resolves || remote?.isNeeded(call.checked.input as never)) || decisionOf(call) === 'deny') return next(call);
+    if (remote) return next(await withRemote(call, parts));
     const forms = await formsOf(call, parts);
     return next(forms.find((it) => decisionOf(it) === 'allow') ?? forms.at(-1) ?? call);
   };
+
+/** The call completed by the remote of the workspace's repository; as it is where there is none. */
+async function withRemote(call: CheckedCall, parts: ResolveParts): Promise<CheckedCall> {
+  const { checked } = call;
+  const asked = { ...call, checked: { ...checked, tool: remoteTool, input: { path: '.' } } } as CheckedCall;
+  const { data } = await runReadOnly('resolve', asked, parts);
+  const found = foundRemote.safeParse(Array.isArray(data) ? data[0] : undefined);
+  const input = found.success
+    ? checked.tool.before?.remote?.complete(checked.input as never, found.data)
+    : checked.input;
+  return { ...call, checked: { ...checked, input: checked.tool.input.parse(input) } };
+}
 
 /** The call with each of the inputs that the tool proposes. They are checked as a caller's are. */
 async function formsOf(call: CheckedCall, parts: ResolveParts): Promise<CheckedCall[]> {

@@ -212,6 +212,12 @@ interface Before<Input> {
    * decides, and is not asked about calls that the policy denies.
    */
   resolve?(input: Input, context: ToolContext): Promise<Input[]>;
+  /** For a tool that a service runs: completes a call that names no repository by the workspace's own. */
+  readonly remote?: {
+    isNeeded(input: Input): boolean;
+    /** Gives the input with what the remote says; the input itself if it is no repository of the service. */
+    complete(input: Input, remote: { readonly url: string; readonly branch?: string | undefined }): Input;
+  };
   /**
    * Work before `run` in the read_only host, which has the language servers and can change nothing; `run` gets the
    * result as `ctx.planned`, and checks it. Not called for read_only calls.

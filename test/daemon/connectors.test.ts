@@ -1,10 +1,11 @@
 /** Connectors of a real daemon, with a service over TLS that plays what the real ones answer. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { dataOf, type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
+import { git } from '../support/git-origin.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const POLICY = 'tiers:\n  external_api: { decision: allow, costUsdPerDay: 1000, costUsdAskAbove: 500 }\n';
@@ -135,6 +136,22 @@ describe('github', () => {
     const headers = [...GITHUB, 'Content-Type: application/json'];
     expect(request()).toBe(http('POST /repos/octo/hello/issues', { headers, body }));
     expect(asked.at(-1)).toBe('github__create_issue');
+  });
+
+  test('create_pr takes owner, name and branch from the remote of the repository, and says what it lacks without one', async () => {
+    const [title, base] = ['T', 'main'];
+    expect(await errorOf('create_pr', { title, base, head: 'work' })).toMatchObject({
+      code: 'INPUT_INVALID',
+      message: expect.stringContaining('owner'),
+    });
+    git(daemon.workspace, 'init', '-q', '-b', 'work');
+    git(daemon.workspace, 'remote', 'add', 'origin', `${service.base}/octo/hello.git`);
+    service.play({ status: 201, body: { number: 9 } });
+    await called('create_pr', { title, base });
+    rmSync(join(daemon.workspace, '.git'), { recursive: true });
+    const headers = [...GITHUB, 'Content-Type: application/json'];
+    const body = '{"title":"T","head":"work","base":"main"}';
+    expect(request()).toBe(http('POST /repos/octo/hello/pulls', { headers, body }));
   });
 
   test('create_pr and comment leave out what was not given', async () => {

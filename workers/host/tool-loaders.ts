@@ -62,5 +62,6 @@ export const toolLoaders = {
   calls_undo: () => import('../../src/tools/kept/undo.ts').then((it) => it.undoTool),
   calls_diff: () => import('../../src/tools/kept/previews.ts').then((it) => it.diffTool),
   calls_commit: () => import('../../src/tools/kept/previews.ts').then((it) => it.commitTool),
+  git_remote: () => import('../../src/tools/kept/remote.ts').then((it) => it.remoteTool),
   git_known_texts: () => import('../../src/tools/kept/known-texts.ts').then((it) => it.knownTextsTool),
 } as const;

@@ -146,6 +146,10 @@ const operation = z.strictObject({
   request,
   input: z.record(parameterName, jsonSchema).default({}),
   required: z.array(parameterName).max(64).default([]),
+  remote: z
+    .strictObject({ owner: parameterName, repo: parameterName, branch: parameterName.optional() })
+    .optional()
+    .describe("Parameters that may be left out: the remote of the workspace's repository says them."),
   oneOf: z.array(parameterName).min(2).max(8).optional().describe('Parameters of which at least one is given.'),
   output: z.record(parameterName, field),
   effects: z.array(effect).max(8).default([]),

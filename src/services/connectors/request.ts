@@ -41,6 +41,8 @@ export function toRequest(
 function pathOf(template: string, input: Input): string {
   return template.replaceAll(PATH_PARAMETER, (whole, plus: string, name: string) => {
     if (name === 'secret' && !Object.hasOwn(input, name)) return whole;
+    if (input[name] === undefined)
+      throw invalid(name, 'is missing, and the repository of the workspace does not say it');
     const value = toText(input[name]);
     const segments = value.split('/');
     if (segments.some((it) => it === '' || it === '.' || it === '..') || (plus === '' && segments.length > 1))

@@ -91,6 +91,7 @@ function toTool(
       by: 'connectors',
       operation: { connector: connector.name, operation: declared, digest: connector.sha256 },
     },
+    ...completedBy(connector, operation),
     asks: operation.approval === 'always',
     destructive: !isReading,
     // Others write what services hold: issues, messages, mail.
@@ -108,10 +109,40 @@ function toTool(
   }) as unknown as Tool;
 }
 
-function inputSchemaOf({ input: properties, required }: OperationFile): ObjectSchema {
+/** Takes owner and name from a URL of the service's own server: api.github.com is github.com's. */
+function completedBy({ base }: Connector, { remote: names }: OperationFile) {
+  if (!names) return {};
+  const remote: NonNullable<NonNullable<Tool['before']>['remote']> = {
+    isNeeded: (input) => [names.owner, names.repo].some((it) => input[it] === undefined),
+    complete(input, { url: text, branch }) {
+      const url = new URL(text);
+      const [, owner, repo] = /^\/([^/]+)\/([^/]+?)(?:\.git)?\/?$/.exec(url.pathname) ?? [];
+      const isOurs = new URL(base).hostname === url.hostname || new URL(base).hostname.endsWith(`.${url.hostname}`);
+      if (!isOurs || owner === undefined || repo === undefined) return input;
+      const known = {
+        [names.owner]: owner,
+        [names.repo]: repo,
+        ...(names.branch && branch && { [names.branch]: branch }),
+      };
+      return { ...known, ...input };
+    },
+  };
+  return { before: { remote } };
+}
+
+/** Parameters that a caller has to give. */
+const requiredOf = ({ required, remote }: OperationFile): string[] =>
+  required.filter((it) => !Object.values(remote ?? {}).includes(it));
+
+function inputSchemaOf({ input: properties, ...operation }: OperationFile): ObjectSchema {
   // Removes undefined members.
   const plain = parseJson(JSON.stringify(properties)) as Record<string, JsonSchema>;
-  return { type: 'object', properties: plain, required, additionalProperties: false };
+  return {
+    type: 'object',
+    properties: plain,
+    required: requiredOf({ input: properties, ...operation }),
+    additionalProperties: false,
+  };
 }
 
 /** The input with the check that one of several parameters is given. */
