@@ -3,17 +3,10 @@
  * and never become regular expressions.
  */
 import type { Effect } from '../base/call.ts';
-import {
-  compilePath,
-  compileText,
-  type PathTest,
-  type TextTest,
-  toSegments,
-  unfoldBraces,
-  type Wildcard,
-} from '../base/text/glob.ts';
+import { compileText, type TextTest, toSegments, type Wildcard } from '../base/text/glob.ts';
 import type { ParsedCommand, PolicyQuestion, SimpleCommand } from './question.ts';
 import type { MatchSpec } from './schema/match.ts';
+import { toPathPatterns } from './schema/path-patterns.ts';
 import type { Rule, RuleFacts } from './schema.ts';
 import { publishingOf } from './shell/publishing.ts';
 
@@ -61,6 +54,8 @@ export interface TargetPaths {
   readonly relative: readonly string[] | undefined;
   readonly absolute: readonly string[] | undefined;
   readonly home: readonly string[] | undefined;
+  /** The path as it was given, in lower case. */
+  readonly folded: string;
 }
 
 export interface Matcher {
@@ -176,7 +171,8 @@ function toTargetPaths(target: string, { home, workspace }: Pick<PolicyQuestion,
   const isAbsolute = target.startsWith('/');
   const absolute = isAbsolute ? segments : root && [...root, ...segments];
   const relative = isAbsolute ? root && segmentsBelow(root, segments) : segments;
-  return { relative, absolute, home: absolute && segmentsBelow(toSegments(home), absolute) };
+  const folded = target.toLowerCase();
+  return { relative, absolute, home: absolute && segmentsBelow(toSegments(home), absolute), folded };
 }
 
 /** Segments of a path with `..` resolved. Targets come without `..`; if one has some anyway, it must not slip past a rule. */
@@ -274,24 +270,6 @@ const whoTest =
   ({ kind, question }) =>
     kind === 'tool' ? FOREIGN : certaintyOf(holds(question));
 
-/** A path pattern: relative to the workspace, absolute, or below home. */
-export interface PathPattern {
-  readonly base: keyof TargetPaths;
-  readonly segments: readonly string[];
-  readonly test: PathTest;
-}
-
-/** The path patterns of a glob after brace expansion; `docs/` means `docs/**`. Throws INPUT_INVALID when there are too many. */
-export function toPathPatterns(glob: string): PathPattern[] {
-  return unfoldBraces(glob).map((text) => {
-    const isHome = text === '~' || text.startsWith('~/');
-    const segments = toSegments(isHome ? text.slice(1) : text);
-    if (text.endsWith('/')) segments.push('**');
-    const base = isHome ? 'home' : text.startsWith('/') ? 'absolute' : 'relative';
-    return { base, segments, test: compilePath(segments) };
-  });
-}
-
 /** The path globs of a match itself, without those in `all`, `any` and `not`. */
 export const pathsOf = ({ path, read, write, delete: deleted }: MatchSpec): readonly string[] =>
   [path, read, write, deleted].flatMap((it) => many(it));
@@ -299,14 +277,18 @@ export const pathsOf = ({ path, read, write, delete: deleted }: MatchSpec): read
 function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly QuestionPart['kind'][]): PartTest | undefined {
   if (globs === undefined) return undefined;
   const patterns = many(globs).flatMap(toPathPatterns);
-  return ({ kind, targetPaths }) => {
-    if (!targetPaths || !kinds.includes(kind)) return hiddenIn(kind);
-    return certaintyOf(
-      patterns.some(({ base, test }) => {
-        const segments = targetPaths[base];
-        return segments !== undefined && test(segments);
-      }),
-    );
+  const matches = (paths: TargetPaths) =>
+    patterns.some(({ base, held, test }) => {
+      const segments = paths[base];
+      // Most names of a workspace hold no text that a rule asks for.
+      return segments !== undefined && (base !== 'relative' || paths.folded.includes(held)) && test(segments);
+    });
+  // A path is asked about as read, written and deleted in a row.
+  let last: { readonly paths: TargetPaths; readonly isMatch: boolean } | undefined;
+  return ({ kind, targetPaths: paths }) => {
+    if (!paths || !kinds.includes(kind)) return hiddenIn(kind);
+    if (last?.paths !== paths) last = { paths, isMatch: matches(paths) };
+    return certaintyOf(last.isMatch);
   };
 }
 

@@ -5,10 +5,11 @@
 import { createHash } from 'node:crypto';
 import { compileSegment, type TextTest, toSegments } from '../base/text/glob.ts';
 import { compareFacts, layersOf } from './decide.ts';
-import { compileMatch, type DecidingRuleFacts, LIKELY, OF_CALLS, toPart, toPathPatterns, YES } from './match.ts';
+import { compileMatch, type DecidingRuleFacts, LIKELY, OF_CALLS, toPart, YES } from './match.ts';
 import type { PolicyQuestion } from './question.ts';
 import { indexOf } from './rule-index.ts';
 import type { MatchSpec } from './schema/match.ts';
+import { toPathPatterns } from './schema/path-patterns.ts';
 import type { Policy, Rule } from './schema.ts';
 
 /** The caller that rules are evaluated for. */
@@ -45,9 +46,13 @@ export function pathDecision(
   isOrdinary?: PolicyQuestion['isOrdinary'],
 ): DecidingRuleFacts | undefined {
   if (rules.length === 0) return undefined;
-  if (nobody.home !== home) nobody = questionOf({ principal: '', session: '', home });
-  const plain = toPart(nobody, kind, target);
-  const part = isOrdinary ? { ...plain, isOrdinary } : plain;
+  if (last.question.home !== home || last.target !== target)
+    last = toPart(
+      last.question.home === home ? last.question : questionOf({ principal: '', session: '', home }),
+      kind,
+      target,
+    );
+  const part = { ...last, kind, ...(isOrdinary && { isOrdinary }) };
   let by: DecidingRuleFacts | undefined;
   for (const list of indexOf(rules).candidates(part)) {
     for (const { test, facts } of list) {
@@ -82,8 +87,8 @@ const questionOf = ({
   home,
 });
 
-/** The question for the home that was used last: a process has one home, and asks about 100 000 names in a row. */
-let nobody = questionOf({ principal: '', session: '', home: '/' });
+/** The path that was asked about last: a process has one home, and asks about 100 000 names in a row, each as three kinds. */
+let last = toPart(questionOf({ principal: '', session: '', home: '/' }), 'read', '.');
 
 /** What remains of a match after evaluating the caller; `depends` if only a call can tell. */
 type SimplifiedMatch = MatchSpec | boolean | 'depends';

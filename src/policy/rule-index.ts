@@ -2,6 +2,7 @@
  * Indexes the rules of one policy by a property that a part must have for them to match, so that 500 rules cost about as much as the ten
  * that could match. A rule that can't be indexed is tested every time.
  */
+
 import type { Decision } from '../base/call.ts';
 import { compileSegment, compileText } from '../base/text/glob.ts';
 import {
@@ -11,11 +12,11 @@ import {
   isMaskedBy,
   pathsOf,
   type QuestionPart,
-  toPathPatterns,
   toTokens,
 } from './match.ts';
 import type { ParsedCommand, SimpleCommand } from './question.ts';
 import type { MatchSpec } from './schema/match.ts';
+import { toPathPatterns } from './schema/path-patterns.ts';
 import type { Rule } from './schema.ts';
 
 /** A rule, ready to be tested. */

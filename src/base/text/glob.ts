@@ -18,6 +18,8 @@ export interface Wildcard {
   readonly literal: string | undefined;
   /** The ending of every match; may be empty. */
   readonly ending: string;
+  /** ASCII text that each match holds, in any case of its letters; in lower case, and empty if there is none. */
+  readonly held: string;
 }
 
 interface Alternative {
@@ -272,14 +274,26 @@ function toWildcard(tokens: readonly Token[]): Wildcard {
   const isWild = (it: Token) => typeof it !== 'number' || it < 0;
   const lastWild = tokens.findLastIndex(isWild);
   const ending = toText(tokens.slice(lastWild + 1));
-  if (lastWild < 0) return { test: (text) => text === ending, literal: ending, ending };
+  const held = heldBy(tokens);
+  if (lastWild < 0) return { test: (text) => text === ending, literal: ending, ending, held };
   const plain = tokens.every((it) => typeof it === 'number' && it !== ANY);
-  if (plain) return { test: compileChunks(tokens), literal: undefined, ending };
+  if (plain) return { test: compileChunks(tokens), literal: undefined, ending, held };
   const beginning = toText(tokens.slice(0, tokens.findIndex(isWild)));
   const isLikely = compileFolded(tokens);
   const test: TextTest = (text) =>
     text.startsWith(beginning) && text.endsWith(ending) && isLikely(text) && matchTokens(tokens, text);
-  return { test, literal: undefined, ending };
+  return { test, literal: undefined, ending, held };
+}
+
+/** The longest run of ASCII characters of which only the case may vary. */
+function heldBy(tokens: readonly Token[]): string {
+  const runs = [''];
+  for (const it of tokens) {
+    const point = foldedOf(it);
+    if (point === undefined || point === STAR) runs.push('');
+    else runs.push(`${runs.pop()}${String.fromCharCode(point)}`);
+  }
+  return runs.reduce((longest, it) => (it.length > longest.length ? it : longest));
 }
 
 /**

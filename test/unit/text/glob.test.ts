@@ -326,3 +326,29 @@ test('sets of a letter in both cases match it in any case between stars, and no 
   for (const it of ['sec-\u212a.pem', 'sec-k.pe', 'k-sec.pem', 'se-ck.pem']) expect(matches(it), it).toBe(false);
   expect(compileSegment('*[kK]\u03a3*').test('aK\u03a3')).toBe(true);
 });
+
+describe('the text that a glob holds', () => {
+  const PARTS = ['a', 'B', 'ab', '.env', '*', '?', '[aA]', '[bB]', '[ab]', '[!a]', 'Ä', 'Σ', '.', '\\*'];
+  const TEXTS = ['a', 'A', 'b', 'B', 'ab', 'AB', '.env', '.ENV', 'ä', 'Ä', 'Σ', 'σ', '*', '.', 'x'];
+  const joined = (of: readonly string[]) => fc.array(fc.constantFrom(...of), { maxLength: 6 }).map((it) => it.join(''));
+
+  test('the text that a glob holds is in each text that it matches, in any case', () => {
+    fc.assert(
+      fc.property(joined(PARTS), joined(TEXTS), (glob, text) => {
+        const { test: matches, held } = compileSegment(glob);
+        expect(matches(text) && !text.toLowerCase().includes(held)).toBe(false);
+      }),
+      { numRuns: 20_000 },
+    );
+  });
+
+  test.each([
+    ['[pP][aA][sS][sS]*', 'pass'],
+    ['*.[pP][eE][mM]', '.pem'],
+    ['id_rsa', 'id_rsa'],
+    ['*', ''],
+    ['Ä[!a]', ''],
+  ])('the text that the glob %s holds is %j', (glob, held) => {
+    expect(compileSegment(glob).held).toBe(held);
+  });
+});
