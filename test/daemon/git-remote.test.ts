@@ -114,6 +114,18 @@ describe('git_push', () => {
     expect(git(origin.bare, 'rev-parse', 'leaky')).toBe(git(inWorkspace('leaky'), 'rev-parse', 'HEAD'));
   });
 
+  test('git_push refuses to send more than was shown, where a command noted as fetched what the server lacks', async () => {
+    setUp('feigned');
+    commit('feigned', { 'config.js': `const key = "ghp_${'c3D4'.repeat(9)}";\n` });
+    git(inWorkspace('feigned'), 'update-ref', 'refs/remotes/origin/main', 'HEAD');
+    const before = git(origin.bare, 'rev-parse', 'main');
+    expect(await errorOf(client.call('git_push', { path: 'feigned' }))).toMatchObject({
+      code: 'CONFLICT',
+      suggestion: expect.stringContaining('git_fetch'),
+    });
+    expect(git(origin.bare, 'rev-parse', 'main')).toBe(before);
+  });
+
   test('git_push that is behind is refused, and with force replaces only what was fetched', async () => {
     setUp('behind');
     const theirs = origin.commit({ 'theirs.txt': `${Date.now()}\n` });

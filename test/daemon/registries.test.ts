@@ -67,6 +67,15 @@ test('npm reads from the registry with the key, which is nowhere in the sandbox'
   expect(await run('env; cat /proc/*/environ | tr "\\0" "\\n"; cat ~/.npmrc /tmp/.npmrc 2>&1')).not.toContain(TOKEN);
 });
 
+test.each(['/api/secret', '/npm/../api/secret', '/npm/..%2fapi/secret'])(
+  'the key does not go to %s, which is not below the registry',
+  async (path) => {
+    const own = '${npm_config_registry%/npm/}';
+    const answer = await run(`NO_PROXY= no_proxy= curl -s --path-as-is "${own}${path}"`);
+    expect(answer).toContain('a key is wanted');
+  },
+);
+
 test('nothing is published with the key', async () => {
   const before = requests.length;
   const answer = await run('NO_PROXY= no_proxy= curl -s -X PUT -d {} ${npm_config_registry}inner');

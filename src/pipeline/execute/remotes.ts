@@ -30,7 +30,16 @@ export async function remotesOf(
     const headers = await remotes.headersFor(new URL(it));
     const rule = { ...parseNetworkEntry(target), private: headers !== undefined };
     const [, host = '', port] = /^(.*):(\d+)$/.exec(target) ?? [];
-    return { rule, key: { host, port: Number(port), isTls: it.startsWith('https:'), ...(headers && { headers }) } };
+    return {
+      rule,
+      key: {
+        host,
+        port: Number(port),
+        isTls: it.startsWith('https:'),
+        path: `${new URL(it).pathname.replace(/\/$/, '')}/`,
+        ...(headers && { headers }),
+      },
+    };
   });
   const all = await Promise.all(found);
   return { network: [all.map((it) => it.rule)], keys: async () => all.map((it) => it.key) };

@@ -99,7 +99,7 @@ async function forward(
     headers: {
       ...endToEnd(incoming.headersDistinct),
       ...framingOf(incoming),
-      ...key?.headers,
+      ...(key && isBelow(url.pathname, key.path) && key.headers),
       host: url.host,
       connection: 'close',
     },
@@ -117,6 +117,15 @@ async function forward(
   const gate = guard.gate(to, upstream);
   if (gate) incoming.pipe(gate.on('error', () => outgoing.destroy())).pipe(outgoing);
   else incoming.pipe(outgoing);
+}
+
+/** Whether a path lies below another one, also for a server that decodes it first. */
+function isBelow(path: string, folder: string): boolean {
+  try {
+    return path.startsWith(folder) && !decodeURIComponent(path).split(/[\\/]/).includes('..');
+  } catch {
+    return false; // URIError.
+  }
 }
 
 /**

@@ -25,6 +25,8 @@ export interface EgressTerms {
 export interface RemoteKey extends Destination {
   /** Whether the proxy speaks TLS to the host; without it the key goes to this machine's loopback only. */
   readonly isTls: boolean;
+  /** The headers go with requests below this path only, which ends with `/`. */
+  readonly path: string;
   /** Whether it is for requests that only read; others are refused. */
   readonly readsOnly?: boolean;
   /** Headers of each request; absent for a host that is reached without a key. */

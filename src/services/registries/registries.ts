@@ -62,7 +62,8 @@ export class PersonsKeys implements RemoteKeys {
   /** None for a secret that is missing or can't be read: the registry then says that it wants one. */
   async #keyOf({ url: text, secret }: z.output<typeof registry>): Promise<RemoteKey[]> {
     const url = new URL(text);
-    const own = { host: url.hostname, port: Number(url.port) || 443, isTls: true, readsOnly: true };
+    const path = url.pathname.endsWith('/') ? url.pathname : `${url.pathname}/`;
+    const own = { host: url.hostname, port: Number(url.port) || 443, isTls: true, readsOnly: true, path };
     try {
       const value = await this.#secrets.read({ name: secret }, text);
       const authorization = value.includes(':') ? `Basic ${Buffer.from(value).toString('base64')}` : `Bearer ${value}`;

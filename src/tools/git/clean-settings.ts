@@ -16,6 +16,8 @@ export const CLEAN_OPTIONS: readonly string[] = Object.entries({
   'log.showSignature': 'false',
   'log.mailmap': 'false',
   'core.checkStat': 'minimal',
+  // A file of the repository says there which commits a commit has for parents.
+  'core.commitGraph': 'false',
   'diff.orderFile': '/dev/null',
   'submodule.recurse': 'false',
   'user.useConfigOnly': 'true',

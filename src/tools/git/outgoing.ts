@@ -25,10 +25,11 @@ const SECRETS_MAX = 50;
 /** `known` are names of commits that the server has: what is reached from them stays at home. */
 export async function outgoingOf(
   git: Git,
-  head: string,
+  tips: readonly [head: string, ...others: string[]],
   { known, replaced }: { known: readonly string[]; replaced?: string },
 ): Promise<Outgoing> {
-  const range = [head, '--not', ...known];
+  const [head] = tips;
+  const range = [...tips, '--not', ...known];
   const lines = async (args: readonly string[]) =>
     (await git.run(args)).stdout.toString('utf8').split('\n').filter(Boolean);
   const commits = await lines(['log', '--format=%h %s', `--max-count=${COMMITS_SHOWN}`, ...range, '--']);

@@ -5,10 +5,12 @@ import { Git } from './git.ts';
 import { gitHealth } from './installed.ts';
 import { type Outgoing, outgoingOf } from './outgoing.ts';
 import { connectTo, exchange, resolved, said } from './remote.ts';
-import { branchOf, findRepository } from './repository.ts';
+import { branchOf, findRepository, type Repository } from './repository.ts';
 import { commitOf, revision } from './revision.ts';
 
 const TAGS_MAX = 20;
+/** Refs of a server that are looked at; with more of them, more seems to leave than does. */
+const SERVER_REFS_MAX = 20_000;
 const MINUTES_5_MS = 300_000;
 
 const input = z.strictObject({
@@ -29,6 +31,8 @@ interface Plan {
   readonly refs: readonly { readonly from: string; readonly to: string }[];
   /** The commit that a forced push may replace. */
   readonly replaces: string | undefined;
+  /** How many commits go out. */
+  readonly total: number;
 }
 
 export default defineTool({
@@ -93,6 +97,7 @@ export default defineTool({
   async run({ url = '', remote, path }, ctx) {
     const repository = findRepository(ctx, path);
     const { plan } = ctx.planned as { plan: Plan };
+    await assertShown(ctx, repository, { url, plan });
     const lease = plan.refs.slice(0, 1).map(({ to }) => `--force-with-lease=${to}:${plan.replaces ?? ''}`);
     const words = [
       ...['push', '--porcelain', '--no-verify', '--no-signed'],
@@ -130,11 +135,31 @@ async function planOf(
         details: { reason: 'not-fetched' },
       },
     );
-  const replaced = force ? { replaced: there as string } : {};
-  return {
-    plan: { refs, replaces: force ? there : undefined },
-    out: await outgoingOf(git, head, { known, ...replaced }),
-  };
+  const tips = [head, ...refs.slice(1).map((it) => it.from)] as const;
+  const out = await outgoingOf(git, [...tips], { known, ...(force && { replaced: there as string }) });
+  return { plan: { refs, replaces: force ? there : undefined, total: out.total }, out };
+}
+
+/**
+ * Throws CONFLICT if more commits would leave than were shown: what was last fetched is a note in the repository, which a command of the
+ * agent can write.
+ */
+async function assertShown(ctx: ToolContext, repository: Repository, { url, plan }: { url: string; plan: Plan }) {
+  const { report } = await exchange(ctx, repository, { url, words: ['ls-remote'] });
+  const ids = [...new Set(report.match(/^[0-9a-f]{40,64}(?=\t)/gm) ?? [])].slice(0, SERVER_REFS_MAX);
+  const git = new Git(ctx, repository);
+  const stdin = ids.map((it) => `${it}^{commit}\n`).join('');
+  const { stdout } = await git.run(['cat-file', '--batch-check=%(objectname)', '--buffer'], { stdin });
+  const there = stdout.toString('utf8').match(/^[0-9a-f]{40,64}$/gm) ?? [];
+  const tips = plan.refs.map((it) => it.from);
+  const range = [...tips, ...there.map((it) => `^${it}`), ''].join('\n');
+  const counted = await git.run(['rev-list', '--count', '--stdin'], { stdin: range });
+  const total = Number(counted.stdout.toString('utf8').trim());
+  if (total <= plan.total) return;
+  throw new ToolError('CONFLICT', `${total} commits would leave, and ${plan.total} were shown`, {
+    suggestion: 'The server lacks what is noted here as fetched: call git_fetch, and push again.',
+    details: { reason: 'not-fetched' },
+  });
 }
 
 function currentBranch(ctx: ToolContext, path: string): string {

@@ -96,7 +96,7 @@ const OWN_OPTIONS = CLEAN_OPTIONS.flatMap((it) => (it === 'protocol.allow=never'
 
 export interface Exchange {
   readonly url: string;
-  /** `push` or `fetch`, and its words behind the URL. */
+  /** `push`, `fetch` or `ls-remote`, and its words behind the URL. */
   readonly words: readonly string[];
   /** The refs of the repository, as packed-refs has them. */
   readonly refs?: string;
