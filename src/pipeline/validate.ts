@@ -17,6 +17,8 @@ export const validate =
     const tell = (warning: string) => void warnings.push(warning);
     const input = parseInput(named, call.rawInput, { workspace: call.workspace, home, tell });
     const { tool } = named;
+    const lacking = tool.judgedAs?.(input as never).find((it) => !call.toolset.has(it));
+    if (lacking !== undefined) throw lacksTool(tool.name, lacking);
     const checked: CheckedCall = { ...call, checked: { tool, input, tier: tierOfCall(tool, input), effects: [] } };
     call.reached(checked);
     if (warnings.length === 0) return next(checked);
@@ -30,6 +32,9 @@ function unknownTool({ name, toolset }: Call): ToolError {
     suggestion: close === undefined ? 'List the tools with tools.list.' : `Did you mean \`${close}\`?`,
   });
 }
+
+const lacksTool = (name: string, lacking: string): ToolError =>
+  new ToolError('TOOL_NOT_FOUND', `this call of \`${name}\` needs \`${lacking}\`, which this session does not have`);
 
 type InputPlace = Parameters<typeof toRelative>[0] & { readonly tell?: (warning: string) => void };
 

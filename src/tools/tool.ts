@@ -288,6 +288,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   commandOf?(input: z.output<I>): CommandLine | undefined;
   /** Whether a person is asked about calls that the policy allows: about each, or as a call says. */
   readonly asks?: PerCall<z.output<I>>;
+  /** Names of tools whose rules count for a call beside its own, and which its session has to have. */
+  judgedAs?(input: z.output<I>): readonly string[];
   /** Work before `run`, in other hosts than its. */
   readonly before?: Before<z.output<I>>;
   /** Computes what a run would do to files without doing it. Runs in the read_only host, before a person is asked. */

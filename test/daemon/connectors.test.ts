@@ -385,6 +385,15 @@ describe('webhook', () => {
       http('POST /services/T0/B0/canary-path', { headers: JSON_BODY, auth: [], body: '{"text":"Hi"}' }),
     );
   });
+
+  test('send_notification takes its text as `message`, unless both are given', async () => {
+    service.play({ body: 'ok' });
+    expect(await called('send_notification', { message: 'Hello' })).toEqual({ status: 'sent' });
+    expect(request()).toContain('{"text":"Hello"}');
+    expect(await errorOf('send_notification', { text: 'Hi', message: 'Hello' })).toMatchObject({
+      code: 'INPUT_INVALID',
+    });
+  });
 });
 
 describe('from-openapi', () => {

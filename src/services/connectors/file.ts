@@ -145,6 +145,10 @@ const operation = z.strictObject({
   aliases: z.array(alias).max(8).default([]),
   request,
   input: z.record(parameterName, jsonSchema).default({}),
+  synonyms: z
+    .record(parameterName, parameterName)
+    .default({})
+    .describe('Other names that callers know parameters by, each with the name here.'),
   required: z.array(parameterName).max(64).default([]),
   oneOf: z.array(parameterName).min(2).max(8).optional().describe('Parameters of which at least one is given.'),
   output: z.record(parameterName, field),
@@ -240,6 +244,7 @@ function checkOperation(it: OperationFile, { complain, isSecretPath }: Checking)
     if (stray !== undefined) complain(['request', key], `${stray} is no reference; write \${input.NAME}`);
   }
   check(['required'], it.required);
+  check(['synonyms'], Object.values(it.synonyms));
   check(['oneOf'], it.oneOf ?? []);
   if (it.upload) check(['upload', 'from'], [it.upload.from]);
   for (const given of [it.cost, ...it.effects.flatMap((one) => (one.kind === 'spend' ? [one.usd] : []))])

@@ -1022,10 +1022,10 @@ class HttpRequestInput(TypedDict, total=False):
     url: Required[str]
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
     headers: dict[str, str]
-    body: str
-    json: Any
     followRedirects: bool
     timeoutMs: int
+    body: str
+    json: Any
 
 
 class HttpRequestData(TypedDict, total=False):
@@ -1433,6 +1433,11 @@ class WebFetchInput(TypedDict, total=False):
     offset: int
     noCache: bool
     render: bool
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+    headers: dict[str, str]
+    body: Any
+    followRedirects: bool
+    timeoutMs: int
 
 
 class WebFetchData(TypedDict, total=False):
