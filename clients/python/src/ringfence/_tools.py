@@ -247,7 +247,7 @@ class CodeLintInput(TypedDict, total=False):
     paths: Required[list[str]]
     fix: bool
     engine: Literal["auto", "builtin", "workspace"]
-    linter: Literal["eslint", "biome", "oxlint"]
+    linters: list[Literal["eslint", "biome", "oxlint", "prettier", "ruff", "black", "clippy"]]
 
 
 class CodeLintDataIssuesItem(TypedDict, total=False):
