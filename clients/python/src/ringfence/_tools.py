@@ -87,6 +87,7 @@ class CodeAnalyzeData(TypedDict, total=False):
 class CodeDependenciesInput(TypedDict, total=False):
     action: Literal["list", "tree", "outdated", "audit", "check"]
     manifest: str
+    manager: Literal["auto", "npm", "pnpm", "yarn", "cargo", "go", "pip"]
     depth: int
     online: Literal["auto", "yes", "no"]
     registry: str
@@ -97,10 +98,10 @@ class CodeDependenciesDataDependenciesItem(TypedDict, total=False):
     installed: Required[str]
     wanted: str
     direct: Required[bool]
-    dev: Required[bool]
-    optional: Required[bool]
+    dev: bool
+    optional: bool
     license: str
-    hasInstallScript: Required[bool]
+    hasInstallScript: bool
 
 
 class CodeDependenciesDataTreeItem(TypedDict, total=False):
@@ -126,7 +127,7 @@ class CodeDependenciesDataOutdated2Item(TypedDict, total=False):
 
 
 class CodeDependenciesData(TypedDict, total=False):
-    manager: Required[Literal["npm"]]
+    manager: Required[Literal["npm", "pnpm", "yarn", "cargo", "go", "pip"]]
     lockfile: Required[str]
     dependencies: list[CodeDependenciesDataDependenciesItem]
     tree: list[CodeDependenciesDataTreeItem]
