@@ -319,6 +319,10 @@ describe('vercel', () => {
     const projectSettings = { framework: null };
     const body = JSON.stringify({ name: 'site', files, target: 'production', env: { A: 'b' }, projectSettings });
     expect(request()).toBe(http('POST /v13/deployments', { headers: JSON_BODY, body }));
+    const { tools } = (await client.request('tools.list', { tools: 'all', category: 'deployment' } as never)) as {
+      tools: { name: string }[];
+    };
+    expect(tools.map((it) => it.name)).toContain('vercel__deploy');
   });
 
   test('deploy_to_production means the production, unless its caller says otherwise', async () => {

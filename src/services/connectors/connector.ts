@@ -5,6 +5,7 @@ import { parseJson } from '../../base/text/json.ts';
 import { type NetworkLayer, type NetworkRule, parseNetworkEntry } from '../../policy/network.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
 import { readBySchema } from '../../policy/yaml-problems.ts';
+import type { Category } from '../../tools/capability.ts';
 import { PinError } from '../plugins/pin-error.ts';
 import { hashOf, type PinnedFiles } from '../plugins/pin-folder.ts';
 import type { NeededSecret } from '../secrets/secrets.ts';
@@ -26,6 +27,7 @@ export type Choices = z.output<typeof choicesSchema>;
 export interface Connector {
   readonly name: string;
   readonly title: string;
+  readonly category: Category;
   /** Without a slash at its end. */
   readonly base: string;
   readonly network: NetworkLayer;
@@ -59,6 +61,7 @@ export function toConnector(files: PinnedFiles, limits: Limits, label: string): 
   return {
     name: file.connector,
     title: file.title ?? file.connector,
+    category: file.category,
     base,
     network: [base, ...tokenUrls].map((url) => networkRule(url, isPrivate, label)),
     ca,

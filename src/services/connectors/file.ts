@@ -1,6 +1,7 @@
 /** The files of connectors: one service, its secret, and the operations that become tools. */
 import * as z from 'zod';
 import { defaultLimits } from '../../base/limits.ts';
+import { CATEGORIES } from '../../tools/capability.ts';
 import { deprecationSchema, mixedName, VERSIONED_NAME } from '../../tools/versions.ts';
 import { type JsonSchema, jsonSchema } from '../plugins/json-schema.ts';
 import { secretName } from '../secrets/secret-files.ts';
@@ -185,6 +186,7 @@ export const connectorSchema = z
   .strictObject({
     connector: name(24),
     title: text(128).optional(),
+    category: z.enum(CATEGORIES).default('service'),
     base: base.optional(),
     private: z.boolean().default(false).describe('Whether the service may be on this machine or its networks.'),
     auth: z.union([auth, z.array(auth).min(1).max(3)]).default({ kind: 'none' }),

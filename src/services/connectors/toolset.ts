@@ -85,7 +85,7 @@ function toTool(
     ...versionsOf(declared, Object.keys(connector.operations)),
     ...(deprecated && { deprecated }),
     capabilities: [{ action: name, description: title }],
-    category: 'service',
+    category: connector.category,
     tier: 'external_api',
     ...authOf(connector.auth, options.assertConfigured),
     cost: costTermsOf(amountsOf(operation)),
