@@ -6,10 +6,11 @@ import { Backtest } from '../pipeline/backtest.ts';
 import { limitsOf } from '../pipeline/cost-cap.ts';
 import { doorsAhead } from '../pipeline/doors/doors-ahead.ts';
 import { DENIALS_MAX } from '../pipeline/execute/denials.ts';
+import { narrowInput } from '../pipeline/input/narrow-input.ts';
+import { parseInput } from '../pipeline/input/validate.ts';
 import { asksAnyway, decideWithEnvironment, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
 import type { JudgingRequest, JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { separate } from '../pipeline/separate-effects.ts';
-import { parseInput } from '../pipeline/validate.ts';
 import { toDecision } from '../policy/explain.ts';
 import { PolicyError } from '../policy/policy-error.ts';
 import type { Policy } from '../policy/schema.ts';
@@ -169,7 +170,8 @@ export class Oversight {
     const named = options.toolset.get(name);
     if (!named) throw new RpcError('INVALID_PARAMS', `there is no tool ${name} in this session`);
     const { id: session, principal, workspace, root } = options;
-    const parsed = parse(named, input, { workspace, home: this.#parts.permission.home });
+    const place = { workspace, home: this.#parts.permission.home };
+    const parsed = asParams(() => narrowInput(named.tool, parseInput(named, input, place), policyNow()).input);
     const line = named.tool.commandOf?.(parsed as never);
     await this.#turn({ session, line: line?.command, targets: named.tool.effects(parsed as never).length });
     const question = toQuestion(named.tool, parsed, {
@@ -255,9 +257,9 @@ export class Oversight {
 /** A limit by its name, if there is one. */
 const finite = (name: string, usd = Infinity): Record<string, number> => (Number.isFinite(usd) ? { [name]: usd } : {});
 
-function parse(...given: Parameters<typeof parseInput>): unknown {
+function asParams<T>(parse: () => T): T {
   try {
-    return parseInput(...given);
+    return parse();
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
     throw new RpcError('INVALID_PARAMS', error.message, error.toWire().details);

@@ -31,6 +31,7 @@ import { execute } from './execute/execute.ts';
 import { LeftNames } from './execute/left-names.ts';
 import type { ExecuteParts } from './execute/parts.ts';
 import { ownRunners } from './execute/runner.ts';
+import { validate } from './input/validate.ts';
 import { observed } from './observe.ts';
 import type { Outcome } from './outcome.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
@@ -47,7 +48,6 @@ import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
 import { type Handler, inOrder } from './stage.ts';
 import { ToolHealth } from './tool-health.ts';
-import { validate } from './validate.ts';
 
 export type { Toolset } from '../tools/tool.ts';
 export type { Call } from './stage.ts';

@@ -7,6 +7,7 @@ import type * as z from 'zod';
 import type { Effect, Tier } from '../base/call.ts';
 import type { Code } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
+import type { ArgumentParts } from '../policy/schema/arguments.ts';
 import type { Capability, Category } from './capability.ts';
 import type { ServiceTerms } from './connected.ts';
 import type {
@@ -288,6 +289,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   commandOf?(input: z.output<I>): CommandLine | undefined;
   /** Whether a person is asked about calls that the policy allows: about each, or as a call says. */
   readonly asks?: PerCall<z.output<I>>;
+  /** How arguments are rewritten before they are judged, as the settings of a provider or the manifest of a plugin say. */
+  readonly narrows?: ArgumentParts | undefined;
   /** Names of tools whose rules count for a call beside its own, and which its session has to have. */
   judgedAs?(input: z.output<I>): readonly string[];
   /** Work before `run`, in other hosts than its. */

@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { TIERS, type Tier } from '../../base/call.ts';
 import { CODES } from '../../base/errors.ts';
 import { defaultLimits } from '../../base/limits.ts';
+import { argumentsOfTool } from '../../policy/schema/arguments.ts';
 import { deprecationSchema, mixedName, VERSIONED_NAME } from '../../tools/versions.ts';
 import { CAPABILITIES, CAPABILITY_NAMES, mayHave } from './capabilities.ts';
 import { type JsonSchema, objectSchema, schemasIn } from './json-schema.ts';
@@ -67,6 +68,7 @@ const tool = z
     effects: z.array(effect).max(16).default([]),
     capabilities: z.array(z.enum(CAPABILITY_NAMES)).max(CAPABILITY_NAMES.length).default([]),
     limits: bounds.default({}),
+    arguments: argumentsOfTool,
     module: modulePath,
     /** Name of the exported function if it differs from the tool's name. */
     export: text(64)

@@ -61,6 +61,7 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
     destructive: tier !== 'read_only' && (declared.destructive ?? true),
     idempotent: declared.idempotent ?? tier === 'read_only',
     effects: (input) => boundedEffects(effectsOf(effects, input), defaultLimits),
+    narrows: declared.arguments,
     timeoutMs: () => limits.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     input: toZod(declared.input as ObjectSchema),
     output: toZod(declared.output as ObjectSchema),

@@ -1,10 +1,11 @@
 import type * as z from 'zod';
-import { ToolError } from '../base/errors.ts';
-import { toRelative } from '../base/written-paths.ts';
-import { withPaths } from '../tools/path-parameters.ts';
-import { type NamedTool, tierOfCall } from '../tools/tool.ts';
+import { ToolError } from '../../base/errors.ts';
+import { toRelative } from '../../base/written-paths.ts';
+import { withPaths } from '../../tools/path-parameters.ts';
+import { type NamedTool, tierOfCall } from '../../tools/tool.ts';
+import { type Call, type CheckedCall, outcomeOf, type Stage } from '../stage.ts';
+import { narrowInput } from './narrow-input.ts';
 import { nearest } from './nearest.ts';
-import { type Call, type CheckedCall, outcomeOf, type Stage } from './stage.ts';
 
 /** Looks up the tool in the session's toolset and checks the input by its schema; reports all problems at once. */
 export const validate =
@@ -15,11 +16,14 @@ export const validate =
     if (!named) throw unknownTool(call);
     const warnings = named.warnings?.(call.rawInput) ?? [];
     const tell = (warning: string) => void warnings.push(warning);
-    const input = parseInput(named, call.rawInput, { workspace: call.workspace, home, tell });
     const { tool } = named;
+    const parsed = parseInput(named, call.rawInput, { workspace: call.workspace, home, tell });
+    const { input, by } = narrowInput(tool, parsed, call.policy);
+    if (by.length > 0) tell(`some arguments were changed before the call was judged, by ${by.join(', ')}`);
     const lacking = tool.judgedAs?.(input as never).find((it) => !call.toolset.has(it));
     if (lacking !== undefined) throw lacksTool(tool.name, lacking);
-    const checked: CheckedCall = { ...call, checked: { tool, input, tier: tierOfCall(tool, input), effects: [] } };
+    const rawInput = by.length > 0 ? input : call.rawInput;
+    const checked = { ...call, rawInput, checked: { tool, input, tier: tierOfCall(tool, input), effects: [] } };
     call.reached(checked);
     if (warnings.length === 0) return next(checked);
     const outcome = await outcomeOf(next, checked);
