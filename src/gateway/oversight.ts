@@ -2,6 +2,7 @@
 import { type CallRecord, TIERS } from '../base/call.ts';
 import { RpcError, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import { Backtest } from '../pipeline/backtest.ts';
 import { limitsOf } from '../pipeline/cost-cap.ts';
 import { doorsAhead } from '../pipeline/doors/doors-ahead.ts';
@@ -24,6 +25,9 @@ import type { CostLedger } from '../store/cost-ledger.ts';
 import type { Params } from '../wire/protocol/messages.ts';
 import type { Session } from './session.ts';
 
+/** Counting the record of a day takes longer than a list of tools may. */
+const TIMES_MS = 60_000;
+
 export interface OversightParts {
   readonly approvals: Approvals;
   readonly auditLog: AuditLog;
@@ -31,6 +35,7 @@ export interface OversightParts {
   readonly permission: PermissionParts;
   readonly turns: JudgingTurns;
   readonly limits: Limits;
+  readonly powers: Pick<Powers, 'monotonicMs'>;
   /** Reads the text of a policy file. Throws PolicyError. */
   parsePolicy(text: string): Policy;
   /** Loads the daemon's policy again; a bad file changes nothing. */
@@ -41,6 +46,8 @@ export class Oversight {
   readonly #parts: OversightParts;
   /** Aborts requests that still wait for their turn; one controller for each session. */
   readonly #pendingRequests = new Map<string, AbortController>();
+
+  #times: { readonly atMs: number; readonly counted: Promise<ReadonlyMap<string, number>> } | undefined;
 
   constructor(parts: OversightParts) {
     this.#parts = parts;
@@ -106,6 +113,17 @@ export class Oversight {
   usage({ hours, tool }: Params<'tools.stats'>): Promise<Usage> {
     const { auditLog, limits } = this.#parts;
     return auditLog.counted((it) => toolUsage(it, { hours, tool, limits }));
+  }
+
+  /** The usual time of calls by tool, in milliseconds: counted anew after a minute. */
+  usualTimes(): Promise<ReadonlyMap<string, number>> {
+    const nowMs = this.#parts.powers.monotonicMs();
+    if (this.#times && nowMs - this.#times.atMs < TIMES_MS) return this.#times.counted;
+    const counted = this.usage({ hours: 24 }).then(
+      ({ tools }) => new Map(tools.flatMap(({ tool, p50Ms }) => (p50Ms === undefined ? [] : [[tool, p50Ms]]))),
+    );
+    this.#times = { atMs: nowMs, counted };
+    return counted;
   }
 
   async verify(): Promise<object> {

@@ -218,7 +218,11 @@ describe('stripe', () => {
     };
     const auth = { type: 'bearer_token', required: true, configKey: 'stripe_key' };
     const there = { ...auth, status: 'configured' };
-    expect(await definitionOf('create_payment')).toMatchObject({ auth: there, cost: { model: 'usage_based' } });
+    expect(await definitionOf('create_payment')).toMatchObject({
+      auth: there,
+      cost: { model: 'usage_based', estimatedCost: 0.3, billingUrl: 'https://dashboard.stripe.com/settings/billing' },
+      requiresConfirmation: true,
+    });
     expect(await definitionOf('get_payment')).toMatchObject({ auth: there, cost: { model: 'free' } });
     await cli(['secret', 'remove', 'stripe_key']);
     const setupUrl = expect.stringContaining('https://');

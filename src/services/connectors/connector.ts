@@ -9,7 +9,7 @@ import type { Category } from '../../tools/capability.ts';
 import { PinError } from '../plugins/pin-error.ts';
 import { hashOf, type PinnedFiles } from '../plugins/pin-folder.ts';
 import type { NeededSecret } from '../secrets/secrets.ts';
-import { type Auth, type ConnectorFile, connectorSchema, type OperationFile } from './file.ts';
+import { type Auth, type Billing, type ConnectorFile, connectorSchema, type OperationFile } from './file.ts';
 
 /** A connector was refused; each problem begins with its position. */
 export const FILE = 'connector.yaml';
@@ -28,6 +28,7 @@ export interface Connector {
   readonly name: string;
   readonly title: string;
   readonly category: Category;
+  readonly billing?: Billing | undefined;
   /** Without a slash at its end. */
   readonly base: string;
   readonly network: NetworkLayer;
@@ -62,6 +63,7 @@ export function toConnector(files: PinnedFiles, limits: Limits, label: string): 
     name: file.connector,
     title: file.title ?? file.connector,
     category: file.category,
+    billing: file.billing,
     base,
     network: [base, ...tokenUrls].map((url) => networkRule(url, isPrivate, label)),
     ca,

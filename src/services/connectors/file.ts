@@ -112,6 +112,16 @@ const effect = z.discriminatedUnion('kind', [
   }),
 ]);
 
+const billing = z.strictObject({
+  url: z
+    .url({ protocol: /^https$/ })
+    .max(512)
+    .optional()
+    .describe('Page on which a person sees the charges.'),
+  freeCalls: z.int().min(1).optional().describe('Calls a month that the service gives away.'),
+});
+export type Billing = z.output<typeof billing>;
+
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 const request = z.strictObject({
   method: z.enum(METHODS),
@@ -186,6 +196,7 @@ export const connectorSchema = z
   .strictObject({
     connector: name(24),
     title: text(128).optional(),
+    billing: billing.optional(),
     category: z.enum(CATEGORIES).default('service'),
     base: base.optional(),
     private: z.boolean().default(false).describe('Whether the service may be on this machine or its networks.'),

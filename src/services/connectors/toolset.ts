@@ -88,7 +88,7 @@ function toTool(
     category: connector.category,
     tier: 'external_api',
     ...authOf(connector.auth, options.assertConfigured),
-    cost: costTermsOf(amountsOf(operation)),
+    cost: costTermsOf(amountsOf(operation), isReading ? undefined : connector.billing),
     runs: {
       by: 'connectors',
       operation: { connector: connector.name, operation: declared, digest: connector.sha256 },
