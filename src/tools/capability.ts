@@ -50,6 +50,8 @@ export interface ToolInfo {
   requiresConfirmation: boolean;
   /** Whether results may be answered from the cache. */
   cacheable: boolean;
+  /** Further attempts after the answer of a busy server, if the caller says no number. */
+  retries?: number;
   /** Usual time of a call in milliseconds: half of the last day's took no longer. Absent unless asked for, or without a past. */
   estimatedTime?: number;
   decision: Decision;

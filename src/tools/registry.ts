@@ -197,6 +197,7 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
     allDependencies: allDependenciesOf(dependencies),
     requiresConfirmation: decision === 'ask' || (decision === 'allow' && tool.asks === true),
     cacheable: tool.cacheable === true,
+    ...(tool.retries !== undefined && { retries: tool.retries }),
     ...(isOurs(tool) && { documentation: docsUrl(`tools.md#${name}`) }),
     decision,
     ...(tool.auth && { auth: tool.auth() }),

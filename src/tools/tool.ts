@@ -270,6 +270,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly untrusted?: boolean;
   /** Whether a call may be repeated: always, or as a call says. */
   readonly idempotent?: PerCall<z.output<I>>;
+  /** Further attempts after the answer of a busy server, where the caller says none, and nothing can happen twice. */
+  readonly retries?: number;
   readonly cacheable?: boolean;
   /** Parameters whose values the audit log leaves out: they may hold data of people in any form. */
   readonly unrecorded?: readonly string[];

@@ -53,6 +53,7 @@ export default defineTool({
   untrusted: true,
   isExtra: true,
   idempotent: isRepeatable,
+  retries: 2,
   effects: ({ url }) => [toConnect(url)],
   timeoutMs: ({ timeoutMs }) => timeoutMs,
   runs: {

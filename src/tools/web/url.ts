@@ -27,6 +27,7 @@ export const pageTool = {
   untrusted: true,
   isExtra: true,
   idempotent: true,
+  retries: 2,
   effects: ({ url }: { url: string }) => [toConnect(url)],
 } as const;
 

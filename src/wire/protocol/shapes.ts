@@ -255,6 +255,7 @@ export const toolInfo = z.looseObject({
     .boolean()
     .describe('Whether a person is asked about calls, as far as is known without input.'),
   cacheable: z.boolean(),
+  retries: count().optional().describe('Further attempts after the answer of a busy server, if the caller says none.'),
   estimatedTime: z
     .number()
     .optional()
