@@ -1,4 +1,4 @@
-/** Arguments that a policy, the settings of a provider or the manifest of a plugin rewrite before a call is judged. */
+/** Arguments that a policy, the settings of a provider or the manifest of a plugin rewrite before a call is judged, and its cost. */
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -26,7 +26,7 @@ const input = {
   },
 };
 const folder = writePlugin({
-  tools: [{ name: 'shout', input, arguments: { set: { word: 'tea', loud: true }, atMost: { n: 2 } } }],
+  tools: [{ name: 'shout', input, cost: 0.02, arguments: { set: { word: 'tea', loud: true }, atMost: { n: 2 } } }],
   files: { 'main.js': 'export const shout = (input) => ({ value: input });\n' },
 });
 
@@ -92,6 +92,12 @@ test('the manifest of a plugin rewrites the arguments of its tools after the pol
   expect(await call('probe__shout', { word: 'milk' })).toMatchObject({
     data: { value: { word: 'tea', n: 2, loud: true } },
   });
+});
+
+test('the manifest of a plugin says what a call of its tool costs', async () => {
+  const { tools } = (await it.client.request('tools.list', { tools: 'all' })) as { tools: { name: string }[] };
+  expect(tools.find((one) => one.name === 'probe__shout')).toMatchObject({ cost: { estimatedCost: 0.02 } });
+  expect(await call('probe__shout', {})).toMatchObject({ metadata: { costUsd: 0.02 } });
 });
 
 test('policy.explain judges the rewritten input', async () => {

@@ -68,6 +68,8 @@ const tool = z
     effects: z.array(effect).max(16).default([]),
     capabilities: z.array(z.enum(CAPABILITY_NAMES)).max(CAPABILITY_NAMES.length).default([]),
     limits: bounds.default({}),
+    /** Dollars that a call costs, which cost limits count. */
+    cost: z.number().min(0).max(1000).optional(),
     arguments: argumentsOfTool,
     module: modulePath,
     /** Name of the exported function if it differs from the tool's name. */

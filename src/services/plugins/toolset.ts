@@ -6,6 +6,7 @@ import type { PluginSpec } from '../../tools/runs.ts';
 import type { NamedTool, Toolset } from '../../tools/tool.ts';
 import { defineTool, type Tool } from '../../tools/tool.ts';
 import { calledNames, deprecationWarnings, describedAs, splitName, versionsOf } from '../../tools/versions.ts';
+import { costTermsOf } from '../connectors/service-terms.ts';
 import { toolsOfCapabilities } from './capabilities.ts';
 import { effectsOf } from './effects.ts';
 import { type JsonSchema, type ObjectSchema, toZod } from './json-schema.ts';
@@ -43,7 +44,7 @@ function named(tool: Tool, name: string): NamedTool {
 
 function toTool(plugin: Plugin, declared: ManifestTool): Tool {
   const { manifest, sha256 } = plugin;
-  const { title, description, tier, limits, effects, deprecated } = declared;
+  const { title, description, tier, limits, effects, deprecated, cost } = declared;
   const { name, major } = splitName(declared.name);
   const all = manifest.tools.map((it) => it.name);
   return defineTool({
@@ -62,6 +63,7 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
     idempotent: declared.idempotent ?? tier === 'read_only',
     effects: (input) => boundedEffects(effectsOf(effects, input), defaultLimits),
     narrows: declared.arguments,
+    ...(cost !== undefined && { cost: costTermsOf([cost]), estimateCostUsd: () => cost }),
     timeoutMs: () => limits.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     input: toZod(declared.input as ObjectSchema),
     output: toZod(declared.output as ObjectSchema),
