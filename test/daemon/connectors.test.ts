@@ -290,6 +290,14 @@ describe('sendgrid', () => {
     );
   });
 
+  test('an address that is none is refused before anything is sent', async () => {
+    const mail = { from: 'me@example.org', subject: 'Hi', text: 'Hi' };
+    const before = service.requests.length;
+    for (const more of [{ to: 'not an address' }, { to: ['a@example.org', 'b@'] }, { to: 'a@example.org', from: 'me' }])
+      expect(await errorOf('send_email', { ...mail, ...more })).toMatchObject({ code: 'INPUT_INVALID' });
+    expect(service.requests.length).toBe(before);
+  });
+
   test('takes text, html or both, and not neither', async () => {
     const error = await errorOf('sendgrid__send_email', { to: 'a@x.example', from: 'b@x.example', subject: 'S' });
     expect(error).toMatchObject({ code: 'INPUT_INVALID', message: expect.stringContaining('takes one of html, text') });
@@ -311,8 +319,8 @@ describe('vercel', () => {
     const data = await called('vercel_deploy', { projectPath: 'site', production: true, envVars: { A: 'b' } });
     const deployment = {
       deploymentId: 'dpl_1',
-      url: 'x.vercel.app',
-      status: 'QUEUED',
+      url: 'https://x.vercel.app',
+      status: 'building',
       buildLogs: 'https://vercel.com/x',
     };
     expect(data).toEqual(deployment);

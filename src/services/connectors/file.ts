@@ -92,7 +92,12 @@ const jsonPath = checkedBy(parseJsonPath);
 const source = checkedBy((it) => it === 'status' || /^headers\.[a-z0-9-]{1,64}$/.test(it) || parseJsonPath(it));
 const field = z.union([
   source,
-  z.strictObject({ from: source, description: text(512).optional() }),
+  z.strictObject({
+    from: source,
+    prefix: text(64).optional().describe('Stands before the text, unless it begins so.'),
+    words: z.record(text(64), text(64)).optional().describe("Other words for the service's own."),
+    description: text(512).optional(),
+  }),
   z.strictObject({ value: text(128).describe('A text of our own, for what the service leaves unsaid.') }),
   z.strictObject({
     each: jsonPath.describe('A list in the answer.'),
