@@ -228,7 +228,7 @@ test('calls over a rate are refused with the time to wait, and others are not', 
 });
 
 test('a session has a rate of commands, writes and fetches by default that invalid calls use up, too', async () => {
-  await using daily = await openDaemon({ policy: 'version: 1\nextends: default\n' });
+  await using daily = await openDaemon({ ownRates: true });
   const rates = { terminal_execute: 120, file_write: 300, web_fetch: 60 };
   for (const [tool, calls] of Object.entries(rates)) {
     await using client = await daily.connect();
