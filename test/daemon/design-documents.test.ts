@@ -3,9 +3,12 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { defaultLimits } from '../../src/base/limits.ts';
 import { isRecord } from '../../src/base/text/values.ts';
 import type { Client } from '../../src/client/client.ts';
+import { CONNECTOR_OF } from '../../src/pipeline/input/absent-tools.ts';
+import { presetNames, presetText } from '../../src/services/connectors/presets.ts';
 import { documents, page } from '../design-documents/rows.ts';
 import { type OpenDaemon, openDaemon, repository } from '../support/daemon.ts';
 import { makeDatabase } from '../support/sqlite.ts';
@@ -67,6 +70,25 @@ const rows = documents.flatMap((it) => it.rows);
 test('the page has a row for each feature of the five documents, and is what `npm run gen` writes', () => {
   expect(documents.map((it) => it.rows.length)).toEqual([55, 47, 39, 36, 45]);
   expect(readFileSync(join(repository, 'docs/design-documents.md'), 'utf8')).toBe(page());
+});
+
+test('a tool that a person has to set up first is refused with how that is done', async () => {
+  const aliases = presetNames().flatMap((preset) => {
+    const { operations } = parse(presetText(preset, defaultLimits) ?? '') as {
+      operations: Record<string, { aliases?: (string | { name: string })[] }>;
+    };
+    const names = Object.values(operations).flatMap((it) => it.aliases ?? []);
+    return names.map((it) => [typeof it === 'string' ? it : it.name, preset] as const);
+  });
+  expect([...CONNECTOR_OF].sort()).toEqual(aliases.sort());
+  for (const [name, suggestion] of [
+    ['create_github_issue', 'ringfence connector add github'],
+    ['stripe__refund', 'ringfence connector add stripe'],
+    ['task', '`agents`'],
+  ] as const)
+    expect(await agent.call(name as string, {})).toMatchObject({
+      error: { code: 'TOOL_NOT_FOUND', suggestion: expect.stringContaining(suggestion) },
+    });
 });
 
 const held = rows.flatMap((it) => (it.held ? [[it.id, it.what, ...it.held] as const] : []));

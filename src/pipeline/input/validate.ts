@@ -4,6 +4,7 @@ import { toRelative } from '../../base/written-paths.ts';
 import { withPaths } from '../../tools/path-parameters.ts';
 import { type NamedTool, tierOfCall } from '../../tools/tool.ts';
 import { type Call, type CheckedCall, outcomeOf, type Stage } from '../stage.ts';
+import { setUpOf } from './absent-tools.ts';
 import { narrowInput } from './narrow-input.ts';
 import { nearest } from './nearest.ts';
 
@@ -33,7 +34,8 @@ export const validate =
 function unknownTool({ name, toolset }: Call): ToolError {
   const close = nearest(name, toolset.keys());
   return new ToolError('TOOL_NOT_FOUND', `there is no tool \`${name}\` in this session`, {
-    suggestion: close === undefined ? 'List the tools with tools.list.' : `Did you mean \`${close}\`?`,
+    suggestion:
+      setUpOf(name) ?? (close === undefined ? 'List the tools with tools.list.' : `Did you mean \`${close}\`?`),
   });
 }
 
