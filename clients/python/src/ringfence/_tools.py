@@ -326,6 +326,7 @@ class CodeParseDataErrorsItem(TypedDict, total=False):
 class CodeParseDataAstItem(TypedDict, total=False):
     kind: Required[str]
     depth: Required[int]
+    parent: int
     line: Required[int]
     endLine: Required[int]
     text: str
