@@ -55,6 +55,8 @@ const example = z.union([
   z.strictObject({ input: values, error: z.enum(Object.keys(CODES) as (keyof typeof CODES)[]) }),
 ]);
 
+const exported = text(64).regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'takes the name of an exported function');
+
 const tool = z
   .strictObject({
     name: text(32).regex(VERSIONED_NAME, 'takes lower-case letters, digits and single _, a letter first, and @MAJOR'),
@@ -73,9 +75,10 @@ const tool = z
     arguments: argumentsOfTool,
     module: modulePath,
     /** Name of the exported function if it differs from the tool's name. */
-    export: text(64)
-      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'takes the name of an exported function')
-      .optional(),
+    export: exported.optional(),
+    /** Exported functions of the module that run before each call, and after it however it ended. */
+    initialize: exported.optional(),
+    cleanup: exported.optional(),
     examples: z.array(example).max(32).default([]),
     deprecated: deprecationSchema.optional(),
   })
