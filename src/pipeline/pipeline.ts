@@ -10,6 +10,7 @@ import { fingerprint } from '../policy/shell/programs.ts';
 import type { Approvals } from '../store/approvals/approvals.ts';
 import type { AuditLog } from '../store/audit/log.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
+import { pastDurationMs } from '../store/past-durations.ts';
 import type { Previews } from '../store/previews.ts';
 import type { ResultCache } from '../store/result-cache.ts';
 import { CallMetrics } from '../store/telemetry/call-metrics.ts';
@@ -157,6 +158,11 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
       return previewForPerson(call, parts);
     },
     // `writes` comes last, so that a call that begins while the files are looked at counts.
-    context: async (call) => ({ ...(await approvalContextOf(call, limits)), writes: writes.stateFor(call) }),
+    context: async (call) => ({
+      ...(await approvalContextOf(call, limits)),
+      // A record that can't be read is no reason not to ask.
+      usualMs: await pastDurationMs(parts.auditLog, call.checked.tool.name).catch(() => undefined),
+      writes: writes.stateFor(call),
+    }),
   };
 }

@@ -112,3 +112,18 @@ test('a policy may list the types of files that calls work on', async () => {
     error: { code: 'POLICY_DENIED' },
   });
 });
+
+test('a question says how long calls of its tool usually take, once there were some', async () => {
+  await using daemon = await openDaemon({ policy: 'tiers: { write: { decision: ask } }\n' });
+  await using operator = await daemon.connect({ role: 'operator' });
+  await using agent = await daemon.connect();
+  const asked: { estimatedMs?: number }[] = [];
+  await operator.onApproval((approval) => {
+    asked.push(approval);
+    return { decision: 'approve' };
+  });
+  for (const path of ['a.txt', 'b.txt']) await agent.call('file_write', { path, content: 'x' });
+  expect(asked).toHaveLength(2);
+  expect(asked[0]).not.toHaveProperty('estimatedMs');
+  expect(asked[1]?.estimatedMs).toBeGreaterThan(0);
+});

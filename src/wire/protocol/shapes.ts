@@ -164,6 +164,7 @@ export const approval = z.strictObject({
   effects: z.array(shownEffect),
   impact: z.strictObject({ level, description: z.string(), warnings: texts() }),
   costUsd: z.number().optional(),
+  estimatedMs: z.number().optional().describe('How long calls of the tool took on average in the last day.'),
   diff: z.string().optional(),
   truncated: z.literal(true).optional().describe('Set if parts were cut; `approvals.get` has them.'),
   undo: undo.optional().describe('Absent if the call changes nothing.'),
