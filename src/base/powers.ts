@@ -33,6 +33,8 @@ export interface Powers {
   /** 32 random bytes as hex, for credentials. */
   secret(): string;
   spawn(command: string, args: readonly string[], options: SpawnOptions): ChildProcess;
+  /** Gives the job that runs in place of a command's; only daemons under test have it. */
+  double?<Asked extends { readonly tool: string; readonly input: unknown }>(request: Asked): Promise<Asked>;
   readonly log: Log;
 }
 

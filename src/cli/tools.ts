@@ -22,7 +22,11 @@ export async function tools(
 ): Promise<number> {
   await using client = await connect(caller);
   if (search !== undefined) return await find(search, json, client);
-  const infos = await client.tools();
+  const estimates = name !== undefined && (format ?? 'ringfence') === 'ringfence';
+  // An older daemon knows no estimates.
+  const infos = estimates
+    ? await client.tools('ringfence', { estimates }).catch(() => client.tools())
+    : await client.tools();
   const wanted = name === undefined ? infos : infos.filter((it) => it.name === name || it.aliases.includes(name));
   if (name !== undefined && wanted.length === 0)
     throw new CliError(
@@ -56,6 +60,7 @@ function explain({ name, description, tier, decision, aliases, inputSchema, ...i
   if (health) print(harmless(`does not work now: ${health.message ?? 'no reason given'}`));
   if (majors) print(`versions: ${majors.map((major) => `${name}@${major}`).join(', ')}`);
   if (deprecated?.replacement !== undefined) print(harmless(`deprecated: use ${deprecated.replacement} instead`));
+  if (it.estimatedTime !== undefined) print(`usually takes: ${it.estimatedTime} ms`);
   if (dependencies.length > 0) print(`usually after: ${dependencies.join(', ')}`);
   if (documentation !== undefined) print(`reference: ${documentation}`);
   if (capabilities.length > 0) print('\ncan:');

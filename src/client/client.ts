@@ -84,6 +84,8 @@ export interface ToolSettings {
   readonly category?: string;
   /** For models: the tools that most work needs, or all. */
   readonly tools?: 'default' | 'all';
+  /** Whether the usual times of calls are told, too. */
+  readonly estimates?: boolean;
 }
 
 export interface OutputSettings {

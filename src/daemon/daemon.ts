@@ -288,6 +288,7 @@ function createGateway(config: Config, services: Services) {
     permission,
     turns,
     limits,
+    powers,
     parsePolicy: (text) => policyOf(text, limits),
     reloadPolicy: reloadOf(services.source, policies),
   });

@@ -32,7 +32,7 @@ import type { Results } from './results.ts';
 import type { Session } from './session.ts';
 import type { SessionRecords } from './session-records.ts';
 import type { Sessions } from './sessions.ts';
-import { foundTools, toolList, toolStats } from './tool-list.ts';
+import { foundTools, toolList, toolStats, withTimes } from './tool-list.ts';
 import { checkpointMethods } from './undo/checkpoints.ts';
 import { type KeptChangesParts, previewMethods } from './undo/previews.ts';
 import { type QuarantineParts, quarantineMethods } from './undo/quarantine.ts';
@@ -90,7 +90,10 @@ function callTool(session: Session, { tool, input, options, _meta }: Params<'too
 export function createMethods(parts: MethodParts): Methods {
   const { oversight, results, limits, records, sessions, durable, batches, pause } = parts;
   return {
-    'tools.list': ({ session }, params) => toolList(session, params, parts.pipeline),
+    'tools.list': ({ session }, params) => {
+      const list = toolList(session, params, parts.pipeline);
+      return params.estimates ? oversight.usualTimes().then((times) => withTimes(list, times)) : list;
+    },
     'tools.search': ({ session }, query) => foundTools(session, query),
     'tools.stats': async ({ session }, params) => ({ ...toolStats(session), usage: await oversight.usage(params) }),
     'tools.call': ({ session }, params) => callTool(session, params),

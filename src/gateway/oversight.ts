@@ -2,14 +2,16 @@
 import { type CallRecord, TIERS } from '../base/call.ts';
 import { RpcError, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
+import type { Powers } from '../base/powers.ts';
 import { Backtest } from '../pipeline/backtest.ts';
 import { limitsOf } from '../pipeline/cost-cap.ts';
 import { doorsAhead } from '../pipeline/doors/doors-ahead.ts';
 import { DENIALS_MAX } from '../pipeline/execute/denials.ts';
+import { narrowInput } from '../pipeline/input/narrow-input.ts';
+import { parseInput } from '../pipeline/input/validate.ts';
 import { asksAnyway, decideWithEnvironment, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
 import type { JudgingRequest, JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { separate } from '../pipeline/separate-effects.ts';
-import { parseInput } from '../pipeline/validate.ts';
 import { toDecision } from '../policy/explain.ts';
 import { PolicyError } from '../policy/policy-error.ts';
 import type { Policy } from '../policy/schema.ts';
@@ -23,6 +25,9 @@ import type { CostLedger } from '../store/cost-ledger.ts';
 import type { Params } from '../wire/protocol/messages.ts';
 import type { Session } from './session.ts';
 
+/** Counting the record of a day takes longer than a list of tools may. */
+const TIMES_MS = 60_000;
+
 export interface OversightParts {
   readonly approvals: Approvals;
   readonly auditLog: AuditLog;
@@ -30,6 +35,7 @@ export interface OversightParts {
   readonly permission: PermissionParts;
   readonly turns: JudgingTurns;
   readonly limits: Limits;
+  readonly powers: Pick<Powers, 'monotonicMs'>;
   /** Reads the text of a policy file. Throws PolicyError. */
   parsePolicy(text: string): Policy;
   /** Loads the daemon's policy again; a bad file changes nothing. */
@@ -40,6 +46,8 @@ export class Oversight {
   readonly #parts: OversightParts;
   /** Aborts requests that still wait for their turn; one controller for each session. */
   readonly #pendingRequests = new Map<string, AbortController>();
+
+  #times: { readonly atMs: number; readonly counted: Promise<ReadonlyMap<string, number>> } | undefined;
 
   constructor(parts: OversightParts) {
     this.#parts = parts;
@@ -107,6 +115,17 @@ export class Oversight {
     return auditLog.counted((it) => toolUsage(it, { hours, tool, limits }));
   }
 
+  /** The usual time of calls by tool, in milliseconds: counted anew after a minute. */
+  usualTimes(): Promise<ReadonlyMap<string, number>> {
+    const nowMs = this.#parts.powers.monotonicMs();
+    if (this.#times && nowMs - this.#times.atMs < TIMES_MS) return this.#times.counted;
+    const counted = this.usage({ hours: 24 }).then(
+      ({ tools }) => new Map(tools.flatMap(({ tool, p50Ms }) => (p50Ms === undefined ? [] : [[tool, p50Ms]]))),
+    );
+    this.#times = { atMs: nowMs, counted };
+    return counted;
+  }
+
   async verify(): Promise<object> {
     return this.#parts.auditLog.verify();
   }
@@ -169,7 +188,8 @@ export class Oversight {
     const named = options.toolset.get(name);
     if (!named) throw new RpcError('INVALID_PARAMS', `there is no tool ${name} in this session`);
     const { id: session, principal, workspace, root } = options;
-    const parsed = parse(named, input, { workspace, home: this.#parts.permission.home });
+    const place = { workspace, home: this.#parts.permission.home };
+    const parsed = asParams(() => narrowInput(named.tool, parseInput(named, input, place), policyNow()).input);
     const line = named.tool.commandOf?.(parsed as never);
     await this.#turn({ session, line: line?.command, targets: named.tool.effects(parsed as never).length });
     const question = toQuestion(named.tool, parsed, {
@@ -255,9 +275,9 @@ export class Oversight {
 /** A limit by its name, if there is one. */
 const finite = (name: string, usd = Infinity): Record<string, number> => (Number.isFinite(usd) ? { [name]: usd } : {});
 
-function parse(...given: Parameters<typeof parseInput>): unknown {
+function asParams<T>(parse: () => T): T {
   try {
-    return parseInput(...given);
+    return parse();
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
     throw new RpcError('INVALID_PARAMS', error.message, error.toWire().details);

@@ -19,6 +19,7 @@ import { ToolError, type WireError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
 import { redactText, redactValue } from '../base/redact.ts';
+import { withSuggestion } from '../base/suggestions.ts';
 import { askingRuleOf } from '../pipeline/approve/approve.ts';
 import type { WithOpenings } from '../pipeline/doors/openings.ts';
 import { waitedOf } from '../pipeline/doors/person-time.ts';
@@ -375,7 +376,7 @@ export class Session {
     };
     const base = { callId: call.id, tool, metadata };
     return error
-      ? { ...base, success: false, error: redactValue(error.toWire()) as WireError }
+      ? { ...base, success: false, error: redactValue(withSuggestion(error.toWire())) as WireError }
       : { ...base, success: true, data: outcome.data, ...shownPreview(outcome) };
   }
 }

@@ -93,7 +93,7 @@ interface Stats {
 /** Answers `tools.list`. */
 export function toolList(
   session: Session,
-  { tier, category, format, tools }: Params<'tools.list'>,
+  { tier, category, format, tools }: Omit<Params<'tools.list'>, 'estimates'>,
   { health: known }: Partial<Pick<Pipeline, 'health'>> = {},
 ): { tools: object[] } {
   const { options, policy: policyNow } = session;
@@ -111,3 +111,11 @@ export function toolList(
     });
   return { tools: infos.map((it) => toFormat(it, format)) };
 }
+
+/** The list with the usual times of calls. */
+export const withTimes = ({ tools }: { tools: object[] }, times: ReadonlyMap<string, number>): { tools: object[] } => ({
+  tools: tools.map((it) => {
+    const estimatedTime = 'tier' in it && 'name' in it ? times.get(String(it.name)) : undefined;
+    return estimatedTime === undefined ? it : { ...it, estimatedTime };
+  }),
+});

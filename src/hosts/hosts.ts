@@ -56,8 +56,10 @@ export class Hosts implements AsyncDisposable {
   }
 
   /** Runs a job in the host of its key; see `Runs`. */
-  run(key: HostKey, request: RunRequest, options: RunOptions): Promise<RunResult> {
-    return this.#runs.run(key, request, options);
+  async run(key: HostKey, request: RunRequest, options: RunOptions): Promise<RunResult> {
+    const { double } = this.#powers;
+    const isCommand = double && key.tier === 'execute' && !request.background && !request.health;
+    return this.#runs.run(key, isCommand ? await double(request) : request, options);
   }
 
   /** Lets the write host of a key read its workspace, in the background; a host is started if there is none. */

@@ -38,7 +38,7 @@ export const audit =
         {
           ...entryOf(call, last, kind),
           // The entry of the intent holds the input already.
-          ...(!outcome.intended && { input: recordedInput(call) }),
+          ...(!outcome.intended && { input: recordedInput(last ?? call) }),
           durationMs: Math.round(durationMs * 1000) / 1000,
           ...(error && { code: error.code }),
           ...(usage && { resources: resourcesOf(usage, error) }),
@@ -91,7 +91,7 @@ export const intent =
     return { ...outcome, intended: true };
   };
 
-/** The input as its caller wrote it, without the values that its tool keeps out of the log. */
+/** The input as its caller wrote it, or as it was narrowed, without the values that its tool keeps out of the log. */
 function recordedInput({ toolset, name, rawInput }: Call): unknown {
   const unrecorded = toolset.get(name)?.tool.unrecorded;
   if (!unrecorded || !isRecord(rawInput)) return rawInput;

@@ -130,7 +130,7 @@ export function toQuestion(
     tier: tierOfCall(tool, input),
     category: tool.category,
     effects,
-    aliases: otherNames(tool),
+    aliases: [...otherNames(tool), ...(tool.judgedAs?.(input as never) ?? [])],
     destructive: effects.some((it) => it.kind === 'delete'),
     ...(line && { command: commandOf(line, contextOf(line, asker, parts)) }),
     principal: asker.principal,

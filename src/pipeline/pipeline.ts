@@ -10,6 +10,7 @@ import { fingerprint } from '../policy/shell/programs.ts';
 import type { Approvals } from '../store/approvals/approvals.ts';
 import type { AuditLog } from '../store/audit/log.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
+import { pastDurationMs } from '../store/past-durations.ts';
 import type { Previews } from '../store/previews.ts';
 import type { ResultCache } from '../store/result-cache.ts';
 import { CallMetrics } from '../store/telemetry/call-metrics.ts';
@@ -31,6 +32,7 @@ import { execute } from './execute/execute.ts';
 import { LeftNames } from './execute/left-names.ts';
 import type { ExecuteParts } from './execute/parts.ts';
 import { ownRunners } from './execute/runner.ts';
+import { type ValidateParts, validate } from './input/validate.ts';
 import { observed } from './observe.ts';
 import type { Outcome } from './outcome.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
@@ -47,7 +49,6 @@ import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
 import { type Handler, inOrder } from './stage.ts';
 import { ToolHealth } from './tool-health.ts';
-import { type ValidateParts, validate } from './validate.ts';
 
 export type { Toolset } from '../tools/tool.ts';
 export type { Call } from './stage.ts';
@@ -159,6 +160,11 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
       return previewForPerson(call, parts);
     },
     // `writes` comes last, so that a call that begins while the files are looked at counts.
-    context: async (call) => ({ ...(await approvalContextOf(call, limits)), writes: writes.stateFor(call) }),
+    context: async (call) => ({
+      ...(await approvalContextOf(call, limits)),
+      // A record that can't be read is no reason not to ask.
+      usualMs: await pastDurationMs(parts.auditLog, call.checked.tool.name).catch(() => undefined),
+      writes: writes.stateFor(call),
+    }),
   };
 }

@@ -10,6 +10,8 @@ import { type ClearedCall, outcomeOf, type Stage } from './stage.ts';
 
 /** The wait before the second attempt, which doubles with each; jitter takes off up to half. */
 const BACKOFF_MS = 100;
+/** The longest wait that a server may ask for where only the tool's plan says that the call is made again. */
+const UNASKED_WAIT_MS = 5_000;
 const MAY_PASS: readonly Code[] = ['QUEUE_FULL', 'HOST_CRASHED', 'UPSTREAM_FAILED', 'PROVIDER_UNAVAILABLE'];
 
 /** Waits longer before each attempt, with jitter, so that calls that failed together do not return together. */
@@ -17,7 +19,10 @@ export const retry =
   (limits: Limits, powers: Powers): Stage<ClearedCall> =>
   (next) =>
   async (call) => {
-    const retries = Math.min(call.options.retries ?? 0, limits.callRetriesMax);
+    const { retries: wanted = call.checked.tool.retries ?? 0 } = call.options;
+    const retries = Math.min(wanted, limits.callRetriesMax);
+    const isAsked = call.options.retries !== undefined;
+    const waitMaxMs = isAsked ? limits.retryBackoffMsMax : UNASKED_WAIT_MS;
     let hasStarted = false;
     for (let attempt = 0; ; attempt++) {
       call.enter?.('queued');
@@ -26,10 +31,11 @@ export const retry =
       hasStarted ||= last.started;
       const outcome: Outcome = { ...last, started: hasStarted, retriesAttempted: attempt };
       const { error } = last;
-      const askedMs = error ? askedBy(error) : last.busyMs;
+      // Without its caller's word a call is made again only where a server asks for that.
+      const askedMs = error ? (isAsked ? askedBy(error) : undefined) : last.busyMs;
       if (askedMs === undefined || attempt >= retries || !isRepeatable(call, last)) return outcome;
       // A server of others is not asked before the time that it names.
-      if (!error && askedMs > limits.retryBackoffMsMax) return outcome;
+      if (!error && askedMs > waitMaxMs) return outcome;
       try {
         const goesOn = await waits(delayMs(askedMs, { attempt, limits, powers }), { call, powers });
         if (!goesOn) return outcome;

@@ -42,7 +42,15 @@ const examplesOf = ({ examples }: Rule): readonly string[] => [
   ...(examples?.no_match ?? []),
 ];
 
-function factsOf({ tiers, rules, rateLimits, approvals, environment, toolBounds = {} }: Policy): Map<string, string> {
+function factsOf({
+  tiers,
+  rules,
+  rateLimits,
+  approvals,
+  environment,
+  toolBounds = {},
+  ...policy
+}: Policy): Map<string, string> {
   const facts = new Map<string, string>();
   for (const [tier, { id: _, reason: __, source: ___, approveDestructive, network, ...said }] of Object.entries(
     tiers,
@@ -65,6 +73,8 @@ function factsOf({ tiers, rules, rateLimits, approvals, environment, toolBounds 
     const said = `${calls} in ${perMs} ms`;
     facts.set(name, before === undefined ? said : `${before}, ${said}`);
   }
+  for (const [at, { tool, parts }] of (policy.arguments ?? []).entries())
+    facts.set(`arguments.${at} of ${tool.join(',')}`, JSON.stringify(parts));
   for (const [key, value] of Object.entries(approvals)) facts.set(`approvals.${key}`, `${value}`);
   for (const [tool, bounds] of Object.entries(toolBounds))
     for (const [key, value] of Object.entries(bounds)) facts.set(`tools.${tool}.${key}`, `${value}`);

@@ -13,6 +13,7 @@ import type { PolicyFile } from './schema/policy-file.ts';
 import { LOCKS } from './schema/tiers.ts';
 import {
   type ApprovalSettings,
+  type ArgumentRule,
   type Policy,
   type RateLimit,
   type Rule,
@@ -55,6 +56,7 @@ export function compose(parent: Policy, file: ReadPolicyFile): { policy: Policy;
     tiers: byTier((tier) => composeTier(it, tier)),
     rules: composeRules(it),
     rateLimits: composeRateLimits(it),
+    ...composeArguments(it),
     approvals: composeApprovals(it),
     ...(environment && { environment }),
     ...(toolBounds && { toolBounds }),
@@ -251,6 +253,15 @@ function composeRateLimits({ parent, file, widens }: CompositionContext): RateLi
   return [...parent.rateLimits.filter((it) => !byKey.has(keyOf(it))), ...own];
 }
 
+/** The parent's come last, so that no child takes back what it sets. */
+function composeArguments({ parent, file }: CompositionContext): Pick<Policy, 'arguments'> {
+  const own = (file.data.arguments ?? []).map(({ tool, ...parts }, index): ArgumentRule => {
+    return { tool: [tool].flat(), parts, source: file.positions.line(['arguments', index]) };
+  });
+  const all = [...own, ...(parent.arguments ?? [])];
+  return all.length > 0 ? { arguments: all } : {};
+}
+
 function composeApprovals({ parent, file, widens }: CompositionContext): ApprovalSettings {
   const before = parent.approvals;
   const own = file.data.approvals ?? {};
@@ -300,7 +311,8 @@ function byTier(rule: (tier: Tier) => TierRule): Policy['tiers'] {
 const sealed = (policy: Omit<Policy, 'version'>): Policy => ({ ...policy, version: versionOf(policy) });
 
 /** Hash of what one layer decides by; leaves out positions, reasons, examples and what children may widen. */
-function versionOf({ tiers, rules, rateLimits, approvals, toolBounds, environment }: Omit<Policy, 'version'>): string {
+function versionOf(policy: Omit<Policy, 'version'>): string {
+  const { tiers, rules, rateLimits, approvals, toolBounds, environment } = policy;
   const perTier = TIERS.map((tier) => {
     const { decision, approveDestructive, network, ...rest } = tiers[tier];
     const hosts = network === undefined || network === 'any' ? [] : [network];
@@ -322,7 +334,9 @@ function versionOf({ tiers, rules, rateLimits, approvals, toolBounds, environmen
     return { id, match, decision, code: code ?? null, ...(preview && { preview }) };
   });
   const limits = rateLimits.map(({ source: _, ...it }) => it);
-  return hashOf([perTier, sortedById(deciding), limits, approvals, toolBounds ?? null, environment ?? null]);
+  const narrowing = policy.arguments?.map(({ source: _, ...it }) => it) ?? [];
+  const last = [toolBounds ?? null, environment ?? null, ...(narrowing.length > 0 ? [narrowing] : [])];
+  return hashOf([perTier, sortedById(deciding), limits, approvals, ...last]);
 }
 
 const sortedById = <T extends { id: string }>(items: readonly T[]): T[] =>

@@ -1,6 +1,8 @@
 /** The types of a policy with its parents merged in. schema/policy-file.ts has the schema of the files that policies are read from. */
+
 import type { Decision, Tier } from '../base/call.ts';
 import type { NetworkLayer } from './network.ts';
+import type { ArgumentParts } from './schema/arguments.ts';
 import type { MatchSpec } from './schema/match.ts';
 import { type Forward, LOCKS, type Locks, type UnixSockets } from './schema/tiers.ts';
 
@@ -67,6 +69,12 @@ export interface RateLimit {
   readonly source: string;
 }
 
+export interface ArgumentRule {
+  readonly tool: readonly string[];
+  readonly parts: ArgumentParts;
+  readonly source: string;
+}
+
 export interface ApprovalSettings {
   readonly timeoutMs: number;
   readonly headless: 'deny' | 'wait';
@@ -86,6 +94,8 @@ export interface Policy {
   readonly rules: readonly Rule[];
   readonly rateLimits: readonly RateLimit[];
   readonly approvals: ApprovalSettings;
+  /** How arguments of calls are rewritten; those of the parent come last, so that they hold. */
+  readonly arguments?: readonly ArgumentRule[];
   /** Bounds of single tools, by the name or alias that the policy uses; lower than those of their tier. */
   readonly toolBounds?: Readonly<Record<string, ToolBounds>>;
   /** Variables that callers may set for commands; undefined means all. */

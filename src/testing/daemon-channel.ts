@@ -1,7 +1,8 @@
 /** The process of a daemon under test, as its test sees it: its start, its clock, its log and its end. */
 import type { ChildProcess } from 'node:child_process';
 import { type Powers, settlesWithin } from '../base/powers.ts';
-import type { Confinement, FromDaemon, ToDaemon } from './messages.ts';
+import type { Confinement, FromDaemon, StartedProcess, ToDaemon } from './messages.ts';
+import { ScriptedProcesses } from './processes.ts';
 
 /** Longest time in ms for a daemon to end in order. */
 const END_MS_MAX = 10_000;
@@ -13,6 +14,7 @@ export class DaemonChannel {
   readonly #started = Promise.withResolvers<Confinement>();
   /** Requests to move the clock that were not answered yet. */
   readonly #moves: PromiseWithResolvers<number>[] = [];
+  readonly processes = new ScriptedProcesses();
   #log = '';
 
   constructor(child: ChildProcess, powers: Powers) {
@@ -62,9 +64,15 @@ export class DaemonChannel {
   }
 
   #hear(message: FromDaemon): void {
-    if (message.kind === 'advanced') this.#moves.shift()?.resolve(message.nowMs);
+    if (message.kind === 'process') void this.#answer(message.id, message.process);
+    else if (message.kind === 'advanced') this.#moves.shift()?.resolve(message.nowMs);
     else if (message.confinement) this.#started.resolve(message.confinement);
     else this.#started.reject(new Error(`the daemon did not start: ${message.error ?? this.#log}`));
+  }
+
+  async #answer(answered: number, process: StartedProcess): Promise<void> {
+    const answer = await this.processes.answerTo(process);
+    if (this.#child.connected) this.#child.send({ answered, answer } satisfies ToDaemon);
   }
 
   #fail(reason: string): void {

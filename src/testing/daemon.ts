@@ -12,6 +12,7 @@ import { type CallSettings, type Client, type ClientOptions, createClient } from
 import { type ApprovalScript, ScriptedApprovals } from './approval-script.ts';
 import { DaemonChannel } from './daemon-channel.ts';
 import type { Confinement } from './messages.ts';
+import type { ExpectedProcess, ProcessMatcher, ProcessScript } from './processes.ts';
 
 export interface TestDaemonOptions {
   /** Content of the workspace by path. */
@@ -88,6 +89,14 @@ export class TestDaemon implements AsyncDisposable {
     return connectTo(this.#parts.place, options);
   }
 
+  /**
+   * Answers a process of a command in place of running it, the given number of times (1 if absent). From the first one on
+   * a process that no test expects fails its call; so does `close`, also for one that did not come.
+   */
+  expectProcess(matcher: ProcessMatcher, answer: ProcessScript = {}, times = 1): ExpectedProcess {
+    return this.#parts.channel.processes.expect(matcher, answer, times);
+  }
+
   /** Writes files into the workspace, as a person would beside the daemon. */
   write(files: Readonly<Record<string, string | Uint8Array>>): void {
     assertInside(files);
@@ -99,7 +108,7 @@ export class TestDaemon implements AsyncDisposable {
     return this.#parts.channel.log();
   }
 
-  /** Ends the daemon and removes what it was made of. Throws the error of the script of approvals, if it had one. */
+  /** Ends the daemon and removes what it was made of. Throws the error of a script, and for processes that came unexpected, or not. */
   async close(): Promise<void> {
     this.#closing ??= this.#close();
     await this.#closing;
@@ -116,6 +125,7 @@ export class TestDaemon implements AsyncDisposable {
     await channel.end();
     await removeTree(place.folder);
     approvals.assertNoFailure();
+    channel.processes.assertMet();
   }
 }
 

@@ -16,11 +16,25 @@ export interface Confinement {
   readonly advice: string;
 }
 
-export interface ToDaemon {
-  readonly advanceMs: number;
+/** A process that a command is about to start, as its call gave it. */
+export interface StartedProcess {
+  /** The tool: terminal_execute, or one whose command only the tool knows. */
+  readonly tool: string;
+  /** The command line or script; the name of the tool where only the tool knows it. */
+  readonly command: string;
+  readonly input: Readonly<Record<string, unknown>>;
 }
+
+/** In place of a process: a command line that answers, or why its call fails; neither: it is run. */
+export interface DoubleAnswer {
+  readonly command?: string;
+  readonly refused?: string;
+}
+
+export type ToDaemon = { readonly advanceMs: number } | { readonly answered: number; readonly answer: DoubleAnswer };
 
 export type FromDaemon =
   | (Started & { readonly kind: 'started' })
+  | { readonly kind: 'process'; readonly id: number; readonly process: StartedProcess }
   /** The time of the daemon's clock after it was moved, in milliseconds since the epoch. */
   | { readonly kind: 'advanced'; readonly nowMs: number };

@@ -8,6 +8,7 @@ export type { Approval } from '../store/approvals/approval.ts';
 export type { Added, ConnectorTestOptions } from './added.ts';
 export type { ApprovalScript, AskedQuestion, ScriptedAnswer } from './approval-script.ts';
 export type { ConnectOptions, TestClock, TestDaemon, TestDaemonOptions } from './daemon.ts';
+export type { StartedProcess } from './messages.ts';
 export {
   type Dialect,
   type ModelReply,
@@ -17,6 +18,7 @@ export {
   type ScriptedCall,
 } from './model-server.ts';
 export type { ServiceAnswer, ServiceRequest } from './played-http.ts';
+export type { ExpectedProcess, ProcessAnswer, ProcessMatcher, ProcessScript } from './processes.ts';
 export { type RecordedCall, Recorder, Replayer, type ToolCaller } from './recording.ts';
 export type { ToolPromise } from './tool-contract.ts';
 

@@ -44,6 +44,16 @@ export interface ToolInfo {
   dependencies: readonly string[];
   /** URL of the tool's reference; absent for tools of plugins and providers. */
   documentation?: string;
+  /** The same, with the tools before them in turn, as far as they are built in. */
+  allDependencies: readonly string[];
+  /** Whether a person is asked about calls, as far as that is known without their input. */
+  requiresConfirmation: boolean;
+  /** Whether results may be answered from the cache. */
+  cacheable: boolean;
+  /** Further attempts after the answer of a busy server, if the caller says no number. */
+  retries?: number;
+  /** Usual time of a call in milliseconds: half of the last day's took no longer. Absent unless asked for, or without a past. */
+  estimatedTime?: number;
   decision: Decision;
   /** For tools of services. */
   auth?: ToolAuth;

@@ -25,6 +25,10 @@ export interface ServiceTerms {
 
 export interface ToolCost {
   readonly model: 'free' | 'usage_based';
-  /** US dollars a call; absent if it depends on the input. */
+  /** US dollars a call, without what depends on its input. */
   readonly estimatedCost?: number;
+  /** Page on which a person sees the charges. */
+  readonly billingUrl?: string | undefined;
+  /** Calls a month that the service gives away. */
+  readonly freeTierLimit?: number | undefined;
 }

@@ -169,6 +169,14 @@ function annotationsOf({ tier, destructive, idempotent }: Tool): ToolInfo['annot
   };
 }
 
+/** The tools that usually run before others, with those before them in turn, the nearest first. */
+function allDependenciesOf(dependencies: readonly string[]): string[] {
+  const found = new Set(dependencies);
+  // A set gives what is added while it is gone through, too.
+  for (const name of found) for (const it of builtins.get(name)?.tool.dependencies ?? []) found.add(it);
+  return [...found];
+}
+
 export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
   const { name, category, tier, version, aliases, dependencies = [] } = tool;
   const toText = isOurs(tool) ? (it: string) => it : safeText;
@@ -186,6 +194,10 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
     aliases: aliases.map((it) => it.name),
     capabilities,
     dependencies,
+    allDependencies: allDependenciesOf(dependencies),
+    requiresConfirmation: decision === 'ask' || (decision === 'allow' && tool.asks === true),
+    cacheable: tool.cacheable === true,
+    ...(tool.retries !== undefined && { retries: tool.retries }),
     ...(isOurs(tool) && { documentation: docsUrl(`tools.md#${name}`) }),
     decision,
     ...(tool.auth && { auth: tool.auth() }),

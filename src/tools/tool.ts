@@ -7,6 +7,7 @@ import type * as z from 'zod';
 import type { Effect, Tier } from '../base/call.ts';
 import type { Code } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
+import type { ArgumentParts } from '../policy/schema/arguments.ts';
 import type { Capability, Category } from './capability.ts';
 import type { ServiceTerms } from './connected.ts';
 import type {
@@ -275,6 +276,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly untrusted?: boolean;
   /** Whether a call may be repeated: always, or as a call says. */
   readonly idempotent?: PerCall<z.output<I>>;
+  /** Further attempts after the answer of a busy server, where the caller says none, and nothing can happen twice. */
+  readonly retries?: number;
   readonly cacheable?: boolean;
   /** Parameters whose values the audit log leaves out: they may hold data of people in any form. */
   readonly unrecorded?: readonly string[];
@@ -294,6 +297,10 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   commandOf?(input: z.output<I>): CommandLine | undefined;
   /** Whether a person is asked about calls that the policy allows: about each, or as a call says. */
   readonly asks?: PerCall<z.output<I>>;
+  /** How arguments are rewritten before they are judged, as the settings of a provider or the manifest of a plugin say. */
+  readonly narrows?: ArgumentParts | undefined;
+  /** Names of tools whose rules count for a call beside its own, and which its session has to have. */
+  judgedAs?(input: z.output<I>): readonly string[];
   /** Work before `run`, in other hosts than its. */
   readonly before?: Before<z.output<I>>;
   /** Computes what a run would do to files without doing it. Runs in the read_only host, before a person is asked. */

@@ -105,6 +105,16 @@ test('tools answer to the names of the design documents', async () => {
   await expect(answer('npm_install', { package: '../x', projectPath: '.' })).rejects.toThrow(/INPUT_INVALID.*package/);
 });
 
+test('code_dependencies reads the lockfile of the package manager that is named', async () => {
+  const lock = '[[package]]\nname = "x"\nversion = "0.1.0"\ndependencies = ["anyhow"]\n';
+  const dependency = '[[package]]\nname = "anyhow"\nversion = "1.0.80"\nsource = "registry+https://crates.io"\n';
+  writeFileSync(join(daemon.workspace, 'Cargo.lock'), lock + dependency);
+  expect(await answer('code_dependencies', { action: 'list', packageManager: 'cargo' })).toMatchObject({
+    manager: 'cargo',
+    dependencies: [{ name: 'anyhow', installed: '1.0.80', direct: true }],
+  });
+});
+
 test('every code tool counts columns in UTF-16 units: what one gives, another takes', async () => {
   const line =
     '/* 😀𝒳 */ export const inner = eval(String(used)), wrong: string = 2; function used() { debugger; return inner; }';

@@ -163,6 +163,20 @@ describe("the workspace's own linter", () => {
     expect(asked.join()).toContain("node_modules/.bin/oxlint -f json -- src 'it'\\\\''s'");
   });
 
+  test('linters runs each one that the workspace has, and names those that it lacks', async () => {
+    await using by = await trusting.connect();
+    const { issues, engine, skipped } = await lint(
+      { path: 'src', paths: undefined, linters: ['oxlint', 'prettier'] },
+      by,
+    );
+    expect(issues).toHaveLength(2);
+    expect(engine.name).toBe('oxlint');
+    expect(skipped).toEqual([{ path: 'prettier', code: 'UNSUPPORTED' }]);
+    expect(await by.call('code_lint' as string, { path: 'src', linters: ['black', 'clippy'] })).toMatchObject({
+      error: { code: 'UNSUPPORTED', message: expect.stringContaining('(black, clippy)') },
+    });
+  });
+
   test('a linter of the workspace that gives no report ends with CODE_ERROR and its output', async () => {
     put({ '.oxlintrc.json': 'no json' });
     await using by = await trusting.connect();

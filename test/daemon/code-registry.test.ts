@@ -188,7 +188,8 @@ describe('what is `not checked`', () => {
 
   test.each([
     ['does not list the registry', policyOf('allow', 'registry.example:443'), /the policy does not name it/],
-    ['lists no host', 'tiers:\n  external_api: { decision: allow }\n', /lists no host/],
+    ['lists no host', 'tiers:\n  external_api: { decision: allow, network: none }\n', /lists no host/],
+    ['says nothing of hosts', 'tiers:\n  external_api: { decision: allow }\n', /the policy does not name it/],
     ['asks about requests', 'version: 1\n', /Allow it with tiers\.external_api/],
     ['forbids requests', 'tiers:\n  external_api: { decision: deny }\n', /Allow it with tiers\.external_api/],
   ])('both lists are `not checked` under a policy that %s', async (_, policy, reason) => {

@@ -278,7 +278,11 @@ describe('stripe', () => {
     };
     const auth = { type: 'bearer_token', required: true, configKey: 'stripe_key' };
     const there = { ...auth, status: 'configured' };
-    expect(await definitionOf('create_payment')).toMatchObject({ auth: there, cost: { model: 'usage_based' } });
+    expect(await definitionOf('create_payment')).toMatchObject({
+      auth: there,
+      cost: { model: 'usage_based', estimatedCost: 0.3, billingUrl: 'https://dashboard.stripe.com/settings/billing' },
+      requiresConfirmation: true,
+    });
     expect(await definitionOf('get_payment')).toMatchObject({ auth: there, cost: { model: 'free' } });
     await cli(['secret', 'remove', 'stripe_key']);
     const setupUrl = expect.stringContaining('https://');
@@ -346,6 +350,14 @@ describe('sendgrid', () => {
     );
   });
 
+  test('an address that is none is refused before anything is sent', async () => {
+    const mail = { from: 'me@example.org', subject: 'Hi', text: 'Hi' };
+    const before = service.requests.length;
+    for (const more of [{ to: 'not an address' }, { to: ['a@example.org', 'b@'] }, { to: 'a@example.org', from: 'me' }])
+      expect(await errorOf('send_email', { ...mail, ...more })).toMatchObject({ code: 'INPUT_INVALID' });
+    expect(service.requests.length).toBe(before);
+  });
+
   test('takes text, html or both, and not neither', async () => {
     const error = await errorOf('sendgrid__send_email', { to: 'a@x.example', from: 'b@x.example', subject: 'S' });
     expect(error).toMatchObject({ code: 'INPUT_INVALID', message: expect.stringContaining('takes one of html, text') });
@@ -367,8 +379,8 @@ describe('vercel', () => {
     const data = await called('vercel_deploy', { projectPath: 'site', production: true, envVars: { A: 'b' } });
     const deployment = {
       deploymentId: 'dpl_1',
-      url: 'x.vercel.app',
-      status: 'QUEUED',
+      url: 'https://x.vercel.app',
+      status: 'building',
       buildLogs: 'https://vercel.com/x',
     };
     expect(data).toEqual(deployment);
@@ -379,6 +391,10 @@ describe('vercel', () => {
     const projectSettings = { framework: null };
     const body = JSON.stringify({ name: 'site', files, target: 'production', env: { A: 'b' }, projectSettings });
     expect(request()).toBe(http('POST /v13/deployments', { headers: JSON_BODY, body }));
+    const { tools } = (await client.request('tools.list', { tools: 'all', category: 'deployment' } as never)) as {
+      tools: { name: string }[];
+    };
+    expect(tools.map((it) => it.name)).toContain('vercel__deploy');
   });
 
   test('deploy_to_production means the production, unless its caller says otherwise', async () => {
@@ -444,6 +460,15 @@ describe('webhook', () => {
     expect(request()).toBe(
       http('POST /services/T0/B0/canary-path', { headers: JSON_BODY, auth: [], body: '{"text":"Hi"}' }),
     );
+  });
+
+  test('send_notification takes its text as `message`, unless both are given', async () => {
+    service.play({ body: 'ok' });
+    expect(await called('send_notification', { message: 'Hello' })).toEqual({ status: 'sent' });
+    expect(request()).toContain('{"text":"Hello"}');
+    expect(await errorOf('send_notification', { text: 'Hi', message: 'Hello' })).toMatchObject({
+      code: 'INPUT_INVALID',
+    });
   });
 });
 

@@ -83,6 +83,27 @@ describe('an agent', () => {
     expect(await Promise.all(codes)).toEqual(['ok', 'POLICY_DENIED']);
   });
 
+  test('an agent that names no connection is told which there are, or gets the only one', async () => {
+    const result = await ask('query_database', { query: 'SELECT 1' });
+    expect(result).toMatchObject({
+      error: { code: 'INPUT_INVALID', suggestion: 'The connections are: app, careful, payroll, private, rw.' },
+    });
+    await using single = await openDaemon({ config: { databases: { app: CONFIG.databases.app } } });
+    makeDatabase(join(single.workspace, 'app.db'), SQL);
+    await using other = await single.connect();
+    expect(
+      await other.call('query_database' as string, { query: 'SELECT name FROM users WHERE id = 1' }),
+    ).toMatchObject({
+      data: { rows: [['Ada']] },
+    });
+    expect(await other.call('database_schema', { database: 'app' } as never)).toMatchObject({ success: true });
+    await using none = await openDaemon();
+    await using third = await none.connect();
+    expect(await third.call('query_database' as string, { query: 'SELECT 1' })).toMatchObject({
+      error: { code: 'NOT_FOUND', suggestion: expect.stringContaining('ringfence database add') },
+    });
+  });
+
   test.each(['query_database', 'supabase_query'])('an agent may call %s', async (name) => {
     const result = await ask(name, { connection: 'app', query: 'SELECT :a', params: { a: 1 }, maxRows: 5 });
     expect(result).toMatchObject({ success: true, tool: 'database_query', data: { rows: [[1]] } });

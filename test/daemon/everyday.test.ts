@@ -22,6 +22,12 @@ const BY_ALIAS: Record<string, [input: object, data: object]> = {
   api_call: [{ url: 'https://example.org/' }, UNLISTED],
   webfetch: [{ url: 'https://example.org/', format: 'markdown' }, UNLISTED],
   duckduckgo: [{ query: 'kettles', max_results: 5 }, { code: 'UNSUPPORTED' }],
+  websearch: [{ query: 'kettles' }, { code: 'UNSUPPORTED' }],
+  npm_install: [{ package: '../x', projectPath: '.' }, { code: 'INPUT_INVALID' }],
+  generate_code: [
+    { template: 'typescript-module', parameters: { name: 'new' }, to: 'made', preview: true },
+    { template: 'built in' },
+  ],
   read_file: [{ path: 'a.txt', startLine: 2 }, { content: 'two\n' }],
   read: [{ filePath: 'a.txt', endLine: 1 }, { content: 'one\n' }],
   batch_read: [{ files: ['a.txt', 'none'] }, { files: [{ content: 'one\ntwo\n' }], errors: [{ code: 'NOT_FOUND' }] }],

@@ -30,6 +30,7 @@ async function startServer(): Promise<string> {
     const [, status, to] = /^\/to\/(\d+)\/(.*)/.exec(url) ?? [];
     if (status && to !== undefined) return void response.writeHead(Number(status), { location: to }).end('moved');
     if (url === '/busy' && seen.length < 3) return void response.writeHead(503, { 'retry-after': '0' }).end('busy');
+    if (url === '/very-busy') return void response.writeHead(503, { 'retry-after': '20' }).end('busy');
     if (url === '/loop') return void response.writeHead(302, { location: '/loop' }).end();
     if (url === '/slow') {
       response.write('a');
@@ -96,13 +97,27 @@ test('a busy server is asked again as often as its caller says, and not for what
   seen.length = 0;
   expect(await busy('GET', { retries: 3 })).toMatchObject({ data: { status: 200 }, metadata: { retriesAttempted: 2 } });
   for (const [method, options] of [
-    ['GET', {}],
+    ['GET', { retries: 0 }],
     ['POST', { retries: 3 }],
+    ['POST', {}],
   ] as const) {
     seen.length = 0;
     expect(await busy(method, options)).toMatchObject({ data: { status: 503 }, metadata: { retriesAttempted: 0 } });
     expect(seen.length).toBe(1);
   }
+});
+
+test('a busy server is asked twice more where its caller says nothing, unless it asks for a long wait', async () => {
+  seen.length = 0;
+  expect(await client.call('http_request', { url: `http://${own}/busy` } as never)).toMatchObject({
+    data: { status: 200 },
+    metadata: { retriesAttempted: 2 },
+  });
+  seen.length = 0;
+  expect(await client.call('http_request', { url: `http://${own}/very-busy` } as never)).toMatchObject({
+    data: { status: 503 },
+    metadata: { retriesAttempted: 0 },
+  });
 });
 
 test('a page of a busy server is fetched again as often as its caller says', async () => {

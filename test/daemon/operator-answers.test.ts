@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { ToolInfo } from '../../src/tools/capability.ts';
 import { runCli } from '../support/cli.ts';
 import { openDaemon } from '../support/daemon.ts';
 
@@ -20,6 +21,26 @@ test('tools.stats counts the tools that a session sees', async () => {
   expect(Object.values(stats.byCategory).reduce((sum, it) => sum + it, 0)).toBe(tools.length);
   await using agent = await daemon.connect();
   await expect(agent.request('tools.stats', {})).rejects.toMatchObject({ code: -32004 });
+});
+
+test('tools.list says of each tool what comes before it, whether it asks, and how long it usually takes', async () => {
+  await using daemon = await openDaemon();
+  await using agent = await daemon.connect();
+  for (const _ of [1, 2]) await agent.call('terminal_execute', { command: 'sleep 0.05' });
+  const listed = async (params: object) => {
+    const { tools } = (await agent.request('tools.list', { tools: 'all', ...params })) as { tools: ToolInfo[] };
+    return (name: string) => tools.find((it) => it.name === name);
+  };
+  const find = await listed({ estimates: true });
+  expect(find('git_commit')).toMatchObject({
+    allDependencies: expect.arrayContaining(['git_status', 'file_write', 'file_read']),
+    cacheable: false,
+  });
+  expect(find('git_commit')?.dependencies).not.toContain('file_read');
+  expect(find('file_read')).toMatchObject({ requiresConfirmation: false, cacheable: true, allDependencies: [] });
+  expect(find('http_request')).toMatchObject({ requiresConfirmation: true });
+  expect(find('terminal_execute')?.estimatedTime).toBeGreaterThan(40);
+  expect((await listed({}))('terminal_execute')).not.toHaveProperty('estimatedTime');
 });
 
 test('tools.stats and `ringfence tools --stats` tell how tools were used', async () => {
@@ -90,4 +111,19 @@ test('a policy may list the types of files that calls work on', async () => {
     success: false,
     error: { code: 'POLICY_DENIED' },
   });
+});
+
+test('a question says how long calls of its tool usually take, once there were some', async () => {
+  await using daemon = await openDaemon({ policy: 'tiers: { write: { decision: ask } }\n' });
+  await using operator = await daemon.connect({ role: 'operator' });
+  await using agent = await daemon.connect();
+  const asked: { estimatedMs?: number }[] = [];
+  await operator.onApproval((approval) => {
+    asked.push(approval);
+    return { decision: 'approve' };
+  });
+  for (const path of ['a.txt', 'b.txt']) await agent.call('file_write', { path, content: 'x' });
+  expect(asked).toHaveLength(2);
+  expect(asked[0]).not.toHaveProperty('estimatedMs');
+  expect(asked[1]?.estimatedMs).toBeGreaterThan(0);
 });

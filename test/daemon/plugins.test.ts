@@ -31,6 +31,12 @@ const TOOLS = [
   { name: 'denied' },
   { name: 'slow' },
   {
+    name: 'staged',
+    initialize: 'ready',
+    cleanup: 'tidy',
+    input: { type: 'object', properties: { fails: { type: 'boolean', description: 'Whether it fails.' } } },
+  },
+  {
     name: 'shaped',
     output: value,
     input: {
@@ -53,6 +59,10 @@ export function throws() {
 export const wrong = () => ({ n: 'one' });
 export const logs = (_, { console }) => { console.log('so', { far: 1 }); return { value: 1 } };
 export const denied = () => ({ value: 1 });
+let state = 'cold';
+export const ready = ({ console }) => { state = 'ready'; console.log('before'); };
+export const tidy = ({ console }) => console.log('after');
+export const staged = ({ fails }) => { if (fails) throw new Error('no'); return { value: state }; };
 export const slow = () => new Promise(() => {});
 export const shaped = ({ word, n }) => ({ value: twice(word) + n });
 `;
@@ -128,6 +138,18 @@ describe.each(['isolate', 'compartment'] as const)('a tool in a %s', (isolation)
     const names = (await client.tools()).map((it) => it.name);
     expect(names).toContain('probe__read');
     expect(names).not.toContain('probe__denied');
+  });
+
+  test('runs the functions that its manifest names before and after each call, also one that throws', async () => {
+    for (const fails of [false, true]) {
+      const callId = `staged-${fails}-${isolation}`;
+      const result = await call('staged', { fails }, { callId });
+      expect(result).toMatchObject(fails ? { error: { code: 'CODE_ERROR' } } : { data: { value: 'ready' } });
+      const { entries } = (await client.request('results.read', { callId, afterSeq: 0 })) as {
+        entries: { data: Uint8Array }[];
+      };
+      expect(entries.map((it) => Buffer.from(it.data).toString()).join('')).toBe('before\nafter\n');
+    }
   });
 
   test('ends at its time, and the next call is answered', async () => {

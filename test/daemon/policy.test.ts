@@ -227,6 +227,20 @@ test('calls over a rate are refused with the time to wait, and others are not', 
   expect(await agent.call('file_list', {})).toMatchObject({ success: true });
 });
 
+test('a session has a rate of commands, writes and fetches by default that invalid calls use up, too', async () => {
+  await using daily = await openDaemon({ ownRates: true });
+  const rates = { terminal_execute: 120, file_write: 300, web_fetch: 60 };
+  for (const [tool, calls] of Object.entries(rates)) {
+    await using client = await daily.connect();
+    const one = () => client.call(tool as string, {}) as Promise<{ error?: { code: string } }>;
+    const codes = await Promise.all(Array.from({ length: calls + 1 }, async () => (await one()).error?.code));
+    expect([tool, codes.filter((it) => it === 'INPUT_INVALID').length]).toEqual([tool, calls]);
+    expect(await one()).toMatchObject({ error: { code: 'RATE_LIMITED', details: { limit: calls, perMs: 60_000 } } });
+    await using other = await daily.connect();
+    expect(await other.call(tool as string, {})).toMatchObject({ error: { code: 'INPUT_INVALID' } });
+  }
+});
+
 test('secrets reach neither the caller, nor its output while it comes, nor the record', async () => {
   const read = await dataOf(agent.call('file_read', { path: 'plain.txt' }));
   expect(read.content).toBe('the token is [redacted:github-token]\n');

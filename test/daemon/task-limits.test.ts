@@ -314,7 +314,9 @@ describe('the command line', () => {
     models.on(prompt, [{ text: 'I list.', calls: [list] }, { text: 'All is well.' }]);
     const done = await runCli(daemon, args('run', prompt, '--agent', 'claude'));
     expect(done).toMatchObject({ code: 0, stdout: 'All is well.\n' });
-    expect(done.stderr).toMatch(/I list\.\n→ file_list\n[\s\S]*done\n[\s\S]*2 answers, 20 \+ 10 tokens/);
+    expect(done.stderr).toMatch(
+      /I list\.\n→ file_list \{.*\}\n✓ file_list: .{1,200}\n[\s\S]*done\n[\s\S]*2 answers, 20 \+ 10 tokens/,
+    );
     models.on(prompt, [{ calls: [list] }]);
     expect((await runCli(daemon, args('run', prompt, '--max-cycles', '2'))).code).toBe(5);
     models.on(prompt, [{ status: 500 }]);

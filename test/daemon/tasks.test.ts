@@ -174,6 +174,15 @@ describe('authority', () => {
     expect(tools?.map((it) => it.function.name).sort()).toEqual(['file_list', 'file_read']);
   });
 
+  test('a sub-agent gets the tools that its caller names by their aliases', async () => {
+    const prompt = task('aliases');
+    models.on(prompt, [{ calls: [read] }, { text: 'done' }]);
+    const input = { prompt, tools: ['read_file', 'bash'] };
+    expect(await agent.call('task' as string, input)).toMatchObject({ data: { ended: 'done' } });
+    const tools = models.requestsOf(prompt)[0]?.body.tools as { function: { name: string } }[] | undefined;
+    expect(tools?.map((it) => it.function.name).sort()).toEqual(['file_read', 'terminal_execute']);
+  });
+
   test('tools that its caller does not have are refused', async () => {
     const result = await delegate(agent, task('more'), { tools: ['no_such_tool'] });
     expect(result).toMatchObject({ success: false, error: { code: 'INPUT_INVALID' } });

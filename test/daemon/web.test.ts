@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { Client as McpClient, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client, ToolResult } from '../../src/client/client.ts';
@@ -62,7 +63,16 @@ rules:
 });
 
 beforeAll(async () => {
-  server = createServer(({ url = '' }, response) => {
+  server = createServer((request, response) => {
+    const { url = '' } = request;
+    if (url === '/never') return;
+    if (url === '/echo') {
+      const { method, headers } = request;
+      void text(request).then((body) => {
+        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ method, headers, body }));
+      });
+      return;
+    }
     if (url === '/moved') return void response.writeHead(302, { location: '/article' }).end();
     const { type, body, status = 200 } = PAGES[url] ?? { body: 'none', status: 404 };
     response.writeHead(status, type === undefined ? {} : { 'content-type': type }).end(body);
@@ -170,6 +180,44 @@ describe('web_fetch', () => {
       data: { content: '{"a":[1,2]}' },
     });
   });
+
+  test('webfetch sends a method, headers and a body, and follows no redirect unless told to', async () => {
+    const sent = { method: 'POST', headers: { 'X-Kind': 'tea' }, body: { cups: 2 }, timeout: 20_000 };
+    const { data } = (await call('webfetch', { url: `${origin}/echo`, format: 'json', ...sent })) as {
+      data?: { content: string };
+    };
+    expect(JSON.parse(data?.content ?? '')).toMatchObject({
+      method: 'POST',
+      body: '{"cups":2}',
+      headers: { 'x-kind': 'tea', 'content-type': 'application/json' },
+    });
+    expect(await call('webfetch', { url: `${origin}/moved`, followRedirects: false })).toMatchObject({
+      data: { status: 302, finalUrl: `${origin}/moved` },
+    });
+    expect(await call('webfetch', { url: `${origin}/never`, timeout: 300 })).toMatchObject({
+      error: { code: 'TIMEOUT' },
+    });
+  });
+});
+
+test('webfetch that sends something is held by the rules about http_request, and by a toolset without it', async () => {
+  const { policy } = SETTINGS();
+  const rule = '  - { id: no-posts, match: { tool: http_request }, decision: deny, reason: Nothing is sent. }\n';
+  await using ruled = await openDaemon({
+    policy: policy + rule,
+    config: { modes: { look: { tools: ['web_fetch'] } } },
+  });
+  await using caller = await ruled.connect();
+  const [url, body] = [`${origin}/echo`, 'x'];
+  expect(await call('webfetch', { url, method: 'POST', body }, caller)).toMatchObject({
+    error: { code: 'POLICY_DENIED', rule: 'no-posts' },
+  });
+  expect(await call('webfetch', { url }, caller)).toMatchObject({ success: true });
+  await using looking = await ruled.connect({ mode: 'look' });
+  expect(await call('webfetch', { url, headers: { 'X-A': 'b' } }, looking)).toMatchObject({
+    error: { code: 'TOOL_NOT_FOUND' },
+  });
+  expect(await call('webfetch', { url }, looking)).toMatchObject({ success: true });
 });
 
 test('web_scrape gives values by selectors, and what is missing', async () => {

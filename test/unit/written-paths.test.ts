@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { toRelative } from '../../src/base/written-paths.ts';
-import { parseInput } from '../../src/pipeline/validate.ts';
+import { parseInput } from '../../src/pipeline/input/validate.ts';
 import { builtinToolset } from '../../src/tools/registry.ts';
 
 let home: string;

@@ -197,14 +197,16 @@ const syntaxErrorsOf = (root: SgNode): CodeError[] =>
  */
 function nodesOf(root: SgNode, nodesMax: number): CodeNode[] {
   const nodes: CodeNode[] = [];
-  const outer: SgNode[] = [];
+  const outer: { readonly node: SgNode; readonly at: number }[] = [];
   for (let node: SgNode | null = root; node && nodes.length < nodesMax; ) {
     const inner = namedFrom(node.child(0));
     const { start, end } = node.range();
     const text = inner ? undefined : { text: node.text().slice(0, NODE_CHARS) };
-    nodes.push({ kind: `${node.kind()}`, depth: outer.length, line: start.line + 1, endLine: end.line + 1, ...text });
+    const parent = outer.at(-1)?.at;
+    const place = { depth: outer.length, ...(parent !== undefined && { parent }) };
+    nodes.push({ kind: `${node.kind()}`, ...place, line: start.line + 1, endLine: end.line + 1, ...text });
     if (inner) {
-      outer.push(node);
+      outer.push({ node, at: nodes.length - 1 });
       node = inner;
       continue;
     }
@@ -213,7 +215,7 @@ function nodesOf(root: SgNode, nodesMax: number): CodeNode[] {
     node = null;
     while (done && outer.length > 0 && !node) {
       node = namedFrom(done.next());
-      if (!node) done = outer.pop();
+      if (!node) done = outer.pop()?.node;
     }
   }
   return nodes;

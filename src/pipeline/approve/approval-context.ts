@@ -15,6 +15,8 @@ export interface ApprovalContext {
   readonly runsIn?: string;
   /** For a call that runs code that the person was not shown: changes whenever its principal may have written; see principal-writes.ts. */
   readonly writes?: string | undefined;
+  /** Usual time of calls of the tool in milliseconds, for the person only; no yes is bound to it. */
+  readonly usualMs?: number | undefined;
 }
 
 /** Reads the surroundings of a call as they are now. */

@@ -137,7 +137,7 @@ export function askingRuleOf(call: JudgedCall): { rule: string; reason: string }
 interface ApprovalView {
   readonly hides: boolean;
   readonly facts: GrantFacts;
-  readonly shown: Pick<ApprovalDraft, 'input' | 'impact'>;
+  readonly shown: Pick<ApprovalDraft, 'input' | 'impact' | 'estimatedMs'>;
   /** All that the call does, and its input with more room than what is shown. */
   readonly whole: WholeQuestion;
   /** Whether the shown input lacks parts of it. */
@@ -221,8 +221,10 @@ function withDiff(view: ApprovalView, diff: string | undefined, { redact }: Appr
 }
 
 /** Adds the context of the call: the directory that it really runs in, and whether every named file was looked at. */
-function withContext(view: ApprovalView, { complete, runsIn }: ApprovalContext, { redact }: ApproveDeps): ApprovalView {
-  const { facts, shown } = view;
+function withContext(view: ApprovalView, context: ApprovalContext, { redact }: ApproveDeps): ApprovalView {
+  const { complete, runsIn, usualMs: estimatedMs } = context;
+  const { facts } = view;
+  const shown = { ...view.shown, ...(estimatedMs !== undefined && { estimatedMs }) };
   let { impact } = shown;
   if (runsIn !== undefined) impact = warned(impact, 'low', redact(`Runs in ${cutText(runsIn, TARGET_CHARS_MAX)}`));
   if (complete) return { ...view, shown: { ...shown, impact } };

@@ -1,9 +1,10 @@
 /** The schema of a policy file, from which policies/policy.schema.json is made. Keys that are not enforced yet are refused, never ignored. */
 import * as z from 'zod';
+import { argumentParts } from './arguments.ts';
 import { match } from './match.ts';
 import { secretsPart } from './secrets.ts';
 import { apiTier, executeTier, toolBounds, toolTier } from './tiers.ts';
-import { about, decision, globs, text, toolName } from './values.ts';
+import { about, decision, globs, oneOrMany, text, toolName } from './values.ts';
 
 const ruleId = text(64).regex(/^[a-z0-9][a-z0-9-]*$/, 'takes lower-case letters, digits and dashes');
 
@@ -188,6 +189,25 @@ export const policyFile = z
         about('Rate limits', 'How often tools may be called.', [
           { tool: 'terminal_execute', calls: 10, perMs: 60_000 },
         ]),
+      ),
+    arguments: z
+      .array(
+        z.strictObject({
+          tool: oneOrMany(toolName).meta(about('Tool', 'Tools by their names or aliases.', 'terminal_execute')),
+          ...argumentParts,
+        }),
+      )
+      .max(256)
+      .optional()
+      .meta(
+        about(
+          'Arguments',
+          'How arguments of calls are rewritten before they are judged; a call never gets to do more.',
+          [
+            { tool: 'terminal_execute', atMost: { timeout: 60_000 } },
+            { tool: 'file_copy', set: { overwrite: false } },
+          ],
+        ),
       ),
     approvals: approvals.optional().meta(about('Approvals', 'How questions wait for a person.', { headless: 'deny' })),
     environment: z

@@ -15,25 +15,33 @@ export function requestBody(profile: AgentProfile, turn: ModelTurn): string {
   return JSON.stringify(profile.dialect === 'openai' ? openaiBody(profile, turn) : anthropicBody(profile, turn));
 }
 
-function openaiBody({ model, url }: AgentProfile, { system, messages, tools, maxOutputTokens }: ModelTurn): object {
+function openaiBody(
+  { model, url, temperature }: AgentProfile,
+  { system, messages, tools, maxOutputTokens }: ModelTurn,
+): object {
   // OpenAI itself refuses the older name for its newer models; other servers know only that one.
   const isOpenai = new URL(url).hostname === 'api.openai.com';
   return {
     model,
     messages: [{ role: 'system', content: system }, ...messages],
     ...(tools.length > 0 && { tools }),
+    ...(temperature !== undefined && { temperature }),
     [isOpenai ? 'max_completion_tokens' : 'max_tokens']: maxOutputTokens,
     stream: true,
     stream_options: { include_usage: true },
   };
 }
 
-function anthropicBody({ model }: AgentProfile, { system, messages, tools, maxOutputTokens }: ModelTurn): object {
+function anthropicBody(
+  { model, temperature }: AgentProfile,
+  { system, messages, tools, maxOutputTokens }: ModelTurn,
+): object {
   return {
     model,
     system,
     messages,
     ...(tools.length > 0 && { tools }),
+    ...(temperature !== undefined && { temperature }),
     max_tokens: maxOutputTokens,
     stream: true,
   };

@@ -79,9 +79,9 @@ function assertDepth({ parents, checked: { tool } }: ClearedCall, { limits }: Ru
 /** Opens the session of the sub-agent: what the caller asks for, of what its profile and its session have. */
 function openChildFor(call: ClearedCall, task: Task, { agents, limits }: RunTaskParts): ChildSession {
   const { tool, input } = call.checked;
-  const { agent, tools, budget = {}, mode } = input as TaskInput;
+  const { agent, tools: asked, budget = {}, mode } = input as TaskInput;
   const profile = agents.find(agent);
-  assertOwn(call, tools);
+  const tools = asked && ownNames(asked, call);
   const depth = call.parents.filter((it) => it.tool === tool.name).length + 1;
   const { usd, tokens, calls } = budget;
   if (!call.openChild) throw new ToolError('UNSUPPORTED', 'this session can have no sub-agents');
@@ -98,10 +98,10 @@ function openChildFor(call: ClearedCall, task: Task, { agents, limits }: RunTask
   });
 }
 
-/** Throws INPUT_INVALID for a name that is no tool of the session; patterns may match nothing. */
-function assertOwn({ toolset }: ClearedCall, tools: readonly string[] = []): void {
-  const unknown = tools.filter((it) => !it.includes('*') && toolset.get(it)?.tool.name !== it);
-  if (unknown.length === 0) return;
+/** The names with the tools' own in place of aliases. Throws INPUT_INVALID for one that is no tool of the session; patterns may match nothing. */
+function ownNames(asked: readonly string[], { toolset }: ClearedCall): string[] {
+  const unknown = asked.filter((it) => !it.includes('*') && !toolset.has(it));
+  if (unknown.length === 0) return asked.map((it) => toolset.get(it)?.tool.name ?? it);
   throw new ToolError('INPUT_INVALID', `tools: this session has no tool ${unknown.slice(0, 8).join(', ')} to pass on`);
 }
 

@@ -34,6 +34,12 @@ const profile = z
       .strictObject({ input: price, output: price })
       .optional()
       .describe('Dollars for a million tokens. Without them a budget in dollars is refused.'),
+    temperature: z
+      .number()
+      .min(0)
+      .max(2)
+      .optional()
+      .describe('How freely it answers, such as 0.2; sent only if given, since newer models refuse it.'),
     maxOutputTokens: z.int().min(1).max(1_000_000).default(4096).describe('Most tokens of one answer.'),
     instructions: z.string().min(1).max(32_768).optional().describe('What the model is told before each task.'),
     tools: toolPatterns.optional().describe('The only tools of the sub-agent, by names in which `*` matches anything.'),

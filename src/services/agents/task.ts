@@ -227,13 +227,14 @@ export class Task {
 
   async #runTurn(turn: readonly TurnCall[], ids: readonly string[]): Promise<TurnAnswer> {
     const { limits } = this.#parts;
-    for (const { tool } of turn) this.#tell(`→ ${tool}`);
+    for (const { tool, input } of turn) this.#tell(`→ ${tool} ${shownInLine(JSON.stringify(input))}`);
     const results = await this.#child.run(turn, this.signal);
     this.report.add(results);
     for (const { result, text } of results) {
       const { callId, tool, success } = result;
       this.write({ kind: 'result', callId, tool, success, text });
-      if (!success) this.#tell(`✗ ${tool}: ${result.error.message}`);
+      const told = success ? this.#hide(shownInLine(text)) : result.error.message;
+      this.#tell(`${success ? '✓' : '✗'} ${tool}: ${String(told)}`);
     }
     const spent = results.map(({ result }) => result).find(isOverBudget);
     if (spent && !spent.success) this.report.endsBy('budget', spent.error.message);
@@ -259,6 +260,13 @@ export class Task {
     return new KnownValues(this.#models.secrets).hideAll(value);
   }
 }
+
+/** Characters of the arguments or the result of a call in a line of progress. */
+const PROGRESS_CHARS = 200;
+const shownInLine = (text: string): string => {
+  const line = text.replaceAll(/\s+/g, ' ').trim();
+  return line.length <= PROGRESS_CHARS ? line : `${line.slice(0, PROGRESS_CHARS - 1).toWellFormed()}…`;
+};
 
 const cutTexts = (value: unknown, charsMax: number): unknown => mapTexts(value, (text) => shortened(text, charsMax));
 

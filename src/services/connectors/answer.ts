@@ -72,7 +72,17 @@ function fieldOf(field: OutputField, answer: Pick<ServiceAnswer, 'status' | 'hea
   const source = typeof field === 'string' ? field : field.from;
   if (source === 'status') return answer.status;
   if (source.startsWith('headers.')) return withinDepth(answer.headers[source.slice('headers.'.length)], 1);
-  return withinDepth(pick(parseJsonPath(source), value), DEPTH_MAX);
+  const found = withinDepth(pick(parseJsonPath(source), value), DEPTH_MAX);
+  return typeof field === 'object' && typeof found === 'string' ? worded(found, field) : found;
+}
+
+/** The text as the connector's file has it said. */
+function worded(
+  text: string,
+  { prefix = '', words = {} }: { prefix?: string | undefined; words?: Readonly<Record<string, string>> | undefined },
+): string {
+  if (Object.hasOwn(words, text)) return words[text] ?? text;
+  return text.startsWith(prefix) ? text : prefix + text;
 }
 
 /** The value without what is nested deeper, and without invisible characters, by which strangers could address a model. */

@@ -5,10 +5,11 @@ import { parseJson } from '../../base/text/json.ts';
 import { type NetworkLayer, type NetworkRule, parseNetworkEntry } from '../../policy/network.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
 import { readBySchema } from '../../policy/yaml-problems.ts';
+import type { Category } from '../../tools/capability.ts';
 import { PinError } from '../plugins/pin-error.ts';
 import { hashOf, type PinnedFiles } from '../plugins/pin-folder.ts';
 import type { NeededSecret } from '../secrets/secrets.ts';
-import { type Auth, type ConnectorFile, connectorSchema, type OperationFile } from './file.ts';
+import { type Auth, type Billing, type ConnectorFile, connectorSchema, type OperationFile } from './file.ts';
 
 /** A connector was refused; each problem begins with its position. */
 export const FILE = 'connector.yaml';
@@ -26,6 +27,8 @@ export type Choices = z.output<typeof choicesSchema>;
 export interface Connector {
   readonly name: string;
   readonly title: string;
+  readonly category: Category;
+  readonly billing?: Billing | undefined;
   /** Without a slash at its end. */
   readonly base: string;
   readonly network: NetworkLayer;
@@ -59,6 +62,8 @@ export function toConnector(files: PinnedFiles, limits: Limits, label: string): 
   return {
     name: file.connector,
     title: file.title ?? file.connector,
+    category: file.category,
+    billing: file.billing,
     base,
     network: [base, ...tokenUrls].map((url) => networkRule(url, isPrivate, label)),
     ca,

@@ -1,6 +1,7 @@
 /** The files of connectors: one service, its secret, and the operations that become tools. */
 import * as z from 'zod';
 import { defaultLimits } from '../../base/limits.ts';
+import { CATEGORIES } from '../../tools/capability.ts';
 import { deprecationSchema, mixedName, VERSIONED_NAME } from '../../tools/versions.ts';
 import { type JsonSchema, jsonSchema } from '../plugins/json-schema.ts';
 import { secretName } from '../secrets/secret-files.ts';
@@ -91,7 +92,12 @@ const jsonPath = checkedBy(parseJsonPath);
 const source = checkedBy((it) => it === 'status' || /^headers\.[a-z0-9-]{1,64}$/.test(it) || parseJsonPath(it));
 const field = z.union([
   source,
-  z.strictObject({ from: source, description: text(512).optional() }),
+  z.strictObject({
+    from: source,
+    prefix: text(64).optional().describe('Stands before the text, unless it begins so.'),
+    words: z.record(text(64), text(64)).optional().describe("Other words for the service's own."),
+    description: text(512).optional(),
+  }),
   z.strictObject({ value: text(128).describe('A text of our own, for what the service leaves unsaid.') }),
   z.strictObject({
     each: jsonPath.describe('A list in the answer.'),
@@ -110,6 +116,16 @@ const effect = z.discriminatedUnion('kind', [
     target: z.string().regex(/^\$\{input\.[A-Za-z]\w*\}$/, 'takes ${input.NAME}'),
   }),
 ]);
+
+const billing = z.strictObject({
+  url: z
+    .url({ protocol: /^https$/ })
+    .max(512)
+    .optional()
+    .describe('Page on which a person sees the charges.'),
+  freeCalls: z.int().min(1).optional().describe('Calls a month that the service gives away.'),
+});
+export type Billing = z.output<typeof billing>;
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 const request = z.strictObject({
@@ -145,6 +161,10 @@ const operation = z.strictObject({
   aliases: z.array(alias).max(8).default([]),
   request,
   input: z.record(parameterName, jsonSchema).default({}),
+  synonyms: z
+    .record(parameterName, parameterName)
+    .default({})
+    .describe('Other names that callers know parameters by, each with the name here.'),
   required: z.array(parameterName).max(64).default([]),
   remote: z
     .strictObject({ owner: parameterName, repo: parameterName, branch: parameterName.optional() })
@@ -185,6 +205,8 @@ export const connectorSchema = z
   .strictObject({
     connector: name(24),
     title: text(128).optional(),
+    billing: billing.optional(),
+    category: z.enum(CATEGORIES).default('service'),
     base: base.optional(),
     private: z.boolean().default(false).describe('Whether the service may be on this machine or its networks.'),
     auth: z.union([auth, z.array(auth).min(1).max(3)]).default({ kind: 'none' }),
@@ -244,6 +266,7 @@ function checkOperation(it: OperationFile, { complain, isSecretPath }: Checking)
     if (stray !== undefined) complain(['request', key], `${stray} is no reference; write \${input.NAME}`);
   }
   check(['required'], it.required);
+  check(['synonyms'], Object.values(it.synonyms));
   check(['oneOf'], it.oneOf ?? []);
   if (it.upload) check(['upload', 'from'], [it.upload.from]);
   for (const given of [it.cost, ...it.effects.flatMap((one) => (one.kind === 'spend' ? [one.usd] : []))])

@@ -39,7 +39,7 @@ export function setUpOf(tool: string): { readonly service: string; readonly comm
     ]);
     return { name, file, tools: new Set(tools) };
   });
-  const found = presets.find((it) => it.tools.has(tool));
+  const found = presets.find((it) => it.tools.has(tool) || tool.startsWith(`${it.name}__`));
   if (!found) return undefined;
   const { secret } = found.file.auth ?? {};
   const commands = `ringfence connector add ${found.name}${secret === undefined ? '' : `, then ringfence secret set ${secret}`}`;

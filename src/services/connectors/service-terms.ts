@@ -1,7 +1,7 @@
 /** Credentials and prices of services, as the definitions of their tools tell them. */
 import type { ToolAuth, ToolCost } from '../../tools/connected.ts';
 import type { Tool } from '../../tools/tool.ts';
-import type { Auth } from './file.ts';
+import type { Auth, Billing } from './file.ts';
 
 const TYPES: Readonly<Record<Exclude<Auth['kind'], 'none'>, ToolAuth['type']>> = {
   bearer: 'bearer_token',
@@ -32,9 +32,15 @@ export function authOf(auth: readonly Auth[], assertConfigured: () => void): Pic
 }
 
 /** The price of a call by its amounts in dollars; texts are amounts that depend on the input. */
-export function costTermsOf(amounts: readonly (number | string)[]): ToolCost {
+export function costTermsOf(amounts: readonly (number | string)[], billing: Billing = {}): ToolCost {
   const fixed = amounts.filter((it) => typeof it === 'number');
   const estimatedCost = fixed.reduce((sum, it) => sum + it, 0);
-  if (fixed.length < amounts.length) return { model: 'usage_based' };
-  return estimatedCost === 0 ? { model: 'free' } : { model: 'usage_based', estimatedCost };
+  const { url: billingUrl, freeCalls: freeTierLimit } = billing;
+  const isFree = amounts.length === fixed.length && estimatedCost === 0 && billingUrl === undefined;
+  return {
+    model: isFree ? 'free' : 'usage_based',
+    ...(estimatedCost > 0 && { estimatedCost }),
+    ...(billingUrl !== undefined && { billingUrl }),
+    ...(freeTierLimit !== undefined && { freeTierLimit }),
+  };
 }

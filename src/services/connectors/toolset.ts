@@ -8,6 +8,7 @@ import { isRecord } from '../../base/text/values.ts';
 import { boundedEffects } from '../../tools/declared-effects.ts';
 import { withoutNulls } from '../../tools/nulls.ts';
 import { runsBy } from '../../tools/runs.ts';
+import { respelled } from '../../tools/spellings.ts';
 import type { NamedTool, Toolset } from '../../tools/tool.ts';
 import { defineTool, type Tool } from '../../tools/tool.ts';
 import { calledNames, deprecationWarnings, describedAs, splitName, versionsOf } from '../../tools/versions.ts';
@@ -31,7 +32,8 @@ export interface ToolsetOptions {
 export function toToolset(connector: Connector, options: ToolsetOptions): Toolset {
   return new Map(
     Object.entries(connector.operations).flatMap(([name, { aliases }], at): [string, NamedTool][] => {
-      const it = toNamed(toTool(connector, name, { at, options }), options);
+      const { synonyms } = connector.operations[name] as OperationFile;
+      const it = toNamed(toTool(connector, name, { at, options }), options, synonyms);
       const called = calledNames(it.tool.name, operationOf(it.tool), it.tool);
       return [
         ...called.map((own): [string, NamedTool] => [own, it]),
@@ -49,14 +51,14 @@ const withValues = (named: NamedTool, values: Readonly<Record<string, unknown>>)
 
 const operationOf = (tool: Tool): string => runsBy(tool, 'connectors')?.operation.operation ?? '';
 
-function toNamed(tool: Tool, { assertConfigured }: ToolsetOptions): NamedTool {
+function toNamed(tool: Tool, { assertConfigured }: ToolsetOptions, names: OperationFile['synonyms']): NamedTool {
   const [calledAs = tool.name] = calledNames(tool.name, operationOf(tool), tool);
   return {
     tool,
     warnings: () => deprecationWarnings(calledAs, tool.deprecated),
     parse(input) {
       assertConfigured();
-      return tool.input.parse(withoutNulls(input, tool.input));
+      return tool.input.parse(respelled(withoutNulls(input, tool.input), tool.input.shape, { names }));
     },
     parameters: Object.keys(tool.input.shape),
   };
@@ -83,10 +85,10 @@ function toTool(
     ...versionsOf(declared, Object.keys(connector.operations)),
     ...(deprecated && { deprecated }),
     capabilities: [{ action: name, description: title }],
-    category: 'service',
+    category: connector.category,
     tier: 'external_api',
     ...authOf(connector.auth, options.assertConfigured),
-    cost: costTermsOf(amountsOf(operation)),
+    cost: costTermsOf(amountsOf(operation), isReading ? undefined : connector.billing),
     runs: {
       by: 'connectors',
       operation: { connector: connector.name, operation: declared, digest: connector.sha256 },

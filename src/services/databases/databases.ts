@@ -1,6 +1,7 @@
 /** Looks up the connections that statements name, and binds the tools for databases to them. */
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
+import { isRecord } from '../../base/text/values.ts';
 import type { DatabaseSource } from '../../tools/context/databases.ts';
 import type { NamedTool, Toolset } from '../../tools/tool.ts';
 import { DatabaseError, readDatabase, storedDatabases } from './database-files.ts';
@@ -41,15 +42,28 @@ export class Databases {
       });
     }
     if (stored) return stored;
+    throw new ToolError('NOT_FOUND', `no database connection is named \`${name}\``, { suggestion: this.suggestion });
+  }
+
+  get suggestion(): string {
     const { names } = this;
-    const suggestion =
-      names.length > 0
-        ? `The connections are: ${names.join(', ')}.`
-        : 'Ask the person to add one: ringfence database add NAME --kind sqlite --path FILE.';
-    throw new ToolError('NOT_FOUND', `no database connection is named \`${name}\``, { suggestion });
+    return names.length > 0
+      ? `The connections are: ${names.join(', ')}.`
+      : 'Ask the person to add one: ringfence database add NAME --kind sqlite --path FILE.';
   }
 }
 
+/** The input with the only connection, if it names none. Throws INPUT_INVALID if there are several, NOT_FOUND if there is none. */
+function withConnection(given: unknown, databases: Databases): unknown {
+  if (!isRecord(given) || NAMING.some((it) => Object.hasOwn(given, it) && given[it] !== null)) return given;
+  const { names, suggestion } = databases;
+  if (names.length === 1) return { ...given, connection: names[0] };
+  if (names.length === 0) throw new ToolError('NOT_FOUND', 'there is no database connection', { suggestion });
+  const issues = [{ path: 'connection', message: 'is missing' }];
+  throw new ToolError('INPUT_INVALID', 'connection: is missing', { suggestion, details: { issues } });
+}
+
+const NAMING = ['connection', 'database'];
 const TOOLS: ReadonlySet<string> = new Set(['database_query', 'database_schema', 'database_explain']);
 
 /**
@@ -59,8 +73,8 @@ const TOOLS: ReadonlySet<string> = new Set(['database_query', 'database_schema',
 export function withDatabases(toolset: Toolset, databases: Databases): Toolset {
   const bound = (named: NamedTool): NamedTool => ({
     ...named,
-    parse(given) {
-      const input = named.parse(given) as { readonly connection: string };
+    parse(given, tell) {
+      const input = named.parse(withConnection(given, databases), tell) as { readonly connection: string };
       return { ...input, source: databases.sourceOf(input.connection) };
     },
   });

@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { TIERS, type Tier } from '../../base/call.ts';
 import { CODES } from '../../base/errors.ts';
 import { defaultLimits } from '../../base/limits.ts';
+import { argumentsOfTool } from '../../policy/schema/arguments.ts';
 import { deprecationSchema, mixedName, VERSIONED_NAME } from '../../tools/versions.ts';
 import { CAPABILITIES, CAPABILITY_NAMES, mayHave } from './capabilities.ts';
 import { type JsonSchema, objectSchema, schemasIn } from './json-schema.ts';
@@ -54,6 +55,8 @@ const example = z.union([
   z.strictObject({ input: values, error: z.enum(Object.keys(CODES) as (keyof typeof CODES)[]) }),
 ]);
 
+const exported = text(64).regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'takes the name of an exported function');
+
 const tool = z
   .strictObject({
     name: text(32).regex(VERSIONED_NAME, 'takes lower-case letters, digits and single _, a letter first, and @MAJOR'),
@@ -67,11 +70,15 @@ const tool = z
     effects: z.array(effect).max(16).default([]),
     capabilities: z.array(z.enum(CAPABILITY_NAMES)).max(CAPABILITY_NAMES.length).default([]),
     limits: bounds.default({}),
+    /** Dollars that a call costs, which cost limits count. */
+    cost: z.number().min(0).max(1000).optional(),
+    arguments: argumentsOfTool,
     module: modulePath,
     /** Name of the exported function if it differs from the tool's name. */
-    export: text(64)
-      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'takes the name of an exported function')
-      .optional(),
+    export: exported.optional(),
+    /** Exported functions of the module that run before each call, and after it however it ended. */
+    initialize: exported.optional(),
+    cleanup: exported.optional(),
     examples: z.array(example).max(32).default([]),
     deprecated: deprecationSchema.optional(),
   })

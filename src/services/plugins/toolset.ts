@@ -6,6 +6,7 @@ import type { PluginSpec } from '../../tools/runs.ts';
 import type { NamedTool, Toolset } from '../../tools/tool.ts';
 import { defineTool, type Tool } from '../../tools/tool.ts';
 import { calledNames, deprecationWarnings, describedAs, splitName, versionsOf } from '../../tools/versions.ts';
+import { costTermsOf } from '../connectors/service-terms.ts';
 import { toolsOfCapabilities } from './capabilities.ts';
 import { effectsOf } from './effects.ts';
 import { type JsonSchema, type ObjectSchema, toZod } from './json-schema.ts';
@@ -14,6 +15,8 @@ import type { Plugin } from './package.ts';
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 const DEFAULT_MEMORY_MB = 64;
+/** Path of a module that no plugin has: its files begin with no dot. */
+const LIFECYCLE = '.lifecycle.js';
 /** Characters of the plugin's hash in the version that is shown and recorded. */
 const HASH_CHARS = 12;
 
@@ -43,7 +46,7 @@ function named(tool: Tool, name: string): NamedTool {
 
 function toTool(plugin: Plugin, declared: ManifestTool): Tool {
   const { manifest, sha256 } = plugin;
-  const { title, description, tier, limits, effects, deprecated } = declared;
+  const { title, description, tier, limits, effects, deprecated, cost } = declared;
   const { name, major } = splitName(declared.name);
   const all = manifest.tools.map((it) => it.name);
   return defineTool({
@@ -61,6 +64,8 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
     destructive: tier !== 'read_only' && (declared.destructive ?? true),
     idempotent: declared.idempotent ?? tier === 'read_only',
     effects: (input) => boundedEffects(effectsOf(effects, input), defaultLimits),
+    narrows: declared.arguments,
+    ...(cost !== undefined && { cost: costTermsOf([cost]), estimateCostUsd: () => cost }),
     timeoutMs: () => limits.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     input: toZod(declared.input as ObjectSchema),
     output: toZod(declared.output as ObjectSchema),
@@ -71,8 +76,9 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
 }
 
 function specOf({ manifest, files }: Plugin, declared: ManifestTool): PluginSpec {
-  const { name, capabilities, limits, module, input, output } = declared;
-  const modules = Object.fromEntries(Object.entries(files).filter(([path]) => /\.m?js$/.test(path)));
+  const { name, capabilities, limits, input, output, export: exported = splitName(name).name } = declared;
+  const own = Object.fromEntries(Object.entries(files).filter(([path]) => /\.m?js$/.test(path)));
+  const { modules, module } = withLifecycle(own, declared, exported);
   return {
     tools: toolsOfCapabilities(capabilities),
     memoryMb: limits.memoryMb ?? DEFAULT_MEMORY_MB,
@@ -82,11 +88,33 @@ function specOf({ manifest, files }: Plugin, declared: ManifestTool): PluginSpec
       isolation: manifest.isolation,
       modules,
       module,
-      export: declared.export ?? splitName(name).name,
+      export: exported,
       input: shownOf(input),
       output: shownOf(output),
     },
   };
+}
+
+/** The modules with one that calls `initialize` and `cleanup` around the tool, if the manifest names them. */
+function withLifecycle(modules: Readonly<Record<string, string>>, declared: ManifestTool, exported: string) {
+  const { module, initialize, cleanup } = declared;
+  if (initialize === undefined && cleanup === undefined) return { modules, module };
+  const names = [
+    `${exported} as tool`,
+    ...[initialize ?? [], cleanup ?? []].flat().map((it, at) => `${it} as step${at}`),
+  ];
+  const [before, after] = initialize === undefined ? ['', 'step0'] : ['await step0(context);', cleanup && 'step1'];
+  const text = `import { ${names.join(', ')} } from './${module}';
+export const ${exported} = async (input, context) => {
+  ${before}
+  try {
+    return await tool(input, context);
+  } finally {
+    ${after === undefined ? '' : `await ${after}(context);`}
+  }
+};
+`;
+  return { modules: { ...modules, [LIFECYCLE]: text }, module: LIFECYCLE };
 }
 
 /** Removes undefined members. */

@@ -9,6 +9,7 @@ import {
   toSecretSource,
 } from '../../base/secret-source.ts';
 import { parseNetworkEntry } from '../../policy/network.ts';
+import { argumentsOfTool } from '../../policy/schema/arguments.ts';
 import { deprecationSchema } from '../../tools/versions.ts';
 
 const word = (max: number) => z.string().min(1).max(max);
@@ -27,6 +28,7 @@ const tool = z.strictObject({
     .optional()
     .describe('The tier that policies apply to its calls (default: the tier of the provider).'),
   effects: effects.optional().describe('Which parameters of the tool name paths or hosts.'),
+  arguments: argumentsOfTool,
   deprecated: deprecationSchema.optional().describe('What callers of the tool are told: another tool, or a reason.'),
 });
 

@@ -29,7 +29,8 @@ export interface ToolOptions {
 
 /** The tool as it appears in a toolset. The server's hints about effects are not trusted. */
 export function toNamedTool({ settings, name, definition, digest, limits, assertAccepted }: ToolOptions): NamedTool {
-  const { tier = settings.tier, effects: named = {}, deprecated } = configOf(settings, definition.name);
+  const configured = configOf(settings, definition.name);
+  const { tier = settings.tier, effects: named = {}, deprecated } = configured;
   const { inputSchema, title, description } = definition;
   const input = inputOf(inputSchema, { limits, targets: Object.values(named).flat() });
   const tool = defineTool({
@@ -48,6 +49,7 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
     ),
     ...(deprecated && { deprecated }),
     effects: (given) => boundedEffects([...hostsOf(settings), ...effectsOf(given, named)], limits),
+    narrows: configured.arguments,
     destructive: true,
     isExtra: false,
     ...(settings.timeoutMs !== undefined && { timeoutMs: () => settings.timeoutMs }),

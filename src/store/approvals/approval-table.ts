@@ -234,7 +234,21 @@ function bodyOf(draft: ApprovalDraft): DraftBody {
 
 /** The public view of a row. */
 export function toApproval({ approvalId, draft, requestedMs, expiresMs }: ApprovalRow): Approval {
-  const { callId, sessionId, principal, workspace, tool, input, effects, impact, costUsd, diff, rule, reason } = draft;
+  const {
+    callId,
+    sessionId,
+    principal,
+    workspace,
+    tool,
+    input,
+    effects,
+    impact,
+    costUsd,
+    estimatedMs,
+    diff,
+    rule,
+    reason,
+  } = draft;
   // Rows written by older versions lack some parts.
   const {
     client = '',
@@ -265,6 +279,7 @@ export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Approv
     ...(project !== undefined && { project }),
     ...(undo && { undo }),
     ...(costUsd !== undefined && { costUsd }),
+    ...(estimatedMs !== undefined && { estimatedMs }),
     ...(diff !== undefined && { diff }),
     rule,
     reason,

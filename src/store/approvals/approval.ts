@@ -60,6 +60,8 @@ export interface Approval {
   readonly effects: readonly ShownEffect[];
   readonly impact: Impact;
   readonly costUsd?: number;
+  /** How long calls of the tool took on average in the last day, in milliseconds; absent without a past. */
+  readonly estimatedMs?: number;
   /** Unified diff, if one can be made. */
   readonly diff?: string;
   /** Set if parts of the input, the effects or the diff were cut; `approvals.get` has them whole. */

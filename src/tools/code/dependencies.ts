@@ -10,9 +10,11 @@ import { ToolError } from '../../base/errors.ts';
 import { defaultLimits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { type AnsweredRequest, destinationOf } from '../context/requests.ts';
+import { loadParsers } from '../data-text.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
-import { NpmLockfile } from './npm-lockfile.ts';
+import { LOCKFILES, type OtherManager, readLockfile } from './lockfiles.ts';
+import { type Lockfile, NpmLockfile } from './npm-lockfile.ts';
 import {
   askedOf,
   auditRequests,
@@ -28,15 +30,32 @@ const { graphEntriesMax, lockfileBytesMax } = defaultLimits;
 const NOT_CHECKED = 'not checked';
 const count = z.int().nonnegative();
 
-/** Lockfiles of managers that are not supported; the error names them. */
-const OTHERS = ['pnpm-lock.yaml', 'yarn.lock', 'bun.lock', 'Cargo.lock', 'uv.lock', 'poetry.lock', 'go.sum'];
+const MANAGERS = ['npm', 'pnpm', 'yarn', 'cargo', 'go', 'pip'] as const;
+type Manager = (typeof MANAGERS)[number];
+/** The lockfiles of each, the best first. */
+const FILES: Readonly<Record<Manager, readonly string[]>> = {
+  npm: ['package-lock.json'],
+  ...(Object.fromEntries(Object.entries(LOCKFILES).map(([it, files]) => [it, Object.keys(files)])) as Record<
+    OtherManager,
+    string[]
+  >),
+};
+const MANIFESTS = /^(package\.json|Cargo\.toml|go\.mod|pyproject\.toml|requirements\.txt)$/;
+/** Managers whose packages an npm registry knows. */
+const OF_NPM: readonly string[] = ['npm', 'pnpm', 'yarn'];
 
 const input = z.strictObject({
   action: z
     .enum(['list', 'tree', 'outdated', 'audit', 'check'])
     .default('list')
     .describe('What to show; check: what is outdated, and what has known vulnerabilities.'),
-  manifest: workspacePath('package.json of the project; package-lock.json lies beside it.').default('package.json'),
+  manifest: workspacePath(
+    'package.json of the project, or Cargo.toml, go.mod, pyproject.toml, requirements.txt; the lockfile lies beside it.',
+  ).default('package.json'),
+  manager: z
+    .enum(['auto', ...MANAGERS])
+    .default('auto')
+    .describe('Whose lockfile is read. auto: the first that is there.'),
   depth: z.int().min(1).max(50).default(3).describe('Levels of the tree.'),
   online: rare(
     z
@@ -59,17 +78,23 @@ const input = z.strictObject({
 type Input = z.output<typeof input>;
 
 /** Whether the call asks the registry. `auto` never does: it is resolved to `yes` or `no` before the policy decides. */
-const isOnline = ({ action, online }: Input): boolean => online === 'yes' && action !== 'list' && action !== 'tree';
+const isOnline = ({ action, online, manager }: Input): boolean =>
+  online === 'yes' && action !== 'list' && action !== 'tree' && (manager === 'auto' || OF_NPM.includes(manager));
+
+const besides = (manifest: string, manager: Input['manager']): string[] =>
+  (manager === 'auto' ? Object.values(FILES).flat() : FILES[manager]).map((it) =>
+    posix.join(posix.dirname(manifest), it),
+  );
 
 export default defineTool({
   name: 'code_dependencies',
   title: 'Show dependencies',
   summary:
-    'List the packages of a project, or their tree, from package-lock.json (npm, versions 2 and 3); with outdated, audit or check ' +
+    'List the packages of a project, or their tree, from the lockfile of npm, pnpm, yarn, cargo, go or pip; with outdated, audit or check ' +
     'also newer versions and known vulnerabilities, if the policy lists the registry (tiers.external_api.network).',
   notes:
-    'Nothing is installed and nothing runs. What no registry was asked about is `not checked`. The registry gets names and versions of packages, except of those that come from another registry, a folder or a repository.',
-  version: '1.1.0',
+    'Nothing is installed and nothing runs. What no registry was asked about is `not checked`: packages of cargo, go and pip always are. Read are package-lock.json (versions 2 and 3), pnpm-lock.yaml, yarn.lock, Cargo.lock, go.mod, uv.lock, poetry.lock, pylock.toml and the pinned lines of requirements.txt. The registry gets names and versions of packages, except of those that come from another registry, a folder or a repository.',
+  version: '1.2.0',
   capabilities: [
     { action: 'dependencies', description: 'Lists packages with versions, licences and install scripts.' },
     { action: 'audit', description: 'Asks the npm registry for newer versions and known vulnerabilities.' },
@@ -81,12 +106,12 @@ export default defineTool({
   idempotent: true,
   effects: (it) => [
     { kind: 'read', target: it.manifest },
-    { kind: 'read', target: lockfileBeside(it.manifest) },
+    ...besides(it.manifest, it.manager).map((target) => ({ kind: 'read' as const, target })),
     ...(isOnline(it) ? [{ kind: 'connect' as const, target: destinationOf(it.registry) }] : []),
   ],
   input,
   output: z.strictObject({
-    manager: z.literal('npm'),
+    manager: z.enum(MANAGERS),
     lockfile: z.string().describe('Relative to the workspace root.'),
     dependencies: z
       .array(
@@ -95,10 +120,10 @@ export default defineTool({
           installed: z.string().describe('Version of the lockfile.'),
           wanted: z.string().optional().describe('Range that the project asks for.'),
           direct: z.boolean(),
-          dev: z.boolean(),
-          optional: z.boolean(),
+          dev: z.boolean().optional().describe('This and the next ones only where the lockfile tells.'),
+          optional: z.boolean().optional(),
           license: z.string().optional(),
-          hasInstallScript: z.boolean(),
+          hasInstallScript: z.boolean().optional(),
         }),
       )
       .optional()
@@ -156,13 +181,18 @@ export default defineTool({
     },
   ],
 
+  spellings: { names: { packageManager: 'manager' } },
+
   before: {
-    resolve: (wanted) => {
+    resolve(given, ctx) {
+      const wanted = { ...given, manager: managerOf(given, ctx) };
       const isAuto = wanted.online === 'auto' && isOnline({ ...wanted, online: 'yes' });
       return Promise.resolve(isAuto ? (['yes', 'no'] as const).map((online) => ({ ...wanted, online })) : [wanted]);
     },
-    async requests({ action, manifest, registry }, ctx) {
-      const packages = askedOf(lockfileOf(manifest, ctx).registryPackages(), registry);
+    async requests(wanted, ctx) {
+      const { action, registry } = wanted;
+      const { lockfile } = await lockfileOf(wanted, ctx);
+      const packages = askedOf(lockfile.registryPackages(), registry);
       return [
         ...(action === 'audit' ? [] : outdatedRequests(packages, registry, ctx.limits)),
         ...(action === 'outdated' ? [] : auditRequests(packages, registry, ctx.limits)),
@@ -171,24 +201,28 @@ export default defineTool({
   },
 
   async run(wanted, ctx) {
-    const { action, manifest, depth } = wanted;
-    const lockfile = lockfileOf(manifest, ctx);
+    const { action, depth } = wanted;
+    const { lockfile, path, manager } = await lockfileOf(wanted, ctx);
     const all = lockfile.list();
     const tree = action === 'tree' ? lockfile.tree(depth, graphEntriesMax) : undefined;
+    if (action === 'tree' && !tree)
+      throw new ToolError('UNSUPPORTED', `\`${path}\` does not tell which package needs which`, {
+        suggestion: 'Use action: list.',
+      });
     return {
-      manager: 'npm' as const,
-      lockfile: lockfileBeside(manifest),
+      manager,
+      lockfile: path,
       ...(action === 'list' && { dependencies: all.slice(0, graphEntriesMax) }),
       ...(tree && { tree: tree.entries }),
       totalDeps: all.length,
-      ...(isOnline(wanted) ? told(wanted, lockfile, ctx.planned as AnsweredRequest[]) : notTold(wanted)),
+      ...(isOnline(wanted) ? told(wanted, lockfile, ctx.planned as AnsweredRequest[]) : notTold(wanted, manager)),
       truncated: tree?.truncated ?? (action === 'list' && all.length > graphEntriesMax),
     };
   },
 });
 
 /** What the registry said. */
-function told({ action, registry }: Input, lockfile: NpmLockfile, answered: readonly AnsweredRequest[]) {
+function told({ action, registry }: Input, lockfile: Lockfile, answered: readonly AnsweredRequest[]) {
   const known = lockfile.registryPackages();
   const packages = askedOf(known, registry);
   const outdated = action === 'audit' ? undefined : outdatedIn(answered, packages);
@@ -215,62 +249,76 @@ function listOf<T>(checked: Checked<T> | undefined, answered: readonly AnsweredR
 
 const shortened = (text: string): string => text.slice(0, 500).toWellFormed();
 
-function notTold({ action, registry }: Input) {
+function notTold({ action, registry }: Input, manager: Manager) {
+  const notChecked: typeof NOT_CHECKED = NOT_CHECKED;
+  const nothing = { vulnerabilities: notChecked, outdated: notChecked };
+  if (action === 'list' || action === 'tree') return nothing;
+  if (!OF_NPM.includes(manager))
+    return { ...nothing, reason: `Only registries of npm are asked; the packages of ${manager} are only listed.` };
   const host = destinationOf(registry);
   return {
-    vulnerabilities: NOT_CHECKED as typeof NOT_CHECKED,
-    outdated: NOT_CHECKED as typeof NOT_CHECKED,
-    ...(action !== 'list' &&
-      action !== 'tree' && {
-        reason:
-          `The registry was not asked: the policy does not allow that without a question. Allow it with ` +
-          `tiers.external_api: { decision: allow, network: { allow: ["${host}"] } }, or call with online: yes, so that a person is asked.`,
-      }),
+    ...nothing,
+    reason:
+      `The registry was not asked: the policy does not allow that without a question. Allow it with ` +
+      `tiers.external_api: { decision: allow, network: { allow: ["${host}"] } }, or call with online: yes, so that a person is asked.`,
   };
 }
 
-function lockfileOf(manifest: string, ctx: ToolContext): NpmLockfile {
-  if (posix.basename(manifest) !== 'package.json')
-    throw new ToolError('INPUT_INVALID', `manifest \`${manifest}\` is no package.json, the only kind that is read`);
-  return readLockfile(manifest, lockfileBeside(manifest), ctx);
-}
+/** The manager of the first lockfile that is there, npm if there is none. */
+const managerOf = ({ manifest, manager }: Input, ctx: ToolContext): Manager =>
+  manager === 'auto'
+    ? (MANAGERS.find((it) => besides(manifest, it).some((path) => isThere(path, ctx))) ?? 'npm')
+    : manager;
 
-function lockfileBeside(manifest: string): string {
-  return posix.join(posix.dirname(manifest), 'package-lock.json');
-}
-
-/** Throws NOT_FOUND without a lockfile, UNSUPPORTED for one of another manager or version. */
-function readLockfile(manifest: string, path: string, ctx: ToolContext): NpmLockfile {
-  ctx.open(manifest)[Symbol.dispose]();
-  if (!isThere(path, ctx)) {
-    const other = OTHERS.find((it) => isThere(posix.join(posix.dirname(manifest), it), ctx));
-    if (other !== undefined)
-      throw new ToolError('UNSUPPORTED', `${other} is not supported; package-lock.json of npm is`, {
-        suggestion: `Read ${other} with file_read or file_grep.`,
-      });
+/** Throws NOT_FOUND without a lockfile, INPUT_INVALID for a damaged one, UNSUPPORTED for one of a version that is not read. */
+async function lockfileOf(wanted: Input, ctx: ToolContext) {
+  const { manifest } = wanted;
+  if (!MANIFESTS.test(posix.basename(manifest)))
+    throw new ToolError(
+      'INPUT_INVALID',
+      `manifest \`${manifest}\` is no package.json, Cargo.toml, go.mod or of Python`,
+    );
+  const manager = managerOf(wanted, ctx);
+  const paths = besides(manifest, manager);
+  const path = paths.find((it) => isThere(it, ctx)) ?? (paths[0] as string);
+  const text = textAt(path, ctx);
+  try {
+    if (manager === 'npm') return { manager, path, lockfile: ofNpm(text, path) };
+    const said = posix.join(posix.dirname(manifest), 'package.json');
+    const reading = {
+      parsers: await loadParsers(),
+      manifest: manager === 'yarn' && isThere(said, ctx) ? parseJson(textAt(said, ctx)) : undefined,
+    };
+    const lockfile = ctx.bounded(() => readLockfile(manager, posix.basename(path), text, reading));
+    return { manager, path, lockfile };
+  } catch (error) {
+    // A RangeError: it nests too deep.
+    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
+    throw new ToolError('INPUT_INVALID', `\`${path}\` is damaged: ${error.message.slice(0, 200)}`, {
+      suggestion: `Make it again with ${manager}.`,
+    });
   }
+}
+
+function textAt(path: string, ctx: ToolContext): string {
   using file = ctx.open(path);
   if (file.size > lockfileBytesMax)
     throw new ToolError('FILE_LIMIT', `\`${path}\` is ${file.size} bytes; at most ${lockfileBytesMax} are read`, {
       details: { limit: lockfileBytesMax, used: file.size, enforcedBy: 'tool' },
     });
-  let value: unknown;
-  try {
-    value = parseJson(file.bytes().toString());
-  } catch {
-    // A SyntaxError, or a RangeError for one that nests too deep.
-    throw new ToolError('INPUT_INVALID', `\`${path}\` is no JSON`, { suggestion: 'Make it again with npm.' });
-  }
+  return file.bytes().toString();
+}
+
+/** Throws SyntaxError, UNSUPPORTED. */
+function ofNpm(text: string, path: string): NpmLockfile {
+  const value: unknown = parseJson(text);
   const version = (value as { lockfileVersion?: unknown } | null)?.lockfileVersion;
-  if (version !== 2 && version !== 3)
-    throw new ToolError(
-      'UNSUPPORTED',
-      `\`${path}\` has lockfileVersion ${JSON.stringify(version)}; 2 and 3 are supported`,
-      {
-        suggestion: 'npm 7 and newer write version 3: `npm install --package-lock-only`.',
-      },
-    );
-  return new NpmLockfile(value);
+  if (version === 2 || version === 3) return new NpmLockfile(value);
+  throw new ToolError(
+    'UNSUPPORTED',
+    `\`${path}\` has lockfileVersion ${JSON.stringify(version)}; 2 and 3 are supported`,
+    { suggestion: 'npm 7 and newer write version 3: `npm install --package-lock-only`.' },
+  );
 }
 
 function isThere(path: string, ctx: ToolContext): boolean {

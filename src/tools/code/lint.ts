@@ -9,7 +9,7 @@ import type { Engine, LintIssue } from '../source/checkers.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { changesOf, readSources, writePlanned } from './checked-sources.ts';
 import { namedBy, plannedFile } from './planned-changes.ts';
-import { engineOf, findLinter, LINTERS, lintCommand, readReport } from './workspace-programs.ts';
+import { engineOf, findLinter, isInstalled, LINTERS, lintCommand, readReport } from './workspace-programs.ts';
 
 const SOURCES = '*.{ts,mts,cts,tsx,js,mjs,cjs,jsx,vue,svelte,astro,py,pyi}';
 const PATHS_MAX = 100;
@@ -21,8 +21,15 @@ const input = z.strictObject({
     .enum(['auto', 'builtin', 'workspace'])
     .default('auto')
     .describe("auto: the workspace's own linter if it has one and the policy allows it without a question."),
-  linter: rare(
-    z.enum(LINTERS).optional().describe('With engine workspace: which one (default: the one that is configured).'),
+  linters: rare(
+    z
+      .array(z.enum(LINTERS))
+      .min(1)
+      .max(LINTERS.length)
+      .optional()
+      .describe(
+        "The workspace's own that are run, one after the other (default: the one that is configured); those that it does not have are in skipped.",
+      ),
   ),
 });
 type Input = z.output<typeof input>;
@@ -48,7 +55,9 @@ const output = z.strictObject({
   skipped: z.array(z.strictObject({ path: z.string(), code: z.string() })),
 });
 
-const isCommand = ({ engine, linter }: Input): boolean => engine === 'workspace' && linter !== undefined;
+const isCommand = ({ engine, linters }: Input): boolean => engine === 'workspace' && linters !== undefined;
+const commandsOf = (it: Input): string[] =>
+  isCommand(it) ? (it.linters ?? []).map((linter) => lintCommand(linter, it.paths)) : [];
 
 export default defineTool({
   name: 'code_lint',
@@ -58,9 +67,9 @@ export default defineTool({
     'a command. With fix: true, all that can be mended is written at once; one undo takes it back.',
   notes:
     "The built-in linters are oxlint and, for Python, ruff, with rules of ours; nothing of the workspace runs. The workspace's own eslint, biome or " +
-    'oxlint runs as any command does: policy, approval, sandbox and log. It only reports; fix is for the built-in one.',
+    'oxlint runs as any command does: policy, approval, sandbox and log; so do prettier, ruff and black (of .venv) and clippy, if linters names them. They only report; fix is for the built-in ones.',
   isExtra: true,
-  version: '1.0.0',
+  version: '1.1.0',
   capabilities: [{ action: 'lint', description: 'Finds faults in TypeScript, JavaScript and Python, and mends some.' }],
   category: 'code_analysis',
   tier: 'execute',
@@ -69,10 +78,9 @@ export default defineTool({
   effects: (it) => [
     ...it.paths.map((target) => ({ kind: 'read' as const, target })),
     ...(it.fix ? it.paths.map((target) => ({ kind: 'write' as const, target })) : []),
-    ...(isCommand(it) ? [{ kind: 'exec' as const, target: lintCommand(it.linter ?? 'eslint', it.paths) }] : []),
+    ...commandsOf(it).map((target) => ({ kind: 'exec' as const, target })),
   ],
-  commandOf: (it) =>
-    isCommand(it) ? { command: lintCommand(it.linter ?? 'eslint', it.paths), cwd: '.', env: {} } : undefined,
+  commandOf: (it) => (isCommand(it) ? { command: commandsOf(it).join('; '), cwd: '.', env: {} } : undefined),
   input,
   output,
   examples: [
@@ -83,14 +91,17 @@ export default defineTool({
     { input: { paths: ['/etc'] }, error: 'ACCESS_DENIED' },
   ],
   aliases: [],
-  spellings: { names: { path: 'paths' } },
+  spellings: { names: { path: 'paths', linter: 'linters' } },
 
   before: {
     resolve(wanted, ctx) {
-      const { engine, fix, linter = engine === 'builtin' || fix ? undefined : findLinter(ctx) } = wanted;
-      if (engine === 'builtin' || linter === undefined) return Promise.resolve([]);
-      const own = { ...wanted, engine: 'workspace' as const, linter };
-      return Promise.resolve(engine === 'auto' && !fix ? [own, { ...wanted, engine: 'builtin' as const }] : [own]);
+      const { engine, fix } = wanted;
+      const found = engine === 'builtin' || fix ? undefined : findLinter(ctx);
+      const linters = wanted.linters ?? (found && [found]);
+      if (engine === 'builtin' || linters === undefined) return Promise.resolve([]);
+      const own = { ...wanted, engine: 'workspace' as const, linters };
+      const isFree = engine === 'auto' && !fix && !wanted.linters;
+      return Promise.resolve(isFree ? [own, { ...wanted, engine: 'builtin' as const }] : [own]);
     },
     plan: async (wanted, ctx) => (isCommand(wanted) || wanted.engine === 'workspace' ? null : builtIn(wanted, ctx)),
   },
@@ -127,10 +138,10 @@ function assertLinted(path: string): void {
 
 const unlinted = (path: string) =>
   new ToolError('UNSUPPORTED', `there is nothing at \`${path}\` that a built-in linter reads`, {
-    suggestion: `Linted are: ${SOURCES}. Run the linter of another language by terminal_execute.`,
+    suggestion: `Linted are: ${SOURCES}. For Rust name linters: ["clippy"]; run others by terminal_execute.`,
   });
 
-async function byWorkspace({ paths, fix, linter }: Input, ctx: ToolContext) {
+async function byWorkspace({ paths, fix, linters = [] }: Input, ctx: ToolContext) {
   if (fix)
     throw new ToolError(
       'UNSUPPORTED',
@@ -139,15 +150,28 @@ async function byWorkspace({ paths, fix, linter }: Input, ctx: ToolContext) {
         suggestion: 'Use engine: builtin with fix, or run the linter by terminal_execute.',
       },
     );
-  if (linter === undefined)
-    throw new ToolError('UNSUPPORTED', `the workspace has no configured and installed linter (${LINTERS.join(', ')})`, {
-      suggestion: 'Use engine: builtin.',
-    });
-  const engine: Engine = engineOf(linter, ctx);
-  const command = ctx.command({ command: lintCommand(linter, paths), cwd: '.', env: {}, report: '-' });
-  const issues = readReport(linter, await ctx.run(command), ctx.workspace);
-  return { ...shown(issues, ctx), fixed: 0, engine, skipped: [] };
+  const there = linters.filter((it) => isInstalled(it, ctx));
+  if (there.length === 0)
+    throw new ToolError(
+      'UNSUPPORTED',
+      `the workspace has no configured and installed linter (${(linters.length > 0 ? linters : LINTERS).join(', ')})`,
+      { suggestion: 'Use engine: builtin.' },
+    );
+  const issues: LintIssue[] = [];
+  for (const it of there) {
+    const command = ctx.command({ command: lintCommand(it, paths), cwd: '.', env: {}, report: '-' });
+    issues.push(...readReport(it, await ctx.run(command), { workspace: ctx.workspace, paths }));
+  }
+  const missing = linters.filter((it) => !there.includes(it));
+  const skipped = missing.map((path) => ({ path, code: 'UNSUPPORTED' }));
+  return { ...shown(issues, ctx), fixed: 0, engine: allOf(there.map((it) => engineOf(it, ctx))), skipped };
 }
+
+const allOf = (engines: readonly Engine[]): Engine => ({
+  name: engines.map((it) => it.name).join(', '),
+  version: engines.map((it) => it.version).join(', '),
+  config: engines.map((it) => it.config).join(', '),
+});
 
 const shown = (issues: readonly LintIssue[], { limits }: ToolContext) => ({
   issues: issues.slice(0, limits.lintIssuesMax),

@@ -7,10 +7,11 @@ export interface LockedPackage {
   /** The range that the project asks for; only of direct dependencies. */
   wanted?: string;
   direct: boolean;
-  dev: boolean;
-  optional: boolean;
+  /** These two and `hasInstallScript` are absent if the lockfile does not tell. */
+  dev?: boolean;
+  optional?: boolean;
   license?: string;
-  hasInstallScript: boolean;
+  hasInstallScript?: boolean;
 }
 
 export interface TreeEntry {
@@ -31,10 +32,20 @@ export interface RegistryPackage {
   readonly from?: string;
 }
 
+/** The packages of a project, as a lockfile of any manager tells them. */
+export interface Lockfile {
+  /** All packages, sorted by name. */
+  list(): LockedPackage[];
+  /** The packages that an npm registry may know. */
+  registryPackages(): RegistryPackage[];
+  /** The packages, each before what it depends on; undefined if the file does not tell who needs whom. */
+  tree(depthMax: number, entriesMax: number): { entries: TreeEntry[]; truncated: boolean } | undefined;
+}
+
 /** A place of a package, as keys of `packages` in the lockfile name them: `node_modules/a/node_modules/b`. */
 type Place = string;
 
-export class NpmLockfile {
+export class NpmLockfile implements Lockfile {
   readonly #packages: ReadonlyMap<Place, Readonly<Record<string, unknown>>>;
 
   /** `value` is the parsed lockfile. What has another type than it should is left out. */

@@ -61,13 +61,18 @@ export default defineTool({
         z.strictObject({
           kind: z.string().describe('Kind of node in the tree-sitter grammar.'),
           depth: z.int().nonnegative(),
+          parent: z
+            .int()
+            .nonnegative()
+            .optional()
+            .describe('Index in this list of the node that holds it; absent for the root.'),
           line,
           endLine: line,
           text: z.string().optional().describe('Of nodes without named nodes in them, cut at 80 characters.'),
         }),
       )
       .optional()
-      .describe('Named nodes, outer ones first.'),
+      .describe('The tree: named nodes, each after the one that holds it.'),
     truncated: z.boolean().describe('Whether a list is cut.'),
   }),
   examples: [

@@ -17,7 +17,11 @@ const { databaseSqlCharsMax, databaseParamsMax, databaseParamCharsMax, databaseR
 
 const isPlain = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
-export const connection = z.string().min(1).max(64).describe('Name of a connection that the operator configured.');
+export const connection = z
+  .string()
+  .min(1)
+  .max(64)
+  .describe('Name of a connection that the operator configured; may be left out if there is only one.');
 
 export const sql = z
   .string()

@@ -2,51 +2,27 @@ import * as z from 'zod';
 import { defaultLimits } from '../../base/limits.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool } from '../tool.ts';
+import {
+  anyBody,
+  BODY_CHARS_MAX,
+  HTTP_NAMES,
+  isRepeatable,
+  sentAsJson,
+  sentParameters,
+  wholeTimeMs,
+} from '../web/sent.ts';
 import { toConnect, webUrl } from '../web/url.ts';
 
-const { httpBodyBytesMax, httpRedirectsMax, callTimeoutMs } = defaultLimits;
+const { httpBodyBytesMax } = defaultLimits;
 const MIB = 1024 * 1024;
 const DEFAULT_TIMEOUT_MS = 30_000;
 
-/** Headers that concern the connection, or could split one request into two. */
-const OURS =
-  /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|accept-encoding|expect)$/i;
-
 const parameters = z.strictObject({
   url: webUrl,
-  method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).default('GET').describe('HTTP method.'),
-  headers: z
-    .record(
-      z
-        .string()
-        .regex(/^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$/)
-        .refine((it) => !OURS.test(it), 'is set by Ringfence'),
-      z
-        .string()
-        .max(8192)
-        .regex(/^[\t\x20-\x7e]*$/, 'takes printable ASCII'),
-    )
-    .default({})
-    .refine((it) => Object.keys(it).length <= 64, 'must hold at most 64 headers')
-    .describe('Headers of the request.'),
-  body: z.string().max(MIB).optional().describe('Body of the request, sent as UTF-8.'),
-  json: z
-    .unknown()
-    .optional()
-    .refine((it) => it === undefined || JSON.stringify(it).length <= MIB, `must have at most ${MIB} characters as JSON`)
-    .describe('Instead of body: any value, sent as JSON with its content type.'),
-  followRedirects: z
-    .boolean()
-    .default(true)
-    .describe(`Whether to follow redirects, at most ${httpRedirectsMax}; false gives the redirect itself.`),
-  timeoutMs: rare(
-    z
-      .int()
-      .min(1)
-      .max(callTimeoutMs.external_api)
-      .default(DEFAULT_TIMEOUT_MS)
-      .describe('Time for the whole answer, in milliseconds.'),
-  ),
+  ...sentParameters,
+  timeoutMs: rare(wholeTimeMs.default(DEFAULT_TIMEOUT_MS)),
+  body: z.string().max(BODY_CHARS_MAX).optional().describe('Body of the request, sent as UTF-8.'),
+  json: anyBody.describe('Instead of body: any value, sent as JSON with its content type.'),
 });
 const input = parameters.refine(({ body, json }) => body === undefined || json === undefined, {
   message: 'goes without json',
@@ -54,7 +30,7 @@ const input = parameters.refine(({ body, json }) => body === undefined || json =
 });
 
 /** The parameters of other names for the tool, whose body may be any value. */
-const aliasInput = parameters.extend({ body: z.unknown().optional().describe('Text, or any other value as JSON.') });
+const aliasInput = parameters.extend({ body: anyBody.describe('Text, or any other value as JSON.') });
 const toInput = ({ body, ...rest }: Record<string, unknown>) => ({
   ...rest,
   ...(typeof body === 'string' ? { body } : body !== undefined && { json: body }),
@@ -76,18 +52,18 @@ export default defineTool({
   destructive: true,
   untrusted: true,
   isExtra: true,
-  // A server may have done what these two ask for, although its answer was lost (RFC 9110, section 9.2.2).
-  idempotent: ({ method }) => method !== 'POST' && method !== 'PATCH',
+  idempotent: isRepeatable,
+  retries: 2,
   effects: ({ url }) => [toConnect(url)],
   timeoutMs: ({ timeoutMs }) => timeoutMs,
   runs: {
     by: 'web',
-    request({ url, method, headers, body, json, followRedirects }) {
-      if (json === undefined) return { url, method, headers, body, followRedirects };
-      const hasType = Object.keys(headers).some((it) => it.toLowerCase() === 'content-type');
-      const typed = hasType ? headers : { ...headers, 'content-type': 'application/json' };
-      return { url, method, headers: typed, body: JSON.stringify(json), followRedirects };
-    },
+    request: ({ url, method, headers, body, json, followRedirects }) => ({
+      url,
+      method,
+      followRedirects,
+      ...(json === undefined ? { body, headers } : sentAsJson(json, headers)),
+    }),
   },
   input,
   output: z.strictObject({
@@ -110,8 +86,5 @@ export default defineTool({
     { input: { url: 'https://:secret@example.org/' }, error: 'INPUT_INVALID' },
   ],
   spellings: { names: { timeout: 'timeoutMs' } },
-  aliases: [
-    { name: 'rest_api_call', input: aliasInput, toInput },
-    { name: 'api_call', input: aliasInput, toInput },
-  ],
+  aliases: HTTP_NAMES.slice(1).map((name) => ({ name, input: aliasInput, toInput })),
 });

@@ -46,6 +46,8 @@ export interface CodeNode {
   kind: string;
   /** 0 for the whole file. */
   depth: number;
+  /** Index of the node that holds it; absent for the root. */
+  parent?: number;
   line: number;
   endLine: number;
   /** The text of a node that has no named node in it. */

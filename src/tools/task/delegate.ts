@@ -99,5 +99,5 @@ export default defineTool({
     },
     { input: { prompt: 'Which tests fail?', tools: ['no_such_tool'] }, error: 'INPUT_INVALID' },
   ],
-  aliases: [{ name: 'task', input: z.strictObject({ prompt, context }) }],
+  aliases: [{ name: 'task', input }],
 });

@@ -37,6 +37,7 @@ export default defineTool({
   untrusted: true,
   isExtra: true,
   idempotent: true,
+  retries: 2,
   // The daemon puts the host of the configured service in place of this name, which no host has.
   effects: () => [{ kind: 'connect', target: 'search.invalid:443' }],
   timeoutMs: () => TIMEOUT_MS,

@@ -27,10 +27,11 @@ export const pageTool = {
   untrusted: true,
   isExtra: true,
   idempotent: true,
+  retries: 2,
   effects: ({ url }: { url: string }) => [toConnect(url)],
 } as const;
 
-const PAGE_ACCEPT = 'text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8';
+export const PAGE_ACCEPT = 'text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8';
 
 /** The request for a page. */
 export const pageRequest = (url: string, cache: NonNullable<WebRequest['cache']>): WebRequest => ({

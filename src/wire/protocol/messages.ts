@@ -88,6 +88,8 @@ export const params = {
       category: z.string().max(64).optional(),
       format: z.enum(['ringfence', 'mcp', 'openai', 'openai-chat', 'anthropic']).default('ringfence'),
       tools: z.enum(['default', 'all']).default('default'),
+      /** Whether the usual times of calls are told, too, from the record of the last day. */
+      estimates: z.boolean().default(false),
     })
     .prefault({}),
   'tools.search': z.strictObject({

@@ -164,6 +164,7 @@ export const approval = z.strictObject({
   effects: z.array(shownEffect),
   impact: z.strictObject({ level, description: z.string(), warnings: texts() }),
   costUsd: z.number().optional(),
+  estimatedMs: z.number().optional().describe('How long calls of the tool took on average in the last day.'),
   diff: z.string().optional(),
   truncated: z.literal(true).optional().describe('Set if parts were cut; `approvals.get` has them.'),
   undo: undo.optional().describe('Absent if the call changes nothing.'),
@@ -250,6 +251,16 @@ export const toolInfo = z.looseObject({
   decision,
   capabilities: z.array(z.strictObject({ action: z.string(), description: z.string() })),
   dependencies: texts().describe('Tools that are usually called before this one.'),
+  allDependencies: texts().describe('Those, with the built-in tools before them in turn.'),
+  requiresConfirmation: z
+    .boolean()
+    .describe('Whether a person is asked about calls, as far as is known without input.'),
+  cacheable: z.boolean(),
+  retries: count().optional().describe('Further attempts after the answer of a busy server, if the caller says none.'),
+  estimatedTime: z
+    .number()
+    .optional()
+    .describe('Milliseconds within which half of the calls of the last day ended; with `estimates`.'),
   documentation: z.string().optional().describe('URL of its reference; for built-in tools.'),
   auth: z
     .strictObject({
@@ -264,7 +275,9 @@ export const toolInfo = z.looseObject({
   cost: z
     .strictObject({
       model: z.enum(['free', 'usage_based']),
-      estimatedCost: z.number().optional().describe('US dollars a call; absent if it depends on the input.'),
+      estimatedCost: z.number().optional().describe('US dollars a call, without what depends on its input.'),
+      billingUrl: z.string().optional().describe('Where a person sees the charges.'),
+      freeTierLimit: z.number().optional().describe('Calls a month that are free.'),
     })
     .optional()
     .describe('For tools of services.'),

@@ -132,3 +132,13 @@ test('openai: its newer models take another name for the longest answer, which o
   });
   expect(JSON.parse(requestBody(profileOf('openai', 'http://127.0.0.1/v1'), turn))).toMatchObject({ max_tokens: 7 });
 });
+
+test.each(['openai', 'anthropic'] as const)(
+  '%s: the temperature of a profile is sent, and none without one',
+  (dialect) => {
+    const turn = { system: '', messages: [], tools: [], maxOutputTokens: 7 };
+    const profile = profileOf(dialect, 'http://127.0.0.1/v1');
+    expect(JSON.parse(requestBody({ ...profile, temperature: 0.2 }, turn))).toMatchObject({ temperature: 0.2 });
+    expect(JSON.parse(requestBody(profile, turn))).not.toHaveProperty('temperature');
+  },
+);

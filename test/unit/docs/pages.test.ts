@@ -3,6 +3,7 @@ import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { CODES } from '../../../src/base/errors.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const read = (file: string): string => readFileSync(join(root, file), 'utf8');
@@ -74,4 +75,13 @@ test.each(decisions)('%s has a status, a context, a decision and consequences, o
     expect.arrayContaining(['Context', 'Decision', 'Consequences']),
   );
   expect(text.split('\n').length).toBeLessThanOrEqual(80);
+});
+
+test('the errors and verbs that the page of troubles names exist', () => {
+  const text = read('docs/how-to/troubleshooting.md');
+  const codes = [...text.matchAll(/\b[A-Z]{3,}_[A-Z_]+\b/g)].map(([it]) => it);
+  expect(codes.length).toBeGreaterThan(10);
+  expect(codes.filter((it) => !Object.hasOwn(CODES, it))).toEqual([]);
+  const verbs = [...text.matchAll(/ringfence ([a-z]+)/g)].map(([, it = '']) => it).filter((it) => it !== 'doctor');
+  expect(verbs.filter((it) => !read('docs/verbs.md').includes(`Usage: ringfence ${it} `))).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { nearest } from '../../../src/pipeline/nearest.ts';
+import { nearest } from '../../../src/pipeline/input/nearest.ts';
 
 const tools = ['file_read', 'file_write', 'file_list', 'terminal_execute'];
 

@@ -96,6 +96,7 @@ describe('a policy names the tools of providers', () => {
   const { tool } = named({ type: 'object' });
   test.each([
     ['fix__do', 'deny'],
+    ['*', 'deny'],
     ['mcp:*', 'deny'],
     ['mcp:fix/*', 'deny'],
     ['mcp:fix/do', 'deny'],

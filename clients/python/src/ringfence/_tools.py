@@ -87,6 +87,7 @@ class CodeAnalyzeData(TypedDict, total=False):
 class CodeDependenciesInput(TypedDict, total=False):
     action: Literal["list", "tree", "outdated", "audit", "check"]
     manifest: str
+    manager: Literal["auto", "npm", "pnpm", "yarn", "cargo", "go", "pip"]
     depth: int
     online: Literal["auto", "yes", "no"]
     registry: str
@@ -97,10 +98,10 @@ class CodeDependenciesDataDependenciesItem(TypedDict, total=False):
     installed: Required[str]
     wanted: str
     direct: Required[bool]
-    dev: Required[bool]
-    optional: Required[bool]
+    dev: bool
+    optional: bool
     license: str
-    hasInstallScript: Required[bool]
+    hasInstallScript: bool
 
 
 class CodeDependenciesDataTreeItem(TypedDict, total=False):
@@ -126,7 +127,7 @@ class CodeDependenciesDataOutdated2Item(TypedDict, total=False):
 
 
 class CodeDependenciesData(TypedDict, total=False):
-    manager: Required[Literal["npm"]]
+    manager: Required[Literal["npm", "pnpm", "yarn", "cargo", "go", "pip"]]
     lockfile: Required[str]
     dependencies: list[CodeDependenciesDataDependenciesItem]
     tree: list[CodeDependenciesDataTreeItem]
@@ -247,7 +248,7 @@ class CodeLintInput(TypedDict, total=False):
     paths: Required[list[str]]
     fix: bool
     engine: Literal["auto", "builtin", "workspace"]
-    linter: Literal["eslint", "biome", "oxlint"]
+    linters: list[Literal["eslint", "biome", "oxlint", "prettier", "ruff", "black", "clippy"]]
 
 
 class CodeLintDataIssuesItem(TypedDict, total=False):
@@ -325,6 +326,7 @@ class CodeParseDataErrorsItem(TypedDict, total=False):
 class CodeParseDataAstItem(TypedDict, total=False):
     kind: Required[str]
     depth: Required[int]
+    parent: int
     line: Required[int]
     endLine: Required[int]
     text: str
@@ -1092,10 +1094,10 @@ class HttpRequestInput(TypedDict, total=False):
     url: Required[str]
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
     headers: dict[str, str]
-    body: str
-    json: Any
     followRedirects: bool
     timeoutMs: int
+    body: str
+    json: Any
 
 
 class HttpRequestData(TypedDict, total=False):
@@ -1503,6 +1505,11 @@ class WebFetchInput(TypedDict, total=False):
     offset: int
     noCache: bool
     render: bool
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+    headers: dict[str, str]
+    body: Any
+    followRedirects: bool
+    timeoutMs: int
 
 
 class WebFetchData(TypedDict, total=False):

@@ -110,12 +110,94 @@ test('circles, workspaces, aliases and values of the wrong type are gone through
   expect((await ask()).dependencies?.map((it) => it.name)).toEqual(['a', 'b', 'own', 'real']);
 });
 
-test('other managers, versions, no lockfile, no JSON and links out are each refused in words', async () => {
+const NPM = { dependencies: { chalk: '^4.1.0' }, devDependencies: { 'has-flag': '4.0.0' } };
+const CARGO = `version = 4
+[[package]]
+name = "anyhow"
+version = "1.0.80"
+source = "registry+https://github.com/rust-lang/crates.io-index"
+dependencies = ["backtrace 0.3.1"]
+[[package]]
+name = "backtrace"
+version = "0.3.0"
+source = "registry+https://github.com/rust-lang/crates.io-index"
+[[package]]
+name = "backtrace"
+version = "0.3.1"
+source = "registry+https://github.com/rust-lang/crates.io-index"
+[[package]]
+name = "x"
+version = "0.1.0"
+dependencies = ["anyhow", "backtrace 0.3.0"]
+`;
+const UV = `version = 1
+[[package]]
+name = "black"
+version = "26.1.0"
+source = { registry = "https://pypi.org/simple" }
+dependencies = [{ name = "click" }]
+[[package]]
+name = "click"
+version = "8.3.0"
+source = { registry = "https://pypi.org/simple" }
+[[package]]
+name = "x"
+version = "0.1.0"
+source = { virtual = "." }
+dependencies = [{ name = "black" }]
+`;
+const GO =
+  'module example.com/x\n\ngo 1.24\n\nrequire github.com/a/b v1.2.3\n\nrequire (\n\tgolang.org/x/c v0.1.0 // indirect\n)\n';
+const PIP = 'black==26.1.0\nclick[extra] == 8.3.0 ; python_version > "3"  # via black\nloose>=1\n-r other.txt\n';
+const fixture = (name: string) => readFileSync(join('test/fixtures/lockfiles', name), 'utf8');
+const CHALK = [
+  '1 chalk',
+  '2 ansi-styles',
+  '3 color-convert',
+  '4 color-name',
+  '2 supports-color',
+  '3 has-flag',
+  '1 has-flag',
+];
+
+test.each([
+  ['pnpm', 'pnpm-lock.yaml', fixture('pnpm-lock.yaml'), ['chalk ^4.1.0', 'has-flag 4.0.0'], CHALK],
+  ['yarn', 'yarn.lock', fixture('yarn-1.lock'), ['chalk ^4.1.0', 'has-flag 4.0.0'], CHALK],
+  ['yarn', 'yarn.lock', fixture('yarn-4.lock'), ['chalk ^4.1.0', 'has-flag 4.0.0'], CHALK],
+  ['cargo', 'Cargo.lock', CARGO, ['anyhow', 'backtrace'], ['1 anyhow', '2 backtrace', '1 backtrace']],
+  ['pip', 'uv.lock', UV, ['black'], ['1 black', '2 click']],
+  ['go', 'go.mod', GO, ['github.com/a/b'], undefined],
+  ['pip', 'requirements.txt', PIP, [], undefined],
+] as const)('packages of %s are read from %s', async (manager, name, text, direct, tree) => {
+  if (manager === 'pnpm' || manager === 'yarn') put('package.json', NPM);
+  put(name, text);
+  const { dependencies = [], ...rest } = await ask({ manager });
+  expect(rest).toMatchObject({ manager, lockfile: name, vulnerabilities: 'not checked', outdated: 'not checked' });
+  const shown = dependencies.filter((it) => it.direct).map((it) => [it.name, it.wanted].filter(Boolean).join(' '));
+  expect(shown).toEqual(direct);
+  expect((await ask()).totalDeps).toBe(dependencies.length);
+  const asked = ask({ action: 'tree', depth: 5 });
+  if (tree) expect((await asked).tree?.map((it) => `${it.depth} ${it.name}`)).toEqual(tree);
+  else await expect(asked).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+  if (manager === 'cargo') expect((await ask({ action: 'audit' })).reason).toContain('Only registries of npm');
+});
+
+test('versions of a package that lockfiles hold twice stay apart', async () => {
+  put('Cargo.lock', CARGO);
+  const { dependencies = [] } = await ask({ manager: 'cargo', manifest: 'Cargo.toml' });
+  expect(dependencies.map((it) => `${it.name} ${it.installed} ${it.direct}`)).toEqual([
+    'anyhow 1.0.80 true',
+    'backtrace 0.3.0 true',
+    'backtrace 0.3.1 false',
+  ]);
+});
+
+test('versions that are not read, no lockfile, damaged ones and links out are each refused in words', async () => {
   put('package.json', {});
   await expect(ask()).rejects.toMatchObject({ code: 'NOT_FOUND' });
-  put('pnpm-lock.yaml', '');
+  put('pnpm-lock.yaml', 'packages: [');
   await expect(ask()).rejects.toMatchObject({
-    code: 'UNSUPPORTED',
+    code: 'INPUT_INVALID',
     message: expect.stringContaining('pnpm-lock.yaml'),
   });
   put('package-lock.json', { lockfileVersion: 1 });

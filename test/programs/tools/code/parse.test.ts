@@ -140,7 +140,7 @@ test('Rust: `use` trees are unfolded, `pub` is an export', async () => {
   expect(found.exports.map((it) => it.name)).toEqual(['open', 'S']);
 });
 
-test('the syntax tree has outer nodes first, and no more than the bound', async () => {
+test('the syntax tree has outer nodes first, each with the one that holds it, and no more than the bound', async () => {
   const found = await parse({ code: 'f(1);', ast: true });
   expect(found.ast?.map((it) => [it.kind, it.depth])).toEqual([
     ['program', 0],
@@ -149,6 +149,15 @@ test('the syntax tree has outer nodes first, and no more than the bound', async 
     ['identifier', 3],
     ['arguments', 3],
     ['number', 4],
+  ]);
+  const parentOf = (at: number) => found.ast?.[found.ast[at]?.parent ?? -1]?.kind;
+  expect([0, 1, 2, 3, 4, 5].map(parentOf)).toEqual([
+    undefined,
+    'program',
+    'expression_statement',
+    'call_expression',
+    'call_expression',
+    'arguments',
   ]);
   const large = await parse({ code: 'f(1);'.repeat(10_000), ast: true });
   expect(large).toMatchObject({ truncated: true });

@@ -1,10 +1,11 @@
 import type * as z from 'zod';
-import { ToolError } from '../base/errors.ts';
-import { toRelative } from '../base/written-paths.ts';
-import { withPaths } from '../tools/path-parameters.ts';
-import { type NamedTool, tierOfCall } from '../tools/tool.ts';
+import { ToolError } from '../../base/errors.ts';
+import { toRelative } from '../../base/written-paths.ts';
+import { withPaths } from '../../tools/path-parameters.ts';
+import { type NamedTool, tierOfCall } from '../../tools/tool.ts';
+import { type Call, type CheckedCall, outcomeOf, type Stage } from '../stage.ts';
+import { narrowInput } from './narrow-input.ts';
 import { nearest } from './nearest.ts';
-import { type Call, type CheckedCall, outcomeOf, type Stage } from './stage.ts';
 
 export interface ValidateParts {
   readonly home: string;
@@ -21,9 +22,14 @@ export const validate =
     if (!named) throw unknownTool(call, setUpOf);
     const warnings = named.warnings?.(call.rawInput) ?? [];
     const tell = (warning: string) => void warnings.push(warning);
-    const input = parseInput(named, call.rawInput, { workspace: call.workspace, home, tell });
     const { tool } = named;
-    const checked: CheckedCall = { ...call, checked: { tool, input, tier: tierOfCall(tool, input), effects: [] } };
+    const parsed = parseInput(named, call.rawInput, { workspace: call.workspace, home, tell });
+    const { input, by } = narrowInput(tool, parsed, call.policy);
+    if (by.length > 0) tell(`some arguments were changed before the call was judged, by ${by.join(', ')}`);
+    const lacking = tool.judgedAs?.(input as never).find((it) => !call.toolset.has(it));
+    if (lacking !== undefined) throw lacksTool(tool.name, lacking);
+    const rawInput = by.length > 0 ? input : call.rawInput;
+    const checked = { ...call, rawInput, checked: { tool, input, tier: tierOfCall(tool, input), effects: [] } };
     call.reached(checked);
     if (warnings.length === 0) return next(checked);
     const outcome = await outcomeOf(next, checked);
@@ -37,10 +43,16 @@ function unknownTool({ name, toolset }: Call, setUpOf: ValidateParts['setUpOf'])
       suggestion: `Ask the person to run: ${brought.commands}`,
     });
   const close = nearest(name, toolset.keys());
+  const suggestion = close === undefined ? 'List the tools with tools.list.' : `Did you mean \`${close}\`?`;
   return new ToolError('TOOL_NOT_FOUND', `there is no tool \`${name}\` in this session`, {
-    suggestion: close === undefined ? 'List the tools with tools.list.' : `Did you mean \`${close}\`?`,
+    suggestion: ['task', 'task_delegate'].includes(name) ? NEEDS_MODEL : suggestion,
   });
 }
+
+const NEEDS_MODEL = 'It needs a model; ask the person to add one to config.yaml, under the key `agents`.';
+
+const lacksTool = (name: string, lacking: string): ToolError =>
+  new ToolError('TOOL_NOT_FOUND', `this call of \`${name}\` needs \`${lacking}\`, which this session does not have`);
 
 type InputPlace = Parameters<typeof toRelative>[0] & { readonly tell?: (warning: string) => void };
 
