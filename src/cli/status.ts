@@ -5,11 +5,11 @@ import { showLine } from '../base/text/shown-text.ts';
 import type { Client } from '../client/client.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
 import type { Approval } from '../store/approvals/approval.ts';
-import { toLine } from './call/question.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
 import { describeTraces, type TraceStatus } from './monitor/trace-line.ts';
 import { CliError, EXIT, harmless, print, printJson } from './output.ts';
+import { toLine } from './questions/question.ts';
 import { describeUnfollowed, type UnfollowedWorkspace } from './unfollowed.ts';
 
 /** A service of others that is asked with a secret. */

@@ -1,9 +1,9 @@
 import type { ToolResult } from '../../base/call.ts';
 import { type Client, RemoteError, type RunningCall } from '../../client/client.ts';
 import type { Approval } from '../../store/approvals/approval.ts';
-import { askInline } from '../approvals.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, printResult, say } from '../output.ts';
+import { askInline } from '../questions/prompt.ts';
 import { showCall } from './command-output.ts';
 import { readInput } from './input.ts';
 import { printPreview } from './shown-preview.ts';

@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import type { BacktestFlags } from '../backtest.ts';
 import { EXIT, printJson } from '../output.ts';
+import type { Terminal } from '../questions/prompt.ts';
 import { collect, type Verbs } from './verbs.ts';
 
 export function addDaemonVerbs(verbs: Verbs): void {
@@ -52,27 +53,29 @@ export function addDaemonVerbs(verbs: Verbs): void {
   );
 }
 
+/** The terminal of the person who runs a verb. */
+export const terminalOf = (verbs: Verbs, { json }: { json?: unknown }): Terminal => ({
+  input: process.stdin,
+  output: process.stdout,
+  isTTY: process.stdout.isTTY && process.stdin.isTTY,
+  noColor: verbs.env.NO_COLOR !== undefined,
+  json: json === true,
+});
+
 export function addApprovalVerbs(verbs: Verbs): void {
   const load = () => import('../approvals.ts');
   const approvals = verbs.addGroup('approvals', 'answer calls that wait for approval, and manage your answers');
   verbs
-    .add('list', 'list the calls that wait for an answer', approvals, { isDefault: true })
+    .add('answer', 'answer the calls that wait, one after the other; through a pipe they are listed', approvals, {
+      isDefault: true,
+    })
+    .action(verbs.operating(async (client, flags) => (await load()).approvalsAnswer(client, terminalOf(verbs, flags))));
+  verbs
+    .add('list', 'list the calls that wait for an answer', approvals)
     .action(verbs.operating(async (client, flags) => (await load()).approvalsList(client, flags)));
   verbs
     .add('watch', 'answer questions in this terminal until Ctrl-C; with --json, print them as events', approvals)
-    .action(
-      verbs.operating(async (client, flags) => {
-        const { stdin: input, stdout: output } = process;
-        const noColor = verbs.env.NO_COLOR !== undefined;
-        return (await load()).approvalsWatch(client, {
-          input,
-          output,
-          isTTY: output.isTTY,
-          noColor,
-          json: flags.json === true,
-        });
-      }),
-    );
+    .action(verbs.operating(async (client, flags) => (await load()).approvalsWatch(client, terminalOf(verbs, flags))));
   verbs
     .add('approve <id>', 'allow a waiting call, once', approvals)
     .addOption(
