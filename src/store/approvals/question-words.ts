@@ -121,8 +121,8 @@ const UNDO: Readonly<Record<'full' | 'partial' | 'none', Fact>> = {
   none: { kind: 'warn', text: 'nothing of it can be undone' },
 };
 
-/** What the title and the fact about undo say already. */
-const SAID = /^(?:Will (?:delete|modify|move|connect to|run): |Can(?:not| not)? be undone)/;
+/** What the title, the description and the fact about undo say already. */
+const SAID = /^(?:Will (?:delete|modify|move|connect to|run): |Can(?:not| not)? be undone|Remote operation)/;
 
 /** At most three facts, what a person must not miss first. */
 export function factsOf(asked: Asked): Fact[] {
@@ -139,7 +139,8 @@ export function factsOf(asked: Asked): Fact[] {
     const rest = others.map((text): Fact => ({ kind: 'note', text: lower(text) }));
     return [...warned, ...first, ...rest, rules].slice(0, FACTS_MAX).map((it) => ({ ...it, text: cut(it.text) }));
   }
-  const words = [impact.description, ...impact.warnings.filter((it) => !SAID.test(it))];
+  const { heavy } = titleOf(asked);
+  const words = [impact.description, ...impact.warnings.filter((it) => !SAID.test(it) && !it.endsWith(`: ${heavy}`))];
   const cost = costUsd === undefined ? [] : [`costs about $${costUsd.toFixed(4)}`];
   const does = [...cost, lower(words.join(' · '))].join(' · ');
   return [

@@ -97,6 +97,7 @@ export const listedCall = runningCall.extend({
   parentCallId: z.string().optional().describe('The call whose program or sub-agent made it.'),
   durationMs: z.number().optional(),
   code: z.string().optional().describe('Of its error, if it failed.'),
+  exitCode: z.int().optional().describe('Of its command, unless it is 0.'),
 });
 
 export const batchResult = z.strictObject({
