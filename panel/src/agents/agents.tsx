@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { agentOf, folderOf } from '../../../src/store/approvals/question-words.ts';
-import { callAddress, calls, isEnded, type KnownCall } from '../calls/all-calls.ts';
+import { callAddress, calls, isEnded, type KnownCall, wantDetails } from '../calls/all-calls.ts';
 import { isRefused } from '../calls/state.tsx';
 import { duration, now } from '../clock.ts';
 import { request } from '../connection.ts';
@@ -113,6 +113,7 @@ function Agent({ session, depth, usd, onStop }: AgentProps) {
 function Now({ calls: own }: { calls: readonly KnownCall[] }) {
   const running = own.filter((it) => !isEnded(it.state));
   const [first] = running.length > 0 ? running : own;
+  useEffect(() => first && wantDetails(first));
   if (!first) return <span class="dim">nothing yet</span>;
   const since = duration(now.value - Date.parse(first.createdAt));
   return (

@@ -2,13 +2,14 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { agentOf } from '../../../src/store/approvals/question-words.ts';
-import { callAddress, calls } from '../calls/all-calls.ts';
+import { callAddress } from '../calls/all-calls.ts';
 import { undo } from '../calls/undo.ts';
 import { timeOf } from '../clock.ts';
-import { requestIn } from '../connection.ts';
+import { request, requestIn } from '../connection.ts';
 import { Diff } from '../parts/diff.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { useKeys } from '../parts/keys.ts';
+import { TextBlock } from '../parts/text-block.tsx';
 import { Checkpoints } from './checkpoints.tsx';
 import { type Changed, diffOf, type Kind, readChanges } from './known-changes.ts';
 
@@ -25,7 +26,7 @@ const isOpen = signal(false);
 
 export function Changes() {
   const load = async () => {
-    all.value = await readChanges(calls.value);
+    all.value = await readChanges();
   };
   useEffect(() => void load(), []);
   const files = GROUPS.flatMap(([kind]) => (all.value ?? []).filter((it) => it.kind === kind));
@@ -133,7 +134,18 @@ function File({ file, onChange }: { file: Changed; onChange: () => void }) {
   const { path, kind, by, callId, call, result, workspace } = file;
   const told = useSignal<string | undefined>(undefined);
   const conflicts = useSignal<readonly string[]>([]);
+  const written = useSignal<string | undefined>(undefined);
   const diff = diffOf(file);
+  useEffect(() => {
+    if (diff !== undefined) return;
+    request('audit.query', { callId, session: call?.sessionId, limit: 10 }).then(
+      ({ entries }) => {
+        const { content } = (entries.find(({ input }) => input)?.input ?? {}) as { content?: unknown };
+        if (typeof content === 'string') written.value = content;
+      },
+      () => {}, // The connection is lost, which the page says already.
+    );
+  }, []);
   const back = result?.metadata.undo ?? 'none';
   const act = async (work: () => Promise<string>) => {
     try {
@@ -167,8 +179,7 @@ function File({ file, onChange }: { file: Changed; onChange: () => void }) {
         <p class="dim">
           {call && (
             <>
-              by <code>{(call.summary || call.tool).slice(0, 120)}</code>,{' '}
-              {agentOf({ client: call.client ?? '', principal: call.principal ?? '' })}, {timeOf(call.createdAt)}
+              by <code>{(call.summary || call.tool).slice(0, 120)}</code>, {agentOf(call)}, {timeOf(call.createdAt)}
             </>
           )}
           {by !== undefined && ` · ${by}`}
@@ -176,6 +187,8 @@ function File({ file, onChange }: { file: Changed; onChange: () => void }) {
       </header>
       {diff !== undefined ? (
         <Diff text={diff} label="Changes" />
+      ) : written.value !== undefined ? (
+        <TextBlock label="Text that was written">{written.value}</TextBlock>
       ) : (
         <p class="dim">
           A command changed it, and what it looked like before is only in the journal: <code>git diff {path}</code>{' '}

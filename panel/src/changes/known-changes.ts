@@ -1,7 +1,6 @@
 /** What calls changed in the open workspaces, by file: from the results that the daemon keeps, and from the quarantine. */
-import type { KnownCall } from '../calls/all-calls.ts';
 import { request, requestIn } from '../connection.ts';
-import type { Answer, ToolResult } from '../messages.ts';
+import type { Answer, ListedCall, ToolResult } from '../messages.ts';
 
 export type Kind = 'run' | 'obeyed' | 'quarantine' | 'other';
 
@@ -13,7 +12,7 @@ export interface Changed {
   readonly workspace: string;
   readonly callId: string;
   /** What was called; absent if the call is no longer listed. */
-  readonly call: KnownCall | undefined;
+  readonly call: ListedCall | undefined;
   /** `M`, `A`, `D`. */
   readonly how: 'M' | 'A' | 'D';
   /** Whose programs run it, or which agents obey it. */
@@ -23,12 +22,16 @@ export interface Changed {
 
 /** Calls whose results are read, the newest first: each is a request. */
 const READ_MAX = 60;
+/** Calls among which they are looked for. */
+const LISTED_MAX = 1_000;
 const LETTERS: Readonly<Record<string, Changed['how']>> = { create: 'A', delete: 'D' };
 
 type Quarantine = Answer<'session.quarantine'>;
 
 /** Reads all of it again. A workspace whose quarantine can't be read has its files all the same. */
-export async function readChanges(calls: readonly KnownCall[]): Promise<Changed[]> {
+export async function readChanges(): Promise<Changed[]> {
+  const all = { everywhere: true, ended: true, limit: LISTED_MAX };
+  const { calls } = (await request('calls.list', all)) as { calls: ListedCall[] };
   const writing = calls.filter((it) => it.state.status === 'done' && it.tier !== 'read_only').slice(0, READ_MAX);
   const results = await Promise.all(
     writing.map(({ callId, sessionId }) =>
@@ -55,6 +58,7 @@ export async function readChanges(calls: readonly KnownCall[]): Promise<Changed[
   for (const [at, call] of writing.entries()) {
     const result = results[at];
     for (const { path, kind } of result?.metadata.filesChanged ?? []) {
+      if (path.endsWith('/')) continue; // A folder, which its files name.
       const { workspace = '', callId } = call;
       const known = byKey.get(`${workspace} ${path}`);
       if (known && known.callId !== callId) continue;
