@@ -166,7 +166,8 @@ function Notes() {
     <aside class="notes" aria-label="Notes">
       {link.value === 'lost' && (
         <p class="link lost" role="status">
-          The daemon does not answer. What is shown may be old. Trying again …
+          The daemon does not answer. What is shown may be old. Trying again … If it was started anew:{' '}
+          <code>ringfence panel</code>
         </p>
       )}
       {paused && (
