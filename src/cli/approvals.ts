@@ -3,10 +3,12 @@ import { systemPowers } from '../base/powers.ts';
 import { showLine } from '../base/text/shown-text.ts';
 import { type Approval, type Grant, rememberFor, rememberToolFor } from '../store/approvals/approval.ts';
 import { coveredBy, heldIn, holdsUntil } from '../store/approvals/grant-words.ts';
+import { agentOf, folderOf, leftOf, titleText } from '../store/approvals/question-words.ts';
 import { idOf } from './ids.ts';
 import { CliError, EXIT, print, printJson, printRows, say, toJson } from './output.ts';
 import { type PersonsAnswer, Prompt, type Terminal } from './questions/prompt.ts';
 import { toLine } from './questions/question.ts';
+import { type Column, isTerminal, printTable } from './screen/table.ts';
 
 /** The part of a client that approvals need. */
 export interface ApprovalsClient {
@@ -15,10 +17,32 @@ export interface ApprovalsClient {
   notifications(topics: readonly string[]): AsyncIterable<{ method: string; params: unknown }>;
 }
 
+const QUESTIONS: readonly Column[] = [
+  { head: 'left', align: 'right', style: 'dim' },
+  { head: 'question', grows: true, style: 'bold' },
+  { head: 'agent' },
+  { head: 'folder' },
+  { head: 'id', style: 'dim' },
+];
+
 /** Lists pending approvals. Returns the exit code. */
 export async function approvalsList(client: ApprovalsClient, flags: { readonly json?: boolean }): Promise<number> {
   const approvals = await listed(client);
-  return printRows(approvals, flags.json, 'no call waits for an answer', (it) => toLine(it, systemPowers().now()));
+  const nowMs = systemPowers().now();
+  if (isTerminal() && !flags.json && approvals.length > 0) {
+    printTable(
+      QUESTIONS,
+      approvals.map((it) => [
+        leftOf(it, nowMs).replace(' left', ''),
+        titleText(it),
+        agentOf(it),
+        folderOf(it),
+        it.approvalId,
+      ]),
+    );
+    return EXIT.OK;
+  }
+  return printRows(approvals, flags.json, 'no call waits for an answer', (it) => toLine(it, nowMs));
 }
 
 /** The id of the approval that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */

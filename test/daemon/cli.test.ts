@@ -252,7 +252,7 @@ describe('with a daemon', () => {
   });
 
   test('status tells, for people and as JSON', async () => {
-    expect((await cli(['status'])).stdout).toMatch(/confinement level [AB]/);
+    expect((await cli(['status'])).stdout).toMatch(/box +level [AB]/);
     expect(JSON.parse((await cli(['status', '--json'])).stdout)).toMatchObject({
       confinement: { level: expect.stringMatching(/^[AB]$/) },
     });

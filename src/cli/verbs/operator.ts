@@ -10,7 +10,7 @@ export function addDaemonVerbs(verbs: Verbs): void {
   verbs
     .add('status', 'show what the daemon is doing and which policy it follows')
     .option('--health', 'also check that each tool could run')
-    .option('--short', 'print one line for a prompt: what waits for you, what runs; nothing if all is quiet')
+    .option('--short', 'print one line for a prompt, `● 2? 1▶`: the state, questions that wait, running calls; nothing without a daemon')
     .action(
       verbs.ending(async (flags) =>
         (await import('../status.ts')).status(flags, verbs.caller({ ...flags, autostart: false })),
