@@ -1,4 +1,5 @@
 import type { ToolResult } from '../../base/call.ts';
+import { systemPowers } from '../../base/powers.ts';
 import { type Client, RemoteError, type RunningCall } from '../../client/client.ts';
 import type { Approval } from '../../store/approvals/approval.ts';
 import { type CliCaller, connect } from '../connect.ts';
@@ -77,6 +78,7 @@ export async function runCall(
   });
   using life = new LifeLine();
   const following = followCall(running, { client, flags, caller, interrupt, life });
+  sayIfPaused(running, client, life);
   following.catch(() => {}); // Awaited below, after the result is shown.
   const isQuiet = flags.json || show !== undefined;
   const result = await (isQuiet ? running : showCall({ callId: running.callId, result: running }, client, { life }));
@@ -143,6 +145,23 @@ interface FollowedCall {
   /** Says what the call does. */
   readonly life?: LifeLine;
 }
+
+/** Says that the daemon is paused, if the call still waits for its turn after a second. */
+function sayIfPaused(running: RunningCall<unknown>, client: Client, life: LifeLine): void {
+  const look = async () => {
+    const { state } = await client.record(running.callId);
+    const { paused } = (await client.request('status', {})) as { paused?: { by: string } };
+    if (state.status !== 'queued' || !paused) return;
+    const words = `paused by ${harmless(paused.by)}: no call begins until \`ringfence resume\``;
+    if (process.stderr.isTTY) life.text = words;
+    else say(words);
+  };
+  const timer = systemPowers().after(PAUSE_LOOK_MS, () => void look().catch(() => {})); // The call or the connection is over.
+  const end = () => timer.cancel();
+  running.then(end, end);
+}
+
+const PAUSE_LOOK_MS = 1000;
 
 /** What a call does, in words. */
 const LIFE: Readonly<Record<string, string>> = {

@@ -5,6 +5,7 @@ import { pause, systemPowers } from '../../base/powers.ts';
 import { type Approval, type RememberScope, rememberToolFor } from '../../store/approvals/approval.ts';
 import { choicesOf } from '../../store/approvals/question-words.ts';
 import { EXIT } from '../output.ts';
+import { notifyDesktop } from './notify.ts';
 import { explainQuestion, showQuestion } from './question.ts';
 
 /** The person's terminal. */
@@ -16,6 +17,8 @@ export interface Terminal {
   readonly noColor?: boolean;
   /** Whether questions are only printed as JSON, without asking. */
   readonly json?: boolean;
+  /** Whether the desktop shows a notice of each question. */
+  readonly notify?: boolean;
   /** Milliseconds in which a new question takes no answer: what is typed then was meant for what stood there before. */
   readonly armingMs?: number;
 }
@@ -86,6 +89,7 @@ export class Prompt implements Disposable {
     const { isTTY, noColor, output, armingMs = ARMING_MS } = this.#io;
     const color = isTTY && !noColor;
     if (isTTY) output.write('\x07');
+    if (this.#io.notify) notifyDesktop(approval);
     this.say(showQuestion(approval, { color, columns: output.columns, nowMs: powers.now() }));
     const signal = AbortSignal.any([gone, this.#aborted.signal]);
     await Promise.race([pause(armingMs, powers), ended(signal)]);

@@ -44,7 +44,7 @@ type Paint = (style: Style, text: string) => string;
 /** The question in at most ten lines, beside a diff or a command of several lines. */
 export function showQuestion(approval: Approval, { color, columns = COLUMNS, nowMs }: QuestionStyle): string {
   const paint: Paint = (style, text) => (color ? styleText(style, text, { validateStream: false }) : text);
-  const width = Math.min(columns, COLUMNS_MAX);
+  const width = Math.min(columns || COLUMNS, COLUMNS_MAX);
   const left = leftOf(approval, nowMs);
   const { verb, before, heavy, after } = titleOf(approval);
   const [line = '', ...more] = heavy.split('\n');

@@ -5,6 +5,8 @@ import { showLine } from '../../base/text/shown-text.ts';
 import { since } from './table.ts';
 
 const EVERY_MS = 1000;
+/** Where the terminal does not say how wide it is. */
+const COLUMNS = 80;
 const CLEAR = '\r\x1b[K';
 
 export class LifeLine implements Disposable {
@@ -46,7 +48,7 @@ export class LifeLine implements Disposable {
   #show(): void {
     if (this.#isHeld || !this.#isAtStart) return;
     const text = `  ${showLine(this.#text)}   ${since(this.#powers.now() - this.#startedMs)}`;
-    const line = text.slice(0, (process.stderr.columns ?? 80) - 1);
+    const line = text.slice(0, (process.stderr.columns || COLUMNS) - 1);
     process.stderr.write(`${CLEAR}${styleText('dim', line, { stream: process.stderr })}`);
     this.#isShown = true;
   }

@@ -38,7 +38,7 @@ export function printTable(columns: readonly Column[], rows: readonly (readonly 
   );
   const grown = columns.findIndex((it) => it.grows);
   const others = widths.reduce((sum, it, at) => sum + (at === grown ? 0 : it + GAP.length), 0);
-  const room = Math.max(GROWN_MIN, (process.stdout.columns ?? COLUMNS) - others - GAP.length);
+  const room = Math.max(GROWN_MIN, (process.stdout.columns || COLUMNS) - others - GAP.length);
   if (grown >= 0) widths[grown] = Math.min(widths[grown] as number, room);
   const line = (cells: readonly string[], styleOf: (at: number) => Style | undefined) =>
     GAP +

@@ -192,6 +192,7 @@ export const explanation = z.strictObject({
     .array(z.strictObject({ id: z.string(), decision, reason: z.string(), source: z.string() }))
     .describe('The strictest rule first.'),
   suggestion: z.string().optional(),
+  rule: z.string().optional().describe('A rule in YAML that would allow the call, where only its tier does not.'),
   denied: z
     .array(denial)
     .optional()
