@@ -118,7 +118,9 @@ describe.runIf(hasScript)('a terminal', () => {
     waits.catch(() => {}); // Ends with its client.
     await until(async () => (await waiting()).length === 1);
     expect(await shown(['ps'])).toMatch(/state +since +agent +folder +call +id\r\n +\? waits for you +\d+ s/);
-    expect(await shown(['approvals', 'list'])).toMatch(/left +question +agent.*\r\n +[\d:]+( min)? +\$ touch at-a-terminal/);
+    expect(await shown(['approvals', 'list'])).toMatch(
+      /left +question +agent.*\r\n +[\d:]+( min)? +\$ touch at-a-terminal/,
+    );
     expect(await shown(['audit'])).toMatch(/when +state +agent +folder +call +took +id/);
     expect(await shown(['status'])).toMatch(/waiting +1 questions, the oldest \d+ s +ringfence approvals/);
     const answered = await shown(['approvals'], ['  > ', 'n not now\r']);

@@ -59,7 +59,7 @@ export async function readChanges(): Promise<Changed[]> {
     const result = results[at];
     for (const { path, kind } of result?.metadata.filesChanged ?? []) {
       if (path.endsWith('/')) continue; // A folder, which its files name.
-      const { workspace = '', callId } = call;
+      const { workspace, callId } = call;
       const known = byKey.get(`${workspace} ${path}`);
       if (known && known.callId !== callId) continue;
       if (known) byKey.set(known.key, { ...known, result, how: LETTERS[kind] ?? 'M' });

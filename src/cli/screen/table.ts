@@ -68,7 +68,11 @@ export function printTable(columns: readonly Column[], rows: readonly (readonly 
 
 /** The end of a text that is too long: of a path or a command it tells the most. */
 const cutLeft = (text: string, width: number): string =>
-  charactersIn(text) <= width ? text : `…${[...text].slice(1 - width).join('')}`;
+  charactersIn(text) <= width
+    ? text
+    : `…${Array.from(text)
+        .slice(1 - width)
+        .join('')}`;
 
 /** `3 s`, `12 min`, `4 h`, `2 days`. */
 export function since(ms: number): string {
