@@ -76,7 +76,7 @@ export async function connect({ flags, env, cwd, role, anywhere = false, client 
         options = others;
         continue;
       }
-      if (isForbidden(error) && (await addsWorkspace(error as Error, options.workspace, { dirs, env }))) continue;
+      if (isForbidden(error) && (await addsWorkspace(error as Error, options.workspace, dirs))) continue;
       if (!isAbsent(error) && !isStopping(error)) throw error;
       failed ??= error;
       if (isAbsent(error) && !flags.autostart)
@@ -141,11 +141,7 @@ async function startOrReturnError(
 }
 
 /** Offers at a terminal to add the folder that the daemon has refused. Gives whether it was added. */
-async function addsWorkspace(
-  { message }: Error,
-  folder: string | undefined,
-  { dirs, env }: { dirs: UserDirs; env: Environment },
-): Promise<boolean> {
+async function addsWorkspace({ message }: Error, folder: string | undefined, dirs: UserDirs): Promise<boolean> {
   const isOffered = message.includes('ringfence workspace add') && process.stdin.isTTY && process.stderr.isTTY;
   if (folder === undefined || !isOffered) return false;
   const { askPerson } = await import('./own-files.ts');
@@ -153,9 +149,12 @@ async function addsWorkspace(
     `${harmless(folder)} is not a workspace of the daemon: agents may not work there. Add it? [y/N] `,
   );
   if (!/^y(es)?$/i.test(answer.trim())) return false;
-  const { workspaceAdd } = await import('./workspace.ts');
-  const { stateDir: state, socket } = dirs;
-  return workspaceAdd(folder, {}, { flags: { state, socket }, env, cwd: folder }) === EXIT.OK;
+  const [{ checkWorkspace }, { readAdded, writeAdded }] = await Promise.all([
+    import('../daemon/config.ts'),
+    import('../daemon/workspaces.ts'),
+  ]);
+  writeAdded(dirs, [...readAdded(dirs), checkWorkspace(folder, { dirs })]);
+  return true;
 }
 
 /** Whether the error means that the daemon is stopping and rejects clients. */

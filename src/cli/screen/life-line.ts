@@ -5,7 +5,7 @@ import { showLine } from '../../base/text/shown-text.ts';
 import { since } from './table.ts';
 
 const EVERY_MS = 1000;
-/** Where the terminal does not say how wide it is. */
+/** Width of a terminal that does not say how wide it is. */
 const COLUMNS = 80;
 const CLEAR = '\r\x1b[K';
 

@@ -99,7 +99,7 @@ export const agentOf = ({ client, principal }: Pick<Asked, 'client' | 'principal
 export const folderOf = ({ workspace, cwd }: Pick<Asked, 'workspace' | 'cwd'>): string =>
   cwd === '.' || cwd === '' ? nameOf(workspace) : `${nameOf(workspace)}/${cwd}`;
 
-/** Who asks and where; at a door first the command that waits there. */
+/** The agent and its folder; at a door first the command that waits there. */
 export function whoOf(asked: Asked): string {
   const { door, parents, tool } = asked;
   const waits = door ? [commandOf(asked) ?? tool] : titleOf(asked).verb === '$' ? [] : [tool];
