@@ -34,6 +34,7 @@ export function printResult(result: ToolResult, { isShown = false, isQuiet = fal
   for (const warning of metadata.warnings ?? []) say(harmless(warning));
   if (!result.success) {
     const { code, message, suggestion } = result.error;
+    if (process.stderr.isTTY) return void process.stderr.write(refusalLines(result));
     return say(
       `${code}: ${harmless(message)}${suggestion ? `\n  ${harmless(suggestion)}` : ''}\n  call ${harmless(callId)}`,
     );
@@ -59,6 +60,19 @@ const NAMES_SHOWN = 3;
 function sayMissing({ missing }: Record<string, unknown>): void {
   const { hint } = (missing ?? {}) as { hint?: unknown };
   if (typeof hint === 'string') say(harmless(hint));
+}
+
+/** Why a call failed, for a person: what it was, why, and the next step. */
+function refusalLines({ callId, error }: ToolResult & { success: false }): string {
+  const paint = (style: 'bold' | 'red' | 'dim', text: string) => styleText(style, text, { stream: process.stderr });
+  const isRefused = error.category === 'PERMISSION';
+  const word = isRefused ? 'refused' : 'failed';
+  return [
+    `  ${paint(isRefused ? 'bold' : 'red', word)}  ${harmless(error.code)}: ${harmless(error.message)}`,
+    ...(error.suggestion === undefined ? [] : [`  ${harmless(error.suggestion)}`]),
+    `  ${paint('dim', `call ${shortId(callId)}`)}`,
+    '',
+  ].join('\n');
 }
 
 /** How a call ended, for a person: its exit code, what it used, what undo gives back. */

@@ -60,7 +60,10 @@ function inWords(message: string): string {
   const [, bound, value] = /^Too (?:small|big): expected .* to (?:be|have) ([<>]=?)(.+)$/.exec(message) ?? [];
   if (bound !== undefined) return `must be ${BOUNDS[bound]} ${value}`;
   const [, expected, received] = /^Invalid input: expected (.+), received (.+)$/.exec(message) ?? [];
+  if (received === 'undefined') return 'is missing';
   if (expected !== undefined) return `must be of the type ${expected}, not ${received}`;
+  const [, keys] = /^Unrecognized keys?: (.+)$/.exec(message) ?? [];
+  if (keys !== undefined) return `there is no key ${keys}`;
   const [, options] = /^Invalid option: expected one of (.+)$/.exec(message) ?? [];
   return options === undefined ? message : `must be one of ${options.replaceAll('|', ', ')}`;
 }
