@@ -35,7 +35,9 @@ export function Answers() {
         <h1>Answers</h1>
       </div>
       {grants.value?.length === 0 && (
-        <p>No answer is remembered. Choose in a question of the inbox what your answer covers, and it stands here.</p>
+        <p class="empty">
+          No answer is remembered. Choose in a question of the inbox what your answer covers, and it stands here.
+        </p>
       )}
       <Table title="Remembered answers" heads={HEADS}>
         {all.map((it) => (

@@ -23,6 +23,15 @@ const choose = (id: string, at: number): void => {
   chosen.value = { id, at };
 };
 
+/** Chooses the next question or the one before; of what is chosen now, since keys may come faster than the page is drawn. */
+function move(by: number): void {
+  const waiting = [...questions.value.values()];
+  const at = waiting.findIndex((it) => it.approvalId === chosen.value?.id);
+  const to = Math.min(waiting.length - 1, Math.max(0, (at < 0 ? (chosen.value?.at ?? 0) : at) + by));
+  const next = waiting[to];
+  if (next) choose(next.approvalId, to);
+}
+
 export function Inbox() {
   const waiting = [...questions.value.values()];
   const at = waiting.findIndex((it) => it.approvalId === chosen.value?.id);
@@ -31,11 +40,6 @@ export function Inbox() {
   // A question that is over gives its place to the next one.
   const here = at >= 0 ? at : Math.min(chosen.value?.at ?? 0, waiting.length - 1);
   const approval = past ? undefined : waiting[Math.max(0, here)];
-  const move = (by: number) => {
-    const to = Math.min(waiting.length - 1, Math.max(0, (past ? -by : here) + by));
-    const next = waiting[to];
-    if (next) choose(next.approvalId, to);
-  };
   useKeys({ j: () => move(1), k: () => move(-1) });
   useEffect(() => {
     isOpen.value = false;

@@ -92,7 +92,13 @@ export function Question({ approval }: { approval: Approval }) {
 
 /** The words of a button. */
 function nameOf({ key, label }: Choice): string {
-  const names = { y: `Allow ${label}`, s: label, p: label, n: 'Deny', N: 'Deny for the session' };
+  const names = {
+    y: label === 'session' ? 'Allow for the session' : `Allow ${label}`,
+    s: label,
+    p: label,
+    n: 'Deny',
+    N: 'Deny for the session',
+  };
   const name = names[key];
   return name.charAt(0).toUpperCase() + name.slice(1);
 }

@@ -1,11 +1,11 @@
 /** Keys of a view: single letters, not while somebody types. */
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 
 const TYPING = 'input, textarea, select';
 
-/** Calls what stands for a key while the view is shown. */
+/** Calls what stands for a key while the view is shown; as soon as the page is drawn anew, since keys come faster than frames. */
 export function useKeys(keys: Readonly<Record<string, () => void>>): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
       const act = keys[event.key];
       const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !event.repeat;

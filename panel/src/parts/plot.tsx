@@ -23,7 +23,7 @@ interface PlotProps {
 }
 
 const SIZE = { width: 600, height: 150 };
-const PLACE = { left: 64, top: 8, width: 528, height: 118 };
+const PLACE = { left: 88, top: 8, width: 504, height: 118 };
 const GRID = [0, 0.5, 1];
 
 export function Plot({ title, kind, times, series, format }: PlotProps) {

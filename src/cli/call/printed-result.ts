@@ -86,7 +86,7 @@ function endLine({ callId, data, metadata }: ToolResult & { success: true }): st
     took(durationMs),
     ...(queuedMs > 1000 ? [`queued ${took(queuedMs)}`] : []),
     ...(peakBytes ? [`${Math.ceil(peakBytes / 1024 / 1024)} MB`] : []),
-    ...(processes ? [`${processes} processes`] : []),
+    ...(processes ? [`${processes} ${processes === 1 ? 'process' : 'processes'}`] : []),
     ...(verdict === 'ok' ? [] : [verdict]),
     ...(filesChanged.length > 0 ? [`${changed} changed, undo: ${undo}`] : []),
     `call ${shortId(callId)}`,
