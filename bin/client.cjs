@@ -4,7 +4,7 @@
 const { isNewEnough, sentence } = require('./needed-node.cjs');
 
 if (!isNewEnough()) throw new Error(sentence('ringfence/client'));
-const client = require('../dist/src/client/client.js');
+const client = require('../dist/src/entries/client.js');
 
 // One by one, since `import` finds names by reading them here.
 exports.Client = client.Client;

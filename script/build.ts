@@ -20,7 +20,7 @@ const ENTRIES = {
     'entries/cli',
     'entries/mcp-bridge',
     'entries/fleet-node',
-    'client/client',
+    'entries/client',
     'client/adapters/ai',
     'client/adapters/openai-agents',
     'client/adapters/langchain',

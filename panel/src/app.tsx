@@ -2,15 +2,21 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { Calls } from './calls/calls.tsx';
+import { duration } from './clock.ts';
 import { link } from './connection.ts';
 import { fleet } from './fleet/fleet-name.ts';
 import { Inbox } from './inbox/inbox.tsx';
 import { status } from './machine/status.ts';
-import { Stop } from './machine/stop.tsx';
+import { pauseOrResume, Stop } from './machine/stop.tsx';
+import { Help } from './parts/help.tsx';
+import { Icon, type IconName } from './parts/icon.tsx';
+import { useKeys } from './parts/keys.ts';
 import { lazy } from './parts/lazy.tsx';
 import { waitingCount } from './questions.ts';
 
 const Call = lazy(async () => (await import('./calls/call.tsx')).Call);
+const Changes = lazy(async () => (await import('./changes/changes.tsx')).Changes);
+const Agents = lazy(async () => (await import('./agents/agents.tsx')).Agents);
 const Batches = lazy(async () => (await import('./batches/batches.tsx')).Batches);
 const Batch = lazy(async () => (await import('./batches/batch.tsx')).Batch);
 const Compose = lazy(async () => (await import('./compose/compose.tsx')).Compose);
@@ -33,65 +39,144 @@ export const signInProblem = signal<string | undefined>(undefined);
 interface View {
   readonly path: string;
   readonly name: string;
+  readonly icon: IconName;
   view(id: string, session: string): ComponentChildren;
 }
 
 /** What the panel of a fleet shows. */
 const FLEET_VIEWS: readonly View[] = [
-  { path: '#/inbox', name: 'Inbox', view: () => <Inbox /> },
-  { path: '#/nodes', name: 'Nodes', view: () => <Nodes /> },
+  { path: '#/inbox', name: 'Inbox', icon: 'inbox', view: () => <Inbox /> },
+  { path: '#/nodes', name: 'Nodes', icon: 'machine', view: () => <Nodes /> },
 ];
 
 const VIEWS: readonly View[] = [
-  { path: '#/inbox', name: 'Inbox', view: () => <Inbox /> },
+  { path: '#/inbox', name: 'Inbox', icon: 'inbox', view: () => <Inbox /> },
   {
     path: '#/calls',
     name: 'Calls',
+    icon: 'calls',
     view: (id, session) => (id ? <Call callId={id} session={session || undefined} /> : <Calls />),
   },
+  { path: '#/changes', name: 'Changes', icon: 'changes', view: () => <Changes /> },
+  { path: '#/agents', name: 'Agents', icon: 'agents', view: () => <Agents /> },
   {
     path: '#/batches',
     name: 'Batches',
+    icon: 'batches',
     view: (id: string, session: string) => (id ? <Batch batchId={id} session={session || undefined} /> : <Batches />),
   },
-  { path: '#/compose', name: 'Compose', view: () => <Compose /> },
-  { path: '#/audit', name: 'Audit', view: () => <Audit /> },
-  { path: '#/policy', name: 'Policy', view: () => <Policy /> },
-  { path: '#/answers', name: 'Answers', view: () => <Answers /> },
-  { path: '#/costs', name: 'Costs', view: () => <Costs /> },
-  { path: '#/machine', name: 'Machine', view: () => <Machine /> },
-  { path: '#/stop', name: 'Stop', view: () => <Stop /> },
+  { path: '#/compose', name: 'Compose', icon: 'plus', view: () => <Compose /> },
+  { path: '#/audit', name: 'Audit', icon: 'page', view: () => <Audit /> },
+  { path: '#/policy', name: 'Policy', icon: 'rules', view: () => <Policy /> },
+  { path: '#/answers', name: 'Answers', icon: 'answers', view: () => <Answers /> },
+  { path: '#/costs', name: 'Costs', icon: 'costs', view: () => <Costs /> },
+  { path: '#/machine', name: 'Machine', icon: 'machine', view: () => <Machine /> },
+  { path: '#/stop', name: 'Stop', icon: 'stop', view: () => <Stop /> },
 ];
 
+/** Where a narrow screen leads from each view; all else stands behind `More`. */
+const TABS_MAX = 4;
+const MORE = '#/more';
+
 export function App() {
+  useKeys({ '.': () => void pauseOrResume() });
   if (link.value === 'signed out') return <SignedOut />;
   const views = fleet.value === undefined ? VIEWS : FLEET_VIEWS;
+  const isMore = route.value.startsWith(MORE);
   const current = views.find((it) => route.value.startsWith(it.path)) ?? (views[0] as View);
+  const path = isMore ? MORE : current.path;
   return (
     <>
-      <header class="top">
-        <strong>Ringfence{fleet.value !== undefined && `: fleet ${fleet.value}`}</strong>
-        <nav aria-label="Views">
-          {views.map(({ path, name }) => (
-            <a href={path} aria-current={current.path === path ? 'page' : undefined}>
-              {name}
-              {path === '#/inbox' && waitingCount.value > 0 && <span class="count">{waitingCount.value}</span>}
-            </a>
-          ))}
-        </nav>
-        {status.value?.paused && (
-          <a href="#/stop" class="bad">
-            paused
-          </a>
+      <nav class="side" aria-label="Views">
+        <div class="brand">
+          <Icon name="shield" />
+          Ringfence{fleet.value !== undefined && `: fleet ${fleet.value}`}
+        </div>
+        <Links views={views} path={path} />
+        <div class="state-of-all">
+          <LinkState />
+          {status.value && <Pause />}
+        </div>
+      </nav>
+      <div class="page">
+        <Notes />
+        <main tabIndex={-1}>
+          {isMore ? (
+            <>
+              <div class="bar">
+                <h1>More</h1>
+              </div>
+              <div class="side all">
+                <Links views={views.slice(TABS_MAX)} path={path} />
+              </div>
+            </>
+          ) : (
+            // A view asks the daemon when it is first shown, which needs the connection.
+            link.value !== 'connecting' && current.view(partOf(route.value, 2), partOf(route.value, 3))
+          )}
+        </main>
+      </div>
+      <nav class="tabs" aria-label="Short ways">
+        {views.slice(0, TABS_MAX).map((it) => (
+          <Tab key={it.path} {...it} path={path} to={it.path} />
+        ))}
+        {views.length > TABS_MAX && (
+          <Tab name="More" icon="more" to={MORE} path={views.indexOf(current) < TABS_MAX ? path : MORE} />
         )}
-        <LinkState />
-      </header>
-      {status.value?.policy?.note && <p class="link lost">{status.value.policy.note}</p>}
-      <main tabIndex={-1}>
-        {/* A view asks the daemon when it is first shown, which needs the connection. */}
-        {link.value !== 'connecting' && current.view(partOf(route.value, 2), partOf(route.value, 3))}
-      </main>
+      </nav>
+      <Help />
     </>
+  );
+}
+
+const Links = ({ views, path }: { views: readonly View[]; path: string }) =>
+  views.map((it) => (
+    <a key={it.path} href={it.path} aria-current={path === it.path ? 'page' : undefined}>
+      <Icon name={it.icon} />
+      {it.name}
+      {it.path === '#/inbox' && waitingCount.value > 0 && <span class="count">{waitingCount.value}</span>}
+    </a>
+  ));
+
+const Tab = ({ name, icon, to, path }: { name: string; icon: IconName; to: string; path: string }) => (
+  <a href={to} aria-current={path === to ? 'page' : undefined}>
+    <Icon name={icon} />
+    <span>
+      {name}
+      {to === '#/inbox' && waitingCount.value > 0 && ` ${waitingCount.value}`}
+    </span>
+  </a>
+);
+
+/** Lets no call begin, or lets them begin again. */
+function Pause() {
+  const { paused } = status.value ?? {};
+  return (
+    <button type="button" aria-keyshortcuts="." onClick={() => void pauseOrResume()}>
+      {paused ? 'Resume' : 'Pause all'} <kbd>.</kbd>
+    </button>
+  );
+}
+
+/** What concerns all views: a lost daemon, a pause, a note on the policy. */
+function Notes() {
+  const { paused, policy } = status.value ?? {};
+  if (link.value !== 'lost' && !paused && !policy?.note) return null;
+  return (
+    <aside class="notes" aria-label="Notes">
+      {link.value === 'lost' && (
+        <p class="link lost" role="status">
+          The daemon does not answer. What is shown may be old. Trying again … If it was started anew:{' '}
+          <code>ringfence panel</code>
+        </p>
+      )}
+      {paused && (
+        <p>
+          Paused by {paused.by}: no call begins. <a href="#/stop">Resume</a>
+        </p>
+      )}
+      {policy?.note && <p>{policy.note}</p>}
+    </aside>
   );
 }
 
@@ -106,12 +191,14 @@ function partOf(hash: string, at: number): string {
 }
 
 function LinkState() {
+  const up = status.value && ` · up ${duration(status.value.uptimeMs)}`;
   return (
-    <output class={`link ${link.value}`} aria-live="polite">
-      {link.value === 'open' && 'connected'}
-      {link.value === 'connecting' && 'connecting …'}
-      {link.value === 'lost' && 'The daemon does not answer. What is shown may be old. Trying again …'}
-    </output>
+    <span class={`link ${link.value === 'open' ? 'open' : 'connecting'}`}>
+      <output aria-live="polite">
+        {link.value === 'open' ? 'connected' : link.value === 'connecting' ? 'connecting …' : 'not connected'}
+      </output>
+      {link.value === 'open' && up}
+    </span>
   );
 }
 

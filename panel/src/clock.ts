@@ -16,11 +16,15 @@ export function duration(ms: number): string {
   return hours < 48 ? `${hours} h` : `${Math.round(hours / 24)} days`;
 }
 
+const clockOf = (time: Date): string => time.toLocaleTimeString([], { hourCycle: 'h23' });
+
 /** The time of day, with the date if it was on another day. */
 export function timeOf(iso: string): string {
   const time = new Date(iso);
   const isToday = time.toDateString() === new Date(now.value).toDateString();
-  return isToday ? time.toLocaleTimeString() : time.toLocaleString();
+  return isToday
+    ? clockOf(time)
+    : `${time.toLocaleDateString([], { month: 'short', day: 'numeric' })} ${clockOf(time)}`;
 }
 
 /** `0.4 ms`, `12 ms`, `1.2 s`, `3 min`. */

@@ -9,7 +9,9 @@ export type Answer<M extends Method> = z.output<(typeof answers)[M]>;
 export type Notification = keyof typeof notifications;
 export type Notice<N extends Notification> = z.output<(typeof notifications)[N]>;
 
-export type Approval = z.output<typeof shapes.approval>;
+/** What the wire says of a question is what the store has. */
+export type { Approval } from '../../src/store/approvals/approval.ts';
+
 export type CallRecord = z.output<typeof shapes.callRecord>;
 export type RunningCall = z.output<typeof shapes.runningCall>;
 export type CallState = z.output<typeof shapes.callState>;

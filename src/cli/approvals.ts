@@ -1,22 +1,14 @@
 /** `ringfence approvals`: shows questions to a person and sends the answers, one at a time. */
-import { createInterface, type Interface } from 'node:readline/promises';
-import type { Readable, Writable } from 'node:stream';
-import { setImmediate } from 'node:timers/promises';
 import { systemPowers } from '../base/powers.ts';
 import { showLine } from '../base/text/shown-text.ts';
-import {
-  type Approval,
-  coverageOf,
-  type Grant,
-  type RememberScope,
-  rememberFor,
-  rememberProjectFor,
-  rememberToolFor,
-} from '../store/approvals/approval.ts';
+import { type Approval, type Grant, rememberFor, rememberToolFor } from '../store/approvals/approval.ts';
 import { coveredBy, heldIn, holdsUntil } from '../store/approvals/grant-words.ts';
-import { showApproval, toLine } from './call/question.ts';
+import { agentOf, folderOf, leftOf, titleText } from '../store/approvals/question-words.ts';
 import { idOf } from './ids.ts';
 import { CliError, EXIT, print, printJson, printRows, say, toJson } from './output.ts';
+import { type PersonsAnswer, Prompt, type Terminal } from './questions/prompt.ts';
+import { toLine } from './questions/question.ts';
+import { type Column, isTerminal, printTable } from './screen/table.ts';
 
 /** The part of a client that approvals need. */
 export interface ApprovalsClient {
@@ -25,28 +17,32 @@ export interface ApprovalsClient {
   notifications(topics: readonly string[]): AsyncIterable<{ method: string; params: unknown }>;
 }
 
-/** The person's terminal. */
-export interface Terminal {
-  readonly input: Readable;
-  readonly output: Writable;
-  readonly isTTY: boolean;
-  /** Whether NO_COLOR is set. */
-  readonly noColor?: boolean;
-  /** Whether questions are only printed as JSON, without asking. */
-  readonly json?: boolean;
-}
-
-/** Params of `approvals.resolve` without the id. */
-export interface PersonsAnswer {
-  readonly decision: 'approve' | 'deny';
-  readonly feedback?: string;
-  readonly remember?: RememberScope;
-}
+const QUESTIONS: readonly Column[] = [
+  { head: 'left', align: 'right', style: 'dim' },
+  { head: 'question', grows: true, style: 'bold' },
+  { head: 'agent' },
+  { head: 'folder' },
+  { head: 'id', style: 'dim' },
+];
 
 /** Lists pending approvals. Returns the exit code. */
-export async function approvalsList(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
+export async function approvalsList(client: ApprovalsClient, flags: { readonly json?: boolean }): Promise<number> {
   const approvals = await listed(client);
-  return printRows(approvals, flags.json, 'no call waits for an answer', (it) => toLine(it, systemPowers().now()));
+  const nowMs = systemPowers().now();
+  if (isTerminal() && !flags.json && approvals.length > 0) {
+    printTable(
+      QUESTIONS,
+      approvals.map((it) => [
+        leftOf(it, nowMs).replace(' left', ''),
+        titleText(it),
+        agentOf(it),
+        folderOf(it),
+        it.approvalId,
+      ]),
+    );
+    return EXIT.OK;
+  }
+  return printRows(approvals, flags.json, 'no call waits for an answer', (it) => toLine(it, nowMs));
 }
 
 /** The id of the approval that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
@@ -144,11 +140,21 @@ export async function approvalsRevoke(
   return EXIT.OK;
 }
 
+/** Asks about all calls that wait, one after the other; lists them where nobody sits at a terminal. Returns the exit code. */
+export async function approvalsAnswer(client: ApprovalsClient, io: Terminal): Promise<number> {
+  const isAsked = io.isTTY && !io.json && (await listed(client)).length > 0;
+  return isAsked ? await approvalsWatch(client, io, { untilEmpty: true }) : await approvalsList(client, io);
+}
+
 /**
  * Shows each question as it arrives and asks for an answer, until the input or the connection ends, or until Ctrl-C (or `signal`), which
  * leaves the rest unanswered. Returns the exit code.
  */
-export async function approvalsWatch(client: ApprovalsClient, io: Terminal, signal?: AbortSignal): Promise<number> {
+export async function approvalsWatch(
+  client: ApprovalsClient,
+  io: Terminal,
+  { signal, untilEmpty = false }: { signal?: AbortSignal; untilEmpty?: boolean } = {},
+): Promise<number> {
   if (io.json) return await tellQuestions(client);
   using prompt = new Prompt(io, signal);
   const queue = new QuestionQueue();
@@ -163,6 +169,7 @@ export async function approvalsWatch(client: ApprovalsClient, io: Terminal, sign
       : `${queue.size} waiting; press Ctrl-C to leave.`,
   );
   for (;;) {
+    if (untilEmpty && queue.size === 0) return prompt.exitCode;
     const next = await queue.next(prompt.left);
     if (!next) return prompt.exitCode;
     if (queue.size > 1) prompt.say(`(${queue.size - 1} more after this one)`);
@@ -184,17 +191,6 @@ async function tellQuestions(client: ApprovalsClient): Promise<number> {
     print(toJson(value));
     coming = next.next();
   }
-}
-
-/** Asks the person at this terminal about one call; undefined when they leave, or when `signal` is aborted. */
-export async function askInline(
-  approval: Approval,
-  io: Terminal,
-  signal?: AbortSignal,
-): Promise<PersonsAnswer | undefined> {
-  using prompt = new Prompt(io);
-  // Awaited here, since the prompt is closed on return.
-  return await prompt.ask(approval, signal ?? new AbortController().signal);
 }
 
 async function listed(client: ApprovalsClient): Promise<Approval[]> {
@@ -277,112 +273,3 @@ class QuestionQueue {
     this.#woken?.();
   }
 }
-
-/** One line editor for all questions; input typed while no question is shown is discarded. */
-class Prompt implements Disposable {
-  readonly #io: Terminal;
-  readonly #lines: Interface;
-  readonly #aborted = new AbortController();
-  /** Whether the cursor is behind a prompt. */
-  #isPrompting = false;
-  /** Whether a question went away unanswered: what is typed first after that may be meant for it. */
-  #isReplacing = false;
-  /** Approvals answered here, whose notifications need not be shown. */
-  readonly answered = new Set<string>();
-  exitCode: number = EXIT.OK;
-
-  constructor(io: Terminal, signal?: AbortSignal) {
-    this.#io = io;
-    this.#lines = createInterface({
-      input: io.input,
-      output: io.output,
-      terminal: io.isTTY,
-      historySize: 0,
-      prompt: '',
-    });
-    this.#lines.on('SIGINT', () => this.leave(EXIT.INTERRUPTED));
-    this.#lines.on('close', () => this.leave(EXIT.OK));
-    signal?.addEventListener('abort', () => this.leave(EXIT.INTERRUPTED));
-  }
-
-  get left(): AbortSignal {
-    return this.#aborted.signal;
-  }
-
-  /** Ends all asking. The first exit code counts. */
-  leave(exitCode: number): void {
-    if (this.#aborted.signal.aborted) return;
-    this.exitCode = exitCode;
-    this.#aborted.abort();
-  }
-
-  say(text: string): void {
-    this.#io.output.write(`${this.#isPrompting ? '\n' : ''}${text}\n`);
-  }
-
-  async ask(approval: Approval, gone: AbortSignal): Promise<PersonsAnswer | undefined> {
-    if (this.#io.isTTY) await typedAhead();
-    this.say(showApproval(approval, { color: this.#io.isTTY && !this.#io.noColor }));
-    const signal = AbortSignal.any([gone, this.#aborted.signal]);
-    while (!signal.aborted) {
-      // Clears the input line: text typed before this question was shown must not answer it.
-      if (this.#io.isTTY) for (const name of ['e', 'u']) this.#lines.write(null, { ctrl: true, name });
-      this.say('');
-      this.#isPrompting = true;
-      const line = await this.#lines.question('Your choice: ', { signal }).catch(() => undefined); // Aborted.
-      this.#isPrompting = false;
-      const isForOther = line !== undefined && this.#isReplacing;
-      if (line !== undefined) this.#isReplacing = false;
-      const answer = line === undefined || isForOther ? undefined : parseAnswer(line, approval);
-      if (answer && !signal.aborted) {
-        this.answered.add(approval.approvalId);
-        return answer;
-      }
-      if (isForOther) this.say('Another question stood here before. If you mean this one, type your choice again.');
-      else if (line !== undefined)
-        this.say('Type y, n, ya or na (or yt if it is offered); after n or na you can add a reason.');
-    }
-    this.#isReplacing ||= gone.aborted;
-    return undefined;
-  }
-
-  [Symbol.dispose](): void {
-    this.#lines.close();
-  }
-}
-
-/** Lets buffered terminal input arrive while no question is shown. */
-async function typedAhead(): Promise<void> {
-  for (let turns = 0; turns < 3; turns++) await setImmediate();
-}
-
-/** Parses `y`, `n why`, `ya`, `yt` or `na why`; undefined for anything else and for options that are not offered. */
-function parseAnswer(line: string, approval: Approval): PersonsAnswer | undefined {
-  const remember = rememberFor(approval);
-  const forTool = rememberToolFor(approval);
-  const forProject = rememberProjectFor(approval);
-  const [, word = '', feedback = ''] = /^\s*(\S+)\s*(.*)$/s.exec(line) ?? [];
-  const said = feedback.trim() && { feedback: feedback.trim().slice(0, FEEDBACK_CHARS_MAX) };
-  switch (word.toLowerCase()) {
-    case 'y':
-    case 'yes':
-      // `y but only …` does not count as yes.
-      return feedback.trim() === '' ? { decision: 'approve' } : undefined;
-    case 'ya':
-      if (coverageOf(approval) === undefined) return undefined;
-      return feedback.trim() === '' ? { decision: 'approve', remember } : undefined;
-    case 'yt':
-      return forTool && feedback.trim() === '' ? { decision: 'approve', remember: forTool } : undefined;
-    case 'yp':
-      return forProject && feedback.trim() === '' ? { decision: 'approve', remember: forProject } : undefined;
-    case 'n':
-    case 'no':
-      return { decision: 'deny', ...said };
-    case 'na':
-      return { decision: 'deny', remember, ...said };
-    default:
-      return undefined;
-  }
-}
-
-const FEEDBACK_CHARS_MAX = 4096;

@@ -15,7 +15,7 @@ import {
   stateOf,
   type UserDirs,
 } from '../daemon/user-dirs.ts';
-import { CliError, EXIT, say } from './output.ts';
+import { CliError, EXIT, harmless, say } from './output.ts';
 
 export interface ConnectFlags {
   readonly socket?: string;
@@ -35,6 +35,8 @@ export interface CliCaller {
   readonly role?: 'operator';
   /** Whether to use the daemon's first workspace if the folder is in none of its workspaces. */
   readonly anywhere?: boolean;
+  /** More options of the client. */
+  readonly client?: Partial<ClientOptions>;
 }
 
 /**
@@ -50,7 +52,7 @@ const TRIES_BETWEEN_STARTS = 20;
 export const isStartedByAnother = ({ message }: Error): boolean => /another daemon|already listens/.test(message);
 
 /** A client of the running daemon, or of one that is started now. Throws CliError UNREACHABLE. */
-export async function connect({ flags, env, cwd, role, anywhere = false }: CliCaller): Promise<Client> {
+export async function connect({ flags, env, cwd, role, anywhere = false, client }: CliCaller): Promise<Client> {
   const dirs = userDirsOf(flags, env);
   const workspace = workspaceOf(flags, cwd);
   const sessionName = flags.session ?? (env.RINGFENCE_SESSION || undefined);
@@ -61,6 +63,7 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
     ...(role !== undefined && workspace !== undefined && { workspace }),
     ...(role === undefined && flags.mode !== undefined && { mode: flags.mode }),
     ...(role === undefined && sessionName !== undefined && { sessionName }),
+    ...client,
   };
   let startAgainAt = 0;
   let failed: unknown;
@@ -73,6 +76,7 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: CliCa
         options = others;
         continue;
       }
+      if (isForbidden(error) && (await addsWorkspace(error as Error, options.workspace, dirs))) continue;
       if (!isAbsent(error) && !isStopping(error)) throw error;
       failed ??= error;
       if (isAbsent(error) && !flags.autostart)
@@ -134,6 +138,23 @@ async function startOrReturnError(
     if (!isStartedByAnother(error as Error)) throw error;
     return error;
   }
+}
+
+/** Offers at a terminal to add the folder that the daemon has refused. Gives whether it was added. */
+async function addsWorkspace({ message }: Error, folder: string | undefined, dirs: UserDirs): Promise<boolean> {
+  const isOffered = message.includes('ringfence workspace add') && process.stdin.isTTY && process.stderr.isTTY;
+  if (folder === undefined || !isOffered) return false;
+  const { askPerson } = await import('./own-files.ts');
+  const answer = await askPerson(
+    `${harmless(folder)} is not a workspace of the daemon: agents may not work there. Add it? [y/N] `,
+  );
+  if (!/^y(es)?$/i.test(answer.trim())) return false;
+  const [{ checkWorkspace }, { readAdded, writeAdded }] = await Promise.all([
+    import('../daemon/config.ts'),
+    import('../daemon/workspaces.ts'),
+  ]);
+  writeAdded(dirs, [...readAdded(dirs), checkWorkspace(folder, { dirs })]);
+  return true;
 }
 
 /** Whether the error means that the daemon is stopping and rejects clients. */

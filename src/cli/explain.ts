@@ -1,14 +1,18 @@
 import { isInside } from '../base/paths.ts';
 import type { Client } from '../client/client.ts';
+import { findUserDirs } from '../daemon/user-dirs.ts';
 import { readInput } from './call/input.ts';
 import { type CliCaller, connect } from './connect.ts';
-import { EXIT, harmless, print, printJson, say } from './output.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+import { paint } from './screen/table.ts';
 
 interface Decision {
   decision: 'allow' | 'ask' | 'deny';
   effects: { kind: string; target: string }[];
   rules: { id: string; decision: string; reason: string; source: string }[];
   suggestion?: string;
+  /** A rule that would allow the call. */
+  rule?: string;
   /** Hosts that the words of a command name. */
   doors?: { target: string; decision: Decision['decision'] }[];
   /** Denied effects without which the call would run. */
@@ -22,7 +26,7 @@ interface Decision {
 export async function policyExplain(
   tool: string,
   words: readonly string[],
-  flags: { readonly json?: boolean; readonly sawUntrusted?: boolean },
+  flags: { readonly json?: boolean; readonly sawUntrusted?: boolean; readonly write?: boolean },
   caller: CliCaller,
 ): Promise<number> {
   await using client = await connect({ ...caller, anywhere: true });
@@ -37,7 +41,7 @@ export async function policyExplain(
   })) as Decision;
   if (flags.json) printJson(it);
   else {
-    print(it.decision);
+    print(paint(['bold', STYLES[it.decision]], it.decision));
     for (const { kind, target } of it.effects) print(harmless(`  ${kind.padEnd(7)} ${target}`));
     for (const { id, decision, reason, source } of it.rules)
       print(harmless(`  ${decision.padEnd(5)} by ${id} (${source}): ${reason}`));
@@ -46,9 +50,29 @@ export async function policyExplain(
       print(harmless(`  ${decision.padEnd(5)} when it connects to ${target}`));
     for (const { kind, target, rule, reason } of it.denied ?? [])
       print(harmless(`  denied  ${kind} ${target}, by ${rule}: ${reason}`));
-    if (it.suggestion) say(harmless(it.suggestion));
+    if (it.rule && !flags.write) {
+      print(paint('dim', 'To allow it, under `rules` of your policy file, or with --write:'));
+      print(harmless(it.rule));
+    } else if (it.suggestion && !flags.write) say(harmless(it.suggestion));
   }
+  if (flags.write) return await writeRule(it.rule, caller);
   return it.decision === 'deny' ? EXIT.DENIED : EXIT.OK;
+}
+
+const STYLES = { allow: 'green', ask: 'yellow', deny: 'red' } as const;
+
+/** Adds the rule to the policy file of the person. Throws CliError. */
+async function writeRule(rule: string | undefined, { flags, env }: CliCaller): Promise<number> {
+  if (rule === undefined || rule.startsWith('#'))
+    throw new CliError(
+      EXIT.FAILED,
+      rule?.slice(2) ?? 'no rule is needed, or none can allow it: a rule decides already',
+    );
+  const { addRule } = await import('./init/init.ts');
+  const { path, isNew } = addRule(rule, findUserDirs(flags, env));
+  const when = isNew ? 'start the daemon anew to apply it: ringfence stop' : 'a running daemon applies it at once';
+  say(harmless(`written to ${path}; ${when}`));
+  return EXIT.OK;
 }
 
 /** `ringfence policy reload`. Returns the exit code. */

@@ -2,7 +2,6 @@
 
 import type { ToolResult } from '../base/call.ts';
 import { escapeUnseen, visible } from '../base/text/shown-text.ts';
-import { describeWithheld } from '../wire/protocol/result-text.ts';
 
 export const EXIT = { OK: 0, FAILED: 1, USAGE: 2, UNREACHABLE: 3, DENIED: 4, LIMITED: 5, INTERRUPTED: 130 } as const;
 
@@ -55,69 +54,4 @@ function commandExitCode({ data, metadata }: ToolResult & { success: true }): nu
   const { exitCode } = (data ?? {}) as { exitCode?: unknown };
   const isExitCode = Number.isInteger(exitCode) && (exitCode as number) >= 0 && (exitCode as number) <= 255;
   return metadata.tier === 'execute' && isExitCode ? (exitCode as number) : undefined;
-}
-
-const DENIALS_SHOWN = 5;
-
-/**
- * Prints a result for people: its text if it has one, otherwise JSON; facts about the call go to stderr. `isShown` means that the command's
- * output was already shown, `isQuiet` that nothing is said of a command that ended with 0.
- */
-export function printResult(result: ToolResult, { isShown = false, isQuiet = false } = {}): void {
-  const { metadata, callId } = result;
-  const facts = [
-    metadata.tier,
-    metadata.hostPid && `host ${metadata.hostPid}`,
-    `${metadata.durationMs} ms`,
-    metadata.resources.verdict,
-  ];
-  if (isQuiet && result.success && exitCodeOf(result) === EXIT.OK) {
-    if (!isShown) printData(result.data as Record<string, unknown>, metadata);
-    return;
-  }
-  for (const { target, reason, suggestion } of metadata.denied?.slice(0, DENIALS_SHOWN) ?? [])
-    say(harmless(`refused: ${target}${reason ? `, ${reason}` : ''}. ${suggestion ?? ''}`));
-  if (metadata.withheld) say(harmless(`the sandbox kept from the call ${describeWithheld(metadata.withheld)}`));
-  const missing = (metadata.undoMissing ?? []).map(({ path, why }) => `${path} (${why})`);
-  if (missing.length > 0) say(harmless(`undo will not bring back ${listed(missing)}`));
-  for (const warning of metadata.warnings ?? []) say(harmless(warning));
-  if (!result.success) {
-    const { code, message, suggestion } = result.error;
-    return say(
-      `${code}: ${harmless(message)}${suggestion ? `\n  ${harmless(suggestion)}` : ''}\n  call ${harmless(callId)}`,
-    );
-  }
-  const data = result.data as Record<string, unknown>;
-  if (!isShown) printData(data, metadata);
-  sayMissing(data);
-  if (data.truncated === true) say('the result is truncated; `ringfence tools NAME` tells how to get the rest');
-  if (isQuiet) return;
-  const exitCode = typeof data.exitCode === 'number' ? `exit code ${data.exitCode}` : undefined;
-  say([...facts, exitCode, `call ${harmless(callId)}`].filter(Boolean).join(' · '));
-}
-
-function listed(names: readonly string[]): string {
-  const more = names.length - NAMES_SHOWN;
-  return `${names.slice(0, NAMES_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-}
-
-const NAMES_SHOWN = 3;
-
-/** What brings a program that the command did not find. */
-function sayMissing({ missing }: Record<string, unknown>): void {
-  const { hint } = (missing ?? {}) as { hint?: unknown };
-  if (typeof hint === 'string') say(harmless(hint));
-}
-
-function printData(data: Record<string, unknown>, { truncated }: ToolResult['metadata']): void {
-  const text = data.content ?? data.stdout ?? data.diff ?? data.tree;
-  // A text with a gap does not go to standard output, since a reader of the pipe would take it for complete.
-  const hasHole = typeof data.stdout === 'string' && truncated !== undefined;
-  if (typeof text !== 'string') printJson(data);
-  else if (hasHole) {
-    process.stderr.write(harmless(text.endsWith('\n') ? text : `${text}\n`));
-    say(`only the start and the end of ${truncated.bytesTotal} bytes were kept; both are shown on standard error`);
-  } else if (process.stdout.isTTY) print(harmless(text));
-  else process.stdout.write(text); // Unchanged, for the reader of the pipe.
-  if (typeof data.stderr === 'string' && data.stderr !== '') process.stderr.write(harmless(data.stderr));
 }

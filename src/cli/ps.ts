@@ -3,8 +3,10 @@ import type { CallState, Effect } from '../base/call.ts';
 import { systemPowers } from '../base/powers.ts';
 import { showLine } from '../base/text/shown-text.ts';
 import type { Client } from '../client/client.ts';
+import { agentOf } from '../store/approvals/question-words.ts';
 import { callIdOf, shortId } from './ids.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
+import { type Cell, type Column, folderName, isTerminal, printTable, since, stateCell } from './screen/table.ts';
 
 interface ListedCall {
   readonly callId: string;
@@ -37,11 +39,49 @@ export async function ps({ json }: { json?: boolean }, client: Pick<Client, 'req
   const nowMs = systemPowers().now();
   if (json) printJson([...calls, ...running]);
   else if (calls.length + running.length === 0) say('no calls are running');
+  else if (isTerminal())
+    printTable(COLUMNS, [
+      ...calls.map((it) =>
+        toCells(it, { word: WORDS[it.state.status] ?? it.state.status, since: it.createdAt, did: didOf(it) }, nowMs),
+      ),
+      ...running.map((it) =>
+        toCells(it, { word: it.detached ? 'detached' : 'background', since: it.startedAt, did: it.command }, nowMs),
+      ),
+    ]);
   else
     for (const line of [...calls.map((it) => lineOf(it, nowMs)), ...running.map((it) => backgroundLine(it, nowMs))])
       print(showLine(line));
   return EXIT.OK;
 }
+
+const COLUMNS: readonly Column[] = [
+  { head: 'state' },
+  { head: 'since', align: 'right', style: 'dim' },
+  { head: 'agent', style: 'dim' },
+  { head: 'folder', style: 'dim' },
+  { head: 'call', grows: true },
+  { head: 'id', style: 'dim' },
+];
+const WORDS: Readonly<Record<string, string>> = { 'in-progress': 'running', 'blocked-on-user': 'waits for you' };
+
+/** What a call does: its command line, which its effects name in parts, or its tool and first target. */
+const didOf = ({ tool, effects }: ListedCall): string => {
+  const programs = effects.filter(({ kind }) => kind === 'exec').map(({ target }) => target);
+  return programs.length > 0 ? programs.join('; ') : `${tool} ${effects[0]?.target ?? ''}`;
+};
+
+const toCells = (
+  { callId, client, workspace }: Pick<ListedCall, 'callId' | 'client' | 'workspace'>,
+  { word, since: from, did }: { word: string; since: string; did: string },
+  nowMs: number,
+): Cell[] => [
+  stateCell(word),
+  since(nowMs - Date.parse(from)),
+  agentOf({ client, principal: '' }),
+  folderName(workspace),
+  did,
+  shortId(callId),
+];
 
 function lineOf(call: ListedCall, nowMs: number): string {
   const { tool, createdAt, state, effects } = call;

@@ -4,12 +4,14 @@ import { describeOutside, type OutsideProgram } from '../base/protected-names.ts
 import { showLine } from '../base/text/shown-text.ts';
 import type { Client } from '../client/client.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
-import type { Approval } from '../store/approvals/approval.ts';
-import { toLine } from './call/question.ts';
+import type { Approval, Grant } from '../store/approvals/approval.ts';
+import { agentOf } from '../store/approvals/question-words.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
 import { describeTraces, type TraceStatus } from './monitor/trace-line.ts';
 import { CliError, EXIT, harmless, print, printJson } from './output.ts';
+import { toLine } from './questions/question.ts';
+import { folderName, paint, since } from './screen/table.ts';
 import { describeUnfollowed, type UnfollowedWorkspace } from './unfollowed.ts';
 
 /** A service of others that is asked with a secret. */
@@ -27,6 +29,14 @@ interface Status {
   pid: number;
   rssBytes: number;
   sessions: number;
+  openSessions?: {
+    sessionId: string;
+    client: string;
+    principal: string;
+    role: string;
+    workspace: string;
+    calls: number;
+  }[];
   calls: { queued: number; running: number; blocked: number };
   hosts: HostReport[];
   coarseMasks: (CoarseMask & { workspace: string })[];
@@ -66,25 +76,14 @@ export async function status(
     printJson(it);
     return 0;
   }
-  const { level, missing } = it.confinement;
-  print(
-    `ringfence ${it.version}, pid ${it.pid}, up ${Math.round(it.uptimeMs / 1000)} s, ${Math.round(it.rssBytes / MiB)} MiB`,
-  );
-  print(`confinement level ${level}${missing.length > 0 ? ` (missing: ${missing.join(', ')})` : ''}`);
-  print(harmless(policyLine(it.policy)));
-  if (it.policy.note !== undefined) print(`note: ${it.policy.note}`);
-  print(`listening at ${it.listeners.join(', ')}`);
-  print(
-    `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
-  );
-  if (it.calls.blocked > 0) await printQuestions(client);
-  if (it.paused)
-    print(showLine(`paused since ${it.paused.at} by ${it.paused.by}: no call begins until \`ringfence resume\``));
+  await printHead(it, client);
   if (!it.audit.writable) print('the audit log can not be written: calls that may change something are refused');
   if (it.disk.advice !== undefined)
     print(harmless(`the disk has ${Math.floor(it.disk.freeBytes / MiB)} MiB left: ${it.disk.advice}`));
   if (it.traces) print(harmless(`traces: ${describeTraces(it.traces)}`));
-  print(`${it.undo.calls} calls can be undone (using ${Math.ceil(it.undo.bytes / MiB)} MiB)`);
+  print(harmless(policyLine(it.policy)));
+  if (it.policy.note !== undefined) print(`note: ${it.policy.note}`);
+  print(`listening at ${it.listeners.join(', ')}`);
   for (const { name, version, tools, problem } of it.plugins) {
     const state = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;
     print(harmless(`plugin ${name} ${state}`));
@@ -115,27 +114,81 @@ export async function status(
   return 0;
 }
 
-/** Questions that a first look names. */
-const QUESTIONS_SHOWN = 10;
+/** Questions and agents that a first look names. */
+const NAMED_MAX = 5;
 
-async function printQuestions(client: Client): Promise<void> {
-  const { approvals } = (await client.request('approvals.list', {})) as { approvals: Approval[] };
-  const now = systemPowers().now();
-  print(`${approvals.length} questions wait for you (\`ringfence approvals watch\`):`);
-  for (const it of approvals.slice(0, QUESTIONS_SHOWN)) print(`  ${toLine(it, now)}`);
+/** What a person wants to know first, one line each: is it running, who waits, who works, what holds them, how the day was. */
+async function printHead(it: Status, client: Client): Promise<void> {
+  const nowMs = systemPowers().now();
+  const [{ approvals }, { days }, { grants }] = (await Promise.all([
+    client.request('approvals.list', {}),
+    client.request('audit.daily', { days: 1 }),
+    client.request('approvals.grants', {}),
+  ])) as [{ approvals: Approval[] }, { days: DayCounts[] }, { grants: Grant[] }];
+  const line = (name: string, ...parts: string[]) =>
+    print(`  ${paint('dim', name.padEnd(9))} ${showLine(parts.filter(Boolean).join(' · '))}`);
+  const { level, missing } = it.confinement;
+  line(
+    'running',
+    `${since(it.uptimeMs)}, ${it.version}, pid ${it.pid}, ${Math.round(it.rssBytes / MiB)} MiB, policy ${it.policy.name}`,
+    it.calls.queued > 0 ? `${it.calls.queued} queued` : '',
+  );
+  if (it.paused) {
+    const words = `paused since ${it.paused.at} by ${it.paused.by}: no call begins until \`ringfence resume\``;
+    print(`  ${paint('yellow', showLine(words))}`);
+  }
+  if (approvals.length > 0) printQuestions(approvals, nowMs);
+  line('agents', ...agentsIn(it));
+  const outside = Map.groupBy(it.outsidePrograms ?? [], ({ workspace }) => workspace);
+  line(
+    'box',
+    `level ${level}${missing.length > 0 ? ` (missing: ${missing.join(', ')})` : ''}`,
+    `undo ready (${it.undo.calls} calls, ${Math.ceil(it.undo.bytes / MiB)} MiB)`,
+    ...[...outside].map(([workspace, all]) => `${all.length} programs follow ${folderName(workspace)}`),
+  );
+  const [today] = days;
+  const doors = grants.flatMap(({ door, decision }) => (door && decision === 'approve' ? [door.target] : []));
+  line(
+    'today',
+    today ? `${today.calls} calls, ${today.failed} failed, ${today.refused} refused` : 'no calls',
+    doors.length > 0 ? `${doors.length} doors open: ${doors.slice(0, NAMED_MAX).join(', ')}` : '',
+  );
+  print('');
 }
 
-/** One line for a prompt: what waits for the person first; nothing where nothing happens, or no daemon runs. */
+type DayCounts = Readonly<Record<'calls' | 'failed' | 'refused', number>>;
+
+/** The agents that are connected, each once for its folder. */
+function agentsIn({ openSessions = [] }: Status): string[] {
+  const agents = openSessions.filter(({ role }) => role === 'agent');
+  const byName = Map.groupBy(agents, (it) => `${agentOf(it)} in ${folderName(it.workspace)}`);
+  const lines = [...byName].map(([name, all]) => {
+    const running = all.reduce((sum, { calls }) => sum + calls, 0);
+    return `${name} (${running > 0 ? `${running} running` : 'idle'})`;
+  });
+  if (lines.length === 0) return ['none is connected; `ringfence install` connects yours'];
+  const more = lines.length - NAMED_MAX;
+  return [...lines.slice(0, NAMED_MAX), ...(more > 0 ? [`and ${more} more`] : [])];
+}
+
+function printQuestions(approvals: readonly Approval[], nowMs: number): void {
+  const oldest = since(nowMs - Math.min(...approvals.map(({ requestedAt }) => Date.parse(requestedAt))));
+  const words = `${approvals.length} questions, the oldest ${oldest}`;
+  print(`  ${paint('dim', 'waiting  ')} ${paint(['yellow', 'bold'], words)}   ringfence approvals`);
+  for (const it of approvals.slice(0, NAMED_MAX)) print(`            ${toLine(it, nowMs)}`);
+}
+
+/** One line for a prompt, `● 2? 1▶`: whether calls begin, what waits for the person, what runs; nothing where no daemon runs. */
 async function shortStatus(caller: CliCaller): Promise<number> {
   try {
     await using client = await connect({ ...caller, role: 'operator' });
     const { calls, paused } = (await client.request('status', {})) as Status;
     const parts = [
-      ...(calls.blocked > 0 ? [`${calls.blocked} waiting for you`] : []),
-      ...(paused ? ['paused'] : []),
-      ...(calls.running > 0 ? [`${calls.running} running`] : []),
+      paused ? '‖' : '●',
+      ...(calls.blocked > 0 ? [`${calls.blocked}?`] : []),
+      ...(calls.running > 0 ? [`${calls.running}▶`] : []),
     ];
-    if (parts.length > 0) print(parts.join(', '));
+    print(paint(paused ? 'yellow' : calls.blocked > 0 ? 'bold' : 'green', parts.join(' ')));
   } catch (error) {
     if (!(error instanceof CliError) || error.exitCode !== EXIT.UNREACHABLE) throw error;
   }

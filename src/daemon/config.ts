@@ -4,13 +4,15 @@
  */
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
-import { parse } from 'yaml';
 import * as z from 'zod';
-import type { Limits } from '../base/limits.ts';
+import { defaultLimits, type Limits } from '../base/limits.ts';
 import { isInside } from '../base/paths.ts';
 import { FLEET_POLICY, fleetPolicyFile } from '../fleet/policy/policy-path.ts';
 import { type FleetSettings, fleetSchema } from '../fleet/workspaces/settings.ts';
 import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
+import { PolicyError } from '../policy/policy-error.ts';
+import { type PositionedYaml, readYaml } from '../policy/positioned-yaml.ts';
+import { complaintsOf } from '../policy/schema/schema-message.ts';
 import type { OutgoingProxy } from '../sandbox/egress/outgoing-proxy.ts';
 import { type AgentProfile, agentsSchema, toAgentProfiles } from '../services/agents/settings.ts';
 import { type SearchSettings, searchSchema, toSearchSettings } from '../services/connectors/search/settings.ts';
@@ -222,10 +224,9 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   const toToolchain = (it: string) => toShownFolder(it, { as: 'toolchain', dirs, workspaces });
   const ofPerson = (file.toolchains ?? []).map(toToolchain);
   const projects = toProjects(file.projects ?? [], { toPath, toToolchain });
-  const outgoing = toOutgoing(env);
   const { registries = {} } = file;
   return Object.freeze({
-    ...(outgoing && { outgoing }),
+    ...toOutgoing(env),
     toolchains: [...ofPerson, ...projects.flatMap((it) => it.toolchains), ...shownFolders(dirs.stateDir)],
     projects,
     certificates: certificatesNamedIn(env),
@@ -280,15 +281,20 @@ const IDLE_EXIT_MINUTES = 30;
 /** Reads the config file; empty if there is none. Throws ConfigError. */
 export function readConfigFile(path: string): z.output<typeof configSchema> {
   if (!existsSync(path)) return {};
-  let plain: unknown;
-  try {
-    plain = parse(readFileSync(path, 'utf8'));
-  } catch (error) {
-    throw new ConfigError(`${path}: ${(error as Error).message}`);
-  }
-  const parsed = configSchema.safeParse(plain ?? {}, { jitless: true });
+  const source = readSource(path);
+  const parsed = configSchema.safeParse(source.value ?? {}, { jitless: true });
   if (parsed.success) return parsed.data;
-  throw new ConfigError(`${path}: ${z.prettifyError(parsed.error)}`);
+  throw new ConfigError(complaintsOf(parsed.error.issues, source, configSchema).join('\n'));
+}
+
+function readSource(path: string): PositionedYaml {
+  try {
+    return readYaml(readFileSync(path, 'utf8'), path, defaultLimits);
+  } catch (error) {
+    throw new ConfigError(
+      error instanceof PolicyError ? error.problems.join('\n') : `${path}: ${(error as Error).message}`,
+    );
+  }
 }
 
 /** The real path of a directory that may be a workspace with this config's other settings. Throws ConfigError. */

@@ -12,7 +12,7 @@ import { parseInput } from '../pipeline/input/validate.ts';
 import { asksAnyway, decideWithEnvironment, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
 import type { JudgingRequest, JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { separate } from '../pipeline/separate-effects.ts';
-import { toDecision } from '../policy/explain.ts';
+import { proposeRule, toDecision } from '../policy/explain.ts';
 import { PolicyError } from '../policy/policy-error.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
@@ -203,8 +203,11 @@ export class Oversight {
     const { rest, denied } = separated ?? { rest: { input: parsed, question, decided } };
     const told = toDecision(rest.decided, policy, rest.question);
     const isAsked = told.decision === 'allow' && asksAnyway(named.tool, rest.input, rest.question);
+    // An allow rule opens what only a tier keeps closed; a rule that asks or denies wins over it.
+    const isOfTier = told.decision !== 'allow' && !isAsked && told.rules[0]?.id.startsWith('tiers.') === true;
     return {
       ...told,
+      ...(isOfTier && { rule: proposeRule(rest.question) }),
       ...(isAsked && { decision: 'ask', suggestion: 'A person is asked about each such call under any policy.' }),
       ...(denied && { denied: denied.slice(0, DENIALS_MAX).map((it) => it.denial) }),
       ...doors,

@@ -64,8 +64,10 @@ export const permission =
 /** The call as later stages see it. */
 function toJudged(call: CheckedCall, { input, question, decided }: JudgedEffects): JudgedCall {
   const { tool, input: checkedInput } = call.checked;
-  const isAsked = call.cost?.asks || (!isUndoByOperator(call) && asksAnyway(tool, checkedInput, question));
-  const decision = decided.decision === 'allow' && isAsked ? 'ask' : decided.decision;
+  const isAsked = call.cost?.asks || asksAnyway(tool, checkedInput, question);
+  const wanted = decided.decision === 'allow' && isAsked ? 'ask' : decided.decision;
+  // Who could answer has just said so.
+  const decision = wanted === 'ask' && isUndoByOperator(call) ? 'allow' : wanted;
   const checked = { ...call.checked, input, effects: question.effects };
   return { ...call, checked, question, decided, decision, rule: decided.by.id };
 }

@@ -1,11 +1,12 @@
 /** `ringfence call` at a terminal asks its own person: uses a real PTY from script(1). */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
-import { ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
 let operator: Client;
@@ -33,7 +34,7 @@ async function askedBy(...command: string[]) {
   let shown = '';
   child.stdout.on('data', (chunk) => (shown += chunk));
   const exitCode = new Promise<number | null>((resolve) => child.once('exit', resolve));
-  await until(() => shown.includes('Your choice'), 10_000);
+  await until(() => shown.includes('  > '), 10_000);
   return { exitCode, type: (text: string) => child.stdin.write(text) };
 }
 
@@ -81,6 +82,61 @@ describe.runIf(hasScript)('a call that asks on its own terminal', () => {
   });
 });
 
+describe.runIf(hasScript)('a terminal', () => {
+  /** What a command line shows at a terminal, to which `typed` is typed once it asks. */
+  async function shown(words: readonly string[], typed?: readonly [asks: string, text: string]) {
+    const places = ['--state', daemon.stateDir, '--socket', daemon.socket];
+    const line = [process.execPath, ringfence, ...words, ...places].map((it) => `'${it}'`).join(' ');
+    const child = spawn('script', ['-qec', line, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] });
+    let seen = '';
+    child.stdout.on('data', (chunk) => (seen += chunk));
+    const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+    if (typed) {
+      await until(() => seen.includes(typed[0]), 15_000);
+      child.stdin.write(typed[1]);
+    }
+    await ended;
+    return stripVTControlCharacters(seen);
+  }
+  const within = ['--workspace', ''] as string[];
+  beforeAll(() => {
+    within[1] = daemon.workspace;
+  });
+
+  test('a terminal shows what models get of a result, and in one line how the call ended', async () => {
+    writeFileSync(join(daemon.workspace, 'a.txt'), 'one\n');
+    const text = await shown(['call', 'file_list', ...within]);
+    expect(text).toMatch(/^a\.txt 4\r$/m);
+    expect(text).toMatch(/^ {2}\d+ ms · call [0-9a-f]{8}\r$/m);
+    expect(text).not.toContain('"entries"');
+    expect(await shown(['call', 'file_list', '--json', ...within])).toContain('"entries"');
+  });
+
+  test('a terminal gets questions, calls and the record as tables with heads and times from now', async () => {
+    await using agent = await daemon.connect();
+    const waits = agent.call('terminal_execute', { command: 'touch at-a-terminal' });
+    waits.catch(() => {}); // Ends with its client.
+    await until(async () => (await waiting()).length === 1);
+    expect(await shown(['ps'])).toMatch(/state +since +agent +folder +call +id\r\n +\? waits for you +\d+ s/);
+    expect(await shown(['approvals', 'list'])).toMatch(
+      /left +question +agent.*\r\n +[\d:]+( min)? +\$ touch at-a-terminal/,
+    );
+    expect(await shown(['audit'])).toMatch(/when +state +agent +folder +call +took +id/);
+    expect(await shown(['status'])).toMatch(/waiting +1 questions, the oldest \d+ s +ringfence approvals/);
+    const answered = await shown(['approvals'], ['  > ', 'n not now\r']);
+    expect(answered).toContain('Denied.');
+    expect(await waits).toMatchObject({ error: { details: { feedback: 'not now' } } });
+  });
+
+  test('a folder that is no workspace is offered to be added, and used after a yes', async () => {
+    const folder = temporaryDir('second');
+    writeFileSync(join(folder, 'here.txt'), '');
+    const no = await shown(['call', 'file_list', '--workspace', folder], ['[y/N]', 'n\r']);
+    expect(no).toContain('ringfence workspace add');
+    expect(await shown(['call', 'file_list', '--workspace', folder], ['[y/N]', 'y\r'])).toContain('here.txt 0');
+  });
+});
+
 describe('a call without a terminal, with no person there to ask', () => {
   const { PATH = '' } = process.env;
   const cli = (...words: string[]) => {
@@ -118,8 +174,8 @@ describe('a call without a terminal, with no person there to ask', () => {
     expect(stderr).not.toMatch(/CANCELLED|cancelled/);
     // Each line of the list says what is asked, where, by whom and for how long.
     const line = cli('approvals').stdout.trim();
-    expect(line).toMatch(/^a_\w+ .*\d+s .*terminal_execute: touch told/);
-    expect(line).toContain(`in ${daemon.workspace}`);
+    expect(line).toMatch(/^a_\w+ .*(min|\d:\d\d) left .*\$ touch told/);
+    expect(line).toContain(`in ${basename(daemon.workspace)}`);
     expect(line).toContain('by uid:');
     for (const { approvalId } of await waiting())
       await operator.request('approvals.resolve', { approvalId, decision: 'deny' });

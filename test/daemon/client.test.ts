@@ -1,9 +1,11 @@
 /** Features of `ringfence/client` beside calls: approvals by a program, undo, cancel, tools in the formats of model APIs. */
+import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Approval, Client } from '../../src/client/client.ts';
-import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, repository, until } from '../support/daemon.ts';
 
 let daemon: OpenDaemon;
 let agent: Client;
@@ -110,4 +112,18 @@ test('tools gives each format its own shape', async () => {
   expect(anthropic.length).toBeGreaterThan((await agent.tools('anthropic')).length);
   expect(anthropic[0]).toMatchObject({ input_schema: { type: 'object' } });
   expect((await agent.tools('mcp', { tier: 'write' })).map((it) => it.annotations.readOnlyHint)).not.toContain(true);
+});
+
+test('createClient without a socket finds the daemon as the command line does, and works in the current folder', async () => {
+  const entry = join(repository, 'src/entries/client.ts');
+  const code = `import { createClient } from ${JSON.stringify(entry)};
+    await using client = await createClient({ autostart: false });
+    console.log((await client.hello).session.workspace);`;
+  const env = { PATH: process.env.PATH ?? '', RINGFENCE_STATE: daemon.stateDir, RINGFENCE_SOCKET: daemon.socket };
+  const run = (where: Record<string, string>) =>
+    promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], { cwd: daemon.workspace, env: where });
+  expect((await run(env)).stdout.trim()).toBe(daemon.workspace);
+  await expect(run({ ...env, RINGFENCE_SOCKET: join(daemon.stateDir, 'none.sock') })).rejects.toThrow(
+    /no daemon listens at .*none\.sock/,
+  );
 });

@@ -31,10 +31,11 @@ test('path prints the file, and says where there is none', () => {
 
 test.each([
   ['workspaces: [project]\nlimits: { hostsMax: 4 }\n', 0, 'ok'],
-  ['limits: { hostMax: 4 }\n', 2, 'there is no limit hostMax'],
+  ['limits: { hostMax: 4 }\n', 2, '1:11: limits.hostMax is unknown; did you mean hostsMax?'],
   ['limits: { eventsKept: 4 }\n', 2, 'eventsKept is fixed at 1024'],
   ['limits: { commandMax: { memoryMb: 512 }, callTimeoutMs: { execute: 60000 } }\n', 0, 'ok'],
-  ['limits: { commandMax: { memory: 512 } }\n', 2, 'there is no limit memory'],
+  ['limits: { commandMax: { memory: 512 } }\n', 2, 'limits.commandMax.memory is unknown; did you mean memoryMb?'],
+  ['polcy: default\nidleExitMinutes: -1\n', 2, 'config.yaml:2:18: idleExitMinutes: must be at least 0'],
   ['limits: { hostsMax: 0 }\n', 2, 'hostsMax'],
   ['cgroup: v3\n', 2, 'cgroup'],
   ['workspaces: [nowhere]\n', 2, 'nowhere is not a directory'],

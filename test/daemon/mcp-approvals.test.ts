@@ -62,7 +62,7 @@ describe.each(ERAS)('a client of the %s era that can ask its person', (era: Era)
     expect(textOf(await run(client, command))).toContain(outputOf(command));
     expect(textOf(await run(client, command))).toContain(outputOf(command));
     expect(asked).toHaveLength(2);
-    expect(asked[0]).toMatch(/A person should see it.*"command": "touch made.*Impact: /s);
+    expect(asked[0]).toMatch(/^\$ touch made && echo ran-\d+\n.* in .* · a_\w+ · .* left\n.*A person should see it/s);
   });
 
   test('a yes for the session is not asked for again', async () => {

@@ -27,10 +27,11 @@ describe('audit', () => {
     )?.[1] as string;
     await cli('call', 'file_read', 'path=../etc/passwd');
     const [titles, ...rows] = table((await cli('audit')).stdout.trimEnd());
-    expect(titles).toEqual(['ID', 'AT', 'WHO', 'TOOL', 'DECISION', 'RESULT', 'MS', 'WHAT']);
+    expect(titles).toEqual(['ID', 'AT', 'WHO', 'AGENT', 'WORKSPACE', 'TOOL', 'DECISION', 'RESULT', 'MS', 'WHAT']);
     expect(rows).toHaveLength(2);
     expect(rows[0]?.[0]).toBe(id.slice(-8));
-    expect(rows[0]?.slice(3)).toEqual(['file_write', 'allow', 'ok', expect.stringMatching(/^\d+\.\d$/), 'write a']);
+    expect(rows[0]?.slice(3, 5)).toEqual(['ringfence-cli', daemon.workspace.slice(0, 47)]);
+    expect(rows[0]?.slice(5)).toEqual(['file_write', 'allow', 'ok', expect.stringMatching(/^\d+\.\d$/), 'write a']);
     expect(rows[1]?.join(' ')).toMatch(/file_read.*ACCESS_DENIED/);
     const calls = JSON.parse((await cli('audit', '--json')).stdout) as object[];
     expect(calls[0]).toMatchObject({ callId: id, tool: 'file_write', decision: 'allow', result: 'ok' });
@@ -305,8 +306,8 @@ describe('status', () => {
     await using agent = await daemon.connect();
     const fetching = agent.call('web_fetch', { url: 'https://waits.example/' });
     fetching.catch(() => {}); // The connection ends before an answer.
-    await until(async () => /questions wait for you.*\n.*web_fetch.*waits\.example/.test(await waiting()));
-    expect((await cli('status', '--short')).stdout).toMatch(/^\d+ waiting for you/);
+    await until(async () => /waiting +\d+ questions, the oldest .*\n(.*\n)*.*waits\.example/.test(await waiting()));
+    expect((await cli('status', '--short')).stdout).toMatch(/^● \d+\?/);
     const none = temporaryDir('no-daemon');
     expect(
       await runCli({ ...daemon, stateDir: none, socket: join(none, 'none.sock') }, ['status', '--short']),

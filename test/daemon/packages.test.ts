@@ -102,10 +102,10 @@ test('`ringfence/client` has the same names by import, by require and in the sou
   const folder = temporaryDir('client');
   try {
     for (const it of ['bin', 'package.json']) cpSync(join(repository, it), join(folder, it), { recursive: true });
-    const names = Object.keys(await import('../../src/client/client.ts')).sort();
+    const names = Object.keys(await import('../../src/entries/client.ts')).sort();
     // Stands in for the built form, which other tests import.
-    mkdirSync(join(folder, 'dist/src/client'), { recursive: true });
-    writeFileSync(join(folder, 'dist/src/client/client.js'), names.map((it) => `export const ${it} = 1;`).join('\n'));
+    mkdirSync(join(folder, 'dist/src/entries'), { recursive: true });
+    writeFileSync(join(folder, 'dist/src/entries/client.js'), names.map((it) => `export const ${it} = 1;`).join('\n'));
     const tell = `.then((it) => console.log(JSON.stringify(Object.keys(it).filter((name) => !/default|module/.test(name)).sort())))`;
     for (const code of [`import('ringfence/client')`, `Promise.resolve(require('ringfence/client'))`]) {
       const { stdout } = await run(process.execPath, ['-e', `${code}${tell}`], { cwd: folder });

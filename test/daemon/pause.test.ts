@@ -36,6 +36,14 @@ test('a paused daemon begins no call, tells that it is paused, and goes on where
   expect(await statusNow()).not.toHaveProperty('paused');
 });
 
+test('a call of the command line says that the daemon is paused, and by whom', async () => {
+  await operator.request('gateway.pause', {});
+  const called = runCli(daemon, ['call', 'terminal_execute', 'command=true', '--timeout', '3s']);
+  const { code, stderr } = await called;
+  expect([code, stderr]).toEqual([5, expect.stringContaining('paused by operator: no call begins until')]);
+  await operator.request('gateway.resume', {});
+});
+
 test('stopping ends calls that run, wait or are detached, batches included, and is on record', async () => {
   const running = agent.call('terminal_execute', { command: 'sleep 60' });
   const { callId } = await agent.call('terminal_execute', { command: 'echo first' });

@@ -29,6 +29,8 @@ async function onTerminal(...args: string[]): Promise<string> {
   const child = spawn('script', ['-qec', line, '/dev/null'], {
     cwd: daemon.workspace,
     stdio: ['ignore', 'pipe', 'inherit'],
+    // Without our own colours, any control character would be the call's.
+    env: { ...process.env, NO_COLOR: '1' },
   });
   return text(child.stdout);
 }

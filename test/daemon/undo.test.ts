@@ -175,6 +175,9 @@ test('a policy that refuses the path by now refuses the undo, one that asks asks
   }
   const { entries } = (await operator.request('audit.query', { tool: 'calls_undo' })) as { entries: object[] };
   expect(entries).toMatchObject([{ effects: [{ kind: 'write', target: 'a' }] }, { effects: [{ target: 'a' }] }]);
+  // The undo of a person who could answer the question is the yes.
+  expect(await operator.request('calls.undo', { callId })).toMatchObject({ restored: ['a'] });
+  expect(readFileSync(inOther('a'), 'utf8')).toBe('old');
 });
 
 test('only so many calls, and so many bytes, can be undone; the oldest go first, and nothing of them stays', async () => {

@@ -42,6 +42,7 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
       location.hash = `#/calls/${id}`;
     }, callId);
   const rows = () => page.locator('.row');
+  const chip = (name: string) => page.locator('.filters').getByRole('button', { name, exact: true });
 
   test('a call is in the list while it runs, and its row tells how it ended and where its time went', async () => {
     await go('Calls');
@@ -49,7 +50,7 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
     const row = rows().filter({ hasText: 'sleep 1; exit 3' });
     await row.filter({ hasText: 'running' }).waitFor();
     await called;
-    await row.filter({ hasText: 'done' }).waitFor();
+    await row.filter({ hasText: 'exit 3' }).waitFor();
     const times = async () => (await row.locator('svg title').textContent()) ?? '';
     await until(async () => /judged .*starting .*running [1-9][\d.]* s/.test(await times()));
   });
@@ -61,28 +62,20 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
     await rows().filter({ hasText: 'is-not-there' }).first().waitFor();
     await page.getByLabel('Search').fill('is-not-there');
     await until(async () => (await rows().count()) === 1);
-    await page.getByLabel('State').selectOption('done');
+    await chip('done').click();
     await page.getByText('No call is like that.').waitFor();
-    await page.getByLabel('State').selectOption('failed');
+    await chip('failed').click();
     expect(await rows().locator('.state').textContent()).toBe('NOT_FOUND');
     await page.getByLabel('Tier').selectOption('execute');
     await page.getByText('No call is like that.').waitFor();
     await page.getByLabel('Tier').selectOption('');
-    await page
-      .locator('form label')
-      .filter({ hasText: /^Tool / })
-      .locator('select')
-      .selectOption('file_list');
+    await page.locator('form label').filter({ hasText: /^Tool/ }).locator('select').selectOption('file_list');
     await page.getByText('No call is like that.').waitFor();
     await page.getByLabel('Search').fill('');
-    await page.getByLabel('State').selectOption('');
+    await chip('all').click();
     await rows().first().waitFor();
     expect(new Set(await rows().locator('.tool').allTextContents())).toEqual(new Set(['file_list']));
-    await page
-      .locator('form label')
-      .filter({ hasText: /^Tool / })
-      .locator('select')
-      .selectOption('');
+    await page.locator('form label').filter({ hasText: /^Tool/ }).locator('select').selectOption('');
   });
 
   test('two calls with one id are shown and undone each with its session', async () => {
@@ -149,13 +142,13 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
     await go('Calls');
     await rows().filter({ hasText: 'notes.txt' }).first().waitFor();
     await show(callId);
-    await page.getByRole('button', { name: 'Undo', exact: true }).click();
+    await page.getByRole('button', { name: 'Undo u', exact: true }).click();
     await page.getByText('Undone: notes.txt').waitFor();
     expect(readFileSync(file, 'utf8')).toBe('before\n');
-    await page.getByRole('button', { name: 'Redo', exact: true }).click();
+    await page.getByRole('button', { name: 'Redo u', exact: true }).click();
     await page.getByText('Done again: notes.txt').waitFor();
     expect(readFileSync(file, 'utf8')).toBe('after\n');
-    await page.getByRole('button', { name: 'Undo', exact: true }).click();
+    await page.getByRole('button', { name: 'Undo u', exact: true }).click();
     await until(() => readFileSync(file, 'utf8') === 'before\n');
   });
 
@@ -165,7 +158,7 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
     const { callId } = await agent.call('file_write', { path: 'twice.txt', content: 'two\n' });
     writeFileSync(file, 'by a person\n');
     await show(callId);
-    await page.getByRole('button', { name: 'Undo', exact: true }).click();
+    await page.getByRole('button', { name: 'Undo u', exact: true }).click();
     await page.getByText('Changed since: twice.txt').waitFor();
     expect(readFileSync(file, 'utf8')).toBe('by a person\n');
     await page.getByRole('button', { name: 'Undo all the same' }).click();
@@ -189,7 +182,7 @@ describe.skipIf(chromiumPath === undefined)(`calls and machine in the panel (${w
     await page.getByText(/^Paused since .* by panel:p_/).waitFor();
     expect(await violationsOf(page)).toEqual([]);
     const waiting = agent.call('file_write', { path: 'later', content: '' });
-    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.locator('main').getByRole('button', { name: 'Resume' }).click();
     expect(await waiting).toMatchObject({ success: true });
     expect(existsSync(join(daemon.workspace, 'later'))).toBe(true);
   });

@@ -59,28 +59,34 @@ describe.skipIf(isMissing)(`the panel of a fleet (${noBus ?? 'needs Chromium'})`
   });
 
   const cardOf = (text: string) => page.locator('article').filter({ hasText: text });
-  const armed = (text: string) => cardOf(text).locator('.yes:not([aria-disabled=true])').waitFor();
+  const row = (text: string) =>
+    page.getByRole('list', { name: 'Waiting' }).getByRole('button').filter({ hasText: text });
+  /** Chooses the question of a node, and waits until it takes an answer. */
+  const armed = async (text: string, node = '') => {
+    await row(node).first().click();
+    await cardOf(text).locator('.yes:not([aria-disabled=true])').waitFor();
+  };
   const note = (content: string) => ['file_write', { path: 'notes/a.md', content }] as const;
 
   test('questions of all nodes are shown with their nodes, and an answer counts at the node', async () => {
     await using onA = await a.connect();
     await using onB = await b.connect();
     const [first, second] = [onA.call(...note('of the first')), onB.call(...note('of the second'))];
-    await Promise.all([armed('of the first'), armed('of the second')]);
-    expect(await cardOf('of the first').locator('header').textContent()).toContain('on node-a');
+    await row('node-b').waitFor();
+    await armed('of the second', 'node-b');
     expect(await cardOf('of the second').locator('header').textContent()).toContain('on node-b');
-    expect(await page.locator('.top').textContent()).toContain('fleet test');
+    await armed('of the first', 'node-a');
+    expect(await cardOf('of the first').locator('header').textContent()).toContain('on node-a');
+    expect(await page.locator('.side').textContent()).toContain('fleet test');
     await cardOf('of the first')
-      .getByRole('button', { name: /^Approve once/ })
+      .getByRole('button', { name: /^Allow once/ })
       .click();
     expect(await first).toMatchObject({ success: true });
-    await page.getByText('Confirmed by the nodes').waitFor();
-    expect(await page.locator('.answered li').first().textContent()).toMatch(
-      /^Approved file_write on node-a by the op/,
-    );
+    await page.locator('.answered').getByText('notes/a.md').waitFor();
+    expect(await page.locator('.answered li').first().textContent()).toMatch(/^write notes\/a\.md.*yes · /);
     expect(await violationsOf(page)).toEqual([]);
     await cardOf('of the second').getByLabel('Words for the agent').fill('not there');
-    await armed('of the second');
+    await cardOf('of the second').locator('.yes:not([aria-disabled=true])').waitFor();
     await cardOf('of the second').getByRole('button', { name: /^Deny/ }).click();
     expect(await second).toMatchObject({ error: { code: 'APPROVAL_DENIED', details: { feedback: 'not there' } } });
     await using operator = await a.connect({ role: 'operator' });
@@ -97,7 +103,7 @@ describe.skipIf(isMissing)(`the panel of a fleet (${noBus ?? 'needs Chromium'})`
     process.kill(link, 'SIGSTOP');
     try {
       const call = onB.call(...note('elsewhere'));
-      await armed('elsewhere');
+      await armed('elsewhere', 'node-b');
       await using operator = await b.connect({ role: 'operator' });
       const { approvals } = (await operator.request('approvals.list', {})) as { approvals: { approvalId: string }[] };
       await operator.request('approvals.resolve', { approvalId: approvals[0]?.approvalId, decision: 'deny' });

@@ -49,9 +49,16 @@ describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the pan
     await page.getByLabel('Text').fill('findable.txt');
     await page.getByRole('button', { name: 'Search' }).click();
     await until(async () => (await entries().filter({ hasText: 'file_read' }).count()) === 0);
-    await entries().filter({ hasText: 'intent' }).waitFor();
+    // Calls come first; behind each stand its entries.
+    await entries().filter({ hasText: 'done' }).first().waitFor();
     await entries().first().getByRole('button').click();
-    expect(await page.locator('.entries pre').textContent()).toContain('findable.txt');
+    expect((await page.locator('.entries pre').allTextContents()).join()).toMatch(
+      /findable\.txt.*"intent"|"intent".*findable\.txt/s,
+    );
+    await page.getByRole('button', { name: 'all entries' }).click();
+    await entries().filter({ hasText: 'intent' }).waitFor();
+    await page.getByRole('button', { name: 'calls', exact: true }).click();
+    await entries().filter({ hasText: 'done' }).first().waitFor();
     await page.getByLabel('Text').fill('');
     await page.locator('select[name=outcome]').selectOption('failure');
     await page.getByRole('button', { name: 'Search' }).click();
@@ -122,7 +129,7 @@ describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the pan
     await entries().first().waitFor();
     await page.locator('select[name=outcome]').selectOption('unknown');
     await page.getByRole('button', { name: 'Search' }).click();
-    await page.getByText('0 entries', { exact: true }).waitFor();
+    await page.getByText('0 calls', { exact: true }).waitFor();
   });
 
   test('without costs the page says so, and calls are counted by day', async () => {

@@ -4,14 +4,13 @@ import { callAddress } from '../calls/all-calls.ts';
 import { preciseDuration, timeOf } from '../clock.ts';
 import { request } from '../connection.ts';
 import type { Answer } from '../messages.ts';
+import { rowPx } from '../parts/narrow.ts';
 import { VirtualList } from '../parts/virtual-list.tsx';
 import { Graph } from './graph.tsx';
 import { useWatch } from './watch.ts';
 
 type WatchedBatch = Answer<'batches.get'>;
 type WatchedCall = WatchedBatch['calls'][number];
-
-const ROW_PX = 34;
 
 export function Batch({ batchId, session }: { batchId: string; session: string | undefined }) {
   const batch = useSignal<WatchedBatch | undefined>(undefined);
@@ -62,7 +61,7 @@ export function Batch({ batchId, session }: { batchId: string; session: string |
       <VirtualList
         label="Calls of the batch"
         count={it.calls.length}
-        rowPx={ROW_PX}
+        rowPx={rowPx.value}
         row={(at) => <Row call={it.calls[at] as WatchedCall} batch={it} />}
       />
     </>
@@ -94,6 +93,8 @@ function stateOf({ status, code, endMs }: WatchedCall): string {
   return code ?? status;
 }
 
+const STATE_KINDS: Readonly<Record<string, string>> = { 'blocked-on-user': 'waits', 'in-progress': 'runs' };
+
 const isFailed = ({ code }: WatchedCall): boolean => code !== undefined;
 
 function kindOf(call: WatchedCall): string {
@@ -115,7 +116,7 @@ function Row({ call, batch }: { call: WatchedCall; batch: WatchedBatch }) {
   const { id, tool, callId, startMs, endMs, estimatedMs, slackMs } = call;
   const cells = (
     <>
-      <span class={`state ${isFailed(call) ? 'bad' : (call.status ?? '')}`}>{stateOf(call)}</span>
+      <span class={`state ${isFailed(call) ? 'bad' : (STATE_KINDS[call.status ?? ''] ?? '')}`}>{stateOf(call)}</span>
       <span class="tool">{tool}</span>
       <code class="summary">
         {batch.criticalPath.includes(id) ? '◆ ' : ''}
@@ -128,7 +129,7 @@ function Row({ call, batch }: { call: WatchedCall; batch: WatchedBatch }) {
           ...(estimatedMs === undefined ? [] : [`usually ${preciseDuration(estimatedMs)}`]),
         ].join(', ')}
       </span>
-      <span class="dim time">{slackTold(slackMs)}</span>
+      <span class="dim time slack-of">{slackTold(slackMs)}</span>
     </>
   );
   return callId === undefined ? (

@@ -22,7 +22,9 @@ export function Batches() {
   const all = batches.value;
   return (
     <>
-      <h1>Batches</h1>
+      <div class="bar">
+        <h1>Batches</h1>
+      </div>
       <p class="dim">
         Calls that were sent together, each begun as soon as what it waits for has ended.{' '}
         <a href="#/compose">Compose</a> makes one.

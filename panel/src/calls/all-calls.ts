@@ -139,7 +139,7 @@ onNotice('call.update', ({ callId, sessionId = '', tool = '', state }) => {
 });
 
 /** The words for a state. */
-export function stateOf({ state, code }: Pick<KnownCall, 'state' | 'code'>): string {
+export function stateOf({ state, code }: Pick<KnownCall, 'state'> & { readonly code?: string | undefined }): string {
   switch (state.status) {
     case 'queued':
       return 'queued';

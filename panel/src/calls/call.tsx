@@ -2,13 +2,16 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { bytes, preciseDuration } from '../clock.ts';
-import { onNotice, request, requestIn } from '../connection.ts';
+import { onNotice, request } from '../connection.ts';
 import { status } from '../machine/status.ts';
 import type { Answer, AuditEntry, CallRecord, ToolResult } from '../messages.ts';
 import { Diff } from '../parts/diff.tsx';
+import { useKeys } from '../parts/keys.ts';
 import { TextBlock } from '../parts/text-block.tsx';
-import { callAddress, calls, isEnded, stateOf, wantDetails } from './all-calls.ts';
+import { callAddress, calls, isEnded, wantDetails } from './all-calls.ts';
 import { Output } from './output.tsx';
+import { isRefused, State } from './state.tsx';
+import { undo } from './undo.ts';
 import { StageTable, Waterfall } from './waterfall.tsx';
 
 /** Called with the id and session of each call that changes. */
@@ -54,11 +57,11 @@ export function Call({ callId, session }: Named) {
     <>
       <div class="bar">
         <h1>{call?.tool ?? known?.tool ?? entries.value[0]?.tool ?? 'Call'}</h1>
-        {call && (
-          <span class={`state ${call.state.status}`}>{stateOf({ state: call.state, ...codeOf(call.result) })}</span>
-        )}
+        {call && <State call={{ state: call.state, ...codeOf(call.result) }} />}
         {call && !isEnded(call.state) && <Cancel call={call} />}
-        {call?.result && <Undo callId={callId} session={session} result={call.result} workspace={known?.workspace} />}
+        {call?.result && call.result.metadata.undo !== 'none' && (
+          <Undo callId={callId} session={session} workspace={known?.workspace} />
+        )}
       </div>
       {!call && problem.value && <p>The call itself is no longer kept, but the record has it.</p>}
       <dl class="facts">
@@ -120,18 +123,17 @@ function Cancel({ call }: { call: CallRecord }) {
 type Undone = Answer<'calls.undo'>;
 
 /** Takes a call back, and the taking back itself. */
-function Undo({ callId, session, result, workspace }: Named & { result: ToolResult; workspace: string | undefined }) {
+function Undo({ callId, session, workspace }: Named & { workspace: string | undefined }) {
   const undone = useSignal<Undone | undefined>(undefined);
   const last = useSignal<{ callId: string; is: 'call' | 'undo' | 'redo' }>({ callId, is: 'call' });
   const conflicts = useSignal<readonly string[]>([]);
   const problem = useSignal<string | undefined>(undefined);
-  if (result.metadata.undo === 'none') return null;
   const take = async (force: boolean) => {
     problem.value = undefined;
     try {
       // An undo is a call of this page's own session.
-      const params = { callId: last.value.callId, session: last.value.is === 'call' ? session : undefined, force };
-      const answer = await (workspace ? requestIn(workspace, 'calls.undo', params) : request('calls.undo', params));
+      const own = last.value.is === 'call' ? session : undefined;
+      const answer = await undo({ callId: last.value.callId, session: own, workspace }, force);
       undone.value = answer;
       // With a conflict nothing was restored, unless it was forced.
       const isDone = !answer.error && (answer.conflicts.length === 0 || force);
@@ -143,10 +145,11 @@ function Undo({ callId, session, result, workspace }: Named & { result: ToolResu
     }
   };
   const { is } = last.value;
+  useKeys({ u: () => void take(false) });
   return (
     <>
-      <button type="button" onClick={() => void take(false)}>
-        {is === 'undo' ? 'Redo' : 'Undo'}
+      <button type="button" aria-keyshortcuts="u" onClick={() => void take(false)}>
+        {is === 'undo' ? 'Redo' : 'Undo'} <kbd>u</kbd>
       </button>
       {conflicts.value.length > 0 && (
         <button type="button" class="no" onClick={() => void take(true)}>
@@ -176,7 +179,9 @@ function Result({ result }: { result: ToolResult }) {
     <>
       {!result.success && (
         <section>
-          <h2 class="bad">{result.error.code}</h2>
+          <h2 class={isRefused({ state: { status: 'error' }, code: result.error.code }) ? '' : 'bad'}>
+            {result.error.code}
+          </h2>
           <p>{result.error.message}</p>
           {result.error.suggestion && <p>{result.error.suggestion}</p>}
         </section>

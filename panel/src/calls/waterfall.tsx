@@ -30,6 +30,24 @@ export function Waterfall({ times }: { times: Times }) {
   );
 }
 
+/** What the colours of the bars mean. */
+export const Legend = () => (
+  <span class="legend">
+    {LEGEND.map(([name, words]) => (
+      <span>
+        <span class={`key stage-${name}`} /> {words}
+      </span>
+    ))}
+  </span>
+);
+
+const LEGEND: readonly (readonly [StageName, string])[] = [
+  ['queued', 'queued'],
+  ['asking', 'waited for you'],
+  ['starting', 'host'],
+  ['running', 'ran'],
+];
+
 export function StageTable({ times }: { times: Times }) {
   return (
     <dl class="facts">

@@ -30,7 +30,9 @@ export function Compose() {
   useEffect(planSoon, [calls.value, workspace.value]);
   return (
     <>
-      <h1>Compose</h1>
+      <div class="bar">
+        <h1>Compose</h1>
+      </div>
       <p class="dim">
         Add calls, and put outputs of earlier ones into their fields. Each call runs as soon as what it needs is there,
         and is judged as if an agent had made it.

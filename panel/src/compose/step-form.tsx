@@ -1,6 +1,6 @@
 /** One call of the batch that is composed: its name, its fields, and the outputs that are put into them. */
 import { useRef } from 'preact/hooks';
-import { changeStep, parametersFor, referencesFor, removeStep, steps, tools } from './composed.ts';
+import { calls, changeStep, parametersFor, problem, referencesFor, removeStep, steps, tools } from './composed.ts';
 import type { Parameter } from './schema.ts';
 import { type Step, WHOLE_INPUT } from './steps.ts';
 
@@ -86,6 +86,8 @@ function Field({ step, parameter }: { step: Step; parameter: Parameter }) {
     set(value.slice(0, from) + reference + value.slice(to));
   };
   const key = `field-${step.id}-${name}`;
+  const said = problem.value ?? (typeof calls.value === 'string' ? calls.value : undefined);
+  const fault = said?.startsWith(`In ${name} of ${step.id} `) ? said : undefined;
   const title = name === WHOLE_INPUT ? 'Input' : name;
   return (
     <div class="field">
@@ -106,6 +108,7 @@ function Field({ step, parameter }: { step: Step; parameter: Parameter }) {
           <textarea
             id={key}
             ref={text}
+            aria-invalid={fault !== undefined}
             rows={value.includes('\n') || value.length > 80 ? 4 : 1}
             value={value}
             onInput={(it) => set(it.currentTarget.value)}
@@ -131,6 +134,7 @@ function Field({ step, parameter }: { step: Step; parameter: Parameter }) {
           </select>
         </label>
       )}
+      {fault !== undefined && <small class="failed">{fault.slice(`In ${name} of ${step.id} `.length)}</small>}
       {description && <small class="dim">{description.slice(0, 200)}</small>}
     </div>
   );

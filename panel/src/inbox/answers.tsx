@@ -31,9 +31,13 @@ export function Answers() {
   const all = grants.value ?? [];
   return (
     <>
-      <h1>Answers</h1>
+      <div class="bar">
+        <h1>Answers</h1>
+      </div>
       {grants.value?.length === 0 && (
-        <p>No answer is remembered. Choose in a question of the inbox what your answer covers, and it stands here.</p>
+        <p class="empty">
+          No answer is remembered. Choose in a question of the inbox what your answer covers, and it stands here.
+        </p>
       )}
       <Table title="Remembered answers" heads={HEADS}>
         {all.map((it) => (

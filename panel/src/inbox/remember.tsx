@@ -38,7 +38,7 @@ interface RememberProps {
 }
 
 export function Remember({ approval, whole, chosen, onChoice }: RememberProps) {
-  const { approvalId, door, project, remember = {}, rememberMaxMs, impact } = approval;
+  const { approvalId, door, project, remember, rememberMaxMs, impact } = approval;
   if (fleet.value !== undefined)
     return <p class="dim">An answer through the fleet counts once; to have it remembered, answer at the node.</p>;
   if (rememberMaxMs === 0 && !door) return <p class="dim">The policy forbids remembering an answer: it counts once.</p>;

@@ -1,7 +1,7 @@
 /** How busy the daemon is, how long calls take, and how much memory it holds, while this view is open. */
 import { computed, signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { bytes, preciseDuration } from '../clock.ts';
+import { bytes, preciseDuration, timeOf } from '../clock.ts';
 import { request } from '../connection.ts';
 import { Plot } from '../parts/plot.tsx';
 import { callsPerSecond, type Families, percentileMs, type Reading, readingOf } from './rates.ts';
@@ -26,7 +26,7 @@ const plotted = computed(() => {
   const points = all.slice(1).map((now, index) => {
     const start = all[Math.max(0, index + 1 - WINDOW)] as Reading;
     return {
-      time: new Date(now.atMs).toLocaleTimeString(),
+      time: timeOf(new Date(now.atMs).toISOString()),
       rate: callsPerSecond(all[index] as Reading, now),
       p50: percentileMs(start, now, 0.5),
       p99: percentileMs(start, now, 0.99),

@@ -29,7 +29,9 @@ export function Machine() {
   ];
   return (
     <>
-      <h1>Machine</h1>
+      <div class="bar">
+        <h1>Machine</h1>
+      </div>
       <dl class="facts">
         {facts.map(([name, value]) => (
           <>
@@ -82,8 +84,8 @@ export function Machine() {
 const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
 
 function describeCache(cache: object): string {
-  const counts = Object.entries(cache).filter(([, value]) => typeof value === 'number');
-  return counts.map(([name, value]) => `${name} ${value}`).join(', ') || 'empty';
+  const counts = Object.entries(cache).filter(([, value]) => typeof value === 'number') as [string, number][];
+  return counts.map(([name, it]) => (name === 'bytes' ? bytes(it) : `${it} ${name}`)).join(', ') || 'empty';
 }
 
 function Walls({ confinement: { level, backend, cgroup, missing, probes, gaps } }: Pick<Status, 'confinement'>) {
@@ -100,11 +102,13 @@ function Walls({ confinement: { level, backend, cgroup, missing, probes, gaps } 
         {missing
           .filter((it) => !gaps.some(({ id }) => id === it))
           .map((it) => (
-            <li class="bad">missing: {it}</li>
+            <li class="warn">
+              missing: {it}. <code>ringfence doctor</code> says what that means here, and what mends it.
+            </li>
           ))}
         {gaps.map(({ id, shows, fix }) => (
           <li>
-            <strong class="bad">
+            <strong class="warn">
               {id}: {probes[id]}
             </strong>{' '}
             Not shown: {shows} {fix}

@@ -9,6 +9,12 @@ import { loadStatus, status } from './status.ts';
 /** Milliseconds for which the button is held, so that no slip stops everybody's work. */
 const HOLD_MS = 1_000;
 
+/** Lets no call begin, or lets them begin again, whichever is not so. */
+export async function pauseOrResume(): Promise<void> {
+  await request(status.value?.paused ? 'gateway.resume' : 'gateway.pause').catch(() => {}); // The connection is lost, which the page says.
+  await loadStatus().catch(() => {}); // As above.
+}
+
 export function Stop() {
   const told = useSignal<string | undefined>(undefined);
   const act = async (work: () => Promise<string>) => {
@@ -32,10 +38,12 @@ export function Stop() {
   const paused = status.value?.paused;
   return (
     <>
-      <h1>Stop</h1>
+      <div class="bar">
+        <h1>Stop</h1>
+      </div>
       <p>
         {paused ? (
-          <strong class="bad">
+          <strong class="warn">
             Paused since {timeOf(paused.at)} by {paused.by}: no call begins.
           </strong>
         ) : (

@@ -5,16 +5,18 @@ interface ChoiceProps {
   readonly options: readonly (readonly [value: string, name: string])[];
   /** The name of its value in a form. */
   readonly name?: string;
+  /** The words for all values. */
+  readonly any?: string;
   readonly value?: string;
   readonly onChoice?: (value: string) => void;
 }
 
-export function Choice({ label, options, name, value, onChoice }: ChoiceProps) {
+export function Choice({ label, options, any = `any ${label.toLowerCase()}`, name, value, onChoice }: ChoiceProps) {
   return (
-    <label>
-      {label}{' '}
-      <select name={name} value={value} onChange={(it) => onChoice?.(it.currentTarget.value)}>
-        <option value="">all</option>
+    <label class="choice">
+      <span class="hidden">{label}</span>
+      <select class="chip" name={name} value={value} onChange={(it) => onChoice?.(it.currentTarget.value)}>
+        <option value="">{any}</option>
         {options.map(([key, text]) => (
           <option value={key}>{text}</option>
         ))}

@@ -6,6 +6,8 @@ import { useSignal } from '@preact/signals';
 
 export interface Series {
   readonly name: string;
+  /** `bad` for what failed. */
+  readonly tone?: 'bad';
   /** Undefined where nothing is known. */
   readonly values: readonly (number | undefined)[];
 }
@@ -21,13 +23,21 @@ interface PlotProps {
 }
 
 const SIZE = { width: 600, height: 150 };
-const PLACE = { left: 64, top: 8, width: 528, height: 118 };
+const PLACE = { left: 88, top: 8, width: 504, height: 118 };
 const GRID = [0, 0.5, 1];
 
 export function Plot({ title, kind, times, series, format }: PlotProps) {
   const chosen = useSignal<number | undefined>(undefined);
   const count = times.length;
   if (count === 0) return null;
+  if (kind === 'lines' && series.every(({ values }) => values.every((it) => !it)))
+    return (
+      <figure class="plot">
+        <figcaption>
+          <strong>{title}</strong> <span class="dim">nothing in this time</span>
+        </figcaption>
+      </figure>
+    );
   const at = Math.min(chosen.value ?? count - 1, count - 1);
   const heights = times.map((_, index) => {
     const all = series.map(({ values }) => values[index] ?? 0);
@@ -69,8 +79,8 @@ export function Plot({ title, kind, times, series, format }: PlotProps) {
         ))}
         {kind === 'bars'
           ? times.map((time, index) => <Bars key={time} {...{ series, index, step, xOf, yOf }} />)
-          : series.map(({ name, values }, of) => (
-              <path key={name} class={`line series-${of}`} d={lineOf(values, xOf, yOf)} />
+          : series.map(({ name, values, tone }, of) => (
+              <path key={name} class={`line series-${tone ?? of}`} d={lineOf(values, xOf, yOf)} />
             ))}
         <line class="cursor" x1={xOf(at)} x2={xOf(at)} y1={PLACE.top} y2={PLACE.top + PLACE.height} />
         <text x={PLACE.left} y={SIZE.height - 6}>
@@ -82,9 +92,9 @@ export function Plot({ title, kind, times, series, format }: PlotProps) {
       </svg>
       {series.length > 1 && (
         <p class="dim">
-          {series.map(({ name }, of) => (
+          {series.map(({ name, tone }, of) => (
             <span>
-              <span class={`key series-${of}`} /> {name}{' '}
+              <span class={`key series-${tone ?? of}`} /> {name}{' '}
             </span>
           ))}
         </p>
@@ -115,13 +125,20 @@ function Bars({ series, index, step, xOf, yOf }: BarsProps) {
   let below = 0;
   return (
     <>
-      {series.map(({ name, values }, of) => {
+      {series.map(({ name, values, tone }, of) => {
         const value = values[index] ?? 0;
         const y = yOf(below + value);
         const height = yOf(below) - y;
         below += value;
         return (
-          <rect key={name} class={`series-${of}`} x={xOf(index) - width / 2} y={y} width={width} height={height} />
+          <rect
+            key={name}
+            class={`series-${tone ?? of}`}
+            x={xOf(index) - width / 2}
+            y={y}
+            width={width}
+            height={height}
+          />
         );
       })}
     </>

@@ -33,7 +33,9 @@ export function Policy() {
   }, []);
   return (
     <>
-      <h1>Policy</h1>
+      <div class="bar">
+        <h1>Policy</h1>
+      </div>
       <Explain />
       <BacktestForm />
       {policy.value && <Rules policy={policy.value} />}

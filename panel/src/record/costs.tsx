@@ -31,7 +31,12 @@ export function Costs() {
     );
   }, []);
   const it = costs.value;
-  if (!it) return <h1>Costs</h1>;
+  if (!it)
+    return (
+      <div class="bar">
+        <h1>Costs</h1>
+      </div>
+    );
   const days = lastDays(Date.now());
   const byDay = Map.groupBy(it.costs, ({ day }) => day);
   const spent = days.map((day) => (byDay.get(day) ?? []).reduce((sum, row) => sum + row.usd, 0));
@@ -43,8 +48,10 @@ export function Costs() {
     });
   return (
     <>
-      <h1>Costs</h1>
-      {it.costs.length === 0 && <p>No call has cost anything in the last {DAYS} days.</p>}
+      <div class="bar">
+        <h1>Costs</h1>
+      </div>
+      {it.costs.length === 0 && <p class="empty">No call has cost anything in the last {DAYS} days.</p>}
       <section class="plots" aria-label="By day">
         {it.costs.length > 0 && (
           <Plot title="Cost a day" kind="bars" times={days} series={[{ name: 'cost', values: spent }]} format={usd} />
@@ -55,7 +62,7 @@ export function Costs() {
           times={days}
           series={[
             { name: 'succeeded', values: countsOf((day) => day.calls - day.failed - day.refused) },
-            { name: 'failed', values: countsOf((day) => day.failed) },
+            { name: 'failed', tone: 'bad', values: countsOf((day) => day.failed) },
             { name: 'refused', values: countsOf((day) => day.refused) },
           ]}
           format={(value) => String(Math.round(value))}

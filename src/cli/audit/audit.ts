@@ -99,8 +99,10 @@ const safe = (text: string): string =>
 
 const WIDEST = 48;
 
-const cell = (text: string): string => {
+/** A cell; the last one of a row is shown whole, since nothing stands behind it. */
+const cell = (text: string, at: number, row: readonly string[]): string => {
   const shown = safe(text);
+  if (at === row.length - 1) return shown;
   return shown.length > WIDEST ? `${shown.slice(0, WIDEST - 1)}…` : shown;
 };
 

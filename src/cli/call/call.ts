@@ -1,11 +1,14 @@
 import type { ToolResult } from '../../base/call.ts';
+import { systemPowers } from '../../base/powers.ts';
 import { type Client, RemoteError, type RunningCall } from '../../client/client.ts';
 import type { Approval } from '../../store/approvals/approval.ts';
-import { askInline } from '../approvals.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { CliError, EXIT, exitCodeOf, harmless, print, printJson, printResult, say } from '../output.ts';
+import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from '../output.ts';
+import { askInline } from '../questions/prompt.ts';
+import { LifeLine } from '../screen/life-line.ts';
 import { showCall } from './command-output.ts';
 import { readInput } from './input.ts';
+import { printResult } from './printed-result.ts';
 import { printPreview } from './shown-preview.ts';
 
 export interface CallFlags {
@@ -73,10 +76,13 @@ export async function runCall(
     ...(flags.progress && { progress: true }),
     signal: interrupt.signal,
   });
-  const following = followCall(running, { client, flags, caller, interrupt });
+  using life = new LifeLine();
+  const following = followCall(running, { client, flags, caller, interrupt, life });
+  sayIfPaused(running, client, life);
   following.catch(() => {}); // Awaited below, after the result is shown.
   const isQuiet = flags.json || show !== undefined;
-  const result = await (isQuiet ? running : showCall({ callId: running.callId, result: running }, client));
+  const result = await (isQuiet ? running : showCall({ callId: running.callId, result: running }, client, { life }));
+  life[Symbol.dispose]();
   const asked = await following;
   if (!flags.json && result.success && result.preview) printPreview(result.preview);
   if (flags.json) printJson(result);
@@ -136,12 +142,38 @@ interface FollowedCall {
   readonly caller: CliCaller;
   /** Cancels the call. */
   readonly interrupt: AbortController;
+  /** Says what the call does. */
+  readonly life?: LifeLine;
 }
+
+/** Says that the daemon is paused, if the call still waits for its turn after a second. */
+function sayIfPaused(running: RunningCall<unknown>, client: Client, life: LifeLine): void {
+  const look = async () => {
+    const { state } = await client.record(running.callId);
+    const { paused } = (await client.request('status', {})) as { paused?: { by: string } };
+    if (state.status !== 'queued' || !paused) return;
+    const words = `paused by ${harmless(paused.by)}: no call begins until \`ringfence resume\``;
+    if (process.stderr.isTTY) life.text = words;
+    else say(words);
+  };
+  const timer = systemPowers().after(PAUSE_LOOK_MS, () => void look().catch(() => {})); // The call or the connection is over.
+  const end = () => timer.cancel();
+  running.then(end, end);
+}
+
+const PAUSE_LOOK_MS = 1000;
+
+/** What a call does, in words. */
+const LIFE: Readonly<Record<string, string>> = {
+  queued: 'queued · ringfence ps',
+  'blocked-on-user': 'waiting for you · ringfence approvals',
+  'in-progress': 'running',
+};
 
 /** Shows progress if requested, and asks the person at the terminal when the policy requires it. */
 export async function followCall(
   running: RunningCall<unknown>,
-  { client, flags, caller, interrupt }: FollowedCall,
+  { client, flags, caller, interrupt, life }: FollowedCall,
 ): Promise<'nobody' | undefined> {
   let asked: 'nobody' | undefined;
   // A question must not outlive its call, since an answer would have no effect.
@@ -152,13 +184,15 @@ export async function followCall(
   let last = Promise.resolve();
   const ask = async (callId: string, approvalId: string) => {
     if (over.signal.aborted) return;
-    const person = await askPerson(approvalId, { caller, over: over.signal });
+    const asking = askPerson(approvalId, { caller, over: over.signal });
+    const person = await (life ? life.holdWhile(asking) : asking);
     if (person === 'left') interrupt.abort();
     if (person !== 'nobody') return;
     asked = person;
     await park(client, callId);
   };
   client.onUpdate((callId, state) => {
+    if (life) life.text = LIFE[state.status] ?? state.status;
     if (state.status !== 'blocked-on-user') return;
     last = last.then(() => ask(callId, state.approvalId));
     last.catch(() => interrupt.abort()); // The error is reported below.

@@ -2,7 +2,9 @@
 import { once } from 'node:events';
 import type { ToolResult } from '../../base/call.ts';
 import type { Client, OutputEntry } from '../../client/client.ts';
-import { harmless, printResult, say } from '../output.ts';
+import { harmless, say } from '../output.ts';
+import type { LifeLine } from '../screen/life-line.ts';
+import { printResult } from './printed-result.ts';
 
 /** Writable streams for a command's standard output and error. */
 export interface Streams {
@@ -32,6 +34,7 @@ export async function pour(
   entries: AsyncGenerator<OutputEntry, string | undefined>,
   output: Streams,
   poured: StreamedOutput = { bytes: 0 },
+  life?: Pick<LifeLine, 'makeWay'>,
 ): Promise<StreamedOutput> {
   // A chunk may end within a character.
   const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
@@ -47,6 +50,7 @@ export async function pour(
     poured.bytes += data.length;
     const to = output[stream];
     const shown = to.isTTY ? harmless(texts[stream].decode(data, { stream: true })) : data;
+    life?.makeWay(typeof shown === 'string' ? shown : '');
     if (!to.write(shown)) await once(to, 'drain');
   }
 }
@@ -59,15 +63,20 @@ export async function pour(
 export async function showCall(
   { callId, result }: { callId: string; result: PromiseLike<ToolResult> },
   client: Pick<Client, 'output'>,
-  { isQuiet = false, output = process }: { isQuiet?: boolean; output?: Streams } = {},
+  {
+    isQuiet = false,
+    output = process,
+    life,
+  }: { isQuiet?: boolean; output?: Streams; life?: LifeLine | undefined } = {},
 ): Promise<ToolResult> {
   const poured: StreamedOutput = { bytes: 0 };
-  const pouring = pour(client.output(callId), output, poured).catch((error: Error) => {
+  const pouring = pour(client.output(callId), output, poured, life).catch((error: Error) => {
     poured.cut = error.message; // The log was dropped while it was read; or the connection ended, which `result` reports.
   });
   const ended = await result;
   await pouring;
   const isShown = poured.bytes > 0;
+  life?.[Symbol.dispose]();
   if (isShown && poured.cut !== undefined) say(whatIsMissing(ended, poured));
   printResult(ended, { isShown, isQuiet });
   return ended;

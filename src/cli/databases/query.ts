@@ -2,8 +2,9 @@
 import type { ToolResult } from '../../base/call.ts';
 import { jsonOr } from '../../base/text/json.ts';
 import { assertTimeout, type CallFlags, runCall } from '../call/call.ts';
+import { printResult } from '../call/printed-result.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printResult, say } from '../output.ts';
+import { CliError, EXIT, harmless, print, say } from '../output.ts';
 import { type ShownTable, toCsv, toLines } from './table.ts';
 
 export interface QueryFlags extends Pick<CallFlags, 'json' | 'timeout'> {

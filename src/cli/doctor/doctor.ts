@@ -20,6 +20,7 @@ import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
 import { type CliCaller, type ConnectFlags, connect, userDirsOf } from '../connect.ts';
 import { describeTraces, losesTraces, type TraceStatus } from '../monitor/trace-line.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
+import { paint } from '../screen/table.ts';
 import { describeUnfollowed, type UnfollowedWorkspace } from '../unfollowed.ts';
 import { judgeDatabases } from './databases.ts';
 import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
@@ -359,6 +360,8 @@ async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<Docto
   }
 }
 
+const STYLES = { ok: 'green', warning: 'yellow', problem: 'red' } as const;
+
 function show(findings: readonly DoctorFinding[], probes: readonly ReportedProbe[]): void {
   const rows = [
     ...findings.map(({ id, status, found, fix }) => ({ id, status, text: found, fix })),
@@ -366,8 +369,9 @@ function show(findings: readonly DoctorFinding[], probes: readonly ReportedProbe
   ];
   const width = Math.max(...rows.map(({ id }) => id.length));
   for (const { id, status, text, fix } of rows) {
-    print(harmless(`${status.padEnd(8)} ${id.padEnd(width)}  ${text}`));
-    if (status !== 'ok' && fix !== undefined) print(harmless(`${' '.repeat(8)} ${' '.repeat(width)}  → ${fix}`));
+    print(`${paint(STYLES[status], status.padEnd(8))} ${id.padEnd(width)}  ${harmless(text)}`);
+    if (status !== 'ok' && fix !== undefined)
+      print(`${' '.repeat(8)} ${' '.repeat(width)}  → ${paint('bold', harmless(fix))}`);
   }
   const problems = rows.filter((it) => it.status === 'problem').length;
   const warnings = rows.filter((it) => it.status === 'warning').length;

@@ -1,13 +1,7 @@
 /** `ringfence fleet approvals`: the questions of all nodes, answered in one place. */
-import {
-  type ApprovalsClient,
-  approvalsApprove,
-  approvalsDeny,
-  approvalsList,
-  approvalsWatch,
-  type Terminal,
-} from '../approvals.ts';
+import { type ApprovalsClient, approvalsApprove, approvalsDeny, approvalsList, approvalsWatch } from '../approvals.ts';
 import type { CliCaller } from '../connect.ts';
+import type { Terminal } from '../questions/prompt.ts';
 import { FleetInbox } from './inbox.ts';
 import { Nodes } from './nodes.ts';
 import { type FleetFlags, folderOf } from './operator.ts';

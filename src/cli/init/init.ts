@@ -16,7 +16,7 @@ import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { askPerson, mayChange, showChange, writeWhole } from '../own-files.ts';
 import { findProjectTools } from './project.ts';
-import { type PolicyProposal, withProject, withSettings } from './proposal.ts';
+import { type PolicyProposal, withProject, withRule, withSettings } from './proposal.ts';
 import { findPinned, findToolchains } from './toolchains.ts';
 
 export interface InitFlags {
@@ -106,20 +106,36 @@ function* describe({ tools, toolchains, pinned }: PolicyProposal, folder: string
   if (tools.length === 0) yield 'found no package.json, pyproject.toml, Cargo.toml, go.mod or Makefile';
 }
 
-/** The changes of config and policy file. Throws CliError if existing or resulting files are invalid. */
-function changesFor(proposal: PolicyProposal, dirs: UserDirs): ProposedFile[] {
+/** The person's own policy file, which need not exist. Throws CliError if a built-in policy is in force by name. */
+function ownPolicyFile(dirs: UserDirs): string {
   const { configFile } = dirs;
-  const settings = readConfigFile(configFile);
-  const own = join(dirname(configFile), 'policy.yaml');
-  const named = settings.policy;
+  const named = readConfigFile(configFile).policy;
   if (named !== undefined && /^[a-z-]+$/.test(named))
     throw new CliError(
       EXIT.FAILED,
       `${configFile} names the built-in policy ${named}, which can't be edited; write a policy file that extends it, name that file in the configuration, and run init again`,
     );
-  const policyFile = named === undefined ? own : policyPath(named, dirs);
+  return named === undefined ? join(dirname(configFile), 'policy.yaml') : policyPath(named, dirs);
+}
+
+/** Adds a rule to the policy file of the person, and names that file in the configuration if none is. Throws CliError. */
+export function addRule(rule: string, dirs: UserDirs): { readonly path: string; readonly isNew: boolean } {
+  const none = { tools: [], toolchains: [], pinned: [], workspace: '', base: 'default' } as const;
+  const [config, policy] = changesFor(none, dirs, (text) => withRule(text, rule)) as [ProposedFile, ProposedFile];
+  for (const { path, before, after } of [config, policy]) if (after !== before) writeWhole(path, after);
+  return { path: policy.path, isNew: policy.before === undefined };
+}
+
+/** The changes of config and policy file. Throws CliError if existing or resulting files are invalid. */
+function changesFor(
+  proposal: PolicyProposal,
+  dirs: UserDirs,
+  withMore: (policy: string) => string = (it) => it,
+): ProposedFile[] {
+  const { configFile } = dirs;
+  const policyFile = ownPolicyFile(dirs);
   const before = existsSync(policyFile) ? readFileSync(policyFile, 'utf8') : undefined;
-  const after = withProject(before, proposal);
+  const after = withMore(withProject(before, proposal));
   const config = existsSync(configFile) ? readFileSync(configFile, 'utf8') : undefined;
   const configAfter = withSettings(config, proposal, 'policy.yaml');
   checkTaken({ policyFile, after, configFile, configAfter });

@@ -56,6 +56,13 @@ export function withSettings(
   return written(document, text);
 }
 
+/** The policy file with one more rule, in YAML; existing text stays unchanged. */
+export function withRule(text: string, rule: string): string {
+  const document = parsed(text);
+  addItem(document, ['rules'], (parse(rule) as unknown[])[0], 'By `ringfence policy explain --write`.');
+  return written(document, text);
+}
+
 /** The original text if nothing was added, since rewriting may move its comments. */
 function written(document: Document, before: string | undefined): string {
   const isSame = before !== undefined && isDeepStrictEqual(parse(before) ?? {}, document.toJS());

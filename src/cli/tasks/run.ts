@@ -4,8 +4,9 @@ import type { Client, RunningCall } from '../../client/client.ts';
 import type { Approval } from '../../store/approvals/approval.ts';
 import type { TaskEnd, TaskInput, TaskOutput } from '../../tools/task/delegate.ts';
 import { askPerson, parseDuration } from '../call/call.ts';
+import { printResult } from '../call/printed-result.ts';
 import { type CliCaller, connect } from '../connect.ts';
-import { EXIT, exitCodeOf, harmless, print, printJson, printResult, say } from '../output.ts';
+import { EXIT, exitCodeOf, harmless, print, printJson, say } from '../output.ts';
 
 export interface RunFlags {
   readonly agent?: string;

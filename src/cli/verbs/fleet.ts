@@ -1,5 +1,6 @@
 /** Verbs of a fleet: many daemons under one operator. Their code, and the client of the bus, are loaded on demand. */
 import type { Command } from 'commander';
+import { terminalOf } from './operator.ts';
 import { collect, type Verbs } from './verbs.ts';
 
 export function addFleetVerbs(verbs: Verbs): void {
@@ -145,12 +146,9 @@ function addInboxVerbs(verbs: Verbs, fleet: Command): void {
     .addOffline('watch', 'answer questions in this terminal until Ctrl-C; with --json, print them', approvals)
     .option(...DIR)
     .action(
-      verbs.ending(async (flags) => {
-        const { stdin: input, stdout: output } = process;
-        const noColor = verbs.env.NO_COLOR !== undefined;
-        const io = { input, output, isTTY: output.isTTY, noColor, json: flags.json === true };
-        return (await load()).fleetApprovalsWatch(flags, verbs.caller(flags), io);
-      }),
+      verbs.ending(async (flags) =>
+        (await load()).fleetApprovalsWatch(flags, verbs.caller(flags), terminalOf(verbs, flags)),
+      ),
     );
   verbs
     .addOffline('approve <id>', 'allow a waiting call, once', approvals)

@@ -3,13 +3,17 @@ import { type Command, Option } from 'commander';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import type { BacktestFlags } from '../backtest.ts';
 import { EXIT, printJson } from '../output.ts';
+import type { Terminal } from '../questions/prompt.ts';
 import { collect, type Verbs } from './verbs.ts';
 
 export function addDaemonVerbs(verbs: Verbs): void {
   verbs
     .add('status', 'show what the daemon is doing and which policy it follows')
     .option('--health', 'also check that each tool could run')
-    .option('--short', 'print one line for a prompt: what waits for you, what runs; nothing if all is quiet')
+    .option(
+      '--short',
+      'print one line for a prompt, `● 2? 1▶`: the state, questions that wait, running calls; nothing without a daemon',
+    )
     .action(
       verbs.ending(async (flags) =>
         (await import('../status.ts')).status(flags, verbs.caller({ ...flags, autostart: false })),
@@ -52,27 +56,31 @@ export function addDaemonVerbs(verbs: Verbs): void {
   );
 }
 
+/** The terminal of the person who runs a verb. */
+export const terminalOf = (verbs: Verbs, { json, notify }: { json?: unknown; notify?: unknown }): Terminal => ({
+  input: process.stdin,
+  output: process.stdout,
+  isTTY: process.stdout.isTTY && process.stdin.isTTY,
+  noColor: verbs.env.NO_COLOR !== undefined,
+  json: json === true,
+  notify: notify === true,
+});
+
 export function addApprovalVerbs(verbs: Verbs): void {
   const load = () => import('../approvals.ts');
   const approvals = verbs.addGroup('approvals', 'answer calls that wait for approval, and manage your answers');
   verbs
-    .add('list', 'list the calls that wait for an answer', approvals, { isDefault: true })
+    .add('answer', 'answer the calls that wait, one after the other; through a pipe they are listed', approvals, {
+      isDefault: true,
+    })
+    .action(verbs.operating(async (client, flags) => (await load()).approvalsAnswer(client, terminalOf(verbs, flags))));
+  verbs
+    .add('list', 'list the calls that wait for an answer', approvals)
     .action(verbs.operating(async (client, flags) => (await load()).approvalsList(client, flags)));
   verbs
     .add('watch', 'answer questions in this terminal until Ctrl-C; with --json, print them as events', approvals)
-    .action(
-      verbs.operating(async (client, flags) => {
-        const { stdin: input, stdout: output } = process;
-        const noColor = verbs.env.NO_COLOR !== undefined;
-        return (await load()).approvalsWatch(client, {
-          input,
-          output,
-          isTTY: output.isTTY,
-          noColor,
-          json: flags.json === true,
-        });
-      }),
-    );
+    .option('--notify', 'also show each question as a notice of the desktop')
+    .action(verbs.operating(async (client, flags) => (await load()).approvalsWatch(client, terminalOf(verbs, flags))));
   verbs
     .add('approve <id>', 'allow a waiting call, once', approvals)
     .addOption(
@@ -170,6 +178,7 @@ export function addPolicyVerbs(verbs: Verbs): void {
     )
     .option('--workspace <dir>', "the folder to work in (default: this one, or the daemon's first)")
     .option('--saw-untrusted', 'decide as for a session that has read the web')
+    .option('--write', 'add the rule that would allow it to your policy file')
     .action(
       verbs.ending(async (tool, input, flags) =>
         (await import('../explain.ts')).policyExplain(tool, input, flags, verbs.caller(flags)),

@@ -177,8 +177,9 @@ export class McpConnection {
   }
 
   async #ask(approval: Approval, signal: AbortSignal): Promise<Omit<Resolution, 'by'> | undefined> {
-    const timeout = Math.max(1, Date.parse(approval.expiresAt) - this.#parts.powers.now());
-    const params = { ...toForm(approval) };
+    const nowMs = this.#parts.powers.now();
+    const timeout = Math.max(1, Date.parse(approval.expiresAt) - nowMs);
+    const params = { ...toForm(approval, nowMs) };
     const answer = await this.#server?.request({ method: 'elicitation/create', params }, { signal, timeout });
     return answer && toResolution(answer as Parameters<typeof toResolution>[0], approval);
   }

@@ -2,43 +2,57 @@
 import type { ElicitRequestFormParams } from '@modelcontextprotocol/server';
 import * as z from 'zod';
 import { showBlock, showLine } from '../../base/text/shown-text.ts';
+import { type Approval, coverageOf, type Resolution } from '../../store/approvals/approval.ts';
 import {
-  type Approval,
-  coverageOf,
-  opensForSession,
-  type RememberScope,
-  type Resolution,
-  rememberFor,
-  rememberProjectFor,
-} from '../../store/approvals/approval.ts';
+  type Choice,
+  choicesOf,
+  factsOf,
+  leftOf,
+  restOf,
+  titleText,
+  whoOf,
+} from '../../store/approvals/question-words.ts';
 
-/** Most lines of the input and of the diff, so that the dialog fits on one screen. */
+/** Most lines of a command, of other parameters and of a diff, so that the dialog fits on one screen. */
 const LINES_MAX = 40;
 const NOTE_CHARS_MAX = 1_000;
 
 const DECISIONS = ['allow_once', 'allow_session', 'allow_project', 'deny', 'deny_session'] as const;
-const NAMES: Record<(typeof DECISIONS)[number], string> = {
-  allow_once: 'Allow once',
-  allow_session: 'Allow for this session',
-  allow_project: 'Allow for this project',
-  deny: 'Deny',
-  deny_session: 'Deny for this session',
+type Decision = (typeof DECISIONS)[number];
+
+/** The member of the form for each key of the terminal and the panel, and its words. */
+const OF_KEY: Readonly<Record<Choice['key'], readonly [Decision, string]>> = {
+  y: ['allow_once', 'Allow once'],
+  s: ['allow_session', 'Allow for this session'],
+  p: ['allow_project', 'Allow for this project'],
+  n: ['deny', 'Deny'],
+  N: ['deny_session', 'Deny for this session'],
 };
 
-/** The complete question as plain text, with the form. */
-export function toForm(approval: Approval): ElicitRequestFormParams {
-  const { tool, reason, rule, principal, workspace, input, effects, diff, impact, approvalId } = approval;
+/** What the form offers, in the order of all faces. A yes to a path is one for the session. */
+function offeredFor(approval: Approval): { decision: Decision; name: string; choice: Choice }[] {
+  return choicesOf(approval).map((choice) => {
+    const isSession = choice.key === 'y' && choice.label === 'session';
+    const [decision, name] = OF_KEY[isSession ? 's' : choice.key];
+    return { decision, name, choice };
+  });
+}
+
+/** The question as plain text, in the layout of the terminal and the panel, with the form. */
+export function toForm(approval: Approval, nowMs: number): ElicitRequestFormParams {
+  const { diff, approvalId } = approval;
   const covers = coverageOf(approval);
-  const offered = DECISIONS.filter((it) => isOffered(it, approval));
+  const offered = offeredFor(approval);
+  const [title = '', ...lines] = titleText(approval).split('\n');
+  const rest = Object.entries(restOf(approval)).map(
+    ([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`,
+  );
+  const blocks = [lines, rest, ...(diff === undefined ? [] : [[diff]])].filter((it) => it.length > 0);
   const message = [
-    `May ${showLine(tool)} run? ${showLine(reason)} (rule ${showLine(rule)})`,
-    `${showLine(principal)} in ${showLine(workspace)}, approval ${showLine(approvalId)}`,
-    'Parameters:',
-    ...showBlock(JSON.stringify(input, null, 2) ?? '', LINES_MAX),
-    ...effects.map((it) => `   ${it.kind} ${showLine(it.target)}`),
-    ...(diff === undefined ? [] : ['Changes:', ...showBlock(diff, LINES_MAX)]),
-    `Impact: ${impact.level.toUpperCase()}. ${showLine(impact.description)}`,
-    ...impact.warnings.map((it) => `   ${showLine(it)}`),
+    showLine(title),
+    `${showLine(whoOf(approval))} · ${showLine(approvalId)} · ${leftOf(approval, nowMs)}`,
+    ...factsOf(approval).map(({ kind, text }) => `${kind === 'warn' ? '! ' : '- '}${showLine(text)}`),
+    ...blocks.flatMap((it) => showBlock(it.join('\n'), LINES_MAX)),
   ].join('\n');
   return {
     mode: 'form',
@@ -50,8 +64,8 @@ export function toForm(approval: Approval): ElicitRequestFormParams {
           type: 'string',
           title: 'Decision',
           ...(covers !== undefined && { description: `"Allow for this session" covers ${showLine(covers)}.` }),
-          enum: offered,
-          enumNames: offered.map((it) => NAMES[it]),
+          enum: offered.map(({ decision }) => decision),
+          enumNames: offered.map(({ name }) => name),
         },
         note: { type: 'string', title: 'Note', description: 'Reaches the agent.', maxLength: NOTE_CHARS_MAX },
       },
@@ -62,33 +76,14 @@ export function toForm(approval: Approval): ElicitRequestFormParams {
 
 const content = z.object({ decision: z.enum(DECISIONS), note: z.string().max(NOTE_CHARS_MAX).optional() });
 
-function isOffered(decision: (typeof DECISIONS)[number], approval: Approval): boolean {
-  // A yes to a path is one for the session.
-  if (decision === 'allow_once') return !opensForSession(approval);
-  if (decision === 'allow_session') return coverageOf(approval) !== undefined;
-  if (decision === 'allow_project') return rememberProjectFor(approval) !== undefined;
-  return decision !== 'deny_session' || approval.door !== undefined;
-}
-
-/** What the answer is to be remembered for; undefined for an answer that counts once. */
-function rememberedFor(decision: (typeof DECISIONS)[number], approval: Approval): RememberScope | undefined {
-  if (!isOffered(decision, approval)) return undefined;
-  if (decision === 'allow_project') return rememberProjectFor(approval);
-  return decision.endsWith('_session') ? rememberFor(approval) : undefined;
-}
-
-/** The person's decision; declining, closing the dialog or an invalid answer counts as no. */
+/** The person's decision; declining, closing the dialog, an invalid answer or one that was not offered counts as no. */
 export function toResolution(
   answer: { readonly action: string; readonly content?: unknown },
   approval: Approval,
 ): Omit<Resolution, 'by'> {
   const filled = answer.action === 'accept' ? content.safeParse(answer.content) : undefined;
-  const { decision = 'deny', note } = filled?.data ?? {};
+  const { decision, note } = filled?.data ?? {};
+  const choice = offeredFor(approval).find((it) => it.decision === decision)?.choice;
   const feedback = note?.trim();
-  const remember = rememberedFor(decision, approval);
-  return {
-    decision: decision.startsWith('deny') ? 'deny' : 'approve',
-    ...(feedback && { feedback }),
-    remember,
-  };
+  return { decision: choice?.decision ?? 'deny', ...(feedback && { feedback }), remember: choice?.remember };
 }

@@ -197,7 +197,7 @@ async function callTool(
   if (!approval) return toCallResult(result, request.map);
   const { approvalId } = approval;
   return inputRequired({
-    inputRequests: { [APPROVAL]: inputRequired.elicit(toForm(approval)) },
+    inputRequests: { [APPROVAL]: inputRequired.elicit(toForm(approval, parts.powers.now())) },
     requestState: await request.codec.mint({ approvalId, digest: digestOf(asked, request.session) }, context),
   });
 }

@@ -20,6 +20,8 @@ export interface ListedCall extends RunningCall {
   readonly durationMs?: number;
   /** The code of its error. */
   readonly code?: string;
+  /** The exit code of its command, unless that is 0. */
+  readonly exitCode?: number;
 }
 
 export interface RunningCallFacts {
@@ -49,6 +51,7 @@ export function toRunning({ record, effects, workspace, principal, client = '' }
 export function toListed(call: RetainedCall['call'], facts: RunningCallFacts): ListedCall {
   const { result } = facts.record;
   const { parentCallId } = call.options;
+  const { exitCode } = ((result?.success ? result.data : undefined) ?? {}) as { exitCode?: unknown };
   const tier = result?.metadata.tier ?? call.toolset.get(call.name)?.tool.tier;
   return {
     ...toRunning(facts),
@@ -57,6 +60,7 @@ export function toListed(call: RetainedCall['call'], facts: RunningCallFacts): L
     ...(parentCallId !== undefined && { parentCallId }),
     ...(result && { durationMs: result.metadata.durationMs }),
     ...(result?.success === false && { code: result.error.code }),
+    ...(tier === 'execute' && Number.isInteger(exitCode) && exitCode !== 0 && { exitCode: exitCode as number }),
   };
 }
 

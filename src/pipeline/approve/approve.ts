@@ -28,7 +28,7 @@ import { type Binding, bindingHash, differencesOf, type ProgramFingerprint, subj
 import { hasInlineCode } from './command-impact.ts';
 import { coverageOf, impactOf, programsOf, reachOf, rememberedFor, undoable, warned } from './impact.ts';
 import { isHeadless, settingsOf } from './settings.ts';
-import { cutEffect, cutText, cutValue, hiddenIn, TARGET_CHARS_MAX, wholeValue } from './shown.ts';
+import { cutEffect, cutText, cutValue, hiddenIn, TARGET_CHARS_MAX, wholeValue, withoutDefaults } from './shown.ts';
 
 export interface ApproveDeps {
   readonly limits: Limits;
@@ -166,7 +166,8 @@ function approvalViewOf(call: JudgedCall, { redact, limits, openingOf }: Approve
       unknown: [],
       costUsd: call.cost?.usd,
     });
-  const part = cutValue(redact(input), limits.approvalShownChars);
+  const given = withoutDefaults(input, tool.input);
+  const part = cutValue(redact(given), limits.approvalShownChars);
   const cut = part.cut || effects.length > EFFECTS_MAX;
   // High, so that no yes to a whole tool covers it.
   const impactOfName = by.id === 'protected-names' ? warned(impact, 'high', by.reason) : impact;
@@ -177,7 +178,7 @@ function approvalViewOf(call: JudgedCall, { redact, limits, openingOf }: Approve
   const { sessionId, sessionName, principal, workspace } = call;
   const runs = command?.commands.map(({ text }): Effect => ({ kind: 'exec', target: text })) ?? [];
   const allEffects = redact([...effects, ...runs].map(cutEffect));
-  const whole = { input: wholeValue(redact(input), limits.approvalWholeChars), effects: allEffects };
+  const whole = { input: wholeValue(redact(given), limits.approvalWholeChars), effects: allEffects };
   return {
     hides: hidden > 0,
     facts: {

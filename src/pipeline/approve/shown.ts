@@ -1,4 +1,6 @@
 /** What a person is shown of a call's input: short input whole, long input cut, with the gaps marked. */
+import { isDeepStrictEqual } from 'node:util';
+import * as z from 'zod';
 import type { Effect } from '../../base/call.ts';
 import { ToolError } from '../../base/errors.ts';
 import { visible, visibleInLine } from '../../base/text/shown-text.ts';
@@ -14,6 +16,18 @@ const GROWTH = 2;
 export interface CutValue {
   readonly value: unknown;
   readonly cut: boolean;
+}
+
+/** The input without the parameters that have their default, which the caller need not have given. */
+export function withoutDefaults(input: unknown, { shape }: Pick<z.ZodObject, 'shape'>): unknown {
+  if (typeof input !== 'object' || input === null) return input;
+  const isDefault = (name: string, value: unknown) => {
+    const field = shape[name];
+    return field instanceof z.ZodDefault && isDeepStrictEqual(value, field.def.defaultValue);
+  };
+  return Object.fromEntries(
+    Object.entries(input).filter(([name, value]) => value !== undefined && !isDefault(name, value)),
+  );
 }
 
 /** Cuts a value to plain JSON data of about `charsMax` characters. */

@@ -12,7 +12,7 @@ import type { DoorAnswer, DoorQuestion, EgressReport } from '../../sandbox/egres
 import type { ApprovalDraft, GrantFacts, PersonAnswer } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
 import { subjectHash } from '../approve/binding.ts';
-import { cutValue } from '../approve/shown.ts';
+import { cutValue, withoutDefaults } from '../approve/shown.ts';
 import { asksOf, networkOf } from '../execute/bounds.ts';
 import type { ClearedCall } from '../stage.ts';
 import { factsAtDoor } from './door-facts.ts';
@@ -282,6 +282,7 @@ export class HostDoors {
   ): ApprovalDraft {
     const { limits, powers, redact } = this.#parts;
     const { level, ...rest } = facts;
+    const { input, tool } = call.checked;
     const target = targetOf(question);
     const companions = companionsOf(question.host).filter((it) => it !== question.host);
     const program = question.clientPort === undefined ? undefined : programAt(question.clientPort);
@@ -296,7 +297,8 @@ export class HostDoors {
       client: call.client,
       parents: call.parents,
       cwd: '.',
-      input: cutValue(redact(call.checked.input), Math.min(SHOWN_CHARS, limits.approvalShownChars)).value,
+      input: cutValue(redact(withoutDefaults(input, tool.input)), Math.min(SHOWN_CHARS, limits.approvalShownChars))
+        .value,
       effects: [{ kind: 'connect', target }],
       impact: {
         level,

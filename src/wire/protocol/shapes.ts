@@ -97,6 +97,7 @@ export const listedCall = runningCall.extend({
   parentCallId: z.string().optional().describe('The call whose program or sub-agent made it.'),
   durationMs: z.number().optional(),
   code: z.string().optional().describe('Of its error, if it failed.'),
+  exitCode: z.int().optional().describe('Of its command, unless it is 0.'),
 });
 
 export const batchResult = z.strictObject({
@@ -192,6 +193,7 @@ export const explanation = z.strictObject({
     .array(z.strictObject({ id: z.string(), decision, reason: z.string(), source: z.string() }))
     .describe('The strictest rule first.'),
   suggestion: z.string().optional(),
+  rule: z.string().optional().describe('A rule in YAML that would allow the call, where only its tier does not.'),
   denied: z
     .array(denial)
     .optional()

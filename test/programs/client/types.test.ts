@@ -58,7 +58,7 @@ beforeAll(() => {
     extends: join(repository, 'tsconfig.json'),
     compilerOptions: {
       typeRoots: [join(repository, 'node_modules/@types')],
-      paths: { 'ringfence/client': [join(repository, 'src/client/client.ts')] },
+      paths: { 'ringfence/client': [join(repository, 'src/entries/client.ts')] },
     },
     include: [],
     files: Object.keys(programs),

@@ -1,8 +1,10 @@
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { RpcError } from '../../../src/base/errors.ts';
-import { type ApprovalsClient, approvalsWatch, askInline, type Terminal } from '../../../src/cli/approvals.ts';
-import { showApproval } from '../../../src/cli/call/question.ts';
+import { type ApprovalsClient, approvalsWatch } from '../../../src/cli/approvals.ts';
+import { askInline, type Terminal } from '../../../src/cli/questions/prompt.ts';
+import { explainQuestion, showQuestion } from '../../../src/cli/questions/question.ts';
+import { toForm, toResolution } from '../../../src/faces/mcp/question.ts';
 import type { Approval } from '../../../src/store/approvals/approval.ts';
 
 function approval(part: Partial<Approval> = {}): Approval {
@@ -35,6 +37,7 @@ class Person {
   readonly input = new PassThrough();
   readonly output = new PassThrough();
   readonly isTTY: boolean;
+  armingMs = 50;
   seen = '';
   #heard: () => void = () => {};
 
@@ -145,8 +148,8 @@ beforeEach(() => {
 });
 afterEach(() => leave.abort());
 
-const watch = () => approvalsWatch(daemon, person.io, leave.signal);
-const PROMPT = 'Your choice: ';
+const watch = () => approvalsWatch(daemon, person.io, { signal: leave.signal });
+const PROMPT = '  > ';
 
 describe('one question', () => {
   const session = (match: string) => ({ remember: { scope: 'session', match } });
@@ -159,6 +162,10 @@ describe('one question', () => {
     ['n  use the other file ', { decision: 'deny', feedback: 'use the other file' }],
     ['no', { decision: 'deny' }],
     ['ya', { decision: 'approve', ...session('tool') }],
+    ['s', { decision: 'approve', ...session('tool') }],
+    ['S', { decision: 'approve', ...session('tool') }],
+    ['N', { decision: 'deny', ...session('tool') }],
+    ['N stop it', { decision: 'deny', feedback: 'stop it', ...session('tool') }],
     ['na', { decision: 'deny', ...session('tool') }],
     ['na never do that', { decision: 'deny', feedback: 'never do that', ...session('tool') }],
   ])('`%s` means %o', async (line, answer) => {
@@ -168,22 +175,34 @@ describe('one question', () => {
     expect(await asked).toEqual(answer);
   });
 
-  test.each(['', 'yep', 'maybe', 'y but only once', 'ya or not', 'yn', 'approve', '\u0000y'])(
-    '`%s` is no answer, and it is asked again',
-    async (line) => {
-      const asked = askInline(approval(), person.io);
-      await person.sees(PROMPT);
-      person.types(`${line}\n`);
-      await person.sees(PROMPT, 2);
-      person.types('n\n');
-      expect(await asked).toEqual({ decision: 'deny' });
-    },
-  );
+  test.each([
+    '',
+    'yep',
+    'maybe',
+    'y but only once',
+    'ya or not',
+    's please',
+    'p',
+    'yp',
+    'yt',
+    'yn',
+    'approve',
+    '\u0000y',
+  ])('`%s` is no answer, and it is asked again', async (line) => {
+    const asked = askInline(approval(), person.io);
+    await person.sees(PROMPT);
+    person.types(`${line}\n`);
+    await person.sees(PROMPT, 2);
+    person.types('n\n');
+    expect(await asked).toEqual({ decision: 'deny' });
+  });
 
   test('`ya` remembers no more than the very same call where the impact is high', async () => {
     const high = approval({ impact: { level: 'high', description: 'x', warnings: [] } });
     const asked = askInline(high, person.io);
-    await person.sees('ya - Approve and remember for this session (exactly this call)');
+    await person.sees(PROMPT);
+    person.types('e\n');
+    await person.sees('this session: exactly this call');
     person.types('ya\n');
     expect(await asked).toEqual({ decision: 'approve', remember: { scope: 'session', match: 'exact' } });
   });
@@ -209,7 +228,7 @@ describe('one question', () => {
     const asked = askInline(approval(), person.io);
     await person.sees(PROMPT);
     person.types('\r');
-    await person.sees('Type y, n, ya or na');
+    await person.sees('Type y, s, n, N, e;');
     await person.sees(PROMPT, 2);
     person.types('n\r');
     expect(await asked).toEqual({ decision: 'deny' });
@@ -247,16 +266,15 @@ describe('watching', () => {
     expect(person.seen).not.toContain('elsewhere');
   });
 
-  test('asks twice about a question that took the place of another one, whose answer may be on its way', async () => {
-    daemon.waiting = [approval(), approval({ approvalId: 'a_2' })];
+  test('a key typed for one question is no answer to the one that takes its place, for the time in which nobody can have read it', async () => {
+    daemon.waiting = [approval(), approval({ approvalId: 'a_2', input: { path: 'b.txt' } })];
     void watch();
     await person.sees(PROMPT);
     daemon.settle('a_1', 'expired');
     await person.sees('a_1 (file_write) was answered elsewhere: expired.');
-    await person.sees(PROMPT, 2);
+    await person.sees(' · a_2');
     person.types('y\n');
-    await person.sees('Another question stood here before.');
-    await person.sees(PROMPT, 3);
+    await person.sees(PROMPT, 2);
     expect(daemon.resolved).toEqual([]);
     person.types('n\n');
     expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_2', digest: 'd1', decision: 'deny' }]);
@@ -287,10 +305,10 @@ describe('watching', () => {
     person.types('y');
     await person.echoes('y');
     daemon.settle('a_1', 'deny');
-    await person.sees('a_2');
+    await person.sees(' · a_2');
     await person.sees(PROMPT, 2);
     person.types('\r');
-    await person.sees('Another question stood here before');
+    await person.sees('Type y, s, n, N, e;');
     expect(daemon.resolved).toEqual([]);
   });
 
@@ -327,36 +345,77 @@ describe('watching', () => {
 });
 
 describe('what is shown', () => {
-  const plain = (part: Partial<Approval> = {}) => showApproval(approval(part), { color: false });
+  const nowMs = Date.parse('2030-01-01T00:01:00.000Z');
+  const plain = (part: Partial<Approval> = {}) => showQuestion(approval(part), { color: false, nowMs });
+  const explained = (part: Partial<Approval> = {}) => explainQuestion(approval(part), { color: false });
+  const command = (text: string): Partial<Approval> => ({
+    tool: 'terminal_execute',
+    input: { command: text },
+    effects: [{ kind: 'exec', target: text }],
+    client: 'claude-code 2.1',
+    undo: 'none',
+    rule: 'publishing',
+    reason: 'It publishes.',
+    impact: { level: 'high', description: 'This operation will affect remote systems', warnings: [] },
+    remember: { exact: 'this very command line' },
+  });
 
-  test('a question shows tool, reason, parameters, effects, changes, impact, warnings, cost, expiry and options', () => {
-    const text = plain({ diff: '--- a\n+++ b\n-x\n+y', costUsd: 0.25 });
+  test('a command is a question of ten lines: what, who and how long, three facts, the answers', () => {
+    expect(`${plain(command('npm publish'))}\n  > `.split('\n')).toEqual([
+      '',
+      `  $ npm publish${' '.repeat(55)}4 min left`,
+      '  claude-code in ws · a_1',
+      '',
+      '  ! this operation will affect remote systems',
+      '  ! nothing of it can be undone',
+      '  It publishes (rule publishing)',
+      '',
+      '  y once   s session   n no   N no for the session   e explain',
+      '  > ',
+    ]);
+  });
+
+  test('a host is named with its port, the command that waits for it and what marks it', () => {
+    const text = plain({
+      ...command('npm ci'),
+      effects: [{ kind: 'connect', target: 'registry.npmjs.org:443' }],
+      door: { kind: 'host', target: 'registry.npmjs.org:443' },
+      project: '/ws',
+      remember: { door: 'connections to registry.npmjs.org:443' },
+      impact: {
+        level: 'medium',
+        description: 'x',
+        warnings: ['It looks like registry.npmjs.org and is another host', 'Commands can then send'],
+      },
+      expiresAt: '2030-01-01T00:02:42.000Z',
+    });
+    expect(text.split('\n')).toEqual([
+      '',
+      `  connect registry.npmjs.org:443${' '.repeat(39)}1:42 left`,
+      '  npm ci · claude-code in ws · a_1',
+      '',
+      '  ! it looks like registry.npmjs.org and is another host',
+      '  new: never allowed here · sent so far 0 B',
+      '  commands can then send',
+      '',
+      '  y once   s session   p project   n no   N no for the session   e explain',
+    ]);
+  });
+
+  test('a change of a file shows its diff and not its input again; other parameters are shown, one a line', () => {
+    const text = plain({ diff: '--- a\n+++ b\n-x\n+y', input: { path: 'a.txt', content: 'secret-of-content' } });
+    expect(text).toContain('   | +y');
+    expect(text).toContain('  write a.txt');
+    expect(text).not.toContain('secret-of-content');
+    expect(plain({ input: { path: 'a.txt', mode: 'append' } })).toContain('   | mode: append');
+  });
+
+  test('explaining shows tool, rule, reason, folder, parameters, effects, changes, impact and what an answer covers', () => {
+    const text = explained({ diff: '--- a\n+++ b\n-x\n+y' });
     const told = [
-      ...[
-        'Tool: file_write',
-        'Writes. (rule r1)',
-        'uid:1 in /ws',
-        'Parameters:',
-        '"path": "a.txt"',
-        'Effects:',
-        'write   a.txt',
-      ],
-      ...[
-        'Changes:',
-        '   | +y',
-        'Impact: MEDIUM',
-        'This operation will modify files',
-        'Warnings:',
-        'Will modify: a.txt',
-      ],
-      ...[
-        'Cost: about $0.2500',
-        'Expires: 2030-01-01T00:05:00.000Z',
-        'y  - Approve',
-        'n  - Deny',
-        'ya - Approve and remember',
-        'na - Deny and remember',
-      ],
+      ...['file_write, asked by rule r1', 'Writes.', 'test 1 as uid:1 in /ws', 'until 2030-01-01T00:05', 'Parameters'],
+      ...['"path": "a.txt"', 'Effects', 'write   a.txt', 'Changes', '   | +y', 'Impact medium', 'will modify files'],
+      ...['Will modify: a.txt', 'this session: calls of this tool', 'reaches the agent', 'all calls of file_write'],
     ];
     const places = told.map((it) => text.indexOf(it));
     expect(told.filter((_, at) => places[at] === -1)).toEqual([]);
@@ -367,42 +426,64 @@ describe('what is shown', () => {
     const low = { level: 'low', description: 'Reads.', warnings: [] } as const;
     const effects = [{ kind: 'exec', target: 'node a.js' }] as const;
     const remember = { exact: 'this very command line', tool: 'any code in node\u202e' };
-    expect(plain({ remember, effects })).toContain(
-      'ya - Approve and remember for this session (this very command line)',
-    );
-    expect(plain({ remember, effects })).not.toContain('yt -');
-    expect(plain({ remember, effects, impact: low })).toMatch(
-      /yt - Approve and remember for this session \(any code in node\\u\{202e\}\)/,
-    );
-    expect(plain({ remember: {} })).not.toMatch(/ya -|yt -/);
+    expect(plain({ remember, effects })).toContain('y once   s session   n no');
+    expect(explained({ remember, effects })).toContain('s   this session: this very command line');
+    expect(explained({ remember, effects })).not.toContain('yt ');
+    expect(explained({ remember, effects, impact: low })).toMatch(/yt {2}this session: any code in node\\u\{202e\}/);
+    expect(plain({ remember: {} })).toContain('y once   n no   N no for the session');
+    expect(plain({ remember: {}, rememberMaxMs: 0 })).toContain('y once   n no   e explain');
   });
 
   test('a question has colours only if they are wanted', () => {
     expect(plain()).not.toContain('\x1b');
-    expect(showApproval(approval(), { color: true })).toContain('\x1b[33mMEDIUM\x1b[0m');
+    expect(showQuestion(approval(), { color: true, nowMs })).toContain('\x1b[1ma.txt\x1b[22m');
   });
 
-  test('a question shows no control, direction or invisible characters of others, nor lines that imitate ours', () => {
-    const evil = '\x1b[2J\r\n\nImpact: LOW\u202e\u200b\u2028\x9b31m\x07';
-    const text = plain({
-      tool: evil,
-      reason: evil,
-      rule: evil,
-      principal: evil,
-      workspace: evil,
-      diff: evil,
-      input: { [evil]: evil },
-      effects: [{ kind: 'write', target: evil }],
-      impact: { level: 'high', description: evil, warnings: [evil] },
-    });
+  const evil = '\x1b[2J\r\n\nImpact low\u202e\u200b\u2028\x9b31m\x07';
+  const hostile: Partial<Approval> = {
+    tool: evil,
+    reason: evil,
+    rule: evil,
+    principal: evil,
+    client: evil,
+    workspace: evil,
+    diff: evil,
+    input: { [evil]: evil, command: evil },
+    effects: [{ kind: 'write', target: evil }],
+    impact: { level: 'high', description: evil, warnings: [evil] },
+  };
+  test.each([
+    ['a question', plain],
+    ['an explanation', explained],
+  ])('%s shows no control, direction or invisible characters of others, nor lines that imitate ours', (_, show) => {
+    const text = show(hostile);
     expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}]/u);
-    expect(text.split('\n').filter((it) => it.startsWith('Impact:'))).toEqual(['Impact: HIGH']);
+    expect(text.split('\n').filter((it) => it.startsWith('Impact'))).toEqual(show === plain ? [] : ['Impact high']);
   });
 
-  test('keeps the impact in sight, however long the parameters and the diff are', () => {
+  test('keeps the answers in sight, however long the command, the parameters and the diff are', () => {
     const long = Array.from({ length: 10_000 }, (_, at) => `line ${at}`);
-    const lines = plain({ input: { long }, diff: long.join('\n') }).split('\n');
-    expect(lines.length).toBeLessThan(300);
-    expect(lines.join('\n')).toContain('9880 lines more');
+    const lines = plain({ input: { command: long.join('\n'), long }, diff: long.join('\n') }).split('\n');
+    expect(lines.length).toBeLessThan(110);
+    expect(lines.join('\n')).toContain('9960 lines more');
+    expect(lines.at(-1)).toContain('y once');
+  });
+
+  test('the form of an MCP client has the same lines and the same answers', () => {
+    const { message, requestedSchema } = toForm(approval(command('npm publish')), nowMs);
+    expect(message.split('\n')).toEqual([
+      '$ npm publish',
+      'claude-code in ws · a_1 · 4 min left',
+      '! this operation will affect remote systems',
+      '! nothing of it can be undone',
+      '- It publishes (rule publishing)',
+    ]);
+    expect(requestedSchema.properties.decision).toMatchObject({
+      enum: ['allow_once', 'allow_session', 'deny', 'deny_session'],
+    });
+    const chosen = (decision: string) => toResolution({ action: 'accept', content: { decision } }, approval());
+    expect(chosen('allow_session')).toMatchObject({ decision: 'approve', remember: { match: 'tool' } });
+    expect(chosen('allow_project')).toEqual({ decision: 'deny', remember: undefined });
+    expect(chosen('deny_session')).toMatchObject({ decision: 'deny', remember: { match: 'tool' } });
   });
 });
