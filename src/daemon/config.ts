@@ -224,7 +224,6 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   const toToolchain = (it: string) => toShownFolder(it, { as: 'toolchain', dirs, workspaces });
   const ofPerson = (file.toolchains ?? []).map(toToolchain);
   const projects = toProjects(file.projects ?? [], { toPath, toToolchain });
-  const { registries = {} } = file;
   return Object.freeze({
     ...toOutgoing(env),
     toolchains: [...ofPerson, ...projects.flatMap((it) => it.toolchains), ...shownFolders(dirs.stateDir)],
@@ -232,7 +231,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     certificates: certificatesNamedIn(env),
     environment: {
       ...toCommandEnvironment(env, [...ofPerson, programsFolder(dirs.stateDir)]),
-      ...registryVariables(registries),
+      ...registryVariables(file.registries ?? {}),
     },
     dirs,
     workspaces,
@@ -248,7 +247,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     ...(search && { search }),
     ...(file.fleet && { fleet: toFleet(file.fleet, { dirs, workspaces, toPath }) }),
     packages: toPackageSettings(file.packages),
-    registries,
+    registries: file.registries ?? {},
     secrets: toSecretSettings(file.secrets ?? {}, env),
     databases: Object.fromEntries(
       Object.entries(file.databases ?? {}).map(([name, it]) => [name, toSource(it)] as const),

@@ -26,7 +26,16 @@ import { type Approval, type ClearedCall, type JudgedCall, outcomeOf, type Stage
 import type { ApprovalContext } from './approval-context.ts';
 import { type Binding, bindingHash, differencesOf, type ProgramFingerprint, subjectHash } from './binding.ts';
 import { hasInlineCode } from './command-impact.ts';
-import { coverageOf, impactOf, programsOf, reachOf, rememberedFor, undoable, warned } from './impact.ts';
+import {
+  coverageOf,
+  impactOf,
+  programsOf,
+  reachOf,
+  rememberedFor,
+  undoable,
+  warned,
+  withVisibleText,
+} from './impact.ts';
 import { isHeadless, settingsOf } from './settings.ts';
 import { cutEffect, cutText, cutValue, hiddenIn, TARGET_CHARS_MAX, wholeValue, withoutDefaults } from './shown.ts';
 
@@ -301,13 +310,6 @@ function draftOf(call: JudgedCall, { view, diff, undo, binding, deps }: DraftPar
     ...(!view.hides && !facts.hasInlineCode && !view.opening && { proposedRule: deps.proposeRule(question) }),
   };
 }
-
-/** Escapes invisible characters: paths and commands come from the agent. */
-const withVisibleText = ({ level, description, warnings }: Impact): Impact => ({
-  level,
-  description: visibleInLine(description),
-  warnings: warnings.map(visibleInLine),
-});
 
 function bindingOf(
   call: JudgedCall,
