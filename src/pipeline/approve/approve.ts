@@ -12,7 +12,6 @@ import { leavesQuestion } from '../../store/approvals/answers.ts';
 import type {
   ApprovalDraft,
   GrantFacts,
-  Impact,
   PersonAnswer,
   ShownEffect,
   WholeQuestion,
@@ -25,17 +24,8 @@ import { protectedTargetOf } from '../permission.ts';
 import { type Approval, type ClearedCall, type JudgedCall, outcomeOf, type Stage } from '../stage.ts';
 import type { ApprovalContext } from './approval-context.ts';
 import { type Binding, bindingHash, differencesOf, type ProgramFingerprint, subjectHash } from './binding.ts';
-import { hasInlineCode } from './command-impact.ts';
-import {
-  coverageOf,
-  impactOf,
-  programsOf,
-  reachOf,
-  rememberedFor,
-  undoable,
-  warned,
-  withVisibleText,
-} from './impact.ts';
+import { hasInlineCode, withVisibleText } from './command-impact.ts';
+import { coverageOf, impactOf, programsOf, reachOf, rememberedFor, undoable, warned } from './impact.ts';
 import { isHeadless, settingsOf } from './settings.ts';
 import { cutEffect, cutText, cutValue, hiddenIn, TARGET_CHARS_MAX, wholeValue, withoutDefaults } from './shown.ts';
 

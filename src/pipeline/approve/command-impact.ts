@@ -1,6 +1,7 @@
 /** What well-known programs do, shown to a person who decides; never a permission. Architecture invariant: pure. */
+import { visibleInLine } from '../../base/text/shown-text.ts';
 import type { SimpleCommand } from '../../policy/question.ts';
-import type { ImpactLevel } from '../../store/approvals/approval.ts';
+import type { Impact, ImpactLevel } from '../../store/approvals/approval.ts';
 
 export interface CommandImpact {
   readonly level: ImpactLevel;
@@ -255,3 +256,10 @@ export function runsWhatItFetches(commands: readonly SimpleCommand[]): boolean {
 function baseName(word: string | undefined): string | undefined {
   return word === undefined ? undefined : word.slice(word.lastIndexOf('/') + 1);
 }
+
+/** Escapes invisible characters: paths and commands come from the agent. */
+export const withVisibleText = ({ level, description, warnings }: Impact): Impact => ({
+  level,
+  description: visibleInLine(description),
+  warnings: warnings.map(visibleInLine),
+});

@@ -250,10 +250,3 @@ function named(label: string, names: readonly string[]): string {
   const more = distinct.length > NAMED_MAX ? ` and ${distinct.length - NAMED_MAX} more` : '';
   return `${label}: ${shownNames.join(', ')}${more}`;
 }
-
-/** Escapes invisible characters: paths and commands come from the agent. */
-export const withVisibleText = ({ level, description, warnings }: Impact): Impact => ({
-  level,
-  description: visibleInLine(description),
-  warnings: warnings.map(visibleInLine),
-});
