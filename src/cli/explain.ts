@@ -68,10 +68,10 @@ async function writeRule(rule: string | undefined, { flags, env }: CliCaller): P
       EXIT.FAILED,
       rule?.slice(2) ?? 'no rule is needed, or none can allow it: a rule decides already',
     );
-  const { addRule } = await import('./init/init.ts');
-  const { path, isNew } = addRule(rule, findUserDirs(flags, env));
-  const when = isNew ? 'start the daemon anew to apply it: ringfence stop' : 'a running daemon applies it at once';
-  say(harmless(`written to ${path}; ${when}`));
+  const { changePolicy, whenApplied } = await import('./init/init.ts');
+  const { withRule } = await import('./init/proposal.ts');
+  const file = changePolicy((text) => withRule(text, rule), findUserDirs(flags, env));
+  say(harmless(`written to ${file.path}; ${whenApplied(file)}`));
   return EXIT.OK;
 }
 

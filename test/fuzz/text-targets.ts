@@ -45,7 +45,7 @@ const PROBLEM = new RegExp(
       'at node end',
     ],
     ...['[Uu]nresolved', 'closing quote', 'escape sequence', 'same column', 'map keys must be unique', 'implicit'],
-    ...['indicator', 'directive', 'alias', 'anchor', 'tag', 'Invalid input', 'the example', 'expression', 'flow'],
+    ...['indicator', 'directive', 'alias', 'anchor', 'tag', 'must be', 'the example', 'expression', 'flow'],
     ...['indent', 'comment', 'block', 'a rule', 'expected', 'did you mean', 'there are', 'more than'],
   ].join('|'),
 );

@@ -9,14 +9,15 @@ import * as z from 'zod';
 import { checkWorkspace, configSchema, readConfigFile } from '../../daemon/config.ts';
 import { findUserDirs, makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
 import { readAdded, writeAdded } from '../../daemon/workspaces.ts';
+import { nearest } from '../../pipeline/input/nearest.ts';
 import { parsePolicy } from '../../policy/load.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
-import { effectsOfBuiltin } from '../../tools/registry.ts';
+import { builtinToolset, effectsOfBuiltin } from '../../tools/registry.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { askPerson, mayChange, showChange, writeWhole } from '../own-files.ts';
 import { findProjectTools } from './project.ts';
-import { type PolicyProposal, withProject, withRule, withSettings } from './proposal.ts';
+import { LEVELS, type PolicyProposal, withLevel, withProject, withSettings } from './proposal.ts';
 import { findPinned, findToolchains } from './toolchains.ts';
 
 export interface InitFlags {
@@ -118,12 +119,36 @@ function ownPolicyFile(dirs: UserDirs): string {
   return named === undefined ? join(dirname(configFile), 'policy.yaml') : policyPath(named, dirs);
 }
 
-/** Adds a rule to the policy file of the person, and names that file in the configuration if none is. Throws CliError. */
-export function addRule(rule: string, dirs: UserDirs): { readonly path: string; readonly isNew: boolean } {
+/** Changes the policy file of the person, and names that file in the configuration if none is. Throws CliError. */
+export function changePolicy(change: (text: string) => string, dirs: UserDirs): ProposedFile {
   const none = { tools: [], toolchains: [], pinned: [], workspace: '', base: 'default' } as const;
-  const [config, policy] = changesFor(none, dirs, (text) => withRule(text, rule)) as [ProposedFile, ProposedFile];
+  const [config, policy] = changesFor(none, dirs, change) as [ProposedFile, ProposedFile];
   for (const { path, before, after } of [config, policy]) if (after !== before) writeWhole(path, after);
-  return { path: policy.path, isNew: policy.before === undefined };
+  return policy;
+}
+
+/** When a changed policy file counts. */
+export const whenApplied = ({ before }: Pick<ProposedFile, 'before'>): string =>
+  before === undefined ? 'start the daemon anew to apply it: ringfence stop' : 'a running daemon applies it at once';
+
+/** `ringfence policy set TOOL LEVEL`: writes the rule that decides calls of a tool, and shows the change. Throws CliError. */
+export async function policySet(tool: string, level: string, { flags, env }: CliCaller): Promise<number> {
+  const to = LEVELS.find((it) => it === level);
+  if (!to) throw new CliError(EXIT.USAGE, `the level is one of ${LEVELS.join(', ')}, not ${harmless(level)}`);
+  const named =
+    builtinToolset().get(tool)?.tool.name ?? (/^[a-z][a-z0-9_]*__[a-z0-9_]+$/.test(tool) ? tool : undefined);
+  if (named === undefined) {
+    const close = nearest(tool, builtinToolset().keys());
+    const hint = close === undefined ? 'ringfence tools lists them' : `did you mean ${close}?`;
+    throw new CliError(EXIT.USAGE, `there is no tool ${harmless(tool)}; ${hint}`);
+  }
+  const file = changePolicy((text) => withLevel(text, named, to), findUserDirs(flags, env));
+  if (file.after === file.before) say(`${file.path} says so already`);
+  else {
+    await showChange(file.path, file.before, file.after);
+    say(harmless(`written to ${file.path}; ${whenApplied(file)}`));
+  }
+  return EXIT.OK;
 }
 
 /** The changes of config and policy file. Throws CliError if existing or resulting files are invalid. */

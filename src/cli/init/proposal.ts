@@ -15,6 +15,10 @@ export interface PolicyProposal {
   readonly base: 'default' | 'careful';
 }
 
+/** How calls of a tool are decided: unasked, after a question, never, or as the rest of the policy says. */
+export const LEVELS = ['auto', 'ask', 'deny', 'default'] as const;
+export type Level = (typeof LEVELS)[number];
+
 type ProjectProposal = Pick<PolicyProposal, 'tools' | 'pinned' | 'workspace'>;
 
 /** Limits for builds that are known to exceed the default of two minutes and 128 processes. */
@@ -60,6 +64,19 @@ export function withSettings(
 export function withRule(text: string, rule: string): string {
   const document = parsed(text);
   addItem(document, ['rules'], (parse(rule) as unknown[])[0], 'By `ringfence policy explain --write`.');
+  return written(document, text);
+}
+
+/** The policy file with the one rule that sets how calls of a tool are decided; without it for `default`. */
+export function withLevel(text: string, tool: string, level: Level): string {
+  const document = parsed(text);
+  const id = `level-of-${tool.replaceAll('_', '-')}`;
+  const rules = document.get('rules');
+  if (isSeq(rules)) rules.items = rules.items.filter((it) => !(isMap(it) && it.get('id') === id));
+  if (isSeq(rules) && rules.items.length === 0) document.delete('rules');
+  const decision = level === 'auto' ? 'allow' : level;
+  const rule = { id, match: { tool }, decision, reason: `Set by \`ringfence policy set ${tool} ${level}\`.` };
+  if (decision !== 'default') addItem(document, ['rules'], rule, '');
   return written(document, text);
 }
 

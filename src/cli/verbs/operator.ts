@@ -185,6 +185,17 @@ export function addPolicyVerbs(verbs: Verbs): void {
       ),
     );
   verbs
+    .addBeside(
+      'set <tool> <level>',
+      'decide all calls of a tool in your policy file: auto, ask, deny or default',
+      policy,
+    )
+    .action(
+      verbs.ending(async (tool, level, flags) =>
+        (await import('../init/init.ts')).policySet(tool, level, verbs.callerIn(flags)),
+      ),
+    );
+  verbs
     .add('reload', 'make the daemon read its policy files again', policy)
     .action(verbs.operating(async (client, flags) => (await import('../explain.ts')).policyReload(client, flags)));
   verbs
