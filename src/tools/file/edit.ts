@@ -49,11 +49,13 @@ function asOperation(item: Readonly<Record<string, unknown>>): unknown {
 const input = z.strictObject({
   path: workspacePath('File.'),
   operations: z.array(operation).min(1).max(OPERATIONS_MAX).describe('Applied in order; all or none.'),
-  ifHash: z
-    .string()
-    .regex(/^sha256:[0-9a-f]{64}$/)
-    .optional()
-    .describe('Refuse unless the file has this hash.'),
+  ifHash: rare(
+    z
+      .string()
+      .regex(/^sha256:[0-9a-f]{64}$/)
+      .optional()
+      .describe('Refuse unless the file has this hash.'),
+  ),
   encoding: rare(
     z.enum(EDITABLE).default('utf-8').describe('Of the file; bytes outside of the edits stay as they are.'),
   ),

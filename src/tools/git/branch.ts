@@ -20,8 +20,8 @@ export default defineTool({
   name: 'git_branch',
   title: 'Branches',
   summary:
-    'List, create, switch to or delete local branches of a git repository. create begins at HEAD and does not switch; ' +
-    'delete takes only what is merged; switch refuses to overwrite changes, and files that the policy protects.',
+    'List, create, switch to or delete local branches of a git repository. create does not switch; delete takes only what is merged.',
+  notes: 'A new branch begins at HEAD. switch refuses to overwrite changes, and files that the policy protects.',
   version: '1.0.0',
   capabilities: [
     { action: 'list', description: 'Lists local branches.' },

@@ -17,10 +17,10 @@ const FILES_MAX = 100;
 export default defineTool({
   name: 'git_commit',
   title: 'Commit changes',
-  summary:
-    "Commit changes to git, in the person's name. Hooks are not run, nothing is signed, filters such as LFS are refused.",
+  summary: "Commit changes to git, in the person's name. Hooks are not run, nothing is signed.",
   dependencies: ['file_write', 'file_edit', 'file_multi_edit', 'git_status', 'git_diff'],
-  notes: "The name is the repository's `user.name` and `user.email`, else the person's.",
+  notes:
+    "The name is the repository's `user.name` and `user.email`, else the person's. Filters such as LFS are refused.",
   version: '1.0.0',
   capabilities: [{ action: 'commit', description: 'Commits named files, or all changes of tracked files.' }],
   category: 'development',

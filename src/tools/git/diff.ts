@@ -11,10 +11,9 @@ export default defineTool({
   name: 'git_diff',
   title: 'Differences',
   summary:
-    'Show the git diff of the work tree against the index, of the index (staged), or between commits (from, to). Secret files are only named. ' +
-    'Cut at 256 KiB.',
+    'Show the git diff of the work tree against the index, of the index (staged), or between commits (from, to). Secret files are only named.',
   notes:
-    'With `from` the work tree, or `to`, is compared with that commit. Files that the policy keeps from being read are named in `withheld`. The numbers are of all of the diff.',
+    'With `from` the work tree, or `to`, is compared with that commit. Files that the policy keeps from being read are named in `withheld`. The diff is cut at 256 KiB; the numbers are of all of it.',
   version: '1.0.0',
   capabilities: [{ action: 'diff', description: 'Shows what differs between work tree, index and commits.' }],
   category: 'development',

@@ -23,6 +23,7 @@ export default defineTool({
   summary:
     "Fetch branches and tags from the repository's server by https, with the person's key, which you never see. Changes no branch and no file of yours.",
   notes: 'A remote by ssh is reached by https at the same host. Submodules and objects of LFS are not fetched.',
+  isExtra: true,
   version: '1.0.0',
   capabilities: [{ action: 'fetch', description: 'Gets new commits of the server.' }],
   category: 'development',

@@ -16,6 +16,7 @@ export default defineTool({
   summary:
     "Fetch a branch from the repository's server by https, with the person's key, and move the current branch and its files forward to it. Never merges: where both have commits, it says so.",
   notes: 'Then merge or rebase by terminal_execute; `git merge origin/main` needs no network.',
+  isExtra: true,
   version: '1.0.0',
   capabilities: [{ action: 'pull', description: 'Moves the current branch forward to what the server has.' }],
   category: 'development',

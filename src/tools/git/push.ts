@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
+import { rare } from '../rare-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
 import { gitHealth } from './installed.ts';
@@ -14,13 +15,15 @@ const SERVER_REFS_MAX = 20_000;
 const MINUTES_5_MS = 300_000;
 
 const input = z.strictObject({
-  remote: revision('The remote.', 'the name of a remote').default('origin'),
+  remote: rare(revision('The remote.', 'the name of a remote').default('origin')),
   branch: revision('The local branch (default: the current one).', 'the name of a branch').optional(),
-  as: revision('Its name at the remote (default: the same).', 'the name of a branch').optional(),
-  tags: z.array(revision('A tag.', 'the name of a tag')).max(TAGS_MAX).default([]).describe('Tags to send with it.'),
-  force: z.boolean().default(false).describe('Replace the branch there, if it still is what was last fetched.'),
-  withSecrets: z.boolean().default(false).describe('Send commits in which secrets were found.'),
-  url: z.string().max(2048).optional().describe('URL of the server (default: that of the remote).'),
+  as: rare(revision('Its name at the remote (default: the same).', 'the name of a branch').optional()),
+  tags: rare(
+    z.array(revision('A tag.', 'the name of a tag')).max(TAGS_MAX).default([]).describe('Tags to send with it.'),
+  ),
+  force: z.boolean().default(false).describe('Replace the branch there, if it is still what was last fetched.'),
+  withSecrets: rare(z.boolean().default(false).describe('Send commits in which secrets were found.')),
+  url: rare(z.string().max(2048).optional().describe('URL of the server (default: that of the remote).')),
   path: workspacePath('In the repository.').default('.'),
 });
 
@@ -39,10 +42,9 @@ export default defineTool({
   name: 'git_push',
   title: 'Push commits',
   summary:
-    "Push a branch, and tags, to the repository's server by https, with the person's key, which you never see. A person is shown commits and files first; " +
-    'commits that hold secrets are refused. Hooks, LFS and submodules are not pushed.',
+    "Push a branch to its server with the person's key, which you never see. They are shown commits and files first.",
   notes:
-    'A remote by ssh is reached by https at the same host. The key is the secret that is bound to the host: `ringfence secret set github --host github.com`. ' +
+    'Commits that hold secrets are refused. Hooks, LFS and submodules are not pushed. A remote by ssh is reached by https at the same host. The key is the secret that is bound to the host: `ringfence secret set github --host github.com`. ' +
     '`force` takes back nothing that was not fetched before. docs/how-to/push.md',
   version: '1.0.0',
   capabilities: [{ action: 'push', description: 'Sends commits and tags to the server of a repository.' }],

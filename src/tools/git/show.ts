@@ -13,8 +13,9 @@ const FIELDS = 6;
 export default defineTool({
   name: 'git_show',
   title: 'One commit',
-  summary: 'Show a git commit, its message and diff; a merge against its first parent. Secret files are only named.',
-  notes: 'Files that the policy keeps from being read are named in `withheld`. The diff is cut at 256 KiB.',
+  summary: 'Show a git commit, its message and diff. Secret files are only named.',
+  notes:
+    'A merge is shown against its first parent. Files that the policy keeps from being read are named in `withheld`. The diff is cut at 256 KiB.',
   version: '1.0.0',
   capabilities: [{ action: 'show', description: 'Shows the message and the changes of one commit.' }],
   category: 'development',

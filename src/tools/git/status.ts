@@ -13,9 +13,8 @@ const paths = (description: string) => z.array(z.string()).describe(description)
 export default defineTool({
   name: 'git_status',
   title: 'Status of a repository',
-  summary:
-    'Tell the branch of the git repository at a path, and what is staged, changed, untracked or in conflict. A submodule is asked by its own path.',
-  notes: 'At most 2 000 names of each kind, relative to the workspace.',
+  summary: 'Tell the branch of the git repository at a path, and what is staged, changed, untracked or in conflict.',
+  notes: 'At most 2 000 names of each kind, relative to the workspace. A submodule is asked by its own path.',
   version: '1.0.0',
   capabilities: [
     {

@@ -22,9 +22,9 @@ export default defineTool({
   name: 'workspace_find_references',
   title: 'Find references',
   summary:
-    'Find uses and declarations of a symbol: TypeScript and JavaScript by their language server; Python, Rust and Go by name. ' +
-    'Without file and line: of all symbols with that name.',
-  notes: '`definitions` says which symbols were followed where no file was said.',
+    'Find uses and declarations of a symbol: TypeScript and JavaScript by their language server; Python, Rust and Go by name.',
+  notes:
+    'Without file and line: of all symbols with that name. `definitions` says which symbols were followed where no file was said.',
   version: '1.0.0',
   capabilities: [{ action: 'references', description: 'Finds the uses and declarations of a symbol.' }],
   category: 'code_analysis',

@@ -18,10 +18,9 @@ const FILES_SHOWN = 40;
 export default defineTool({
   name: 'workspace_structure',
   title: 'Show the project tree',
-  summary:
-    'Show a project as a tree with counts of files. Leaves out what .gitignore does and hidden files. At most 1 000 lines.',
+  summary: 'Show a project as a tree with counts of files. Leaves out what .gitignore does and hidden files.',
   notes:
-    'Also left out: symbolic links and directories without files. `truncated` says whether something was only counted.',
+    'At most 1 000 lines. Also left out: symbolic links and directories without files. `truncated` says whether something was only counted.',
   version: '1.0.0',
   capabilities: [{ action: 'tree', description: 'Shows directories and files as a tree with counts.' }],
   category: 'filesystem',
