@@ -16,15 +16,15 @@ const MINUTES_5_MS = 300_000;
 
 const input = z.strictObject({
   remote: rare(revision('The remote.', 'the name of a remote').default('origin')),
-  branch: revision('The local branch (default: the current one).', 'the name of a branch').optional(),
+  branch: revision('Local branch (default: the current one).', 'the name of a branch').optional(),
   as: rare(revision('Its name at the remote (default: the same).', 'the name of a branch').optional()),
   tags: rare(
     z.array(revision('A tag.', 'the name of a tag')).max(TAGS_MAX).default([]).describe('Tags to send with it.'),
   ),
-  force: z.boolean().default(false).describe('Replace the branch there, if it is still what was last fetched.'),
+  force: z.boolean().default(false).describe('Replace the branch there, if nothing came since the last fetch.'),
   withSecrets: rare(z.boolean().default(false).describe('Send commits in which secrets were found.')),
   url: rare(z.string().max(2048).optional().describe('URL of the server (default: that of the remote).')),
-  path: workspacePath('In the repository.').default('.'),
+  path: rare(workspacePath('In the repository.').default('.')),
 });
 
 type Input = z.output<typeof input>;
@@ -40,9 +40,8 @@ interface Plan {
 
 export default defineTool({
   name: 'git_push',
-  title: 'Push commits',
-  summary:
-    "Push a branch to its server with the person's key, which you never see. They are shown commits and files first.",
+  title: 'Push',
+  summary: "Push a branch with the person's key, which you never see. They see the commits first.",
   notes:
     'Commits that hold secrets are refused. Hooks, LFS and submodules are not pushed. A remote by ssh is reached by https at the same host. The key is the secret that is bound to the host: `ringfence secret set github --host github.com`. ' +
     '`force` takes back nothing that was not fetched before. docs/how-to/push.md',
