@@ -119,7 +119,7 @@ describe('ringfence upgrade', () => {
     const { code, stderr } = await runCli(daemon, ['upgrade']);
     expect(code).toBe(1);
     expect(stderr).toContain('the new daemon did not start, and this one goes on');
-    expect(stderr).toContain('Unrecognized key: "limit"');
+    expect(stderr).toContain('limit is unknown; did you mean limits?');
     await dataOf(client.call('file_list', {}));
     expect(await pidOf(daemon)).toBe(daemon.pid);
   });
