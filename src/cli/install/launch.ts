@@ -19,9 +19,12 @@ export function launchOf({ flags, env }: Pick<CliCaller, 'flags' | 'env'>, progr
   const spec = npxSpec(program);
   if (spec !== undefined) return { command: 'npx', args: ['--yes', `--package=${spec}`, '--', 'ringfence', ...args] };
   const onPath = findOnPath('ringfence', withoutPackages(env.PATH));
-  if (onPath !== undefined && realpathSync(onPath) === realpathSync(program)) return { command: 'ringfence', args };
+  if (onPath !== undefined && started(onPath) === started(program)) return { command: 'ringfence', args };
   return { command: process.execPath, args: [program, ...args] };
 }
+
+/** A program without what tells its launcher `bin/ringfence` from the `bin/ringfence.js` that it becomes. */
+const started = (path: string): string => realpathSync(path).replace(/\.js$/, '');
 
 /** The path of a program found on PATH; undefined if there is none. */
 export const findOnPath = (name: string, path = ''): string | undefined =>

@@ -30,6 +30,13 @@ test('a program on the PATH is called by its name, with the folders that were gi
   });
 });
 
+test('the launcher on the PATH, as npm links it, is called by its name', () => {
+  const launcher = program.replace(/\.js$/, '');
+  writeFileSync(launcher, '');
+  const PATH = linkIn(join(folder, 'global'), launcher);
+  expect(launchOf({ flags: {}, env: { PATH } }, program)).toEqual({ command: 'ringfence', args: ['mcp'] });
+});
+
 test('a folder of packages that npm put on the PATH is not what a client has: Node and the file are named', () => {
   const PATH = linkIn(join(folder, 'app/node_modules/.bin'), program);
   expect(launchOf({ flags: {}, env: { PATH } }, program)).toEqual({
