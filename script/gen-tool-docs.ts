@@ -41,13 +41,16 @@ function parameterLines({ properties = {}, required = [] }: Schema): string[] {
   });
 }
 
+const nameOf = ([name, it]: [string, Schema]): string =>
+  it.enum || it.const !== undefined ? `\`${name}\` (${typeOf(it)})` : `\`${name}\``;
+
 /** What a result has: fields that say enough by their names in one line, then the others. */
 function resultLines({ properties = {} }: Schema): string[] {
   const all = Object.entries(properties);
-  const plain = all.filter(([, it]) => !it.description).map(([name, it]) => `\`${name}\` (${typeOf(it)})`);
-  const told = all.flatMap(([name, it]) =>
-    it.description ? [wrapped(`- \`${name}\` (${typeOf(it)}): ${inLine(it.description)}`, '  ')] : [],
-  );
+  const plain = all.filter(([, it]) => !it.description).map(nameOf);
+  const told = all
+    .filter(([, it]) => it.description)
+    .map((field) => wrapped(`- ${nameOf(field)}: ${inLine(field[1].description ?? '')}`, '  '));
   return [wrapped(`Result: ${plain.join(', ')}`.trim()), ...(told.length > 0 ? ['', ...told] : [])];
 }
 
@@ -86,8 +89,8 @@ function section(tool: Tool): string {
 const text = `# Built-in tools
 
 Written by \`npm run gen\` from the tools in \`src/tools/\`. \`ringfence tools NAME\` says the same of one tool, with what the
-policy in force decides about it. Paths are relative to the workspace root; absolute ones that lead into it are taken,
-too. A parameter that is *rare* is accepted, but not in the lists that models are given.
+policy in force decides about it, and \`--json\` has its schemas. Paths are relative to the workspace root; absolute ones
+that lead into it are taken, too. A parameter that is *rare* is accepted, but not in the lists that models are given.
 
 Lines and columns count from 1. Tools that work on code by its meaning (\`code_*\`, \`workspace_find_references\`) count
 columns in UTF-16 units, as editors and language servers do: an emoji counts two, and a column that one of them gives
