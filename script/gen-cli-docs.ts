@@ -15,15 +15,29 @@ function helpOf(command: Command): string {
   return texts.join('').trimEnd();
 }
 
+/** Flags that nearly every verb has, with the same meaning; the page tells them once. */
+const COMMON =
+  /^ {2}(-h, --help +display help for command|--json +print only JSON|--socket <path> +the daemon's socket|--state <dir> +the daemon's state directory|--no-autostart +fail rather than start a daemon)$/;
+
+/** The help of a verb without the flags that nearly all have, and without a heading of flags that then has none. */
+function ownHelpOf(verb: Command): string {
+  const lines = helpOf(verb)
+    .split('\n')
+    .filter((it) => !COMMON.test(it))
+    .join('\n');
+  return lines.replace(/\n\nOptions:(?=\n\n|$)/, '').trimEnd();
+}
+
 const sections = verbs.map(
-  ([name, verb]) => `## ${name.replace('ringfence ', '')}\n\n\`\`\`text\n${helpOf(verb)}\n\`\`\`\n`,
+  ([name, verb]) => `## ${name.replace('ringfence ', '')}\n\n\`\`\`text\n${ownHelpOf(verb)}\n\`\`\`\n`,
 );
 
 const text = `<!-- Written by \`npm run gen\` from src/cli/verbs. -->
 # Verbs
 
-Every verb and its flags, as \`ringfence VERB --help\` prints them. [The command line](command-line.md) says what holds
-for all of them: exit codes, output, ids, input.
+Every verb and its flags, as \`ringfence VERB --help\` prints them. Left out are \`--help\`, \`--json\` (print only JSON),
+\`--socket PATH\` and \`--state DIR\` (the daemon's), and \`--no-autostart\` (fail rather than start a daemon), which
+nearly all take. [The command line](command-line.md) says what holds for all: exit codes, output, ids, input.
 
 \`\`\`text
 ${helpOf(program)}

@@ -28,39 +28,46 @@ function typeOf({ type, items, anyOf, oneOf, ...it }: Schema): string {
   return [type ?? 'any'].flat().join(' or ');
 }
 
-const inCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll(/\s*\n\s*/g, ' ');
+const inLine = (text: string): string => text.replaceAll(/\s*\n\s*/g, ' ');
 
-function parameterRows({ properties = {}, required = [] }: Schema): string[] {
-  const rows = Object.entries(properties).map(([name, it]) => {
-    const byDefault = it.default === undefined ? '' : `\`${JSON.stringify(it.default)}\``;
-    const whether = required.includes(name) ? 'required' : byDefault;
-    const told = `${it.description ?? ''}${it[RARE] === true ? ' Accepted, but not in the lists that models are given.' : ''}`;
-    return `| \`${name}\` | ${inCell(typeOf(it))} | ${inCell(whether)} | ${inCell(told)} |`;
+/** Each parameter in a line: its type, its default or that it is required, and what it is. */
+function parameterLines({ properties = {}, required = [] }: Schema): string[] {
+  return Object.entries(properties).map(([name, it]) => {
+    const whether = required.includes(name) ? 'required' : it.default === undefined ? '' : JSON.stringify(it.default);
+    const marks = [typeOf(it), whether === 'required' || whether === '' ? whether : `default \`${whether}\``]
+      .concat(it[RARE] === true ? ['rare'] : [])
+      .filter((mark) => mark !== '');
+    return wrapped(`- \`${name}\` (${marks.join('; ')}): ${inLine(it.description ?? '')}`.replace(/: $/, ''), '  ');
   });
-  return ['| parameter | type | default | |', '|---|---|---|---|', ...rows];
 }
 
-function resultRows({ properties = {} }: Schema): string[] {
-  const rows = Object.entries(properties).map(
-    ([name, it]) => `| \`${name}\` | ${inCell(typeOf(it))} | ${inCell(it.description ?? '')} |`,
-  );
-  return ['| result | type | |', '|---|---|---|', ...rows];
+const nameOf = ([name, it]: [string, Schema]): string =>
+  it.enum || it.const !== undefined ? `\`${name}\` (${typeOf(it)})` : `\`${name}\``;
+
+/** What a result has: fields that say enough by their names in one line, then the others. */
+function resultLines({ properties = {} }: Schema): string[] {
+  const all = Object.entries(properties);
+  const plain = all.filter(([, it]) => !it.description).map(nameOf);
+  const told = all
+    .filter(([, it]) => it.description)
+    .map((field) => wrapped(`- ${nameOf(field)}: ${inLine(field[1].description ?? '')}`, '  '));
+  return [wrapped(`Result: ${plain.join(', ')}`.trim()), ...(told.length > 0 ? ['', ...told] : [])];
 }
 
-/** A paragraph in lines of at most 120 characters. */
-function wrapped(paragraph: string): string {
+/** A paragraph in lines of at most 120 characters, the later ones behind `indent`. */
+function wrapped(paragraph: string, indent = ''): string {
   const lines: string[] = [];
   for (const word of paragraph.split(/\s+/)) {
     const longer = `${lines.at(-1) ?? ''} ${word}`;
     if (lines.length > 0 && longer.length <= 120) lines[lines.length - 1] = longer;
-    else lines.push(word);
+    else lines.push(lines.length > 0 ? indent + word : word);
   }
   return lines.join('\n');
 }
 
 function section(tool: Tool): string {
   const info: ToolInfo = toToolInfo(tool, 'ask');
-  const { name, title, description, tier, category, aliases, capabilities, dependencies } = info;
+  const { name, title, description, tier, category, aliases, dependencies } = info;
   const [example] = tool.examples;
   const listed = (label: string, names: readonly string[]) =>
     names.length > 0 ? [`${label}: ${names.map((it) => `\`${it}\``).join(', ')}`] : [];
@@ -72,19 +79,18 @@ function section(tool: Tool): string {
     wrapped(`**${title}.** ${description}`),
     ...(tool.notes === undefined ? [] : [wrapped(tool.notes)]),
     wrapped(facts),
-    capabilities.map((it) => `- \`${it.action}\`: ${it.description}`).join('\n'),
-    parameterRows(info.inputSchema).join('\n'),
-    resultRows(info.outputSchema ?? {}).join('\n'),
+    parameterLines(info.inputSchema).join('\n'),
+    resultLines(info.outputSchema ?? {}).join('\n'),
     ...(example ? [`Example: \`${JSON.stringify(example.input)}\``] : []),
   ];
-  return parts.join('\n\n');
+  return parts.filter((it) => it !== '').join('\n\n');
 }
 
 const text = `# Built-in tools
 
 Written by \`npm run gen\` from the tools in \`src/tools/\`. \`ringfence tools NAME\` says the same of one tool, with what the
-policy in force decides about it. Paths are relative to the workspace root; absolute ones
-that lead into it are taken, too.
+policy in force decides about it, and \`--json\` has its schemas. Paths are relative to the workspace root; absolute ones
+that lead into it are taken, too. A parameter that is *rare* is accepted, but not in the lists that models are given.
 
 Lines and columns count from 1. Tools that work on code by its meaning (\`code_*\`, \`workspace_find_references\`) count
 columns in UTF-16 units, as editors and language servers do: an emoji counts two, and a column that one of them gives
