@@ -1834,7 +1834,7 @@ class ToolMethods:
         return await self.call("git_pull", input, call_options=call_options)
 
     async def git_push(self, *, call_options: CallOptions | None = None, **input: Unpack[GitPushInput]) -> Result[GitPushData]:
-        """Push commits."""
+        """Push."""
         return await self.call("git_push", input, call_options=call_options)
 
     async def git_show(self, *, call_options: CallOptions | None = None, **input: Unpack[GitShowInput]) -> Result[GitShowData]:
@@ -2085,7 +2085,7 @@ class SyncToolMethods:
         return self.call("git_pull", input, call_options=call_options)
 
     def git_push(self, *, call_options: CallOptions | None = None, **input: Unpack[GitPushInput]) -> Result[GitPushData]:
-        """Push commits."""
+        """Push."""
         return self.call("git_push", input, call_options=call_options)
 
     def git_show(self, *, call_options: CallOptions | None = None, **input: Unpack[GitShowInput]) -> Result[GitShowData]:
