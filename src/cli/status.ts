@@ -173,7 +173,7 @@ function agentsIn({ openSessions = [] }: Status): string[] {
 
 function printQuestions(approvals: readonly Approval[], nowMs: number): void {
   const oldest = since(nowMs - Math.min(...approvals.map(({ requestedAt }) => Date.parse(requestedAt))));
-  const words = `${approvals.length} questions, the oldest ${oldest}`;
+  const words = `${approvals.length} question${approvals.length === 1 ? '' : 's'}, the oldest ${oldest}`;
   print(`  ${paint('dim', 'waiting  ')} ${paint(['yellow', 'bold'], words)}   ringfence approvals`);
   for (const it of approvals.slice(0, NAMED_MAX)) print(`            ${toLine(it, nowMs)}`);
 }

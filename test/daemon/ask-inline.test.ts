@@ -122,7 +122,7 @@ describe.runIf(hasScript)('a terminal', () => {
       /left +question +agent.*\r\n +[\d:]+( min)? +\$ touch at-a-terminal/,
     );
     expect(await shown(['audit'])).toMatch(/when +state +agent +folder +call +took +id/);
-    expect(await shown(['status'])).toMatch(/waiting +1 questions, the oldest \d+ s +ringfence approvals/);
+    expect(await shown(['status'])).toMatch(/waiting +1 question, the oldest \d+ s +ringfence approvals/);
     const answered = await shown(['approvals'], ['  > ', 'n not now\r']);
     expect(answered).toContain('Denied.');
     expect(await waits).toMatchObject({ error: { details: { feedback: 'not now' } } });

@@ -306,7 +306,7 @@ describe('status', () => {
     await using agent = await daemon.connect();
     const fetching = agent.call('web_fetch', { url: 'https://waits.example/' });
     fetching.catch(() => {}); // The connection ends before an answer.
-    await until(async () => /waiting +\d+ questions, the oldest .*\n(.*\n)*.*waits\.example/.test(await waiting()));
+    await until(async () => /waiting +\d+ questions?, the oldest .*\n(.*\n)*.*waits\.example/.test(await waiting()));
     expect((await cli('status', '--short')).stdout).toMatch(/^● \d+\?/);
     const none = temporaryDir('no-daemon');
     expect(
