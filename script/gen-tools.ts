@@ -1,5 +1,5 @@
 // Writes src/tools/builtin.ts, one import per file src/tools/<group>/<verb>.ts that declares a tool, and workers/host/tool-loaders.ts,
-// which imports each of them on demand. Run it with `npm run gen`.
+// which imports each of them on demand; src/cli/verbs/tool-names.ts has their names. Run it with `npm run gen`.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 const root = new URL('../src/tools/', import.meta.url);
@@ -31,6 +31,12 @@ const texts = {
     ...tools.map(({ id, path }) => `import ${id} from './${path}';`),
     '',
     `export const builtinTools = { ${tools.map(({ name, id }) => `${name}: ${id}`).join(', ')} } as const;`,
+    '',
+  ],
+  // The names alone, since loading all tools takes a shell's start 100 ms.
+  'src/cli/verbs/tool-names.ts': [
+    about,
+    `export const toolNames = [ ${tools.map(({ name }) => `'${name}'`).join(', ')} ] as const;`,
     '',
   ],
   'workers/host/tool-loaders.ts': [

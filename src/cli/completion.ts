@@ -1,7 +1,7 @@
 /** Generates completion scripts for verbs, flags and tool names. They are self-contained: completing neither asks nor starts a daemon. */
 import type { Command } from 'commander';
-import { builtinTools } from '../tools/builtin.ts';
 import { CliError, EXIT } from './output.ts';
+import { toolNames } from './verbs/tool-names.ts';
 
 /** Completions after a verb; `path` is the verb with its parents, empty for none. */
 interface CompletionNode {
@@ -39,7 +39,7 @@ function nodesOf(command: Command, path: readonly string[]): CompletionNode[] {
 
 /** Known values of the first word after a verb. */
 function valuesOf(verb: string): readonly string[] {
-  if (['call', 'tools', 'policy explain'].includes(verb)) return Object.keys(builtinTools);
+  if (['call', 'tools', 'policy explain', 'policy set'].includes(verb)) return toolNames;
   return verb === 'completion' ? Object.keys(SHELLS) : [];
 }
 
