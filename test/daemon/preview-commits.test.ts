@@ -115,6 +115,7 @@ test('a change by others during the command is a conflict, too, and files that t
   writeFileSync(at('d/deep/c'), 'mine, too\n');
   writeFileSync(at('d/others'), 'from somebody else');
   const result = await running;
+  expect(result).toHaveProperty('preview');
   const { preview: shown } = result as { preview: CommandPreview };
   expect(shown.changes.map(({ path }) => path).toSorted()).toEqual(['a', 'begun', 'd/deep/c', 'd/new']);
   expect((await commit(shown.id)).conflicts.toSorted()).toEqual(['a', 'd/deep/c']);
