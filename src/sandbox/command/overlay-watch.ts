@@ -45,9 +45,11 @@ export class OverlayWatch implements Disposable {
   #lookLater(): void {
     const { powers } = this.#means;
     this.#timer = powers.after(this.#growth.nextLookMs(), () => {
+      const wasMeasuring = this.#isMeasuring;
       const isDue = powers.monotonicMs() >= this.#measureAtMs || this.#growth.isDue(this.#size, this.#bound);
-      if (isDue && !this.#isMeasuring) void this.#measure();
-      if (this.#growth.isOver(this.#size, this.#bound))
+      if (isDue && !wasMeasuring) void this.#measure();
+      // Others write to the disk as well: what it lost counts only if measuring takes longer than until the next look.
+      if (wasMeasuring && this.#growth.isOver(this.#size, this.#bound))
         this.#judge({ ...this.#size, bytes: this.#size.bytes + this.#growth.since.bytes });
       if (!this.#isOver) this.#lookLater();
     });
