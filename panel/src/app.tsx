@@ -74,7 +74,7 @@ const VIEWS: readonly View[] = [
   { path: '#/stop', name: 'Stop', icon: 'stop', view: () => <Stop /> },
 ];
 
-/** Where a narrow screen leads from each view; all else stands behind `More`. */
+/** A narrow screen shows this many views as tabs; the others are behind the tab `More`. */
 const TABS_MAX = 4;
 const MORE = '#/more';
 

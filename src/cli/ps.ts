@@ -1,12 +1,12 @@
 /** `ringfence ps` and `ringfence cancel`: running calls of all sessions, and their commands in the background. */
 import type { CallState, Effect } from '../base/call.ts';
 import { systemPowers } from '../base/powers.ts';
-import { showLine } from '../base/text/shown-text.ts';
+import { folderName, showLine } from '../base/text/shown-text.ts';
 import type { Client } from '../client/client.ts';
 import { agentOf } from '../store/approvals/question-words.ts';
 import { callIdOf, shortId } from './ids.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
-import { type Cell, type Column, folderName, isTerminal, printTable, since, stateCell } from './screen/table.ts';
+import { type Cell, type Column, isTerminal, printTable, since, stateCell } from './screen/table.ts';
 
 interface ListedCall {
   readonly callId: string;

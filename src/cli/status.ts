@@ -1,7 +1,7 @@
 import type { HostReport } from '../base/call.ts';
 import { systemPowers } from '../base/powers.ts';
 import { describeOutside, type OutsideProgram } from '../base/protected-names.ts';
-import { showLine } from '../base/text/shown-text.ts';
+import { folderName, showLine } from '../base/text/shown-text.ts';
 import type { Client } from '../client/client.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
 import type { Approval, Grant } from '../store/approvals/approval.ts';
@@ -11,7 +11,7 @@ import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
 import { describeTraces, type TraceStatus } from './monitor/trace-line.ts';
 import { CliError, EXIT, harmless, print, printJson } from './output.ts';
 import { toLine } from './questions/question.ts';
-import { folderName, paint, since } from './screen/table.ts';
+import { paint, since } from './screen/table.ts';
 import { describeUnfollowed, type UnfollowedWorkspace } from './unfollowed.ts';
 
 /** A service of others that is asked with a secret. */

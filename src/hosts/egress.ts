@@ -308,7 +308,7 @@ class EgressProcess {
     if (terms) this.#arrived.add(token);
     else if (expected) this.#tooMany.add(token);
     const message = terms ? { open: await this.#toOpen(token, terms) } : { close: { token } };
-    // It may have ended while its keys were read.
+    // The command may have ended while `keys` was awaited; the proxy must then not open its token again.
     if (this.#alive && (!terms || this.#arrived.has(token))) this.#frames.write(toFrame(message, frameBytesMax));
   }
 

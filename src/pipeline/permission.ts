@@ -66,7 +66,7 @@ function toJudged(call: CheckedCall, { input, question, decided }: JudgedEffects
   const { tool, input: checkedInput } = call.checked;
   const isAsked = call.cost?.asks || asksAnyway(tool, checkedInput, question);
   const wanted = decided.decision === 'allow' && isAsked ? 'ask' : decided.decision;
-  // Who could answer has just said so.
+  // An operator who undoes is not asked: the operator is the person who would answer.
   const decision = wanted === 'ask' && isUndoByOperator(call) ? 'allow' : wanted;
   const checked = { ...call.checked, input, effects: question.effects };
   return { ...call, checked, question, decided, decision, rule: decided.by.id };

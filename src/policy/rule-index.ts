@@ -2,7 +2,6 @@
  * Indexes the rules of one policy by a property that a part must have for them to match, so that 500 rules cost about as much as the ten
  * that could match. A rule that can't be indexed is tested every time.
  */
-
 import type { Decision } from '../base/call.ts';
 import { compileSegment, compileText } from '../base/text/glob.ts';
 import {

@@ -1,5 +1,4 @@
 /** The types of a policy with its parents merged in. schema/policy-file.ts has the schema of the files that policies are read from. */
-
 import type { Decision, Tier } from '../base/call.ts';
 import type { NetworkLayer } from './network.ts';
 import type { ArgumentParts } from './schema/arguments.ts';

@@ -11,7 +11,7 @@ export interface Changed {
   readonly path: string;
   readonly workspace: string;
   readonly callId: string;
-  /** What was called; absent if the call is no longer listed. */
+  /** The call that made the change; undefined if the list of calls no longer has it. */
   readonly call: ListedCall | undefined;
   /** `M`, `A`, `D`. */
   readonly how: 'M' | 'A' | 'D';

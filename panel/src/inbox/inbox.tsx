@@ -164,7 +164,7 @@ const DECISIONS: Readonly<Record<string, string>> = {
   withdrawn: 'the call ended',
 };
 
-/** What was answered, with the person's words. */
+/** How a question ended: the answer with the words the person added, or why nobody answered it. */
 const endOf = ({ decision, words }: Settled): string =>
   `${DECISIONS[decision] ?? ELSEWHERE}${words ? `: “${words}”` : ''}`;
 

@@ -70,3 +70,6 @@ export function showBlock(text: string, linesMax: number): string[] {
     ? [...shownLines, `   … ${lines.length - linesMax} lines more; see \`ringfence approvals list --json\``]
     : shownLines;
 }
+
+/** A folder as a person calls it: the last part of its path. Not made safe. */
+export const folderName = (path: string): string => path.split('/').findLast((it) => it !== '') ?? path;

@@ -1,11 +1,13 @@
 /** `ringfence audit`: the most recent calls, one line each: when it began, how it ended, whose it was, where, and what it did. */
+
 import { systemPowers } from '../../base/powers.ts';
+import { folderName } from '../../base/text/shown-text.ts';
 import { agentOf } from '../../store/approvals/question-words.ts';
 import type { AuditRecord } from '../../store/audit/entry.ts';
 import type { AuditPage } from '../../store/audit/query.ts';
 import { shortId } from '../ids.ts';
 import { EXIT, print, printJson, say } from '../output.ts';
-import { type Column, folderName, isTerminal, printTable, since, stateCell, took } from '../screen/table.ts';
+import { type Column, isTerminal, printTable, since, stateCell, took } from '../screen/table.ts';
 import { type AuditClient, type AuditQueryFlags, allEntries, resultOf, toFilter, toTable, whatOf } from './audit.ts';
 
 const TITLES = ['ID', 'AT', 'WHO', 'AGENT', 'WORKSPACE', 'TOOL', 'DECISION', 'RESULT', 'MS', 'WHAT'];

@@ -103,6 +103,3 @@ export function stateCell(word: string): Cell {
 
 const REFUSED =
   /^(?:refused|cancelled|CANCELLED|ACCESS_DENIED|SENSITIVE_FILE|POLICY_DENIED|APPROVAL_\w+|TOOL_DISABLED|SANDBOX_DENIED|RATE_LIMITED|QUEUE_FULL|COST_LIMIT)/;
-
-/** The last part of a path. */
-export const folderName = (path: string): string => path.split('/').findLast((it) => it !== '') ?? path;

@@ -56,20 +56,20 @@ export class PersonsKeys implements RemoteKeys {
 
   get ofCommands(): (() => Promise<readonly RemoteKey[]>) | undefined {
     const all = Object.values(this.#registries).filter((it) => it !== undefined);
-    return all.length === 0 ? undefined : async () => (await Promise.all(all.map((it) => this.#keyOf(it)))).flat();
+    return all.length === 0 ? undefined : () => Promise.all(all.map((it) => this.#keyOf(it)));
   }
 
-  /** None for a secret that is missing or can't be read: the registry then says that it wants one. */
-  async #keyOf({ url: text, secret }: z.output<typeof registry>): Promise<RemoteKey[]> {
+  /** Without headers if the secret is missing or can't be read: the registry then answers that it wants a key. */
+  async #keyOf({ url: text, secret }: z.output<typeof registry>): Promise<RemoteKey> {
     const url = new URL(text);
     const path = url.pathname.endsWith('/') ? url.pathname : `${url.pathname}/`;
     const own = { host: url.hostname, port: Number(url.port) || 443, isTls: true, readsOnly: true, path };
     try {
       const value = await this.#secrets.read({ name: secret }, text);
       const authorization = value.includes(':') ? `Basic ${Buffer.from(value).toString('base64')}` : `Bearer ${value}`;
-      return [{ ...own, headers: { authorization } }];
+      return { ...own, headers: { authorization } };
     } catch {
-      return [own]; // ToolError AUTH_REQUIRED, ACCESS_DENIED.
+      return own; // ToolError AUTH_REQUIRED, ACCESS_DENIED.
     }
   }
 }

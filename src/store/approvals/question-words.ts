@@ -3,6 +3,7 @@
  * three facts, the answers. Pure. The words are an agent's or a program's: whoever shows them makes them safe.
  */
 import { registrableDomain } from '../../base/text/host-names.ts';
+import { folderName } from '../../base/text/shown-text.ts';
 import {
   type Approval,
   coverageOf,
@@ -88,16 +89,13 @@ export const titleText = (asked: Asked): string => {
   return `${verb}${verb && ' '}${before}${heavy}${after}`;
 };
 
-/** The last part of a path. */
-const nameOf = (path: string): string => path.split('/').findLast((it) => it !== '') ?? path;
-
 /** The name that the agent's client gave, without its version. */
 export const agentOf = ({ client, principal }: Pick<Asked, 'client' | 'principal'>): string =>
   client.replace(/ v?\d[\w.+-]*$/, '') || principal;
 
 /** The folder that a call works in, by its name. */
 export const folderOf = ({ workspace, cwd }: Pick<Asked, 'workspace' | 'cwd'>): string =>
-  cwd === '.' || cwd === '' ? nameOf(workspace) : `${nameOf(workspace)}/${cwd}`;
+  cwd === '.' || cwd === '' ? folderName(workspace) : `${folderName(workspace)}/${cwd}`;
 
 /** The agent and its folder; at a door first the command that waits there. */
 export function whoOf(asked: Asked): string {
