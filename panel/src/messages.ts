@@ -9,7 +9,7 @@ export type Answer<M extends Method> = z.output<(typeof answers)[M]>;
 export type Notification = keyof typeof notifications;
 export type Notice<N extends Notification> = z.output<(typeof notifications)[N]>;
 
-/** What the wire says of a question is what the store has. */
+/** A question has the same shape on the wire as in the store. */
 export type { Approval } from '../../src/store/approvals/approval.ts';
 
 export type CallRecord = z.output<typeof shapes.callRecord>;

@@ -142,7 +142,7 @@ export function Calls() {
   );
 }
 
-/** Tools whose summary says all of them. */
+/** Tools whose calls are shown by their command alone, without the name of the tool. */
 const COMMANDS = ['terminal_execute', 'terminal_background'];
 
 function Row({ call }: { call: KnownCall }) {

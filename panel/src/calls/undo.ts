@@ -1,4 +1,4 @@
-/** Taking a call back, and the taking back itself. */
+/** Undo of a call, for all views that offer it. */
 import { request, requestIn } from '../connection.ts';
 import type { Answer } from '../messages.ts';
 

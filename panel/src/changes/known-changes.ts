@@ -22,7 +22,7 @@ export interface Changed {
 
 /** Calls whose results are read, the newest first: each is a request. */
 const READ_MAX = 60;
-/** Calls among which they are looked for. */
+/** The most recent calls that are asked for, among which those that changed files are found. */
 const LISTED_MAX = 1_000;
 const LETTERS: Readonly<Record<string, Changed['how']>> = { create: 'A', delete: 'D' };
 

@@ -9,7 +9,7 @@ import { loadStatus, status } from './status.ts';
 /** Milliseconds for which the button is held, so that no slip stops everybody's work. */
 const HOLD_MS = 1_000;
 
-/** Lets no call begin, or lets them begin again, whichever is not so. */
+/** Pauses the daemon, or resumes it if it is paused. */
 export async function pauseOrResume(): Promise<void> {
   await request(status.value?.paused ? 'gateway.resume' : 'gateway.pause').catch(() => {}); // The connection is lost, which the page says.
   await loadStatus().catch(() => {}); // As above.

@@ -5,7 +5,7 @@ interface ChoiceProps {
   readonly options: readonly (readonly [value: string, name: string])[];
   /** The name of its value in a form. */
   readonly name?: string;
-  /** The words for all values. */
+  /** The label of the option that leaves the list unfiltered. */
   readonly any?: string;
   readonly value?: string;
   readonly onChoice?: (value: string) => void;

@@ -3,7 +3,7 @@ import { useLayoutEffect } from 'preact/hooks';
 
 const TYPING = 'input, textarea, select';
 
-/** Calls what stands for a key while the view is shown; as soon as the page is drawn anew, since keys come faster than frames. */
+/** Calls the function of a pressed key while the view is shown. A layout effect, since keys may come before the next frame. */
 export function useKeys(keys: Readonly<Record<string, () => void>>): void {
   useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
