@@ -89,9 +89,9 @@ export interface WireError {
   message: string;
   recoverable: boolean;
   layer: Layer;
-  suggestion?: string;
-  rule?: string;
-  details?: Record<string, unknown>;
+  suggestion?: string | undefined;
+  rule?: string | undefined;
+  details?: Record<string, unknown> | undefined;
 }
 
 export interface ErrorExtras {

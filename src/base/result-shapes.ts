@@ -1,9 +1,16 @@
 /** zod schemas of what became of calls, batches and undos, and their types: docs/protocol.md has both. */
 import * as z from 'zod';
 import { CATEGORIES, CODES, LAYERS } from './errors.ts';
+import { commandPreview } from './preview.ts';
 
 const count = () => z.int().nonnegative();
 const texts = () => z.array(z.string());
+/** ISO 8601. */
+const moment = () => z.iso.datetime();
+
+export const TIERS = ['read_only', 'write', 'execute', 'external_api'] as const;
+/** The stages of a call, in order: judged, asked about, waiting for a slot, starting, running, being settled. */
+export const STAGES = ['waiting', 'asking', 'queued', 'starting', 'running', 'settling'] as const;
 
 export const wireError = z.strictObject({
   code: z.enum(Object.keys(CODES) as [keyof typeof CODES, ...(keyof typeof CODES)[]]),
@@ -69,6 +76,106 @@ export const commitResult = z.strictObject({
   error: wireError.optional(),
 });
 
+/** An access that was denied to a call, as reported by the layer that denied it (kernel, proxy, mount), never by the program. */
+export const denial = z.strictObject({
+  kind: z.enum(['read', 'write', 'connect', 'syscall']),
+  /** A path relative to the workspace, `host:port`, a system call, or a part of the machine. */
+  target: z.string().max(4096),
+  /** The rule or key of the policy that denied it, if one did. */
+  rule: z.string().max(256).optional(),
+  layer: z.enum(LAYERS),
+  reason: z.string().max(1024).optional(),
+  /** The entry of the policy, or the command, that opens it. */
+  open: z.string().max(512).optional(),
+  /** What to ask the person for. */
+  suggestion: z.string().max(1024).optional(),
+  /** How often, if known. */
+  count: z.int().min(1).optional(),
+});
+const hiddenPath = z.strictObject({
+  path: z.string().max(4096),
+  rule: z.string().max(256).optional(),
+  /** The call that asks a person to show it; set if the command named it. */
+  open: z.string().max(8192).optional(),
+});
+
+/**
+ * Paths, relative to the workspace, that the sandbox kept from a command: the first 20 of each kind, those that it named first.
+ * `absent`: paths outside of the workspace that it named and did not find.
+ */
+export const withheldPaths = z.strictObject({
+  hidden: z.array(hiddenPath).max(20),
+  absent: z.array(z.string().max(4096)).max(5).optional(),
+  /** Number of hidden paths, listed or not. */
+  count: z.int().min(0),
+  readOnly: z.array(z.string().max(4096)).max(20),
+});
+export const movedPaths = z
+  .array(z.strictObject({ path: z.string(), approvalId: z.string().optional() }))
+  .describe('What a command left at names that programs of the person run: moved away, and asked about.');
+
+export const tier = z.enum(TIERS);
+export const decision = z.enum(['allow', 'ask', 'deny']);
+export const resultMetadata = z.strictObject({
+  durationMs: z.number(),
+  queuedMs: z.number(),
+  cached: z.boolean(),
+  retriesAttempted: count(),
+  approvalGranted: z.boolean().optional().describe('Whether a person approved; absent if nobody was asked.'),
+  timestamp: moment().describe('When the call arrived.'),
+  tier: tier.optional(),
+  hostPid: z.int().optional(),
+  truncated: z.strictObject({ bytesTotal: z.number(), ref: z.string().optional() }).optional(),
+  filesChanged: z.array(fileChange).optional(),
+  filesChangedTotal: count().optional(),
+  denied: z.array(denial).optional(),
+  sent: z.array(z.strictObject({ host: z.string(), bytes: count() })).optional(),
+  waitedMs: count().optional().describe('For a person, at a door: no limit counts it.'),
+  withheld: withheldPaths
+    .extend({
+      network: z.union([z.literal('none'), texts()]),
+      unixSockets: z.enum(['own', 'none']),
+      absent: z.array(z.strictObject({ path: z.string(), open: z.string() })).optional(),
+    })
+    .optional(),
+  quarantined: movedPaths.optional(),
+  undo,
+  undoMissing: z.array(notKept).optional().describe('What a command changed that can not be undone, and why.'),
+  undoMissingTotal: count().optional(),
+  resources,
+  costUsd: z.number().optional(),
+  warnings: texts().optional(),
+});
+
+const ofCall = { callId: z.string(), tool: z.string(), metadata: resultMetadata };
+export const toolResult = z.discriminatedUnion('success', [
+  z.strictObject({ ...ofCall, success: z.literal(true), data: z.unknown(), preview: commandPreview.optional() }),
+  z.strictObject({ ...ofCall, success: z.literal(false), error: wireError }),
+]);
+
+export const callStatus = z.enum([
+  ...(['queued', 'blocked-on-user', 'in-progress', 'done', 'error', 'cancelled', 'rejected-by-user'] as const),
+]);
+
+export const callState = z.discriminatedUnion('status', [
+  z.strictObject({ status: z.literal('queued'), position: count() }),
+  z.strictObject({ status: z.literal('blocked-on-user'), approvalId: z.string() }),
+  z.strictObject({ status: z.literal('in-progress'), startedAt: moment(), progress: z.unknown().optional() }),
+  ...(['done', 'error', 'cancelled', 'rejected-by-user'] as const).map((it) =>
+    z.strictObject({ status: z.literal(it) }),
+  ),
+]);
+
+export const callRecord = z.strictObject({
+  callId: z.string(),
+  tool: z.string(),
+  sessionId: z.string(),
+  createdAt: moment(),
+  state: callState,
+  stagesMs: z.partialRecord(z.enum(STAGES), z.number()).optional().describe('Milliseconds in each stage so far.'),
+  result: toolResult.optional(),
+});
+
 export const batchMetadata = z.strictObject({
   totalCalls: count(),
   successCount: count(),
@@ -82,6 +189,13 @@ export const batchMetadata = z.strictObject({
     .array(z.number())
     .describe('In the order of the calls: by how much later each could have ended without the batch ending later.'),
   maxParallelism: count(),
+});
+
+export const batchResult = z.strictObject({
+  success: z.boolean(),
+  results: z.array(toolResult).describe('In the order of the calls.'),
+  metadata: batchMetadata,
+  error: wireError.optional().describe('Why nothing ran.'),
 });
 
 export const batchEstimate = z.strictObject({

@@ -1,6 +1,7 @@
 /** Starts hosts before calls need them: a start takes a tenth of a second, and longer on a busy machine. */
-import { TIERS } from '../base/call.ts';
+
 import { settlesWithin } from '../base/powers.ts';
+import { TIERS } from '../base/result-shapes.ts';
 import { principalOf } from '../gateway/authenticate.ts';
 import type { Policies } from '../gateway/policies.ts';
 import type { Session } from '../gateway/session.ts';

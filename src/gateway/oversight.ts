@@ -1,8 +1,9 @@
 /** What operators see and decide, and what a session may ask about its own permissions. */
-import { type CallRecord, TIERS } from '../base/call.ts';
+import type { CallRecord } from '../base/call.ts';
 import { RpcError, ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
+import { TIERS } from '../base/result-shapes.ts';
 import { Backtest } from '../pipeline/backtest.ts';
 import { limitsOf } from '../pipeline/cost-cap.ts';
 import { doorsAhead } from '../pipeline/doors/doors-ahead.ts';

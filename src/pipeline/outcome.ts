@@ -26,7 +26,7 @@ export interface RunFacts {
   /** Execute: hosts that the command connected to. */
   readonly connected?: EgressReport['connected'];
   /** Execute: bytes that went to each host. */
-  readonly sent?: readonly { readonly host: string; readonly bytes: number }[];
+  readonly sent?: ResultMetadata['sent'];
   /** Execute: whether strangers may have written of the result, though not those of every call of its tool. */
   readonly untrusted?: boolean;
   /** Execute: how long to wait where the answer says that its server could not serve the request now; retry heeds it. */

@@ -1,7 +1,8 @@
 /** Combines policies: a file with the policy that it extends, and several policies that must all agree. Pure. */
 
 import { createHash, hash } from 'node:crypto';
-import { type Decision, TIERS, type Tier } from '../base/call.ts';
+import type { Decision, Tier } from '../base/call.ts';
+import { TIERS } from '../base/result-shapes.ts';
 import { canonical } from '../base/text/values.ts';
 import type { CompositionContext, ReadPolicyFile } from './composition.ts';
 import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';

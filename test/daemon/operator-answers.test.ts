@@ -117,7 +117,7 @@ test('a question says how long calls of its tool usually take, once there were s
   await using daemon = await openDaemon({ policy: 'tiers: { write: { decision: ask } }\n' });
   await using operator = await daemon.connect({ role: 'operator' });
   await using agent = await daemon.connect();
-  const asked: { estimatedMs?: number }[] = [];
+  const asked: { estimatedMs?: number | undefined }[] = [];
   await operator.onApproval((approval) => {
     asked.push(approval);
     return { decision: 'approve' };

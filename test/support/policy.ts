@@ -1,5 +1,6 @@
 /** Makes policies and questions by hand, for tests and benches of decisions. */
-import { type Decision, type Effect, TIERS, type Tier } from '../../src/base/call.ts';
+import type { Decision, Effect, Tier } from '../../src/base/call.ts';
+import { TIERS } from '../../src/base/result-shapes.ts';
 import type { ParsedCommand, PolicyQuestion, SimpleCommand } from '../../src/policy/question.ts';
 import type { MatchSpec } from '../../src/policy/schema/match.ts';
 import type { Policy, Rule } from '../../src/policy/schema.ts';

@@ -5,6 +5,11 @@ import { createHash } from 'node:crypto';
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
 
+/** The members of these names that are not undefined, in this order. */
+export function picked<T extends object, K extends keyof T>(of: T, names: readonly K[]): Pick<T, K> {
+  return Object.fromEntries(names.flatMap((it) => (of[it] === undefined ? [] : [[it, of[it]]]))) as Pick<T, K>;
+}
+
 /**
  * JSON with sorted keys and without undefined members. Values without a JSON form are written without quotes, so that
  * no string can equal them. Throws TypeError for functions, symbols and other kinds of objects, which can't be

@@ -11,6 +11,7 @@ import type { RuleFacts } from '../../policy/schema.ts';
 import { leavesQuestion } from '../../store/approvals/answers.ts';
 import type {
   ApprovalDraft,
+  Grant,
   GrantFacts,
   PersonAnswer,
   ShownEffect,
@@ -373,7 +374,7 @@ function assertApproverPresent(
   });
 }
 
-type Denial = Pick<PersonAnswer, 'approvalId' | 'by' | 'feedback'>;
+type Denial = Pick<PersonAnswer | Grant, 'approvalId' | 'by' | 'feedback'>;
 
 const DENIAL_TEXT = {
   asked: 'the person said no to',

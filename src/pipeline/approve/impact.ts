@@ -3,14 +3,8 @@ import type { Effect, Tier } from '../../base/call.ts';
 import { visibleInLine } from '../../base/text/shown-text.ts';
 import type { ParsedCommand } from '../../policy/question.ts';
 import { type Publishing, publishingOf } from '../../policy/shell/publishing.ts';
-import {
-  type Approval,
-  IMPACTS,
-  type Impact,
-  type ImpactLevel,
-  REACHES,
-  type Reach,
-} from '../../store/approvals/approval.ts';
+import type { Approval, Impact, ImpactLevel, Reach } from '../../store/approvals/approval.ts';
+import { IMPACTS, REACHES } from '../../store/approvals/shapes.ts';
 import { type CommandImpact, hasInlineCode, impactOfCommand, runsWhatItFetches } from './command-impact.ts';
 import { cutText } from './shown.ts';
 

@@ -1,7 +1,8 @@
 /** How much a call may use: the least that the daemon, each layer of its policy, its tool and its caller allow. */
 import { hash } from 'node:crypto';
-import { PASSED_ON, TIERS, type Tier } from '../../base/call.ts';
+import { PASSED_ON, type Tier } from '../../base/call.ts';
 import type { CommandBounds, Limits } from '../../base/limits.ts';
+import { TIERS } from '../../base/result-shapes.ts';
 import type { Job } from '../../hosts/job.ts';
 import { layersOf, otherNames } from '../../policy/decide.ts';
 import type { NetworkLayer } from '../../policy/network.ts';

@@ -1,8 +1,9 @@
 /** Collects the accesses that were denied to a call for its result, and its network connections for the record. */
 import * as z from 'zod';
-import { type Denial, denial } from '../../base/call.ts';
+import type { Denial } from '../../base/call.ts';
 import { ToolError } from '../../base/errors.ts';
 import { describeOutside } from '../../base/protected-names.ts';
+import { denial } from '../../base/result-shapes.ts';
 import { showLine } from '../../base/text/shown-text.ts';
 import { coarseWarnings } from '../../hosts/host-masks.ts';
 import type { FilesUnknown } from '../../hosts/job.ts';

@@ -1,7 +1,8 @@
 /** Reports what the sandbox kept from a failed command: that may be why the command failed. */
 import { realpathSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { type Withheld, withheldPaths } from '../../base/call.ts';
+import type { Withheld } from '../../base/call.ts';
+import { withheldPaths } from '../../base/result-shapes.ts';
 import type { RunResult } from '../../hosts/runs.ts';
 import { covers, type NetworkLayer, type NetworkRule, showNetworkRule } from '../../policy/network.ts';
 import { reported } from './reported.ts';

@@ -1,9 +1,10 @@
 /** Rewrites the arguments of calls: by the policy, then by the settings of a provider or the manifest of a plugin. */
 import { posix } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { type Effect, TIERS } from '../../base/call.ts';
+import type { Effect } from '../../base/call.ts';
 import { ToolError } from '../../base/errors.ts';
 import { isInside } from '../../base/paths.ts';
+import { TIERS } from '../../base/result-shapes.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { otherNames } from '../../policy/decide.ts';
 import { type ArgumentParts, rewritten } from '../../policy/schema/arguments.ts';

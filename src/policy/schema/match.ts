@@ -1,6 +1,7 @@
 /** The schema of what a rule matches. */
 import * as z from 'zod';
-import { TIERS, type Tier } from '../../base/call.ts';
+import type { Tier } from '../../base/call.ts';
+import { TIERS } from '../../base/result-shapes.ts';
 import { about, globs, oneOrMany, text } from './values.ts';
 
 /** One word of a command: a token or its alternatives; `*` inside a token stands for any characters. */

@@ -1,9 +1,10 @@
 /** A plugin's manifest (`ringfence.plugin.yaml`): its tools, their inputs and effects, and what they may call. */
 import { posix } from 'node:path';
 import * as z from 'zod';
-import { TIERS, type Tier } from '../../base/call.ts';
+import type { Tier } from '../../base/call.ts';
 import { CODES } from '../../base/errors.ts';
 import { defaultLimits } from '../../base/limits.ts';
+import { TIERS } from '../../base/result-shapes.ts';
 import { argumentsOfTool } from '../../policy/schema/arguments.ts';
 import { deprecationSchema, mixedName, VERSIONED_NAME } from '../../tools/versions.ts';
 import { CAPABILITIES, CAPABILITY_NAMES, mayHave } from './capabilities.ts';

@@ -1,6 +1,7 @@
 /** Configuration of external tool providers by the operator; agents, workspaces and servers can't change it. */
 import * as z from 'zod';
-import { TIERS, type Tier } from '../../base/call.ts';
+import type { Tier } from '../../base/call.ts';
+import { TIERS } from '../../base/result-shapes.ts';
 import {
   openText,
   type SecretContext,

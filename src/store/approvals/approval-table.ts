@@ -2,9 +2,11 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ToolError } from '../../base/errors.ts';
 import { parseJson } from '../../base/text/json.ts';
+import { picked } from '../../base/text/values.ts';
 import { openDatabase } from '../database.ts';
 import type { Approval, ApprovalDraft, ApprovalEnd, ApprovalState, GrantFacts, WholeQuestion } from './approval.ts';
 import { digestOf, hashOfWhole } from './digest.ts';
+import { approval, grantFacts } from './shapes.ts';
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS approvals (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, approval_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
@@ -232,58 +234,12 @@ function bodyOf(draft: ApprovalDraft): DraftBody {
   return whole ? { ...body, wholeHash: hashOfWhole(whole) } : body;
 }
 
+const SHOWN = namesOf(approval.omit({ approvalId: true, requestedAt: true, expiresAt: true, digest: true }));
+const FACTS = [...namesOf(grantFacts.omit({ level: true })), 'hasInlineCode', 'sessionName'] as const;
+
 /** The public view of a row. */
 export function toApproval({ approvalId, draft, requestedMs, expiresMs }: ApprovalRow): Approval {
-  const {
-    callId,
-    sessionId,
-    principal,
-    workspace,
-    tool,
-    input,
-    effects,
-    impact,
-    costUsd,
-    estimatedMs,
-    diff,
-    rule,
-    reason,
-  } = draft;
-  // Rows written by older versions lack some parts.
-  const {
-    client = '',
-    parents = [],
-    cwd = '.',
-    remember = {},
-    truncated,
-    undo,
-    door,
-    project,
-  } = draft as Partial<ApprovalDraft>;
-  const shown = {
-    callId,
-    sessionId,
-    principal,
-    client,
-    parents,
-    workspace,
-    cwd,
-    tool,
-    input,
-    effects,
-    impact,
-    remember,
-    rememberMaxMs: draft.rememberMaxMs,
-    ...(truncated && { truncated }),
-    ...(door && { door }),
-    ...(project !== undefined && { project }),
-    ...(undo && { undo }),
-    ...(costUsd !== undefined && { costUsd }),
-    ...(estimatedMs !== undefined && { estimatedMs }),
-    ...(diff !== undefined && { diff }),
-    rule,
-    reason,
-  };
+  const shown = picked(draft, SHOWN);
   return {
     approvalId,
     ...shown,
@@ -295,26 +251,11 @@ export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Approv
 
 /** The facts that remembered answers are matched against. */
 export function toFacts({ draft }: Pick<ApprovalRow, 'draft'>): GrantFacts {
-  const { sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion } = draft;
-  const { reach, programs, hasInlineCode, sessionName, delegated, door, project, projectIs } = draft;
-  return {
-    sessionId,
-    principal,
-    workspace,
-    tool,
-    subjectHash,
-    rule,
-    askingRules,
-    unknown,
-    policyVersion,
-    level: draft.impact.level,
-    ...(reach !== undefined && { reach }),
-    ...(programs !== undefined && { programs }),
-    ...(hasInlineCode && { hasInlineCode }),
-    ...(sessionName !== undefined && { sessionName }),
-    ...(delegated && { delegated }),
-    ...(door && { door: { kind: door.kind, target: door.target } }),
-    ...(project !== undefined && { project }),
-    ...(projectIs !== undefined && { projectIs }),
-  };
+  const { door, impact } = draft;
+  const ofDoor = door && { door: { kind: door.kind, target: door.target } };
+  return { ...picked(draft, FACTS), level: impact.level, ...ofDoor };
+}
+
+function namesOf<Shape extends object>({ shape }: { readonly shape: Shape }): readonly (keyof Shape)[] {
+  return Object.keys(shape) as (keyof Shape)[];
 }

@@ -3,15 +3,8 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RpcError } from '../../base/errors.ts';
 import { companionsOf, registrableDomain } from '../../base/text/host-names.ts';
 import { parseJson } from '../../base/text/json.ts';
-import {
-  type DoorTarget,
-  type Grant,
-  type GrantFacts,
-  IMPACTS,
-  type Openings,
-  opensForSession,
-  REACHES,
-} from './approval.ts';
+import { type DoorTarget, type Grant, type GrantFacts, type Openings, opensForSession } from './approval.ts';
+import { IMPACTS, REACHES } from './shapes.ts';
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS grants (
   grant_id TEXT PRIMARY KEY, expires_ms INTEGER NOT NULL, body TEXT NOT NULL) STRICT`;

@@ -1,10 +1,6 @@
 /** zod schemas of changes that do not stay. */
 import * as z from 'zod';
 
-export const movedPaths = z
-  .array(z.strictObject({ path: z.string(), approvalId: z.string().optional() }))
-  .describe('What a command left at names that programs of the person run: moved away, and asked about.');
-
 export const quarantineAnswer = z.strictObject({
   items: z
     .array(z.strictObject({ path: z.string(), at: z.iso.datetime(), callId: z.string(), runBy: z.string() }))

@@ -3,81 +3,49 @@
  * them: they generate dist/protocol.schema.json, and tests check a real daemon's answers against them.
  */
 import * as z from 'zod';
-import { denial, STAGES, TIERS, withheldPaths } from '../../base/call.ts';
-import { commandPreview } from '../../base/preview.ts';
-import { batchMetadata, effect, fileChange, notKept, resources, undo, wireError } from '../../base/result-shapes.ts';
-import { doorTarget, grant, level } from './grant-shape.ts';
-import { movedPaths } from './quarantine-shapes.ts';
+import {
+  batchMetadata,
+  callRecord,
+  callState,
+  callStatus,
+  decision,
+  denial,
+  effect,
+  resources,
+  tier,
+  toolResult,
+  undo,
+  wireError,
+} from '../../base/result-shapes.ts';
+import { approval, grant, wholeQuestion } from '../../store/approvals/shapes.ts';
 
-export { batchEstimate, commitResult, undoResult, untrustedMark } from '../../base/result-shapes.ts';
-export { effect, grant, undo, wireError };
+export {
+  batchEstimate,
+  batchResult,
+  commitResult,
+  resultMetadata,
+  undoResult,
+  untrustedMark,
+} from '../../base/result-shapes.ts';
+export {
+  approval,
+  callRecord,
+  callState,
+  callStatus,
+  decision,
+  effect,
+  grant,
+  tier,
+  toolResult,
+  undo,
+  wholeQuestion,
+  wireError,
+};
 
 /** ISO 8601. */
 const moment = () => z.iso.datetime();
 const count = () => z.int().nonnegative();
 const texts = () => z.array(z.string());
-
-export const tier = z.enum(TIERS);
-export const decision = z.enum(['allow', 'ask', 'deny']);
-export const resultMetadata = z.strictObject({
-  durationMs: z.number(),
-  queuedMs: z.number(),
-  cached: z.boolean(),
-  retriesAttempted: count(),
-  approvalGranted: z.boolean().optional().describe('Whether a person approved; absent if nobody was asked.'),
-  timestamp: moment().describe('When the call arrived.'),
-  tier: tier.optional(),
-  hostPid: z.int().optional(),
-  truncated: z.strictObject({ bytesTotal: z.number(), ref: z.string().optional() }).optional(),
-  filesChanged: z.array(fileChange).optional(),
-  filesChangedTotal: count().optional(),
-  denied: z.array(denial).optional(),
-  sent: z.array(z.strictObject({ host: z.string(), bytes: count() })).optional(),
-  waitedMs: count().optional().describe('For a person, at a door: no limit counts it.'),
-  withheld: withheldPaths
-    .extend({
-      network: z.union([z.literal('none'), texts()]),
-      unixSockets: z.enum(['own', 'none']),
-      absent: z.array(z.strictObject({ path: z.string(), open: z.string() })).optional(),
-    })
-    .optional(),
-  quarantined: movedPaths.optional(),
-  undo,
-  undoMissing: z.array(notKept).optional().describe('What a command changed that can not be undone, and why.'),
-  undoMissingTotal: count().optional(),
-  resources,
-  costUsd: z.number().optional(),
-  warnings: texts().optional(),
-});
-
-const ofCall = { callId: z.string(), tool: z.string(), metadata: resultMetadata };
-export const toolResult = z.discriminatedUnion('success', [
-  z.strictObject({ ...ofCall, success: z.literal(true), data: z.unknown(), preview: commandPreview.optional() }),
-  z.strictObject({ ...ofCall, success: z.literal(false), error: wireError }),
-]);
-
-export const callStatus = z.enum([
-  ...(['queued', 'blocked-on-user', 'in-progress', 'done', 'error', 'cancelled', 'rejected-by-user'] as const),
-]);
-
-export const callState = z.discriminatedUnion('status', [
-  z.strictObject({ status: z.literal('queued'), position: count() }),
-  z.strictObject({ status: z.literal('blocked-on-user'), approvalId: z.string() }),
-  z.strictObject({ status: z.literal('in-progress'), startedAt: moment(), progress: z.unknown().optional() }),
-  ...(['done', 'error', 'cancelled', 'rejected-by-user'] as const).map((it) =>
-    z.strictObject({ status: z.literal(it) }),
-  ),
-]);
-
-export const callRecord = z.strictObject({
-  callId: z.string(),
-  tool: z.string(),
-  sessionId: z.string(),
-  createdAt: moment(),
-  state: callState,
-  stagesMs: z.partialRecord(z.enum(STAGES), z.number()).optional().describe('Milliseconds in each stage so far.'),
-  result: toolResult.optional(),
-});
 
 /** A found call; if only its output or its undo journal is known, it has nothing but its ids. */
 export const foundCall = callRecord.partial({ tool: true, createdAt: true, state: true });
@@ -98,13 +66,6 @@ export const listedCall = runningCall.extend({
   durationMs: z.number().optional(),
   code: z.string().optional().describe('Of its error, if it failed.'),
   exitCode: z.int().optional().describe('Of its command, unless it is 0.'),
-});
-
-export const batchResult = z.strictObject({
-  success: z.boolean(),
-  results: z.array(toolResult).describe('In the order of the calls.'),
-  metadata: batchMetadata,
-  error: wireError.optional().describe('Why nothing ran.'),
 });
 
 /** A batch that runs or has ended, as operators see it. */
@@ -140,50 +101,6 @@ export const watchedBatch = listedBatch.extend({
       code: z.string().optional().describe('Of its error, if it failed.'),
     }),
   ),
-});
-
-const shownEffect = effect.extend({ replaces: z.literal(true).optional().describe('Set if a file is there.') });
-
-/** The parts of a question that may be long. */
-export const wholeQuestion = z.strictObject({
-  input: z.unknown().describe('Without secrets.'),
-  effects: z.array(shownEffect).describe('Those that destroy most come first.'),
-  diff: z.string().optional(),
-});
-
-export const approval = z.strictObject({
-  approvalId: z.string(),
-  callId: z.string(),
-  sessionId: z.string(),
-  principal: z.string(),
-  client: z.string().describe('Name and version that the agent gave.'),
-  parents: z.array(z.strictObject({ callId: z.string(), tool: z.string() })).describe('The outermost call first.'),
-  workspace: z.string(),
-  cwd: z.string().describe('Relative to the workspace.'),
-  tool: z.string(),
-  input: z.unknown().describe('Without secrets; long texts are cut.'),
-  effects: z.array(shownEffect),
-  impact: z.strictObject({ level, description: z.string(), warnings: texts() }),
-  costUsd: z.number().optional(),
-  estimatedMs: z.number().optional().describe('How long calls of the tool took on average in the last day.'),
-  diff: z.string().optional(),
-  truncated: z.literal(true).optional().describe('Set if parts were cut; `approvals.get` has them.'),
-  undo: undo.optional().describe('Absent if the call changes nothing.'),
-  rememberMaxMs: count().describe('0 forbids remembering.'),
-  rule: z.string(),
-  reason: z.string(),
-  requestedAt: moment(),
-  expiresAt: moment(),
-  digest: z.string().describe('Changes with anything that is shown.'),
-  door: doorTarget
-    .extend({ program: z.string().optional().describe('Path of the executable.') })
-    .optional()
-    .describe('What a running call waits for.'),
-  project: z.string().optional().describe('The workspace, if an answer may be remembered for it.'),
-  remember: z
-    .strictObject({ exact: z.string().optional(), tool: z.string().optional(), door: z.string().optional() })
-    .optional()
-    .describe('What a remembered approval would cover, in words.'),
 });
 
 export const explanation = z.strictObject({
