@@ -41,12 +41,12 @@ async function entriesOf(client: Pick<Client, 'request'>, filter: object): Promi
   const entries: AuditRecord[] = [];
   let cursor: string | undefined;
   do {
-    const page = (await client.request('audit.query', {
+    const page = await client.request('audit.query', {
       ...filter,
       order: 'oldest',
       limit: PAGE,
       cursor,
-    })) as { entries: AuditRecord[]; cursor?: string };
+    });
     for (const it of page.entries) entries.push(it);
     cursor = page.cursor;
   } while (cursor !== undefined);

@@ -6,19 +6,6 @@ import { type CliCaller, connect } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 import { paint } from './screen/table.ts';
 
-interface Decision {
-  decision: 'allow' | 'ask' | 'deny';
-  effects: { kind: string; target: string }[];
-  rules: { id: string; decision: string; reason: string; source: string }[];
-  suggestion?: string;
-  /** A rule that would allow the call. */
-  rule?: string;
-  /** Hosts that the words of a command name. */
-  doors?: { target: string; decision: Decision['decision'] }[];
-  /** Denied effects without which the call would run. */
-  denied?: { kind: string; target: string; rule?: string; reason?: string }[];
-}
-
 /**
  * `ringfence policy explain TOOL [JSON | key=value …]`. Returns 0 if the call would be allowed or asked about, 4 if it is denied. In a
  * folder outside all workspaces, decides as in the daemon's first one.
@@ -34,11 +21,11 @@ export async function policyExplain(
   if (caller.flags.workspace === undefined && !isInside(session.workspace, caller.cwd))
     say(harmless(`explained for ${session.workspace}, because ${caller.cwd} is not a workspace of the daemon`));
   const input = await readInput(words, { client, tool, cwd: caller.cwd });
-  const it = (await client.request('policy.explain', {
+  const it = await client.request('policy.explain', {
     tool,
     input,
     ...(flags.sawUntrusted && { sawUntrusted: true }),
-  })) as Decision;
+  });
   if (flags.json) printJson(it);
   else {
     print(paint(['bold', STYLES[it.decision]], it.decision));
@@ -80,7 +67,7 @@ export async function policyReload(
   client: Pick<Client, 'request'>,
   { json }: { json?: boolean } = {},
 ): Promise<number> {
-  const { ok, problems } = (await client.request('policy.reload', {})) as { ok: boolean; problems: string[] };
+  const { ok, problems } = await client.request('policy.reload', {});
   if (json) printJson({ ok, problems });
   else for (const problem of problems) print(harmless(problem));
   say(ok ? 'the policy was reloaded' : 'the new policy is not valid; the previous one stays in force');

@@ -10,7 +10,7 @@ export const shortId = (id: string): string => (WHOLE.test(id) ? id.slice(-8) : 
 /** The call id that `text` abbreviates; `text` itself if no call matches. Throws CliError USAGE if it is ambiguous. */
 export async function callIdOf(text: string, client: Pick<Client, 'request'>): Promise<string> {
   if (WHOLE.test(text)) return text;
-  const { calls } = (await client.request('calls.find', { id: text })) as { calls: { callId: string }[] };
+  const { calls } = await client.request('calls.find', { id: text });
   return theOne(
     text,
     calls.map(({ callId }) => callId),

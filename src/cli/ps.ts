@@ -1,40 +1,22 @@
 /** `ringfence ps` and `ringfence cancel`: running calls of all sessions, and their commands in the background. */
-import type { CallState, Effect } from '../base/call.ts';
+import type * as z from 'zod';
 import { systemPowers } from '../base/powers.ts';
 import { folderName, showLine } from '../base/text/shown-text.ts';
 import type { Client } from '../client/client.ts';
 import { agentOf } from '../store/approvals/question-words.ts';
+import type { Answer } from '../wire/protocol/answers.ts';
+import type { runningCall } from '../wire/protocol/shapes.ts';
 import { callIdOf, shortId } from './ids.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
 import { type Cell, type Column, isTerminal, printTable, since, stateCell } from './screen/table.ts';
 
-interface ListedCall {
-  readonly callId: string;
-  readonly tool: string;
-  readonly createdAt: string;
-  readonly state: CallState;
-  readonly workspace: string;
-  readonly client: string;
-  readonly effects: readonly Effect[];
-}
-
-/** A command in the background, as `background.list` tells of it. */
-export interface ListedBackground {
-  readonly callId: string;
-  readonly handle: string;
-  readonly command: string;
-  readonly startedAt: string;
-  readonly exited: boolean;
-  readonly detached: boolean;
-  readonly ports: readonly number[];
-  readonly workspace: string;
-  readonly client: string;
-}
+type ListedCall = z.output<typeof runningCall>;
+type ListedBackground = Answer<'background.list'>['commands'][number];
 
 /** Lists running calls, then what they left running in the background, each oldest first. Returns the exit code. */
 export async function ps({ json }: { json?: boolean }, client: Pick<Client, 'request'>): Promise<number> {
   const { calls } = (await client.request('calls.list', { everywhere: true })) as { calls: ListedCall[] };
-  const { commands } = (await client.request('background.list', {})) as { commands: ListedBackground[] };
+  const { commands } = await client.request('background.list', {});
   const running = commands.filter(({ exited }) => !exited);
   const nowMs = systemPowers().now();
   if (json) printJson([...calls, ...running]);
@@ -112,7 +94,7 @@ export async function cancel(
 ): Promise<number> {
   const callId = await callIdOf(id, client);
   const params = { callId, session };
-  const { cancelled } = (await client.request('calls.cancel', params)) as { cancelled: boolean };
+  const { cancelled } = await client.request('calls.cancel', params);
   if (json) printJson({ callId, cancelled });
   else
     say(

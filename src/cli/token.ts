@@ -5,13 +5,9 @@ import { lockFile } from '../daemon/user-dirs.ts';
 import { acquireLock } from '../store/database.ts';
 import { assertKnownState } from '../store/state-schema.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
+import type { Answer } from '../wire/protocol/answers.ts';
 import { type CliCaller, connect, userDirsOf } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
-
-interface RotationResult {
-  readonly rotated: readonly string[];
-  readonly sessionsEnded: number;
-}
 
 /**
  * Creates new tokens, for all names if none is given: through the running daemon, otherwise in its state directory. Returns the exit code.
@@ -31,10 +27,10 @@ export async function tokenRotate(
 }
 
 /** Rotates tokens through the daemon; undefined if none runs. */
-async function byDaemon(names: readonly string[], caller: CliCaller): Promise<RotationResult | undefined> {
+async function byDaemon(names: readonly string[], caller: CliCaller): Promise<Answer<'tokens.rotate'> | undefined> {
   try {
     await using client = await connect({ ...caller, role: 'operator', flags: { ...caller.flags, autostart: false } });
-    return (await client.request('tokens.rotate', { names })) as RotationResult;
+    return await client.request('tokens.rotate', { names });
   } catch (error) {
     if (error instanceof CliError && error.exitCode === EXIT.UNREACHABLE) return undefined;
     throw error;
@@ -42,7 +38,7 @@ async function byDaemon(names: readonly string[], caller: CliCaller): Promise<Ro
 }
 
 /** Rotates tokens in the state directory, under the lock, so that no daemon starts with the old ones. Throws CliError. */
-function offline(names: readonly string[], stateDir: string): RotationResult {
+function offline(names: readonly string[], stateDir: string): Answer<'tokens.rotate'> {
   if (!existsSync(stateDir))
     throw new CliError(
       EXIT.UNREACHABLE,

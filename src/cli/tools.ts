@@ -1,7 +1,6 @@
 import type { Client } from '../client/client.ts';
 import type { ToolInfo } from '../tools/capability.ts';
 import type { ToolFormat } from '../tools/registry.ts';
-import type { FoundTools } from '../tools/tools/find.ts';
 import { type CliCaller, connect } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
@@ -46,7 +45,7 @@ export async function tools(
 }
 
 async function find(query: string, json: boolean | undefined, client: Client): Promise<number> {
-  const found = (await client.request('tools.search', { query })) as FoundTools;
+  const found = await client.request('tools.search', { query });
   if (json) printJson(found);
   else for (const { name, summary } of found.tools) print(harmless(`${name.padEnd(20)} ${summary}`));
   if (!json && found.total > found.tools.length) say(`${found.total - found.tools.length} more match`);

@@ -26,7 +26,7 @@ export interface ApprovalWatch extends Disposable {
 
 /** The part of a client that this module needs. */
 interface ApprovalWatchClient {
-  request(method: string, params: unknown): Promise<unknown>;
+  request(method: 'approvals.list' | 'approvals.resolve', params: unknown): Promise<unknown>;
   notifications(topics: readonly string[], settings: { signal: AbortSignal }): AsyncIterable<ApprovalNotification>;
 }
 

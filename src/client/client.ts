@@ -15,6 +15,7 @@ import type {
 import { type Powers, systemPowers } from '../base/powers.ts';
 import type { builtinTools } from '../tools/builtin.ts';
 import type { ToolFormat, ToolFormats } from '../tools/registry.ts';
+import type { Answer } from '../wire/protocol/answers.ts';
 import { type ApprovalHandler, type ApprovalWatch, watchApprovals } from './approval-watch.ts';
 import { ClientConnection, type ClientOptions, type Hello } from './line.ts';
 
@@ -258,7 +259,7 @@ export class Client implements AsyncDisposable {
 
   /** Cancels a call, or a batch by its `batchId`. Returns whether there was something to cancel. */
   async cancel(callId: string): Promise<boolean> {
-    return ((await this.request('calls.cancel', { callId })) as { cancelled: boolean }).cancelled;
+    return (await this.request('calls.cancel', { callId })).cancelled;
   }
 
   /**
@@ -266,7 +267,7 @@ export class Client implements AsyncDisposable {
    * RemoteError for a call that this session may not undo.
    */
   async undo(callId: string, settings: { readonly force?: boolean } = {}): Promise<UndoResult> {
-    return (await this.request('calls.undo', { callId, ...settings })) as UndoResult;
+    return await this.request('calls.undo', { callId, ...settings });
   }
 
   /**
@@ -278,12 +279,12 @@ export class Client implements AsyncDisposable {
   }
 
   async record(callId: string): Promise<CallRecord> {
-    return (await this.request('calls.get', { callId })) as CallRecord;
+    return await this.request('calls.get', { callId });
   }
 
   /** Sends any request of docs/protocol.md; see `Line.request`. */
-  request(method: string, params: unknown): Promise<unknown> {
-    return this.#line.request(method, params);
+  request<M extends string>(method: M, params: unknown): Promise<Answer<M>> {
+    return this.#line.request(method, params) as Promise<Answer<M>>;
   }
 
   /** Settles when the current connection is over and its session is not resumed. */
@@ -309,12 +310,7 @@ export class Client implements AsyncDisposable {
 
 const OUTPUT_WAIT_MS = 30_000;
 
-interface OutputPage {
-  entries: OutputEntry[];
-  seq: number;
-  eof: boolean;
-  cut?: string;
-}
+type OutputPage = Extract<Answer<'results.read'>, { entries: unknown }>;
 
 /** Unread items; the oldest are dropped beyond `max`. */
 class ItemQueue<Item> implements AsyncIterator<Item> {

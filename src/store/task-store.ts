@@ -1,9 +1,13 @@
 /** Tasks of sub-agents and their transcripts. What is stored holds no secret that the daemon knows: the caller hides them. */
+
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type * as z from 'zod';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
+import type { Read } from '../base/result-shapes.ts';
 import { parseJson } from '../base/text/json.ts';
 import { openDatabase, storing } from './database.ts';
+import type { listedTask, shownTask } from './task-shapes.ts';
 
 const attempt = storing('the store of tasks');
 
@@ -16,43 +20,13 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS entries (task TEXT NOT NULL, position INTEGER NOT NULL, entry TEXT NOT NULL,
     PRIMARY KEY (task, position)) STRICT, WITHOUT ROWID;`;
 
-/** A task as it is known from its start. */
-export interface TaskAbout {
-  readonly taskId: string;
-  readonly callId: string;
-  /** The session that delegated the task. */
-  readonly sessionId: string;
-  readonly principal: string;
-  readonly workspace: string;
-  readonly agent: string;
-  readonly model: string;
-  readonly prompt: string;
-  /** ISO 8601. */
-  readonly startedAt: string;
-  /** Calls above the task's, the outermost first. */
-  readonly parents: readonly { readonly callId: string; readonly tool: string }[];
-}
-
+export type ListedTask = Read<z.output<typeof listedTask>>;
+export type ShownTask = Read<z.output<typeof shownTask>>;
 /** What came of a task. */
-export interface TaskSummary {
-  readonly ended: string;
-  readonly reason?: string | undefined;
-  /** ISO 8601. */
-  readonly endedAt: string;
-  readonly usage?: object;
-  readonly calls?: number;
-}
-
-export interface ListedTask extends TaskAbout, Partial<TaskSummary> {
-  /** Whether it still runs. */
-  readonly running: boolean;
-}
-
-export interface ShownTask extends ListedTask {
-  readonly transcript: readonly unknown[];
-  /** Whether later entries were left out for their size. */
-  readonly truncated: boolean;
-}
+export type TaskSummary = Pick<ListedTask, 'reason' | 'usage' | 'calls'> &
+  Required<Pick<ListedTask, 'ended' | 'endedAt'>>;
+/** A task as it is known from its start. */
+export type TaskAbout = Omit<ListedTask, keyof TaskSummary | 'running'>;
 
 type TaskLimits = Pick<Limits, 'tasksKept' | 'taskTranscriptBytes'>;
 
@@ -146,7 +120,7 @@ export class TaskStore implements Disposable {
     const entries = attempt(() => this.#entries.all(taskId));
     return {
       ...toListed(row),
-      transcript: entries.map(({ entry }) => parseJson(entry as string)),
+      transcript: entries.map(({ entry }) => parseJson(entry as string) as ShownTask['transcript'][number]),
       truncated: row.truncated === 1,
     };
   }

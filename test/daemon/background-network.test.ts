@@ -51,7 +51,7 @@ async function whole(handle: string): Promise<string> {
 
 const endingOf = async (callId: string): Promise<{ connected?: object[]; denied?: object[] } | undefined> => {
   await using operator = await daemon.connect({ role: 'operator' });
-  const { entries } = (await operator.request('audit.query', { callId, kind: 'session' })) as {
+  const { entries } = (await operator.request('audit.query', { callId, kind: 'session' })) as unknown as {
     entries: { detail: { event: string } }[];
   };
   return entries.find(({ detail }) => detail.event === 'background-ended')?.detail as never;

@@ -112,8 +112,7 @@ describe.runIf(canTry)('authorities of a company', () => {
       await using operator = await daemon.connect({ role: 'operator' });
       const result = client.call('toolchain_request', { name: 'npm' });
       await until(async () => {
-        const { approvals } = (await operator.request('approvals.list', {})) as { approvals: Record<string, string>[] };
-        const [{ approvalId, digest } = {}] = approvals;
+        const [{ approvalId, digest } = {}] = (await operator.request('approvals.list', {})).approvals;
         if (approvalId) await operator.request('approvals.resolve', { approvalId, digest, decision: 'approve' });
         return approvalId !== undefined;
       }, 30_000);

@@ -95,7 +95,7 @@ describe.each(ERAS)('a client of the %s era that can ask its person', (era: Era)
   test('the record names the person who said yes, as the client identifies them', async () => {
     await using client = await asking(era, () => allow('allow_once'));
     await run(client, freshCommand());
-    const { entries } = (await operator.request('audit.query', { kind: 'approval', limit: 5 })) as {
+    const { entries } = (await operator.request('audit.query', { kind: 'approval', limit: 5 })) as unknown as {
       entries: { detail: { event: string; by?: string } }[];
     };
     const resolved = entries.find(({ detail }) => detail.event === 'resolved');

@@ -35,7 +35,7 @@ interface Page {
   state: { status: string };
   cut?: string;
 }
-const read = async (by: Client, params: object) => (await by.request('results.read', params)) as Page;
+const read = async (by: Client, params: object) => (await by.request('results.read', params)) as unknown as Page;
 
 async function textOf(entries: AsyncIterable<OutputEntry>, stream?: string): Promise<string> {
   const parts: Uint8Array[] = [];

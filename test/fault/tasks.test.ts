@@ -3,7 +3,6 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
-import type { ListedTask, ShownTask } from '../../src/store/task-store.ts';
 import { startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { delegate, ScriptedTasks, taskData } from '../support/tasks.ts';
 
@@ -22,7 +21,7 @@ const linesOf = (daemon: Pick<TestDaemon, 'workspace'>, file: string) => {
   const path = join(daemon.workspace, file);
   return existsSync(path) ? readFileSync(path, 'utf8').split('\n').length - 1 : 0;
 };
-const tasksOf = async (client: Client) => ((await client.request('tasks.list', {})) as { tasks: ListedTask[] }).tasks;
+const tasksOf = async (client: Client) => (await client.request('tasks.list', {})).tasks;
 
 /** A model that waits for `go` in one of its cycles, and tells when it does. */
 function waitingIn(cycle: number, prompt: string, file: string) {
@@ -97,8 +96,8 @@ test('the daemon is killed in each cycle', { timeout: 300_000 }, async () => {
       const [task] = await tasksOf(operator);
       const end = { running: false, ended: 'error', reason: 'the daemon ended while the task ran' };
       expect(task).toMatchObject({ prompt, ...end });
-      const { transcript } = (await operator.request('tasks.show', { taskId: task?.taskId })) as ShownTask;
-      expect((transcript as { kind: string }[]).filter((it) => it.kind === 'result')).toHaveLength(cycle - 1);
+      const { transcript } = await operator.request('tasks.show', { taskId: task?.taskId });
+      expect(transcript.filter((it) => it.kind === 'result')).toHaveLength(cycle - 1);
       expect([linesOf(daemon, file), models.requestsOf(prompt).length]).toEqual([cycle - 1, asked]);
     }
   } finally {

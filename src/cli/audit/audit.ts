@@ -1,7 +1,7 @@
 import type { Client } from '../../client/client.ts';
 import type { AuditRecord } from '../../store/audit/entry.ts';
 import { type ExportFormat, toExportLine } from '../../store/audit/export.ts';
-import { type AuditFilter, type AuditPage, isInstant } from '../../store/audit/query.ts';
+import { type AuditFilter, isInstant } from '../../store/audit/query.ts';
 import type { Pruned, Verification } from '../../store/audit/verify.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 
@@ -46,7 +46,7 @@ export function toFilter({ limit = LIMIT, json: _, callId, ...filter }: AuditQue
 
 /** `ringfence audit verify`. Returns 0 if the log is intact, 1 if not. */
 export async function auditVerify(client: AuditClient, flags: { readonly json?: boolean } = {}): Promise<number> {
-  const it = (await client.request('audit.verify', {})) as Verification;
+  const it = await client.request('audit.verify', {});
   if (flags.json) printJson(it);
   else if (it.ok) {
     print(`${it.entries} entries, none changed and none missing`);
@@ -83,7 +83,7 @@ export async function* allEntries(filter: AuditFilter, client: AuditClient, limi
   let cursor: string | undefined;
   for (let left = limit; left > 0; ) {
     const request = { ...filter, limit: Math.min(left, PAGE), cursor };
-    const page = (await client.request('audit.query', request)) as AuditPage;
+    const page = await client.request('audit.query', request);
     yield* page.entries;
     left -= page.entries.length;
     cursor = page.cursor;

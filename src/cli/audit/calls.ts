@@ -4,7 +4,6 @@ import { systemPowers } from '../../base/powers.ts';
 import { folderName } from '../../base/text/shown-text.ts';
 import { agentOf } from '../../store/approvals/question-words.ts';
 import type { AuditRecord } from '../../store/audit/entry.ts';
-import type { AuditPage } from '../../store/audit/query.ts';
 import { shortId } from '../ids.ts';
 import { EXIT, print, printJson, say } from '../output.ts';
 import { type Column, isTerminal, printTable, since, stateCell, took } from '../screen/table.ts';
@@ -63,7 +62,7 @@ async function sessionsOf(entries: readonly AuditRecord[], client: AuditClient):
   const known = new Map<string, SessionFacts>();
   for (const session of new Set(entries.map(({ sessionId }) => sessionId))) {
     const asked = { session, kind: 'session', order: 'oldest', limit: 1 };
-    const page = (await client.request('audit.query', asked)) as AuditPage;
+    const page = await client.request('audit.query', asked);
     known.set(session, (page.entries[0]?.detail ?? {}) as SessionFacts);
   }
   return known;

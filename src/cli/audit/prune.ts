@@ -20,7 +20,7 @@ export async function auditPrune({ olderThan, keep, json }: AuditPruneFlags, cal
     throw new CliError(EXIT.USAGE, `--keep must be a whole number of at least 1, not ${keep}`);
   await using client = await connect({ ...caller, role: 'operator' });
   const asked = olderThan === undefined ? { keep } : { olderThan };
-  const answer = (await client.request('audit.prune', asked)) as { dropped: number; entries: number };
+  const answer = await client.request('audit.prune', asked);
   if (json) printJson(answer);
   else print(`dropped ${answer.dropped} entries; ${answer.entries} are kept`);
   return EXIT.OK;

@@ -1,7 +1,6 @@
 import type { ToolResult } from '../../base/call.ts';
 import { systemPowers } from '../../base/powers.ts';
 import { type Client, RemoteError, type RunningCall } from '../../client/client.ts';
-import type { Approval } from '../../store/approvals/approval.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from '../output.ts';
 import { askInline } from '../questions/prompt.ts';
@@ -219,7 +218,7 @@ export async function askPerson(
 ): Promise<'nobody' | 'left' | undefined> {
   await using operator = await connect({ ...caller, role: 'operator' });
   if (process.stdin.isTTY && process.stderr.isTTY) {
-    const { approvals } = (await operator.request('approvals.list', {})) as { approvals: Approval[] };
+    const { approvals } = await operator.request('approvals.list', {});
     const approval = approvals.find((it) => it.approvalId === approvalId);
     if (!approval) return undefined; // Answered elsewhere in the meantime.
     const { NO_COLOR } = caller.env;

@@ -2,16 +2,11 @@
  * `ringfence changes`: lists what commands left at names that programs of the person run, and puts it back or removes it;
  * and which ordinary files were changed that those programs run once they are called, or that agents obey.
  */
+import type { Answer } from '../../wire/protocol/answers.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { EXIT, harmless, print, printJson, say } from '../output.ts';
 
-interface Answer {
-  readonly items: readonly { path: string; at: string; callId: string; runBy: string }[];
-  /** Absent in answers of older daemons. */
-  readonly changed?: readonly { path: string; callId: string; how: 'run' | 'obeyed'; by: string }[];
-  readonly done: readonly string[];
-  readonly errors: readonly { path: string; code: string; message: string }[];
-}
+type Quarantine = Answer<'session.quarantine'>;
 
 /** Lists them, or decides about paths. Returns the exit code. */
 export async function changes(
@@ -21,7 +16,7 @@ export async function changes(
 ): Promise<number> {
   const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };
   await using client = await connect({ ...caller, flags, role: 'operator' });
-  const { items, changed = [], done, errors } = (await client.request('session.quarantine', decision)) as Answer;
+  const { items, changed, done, errors } = await client.request('session.quarantine', decision);
   if (json) printJson({ items, changed, done, errors });
   else {
     for (const path of done) print(harmless(`${decision.keep ? 'put back' : 'removed'} ${path}`));
@@ -41,7 +36,7 @@ export async function changes(
   return errors.length === 0 ? EXIT.OK : EXIT.FAILED;
 }
 
-function list(items: Answer['items']): void {
+function list(items: Quarantine['items']): void {
   if (items.length === 0) return say('no command left anything at names that your programs run');
   for (const { path, callId, runBy } of items) print(harmless(`${path}  (${runBy}; call ${callId})`));
   say(
@@ -49,7 +44,7 @@ function list(items: Answer['items']): void {
   );
 }
 
-function listChanged(title: string, files: NonNullable<Answer['changed']>): void {
+function listChanged(title: string, files: Quarantine['changed']): void {
   if (files.length === 0) return;
   say(`${title}, and calls changed them; \`git diff\` shows how, \`ringfence undo CALL\` takes it back:`);
   for (const { path, callId, by } of files) print(harmless(`${path}  (${by}; call ${callId})`));

@@ -1,5 +1,3 @@
-/** `ringfence checkpoint`: names points of a folder, and returns to them. */
-import type { UndoResult } from '../../base/call.ts';
 import type { Client } from '../../client/client.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { shortId } from '../ids.ts';
@@ -12,25 +10,10 @@ export interface CheckpointFlags {
   readonly session?: string;
 }
 
-interface Listed {
-  readonly name: string;
-  readonly at: string;
-  readonly calls: number;
-}
-
-interface Difference {
-  readonly at: string;
-  readonly calls: readonly { callId: string; at: string; undo: string }[];
-  readonly paths: readonly string[];
-  readonly pathsTotal: number;
-}
-
-type Returned = UndoResult & { readonly calls: readonly string[]; readonly incomplete: readonly string[] };
-
 /** `checkpoint list`. Returns the exit code, like the others. */
 export function checkpointList({ json }: CheckpointFlags, caller: CliCaller): Promise<number> {
   return asOperator(caller, async (client) => {
-    const { checkpoints } = (await client.request('checkpoints.list', {})) as { checkpoints: Listed[] };
+    const { checkpoints } = await client.request('checkpoints.list', {});
     return printRows(checkpoints, json, 'no checkpoint here; name one: ringfence checkpoint name NAME', (it) =>
       harmless(`${it.name}  ${it.at}  ${callsIn(it.calls)} since`),
     );
@@ -39,7 +22,7 @@ export function checkpointList({ json }: CheckpointFlags, caller: CliCaller): Pr
 
 export function checkpointName(name: string, { json }: CheckpointFlags, caller: CliCaller): Promise<number> {
   return asOperator(caller, async (client) => {
-    const named = (await client.request('checkpoints.name', { name })) as { replaced: boolean };
+    const named = await client.request('checkpoints.name', { name });
     if (json) printJson(named);
     else
       print(harmless(`${named.replaced ? 'moved' : 'named'} ${name}; to return: ringfence checkpoint return ${name}`));
@@ -49,7 +32,7 @@ export function checkpointName(name: string, { json }: CheckpointFlags, caller: 
 
 export function checkpointDiff(name: string, { json, session }: CheckpointFlags, caller: CliCaller): Promise<number> {
   return asOperator(caller, async (client) => {
-    const difference = (await client.request('checkpoints.diff', { name, ...only(session) })) as Difference;
+    const difference = await client.request('checkpoints.diff', { name, ...only(session) });
     if (json) printJson(difference);
     else {
       print(harmless(`${callsIn(difference.calls.length)} since ${difference.at}, the newest first:`));
@@ -69,7 +52,7 @@ export function checkpointReturn(
   caller: CliCaller,
 ): Promise<number> {
   return asOperator(caller, async (client) => {
-    const answer = (await client.request('checkpoints.return', { name, force, ...only(session) })) as Returned;
+    const answer = await client.request('checkpoints.return', { name, force, ...only(session) });
     const isWhole = answer.error === undefined && (force || answer.conflicts.length === 0);
     if (json) printJson(answer);
     else {

@@ -42,7 +42,7 @@ async function answered(
   });
   try {
     const which = { previewId, force, ...(paths.length > 0 && { paths }) };
-    return (await client.request('calls.commit', which)) as CommitResult;
+    return await client.request('calls.commit', which);
   } finally {
     over.abort();
   }

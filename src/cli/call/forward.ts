@@ -6,20 +6,11 @@ import type { Client } from '../../client/client.ts';
 import { relay } from '../../sandbox/egress/relay.ts';
 import { idOf } from '../ids.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
-import type { ListedBackground } from '../ps.ts';
 
 export interface ForwardFlags {
   readonly json?: boolean;
   /** The local port; any free one if absent. */
   readonly port?: string;
-}
-
-interface OpenPort {
-  readonly forwardId: string;
-  /** Path of the Unix socket that leads to the port. */
-  readonly path: string;
-  readonly command: string;
-  readonly ports: readonly number[];
 }
 
 const LOOPBACK = '127.0.0.1';
@@ -33,13 +24,13 @@ export async function forward(
   { json, port: localPort = '0' }: ForwardFlags,
   client: Pick<Client, 'request'>,
 ): Promise<number> {
-  const { commands } = (await client.request('background.list', {})) as { commands: ListedBackground[] };
+  const { commands } = await client.request('background.list', {});
   const running = commands.filter(({ exited }) => !exited);
   const callId = idOf(
     id,
     running.flatMap((it) => [it.callId, it.handle]),
   );
-  const open = (await client.request('forward.open', { callId, port: portOf(port) })) as OpenPort;
+  const open = await client.request('forward.open', { callId, port: portOf(port) });
   using parts = new DisposableStack();
   const socket = parts.adopt(openSocket(open.path), closeSync);
   const server = parts.adopt(serverTo(socket), (it) => it.close().unref());
@@ -50,7 +41,7 @@ export async function forward(
     if (!open.ports.includes(Number(port))) say(harmless(listening(port, open.ports)));
     say('until it ends, or Ctrl-C');
   }
-  const { reason } = (await client.request('forward.wait', { forwardId: open.forwardId })) as { reason: string };
+  const { reason } = await client.request('forward.wait', { forwardId: open.forwardId });
   say(harmless(`the port is closed: ${reason}`));
   return EXIT.OK;
 }

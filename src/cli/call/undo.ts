@@ -20,7 +20,7 @@ export async function undo(
   const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };
   await using client = await connect({ ...caller, flags, role: 'operator' });
   const which = id === undefined ? { last: true } : { callId: await callIdOf(id, client) };
-  const answer = (await client.request('calls.undo', { ...which, force })) as UndoResult;
+  const answer = await client.request('calls.undo', { ...which, force });
   if (json) printJson(answer);
   else printUndo(answer, { force, last });
   const isWhole = answer.error === undefined && (force || answer.conflicts.length === 0);

@@ -2,9 +2,8 @@
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type * as z from 'zod';
 import type { Client } from '../../client/client.ts';
-import type { answers } from '../../wire/protocol/answers.ts';
+import type { Answer } from '../../wire/protocol/answers.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 
@@ -15,7 +14,7 @@ export interface FetchFlags {
   readonly output?: string;
 }
 
-type Told = z.output<(typeof answers)['workspaces.collect']>;
+type Told = Answer<'workspaces.collect'>;
 
 /** Returns the exit code. */
 export async function fleetFetch(workspace: string, flags: FetchFlags, caller: CliCaller): Promise<number> {
@@ -24,7 +23,7 @@ export async function fleetFetch(workspace: string, flags: FetchFlags, caller: C
     throw new CliError(EXIT.USAGE, harmless(`--as must be bundle, patch or push, not ${as}`));
   await using client = await connect({ ...caller, flags: { ...caller.flags, workspace, autostart: false } });
   const asked = { as, branch };
-  const told = (await client.request('workspaces.collect', asked)) as Told;
+  const told = await client.request('workspaces.collect', asked);
   const file = told.bytes === undefined ? undefined : resolve(caller.cwd, flags.output ?? fileName(workspace, as));
   if (file !== undefined) await save(client, file, told);
   if (json) printJson({ ...told, file });
@@ -51,7 +50,7 @@ async function save(client: Pick<Client, 'request'>, path: string, { bytes = 0, 
   const hash = createHash('sha256');
   try {
     for (let offset = 0; offset < bytes; ) {
-      const { data } = (await client.request('workspaces.read', { offset })) as { data: Uint8Array };
+      const { data } = await client.request('workspaces.read', { offset });
       if (data.length === 0) throw new CliError(EXIT.FAILED, `only ${offset} of ${bytes} bytes came`);
       writeSync(file, data);
       hash.update(data);

@@ -1,18 +1,10 @@
 /** `ringfence costs`: what calls have cost, by tool, principal or day, and how near that is to the limits. */
+
 import type { Client } from '../../client/client.ts';
+import type { Answer } from '../../wire/protocol/answers.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 
-interface Costs {
-  readonly costs: readonly { day: string; principal: string; tool: string; calls: number; usd: number }[];
-  readonly today: readonly {
-    tier: string;
-    usd: number;
-    askAboveUsd?: number;
-    mostUsd?: number;
-    mostUsdPerPrincipal?: number;
-  }[];
-  readonly lost: { readonly calls: number; readonly usd: number };
-}
+type Costs = Answer<'costs.read'>;
 
 /** Ten years: more than any configuration keeps. */
 const DAYS_MAX = 3660;
@@ -27,7 +19,7 @@ export interface CostFlags {
 export async function costs({ json, by, days }: CostFlags, client: Pick<Client, 'request'>): Promise<number> {
   if (!(Number.isInteger(days) && days >= 1 && days <= DAYS_MAX))
     throw new CliError(EXIT.USAGE, `--days must be a whole number from 1 to ${DAYS_MAX}, not ${days}`);
-  const answer = (await client.request('costs.read', { days })) as Costs;
+  const answer = await client.request('costs.read', { days });
   if (json) printJson(answer);
   else print(harmless(shown(answer, by, days).join('\n')));
   return EXIT.OK;

@@ -1,10 +1,12 @@
 /** `ringfence panel`: opens the web panel in the browser, and lists and ends the pages that are signed in. */
+
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import { type Environment, findUserDirs } from '../../daemon/user-dirs.ts';
+import type { Answer } from '../../wire/protocol/answers.ts';
 import { CliError, EXIT, print, printJson, printRows, say } from '../output.ts';
 
 type Requests = Pick<Client, 'request'>;
@@ -64,25 +66,18 @@ export async function openInBrowser(url: string, file: string, env: Environment)
   });
 }
 
-interface ListedPage {
-  readonly id: string;
-  readonly signedInAt: string;
-  readonly usedAt: string;
-  readonly connections: number;
-}
-
 /** Lists the pages that are signed in, oldest first. Returns the exit code. */
 export async function panelSessions({ json }: { json?: boolean }, client: Requests): Promise<number> {
-  const { sessions } = (await client.request('panel.sessions', {})) as { sessions: ListedPage[] };
+  const { sessions } = await client.request('panel.sessions', {});
   return printRows(sessions, json, 'no page is signed in', (it) => showLine(lineOf(it)));
 }
 
-const lineOf = ({ id, signedInAt, usedAt, connections }: ListedPage): string =>
+const lineOf = ({ id, signedInAt, usedAt, connections }: Answer<'panel.sessions'>['sessions'][number]): string =>
   `${id}  since ${signedInAt}  ${connections > 0 ? 'connected' : `last used ${usedAt}`}`;
 
 /** Signs a page out. Returns the exit code: 1 if there is none with this id. */
 export async function panelRevoke(id: string, { json }: { json?: boolean }, client: Requests): Promise<number> {
-  const { revoked } = (await client.request('panel.revoke', { id })) as { revoked: boolean };
+  const { revoked } = await client.request('panel.revoke', { id });
   if (json) printJson({ id, revoked });
   else
     say(

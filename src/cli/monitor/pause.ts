@@ -22,7 +22,7 @@ export async function pause(
 
 /** Lets calls begin again. Returns the exit code. */
 export async function resume({ json }: { json?: boolean }, client: Pick<Client, 'request'>): Promise<number> {
-  const answer = (await client.request('gateway.resume', {})) as { wasPaused: boolean };
+  const answer = await client.request('gateway.resume', {});
   if (json) printJson(answer);
   say(answer.wasPaused ? 'calls begin again' : 'it was not paused');
   return EXIT.OK;

@@ -22,7 +22,7 @@ export async function toolStats(
   if (!(Number.isInteger(wanted) && wanted >= 1 && wanted <= HOURS_MAX))
     throw new CliError(EXIT.USAGE, `--hours must be a whole number from 1 to ${HOURS_MAX}, not ${hours}`);
   const params = { hours: wanted, tool: name };
-  const { usage, ...rest } = (await client.request('tools.stats', params)) as { usage: Usage };
+  const { usage, ...rest } = await client.request('tools.stats', params);
   if (json) printJson({ ...rest, usage });
   else if (usage.tools.length === 0) say(`no call of ${name ?? 'any tool'} since ${usage.since}`);
   else for (const line of table(name === undefined ? rowsOf(usage) : periodsOf(usage))) print(harmless(line));

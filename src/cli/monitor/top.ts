@@ -1,10 +1,13 @@
 /** `ringfence top`: sessions, calls, hosts and rates, drawn again each second. */
+
 import { setTimeout as wait } from 'node:timers/promises';
-import type { CallState, HostStatus } from '../../base/call.ts';
+import type * as z from 'zod';
+import type { HostStatus } from '../../base/call.ts';
 import { systemPowers } from '../../base/powers.ts';
 import { showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import type { Family } from '../../store/telemetry/families.ts';
+import type { runningCall } from '../../wire/protocol/shapes.ts';
 import { shortId } from '../ids.ts';
 import { EXIT, print, printJson } from '../output.ts';
 
@@ -24,14 +27,7 @@ interface TopStatus {
   }[];
 }
 
-interface TopCall {
-  readonly callId: string;
-  readonly tool: string;
-  readonly createdAt: string;
-  readonly state: CallState;
-  readonly client: string;
-  readonly effects: readonly { readonly target: string }[];
-}
+type TopCall = Pick<z.output<typeof runningCall>, 'callId' | 'tool' | 'createdAt' | 'state' | 'client' | 'effects'>;
 
 /** Rates since the look before; undefined at the first look. */
 interface Rates {

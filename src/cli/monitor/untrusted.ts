@@ -11,7 +11,7 @@ export async function untrusted(
   { clear = false, json }: { clear?: boolean; json?: boolean },
 ): Promise<number> {
   const asked = { clear, ...(folder !== undefined && { workspace: resolve(folder) }) };
-  const { marks } = (await client.request('approvals.untrusted', asked)) as { marks: Record<string, string>[] };
+  const { marks } = await client.request('approvals.untrusted', asked);
   if (json) printJson(marks);
   for (const it of marks)
     print(showLine(`${it.principal} in ${it.workspace}: ${it.tool} at ${it.at}, call ${it.callId}`));

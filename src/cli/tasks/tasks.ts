@@ -24,7 +24,7 @@ export async function tasksList({ json, limit }: Flags & { limit?: number }, cli
 /** Prints a task with its transcript. Returns the exit code. */
 export async function tasksShow(id: string, { json }: Flags, client: TasksClient): Promise<number> {
   const taskId = await taskIdOf(id, client);
-  const task = (await client.request('tasks.show', { taskId })) as ShownTask;
+  const task = await client.request('tasks.show', { taskId });
   if (json) printJson(task);
   else for (const it of linesOf(task)) print(it);
   return EXIT.OK;
@@ -33,15 +33,15 @@ export async function tasksShow(id: string, { json }: Flags, client: TasksClient
 /** Cancels a task. Returns the exit code: 1 if it does not run. */
 export async function tasksCancel(id: string, { json }: Flags, client: TasksClient): Promise<number> {
   const taskId = await taskIdOf(id, client);
-  const { cancelled } = (await client.request('tasks.cancel', { taskId })) as { cancelled: boolean };
+  const { cancelled } = await client.request('tasks.cancel', { taskId });
   if (json) printJson({ taskId, cancelled });
   else say(showLine(cancelled ? `cancelled ${taskId}` : `no task ${taskId} is running`));
   return cancelled ? EXIT.OK : EXIT.FAILED;
 }
 
-async function listed(client: TasksClient, limit?: number): Promise<ListedTask[]> {
+async function listed(client: TasksClient, limit?: number): Promise<readonly ListedTask[]> {
   const asked = limit === undefined ? {} : { limit };
-  return ((await client.request('tasks.list', asked)) as { tasks: ListedTask[] }).tasks;
+  return (await client.request('tasks.list', asked)).tasks;
 }
 
 /** The task id that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
@@ -54,10 +54,10 @@ const taskIdOf = async (text: string, client: TasksClient): Promise<string> =>
 /** The most that the daemon lists. */
 const TASKS_MAX = 200;
 
-function lineOf({ taskId, startedAt, ended = 'running', agent, prompt, calls = 0 }: ListedTask): string {
+function lineOf({ taskId, startedAt, ended, agent, prompt, calls = 0 }: ListedTask): string {
   const [first = ''] = prompt.split('\n');
   const what = first.length <= PROMPT_CHARS_MAX ? first : `${first.slice(0, PROMPT_CHARS_MAX)}…`;
-  return `${shortId(taskId)}  ${startedAt}  ${ended.padEnd(9)}  ${agent}  ${calls} calls  ${what}`;
+  return `${shortId(taskId)}  ${startedAt}  ${(ended ?? 'running').padEnd(9)}  ${agent}  ${calls} calls  ${what}`;
 }
 
 interface Entry {
@@ -68,14 +68,14 @@ interface Entry {
   readonly success?: boolean;
 }
 
-function linesOf({ prompt, transcript, truncated, ended = 'running', reason, ...task }: ShownTask): string[] {
+function linesOf({ prompt, transcript, truncated, ended, reason, ...task }: ShownTask): string[] {
   const { taskId, callId, agent, model, workspace } = task;
   return [
     showLine(`task ${taskId} of call ${callId}`),
-    showLine(`${agent} (${model}) in ${workspace}: ${ended}${reason === undefined ? '' : `: ${reason}`}`),
+    showLine(`${agent} (${model}) in ${workspace}: ${ended ?? 'running'}${reason === undefined ? '' : `: ${reason}`}`),
     '\n> task',
     ...showBlock(prompt, LINES_MAX),
-    ...(transcript as Entry[]).flatMap(entryLines),
+    ...(transcript as readonly Entry[]).flatMap(entryLines),
     ...(truncated ? ['\n[the rest is left out: the transcript is too long]'] : []),
   ];
 }

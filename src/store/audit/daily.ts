@@ -1,22 +1,15 @@
 /** How many calls each day had, counted from the record in slices that never block the event loop for long. */
+
 import type { DatabaseSync } from 'node:sqlite';
+import type * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
+import type { Read } from '../../base/result-shapes.ts';
 import { TimeSlices } from '../time-slices.ts';
 import type { SeqRange } from './query.ts';
+import type { callDay } from './shapes.ts';
 
-/** The calls that ended on one day, as far as the record still has them. */
-export interface CallDay {
-  /** UTC, as `2026-01-31`. */
-  readonly day: string;
-  readonly calls: number;
-  /** Calls that ran and failed. */
-  readonly failed: number;
-  /** Calls that policy, limits or a person refused. */
-  readonly refused: number;
-  /** Mean time of the calls that ran; absent if none did. */
-  readonly meanMs?: number;
-}
+export type CallDay = Read<z.output<typeof callDay>>;
 
 interface CountedRow {
   readonly day: string;

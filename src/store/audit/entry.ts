@@ -3,45 +3,22 @@
  * member, `hash`, so that anybody can check the chain with sha256 alone.
  */
 import { hash as digest } from 'node:crypto';
-import type { Decision, Effect, Resources } from '../../base/call.ts';
+import type * as z from 'zod';
 import type { Limits } from '../../base/limits.ts';
+import type { Read } from '../../base/result-shapes.ts';
 import { jsonOr } from '../../base/text/json.ts';
 import { escapeUnseenInLine } from '../../base/text/shown-text.ts';
+import type { auditEntry } from './shapes.ts';
 import { toBoundedJson, toVisible } from './text.ts';
 
-export const AUDIT_KINDS = ['session', 'intent', 'outcome', 'refusal', 'approval', 'policy'] as const;
-export type AuditKind = (typeof AUDIT_KINDS)[number];
-
+/** An entry as stored in the log. `outcome` is not part of the hashed text. */
+export type AuditRecord = Read<z.output<typeof auditEntry>>;
+export type AuditKind = AuditRecord['kind'];
+export const AUDIT_KINDS = [
+  ...(['session', 'intent', 'outcome', 'refusal', 'approval', 'policy'] as const),
+] satisfies readonly AuditKind[];
 /** An event as it is passed to the log. */
-export interface AuditEntry {
-  readonly kind: AuditKind;
-  readonly sessionId: string;
-  readonly principal: string;
-  readonly callId?: string;
-  readonly tool?: string;
-  readonly input?: unknown;
-  readonly effects?: readonly Effect[];
-  readonly decision?: Decision;
-  readonly rule?: string;
-  readonly code?: string;
-  readonly durationMs?: number;
-  readonly resources?: Resources;
-  /** Further facts about a session, an approval or a policy. */
-  readonly detail?: Readonly<Record<string, unknown>>;
-}
-
-/** An entry as stored in the log. */
-export interface AuditRecord extends AuditEntry {
-  /** Counts from 1 without gaps. */
-  readonly seq: number;
-  /** ISO 8601. */
-  readonly at: string;
-  /** Hex; 64 zeros before the first entry. */
-  readonly previousHash: string;
-  readonly hash: string;
-  /** Set for an intent whose daemon ended before it recorded an outcome. Not part of the hashed text. */
-  readonly outcome?: 'unknown';
-}
+export type AuditEntry = Omit<AuditRecord, 'seq' | 'at' | 'previousHash' | 'hash' | 'outcome'>;
 
 /** Fields in the order in which they are hashed, and whether the column holds JSON. */
 const FIELDS = [

@@ -41,7 +41,7 @@ export interface AuditPageRequest extends AuditFilter {
 export interface AuditPage {
   readonly entries: AuditRecord[];
   /** Present when there may be more. */
-  readonly cursor?: string;
+  readonly cursor?: string | undefined;
 }
 
 /** The range of existing entries. */

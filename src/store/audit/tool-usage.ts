@@ -1,39 +1,13 @@
 /** How tools were used over time, counted from the record in slices that never block the event loop for long. */
+import type * as z from 'zod';
+import type { Read } from '../../base/result-shapes.ts';
 import { TimeSlices } from '../time-slices.ts';
 import { assertOpen, type CountedRecord } from './daily.ts';
+import type * as shapes from './shapes.ts';
 
-/** How often calls were made, and how they ended. */
-export interface UsageCounts {
-  readonly calls: number;
-  /** Calls that ran and failed. */
-  readonly failed: number;
-  /** Calls that policy, limits or a person refused. */
-  readonly refused: number;
-  /** Calls that a kept result answered. */
-  readonly cacheHits: number;
-  /** Durations of the calls that ran, within 5 %; absent if none did. */
-  readonly p50Ms?: number;
-  readonly p99Ms?: number;
-  readonly usd: number;
-}
-
-export interface ToolUsage extends UsageCounts {
-  readonly tool: string;
-  /** ISO 8601. */
-  readonly lastAt: string;
-  /** Periods that had calls, the oldest first; `at` is the beginning of each. */
-  readonly overTime: readonly (UsageCounts & { readonly at: string })[];
-}
-
-export interface Usage {
-  /** ISO 8601. */
-  readonly since: string;
-  readonly periodMs: number;
-  /** Tools that were called, the most calls first. */
-  readonly tools: readonly ToolUsage[];
-  /** Set if the record has more entries of this time than are counted at once: the older ones are not counted. */
-  readonly cut?: true;
-}
+export type Usage = Read<z.output<typeof shapes.toolUsage>>;
+export type ToolUsage = Usage['tools'][number];
+export type UsageCounts = Omit<ToolUsage['overTime'][number], 'at'>;
 
 export interface UsageRequest {
   /** How far back calls are counted. */

@@ -1,37 +1,20 @@
 /** Verifies the whole log and finds the first position that was tampered with. */
+
 import type { DatabaseSync } from 'node:sqlite';
+import type * as z from 'zod';
 import type { Powers } from '../../base/powers.ts';
+import type { Read } from '../../base/result-shapes.ts';
 import { TimeSlices } from '../time-slices.ts';
 import { type ChainPosition, type Checkpoint, GENESIS, readKey, type SigningKey } from './chain.ts';
 import { linesOf, parseCheckpoint } from './checkpoints.ts';
 import { type AuditRow, hashOf, isWellFormed } from './entry.ts';
 import type { AuditCut } from './retention.ts';
+import type { verification } from './shapes.ts';
 
 /** Result of `audit.verify`. */
-export interface Verification {
-  readonly ok: boolean;
-  /** Number of entries that were verified. */
-  readonly entries: number;
-  /** Seq of the first existing entry, if retention dropped earlier ones. */
-  readonly droppedBefore?: number;
-  /** The last seq dropped to make room rather than for its age; a flood of entries may have caused it. */
-  readonly droppedForSize?: number;
-  /** The last time that an operator dropped entries, as far as it is still on record. */
-  readonly pruned?: Pruned;
-  /** Seq of the first entry that can't be trusted, if one can be named. */
-  readonly firstBroken?: number;
-  readonly reason?: string | undefined;
-}
-
+export type Verification = Read<z.output<typeof verification>>;
 /** An operator's removal of entries. */
-export interface Pruned {
-  /** Seq of the entry that records it. */
-  readonly entry: number;
-  readonly at: string;
-  readonly by: string;
-  /** Seq of the last entry that was dropped. */
-  readonly upTo: number;
-}
+export type Pruned = NonNullable<Verification['pruned']>;
 
 export interface VerificationInput {
   readonly database: DatabaseSync;

@@ -1,10 +1,11 @@
 /** zod schemas of the answer to each method and of each notification; see shapes.ts for how they are used. */
 import * as z from 'zod';
 import { previewChange } from '../../base/preview.ts';
+import { callDay, toolUsage, verification } from '../../store/audit/shapes.ts';
+import { listedTask, shownTask } from '../../store/task-shapes.ts';
 import type { Method } from './messages.ts';
 import { quarantineAnswer } from './quarantine-shapes.ts';
 import * as shapes from './shapes.ts';
-import { listedTask, shownTask } from './task-shapes.ts';
 
 const count = () => z.int().nonnegative();
 const texts = () => z.array(z.string());
@@ -19,34 +20,6 @@ const cut = z
 const stream = z.enum(['stdout', 'stderr']);
 
 const paused = z.strictObject({ at: z.iso.datetime(), by: z.string() });
-
-const usageCounts = {
-  calls: count(),
-  failed: count().describe('Calls that ran and failed.'),
-  refused: count().describe('Calls that policy, limits or a person refused.'),
-  cacheHits: count().describe('Calls that a kept result answered.'),
-  p50Ms: z.number().optional().describe('Of those that ran, within 5 %.'),
-  p99Ms: z.number().optional(),
-  usd: z.number(),
-};
-
-const toolUsage = z.strictObject({
-  since: z.iso.datetime(),
-  periodMs: z.number().describe('The time has 24 periods of this length.'),
-  tools: z
-    .array(
-      z.strictObject({
-        tool: z.string().describe('`unknown` for names that no session has, `other` beyond `metricToolsMax` tools.'),
-        ...usageCounts,
-        lastAt: z.iso.datetime(),
-        overTime: z
-          .array(z.strictObject({ at: z.iso.datetime(), ...usageCounts }))
-          .describe('Periods that had calls, by their beginning, the oldest first.'),
-      }),
-    )
-    .describe('Tools that were called, the most calls first.'),
-  cut: z.literal(true).optional().describe('Set if older entries of this time were not counted.'),
-});
 
 export const answers = {
   hello: z.strictObject({
@@ -211,28 +184,8 @@ export const answers = {
   ]),
   'approvals.untrusted': z.strictObject({ marks: z.array(shapes.untrustedMark) }),
   'audit.query': z.strictObject({ entries: z.array(shapes.auditEntry), cursor: z.string().optional() }),
-  'audit.daily': z.strictObject({
-    days: z
-      .array(
-        z.strictObject({
-          day: z.string().describe('UTC, as 2026-01-31.'),
-          calls: count(),
-          failed: count().describe('Calls that ran and failed.'),
-          refused: count().describe('Calls that policy, limits or a person refused.'),
-          meanMs: z.number().optional().describe('Of those that ran.'),
-        }),
-      )
-      .describe('Days that had calls, the newest first.'),
-  }),
-  'audit.verify': z.strictObject({
-    ok: z.boolean(),
-    entries: count(),
-    firstBroken: count().optional(),
-    reason: z.string().optional(),
-    droppedBefore: count().optional(),
-    droppedForSize: count().optional(),
-    pruned: z.strictObject({ entry: count(), at: z.string(), by: z.string(), upTo: count() }).optional(),
-  }),
+  'audit.daily': z.strictObject({ days: z.array(callDay).describe('Days that had calls, the newest first.') }),
+  'audit.verify': verification,
   'audit.prune': z.strictObject({ dropped: count(), entries: count() }),
   'policy.get': open({ name: z.string(), version: z.string() }),
   'policy.explain': shapes.explanation,
@@ -364,6 +317,12 @@ export const answers = {
     version: z.string().describe('Version of the new daemon.'),
   }),
 } as const satisfies Record<Method, z.ZodType>;
+
+/** Methods whose answers gain members from version to version: their readers say which of them they look at. */
+type Growing = 'status' | 'tools.list' | 'providers.list' | 'policy.get';
+
+/** The answer to a method. */
+export type Answer<M extends string> = M extends Exclude<Method, Growing> ? z.output<(typeof answers)[M]> : unknown;
 
 /** Number of an event, counted over all events of a daemon. */
 const eventSeq = count().describe('Counts the events of all sessions, from the start of the daemon.');

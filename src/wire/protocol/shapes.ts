@@ -4,20 +4,19 @@
  */
 import * as z from 'zod';
 import {
-  batchMetadata,
   callRecord,
   callState,
   callStatus,
   decision,
   denial,
   effect,
-  resources,
   tier,
   toolResult,
   undo,
   wireError,
 } from '../../base/result-shapes.ts';
 import { approval, grant, wholeQuestion } from '../../store/approvals/shapes.ts';
+import { auditEntry } from '../../store/audit/shapes.ts';
 
 export {
   batchEstimate,
@@ -29,6 +28,7 @@ export {
 } from '../../base/result-shapes.ts';
 export {
   approval,
+  auditEntry,
   callRecord,
   callState,
   callStatus,
@@ -121,27 +121,6 @@ export const explanation = z.strictObject({
     .describe(
       'For a command: the hosts that its words point to, and what happens when it connects there from its sandbox.',
     ),
-});
-
-export const auditEntry = z.strictObject({
-  seq: count().describe('Counts the entries of the audit log from 1, without gaps, across sessions and restarts.'),
-  at: moment(),
-  kind: z.enum(['session', 'intent', 'outcome', 'refusal', 'approval', 'policy']),
-  sessionId: z.string(),
-  principal: z.string(),
-  callId: z.string().optional(),
-  tool: z.string().optional(),
-  input: z.unknown().optional(),
-  effects: z.array(effect).optional(),
-  decision: decision.optional(),
-  rule: z.string().optional(),
-  code: z.string().optional(),
-  durationMs: z.number().optional(),
-  resources: resources.optional(),
-  detail: z.record(z.string(), z.unknown()).optional(),
-  previousHash: z.string(),
-  hash: z.string(),
-  outcome: z.literal('unknown').optional().describe('Set on an intent if the daemon ended before its outcome.'),
 });
 
 const jsonSchema = z.record(z.string(), z.unknown());

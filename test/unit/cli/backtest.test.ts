@@ -46,7 +46,7 @@ test('calls are judged in the workspace of their session, however long ago it be
   const client = {
     request: (_: string, params: unknown) => {
       asked.push(params as object);
-      return log.query(params as object);
+      return log.query(params as object) as Promise<never>;
     },
   };
   expect(await policyBacktest({ old, new: old }, { json: true }, { client, home: '/home/me' })).toBe(0);

@@ -9,7 +9,10 @@ const snapshot = {
   calls: [
     {
       ...{ callId: evil, tool: evil, createdAt: '2026-01-01T00:00:00Z', client: evil },
-      ...{ state: { status: 'in-progress', startedAt: '' } as const, effects: [{ target: evil.repeat(100) }] },
+      ...{
+        state: { status: 'in-progress', startedAt: '' } as const,
+        effects: [{ kind: 'exec' as const, target: evil.repeat(100) }],
+      },
     },
   ],
   status: {

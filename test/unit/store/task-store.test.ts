@@ -26,7 +26,7 @@ const about = (taskId: string, principal = 'ada') => ({
   startedAt: new Date(0).toISOString(),
   parents: [],
 });
-const end = { ended: 'done', endedAt: new Date(1).toISOString() };
+const end = { ended: 'done' as const, endedAt: new Date(1).toISOString() };
 
 test('the newest tasks are kept, and those that run whatever their age', () => {
   using store = open({ tasksKept: 2 });
