@@ -1,11 +1,11 @@
-/** `ringfence protocol conform` with every client of this repository, and with clients that break the rules. */
+/** The conformance kit with every client of this repository, and with clients that break the rules. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findProgram } from '../../src/sandbox/find-program.ts';
-import { openDaemon, repository, ringfence, temporaryDir } from '../support/daemon.ts';
+import { openDaemon, repository, temporaryDir } from '../support/daemon.ts';
 
 const run = promisify(execFile);
 const go = findProgram('go');
@@ -21,7 +21,7 @@ interface Report {
 
 /** Runs the kit; the exit code tells whether all cases passed. */
 async function conform(client: string[], { only = '', wait = '30', env = {} } = {}): Promise<Report> {
-  const words = [ringfence, 'protocol', 'conform', '--json', '--only', only, '--wait', wait, '--', ...client];
+  const words = [join(repository, 'conformance/conform.ts'), '--json', '--only', only, '--wait', wait, '--', ...client];
   const ended = run(process.execPath, words, { env: { ...process.env, ...env }, maxBuffer: 2 ** 24 });
   const { stdout, code = 0 } = (await ended.catch((error: unknown) => error)) as { stdout: string; code?: number };
   const report = JSON.parse(stdout) as Report;
@@ -78,7 +78,7 @@ describe('a program that is no client', () => {
 });
 
 test('an unknown case and no client are errors of usage', async () => {
-  const told = (...words: string[]) => run(process.execPath, [ringfence, 'protocol', 'conform', ...words]);
+  const told = (...words: string[]) => run(process.execPath, [join(repository, 'conformance/conform.ts'), ...words]);
   await expect(told('--only', 'nothing', '--', 'true')).rejects.toMatchObject({
     code: 2,
     stderr: /no case begins with "nothing"; there are framing\/hello/,

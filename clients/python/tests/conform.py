@@ -1,4 +1,4 @@
-"""The Python client as the program that ``ringfence protocol conform`` tests; docs/how-to/conformance.md says what it is told."""
+"""The Python client as the program that the conformance kit tests; docs/how-to/conformance.md says what it is told."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ const GROUPS: readonly { readonly heading: string; readonly first: string; reado
   { heading: 'Take back:', first: 'undo checkpoint', more: 'commit discard' },
   { heading: 'Rules:', first: 'policy workspace secret', more: 'token' },
   { heading: 'Run:', first: 'call batch run wrap', more: 'tools sh query forward ci mcp stdio' },
-  { heading: 'Extend:', first: 'plugin connector database toolchain', more: 'tool providers protocol' },
+  { heading: 'Extend:', first: 'plugin connector database toolchain', more: 'tool providers' },
   { heading: 'Operate:', first: 'serve stop service', more: 'upgrade state backup restore gateway fleet' },
 ];
 

@@ -18,14 +18,7 @@ import {
   addProviderVerbs,
 } from './operator.ts';
 import { addSettingsVerbs } from './settings.ts';
-import {
-  addFolderVerbs,
-  addMachineVerbs,
-  addPipeVerbs,
-  addPluginVerbs,
-  addProtocolVerbs,
-  addServeVerb,
-} from './setup.ts';
+import { addFolderVerbs, addMachineVerbs, addPipeVerbs, addPluginVerbs, addServeVerb } from './setup.ts';
 import { addToolVerb } from './skeletons.ts';
 import { addTaskVerbs } from './tasks.ts';
 import { Verbs } from './verbs.ts';
@@ -67,7 +60,6 @@ export function createProgram(env: Environment): Verbs {
       addServiceVerbs,
       addMachineVerbs,
       addPipeVerbs,
-      addProtocolVerbs,
       addCiVerb,
       addFleetVerbs,
     ],

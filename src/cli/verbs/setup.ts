@@ -127,22 +127,6 @@ fish: ringfence completion fish > ~/.config/fish/completions/ringfence.fish`,
     .action(verbs.ending(async (shell) => (await import('../completion.ts')).completion(shell, verbs.program)));
 }
 
-export function addProtocolVerbs(verbs: Verbs): void {
-  verbs
-    .addOffline(
-      'conform <command...>',
-      'play a server to a client of the protocol, and tell which rules it keeps',
-      verbs.addGroup('protocol', 'test clients of the protocol'),
-    )
-    .option('--only <name>', 'only cases whose names begin so: framing, limits, calls, errors, resume')
-    .option('--wait <seconds>', 'how long the client may take for each step', '10')
-    .action(
-      verbs.ending(async (command, flags) =>
-        (await import('../conform/conform.ts')).conform(command, flags, verbs.env),
-      ),
-    );
-}
-
 export function addPipeVerbs(verbs: Verbs): void {
   // Only for --help: bin/ringfence.js runs src/entries/mcp-bridge.ts itself, which starts faster.
   verbs

@@ -1,7 +1,7 @@
 /** What the cases of the conformance kit have in common: a session that is open, answers, and what is expected of a client. */
 import { isDeepStrictEqual } from 'node:util';
-import { defaultLimits } from '../../base/limits.ts';
-import { pause, systemPowers } from '../../base/powers.ts';
+import { defaultLimits } from '../src/base/limits.ts';
+import { pause, systemPowers } from '../src/base/powers.ts';
 import type { ClientProgram } from './client-program.ts';
 import { expectThat, type PlayedConnection, type PlayedServer, type Request } from './played-server.ts';
 

@@ -1,11 +1,12 @@
 /**
- * `ringfence protocol conform -- CMD`: plays a server to a client under test, and tells which rules of docs/protocol.md the client keeps.
+ * `node conformance/conform.ts -- CMD`: plays a server to a client under test, and tells which rules of docs/protocol.md the client keeps.
  * docs/how-to/conformance.md says what CMD is told and answers.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
+import { parseArgs } from 'node:util';
+import { CliError, EXIT, harmless, print, printJson } from '../src/cli/output.ts';
 import { CALLS, ERRORS } from './call-cases.ts';
 import { ClientProgram } from './client-program.ts';
 import { FRAMING, LIMITS } from './framing-cases.ts';
@@ -13,15 +14,13 @@ import type { Case } from './play.ts';
 import { Departure, PlayedServer } from './played-server.ts';
 import { RESUME } from './resume-cases.ts';
 
-export interface ConformFlags {
-  readonly json?: boolean;
-  /** Only cases whose names begin so. */
-  readonly only?: string;
-  /** How long the client may take for each step, in seconds. */
-  readonly wait: string;
-}
-
 const CASES: readonly Case[] = [...FRAMING, ...LIMITS, ...CALLS, ...ERRORS, ...RESUME];
+/** `only`: cases whose names begin so. `wait`: how long the client may take for each step, in seconds. */
+const OPTIONS = {
+  json: { type: 'boolean' },
+  only: { type: 'string' },
+  wait: { type: 'string', default: '10' },
+} as const;
 /** Bounds of `--wait`, in seconds. */
 const WAIT_S = { min: 1, max: 600 };
 
@@ -40,13 +39,10 @@ interface Verdict {
 }
 
 /** Plays all cases, one after another. Returns EXIT.OK if the client passed them all. */
-export async function conform(
-  command: readonly string[],
-  flags: ConformFlags,
-  env: NodeJS.ProcessEnv,
-): Promise<number> {
+async function conform(env: NodeJS.ProcessEnv): Promise<number> {
+  const { values: flags, positionals: command } = parseArgs({ options: OPTIONS, allowPositionals: true });
   if (command.length === 0)
-    throw new CliError(EXIT.USAGE, 'name the client under test: ringfence protocol conform -- CMD [ARGUMENT…]');
+    throw new CliError(EXIT.USAGE, 'name the client under test: node conformance/conform.ts -- CMD [ARGUMENT…]');
   const cases = CASES.filter((it) => it.name.startsWith(flags.only ?? ''));
   if (cases.length === 0)
     throw new CliError(
@@ -86,4 +82,11 @@ async function play(it: Case, { command, env, stepMs }: UnderTest): Promise<Verd
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+try {
+  process.exitCode = await conform(process.env);
+} catch (error) {
+  console.error((error as Error).message);
+  process.exitCode = error instanceof CliError ? error.exitCode : EXIT.FAILED;
 }

@@ -1,10 +1,10 @@
 /** A server that plays one side of the protocol as a case of the conformance kit wants, down to single bytes. */
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
-import { defaultLimits } from '../../base/limits.ts';
-import { pause, systemPowers, type Timer } from '../../base/powers.ts';
-import { decode } from '../../wire/protocol/codec.ts';
-import { FrameReader, toFrame } from '../../wire/protocol/frame.ts';
+import { defaultLimits } from '../src/base/limits.ts';
+import { pause, systemPowers, type Timer } from '../src/base/powers.ts';
+import { decode } from '../src/wire/protocol/codec.ts';
+import { FrameReader, toFrame } from '../src/wire/protocol/frame.ts';
 
 /** Requests of a connection that no case has looked at yet; a client that sends more is cut off. */
 const UNREAD_REQUESTS_MAX = 1000;

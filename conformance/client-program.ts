@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { jsonOr } from '../../base/text/json.ts';
+import { jsonOr } from '../src/base/text/json.ts';
 import { Departure, expectThat, within } from './played-server.ts';
 
 /** Longest standard error that is kept, in characters. */
