@@ -5,10 +5,10 @@ import { start } from './start.js';
 const [, , verb, ...words] = process.argv;
 const isBridge = verb === 'mcp' && !words.some((it) => it === '--help' || it === '-h');
 if (isBridge)
-  await start('entries/mcp-bridge', import.meta.url, [
+  await start('entries/mcp-bridge', [
     'src/entries/mcp-bridge.ts',
     'src/daemon/user-dirs.ts',
     'src/faces/mcp',
     'src/wire/transport',
   ]);
-else await start('entries/cli', import.meta.url, ['src']);
+else await start('entries/cli', ['src']);

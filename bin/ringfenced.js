@@ -1,4 +1,4 @@
 #!/usr/bin/env node
 import { start } from './start.js';
 
-await start('entries/main', import.meta.url);
+await start('entries/main');

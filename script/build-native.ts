@@ -1,9 +1,10 @@
 /**
- * Builds the programs of native/ for every architecture with an installed compiler, into dist/native/<arch>/. Skips
- * programs newer than their sources. Run by script/bootstrap and script/build.ts; the package ships the results.
+ * Fills dist/native/<arch>/: builds the programs of native/ for every architecture with an installed compiler, skipping
+ * those newer than their sources, and copies add-ons for both architectures from packages that carry them for all
+ * systems, 60 MB of them. Run by script/bootstrap and script/build.ts; the package ships the results.
  */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -47,5 +48,16 @@ for (const [arch, cross] of Object.entries(COMPILERS)) {
         `native/${name}.c can't be built without a C compiler (Debian, Ubuntu: apt-get install gcc libc6-dev).`,
       );
     }
+  }
+}
+
+for (const arch of Object.keys(COMPILERS)) {
+  const folder = join(root, 'dist/native', arch);
+  mkdirSync(folder, { recursive: true });
+  const isolates = join(root, 'node_modules/isolated-vm/prebuilds', `linux-${arch}`);
+  for (const name of readdirSync(isolates)) copyFileSync(join(isolates, name), join(folder, name));
+  for (const language of ['go', 'python', 'rust']) {
+    const parser = `@ast-grep/lang-${language}/prebuilds/prebuild-Linux-${arch.toUpperCase()}/parser.so`;
+    copyFileSync(join(root, 'node_modules', parser), join(folder, `parser-${language}.so`));
   }
 }

@@ -46,10 +46,12 @@ const ENTRIES = {
   ],
 };
 
-/** Packages of plain JavaScript that nearly every start loads. Others are native, look for files of their own, or are rarely used. */
-const INLINED = ['zod', 'yaml', 'unbash', 'dot-prop', 'lru-cache', 'pidusage', 'msgpackr'];
-const isInlined = (id: string) => INLINED.some((it) => id === it || id.startsWith(`${it}/`));
-const isOurs = (id: string) => /^[./]/.test(id);
+const { dependencies, optionalDependencies, peerDependencies } = JSON.parse(
+  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+) as Record<string, Record<string, string>>;
+/** Packages that are installed beside this one: native, with files of their own, or for their types (zod). The rest is bundled. */
+const INSTALLED = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
+const isInstalled = (id: string) => INSTALLED.some((it) => it !== 'zod' && (id === it || id.startsWith(`${it}/`)));
 
 /**
  * Escapes characters beyond Latin-1: a single one makes V8 store the whole text with two bytes per character. Without
@@ -69,7 +71,9 @@ async function bundle(folder: keyof typeof ENTRIES) {
     cwd: root,
     input: Object.fromEntries(ENTRIES[folder].map((it) => [it, `${folder}/${it}.ts`])),
     platform: 'node',
-    external: (id) => !isOurs(id) && !isInlined(id),
+    // Some packages name their functions' files at run time in all but the ES form.
+    resolve: { mainFields: ['module', 'main'] },
+    external: (id) => id.startsWith('node:') || isInstalled(id),
   });
   // V8 keeps the source text in memory. Worker code looks for other worker files beside itself.
   const names = { entryFileNames: `${folder}/[name].js`, chunkFileNames: `${folder}/[name]-[hash].js` };
@@ -87,11 +91,18 @@ for (const it of output) {
 
 const modules = output.flatMap((it) => (it.type === 'chunk' ? it.moduleIds : []));
 const folders = modules.flatMap((it) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(it)?.[0] ?? []);
+/** The text of a package's licence; of those without a file what its manifest says. */
+function licenceOf(folder: string): string {
+  const file = readdirSync(folder).find((it) => /^licen[cs]e/i.test(it));
+  if (file !== undefined) return readFileSync(join(folder, file), 'utf8').trim();
+  const { license, author } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, unknown>;
+  if (typeof license !== 'string') throw new Error(`${folder} names no licence`);
+  return `${license} licence. Author: ${typeof author === 'string' ? author : JSON.stringify(author)}`;
+}
+
 const notices = [...new Set(folders)].sort().map((folder) => {
   const { name, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, string>;
-  const file = readdirSync(folder).find((it) => /^licen[cs]e/i.test(it));
-  if (file === undefined) throw new Error(`${name} has no licence to be told`);
-  return `${name} ${version}\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`;
+  return `${name} ${version}\n\n${licenceOf(folder)}\n`;
 });
 writeFileSync(join(root, 'dist/licences.txt'), notices.join(`\n${'-'.repeat(80)}\n\n`));
 writeFileSync(join(root, 'dist/policies.json'), toBuilt(BUILT_IN));

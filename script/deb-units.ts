@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import { type Scope, unitFiles } from '../src/cli/service/units.ts';
 
 const [, , folder = ''] = process.argv;
+const bundledNode = `node_modules/node-linux-${process.arch}/bin/node`;
 if (folder === '') throw new Error('deb-units.ts takes the folder that the units go to');
 for (const scope of ['user', 'system'] satisfies Scope[]) {
   const to = join(folder, scope);
   mkdirSync(to, { recursive: true });
-  // Which Node will run is not known here; a child notifies with any.
-  const options = { node: '/usr/bin/node', program: '/usr/lib/ringfence/bin/ringfenced.js', hasFfi: false };
+  const lib = '/usr/lib/ringfence';
+  const options = { node: `${lib}/${bundledNode}`, program: `${lib}/bin/ringfenced.js` };
   for (const [name, text] of unitFiles({ scope, ...options })) writeFileSync(join(to, name), text);
 }

@@ -13,7 +13,7 @@ export function loadNative(name: string, signature: Signature): Native | undefin
     const ffi = process.getBuiltinModule('node:ffi') as unknown as Ffi;
     return ffi.dlopen(null, { [name]: signature }).functions[name];
   } catch {
-    return undefined; // Node 24, or --no-experimental-ffi.
+    return undefined; // ERR_UNKNOWN_BUILTIN_MODULE: started with --no-experimental-ffi.
   } finally {
     process.emitWarning = emitWarning;
   }

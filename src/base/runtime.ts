@@ -72,36 +72,16 @@ export const fleetProgram: readonly string[] = [
 /** Files that replace the machine's in the /etc of commands. */
 const etc = join(packageDir, 'etc');
 
-/** Paths that a host must be able to read: our code, Node, and the packages that it loads, wherever they are installed. */
+/** Paths that a host must be able to read: our code, Node, and the packages that no bundle holds, wherever they are installed. */
 function neededPaths(): string[] {
   const loaded = [
-    'zod',
     'piscina',
-    'mime',
-    'ajv',
-    'yaml',
-    'smol-toml',
-    'jsonc-parser',
     '@lydell/node-pty',
     '@xterm/headless',
     '@vscode/ripgrep',
-    'vscode-jsonrpc/node',
     '@ast-grep/napi',
-    '@ast-grep/lang-python',
-    '@ast-grep/lang-rust',
-    '@ast-grep/lang-go',
     'typescript',
-    'isolated-vm',
-    '@modelcontextprotocol/client',
     'ses',
-    'htmlparser2',
-    'domhandler',
-    'css-select',
-    'unpdf',
-    'lru-cache',
-    'mysql2',
-    'pg',
-    'pg-protocol',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
   files.push(...OPTIONAL.flatMap(optional));

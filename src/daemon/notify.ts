@@ -2,7 +2,6 @@
 import { closeSync } from 'node:fs';
 import { loadNative } from '../base/native.ts';
 import { type Powers, settlesWithin } from '../base/powers.ts';
-import { SYSTEM_PATH } from './command-environment.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -15,7 +14,7 @@ const SOCK_DGRAM_CLOEXEC = 0o2000002;
 /** MSG_DONTWAIT and MSG_NOSIGNAL: a manager that does not read must not stop the daemon. */
 const SEND_FLAGS = 0x40 | 0x4000;
 
-/** Undefined if no service manager listens. Loads nothing then. */
+/** Undefined if no service manager listens, or on another system than Linux. */
 export function createNotify({ NOTIFY_SOCKET: path }: Environment, powers: Powers): Notify | undefined {
   if (path === undefined || !/^[/@]./.test(path)) return undefined;
   const socket = loadNative('socket', { arguments: ['i32', 'i32', 'i32'], return: 'i32' });
@@ -23,7 +22,7 @@ export function createNotify({ NOTIFY_SOCKET: path }: Environment, powers: Power
     arguments: ['i32', 'buffer', 'u64', 'i32', 'buffer', 'u32'],
     return: 'i64',
   });
-  if (!socket || !sendto) return byProgram(path, powers);
+  if (!socket || !sendto) return undefined;
   const address = socketAddress(path);
   return (...assignments) => {
     const text = Buffer.from(`${assignments.join('\n')}\n`);
@@ -41,30 +40,6 @@ function socketAddress(path: string): Buffer {
   family.writeUInt16LE(AF_UNIX);
   const name = Buffer.from(path.startsWith('@') ? `\0${path.slice(1)}` : `${path}\0`);
   return Buffer.concat([family, name]);
-}
-
-/**
- * Node 24 has no FFI, so systemd's own program sends. It stays until the manager has read the message, which could not
- * be attributed to the unit otherwise; messages wait for each other to keep their order.
- */
-function byProgram(path: string, powers: Powers): Notify {
-  let last: Promise<unknown> = Promise.resolve();
-  return (...assignments) => {
-    last = last.then(
-      () =>
-        new Promise<void>((resolve) => {
-          const child = powers.spawn('systemd-notify', assignments, {
-            env: { NOTIFY_SOCKET: path, PATH: SYSTEM_PATH.join(':') },
-            stdio: 'ignore',
-          });
-          child.once('error', (error) => {
-            powers.log.warn({ error }, 'the service manager can not be told');
-            resolve();
-          });
-          child.once('exit', () => resolve());
-        }),
-    );
-  };
 }
 
 /** The interval at which the service manager wants to hear `WATCHDOG=1`, in ms; undefined if it does not. */

@@ -1,9 +1,12 @@
 /** Prepares isolates with our wrapper in idle time; each is used once. */
 import { Script } from 'node:vm';
-import ivm from 'isolated-vm';
+import type ivm from 'isolated-vm';
 import type { Limits } from '../../src/base/limits.ts';
+import { loadIsolatedVm } from '../../src/base/native-programs.ts';
 import { type GuestBounds, guestScript, type ProgramRights } from './program-wrapper.ts';
 import { urlParts } from './url-parts.ts';
+
+const addon = loadIsolatedVm();
 
 /** The function of ours in an isolate by which it asks: takes an operation and strings, all untrusted, and returns nothing. */
 export type Receive = (operation: unknown, a: unknown, b: unknown, c: unknown) => void;
@@ -48,14 +51,14 @@ export class PreparedIsolates {
   #make(memoryMb: number): PreparedIsolate {
     const { codeLogsMax: logs, codeLogChars: logChars, codeTimersMax: timers } = this.#limits;
     const bounds: GuestBounds = { logs, logChars, timers };
-    const isolate = new ivm.Isolate({ memoryLimit: memoryMb, onCatastrophicError: () => process.abort() });
+    const isolate = new addon.Isolate({ memoryLimit: memoryMb, onCatastrophicError: () => process.abort() });
     const context = isolate.createContextSync();
     const wrapper = isolate.compileScriptSync(this.#script, { cachedData: this.#cachedData });
     const guest = wrapper.runSync(context, { reference: true }) as ivm.Reference<GuestFunction>;
     let hear: Receive | undefined;
     // A function that returns nothing: the isolate gets no reference to our objects.
-    const send = new ivm.Callback<Receive>((...words) => hear?.(...words), { ignored: true });
-    const parts = new ivm.Callback(urlParts, { sync: true });
+    const send = new addon.Callback<Receive>((...words) => hear?.(...words), { ignored: true });
+    const parts = new addon.Callback(urlParts, { sync: true });
     const deliver = guest.applySync(undefined, [send, parts, JSON.stringify(bounds)], { result: { reference: true } });
     return {
       memoryMb,
@@ -81,5 +84,5 @@ function compiled(source: string): ivm.ExternalCopy<ArrayBuffer> {
   const deliver = guest(() => {}, urlParts, JSON.stringify(bounds)) as GuestFunction;
   deliver('run', 'return 1', undefined, JSON.stringify(grant));
   const { buffer, byteOffset, length } = script.createCachedData();
-  return new ivm.ExternalCopy(buffer.slice(byteOffset, byteOffset + length) as ArrayBuffer);
+  return new addon.ExternalCopy(buffer.slice(byteOffset, byteOffset + length) as ArrayBuffer);
 }

@@ -1,6 +1,6 @@
 /** The grammars of the parser child: their node kinds that declare symbols, and the names that a declaration gives. */
-import { createRequire } from 'node:module';
 import { Lang, parse, registerDynamicLanguage, type SgNode } from '@ast-grep/napi';
+import { parserOf } from '../../src/base/native-programs.ts';
 import type { SymbolType } from '../../src/tools/source/symbols.ts';
 import type { ParsedLanguage } from './source-languages.ts';
 
@@ -86,11 +86,17 @@ const GRAMMARS: Partial<Record<ParsedLanguage, Lang>> = { typescript: Lang.TypeS
 
 /** Loads the grammars that the library does not have. Called once, before the first text is parsed. */
 export function registerGrammars(): void {
-  const require = createRequire(import.meta.url);
+  const grammar = (language: Parameters<typeof parserOf>[0], extension: string) => ({
+    libraryPath: parserOf(language),
+    languageSymbol: `tree_sitter_${language}`,
+    extensions: [extension],
+    // Stands for `$` in patterns, which these languages don't allow in a name.
+    expandoChar: 'µ',
+  });
   registerDynamicLanguage({
-    python: require('@ast-grep/lang-python'),
-    rust: require('@ast-grep/lang-rust'),
-    go: require('@ast-grep/lang-go'),
+    python: grammar('python', 'py'),
+    rust: grammar('rust', 'rs'),
+    go: grammar('go', 'go'),
   });
 }
 

@@ -108,7 +108,7 @@ function isWritable(path: string): boolean {
 }
 
 /** The oldest Node that runs our code, and the oldest bubblewrap that knows --disable-userns. */
-export const NODE_MIN = '24.15.0';
+export const NODE_MIN = '26.0.0';
 const BWRAP_MIN = '0.8.0';
 
 const isOlder = (version: string, than: string): boolean => {

@@ -56,10 +56,9 @@ export function serviceOf(flags: ServiceFlags, caller: CliCaller): Service {
 
 /** The daemon's entry, which a unit starts. */
 const daemonProgram = join(dirname(bin), 'ringfenced.js');
-const [nodeMajor = 0] = process.versions.node.split('.').map(Number);
 
 const filesOf = (scope: Scope): ReadonlyMap<string, string> =>
-  unitFiles({ scope, node: process.execPath, program: daemonProgram, hasFfi: nodeMajor >= 26 });
+  unitFiles({ scope, node: process.execPath, program: daemonProgram });
 
 /** `service install`: writes and enables the units, and starts them with `now`. Returns the exit code. */
 export async function serviceInstall(flags: ServiceFlags, service: Service): Promise<number> {

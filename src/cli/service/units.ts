@@ -9,8 +9,6 @@ export interface UnitOptions {
   readonly node: string;
   /** Absolute path of `bin/ringfenced.js`. */
   readonly program: string;
-  /** Whether this Node can send notifications itself; otherwise a child does. */
-  readonly hasFfi: boolean;
 }
 
 /** The name of the unit without its suffix; a template's ends in `@`. */
@@ -34,7 +32,7 @@ const SYSTEM_ONLY = [
   'CapabilityBoundingSet=',
 ];
 
-export function serviceUnit({ scope, node, program, hasFfi }: UnitOptions): string {
+export function serviceUnit({ scope, node, program }: UnitOptions): string {
   const words = [node, program, '--socket', `${runtimeDir(scope)}/ringfence.sock`];
   const folder = scope === 'user' ? 'ringfence' : 'ringfence/%i';
   return `[Unit]
@@ -46,7 +44,7 @@ After=${socketOf(scope)}
 [Service]
 Type=notify
 Sockets=${socketOf(scope)}
-NotifyAccess=${hasFfi ? 'main' : 'all'}
+NotifyAccess=main
 ExecStart=${words.map((it) => asWord(it, runtimeDir(scope))).join(' ')}
 ExecReload=/bin/kill -HUP $MAINPID
 WatchdogSec=30s

@@ -1,4 +1,5 @@
 /** Checks a plugin's code and examples without running any of it, when a person adds the plugin; a daemon does not repeat this. */
+import { loadIsolatedVm } from '../../base/native-programs.ts';
 import type { PluginCode } from '../../base/plugin-code.ts';
 import { resolveImport } from './imports.ts';
 import type { JsonSchema } from './json-schema.ts';
@@ -15,7 +16,7 @@ export async function problemsOf(plugin: Plugin): Promise<string[]> {
 const PARSE_MEMORY_MB = 64;
 
 async function moduleProblems({ manifest }: Plugin, { modules }: Pick<PluginCode, 'modules'>): Promise<string[]> {
-  const { default: ivm } = await import('isolated-vm');
+  const ivm = loadIsolatedVm();
   const { toScript } = await import('./module-script.ts');
   const isolate = new ivm.Isolate({ memoryLimit: PARSE_MEMORY_MB });
   const problems: string[] = [];

@@ -9,7 +9,7 @@ import { movingProgram } from '../../../src/cli/service/stable-node.ts';
 import { type Scope, unitFiles } from '../../../src/cli/service/units.ts';
 import { removeTree, repository, temporaryDir } from '../../support/daemon.ts';
 
-const options = { node: '/usr/bin/node', program: '/usr/lib/node_modules/ringfence/bin/ringfenced.js', hasFfi: true };
+const options = { node: '/usr/bin/node', program: '/usr/lib/node_modules/ringfence/bin/ringfenced.js' };
 /**
  * Directives that break the sandbox or V8, and that no unit may have. Those about /proc mount something over a part of
  * it, and then the kernel refuses a fresh /proc in a sandbox ("Can't mount proc"); RestrictNamespaces and `~@mount`
@@ -56,7 +56,7 @@ describe.each<Scope>(['user', 'system'])('the %s units', (scope) => {
     () => {
       const at = folder();
       const program = join(repository, 'bin/ringfenced.js');
-      for (const [name, text] of unitFiles({ scope, node: process.execPath, program, hasFfi: true }))
+      for (const [name, text] of unitFiles({ scope, node: process.execPath, program }))
         writeFileSync(join(at, name), text);
       const env = { PATH: process.env.PATH ?? '', XDG_RUNTIME_DIR: at, HOME: at, SYSTEMD_UNIT_PATH: `${at}:` };
       const files = readdirSync(at).map((it) => join(at, it));
@@ -77,13 +77,8 @@ describe.each<Scope>(['user', 'system'])('the %s units', (scope) => {
 
 test('words of the command line keep their spaces, percent and dollar signs', () => {
   const program = '/srv/a b/100%/$x/bin/ringfenced.js';
-  const text = unitFiles({ scope: 'user', node: '/usr/bin/node', program, hasFfi: true }).get('ringfence.service');
+  const text = unitFiles({ scope: 'user', node: '/usr/bin/node', program }).get('ringfence.service');
   expect(text).toContain('ExecStart=/usr/bin/node "/srv/a b/100%%/$$x/bin/ringfenced.js" --socket %t/ringfence/');
-});
-
-test('a Node without FFI lets a child tell systemd', () => {
-  const text = unitFiles({ scope: 'user', ...options, hasFfi: false }).get('ringfence.service');
-  expect(text).toContain('NotifyAccess=all');
 });
 
 test('the launchd agent is as it was reviewed, and well-formed with odd paths', () => {

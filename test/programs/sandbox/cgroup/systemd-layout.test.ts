@@ -74,7 +74,7 @@ describe('a unit that systemd delegated', () => {
 
   test('our units ask for the controllers that a daemon needs', () => {
     for (const scope of ['user', 'system'] as const) {
-      const unit = serviceUnit({ scope, node: '/usr/bin/node', program: '/p.js', hasFfi: false });
+      const unit = serviceUnit({ scope, node: '/usr/bin/node', program: '/p.js' });
       expect(/^Delegate=(.*)$/m.exec(unit)?.[1]?.split(' ')).toEqual(expect.arrayContaining(['memory', 'pids']));
     }
   });
