@@ -13,8 +13,8 @@ import { type AnsweredRequest, destinationOf } from '../context/requests.ts';
 import { loadParsers } from '../data-text.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
-import { LOCKFILES, type OtherManager, readLockfile } from './lockfiles.ts';
-import { type Lockfile, NpmLockfile } from './npm-lockfile.ts';
+import type { Lockfile } from './locked-packages.ts';
+import { LOCKFILES, type Manager, readLockfile } from './lockfiles.ts';
 import {
   askedOf,
   auditRequests,
@@ -30,16 +30,7 @@ const { graphEntriesMax, lockfileBytesMax } = defaultLimits;
 const NOT_CHECKED = 'not checked';
 const count = z.int().nonnegative();
 
-const MANAGERS = ['npm', 'pnpm', 'yarn', 'cargo', 'go', 'pip'] as const;
-type Manager = (typeof MANAGERS)[number];
-/** The lockfiles of each, the best first. */
-const FILES: Readonly<Record<Manager, readonly string[]>> = {
-  npm: ['package-lock.json'],
-  ...(Object.fromEntries(Object.entries(LOCKFILES).map(([it, files]) => [it, Object.keys(files)])) as Record<
-    OtherManager,
-    string[]
-  >),
-};
+const MANAGERS = ['npm', 'pnpm', 'yarn', 'cargo', 'go', 'pip'] as const satisfies readonly Manager[];
 const MANIFESTS = /^(package\.json|Cargo\.toml|go\.mod|pyproject\.toml|requirements\.txt)$/;
 /** Managers whose packages an npm registry knows. */
 const OF_NPM: readonly string[] = ['npm', 'pnpm', 'yarn'];
@@ -82,9 +73,9 @@ const isOnline = ({ action, online, manager }: Input): boolean =>
   online === 'yes' && action !== 'list' && action !== 'tree' && (manager === 'auto' || OF_NPM.includes(manager));
 
 const besides = (manifest: string, manager: Input['manager']): string[] =>
-  (manager === 'auto' ? Object.values(FILES).flat() : FILES[manager]).map((it) =>
-    posix.join(posix.dirname(manifest), it),
-  );
+  (manager === 'auto' ? MANAGERS : [manager])
+    .flatMap((it) => Object.keys(LOCKFILES[it]))
+    .map((it) => posix.join(posix.dirname(manifest), it));
 
 export default defineTool({
   name: 'code_dependencies',
@@ -283,7 +274,6 @@ async function lockfileOf(wanted: Input, ctx: ToolContext) {
   const path = paths.find((it) => isThere(it, ctx)) ?? (paths[0] as string);
   const text = textAt(path, ctx);
   try {
-    if (manager === 'npm') return { manager, path, lockfile: ofNpm(text, path) };
     const said = posix.join(posix.dirname(manifest), 'package.json');
     const reading = {
       parsers: await loadParsers(),
@@ -307,18 +297,6 @@ function textAt(path: string, ctx: ToolContext): string {
       details: { limit: lockfileBytesMax, used: file.size, enforcedBy: 'tool' },
     });
   return file.bytes().toString();
-}
-
-/** Throws SyntaxError, UNSUPPORTED. */
-function ofNpm(text: string, path: string): NpmLockfile {
-  const value: unknown = parseJson(text);
-  const version = (value as { lockfileVersion?: unknown } | null)?.lockfileVersion;
-  if (version === 2 || version === 3) return new NpmLockfile(value);
-  throw new ToolError(
-    'UNSUPPORTED',
-    `\`${path}\` has lockfileVersion ${JSON.stringify(version)}; 2 and 3 are supported`,
-    { suggestion: 'npm 7 and newer write version 3: `npm install --package-lock-only`.' },
-  );
 }
 
 function isThere(path: string, ctx: ToolContext): boolean {

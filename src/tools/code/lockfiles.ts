@@ -1,28 +1,17 @@
 /**
- * Reads the lockfiles of package managers other than npm. Pure. What a file does not tell, such as what is only for
- * development in Cargo.lock, is left out.
+ * Reads the lockfiles of package managers. Pure. What a file does not tell, such as what is only for development in
+ * Cargo.lock, is left out.
  */
+import { ToolError } from '../../base/errors.ts';
+import { parseJson } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { type DataParsers, readData } from '../data-text.ts';
-import type { LockedPackage, Lockfile, TreeEntry } from './npm-lockfile.ts';
-
-/** A package with the keys of those that it needs. */
-interface Entry extends Omit<LockedPackage, 'direct'> {
-  readonly needs: readonly string[];
-  /** Whether an npm registry may know it. */
-  readonly isOfNpm?: boolean;
-}
-
-interface Parsed {
-  readonly entries: ReadonlyMap<string, Entry>;
-  /** Keys of what the project itself asks for, with the range if it is told. */
-  readonly direct: ReadonlyMap<string, string | undefined>;
-  /** Whether it tells who needs whom. */
-  readonly hasTree: boolean;
-}
+import { type Entry, type Lockfile, type Parsed, recordOf, records, textOf, toLockfile } from './locked-packages.ts';
+import { ofNpm } from './npm-lockfile.ts';
 
 /** The files of a manager in a project's folder, the best first, and how each is read; `manifest` is the text of package.json. */
 export const LOCKFILES = {
+  npm: { 'package-lock.json': (text) => ofNpmText(text) },
   pnpm: { 'pnpm-lock.yaml': (text, { parsers }) => ofPnpm(parsedText(text, 'yaml', parsers)) },
   yarn: { 'yarn.lock': (text, reading) => ofYarn(text, reading) },
   cargo: { 'Cargo.lock': (text, { parsers }) => ofToml(parsedText(text, 'toml', parsers).package, 'cargo') },
@@ -34,7 +23,7 @@ export const LOCKFILES = {
     'requirements.txt': (text) => ofRequirements(text),
   },
 } as const satisfies Record<string, Record<string, (text: string, reading: Reading) => Parsed>>;
-export type OtherManager = keyof typeof LOCKFILES;
+export type Manager = keyof typeof LOCKFILES;
 
 interface Reading {
   readonly parsers: DataParsers;
@@ -42,66 +31,29 @@ interface Reading {
   readonly manifest: unknown;
 }
 
-/** Reads a lockfile. Throws SyntaxError for one that is damaged. */
-export function readLockfile(manager: OtherManager, name: string, text: string, reading: Reading): Lockfile {
+/** Reads a lockfile. Throws SyntaxError for one that is damaged, UNSUPPORTED for one of a version that is not read. */
+export function readLockfile(manager: Manager, name: string, text: string, reading: Reading): Lockfile {
   const read = (LOCKFILES[manager] as Record<string, (text: string, reading: Reading) => Parsed>)[name];
   if (!read) throw new SyntaxError(`${name} is no lockfile of ${manager}`);
   return toLockfile(read(text, reading));
 }
-
-function toLockfile({ entries, direct, hasTree }: Parsed): Lockfile {
-  const listed = [...entries].map(([key, { needs: _, isOfNpm: __, ...it }]): LockedPackage => {
-    const wanted = direct.get(key);
-    return { ...it, direct: direct.has(key), ...(wanted !== undefined && { wanted }) };
-  });
-  return {
-    list: () =>
-      listed.sort((a, b) => (a.name === b.name ? (a.installed < b.installed ? -1 : 1) : a.name < b.name ? -1 : 1)),
-    registryPackages: () =>
-      [...entries].flatMap(([key, { name, installed, isOfNpm }]) =>
-        isOfNpm ? [{ name, version: installed, direct: direct.has(key) }] : [],
-      ),
-    tree: (depthMax, entriesMax) =>
-      hasTree ? unfold(entries, [...direct.keys()], { depthMax, entriesMax }) : undefined,
-  };
-}
-
-function unfold(
-  all: Parsed['entries'],
-  roots: readonly string[],
-  { depthMax, entriesMax }: { depthMax: number; entriesMax: number },
-) {
-  const entries: TreeEntry[] = [];
-  const unfolded = new Set<string>();
-  const left = roots
-    .toSorted()
-    .map((key) => ({ key, depth: 1 }))
-    .reverse();
-  for (let next = left.pop(); next; next = left.pop()) {
-    const { key, depth } = next;
-    const it = all.get(key);
-    if (!it) continue;
-    if (entries.length >= entriesMax) return { entries, truncated: true };
-    const children = depth < depthMax ? it.needs.filter((need) => all.has(need)).toSorted() : [];
-    const deduped = unfolded.has(key) && children.length > 0;
-    entries.push({ name: it.name, version: it.installed, depth, deduped });
-    if (deduped) continue;
-    unfolded.add(key);
-    for (const child of children.reverse()) left.push({ key: child, depth: depth + 1 });
-  }
-  return { entries, truncated: false };
-}
-
-const TEXT_CHARS = 500;
-const textOf = (value: unknown): string => (typeof value === 'string' ? value.slice(0, TEXT_CHARS) : '');
-const recordOf = (value: unknown): Record<string, unknown> => (isRecord(value) ? value : {});
-const records = (value: unknown): Record<string, unknown>[] => (Array.isArray(value) ? value.filter(isRecord) : []);
 
 function parsedText(text: string, format: 'yaml' | 'toml', parsers: DataParsers): Record<string, unknown> {
   const { problems, value } = readData(text, format, parsers);
   const [problem] = problems;
   if (problem) throw new SyntaxError(problem.message);
   return recordOf(value);
+}
+
+function ofNpmText(text: string): Parsed {
+  const value: unknown = parseJson(text);
+  const version = recordOf(value).lockfileVersion;
+  if (version === 2 || version === 3) return ofNpm(value);
+  throw new ToolError(
+    'UNSUPPORTED',
+    `package-lock.json has lockfileVersion ${JSON.stringify(version)}; 2 and 3 are supported`,
+    { suggestion: 'npm 7 and newer write version 3: `npm install --package-lock-only`.' },
+  );
 }
 
 /** Versions 6 and 9: the keys of `packages` are `name@version`, in 6 with a slash before; what needs whom is in `snapshots`, in 6 in `packages`. */

@@ -5,7 +5,7 @@ import type { Limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import type { AnsweredRequest, ServerRequest } from '../context/requests.ts';
-import type { RegistryPackage } from './npm-lockfile.ts';
+import type { RegistryPackage } from './locked-packages.ts';
 
 export const PUBLIC_REGISTRY = 'https://registry.npmjs.org';
 export const SEVERITIES = ['low', 'moderate', 'high', 'critical'] as const;
