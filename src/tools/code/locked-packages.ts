@@ -84,7 +84,9 @@ function unfold(
 ) {
   const entries: TreeEntry[] = [];
   const unfolded = new Set<string>();
-  const byName = (a: string, b: string) => ((all.get(a)?.name ?? '') < (all.get(b)?.name ?? '') ? -1 : 1);
+  // By the name that the dependent asks for, which npm's keys end with.
+  const nameIn = (key: string) => key.replace(/^.*node_modules\//, '');
+  const byName = (a: string, b: string) => (nameIn(a) < nameIn(b) ? -1 : 1);
   const left = roots
     .toSorted(byName)
     .map((key) => ({ key, depth: 1 }))

@@ -42,7 +42,7 @@ test('the list of this repository has the packages of its lockfile, and what is 
   const { dependencies = [], totalDeps, truncated } = await ask();
   const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, Record<string, string>>;
   const direct = dependencies.filter((it) => it.direct);
-  const wanted = { ...manifest.dependencies, ...manifest.devDependencies };
+  const wanted = { ...manifest.dependencies, ...manifest.optionalDependencies, ...manifest.devDependencies };
   expect(direct.map((it) => `${it.name} ${it.wanted}`).sort()).toEqual(
     Object.entries(wanted)
       .map(([name, range]) => `${name} ${range}`)
