@@ -1,5 +1,5 @@
 /**
- * Tests a sandbox from inside: one program makes every attempt of probes.ts and reports the results, so that a
+ * Tests a sandbox from inside: native/probe.c makes every attempt of probes.ts and reports the results, so that a
  * sandbox is built once for all of them. These tests prove the level that the daemon shows.
  */
 import type { ChildProcess } from 'node:child_process';
@@ -7,17 +7,15 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import type { Limits } from '../../base/limits.ts';
 import { type Powers, settlesWithin } from '../../base/powers.ts';
 import { firstChildOf } from '../proc.ts';
-import type { Arch } from '../syscalls.ts';
-import { encodeSteps, type ProbeReport, type ProbeStep, readReport, reportBytesOf } from './probe-program.ts';
 import {
   allProbes,
-  COMMON_STEPS,
   notHeld,
   type OutsideObservations,
   PROBE_IDS,
   PROBES,
   type ProbeId,
   type ProbeOutcomes,
+  ProbeReport,
   type ProbeTargets,
 } from './probes.ts';
 
@@ -38,23 +36,18 @@ export const probeArgs = (fd: number): string[] => ['--perms', '0700', '--file',
 /** The pid namespace of this process, for `ProbeTargets`. */
 export const ownPidNamespace = (): string => readlinkSync('/proc/self/ns/pid');
 
-const stepsOf = (aims: ProbeTargets): ProbeStep[] => [
-  ...COMMON_STEPS,
-  ...PROBE_IDS.flatMap((id) => PROBES[id].steps(aims)),
-];
-
 /** Runs the attempts in a program that was started with pipes at 0 and 1; waits at most `probeMs`, and leaves no process behind. */
 export async function runProbe(
   child: ChildProcess,
   { aims, limits, powers }: { aims: ProbeTargets; limits: Limits; powers: Powers },
 ): Promise<ProbeResult> {
-  const steps = stepsOf(aims);
+  const { canary, daemonPid, port } = aims;
   // EPIPE: the program has ended; its exit tells why.
-  child.stdin?.on('error', () => {}).write(encodeSteps(steps, process.arch as Arch));
+  child.stdin?.on('error', () => {}).write([canary, daemonPid, port].map((it) => `${it}\0`).join(''));
   const timer = powers.after(limits.probeMs, () => child.kill('SIGKILL'));
   const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
   const ended = endOf(child);
-  const { told, memoryLimited } = await listen(child, reportBytesOf(steps));
+  const { told, memoryLimited } = await listen(child);
   // The program has reported everything and waits for this.
   child.stdin?.end();
   const failure = await ended;
@@ -62,11 +55,11 @@ export async function runProbe(
   const survived = !(await settlesWithin(closed, limits.probeSurvivorMs, powers));
   for (const stream of child.stdio) stream?.destroy();
 
-  const report = readReport(steps, told.out);
-  if (report === undefined) {
+  if (!told.out.endsWith(END)) {
     const complaint = told.err.trim().split('\n')[0] || failure || 'the probe said nothing';
     return { ok: false, probes: allProbes('unknown'), reason: notBuilt(complaint) };
   }
+  const report = new ProbeReport(told.out);
   if (survived) endSurvivor(report, aims);
   return toResult(report, aims, { survived, memoryLimited });
 }
@@ -84,23 +77,23 @@ function toResult(report: ProbeReport, aims: ProbeTargets, outside: OutsideObser
   };
 }
 
+/** The last line of a complete report. */
+const END = '\nend\n';
+
 interface ProbeOutput {
-  out: Buffer;
+  out: string;
   err: string;
 }
 
 /** Reads until the report is complete or the program has ended. Checks its control group while it still runs. */
-async function listen(
-  child: ChildProcess,
-  bytes: number,
-): Promise<{ told: ProbeOutput; memoryLimited: boolean | undefined }> {
-  const output: ProbeOutput = { out: Buffer.alloc(0), err: '' };
+async function listen(child: ChildProcess): Promise<{ told: ProbeOutput; memoryLimited: boolean | undefined }> {
+  const output: ProbeOutput = { out: '', err: '' };
   child.stderr?.on('data', (chunk) => (output.err += chunk));
   let memoryLimited: boolean | undefined;
   await new Promise<void>((resolve) => {
     child.stdout?.on('data', (chunk: Buffer) => {
-      output.out = Buffer.concat([output.out, chunk]);
-      if (output.out.length < bytes) return;
+      output.out += chunk.toString('latin1');
+      if (!output.out.endsWith(END)) return;
       memoryLimited = hasMemoryLimit(innermost(child.pid as number));
       resolve();
     });
