@@ -1,9 +1,11 @@
 /** The home directories of commands: a folder for each workspace with one for each policy; hosts create, measure and empty them. */
+
 import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
+import { removeTrees } from '../base/remove-trees.ts';
 
 export interface CommandHomesOptions {
   /** The daemon's state directory. */
@@ -60,21 +62,13 @@ export class CommandHomes {
     if (removed.length > 0) this.#remove(removed);
   }
 
-  /**
-   * Renames the homes first, so that their names are free at once, then deletes them in a separate process, since a home may hold a million
-   * files.
-   */
+  /** Renames the homes first, so that their names are free at once. */
   #remove(paths: readonly string[]): void {
     const named = paths.map((path) =>
       path.endsWith(REMOVED) ? path : `${path}.${this.#options.powers.uuid()}${REMOVED}`,
     );
     for (const [i, path] of paths.entries()) if (path !== named[i]) fs.renameSync(path, named[i] as string);
-    const script = 'chmod -R u+rwX -- "$@" 2>/dev/null; exec rm -rf --one-file-system -- "$@"';
-    const child = this.#options.powers.spawn('/bin/sh', ['-c', script, 'sh', ...named], { stdio: 'ignore' });
-    // The next start removes whatever could not be removed now.
-    child.once('error', (error) =>
-      this.#options.powers.log.warn({ error }, 'old homes of commands could not be removed'),
-    );
+    removeTrees(named, 'old homes of commands', this.#options.powers);
   }
 }
 

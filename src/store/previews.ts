@@ -2,6 +2,7 @@
  * The previews that are kept: which there are, whose they are, how long they stay. Hosts keep what the commands wrote, in a folder for
  * each preview. A daemon that starts anew removes them all: what lies below them may have changed unseen.
  */
+
 import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import { ToolError } from '../base/errors.ts';
 import type { Limits } from '../base/limits.ts';
 import type { Powers, Timer } from '../base/powers.ts';
 import type { CommandPreview, PreviewReport } from '../base/preview.ts';
+import { removeTrees } from '../base/remove-trees.ts';
 
 export interface PreviewsOptions {
   /** The daemon's state directory. */
@@ -212,13 +214,8 @@ export class Previews implements Disposable {
     if (folders.length > 0) this.#remove(folders);
   }
 
-  /** Removes folders in a process of its own. The kernel leaves folders in them that nobody may enter. */
   #remove(folders: readonly string[]): void {
-    const script = 'chmod -R u+rwX -- "$@" 2>/dev/null; exec rm -rf --one-file-system -- "$@"';
-    const child = this.#options.powers.spawn('/bin/sh', ['-c', script, 'sh', ...folders], { stdio: 'ignore' });
-    child.unref();
-    // The next start removes what is left.
-    child.once('error', (error) => this.#options.powers.log.warn({ error }, 'previews could not be removed'));
+    removeTrees(folders, 'previews', this.#options.powers).unref();
   }
 }
 

@@ -1,10 +1,12 @@
 /** The folders of clones on disk: their number, how long those of ended sessions are kept, and their removal. */
+
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
 import { RpcError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
+import { removeTrees } from '../../base/remove-trees.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { cloneFiles } from './checkout.ts';
 
@@ -113,15 +115,10 @@ export class Clones implements Disposable {
     return clone;
   }
 
-  /** Removes a folder in a process of its own: a session may have left a million files, and folders that nobody may enter. */
   #removeFolder(path: string): void {
-    const { powers } = this.#options;
     const removed = path.endsWith(REMOVED) ? path : `${path}${REMOVED}`;
     if (path !== removed && existsSync(path)) renameSync(path, removed);
-    const script = 'chmod -R u+rwX -- "$1" 2>/dev/null; exec rm -rf --one-file-system -- "$1"';
-    const child = powers.spawn('/bin/sh', ['-c', script, 'sh', removed], { stdio: 'ignore' });
-    // The next start removes what is left.
-    child.once('error', (error) => powers.log.warn({ error }, 'a clone could not be removed'));
+    removeTrees([removed], 'a clone', this.#options.powers);
   }
 
   [Symbol.dispose](): void {

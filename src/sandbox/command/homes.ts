@@ -4,10 +4,12 @@
  * No disk quota limits them, so they are measured while commands run. A command that takes a home over its bound is ended; when
  * no command runs, the largest parts of homes that are more than half full are removed.
  */
+
 import { mkdirSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
+import { removeTrees } from '../../base/remove-trees.ts';
 import type { ExceededLimit } from '../watchdog.ts';
 import { GROWTH, Growth } from './disk-watch.ts';
 import { moveAway, partNames, type Size, sizesOf } from './home-parts.ts';
@@ -280,13 +282,8 @@ export class Homes {
 
   /** Empties the trash. Some languages' caches are read-only folders, which must become writable first. */
   async #emptyTrash(): Promise<void> {
-    const trash = join(this.#options.folder, TRASH);
-    const script = 'chmod -R u+rwX -- "$1"; exec rm -rf --one-file-system -- "$1"';
-    const child = this.#options.powers.spawn('/bin/sh', ['-c', script, 'sh', trash], { stdio: 'ignore' });
-    await new Promise<void>((resolve) => {
-      child.once('error', () => resolve());
-      child.once('exit', () => resolve());
-    });
+    const child = removeTrees([join(this.#options.folder, TRASH)], 'parts of a home', this.#options.powers);
+    await new Promise<unknown>((resolve) => child.once('error', resolve).once('exit', resolve));
   }
 }
 

@@ -12,7 +12,7 @@ import { CHECKPOINT_SCHEMA, Checkpoints } from './checkpoints.ts';
 import type { CountedRecord } from './daily.ts';
 import { AUDIT_SCHEMA, type AuditEntry, type AuditRow, COLUMNS, hashOf, toRow } from './entry.ts';
 import { type ExportFormat, toExportLine } from './export.ts';
-import { firstOf, lastOf, prepare, putAside } from './file.ts';
+import { firstOf, lastOf, prepare } from './file.ts';
 import { AuditMeter } from './meter.ts';
 import { type AuditFilter, type AuditPage, type AuditPageRequest, AuditQueries, type SeqRange } from './query.ts';
 import { type AuditCut, type AuditPrune, bytesOf, dropOldest, shareToDrop } from './retention.ts';
@@ -71,7 +71,6 @@ export class AuditLog implements Disposable {
 
   /** Opens or creates the log; its key and checkpoints lie beside it. Throws ToolError STORE_FAILED, and file system errors. */
   constructor(path: string, limits: Limits, powers: Powers, options: AuditOptions = {}) {
-    const former = putAside(path, powers);
     const beside = (ending: string) => join(dirname(path), `${basename(path, '.db')}.${ending}`);
     this.#powers = powers;
     this.#limits = limits;
@@ -94,7 +93,6 @@ export class AuditLog implements Disposable {
     const broken = this.#whatIsBroken(key === undefined);
     if (broken !== undefined) powers.log.error({ broken }, 'the audit log was changed since the daemon last ran');
     if (broken !== undefined) this.#note({ broken });
-    if (former) this.#note({ former });
     this.#tryFlush();
     this.#trySign();
     this.#retain = powers.after(0, () => this.#retainOften());

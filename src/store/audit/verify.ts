@@ -258,8 +258,6 @@ export interface LogDetail {
     readonly broken?: string;
     /** Number of entries that were given up because they could not be written. */
     readonly lost?: number;
-    /** A log of an older form that was put aside. */
-    readonly former?: { readonly file: string; readonly entries: number };
   };
 }
 

@@ -21,12 +21,10 @@ const attempt = storing('what can be undone');
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, call_id TEXT NOT NULL, session_id TEXT NOT NULL,
     principal TEXT NOT NULL, workspace TEXT NOT NULL, undo TEXT, paths TEXT NOT NULL, bytes INTEGER NOT NULL,
-    begun_ms INTEGER NOT NULL) STRICT;
+    begun_ms INTEGER NOT NULL, undoes TEXT) STRICT;
   CREATE INDEX IF NOT EXISTS calls_by_id ON calls (call_id);
-  CREATE INDEX IF NOT EXISTS calls_by_age ON calls (begun_ms);`;
-
-/** Adds a column that 0.1 did not have: the key of the call that this one undid. */
-const UNDOES = 'ALTER TABLE calls ADD COLUMN undoes TEXT; CREATE INDEX calls_by_undone ON calls (undoes)';
+  CREATE INDEX IF NOT EXISTS calls_by_age ON calls (begun_ms);
+  CREATE INDEX IF NOT EXISTS calls_by_undone ON calls (undoes);`;
 
 export type Caller = Pick<JournalledCall, 'callId' | 'sessionId' | 'principal' | 'workspace'>;
 
@@ -66,8 +64,6 @@ export class UndoJournal implements Disposable {
     this.#options = options;
     this.#database = openDatabase(join(options.stateDir, 'undo.db'));
     this.#database.exec(SCHEMA);
-    const columns = this.#database.prepare('SELECT name FROM pragma_table_info(?)').all('calls');
-    if (!columns.some(({ name }) => name === 'undoes')) this.#database.exec(UNDOES);
     this.checkpoints = new Checkpoints(this.#database, options.limits);
     this.#statements = prepare(this.#database);
     const rows = this.#database.prepare('SELECT key, workspace, principal, bytes, undo FROM calls').all();

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
@@ -122,29 +122,6 @@ describe('a log that can not be written', () => {
     expect(entries.map((it) => it.tool)).toEqual([undefined, undefined, 't3', 't4', 't5', 't6']);
     expect(entries[1]?.detail).toEqual({ log: { lost: 3 } });
     expect(await log.verify()).toEqual({ ok: true, entries: 6 });
-  });
-});
-
-describe('a log of the form before', () => {
-  test('a log of the former format is put aside whole, and the new one says so', async () => {
-    using folder = new LogFolder();
-    const former = new DatabaseSync(folder.path);
-    former.exec(`PRAGMA journal_mode = WAL; CREATE TABLE audit (
-      seq INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, kind TEXT NOT NULL, session_id TEXT NOT NULL, principal TEXT NOT NULL,
-      call_id TEXT, tool TEXT, effects TEXT, decision TEXT, rule TEXT, code TEXT, duration_ms REAL, resources TEXT) STRICT;
-      INSERT INTO audit (at, kind, session_id, principal) VALUES ('2026-01-01', 'session', 's', 'p'), ('2026-01-02', 'session', 's', 'p')`);
-    former.close();
-    const log = folder.open();
-    const { entries } = await log.query({});
-    const file = 'audit-2026-01-01T00-00-00-000Z.db';
-    expect(entries[0]).toMatchObject({ kind: 'policy', detail: { log: { former: { file, entries: 2 } } } });
-    expect(await log.verify()).toEqual({ ok: true, entries: 1 });
-    const aside = new DatabaseSync(join(folder.folder, file), { readOnly: true });
-    expect(aside.prepare('SELECT count(*) AS n FROM audit').get()).toEqual({ n: 2 });
-    aside.close();
-    expect(existsSync(`${folder.path}-wal-old`)).toBe(false);
-    folder.open();
-    expect(readdirSync(folder.folder).filter((it) => it.startsWith('audit-'))).toEqual([file]);
   });
 });
 
