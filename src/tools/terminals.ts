@@ -1,4 +1,5 @@
 /** The terminals, and the commands in the background, that a tool can reach: only those of the call's session. */
+import * as z from 'zod';
 import type { CheckedCommand } from './context/commands.ts';
 
 export interface TerminalSize {
@@ -71,31 +72,30 @@ export interface Terminals {
   list(): TerminalEntry[];
 }
 
-/** A command in the background, as it is now. */
-export interface BackgroundState {
-  /** Standard output and standard error after the position that was asked for, in the order in which they were written. */
-  output: string;
-  /** Position in the output where the next read begins. */
-  seq: number;
-  /** Bytes of output before `output` that are no longer kept. */
-  missedBytes?: number | undefined;
-  exited: boolean;
-  /** Why the command ended, if not by itself. */
-  endedBy?: string;
-  exitCode?: number;
-  signal?: string;
-  /** TCP ports that it listens on, in a network of its own. */
-  ports?: number[];
-}
+const ports = z.array(z.int()).optional().describe('TCP ports on which it listens, in a network of its own.');
 
-export interface BackgroundEntry {
-  handle: string;
-  command: string;
-  exited: boolean;
-  ageMs: number;
-  seq: number;
-  ports?: number[];
-}
+/** A command in the background, as it is now; standard output and standard error in the order in which they were written. */
+export const backgroundState = z.strictObject({
+  output: z.string().describe('Invalid UTF-8 becomes U+FFFD.'),
+  seq: z.int().describe('Position after this output; pass it as afterSeq of the next read.'),
+  missedBytes: z.int().optional().describe('Earlier output that is no longer kept.'),
+  exited: z.boolean(),
+  endedBy: z.string().optional().describe('Why the command was ended, if it did not end by itself.'),
+  exitCode: z.int().optional(),
+  signal: z.string().optional(),
+  ports,
+});
+export type BackgroundState = z.output<typeof backgroundState>;
+
+export const backgroundEntry = z.strictObject({
+  handle: z.string(),
+  command: z.string(),
+  exited: z.boolean(),
+  ageMs: z.int(),
+  seq: z.int(),
+  ports,
+});
+export type BackgroundEntry = z.output<typeof backgroundEntry>;
 
 /** Every method with an id throws NOT_FOUND if the session has no such command. */
 export interface BackgroundCommands {

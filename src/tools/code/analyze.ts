@@ -1,12 +1,7 @@
 import * as z from 'zod';
 import { assertSearch, searchHealth } from '../search-program.ts';
-import { CODE_CHECKS, SEVERITIES } from '../source/analysis.ts';
+import { analysis, CODE_CHECKS } from '../source/analysis.ts';
 import { defineTool, workspacePath } from '../tool.ts';
-
-const file = z.string().describe('Relative to the workspace root.');
-const line = z.int().positive();
-const column = line.describe('From 1, in UTF-16 units.');
-const count = z.int().nonnegative();
 
 const input = z.strictObject({
   path: workspacePath('Source file or directory.').default('.'),
@@ -41,63 +36,7 @@ export default defineTool({
     ...(checks.includes('dependencies') && path !== '.' ? [{ kind: 'read', target: '.' } as const] : []),
   ],
   input,
-  output: z.strictObject({
-    files: count.describe('Sources that were read.'),
-    complexity: z
-      .strictObject({
-        average: z.number().describe('Of cyclomatic complexity.'),
-        max: count,
-        maintainability: count.describe('Mean of the functions.'),
-        totalFunctions: count,
-        functions: z
-          .array(
-            z.strictObject({
-              name: z.string(),
-              file,
-              line,
-              column,
-              cyclomatic: count.describe('Ways through the function.'),
-              cognitive: count.describe('How hard it is to read; what is nested counts more.'),
-              maintainability: count.describe(
-                'Index from 0 to 100, higher is better: by size, vocabulary and complexity.',
-              ),
-              lines: count,
-              parameters: count,
-            }),
-          )
-          .describe('The hardest to read first.'),
-      })
-      .optional(),
-    duplicates: z
-      .array(
-        z.strictObject({
-          file1: file,
-          line1: line,
-          file2: file,
-          line2: line,
-          lines: count,
-          similarity: z.number().describe('Share of equal tokens, 0.8 to 1.'),
-        }),
-      )
-      .optional()
-      .describe('The longest first.'),
-    dependencies: z
-      .strictObject({
-        direct: z.array(file).describe('Files elsewhere that are imported.'),
-        transitive: z.array(file).describe('Files that those import.'),
-        external: z.array(z.string()).describe('Packages.'),
-        cycles: z.array(z.array(file)),
-      })
-      .optional(),
-    security: z
-      .array(
-        z.strictObject({ severity: z.enum(SEVERITIES), rule: z.string(), message: z.string(), file, line, column }),
-      )
-      .optional()
-      .describe('The worst first.'),
-    truncated: z.boolean().describe('Whether files or findings are left out.'),
-    skipped: z.array(file).describe('Files that could not be parsed.'),
-  }),
+  output: analysis,
   examples: [
     {
       input: { path: 'lib/hello.ts' },

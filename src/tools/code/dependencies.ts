@@ -13,7 +13,7 @@ import { type AnsweredRequest, destinationOf } from '../context/requests.ts';
 import { loadParsers } from '../data-text.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
-import type { Lockfile } from './locked-packages.ts';
+import { type Lockfile, lockedPackage, treeEntry } from './locked-packages.ts';
 import { LOCKFILES, type Manager, readLockfile } from './lockfiles.ts';
 import {
   askedOf,
@@ -21,9 +21,10 @@ import {
   type Checked,
   outdatedIn,
   outdatedRequests,
+  outdated as outdatedShape,
   PUBLIC_REGISTRY,
-  SEVERITIES,
   vulnerabilitiesIn,
+  vulnerability,
 } from './npm-registry.ts';
 
 const { graphEntriesMax, lockfileBytesMax } = defaultLimits;
@@ -104,53 +105,14 @@ export default defineTool({
   output: z.strictObject({
     manager: z.enum(MANAGERS),
     lockfile: z.string().describe('Relative to the workspace root.'),
-    dependencies: z
-      .array(
-        z.strictObject({
-          name: z.string(),
-          installed: z.string().describe('Version of the lockfile.'),
-          wanted: z.string().optional().describe('Range that the project asks for.'),
-          direct: z.boolean(),
-          dev: z.boolean().optional().describe('This and the next ones only where the lockfile tells.'),
-          optional: z.boolean().optional(),
-          license: z.string().optional(),
-          hasInstallScript: z.boolean().optional(),
-        }),
-      )
-      .optional()
-      .describe('With `list`.'),
-    tree: z
-      .array(
-        z.strictObject({
-          name: z.string(),
-          version: z.string(),
-          depth: z.int().positive(),
-          deduped: z.boolean().describe('Whether its dependencies are shown at an earlier place.'),
-        }),
-      )
-      .optional()
-      .describe('With `tree`: each package before what it depends on.'),
+    dependencies: z.array(lockedPackage).optional().describe('With `list`.'),
+    tree: z.array(treeEntry).optional().describe('With `tree`: each package before what it depends on.'),
     totalDeps: count.describe('Installed packages.'),
     vulnerabilities: z
-      .union([
-        z.literal(NOT_CHECKED),
-        z.array(
-          z.strictObject({
-            package: z.string(),
-            installed: z.array(z.string()).describe('The installed versions that have it.'),
-            severity: z.enum(SEVERITIES),
-            description: z.string(),
-            fixVersion: z.string().optional().describe('The first version after the vulnerable ones, if known.'),
-            url: z.string().optional(),
-          }),
-        ),
-      ])
+      .union([z.literal(NOT_CHECKED), z.array(vulnerability)])
       .describe('With audit and check; the worst first.'),
     outdated: z
-      .union([
-        z.literal(NOT_CHECKED),
-        z.array(z.strictObject({ package: z.string(), current: z.string(), latest: z.string() })),
-      ])
+      .union([z.literal(NOT_CHECKED), z.array(outdatedShape)])
       .describe('With outdated and check: direct packages that have a newer version.'),
     unchecked: z
       .array(z.string())

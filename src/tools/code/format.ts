@@ -1,7 +1,7 @@
 /** Formats sources. The formatter reads them in the read_only host (`plan`); the write host only writes. */
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
-import type { SourceText } from '../source/checkers.ts';
+import { engine, type SourceText } from '../source/checkers.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { changesOf, readSources, writePlanned } from './checked-sources.ts';
 import { assertNoPythonSettings, formatSettings } from './format-settings.ts';
@@ -22,7 +22,6 @@ const input = z.strictObject({
 });
 type Input = z.output<typeof input>;
 
-const engineShape = z.strictObject({ name: z.string(), version: z.string(), config: z.string() });
 const refusedShape = z.array(z.strictObject({ path: z.string(), reason: z.string() }));
 
 export default defineTool({
@@ -51,7 +50,7 @@ export default defineTool({
     files: z
       .array(z.strictObject({ path: z.string(), diff: z.string().optional().describe('Absent if too large.') }))
       .describe('The files that formatting changes.'),
-    engine: engineShape,
+    engine: engine,
     refused: refusedShape.describe(
       'Files left as they are: a syntax error, or an error code of why they may not be read.',
     ),
@@ -92,7 +91,7 @@ const FORMATTED = new RegExp(`\\.(${`${ENDINGS},${NAMED_ENDINGS}`.replaceAll(','
 
 const planShape = z.strictObject({
   planned: z.array(plannedFile),
-  engine: engineShape,
+  engine: engine,
   refused: refusedShape,
 });
 

@@ -1,11 +1,8 @@
 import * as z from 'zod';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
-import { GRAPH_VIEWS } from '../source/source-code.ts';
+import { GRAPH_VIEWS, importGraph } from '../source/source-code.ts';
 import { defineTool, workspacePath } from '../tool.ts';
-
-const file = z.string().describe('Relative to the workspace root.');
-const line = z.int().positive();
 
 export default defineTool({
   name: 'code_graph',
@@ -34,30 +31,7 @@ export default defineTool({
     depth: z.int().min(1).max(50).default(3).describe('Steps from `file`.'),
     types: rare(z.boolean().default(false).describe('Whether imports of types alone count for circles.')),
   }),
-  output: z.strictObject({
-    nodes: z.array(file).describe('Files that are shown.'),
-    edges: z.array(
-      z.strictObject({ from: file, to: file, line: line.describe('Of the first import.'), typeOnly: z.boolean() }),
-    ),
-    cycles: z
-      .array(z.array(file))
-      .describe('Circles, in the order of the imports; each file of one is in one of these.'),
-    unresolved: z.array(z.strictObject({ file, line, module: z.string(), reason: z.string() })),
-    external: z.array(z.string()).describe('Packages and modules of others that are imported.'),
-    unusedFiles: z.array(z.strictObject({ file, reason: z.string() })).describe('What may be unused, and why.'),
-    unusedExports: z.array(z.strictObject({ file, line, name: z.string(), reason: z.string() })),
-    totals: z
-      .strictObject({
-        files: z.int(),
-        edges: z.int(),
-        cycles: z.int(),
-        unresolved: z.int(),
-        external: z.int(),
-      })
-      .describe('Counts of the whole graph.'),
-    truncated: z.boolean().describe('Whether files or entries are left out.'),
-    skipped: z.array(file).describe('Files that could not be parsed.'),
-  }),
+  output: importGraph,
   examples: [
     {
       input: { path: 'lib', show: 'imports', file: 'lib/main.ts' },

@@ -5,7 +5,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import { rare } from '../rare-parameters.ts';
-import type { Engine, LintIssue } from '../source/checkers.ts';
+import { type Engine, engine, type LintIssue, lintIssue } from '../source/checkers.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { changesOf, readSources, writePlanned } from './checked-sources.ts';
 import { namedBy, plannedFile } from './planned-changes.ts';
@@ -35,23 +35,11 @@ const input = z.strictObject({
 type Input = z.output<typeof input>;
 
 const output = z.strictObject({
-  issues: z
-    .array(
-      z.strictObject({
-        file: z.string(),
-        line: z.int(),
-        column: z.int().describe("From 1, in UTF-16 units; those of the workspace's own linter as it counts them."),
-        rule: z.string(),
-        severity: z.enum(['error', 'warning']),
-        message: z.string(),
-        fixable: z.boolean(),
-      }),
-    )
-    .describe('What is left to do; the first of them, by file and line.'),
+  issues: z.array(lintIssue).describe('What is left to do; the first of them, by file and line.'),
   totalIssues: z.int().nonnegative(),
   fixed: z.int().nonnegative(),
   diff: z.string().optional().describe('What fix changed; absent if nothing or too large.'),
-  engine: z.strictObject({ name: z.string(), version: z.string(), config: z.string() }),
+  engine,
   skipped: z.array(z.strictObject({ path: z.string(), code: z.string() })),
 });
 

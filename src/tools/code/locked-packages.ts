@@ -1,27 +1,26 @@
 /** The packages of a project, as a lockfile of any manager tells them. Pure. */
+import * as z from 'zod';
 import { isRecord } from '../../base/text/values.ts';
 
-export interface LockedPackage {
-  name: string;
-  installed: string;
-  /** The range that the project asks for; only of direct dependencies. */
-  wanted?: string;
-  direct: boolean;
-  /** These two and `hasInstallScript` are absent if the lockfile does not tell. */
-  dev?: boolean;
-  optional?: boolean;
-  license?: string;
-  hasInstallScript?: boolean;
-}
+export const lockedPackage = z.strictObject({
+  name: z.string(),
+  installed: z.string().describe('Version of the lockfile.'),
+  wanted: z.string().optional().describe('Range that the project asks for.'),
+  direct: z.boolean(),
+  dev: z.boolean().optional().describe('This and the next ones only where the lockfile tells.'),
+  optional: z.boolean().optional(),
+  license: z.string().optional(),
+  hasInstallScript: z.boolean().optional(),
+});
+export type LockedPackage = z.output<typeof lockedPackage>;
 
-export interface TreeEntry {
-  name: string;
-  version: string;
-  /** 1 for what the project itself asks for. */
-  depth: number;
-  /** Whether its own dependencies are shown at an earlier place. */
-  deduped: boolean;
-}
+export const treeEntry = z.strictObject({
+  name: z.string(),
+  version: z.string(),
+  depth: z.int().positive(),
+  deduped: z.boolean().describe('Whether its dependencies are shown at an earlier place.'),
+});
+export type TreeEntry = z.output<typeof treeEntry>;
 
 /** A package that a registry may know. */
 export interface RegistryPackage {

@@ -1,6 +1,7 @@
 /** What an npm registry is asked about packages, and what is read of its answers. A registry's answers are not trusted. */
 import { parse } from 'jsonc-parser';
 import semver from 'semver';
+import * as z from 'zod';
 import type { Limits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
@@ -10,21 +11,18 @@ import type { RegistryPackage } from './locked-packages.ts';
 export const PUBLIC_REGISTRY = 'https://registry.npmjs.org';
 export const SEVERITIES = ['low', 'moderate', 'high', 'critical'] as const;
 
-export interface Outdated {
-  package: string;
-  current: string;
-  latest: string;
-}
+export const outdated = z.strictObject({ package: z.string(), current: z.string(), latest: z.string() });
+export type Outdated = z.output<typeof outdated>;
 
-export interface Vulnerability {
-  package: string;
-  /** The installed versions that have it. */
-  installed: string[];
-  severity: (typeof SEVERITIES)[number];
-  description: string;
-  fixVersion?: string;
-  url?: string;
-}
+export const vulnerability = z.strictObject({
+  package: z.string(),
+  installed: z.array(z.string()).describe('The installed versions that have it.'),
+  severity: z.enum(SEVERITIES),
+  description: z.string(),
+  fixVersion: z.string().optional().describe('The first version after the vulnerable ones, if known.'),
+  url: z.string().optional(),
+});
+export type Vulnerability = z.output<typeof vulnerability>;
 
 /** What the registry said, and the packages that it said nothing about. */
 export interface Checked<T> {

@@ -2,14 +2,10 @@ import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import { defaultLimits } from '../../base/limits.ts';
 import { rare } from '../rare-parameters.ts';
-import { CODE_LANGUAGES } from '../source/source-code.ts';
-import { SYMBOL_TYPES } from '../source/symbols.ts';
+import { CODE_LANGUAGES, parsedCode } from '../source/source-code.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const { codeCharsMax } = defaultLimits;
-
-const line = z.int().positive();
-const column = z.int().positive().describe('From 1, in UTF-16 units.');
 
 const input = z.strictObject({
   path: workspacePath('Source file; or give `code`.').optional(),
@@ -35,46 +31,7 @@ export default defineTool({
   cacheable: true,
   effects: ({ path }) => (path === undefined ? [] : [{ kind: 'read', target: path }]),
   input,
-  output: z.strictObject({
-    language: z.enum(CODE_LANGUAGES),
-    symbols: z.array(z.strictObject({ name: z.string(), type: z.enum(SYMBOL_TYPES), line, column, endLine: line })),
-    imports: z.array(
-      z.strictObject({
-        module: z.string().describe('As it is written.'),
-        line,
-        names: z.array(z.string()).describe('`*` for all, `default` for the default export.'),
-        kind: z.enum(['static', 'dynamic', 'reexport', 'require']),
-        typeOnly: z.boolean().describe('Whether nothing is imported at run time.'),
-      }),
-    ),
-    exports: z.array(
-      z.strictObject({
-        name: z.string(),
-        line,
-        typeOnly: z.boolean(),
-        from: z.string().optional().describe('The module whose export is passed on.'),
-      }),
-    ),
-    errors: z.array(z.strictObject({ line, column, message: z.string() })),
-    ast: z
-      .array(
-        z.strictObject({
-          kind: z.string().describe('Kind of node in the tree-sitter grammar.'),
-          depth: z.int().nonnegative(),
-          parent: z
-            .int()
-            .nonnegative()
-            .optional()
-            .describe('Index in this list of the node that holds it; absent for the root.'),
-          line,
-          endLine: line,
-          text: z.string().optional().describe('Of nodes without named nodes in them, cut at 80 characters.'),
-        }),
-      )
-      .optional()
-      .describe('The tree: named nodes, each after the one that holds it.'),
-    truncated: z.boolean().describe('Whether a list is cut.'),
-  }),
+  output: parsedCode,
   examples: [
     {
       input: { path: 'lib/hello.ts' },

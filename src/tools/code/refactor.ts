@@ -9,7 +9,13 @@ import { ToolError } from '../../base/errors.ts';
 import { type ChangedFile, ChangedFiles } from '../edit/changed-files.ts';
 import { bytesOf } from '../edit/text.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
-import type { RefactorPlan, RefactorQuery } from '../source/typescript.ts';
+import {
+  REFACTORED_FILES_MAX,
+  type RefactorPlan,
+  type RefactorQuery,
+  refactorPlan,
+  typeProblem,
+} from '../source/typescript.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { edited, plainPath, sameText } from './planned-changes.ts';
 
@@ -17,7 +23,6 @@ const OPERATIONS = ['rename', 'move_file', 'organize_imports', 'remove_unused_im
 /** For operations that other editors have. */
 const BY_HAND = 'to extract or inline, edit the file with file_edit, then check it with code_type_check';
 const operation = z.enum(OPERATIONS, { error: `must be one of ${OPERATIONS.join(', ')}; ${BY_HAND}` });
-const FILES_MAX = 500;
 
 const spot = z.int().min(1).max(10_000_000);
 const name = z.string().min(1).max(256);
@@ -33,36 +38,6 @@ const input = z.strictObject({
   preview: z.boolean().default(false).describe('Only return the diffs and new errors; write nothing.'),
 });
 type Input = z.output<typeof input>;
-
-const problem = z.strictObject({
-  file: z.string(),
-  line: z.int().positive().describe('In the file as it would be.'),
-  column: z.int().positive().describe('From 1, in UTF-16 units.'),
-  code: z.string(),
-  message: z.string(),
-  isConfig: z.boolean().optional(),
-  hint: z.string().optional(),
-});
-
-const path = z.string().min(1).max(4096);
-const hash = z.string().max(256);
-/** The plan that the read_only host made. */
-const planShape = z.strictObject({
-  files: z
-    .array(
-      z.strictObject({
-        path,
-        ifHash: hash,
-        edits: z.array(z.strictObject({ start: z.int().min(0), end: z.int().min(0), text: z.string() })).max(100_000),
-      }),
-    )
-    .max(FILES_MAX),
-  move: z.strictObject({ from: path, to: path, ifHash: hash.optional() }).optional(),
-  newErrors: z.array(problem).max(100),
-  checkedFiles: z.int().min(0),
-  truncated: z.boolean(),
-  unresolved: z.array(z.strictObject({ name: z.string(), choices: z.array(z.string()).max(10) })).max(100),
-});
 
 const byTransformation = z.strictObject({
   path: workspacePath('The source file.'),
@@ -111,7 +86,7 @@ export default defineTool({
       }),
     ),
     moved: z.strictObject({ from: z.string(), to: z.string() }).optional(),
-    newErrors: z.array(problem).describe('With preview: what would refuse the change.'),
+    newErrors: z.array(typeProblem).describe('With preview: what would refuse the change.'),
     checkedFiles: z.int().nonnegative().describe('Files whose errors were compared.'),
     truncated: z.boolean().describe('Whether some projects or files were not looked at.'),
     unresolved: z
@@ -170,7 +145,7 @@ export default defineTool({
   },
 
   async run(wanted, ctx) {
-    const plan = wanted.preview ? await planned(wanted, ctx) : planShape.parse(ctx.planned);
+    const plan = wanted.preview ? await planned(wanted, ctx) : refactorPlan.parse(ctx.planned);
     const { move, newErrors, checkedFiles, truncated, unresolved } = plan;
     const files = changedBy(plan, ctx);
     const changedFiles = await files.withDiffs(ctx);
@@ -240,7 +215,7 @@ const missing = (parameter: string, operation: string) =>
 
 /** The changed files, from their present contents. Throws CONFLICT if one is not what the plan was made from. */
 function changedBy({ files }: RefactorPlan, ctx: ToolContext, at = (path: string) => path): ChangedFiles {
-  const changed = new ChangedFiles(FILES_MAX, ctx);
+  const changed = new ChangedFiles(REFACTORED_FILES_MAX, ctx);
   for (const { path, ifHash, edits } of files) changed.add(changedFile({ path: at(path), ifHash, edits }, ctx));
   return changed;
 }

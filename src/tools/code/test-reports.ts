@@ -1,18 +1,20 @@
 /** Reads the reports of test runners. Tests can write anything, so every field is looked at before it is used. */
 
+import * as z from 'zod';
 import { jsonOr } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { readJUnit, type TestOutcome } from './junit.ts';
 import type { Runner } from './test-runners.ts';
 
-export interface TestFailure {
-  name: string;
-  file?: string;
-  line?: number;
-  message: string;
-  expected?: string;
-  actual?: string;
-}
+export const testFailure = z.strictObject({
+  name: z.string(),
+  file: z.string().optional(),
+  line: z.int().optional(),
+  message: z.string(),
+  expected: z.string().optional(),
+  actual: z.string().optional(),
+});
+export type TestFailure = z.output<typeof testFailure>;
 
 export interface TestReport {
   readonly passed: number;

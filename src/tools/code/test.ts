@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
-import { readTestReport, type TestReport } from './test-reports.ts';
+import { readTestReport, type TestReport, testFailure } from './test-reports.ts';
 import { assertSelectable, findRunner, RUNNERS, type Runner, reportOf, testCommand } from './test-runners.ts';
 
 const PATHS_MAX = 100;
@@ -62,18 +62,7 @@ export default defineTool({
     passed: z.int().nonnegative(),
     failed: z.int().nonnegative(),
     skipped: z.int().nonnegative(),
-    failures: z
-      .array(
-        z.strictObject({
-          name: z.string(),
-          file: z.string().optional(),
-          line: z.int().optional(),
-          message: z.string(),
-          expected: z.string().optional(),
-          actual: z.string().optional(),
-        }),
-      )
-      .describe(`The first ${FAILURES_TOLD}.`),
+    failures: z.array(testFailure).describe(`The first ${FAILURES_TOLD}.`),
     runner: z.enum(RUNNERS),
     exitCode: z.int(),
     durationMs: z.number(),

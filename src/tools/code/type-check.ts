@@ -1,10 +1,9 @@
 import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
-import type { TypeCheck } from '../source/typescript.ts';
+import { PROBLEMS_MAX, type TypeCheck, typeCheck } from '../source/typescript.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
-const PROBLEMS_MAX = 200;
 const FILES_MAX = 64;
 
 const input = z.strictObject({
@@ -19,16 +18,6 @@ const input = z.strictObject({
 const byProject = z.strictObject({
   projectPath: workspacePath('A tsconfig file, or the directory of one.'),
   strict: z.boolean().default(true).describe('Check as with `strict`, whatever the project says.'),
-});
-
-const problem = z.strictObject({
-  file: z.string().describe('Relative to the workspace root.'),
-  line: z.int().positive(),
-  column: z.int().positive().describe('From 1, in UTF-16 units.'),
-  code: z.string(),
-  message: z.string(),
-  isConfig: z.boolean().optional().describe('Whether it is about settings of the project, which then checks little.'),
-  hint: z.string().optional(),
 });
 
 export default defineTool({
@@ -56,12 +45,7 @@ export default defineTool({
   input,
   output: z.strictObject({
     success: z.boolean().describe('Whether there are no errors in what was checked.'),
-    errors: z.array(problem),
-    warnings: z.array(problem),
-    totalErrors: z.int().nonnegative(),
-    checkedFiles: z.int().nonnegative().describe('Files of the workspace that were checked.'),
-    truncated: z.boolean().describe(`Whether files were left out, or problems beyond ${PROBLEMS_MAX}.`),
-    engine: z.strictObject({ name: z.string(), version: z.string() }),
+    ...typeCheck.shape,
   }),
   examples: [
     { input: { path: 'lib/main.ts' }, output: { success: true, errors: [], checkedFiles: 1 } },

@@ -1,4 +1,5 @@
 /** Changes of previews that can be committed. */
+import * as z from 'zod';
 import type { PreviewChange } from '../../base/preview.ts';
 
 export interface CommitRequest {
@@ -12,16 +13,13 @@ export interface CommitRequest {
   readonly force: boolean;
 }
 
-export interface CommitOutcome {
-  /** Paths that are as the command left them; a folder stands for all in it. */
-  readonly committed: string[];
-  /** The paths of `committed` that are gone. */
-  readonly removed: string[];
-  /** The paths of `committed` that keep what others changed since. */
-  readonly merged: string[];
-  /** Paths that changed since the preview; with any of these nothing is committed. */
-  readonly conflicts: string[];
-}
+export const commitOutcome = z.strictObject({
+  committed: z.array(z.string()).describe('Paths that are as the command left them; a folder stands for all in it.'),
+  removed: z.array(z.string()).describe('Those of committed that are gone.'),
+  merged: z.array(z.string()).describe('Those of committed that keep what others changed since.'),
+  conflicts: z.array(z.string()).describe('Paths that changed since the preview; then nothing is committed.'),
+});
+export type CommitOutcome = z.output<typeof commitOutcome>;
 
 /** The preview that a call is about. */
 export interface KeptChanges {

@@ -1,4 +1,5 @@
 /** What tools search for, and what they find. */
+import * as z from 'zod';
 
 /** The files of a search. Hidden files, and those that .gitignore, .ignore and .rgignore exclude, are left out. */
 export interface SearchScope {
@@ -31,14 +32,12 @@ export interface FoundInFiles {
   skipped?: { tooLarge: number; tooDeep: number; binary: number };
 }
 
-export interface FoundLine {
-  /** Relative to the workspace root. */
-  file: string;
-  line: number;
-  /** Column of the first match, counted from 1 in characters. */
-  column: number;
-  /** The line; a long one is cut around the match with `…`. */
-  text: string;
-  before?: string[];
-  after?: string[];
-}
+export const foundLine = z.strictObject({
+  file: z.string().describe('Relative to the workspace root.'),
+  line: z.int().positive(),
+  column: z.int().positive().describe('Of the first match, from 1 in characters; in bytes if the line is over 1 MB.'),
+  text: z.string().describe('The line; a long one is cut around the match, with … where it was.'),
+  before: z.array(z.string()).optional(),
+  after: z.array(z.string()).optional(),
+});
+export type FoundLine = z.output<typeof foundLine>;

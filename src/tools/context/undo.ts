@@ -1,5 +1,7 @@
 /** What a tool asks of the undo journal, as `ToolContext.undo`. */
 
+import * as z from 'zod';
+
 /** Calls to undo. */
 export interface UndoRequest {
   /** Keys of the calls' undo journals, the newest call first. */
@@ -10,13 +12,10 @@ export interface UndoRequest {
   readonly force: boolean;
 }
 
-export interface UndoOutcome {
-  /** Paths restored to their state before the call. */
-  readonly restored: string[];
-  /** Restored paths that were removed, because the call had made them. */
-  readonly removed: string[];
-  /** Paths that changed since, or were not kept; with any of these nothing is restored, unless forced. */
-  readonly conflicts: string[];
-  /** Restored files that kept the changes made since. */
-  readonly merged: string[];
-}
+export const undoOutcome = z.strictObject({
+  restored: z.array(z.string()).describe('Paths that are as they were before the call.'),
+  removed: z.array(z.string()).describe('Those of restored that were removed, because the call had created them.'),
+  conflicts: z.array(z.string()).describe('Paths that were changed since, or not kept.'),
+  merged: z.array(z.string()).describe('Those of restored that also keep later changes.'),
+});
+export type UndoOutcome = z.output<typeof undoOutcome>;

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { foundLine } from '../context/search.ts';
 import { glob } from '../path-parameters.ts';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
@@ -46,19 +47,7 @@ export default defineTool({
   effects: ({ path: target }) => [{ kind: 'read', target }],
   input,
   output: z.strictObject({
-    matches: z.array(
-      z.strictObject({
-        file: z.string().describe('Relative to the workspace root.'),
-        line: z.int().positive(),
-        column: z
-          .int()
-          .positive()
-          .describe('Of the first match, from 1 in characters; in bytes if the line is over 1 MB.'),
-        text: z.string().describe('The line; a long one is cut around the match, with … where it was.'),
-        before: z.array(z.string()).optional(),
-        after: z.array(z.string()).optional(),
-      }),
-    ),
+    matches: z.array(foundLine),
     count: z.int().nonnegative().describe('Lines returned.'),
     filesSearched: z
       .int()

@@ -1,6 +1,7 @@
 /** The tools that `calls.diff` and `calls.commit` run: in no session's toolset, but under the same stages as any call. */
 import * as z from 'zod';
 import { previewChange } from '../../base/preview.ts';
+import { commitOutcome } from '../context/kept-changes.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const previewId = z.uuid().describe('The preview.');
@@ -48,12 +49,7 @@ export const commitTool = defineTool({
   runs: { in: 'host', keptPreview: (it) => it.previewId },
   effects: ({ changes }) => changes.map(({ path: target, kind }) => ({ kind, target }) as const),
   input,
-  output: z.strictObject({
-    committed: z.array(z.string()).describe('Paths that are as the command left them; a folder stands for all in it.'),
-    removed: z.array(z.string()).describe('Those of committed that are gone.'),
-    merged: z.array(z.string()).describe('Those of committed that keep what others changed since.'),
-    conflicts: z.array(z.string()).describe('Paths that changed since the preview; then nothing is committed.'),
-  }),
+  output: commitOutcome,
   examples: [],
   aliases: [],
   run: ({ changes, only, merges, force }, ctx) =>

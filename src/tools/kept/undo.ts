@@ -1,5 +1,6 @@
 /** The tool that `calls.undo` runs: in no session's toolset, but under the same stages as any call. */
 import * as z from 'zod';
+import { undoOutcome } from '../context/undo.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 /** The input of the internal tool; the gateway writes it, never a caller. */
@@ -27,12 +28,7 @@ export const undoTool = defineTool({
   // Removing a file that the call made counts as a write, not a delete: the content is the call's own and can be restored.
   effects: ({ paths }) => paths.map((target) => ({ kind: 'write', target }) as const),
   input,
-  output: z.strictObject({
-    restored: z.array(z.string()).describe('Paths that are as they were before the call.'),
-    removed: z.array(z.string()).describe('Those of restored that were removed, because the call had created them.'),
-    conflicts: z.array(z.string()).describe('Paths that were changed since, or not kept.'),
-    merged: z.array(z.string()).describe('Those of restored that also keep later changes.'),
-  }),
+  output: undoOutcome,
   examples: [],
   aliases: [],
   run: ({ keys, paths, force }, ctx) => ctx.undo({ keys, paths, force }),

@@ -1,4 +1,5 @@
 /** The built-in linter and formatter; workers/code/checkers.ts runs them, in processes that may be killed. */
+import * as z from 'zod';
 
 export interface SourceText {
   /** Relative to the workspace root. */
@@ -6,16 +7,16 @@ export interface SourceText {
   readonly text: string;
 }
 
-export interface LintIssue {
-  file: string;
-  line: number;
-  /** From 1, in UTF-16 units. */
-  column: number;
-  rule: string;
-  severity: 'error' | 'warning';
-  message: string;
-  fixable: boolean;
-}
+export const lintIssue = z.strictObject({
+  file: z.string(),
+  line: z.int(),
+  column: z.int().describe("From 1, in UTF-16 units; those of the workspace's own linter as it counts them."),
+  rule: z.string(),
+  severity: z.enum(['error', 'warning']),
+  message: z.string(),
+  fixable: z.boolean(),
+});
+export type LintIssue = z.output<typeof lintIssue>;
 
 export interface LintAnswer {
   /** The issues that are left, if texts were fixed. */
@@ -26,12 +27,8 @@ export interface LintAnswer {
 }
 
 /** The program that did the work. */
-export interface Engine {
-  name: string;
-  version: string;
-  /** The configuration that it had. */
-  config: string;
-}
+export const engine = z.strictObject({ name: z.string(), version: z.string(), config: z.string() });
+export type Engine = z.output<typeof engine>;
 
 export interface Checkers {
   /** The programs that lint or format these sources. */

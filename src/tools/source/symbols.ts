@@ -1,4 +1,5 @@
 /** Queries about the symbols of a workspace; workers/symbols/symbols.ts answers them. */
+import * as z from 'zod';
 
 /**
  * Kinds of symbols that callers filter by: methods count as functions, structs as classes, traits as interfaces,
@@ -8,26 +9,25 @@ export const SYMBOL_TYPES = ['function', 'class', 'interface', 'type', 'variable
 export type SymbolType = (typeof SYMBOL_TYPES)[number];
 
 /** `semantic`: resolved by the language's rules; `syntactic`: matched by name in the syntax tree; `mixed`: some of both. */
-export type Precision = 'semantic' | 'syntactic' | 'mixed';
+export const PRECISIONS = ['semantic', 'syntactic', 'mixed'] as const;
+export type Precision = (typeof PRECISIONS)[number];
 
-export interface FoundSymbol {
-  name: string;
-  type: SymbolType;
-  /** Relative to the workspace root. */
-  file: string;
-  line: number;
-  /** The line, without its indentation; a long one is cut. */
-  preview: string;
-}
+export const foundSymbol = z.strictObject({
+  name: z.string(),
+  type: z.enum(SYMBOL_TYPES),
+  file: z.string().describe('Relative to the workspace root.'),
+  line: z.int().positive(),
+  preview: z.string().describe('The line, cut at 200 characters.'),
+});
+export type FoundSymbol = z.output<typeof foundSymbol>;
 
-export interface FoundReference {
-  file: string;
-  line: number;
-  /** Counted from 1, in UTF-16 units. */
-  column: number;
-  /** The line, without its indentation; a long one is cut around the name. */
-  context: string;
-}
+export const foundReference = z.strictObject({
+  file: z.string().describe('Relative to the workspace root.'),
+  line: z.int().positive(),
+  column: z.int().positive().describe('From 1, in UTF-16 units.'),
+  context: z.string().describe('The line, cut around the name at 200 characters.'),
+});
+export type FoundReference = z.output<typeof foundReference>;
 
 /** Part of every answer. */
 export interface SymbolResult {

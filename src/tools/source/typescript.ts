@@ -1,30 +1,31 @@
 /** What TypeScript's own programs know of a workspace; workers/symbols answers. They run no code of the workspace. */
+import * as z from 'zod';
+import type { Read } from '../../base/result-shapes.ts';
 
 /** A diagnostic of the compiler. */
-export interface TypeProblem {
-  /** Relative to the workspace root. */
-  file: string;
-  line: number;
-  /** Counted from 1, in UTF-16 units. */
-  column: number;
-  /** The number that the compiler prints: TS2322. */
-  code: string;
-  message: string;
-  /** Whether it is about the project's settings and not about types. */
-  isConfig?: boolean | undefined;
-  hint?: string | undefined;
-}
+export const typeProblem = z.strictObject({
+  file: z.string().describe('Relative to the workspace root.'),
+  line: z.int().positive(),
+  column: z.int().positive().describe('From 1, in UTF-16 units.'),
+  code: z.string(),
+  message: z.string(),
+  isConfig: z.boolean().optional().describe('Whether it is about settings of the project, which then checks little.'),
+  hint: z.string().optional(),
+});
+export type TypeProblem = z.output<typeof typeProblem>;
 
-export interface TypeCheck {
-  errors: TypeProblem[];
-  warnings: TypeProblem[];
-  /** All errors, those that are not listed included. */
-  totalErrors: number;
-  checkedFiles: number;
-  /** Whether some files were not checked, or some problems are not listed. */
-  truncated: boolean;
-  engine: { name: string; version: string };
-}
+/** Most problems that are listed. */
+export const PROBLEMS_MAX = 200;
+
+export const typeCheck = z.strictObject({
+  errors: z.array(typeProblem),
+  warnings: z.array(typeProblem),
+  totalErrors: z.int().nonnegative(),
+  checkedFiles: z.int().nonnegative().describe('Files of the workspace that were checked.'),
+  truncated: z.boolean().describe(`Whether files were left out, or problems beyond ${PROBLEMS_MAX}.`),
+  engine: z.strictObject({ name: z.string(), version: z.string() }),
+});
+export type TypeCheck = z.output<typeof typeCheck>;
 
 export interface TypeCheckQuery {
   /** Files or directories, relative to the workspace root. */
@@ -70,22 +71,33 @@ export type RefactorQuery =
     };
 
 /** Replaces a part of a text; offsets in UTF-16 units, without a byte order mark. */
-export interface TextEdit {
-  readonly start: number;
-  readonly end: number;
-  readonly text: string;
-}
+const textEdit = z.strictObject({ start: z.int().min(0), end: z.int().min(0), text: z.string() });
+export type TextEdit = z.output<typeof textEdit>;
 
-/** What a refactoring would change, and the contents that this was computed from. */
-export interface RefactorPlan {
-  readonly files: readonly { readonly path: string; readonly ifHash: string; readonly edits: readonly TextEdit[] }[];
-  /** `ifHash` is that of a file; a directory has none. */
-  readonly move?: { readonly from: string; readonly to: string; readonly ifHash?: string | undefined } | undefined;
-  /** Errors that the files would have and do not have now. */
-  readonly newErrors: readonly TypeProblem[];
-  readonly checkedFiles: number;
-  /** Whether there are more projects or files than were loaded or checked. */
-  readonly truncated: boolean;
-  /** Missing names without an import, or with more than one to choose from. */
-  readonly unresolved: readonly { readonly name: string; readonly choices: readonly string[] }[];
-}
+/** Most files that one refactoring changes. */
+export const REFACTORED_FILES_MAX = 500;
+
+const path = z.string().min(1).max(4096);
+const hash = z.string().max(256);
+/**
+ * What a refactoring would change, and the contents that this was computed from. `move.ifHash` is that of a file; a directory has none.
+ * `newErrors`: those that the files would have and do not have now. `truncated`: there are more projects or files than were loaded or
+ * checked. `unresolved`: missing names without an import, or with more than one to choose from.
+ */
+export const refactorPlan = z.strictObject({
+  files: z
+    .array(
+      z.strictObject({
+        path,
+        ifHash: hash,
+        edits: z.array(textEdit).max(100_000),
+      }),
+    )
+    .max(REFACTORED_FILES_MAX),
+  move: z.strictObject({ from: path, to: path, ifHash: hash.optional() }).optional(),
+  newErrors: z.array(typeProblem).max(100),
+  checkedFiles: z.int().min(0),
+  truncated: z.boolean(),
+  unresolved: z.array(z.strictObject({ name: z.string(), choices: z.array(z.string()).max(10) })).max(100),
+});
+export type RefactorPlan = Read<z.output<typeof refactorPlan>>;

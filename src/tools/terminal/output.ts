@@ -1,11 +1,10 @@
 import * as z from 'zod';
 import { defaultLimits } from '../../base/limits.ts';
+import { backgroundEntry, backgroundState } from '../terminals.ts';
 import { defineTool } from '../tool.ts';
 import { commandHealth } from './runs.ts';
 
 export const handleSchema = z.string().min(1).max(64);
-
-const ports = z.array(z.int()).optional().describe('TCP ports on which it listens, in a network of its own.');
 
 export default defineTool({
   name: 'terminal_output',
@@ -35,23 +34,10 @@ export default defineTool({
     waitMs: z.int().min(0).max(defaultLimits.terminalWaitMs).default(0).describe('Longest wait for output or the end.'),
   }),
   output: z.strictObject({
-    output: z.string().optional().describe('Invalid UTF-8 becomes U+FFFD.'),
-    seq: z.int().optional().describe('Position after this output; pass it as afterSeq of the next read.'),
-    missedBytes: z.int().optional().describe('Earlier output that is no longer kept.'),
-    exited: z.boolean().optional(),
-    endedBy: z.string().optional().describe('Why the command was ended, if it did not end by itself.'),
-    exitCode: z.int().optional(),
-    signal: z.string().optional(),
-    ports,
+    ...backgroundState.partial({ output: true, seq: true, exited: true }).shape,
     commands: z
       .array(
-        z.strictObject({
-          handle: z.string(),
-          command: z.string(),
-          exited: z.boolean(),
-          ageMs: z.int(),
-          seq: z.int(),
-          ports,
+        backgroundEntry.extend({
           detached: z.literal(true).optional().describe('It goes on when its session ends.'),
         }),
       )

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { ToolError } from '../../base/errors.ts';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
-import { SYMBOL_TYPES } from '../source/symbols.ts';
+import { foundReference, foundSymbol, PRECISIONS } from '../source/symbols.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
@@ -38,29 +38,12 @@ export default defineTool({
   ],
   input,
   output: z.strictObject({
-    references: z.array(
-      z.strictObject({
-        file: z.string().describe('Relative to the workspace root.'),
-        line: z.int().positive(),
-        column: z.int().positive().describe('From 1, in UTF-16 units.'),
-        context: z.string().describe('The line, cut around the name at 200 characters.'),
-      }),
-    ),
+    references: z.array(foundReference),
     totalReferences: z.int().nonnegative(),
     definitions: z
-      .array(
-        z.strictObject({
-          name: z.string(),
-          type: z.enum(SYMBOL_TYPES),
-          file: z.string(),
-          line: z.int().positive(),
-          preview: z.string(),
-        }),
-      )
+      .array(foundSymbol)
       .describe('The symbols that were followed if no file was given; several if they share the name.'),
-    precision: z
-      .enum(['semantic', 'syntactic', 'mixed'])
-      .describe('Semantic: exactly this symbol. Syntactic: everything of this name.'),
+    precision: z.enum(PRECISIONS).describe('Semantic: exactly this symbol. Syntactic: everything of this name.'),
     truncated: z.boolean().describe('Whether there may be more.'),
     skipped: z.array(z.string()).optional().describe('Files that could not be parsed.'),
     warning: z.string().optional().describe('Why no language server could help.'),

@@ -1,16 +1,8 @@
 import * as z from 'zod';
 import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
-import { SYMBOL_TYPES } from '../source/symbols.ts';
+import { foundSymbol, PRECISIONS, SYMBOL_TYPES } from '../source/symbols.ts';
 import { defineTool } from '../tool.ts';
-
-const symbol = z.strictObject({
-  name: z.string(),
-  type: z.enum(SYMBOL_TYPES),
-  file: z.string().describe('Relative to the workspace root.'),
-  line: z.int().positive(),
-  preview: z.string().describe('The line, cut at 200 characters.'),
-});
 
 export default defineTool({
   name: 'workspace_search_symbol',
@@ -42,9 +34,9 @@ export default defineTool({
     maxResults: rare(z.int().min(1).max(500).default(50).describe('Most symbols returned.')),
   }),
   output: z.strictObject({
-    symbols: z.array(symbol),
+    symbols: z.array(foundSymbol),
     totalResults: z.int().nonnegative(),
-    precision: z.enum(['semantic', 'syntactic', 'mixed']).describe('Syntactic: found by a parser alone.'),
+    precision: z.enum(PRECISIONS).describe('Syntactic: found by a parser alone.'),
     truncated: z.boolean().describe('Whether there may be more.'),
     skipped: z.array(z.string()).optional().describe('Files that could not be parsed.'),
     warning: z.string().optional().describe('Why no language server could help.'),
