@@ -1,7 +1,8 @@
 /** Draws one terminal in a thread of its own: its input is hostile, and the thread may be ended at any time. */
 import { parentPort, workerData } from 'node:worker_threads';
 import xterm from '@xterm/headless';
-import type { FromScreen, ScreenContent, ToScreen } from './screen.ts';
+import type { TerminalScreen } from '../src/tools/terminals.ts';
+import type { FromScreen, ToScreen } from './screen.ts';
 
 /** Larger parameters are clipped: no terminal is that large, and they would only cost time or, repeating a character, memory. */
 const PARAMETER_MAX = 1000;
@@ -40,7 +41,7 @@ port.on('message', (message: ToScreen) => {
   else terminal.write('', () => send({ picture: picture(), id: message.picture }));
 });
 
-function picture(): ScreenContent {
+function picture(): TerminalScreen {
   const { active } = terminal.buffer;
   const lines = Array.from({ length: terminal.rows }, (_, row) =>
     plain(active.getLine(active.baseY + row)?.translateToString(true) ?? '').trimEnd(),

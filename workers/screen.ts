@@ -1,34 +1,25 @@
 /** The screen of a terminal, drawn in a thread of its own; it is lost if that thread had to be ended. */
+
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Limits } from '../src/base/limits.ts';
 import type { Powers } from '../src/base/powers.ts';
 import type { Size } from '../src/sandbox/terminal/pty.ts';
 import type { Screen } from '../src/sandbox/terminal/terminal.ts';
-
-/** The screen as a person would see it. */
-export interface ScreenContent extends Size {
-  /** Lines without trailing blanks and without control sequences. */
-  readonly text: string;
-  /** Counted from 1. */
-  readonly cursor: { readonly row: number; readonly column: number };
-  readonly title?: string;
-  /** Whether a program uses the alternate screen, as editors do. */
-  readonly fullScreen: boolean;
-}
+import type { TerminalScreen } from '../src/tools/terminals.ts';
 
 export type ToScreen = { readonly chunk: Uint8Array } | { readonly size: Size } | { readonly picture: number };
 export type FromScreen =
   | { readonly taken: number }
   | { readonly reply: string }
-  | { readonly picture: ScreenContent; readonly id: number };
+  | { readonly picture: TerminalScreen; readonly id: number };
 
 export class ScreenThread implements Screen {
   onReply: (text: string) => void = () => {};
   readonly #worker: Worker;
   readonly #limits: Limits;
   readonly #powers: Powers;
-  readonly #pendingPictures = new Map<number, (picture: ScreenContent | undefined) => void>();
+  readonly #pendingPictures = new Map<number, (picture: TerminalScreen | undefined) => void>();
   #pendingRoom: PromiseWithResolvers<void> | undefined;
   #untaken = 0;
   #nextId = 1;
@@ -64,7 +55,7 @@ export class ScreenThread implements Screen {
   }
 
   /** The screen after all earlier writes; undefined if it is lost. */
-  picture(): Promise<ScreenContent | undefined> {
+  picture(): Promise<TerminalScreen | undefined> {
     if (this.#isLost) return Promise.resolve(undefined);
     const id = this.#nextId++;
     return new Promise((resolve) => {

@@ -2,8 +2,8 @@
 
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
-import type { Identity } from '../hosts/job.ts';
 import { findProgram } from '../sandbox/find-program.ts';
+import type { Identity } from '../sandbox/git/commit-author.ts';
 
 const PROGRAM_PATH = '/usr/local/bin:/usr/bin:/bin';
 const NAME_CHARS_MAX = 256;

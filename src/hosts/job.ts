@@ -1,4 +1,5 @@
 /** The messages between the gateway and a tier host: plain data in frames of the protocol's codec, on fd 3. */
+
 import type { Denial, FileChange, HostTier, Verdict, WithheldPaths } from '../base/call.ts';
 import { isCode, type WireError } from '../base/errors.ts';
 import type { CommandBounds, Limits } from '../base/limits.ts';
@@ -8,6 +9,7 @@ import { isRecord } from '../base/text/values.ts';
 import type { Rule } from '../policy/schema.ts';
 import type { CommandGroupParent } from '../sandbox/cgroup/cgroup.ts';
 import type { HomeNames } from '../sandbox/command/homes.ts';
+import type { Identity } from '../sandbox/git/commit-author.ts';
 import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import type { FetchedPage } from '../tools/context/page.ts';
@@ -210,17 +212,6 @@ export interface CommandSandbox {
   readonly filter: Uint8Array;
   readonly ownSocketsFilter: Uint8Array;
   readonly environment: Record<string, string>;
-}
-
-/** The person's settings that commands' git has. */
-export interface Identity {
-  /** The author of commits, unless the repository's config names one. */
-  readonly name?: string;
-  readonly email?: string;
-  /** Directories in which git uses repositories of other users. */
-  readonly safe?: readonly string[];
-  /** What `git lfs install` set for the person. */
-  readonly lfs?: Readonly<Record<string, string>>;
 }
 
 export interface ThreadsSetup {

@@ -1,13 +1,13 @@
 /** Starts tier hosts: what each is told at its start, and in which sandbox it runs. */
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
+import type { Identity } from '../sandbox/git/commit-author.ts';
 import { commandEnvironment } from '../sandbox/launcher.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Follower } from './follower/follower.ts';
 import { Host, type HostOptions } from './host.ts';
 import type { HostKey } from './host-masks.ts';
-import type { Identity } from './job.ts';
 import { shapeOf } from './shape.ts';
 
 export interface StartHostOptions {

@@ -3,26 +3,10 @@
 import type { Policy } from '../policy/schema.ts';
 import type { AuditRecord } from '../store/audit/log.ts';
 import type { Toolset } from '../tools/tool.ts';
+import type { Answer } from '../wire/protocol/answers.ts';
 import { decideWithEnvironment, type PermissionParts, toQuestion } from './permission.ts';
 
-/** A recorded call that the two policies decide differently. */
-export interface CallDifference {
-  readonly at: string;
-  readonly tool: string;
-  readonly effects: string;
-  readonly old: string;
-  readonly new: string;
-  /** The rule of the new policy that decides, and where it stands. */
-  readonly rule: string;
-  readonly source: string;
-}
-
-export interface Comparison {
-  differences: CallDifference[];
-  calls: number;
-  /** Calls that can't be judged again: the log has their input cut or redacted, or their tool is not known. */
-  skipped: number;
-}
+export type Comparison = Omit<Answer<'policy.backtest'>, 'cut'>;
 
 export interface BacktestOptions {
   readonly old: Policy;

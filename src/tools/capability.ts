@@ -1,15 +1,12 @@
+import type * as z from 'zod';
 import type { Decision, Tier } from '../base/call.ts';
+import type { toolInfo } from '../wire/protocol/shapes.ts';
 import type { ToolAuth, ToolCost } from './connected.ts';
 import type { Health } from './lifecycle.ts';
 import type { Deprecation } from './versions.ts';
 
-/** One thing that a tool can do. */
-export interface Capability {
-  /** One word for programs to match. */
-  readonly action: string;
-  /** One sentence for people. */
-  readonly description: string;
-}
+/** One thing that a tool can do: a word for programs to match, and a sentence for people. */
+export type Capability = Readonly<z.output<typeof toolInfo>['capabilities'][number]>;
 
 export const CATEGORIES = [
   ...(['filesystem', 'code_analysis', 'validation', 'search', 'api', 'database'] as const),

@@ -1,3 +1,6 @@
+import type * as z from 'zod';
+import type { toolInfo } from '../wire/protocol/shapes.ts';
+
 /** The operation of a connector that a call of a tool runs. */
 export interface Connected {
   readonly connector: string;
@@ -6,29 +9,13 @@ export interface Connected {
   readonly digest: string;
 }
 
+type Told = z.output<typeof toolInfo>;
 /** The credentials that a service wants of each call; no agent sees them. */
-export interface ToolAuth {
-  readonly type: 'api_key' | 'basic_auth' | 'bearer_token' | 'oauth';
-  readonly required: true;
-  /** Name of the secret: `ringfence secret set NAME`. */
-  readonly configKey: string;
-  /** Page on which a person gets the secret. */
-  readonly setupUrl?: string | undefined;
-  readonly status: 'configured' | 'missing';
-}
+export type ToolAuth = NonNullable<Told['auth']>;
+export type ToolCost = NonNullable<Told['cost']>;
 
 /** For tools of services. */
 export interface ServiceTerms {
   auth?(): ToolAuth;
   readonly cost?: ToolCost;
-}
-
-export interface ToolCost {
-  readonly model: 'free' | 'usage_based';
-  /** US dollars a call, without what depends on its input. */
-  readonly estimatedCost?: number;
-  /** Page on which a person sees the charges. */
-  readonly billingUrl?: string | undefined;
-  /** Calls a month that the service gives away. */
-  readonly freeTierLimit?: number | undefined;
 }

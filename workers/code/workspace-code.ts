@@ -1,4 +1,5 @@
 /** Answers questions about the code of a workspace, with the thread's parser child. */
+
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import type { Analysis, AnalysisQuery } from '../../src/tools/source/analysis.ts';
@@ -9,24 +10,14 @@ import type {
   ParseQuery,
   SourceCode,
 } from '../../src/tools/source/source-code.ts';
-import type { CheckedFile, CheckedSearch } from '../../src/tools/tool.ts';
-import type { LanguageServers } from '../symbols/language-servers.ts';
+import type { WorkspaceSymbolsOptions } from '../symbols/symbols.ts';
 import { complexityIn, dependenciesOf, duplicatesAmong, securityIn } from './code-analysis.ts';
 import { fileNameOf, grammarOf, languageOf } from './code-languages.ts';
 import { viewOf } from './graph/graph-view.ts';
 import { importGraph, plainPath } from './graph/import-graph.ts';
 import { SourceFiles, toText } from './source-files.ts';
 
-export interface WorkspaceCodeOptions {
-  /** Absolute path. */
-  readonly workspace: string;
-  readonly servers: LanguageServers;
-  readonly limits: Limits;
-  readonly signal: AbortSignal;
-  /** Opens a directory for searching. */
-  search(path: string): CheckedSearch;
-  /** Opens a file that was found in `declared`, or that the caller named if that is absent. */
-  open(path: string, declared?: string): CheckedFile;
+export interface WorkspaceCodeOptions extends WorkspaceSymbolsOptions {
   breathe(): Promise<void>;
 }
 

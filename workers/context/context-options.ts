@@ -2,10 +2,11 @@
 
 import type { CommandBounds, Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
-import type { Identity, Job, PathView } from '../../src/hosts/job.ts';
+import type { Job, PathView } from '../../src/hosts/job.ts';
 import type { HomeNames } from '../../src/sandbox/command/homes.ts';
 import type { Overlay } from '../../src/sandbox/command/overlay.ts';
 import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/request.ts';
+import type { Identity } from '../../src/sandbox/git/commit-author.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
 import type { KeptPrograms } from '../../src/tools/terminals.ts';
 import type { DuckDbChildren } from '../duckdb/children.ts';

@@ -5,9 +5,10 @@ import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { isProtected } from '../../src/base/paths.ts';
 import type { PreviewReport } from '../../src/base/preview.ts';
-import type { Identity, JobUsage } from '../../src/hosts/job.ts';
+import type { JobUsage } from '../../src/hosts/job.ts';
 import type { CommandRequest } from '../../src/sandbox/command/request.ts';
 import { findProgram } from '../../src/sandbox/find-program.ts';
+import type { Identity } from '../../src/sandbox/git/commit-author.ts';
 import { ancestorsOf } from '../../src/sandbox/masks.ts';
 import type { CheckedCommand } from '../../src/tools/context/commands.ts';
 import type { Databases } from '../../src/tools/context/databases.ts';
@@ -41,7 +42,7 @@ import { reportOf } from '../preview/report.ts';
 import { Ripgrep } from '../search/ripgrep.ts';
 import { searchAt } from '../search/search.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
-import { WorkspaceSymbols } from '../symbols/symbols.ts';
+import { WorkspaceSymbols, type WorkspaceSymbolsOptions } from '../symbols/symbols.ts';
 import { TypeChecker } from '../symbols/type-checker.ts';
 import { toArgv, toReportingArgv } from '../terminals/shells.ts';
 import { Changes, NO_RECORDER } from '../undo/changes.ts';
@@ -249,36 +250,24 @@ export class WorkerContext implements ToolContext {
   }
 
   get symbols(): Symbols {
-    const { workspace, limits, signal } = this.#options;
-    const servers = this.#servers;
-    const search = () => this.search('.');
-    return new WorkspaceSymbols({ workspace, servers, limits, signal, search, open: (...of) => this.open(...of) });
+    return new WorkspaceSymbols(this.#sources);
   }
 
   get code(): SourceCode {
-    const { workspace, limits, signal } = this.#options;
-    const reaches = {
-      search: (path: string) => this.search(path),
-      open: (path: string, declared?: string) => this.open(path, declared),
-      breathe: () => this.breathe(),
-    };
-    return new WorkspaceCode({ workspace, servers: this.#servers, limits, signal, ...reaches });
+    return new WorkspaceCode({ ...this.#sources, breathe: () => this.breathe() });
   }
 
   get typescript(): TypeScript {
-    const { workspace, limits, signal } = this.#options;
     // The compiler does not report everything that it read.
     this.#witnesses.giveUp();
-    return new TypeChecker({
-      workspace,
-      servers: this.#servers,
-      limits,
-      signal,
-      search: (path) => this.search(path),
-      open: (...of) => this.open(...of),
-      isRefused: this.refusedBelow('.'),
-      isWriteRefused: this.refusedBelow('.', 'write'),
-    });
+    const isRefused = this.refusedBelow('.');
+    return new TypeChecker({ ...this.#sources, isRefused, isWriteRefused: this.refusedBelow('.', 'write') });
+  }
+
+  get #sources(): WorkspaceSymbolsOptions {
+    const { workspace, limits, signal } = this.#options;
+    const search = (path: string) => this.search(path);
+    return { workspace, servers: this.#servers, limits, signal, search, open: (...of) => this.open(...of) };
   }
 
   get #servers(): LanguageServers {

@@ -1,5 +1,6 @@
 /** The messages between a host and the process that runs statements. */
-import type { Code } from '../../src/base/errors.ts';
+
+import type { Refusal } from '../../src/services/databases/messages.ts';
 import type { DatabaseQuery, DatabaseSchema, Table } from '../../src/tools/context/databases.ts';
 
 /** A database file that the host has checked and holds open. */
@@ -20,12 +21,6 @@ export interface StatementBounds {
   readonly valueBytesMax: number;
   readonly heapBytes: number;
   readonly lockMs: number;
-}
-
-export interface Refusal {
-  readonly code: Code;
-  readonly message: string;
-  readonly suggestion?: string | undefined;
 }
 
 /** A request for each method, and its answer. Every request may be answered with a refusal instead. */

@@ -1,7 +1,7 @@
 /** Errors of SQLite as refusals. A message that comes up while a statement runs may hold values of rows, so none of those is passed on. */
 import type { Code } from '../../src/base/errors.ts';
 import { isRecord } from '../../src/base/text/values.ts';
-import type { Refusal } from './messages.ts';
+import type { Refusal } from '../../src/services/databases/messages.ts';
 
 export class Refused extends Error {
   readonly refusal: Refusal;

@@ -35,8 +35,9 @@ export interface WorkspaceSymbolsOptions {
   readonly servers: LanguageServers;
   readonly limits: Limits;
   readonly signal: AbortSignal;
-  search(): CheckedSearch;
-  /** Opens a file that was found, or that the caller named if `declared` is absent. */
+  /** Opens a directory for searching. */
+  search(path: string): CheckedSearch;
+  /** Opens a file that was found in `declared`, or that the caller named if that is absent. */
   open(path: string, declared?: string): CheckedFile;
 }
 
@@ -164,7 +165,7 @@ export class WorkspaceSymbols implements Symbols {
   /** All sources and project files that answers may name, each with a stamp that changes with the file. */
   async #sources(): Promise<WorkspaceSources> {
     const { workspace, limits } = this.#options;
-    using search = this.#options.search();
+    using search = this.#options.search('.');
     const { stamps, complete } = await listStamps(search, limits);
     if (!complete) this.#truncated = true;
     return { workspace, stamps, read: (path) => this.#read(path) };
@@ -185,7 +186,7 @@ export class WorkspaceSymbols implements Symbols {
 
   /** The sources that match a text query, sorted. */
   #filesWith(query: ContentQuery, sources: WorkspaceSources): Promise<string[]> {
-    return filesWith(this.#options.search(), query, sources);
+    return filesWith(this.#options.search('.'), query, sources);
   }
 
   /** Parses those of `files` that have a parser; gives all symbols, or only those called `name`. */

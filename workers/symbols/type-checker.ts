@@ -3,7 +3,6 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { ToolError } from '../../src/base/errors.ts';
-import type { Limits } from '../../src/base/limits.ts';
 import { textOf } from '../../src/tools/edit/text.ts';
 import type {
   ProjectCheckQuery,
@@ -14,28 +13,20 @@ import type {
   TypeProblem,
   TypeScript,
 } from '../../src/tools/source/typescript.ts';
-import type { CheckedFile, CheckedSearch, ContentQuery } from '../../src/tools/tool.ts';
+import type { ContentQuery } from '../../src/tools/tool.ts';
 import { toText } from '../code/source-files.ts';
 import { hashOf } from '../context/files.ts';
 import { addImports, tidyImports } from './imports.ts';
-import type { LanguageServers } from './language-servers.ts';
 import { moveDirectory } from './move-directory.ts';
 import { moveFile } from './move-file.ts';
 import { Refactoring } from './refactoring.ts';
 import { renameSymbol } from './rename-symbol.ts';
 import { servedLanguage } from './source-languages.ts';
+import type { WorkspaceSymbolsOptions } from './symbols.ts';
 import { type Diagnostic, type FileDiagnostic, TypeProblems } from './type-problems.ts';
 import { filesWith, listStamps, plain, uriOf, type WorkspaceSources } from './workspace-sources.ts';
 
-export interface TypeCheckerOptions {
-  /** Absolute path. */
-  readonly workspace: string;
-  readonly servers: LanguageServers;
-  readonly limits: Limits;
-  readonly signal: AbortSignal;
-  search(path: string): CheckedSearch;
-  /** Opens a file that the caller named, or one that was found if `declared` is given. */
-  open(path: string, declared?: string): CheckedFile;
+export interface TypeCheckerOptions extends WorkspaceSymbolsOptions {
   isRefused(path: string): boolean;
   isWriteRefused(path: string): boolean;
 }

@@ -1,4 +1,5 @@
 /** `ringfence fleet kill`, `pause`, `resume`, `drain` and `undrain`: orders to nodes. */
+
 import { FleetError } from '../../fleet/fleet-error.ts';
 import type { FoundCall } from '../../fleet/node-orders.ts';
 import type { Order } from '../../fleet/orders.ts';
@@ -6,6 +7,7 @@ import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { Nodes } from './nodes.ts';
 import { type FleetFlags, folderOf } from './operator.ts';
+import type { Told } from './panel/messages.ts';
 
 /** Sends an order to the named nodes, or to all; exit code 1 if one did not obey. */
 export async function fleetOrder(
@@ -43,12 +45,6 @@ export async function fleetCall(
 function lineOf({ callId, tool = '', state, result }: FoundCall): string {
   const shown = result && JSON.stringify(result.success ? result.data : result.error);
   return `${callId}  ${tool}  ${state?.status ?? 'unknown'}${shown === undefined ? '' : `  ${shown}`}`;
-}
-
-interface Told {
-  readonly node: string;
-  readonly done?: string;
-  readonly problem?: string;
 }
 
 /** What a node answers to an order; the problem if it does not obey. */

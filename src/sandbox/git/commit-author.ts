@@ -11,11 +11,15 @@ import { GIT_SYSTEM } from '../bubblewrap.ts';
 
 const FILE = 'config';
 
-interface Identity {
+/** The person's settings that commands' git has. */
+export interface Identity {
+  /** The author of commits, unless the repository's config names one. */
   readonly name?: string;
   readonly email?: string;
-  readonly lfs?: Readonly<Record<string, string>>;
+  /** Directories in which git uses repositories of other users. */
   readonly safe?: readonly string[];
+  /** What `git lfs install` set for the person. */
+  readonly lfs?: Readonly<Record<string, string>>;
 }
 
 /** What commands need to use the identity. */

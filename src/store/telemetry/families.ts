@@ -1,18 +1,21 @@
-/** Metrics as plain data, and their text for Prometheus (exposition format 0.0.4). */
+import * as z from 'zod';
+import type { Read } from '../../base/result-shapes.ts';
 
-export interface Sample {
-  /** What follows the name of the family: `_bucket`, `_sum`, `_count`; absent for the family itself. */
-  readonly suffix?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly value: number;
-}
-
-export interface Family {
-  readonly name: string;
-  readonly type: 'counter' | 'gauge' | 'histogram';
-  readonly help: string;
-  readonly samples: readonly Sample[];
-}
+/** Samples of one metric; `suffix` follows the name of the family: `_bucket`, `_sum`, `_count`. */
+export const metricFamily = z.strictObject({
+  name: z.string(),
+  type: z.enum(['counter', 'gauge', 'histogram']),
+  help: z.string(),
+  samples: z.array(
+    z.strictObject({
+      suffix: z.string().optional(),
+      labels: z.record(z.string(), z.string()).optional(),
+      value: z.number(),
+    }),
+  ),
+});
+export type Family = Read<z.output<typeof metricFamily>>;
+export type Sample = Family['samples'][number];
 
 export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 

@@ -17,6 +17,7 @@ import {
 } from '../../base/result-shapes.ts';
 import { approval, grant, wholeQuestion } from '../../store/approvals/shapes.ts';
 import { auditEntry } from '../../store/audit/shapes.ts';
+import { metricFamily } from '../../store/telemetry/families.ts';
 
 export {
   batchEstimate,
@@ -35,6 +36,7 @@ export {
   decision,
   effect,
   grant,
+  metricFamily,
   tier,
   toolResult,
   undo,
@@ -180,20 +182,6 @@ export const toolInfo = z.looseObject({
     .optional()
     .describe('For tools of services.'),
   health: health.optional().describe('Why calls of this tool would fail on this machine, if known.'),
-});
-
-/** Samples of one metric; `suffix` is the part of a histogram's sample. */
-export const metricFamily = z.strictObject({
-  name: z.string(),
-  type: z.enum(['counter', 'gauge', 'histogram']),
-  help: z.string(),
-  samples: z.array(
-    z.strictObject({
-      suffix: z.string().optional(),
-      labels: z.record(z.string(), z.string()).optional(),
-      value: z.number(),
-    }),
-  ),
 });
 
 export const provider = z.looseObject({

@@ -24,7 +24,7 @@ export interface FleetNode {
 }
 
 /** What a node did of an order, or why it did not. */
-interface Told {
+export interface Told {
   readonly node: string;
   readonly done?: string;
   readonly problem?: string;
