@@ -33,7 +33,8 @@ export interface DaemonFlags extends ServeFlags {
   readonly 'end-when-idle'?: boolean | undefined;
   /** Address of the bus of the daemon's fleet. */
   readonly fleet?: string | undefined;
-  readonly 'end-with-parent'?: boolean | undefined;
+  /** Whoever started the daemon waits for this process. */
+  readonly foreground?: boolean | undefined;
   /** Names of the sockets that the daemon before hands over, in the order of their descriptors. */
   readonly 'take-over'?: readonly string[] | undefined;
   /** Names of the handed sockets that a service manager keeps. */
@@ -170,7 +171,7 @@ function launchOf(flags: DaemonFlags, environment: Environment) {
 
 /** Why a daemon can't hand over: other processes would end with it. */
 function obstacleOf(flags: DaemonFlags): string | undefined {
-  if (flags['end-with-parent'] || process.channel)
+  if (flags.foreground || process.channel)
     return 'this daemon runs in the foreground and ends with the program that started it; end that, and start it again';
   if (process.pid === 1) return 'this daemon is the first process of its container; start the container again';
   return undefined;

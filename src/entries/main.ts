@@ -18,7 +18,7 @@ const OPTIONS = {
   fleet: { type: 'string' },
   workspace: { type: 'string', multiple: true },
   'tell-ready': { type: 'boolean' },
-  'end-with-parent': { type: 'boolean' },
+  foreground: { type: 'boolean' },
   'end-when-idle': { type: 'boolean' },
   'take-over': { type: 'string', multiple: true },
   'keep-socket': { type: 'string', multiple: true },
@@ -44,11 +44,6 @@ function flagsOf(words: readonly string[]) {
 const flags = flagsOf(process.argv.slice(2));
 // Otherwise V8's young generation grows during the start, and an idle gateway keeps 20 MiB more.
 setFlagsFromString('--semi-space-growth-factor=1');
-if (flags['end-with-parent']) {
-  // The IPC channel closes when the parent ends, in any way; SIGTERM shuts the daemon down in order.
-  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
-  process.channel?.unref();
-}
 // The perimeter also deletes systemd's `LISTEN_*` and `NOTIFY_SOCKET`, so that no child process inherits them.
 const environment = establishPerimeter((env) => {
   // The sockets that another daemon hands over follow the channel to it.

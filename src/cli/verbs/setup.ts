@@ -28,7 +28,7 @@ export function addServeVerb(verbs: Verbs): void {
 The daemon logs to standard error, and in the background to <state>/daemon.log: JSON, or plain lines at a terminal.
 Set RINGFENCE_LOG to the level: trace, debug, info (the default), warn, error, fatal or silent.`,
     )
-    .action(verbs.ending(async (flags) => (await import('../serve.ts')).serve(flags, verbs.callerIn(flags))));
+    .action(verbs.ending(async (flags) => (await import('../serve.ts')).serveDetached(flags, verbs.callerIn(flags))));
 }
 
 export function addFolderVerbs(verbs: Verbs): void {
