@@ -15,7 +15,7 @@ import { paint, since } from './screen/table.ts';
 import { describeUnfollowed, type UnfollowedWorkspace } from './unfollowed.ts';
 
 /** A service of others that is asked with a secret. */
-interface ServiceStatus {
+export interface ServiceStatus {
   state: string;
   auth?: string;
   problem?: string;
@@ -23,13 +23,14 @@ interface ServiceStatus {
   since?: string;
 }
 
-interface Status {
+/** What this command line reads of the answer to `status`. */
+export interface Status {
   uptimeMs: number;
   version: string;
   pid: number;
   rssBytes: number;
   sessions: number;
-  openSessions?: {
+  openSessions: {
     sessionId: string;
     client: string;
     principal: string;
@@ -40,9 +41,8 @@ interface Status {
   calls: { queued: number; running: number; blocked: number };
   hosts: HostReport[];
   coarseMasks: (CoarseMask & { workspace: string })[];
-  /** Absent in answers of older daemons. */
-  unfollowed?: UnfollowedWorkspace[];
-  outsidePrograms?: OutsideProgram[];
+  unfollowed: UnfollowedWorkspace[];
+  outsidePrograms: OutsideProgram[];
   plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number; writable: boolean };
   disk: { freeBytes: number; advice?: string };
@@ -98,10 +98,9 @@ export async function status(
     const toAccept = pending > 0 ? `, ${pending} tools to accept: ringfence providers accept ${name}` : '';
     print(harmless(`provider ${name.padEnd(16)} ${state}${why}${toAccept}`));
   }
-  for (const coarse of it.coarseMasks ?? [])
-    print(`hidden in ${showLine(`${coarse.workspace}: ${describeCoarse(coarse)}`)}`);
-  for (const workspace of it.unfollowed ?? []) print(showLine(describeUnfollowed(workspace)));
-  for (const [workspace, programs] of Map.groupBy(it.outsidePrograms ?? [], (one) => one.workspace))
+  for (const coarse of it.coarseMasks) print(`hidden in ${showLine(`${coarse.workspace}: ${describeCoarse(coarse)}`)}`);
+  for (const workspace of it.unfollowed) print(showLine(describeUnfollowed(workspace)));
+  for (const [workspace, programs] of Map.groupBy(it.outsidePrograms, (one) => one.workspace))
     print(showLine(`${workspace}: ${describeOutside(programs)}`));
   for (const host of it.hosts) {
     print(
@@ -139,7 +138,7 @@ async function printHead(it: Status, client: Client): Promise<void> {
   }
   if (approvals.length > 0) printQuestions(approvals, nowMs);
   line('agents', ...agentsIn(it));
-  const outside = Map.groupBy(it.outsidePrograms ?? [], ({ workspace }) => workspace);
+  const outside = Map.groupBy(it.outsidePrograms, ({ workspace }) => workspace);
   line(
     'box',
     `level ${level}${missing.length > 0 ? ` (missing: ${missing.join(', ')})` : ''}`,
@@ -159,7 +158,7 @@ async function printHead(it: Status, client: Client): Promise<void> {
 type DayCounts = Readonly<Record<'calls' | 'failed' | 'refused', number>>;
 
 /** The agents that are connected, each once for its folder. */
-function agentsIn({ openSessions = [] }: Status): string[] {
+function agentsIn({ openSessions }: Status): string[] {
   const agents = openSessions.filter(({ role }) => role === 'agent');
   const byName = Map.groupBy(agents, (it) => `${agentOf(it)} in ${folderName(it.workspace)}`);
   const lines = [...byName].map(([name, all]) => {

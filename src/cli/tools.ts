@@ -22,10 +22,7 @@ export async function tools(
   await using client = await connect(caller);
   if (search !== undefined) return await find(search, json, client);
   const estimates = name !== undefined && (format ?? 'ringfence') === 'ringfence';
-  // An older daemon knows no estimates.
-  const infos = estimates
-    ? await client.tools('ringfence', { estimates }).catch(() => client.tools())
-    : await client.tools();
+  const infos = await client.tools('ringfence', { estimates });
   const wanted = name === undefined ? infos : infos.filter((it) => it.name === name || it.aliases.includes(name));
   if (name !== undefined && wanted.length === 0)
     throw new CliError(
@@ -54,8 +51,7 @@ async function find(query: string, json: boolean | undefined, client: Client): P
 
 function explain({ name, description, tier, decision, aliases, inputSchema, ...it }: ToolInfo): void {
   print(`${name} — ${description}\n\ntier: ${tier}   decision: ${decision}   aliases: ${aliases.join(', ')}`);
-  // A daemon older than this program may not send these.
-  const { capabilities = [], dependencies = [], documentation, health, majors, deprecated } = it as Partial<ToolInfo>;
+  const { capabilities, dependencies, documentation, health, majors, deprecated } = it;
   if (health) print(harmless(`does not work now: ${health.message ?? 'no reason given'}`));
   if (majors) print(`versions: ${majors.map((major) => `${name}@${major}`).join(', ')}`);
   if (deprecated?.replacement !== undefined) print(harmless(`deprecated: use ${deprecated.replacement} instead`));

@@ -11,23 +11,24 @@ import type { Client } from '../../client/client.ts';
 import { type Config, ConfigError, loadConfig } from '../../daemon/config.ts';
 import { findUserDirs, isOursAlone, StateDirError, type UserDirs } from '../../daemon/user-dirs.ts';
 import { PolicyError, readPolicy } from '../../policy/load.ts';
-import { type CoarseMask, describeCoarse } from '../../sandbox/coarse-masks.ts';
+import { describeCoarse } from '../../sandbox/coarse-masks.ts';
 import { whyNoGitCopies } from '../../sandbox/git/config/probe.ts';
 import { type Outcome, PROBE_IDS, PROBES, type ProbeId } from '../../sandbox/proof/probes.ts';
 import { type Confinement, createSandbox } from '../../sandbox/sandbox.ts';
 import { SchemaError, schemaVersion } from '../../store/state-schema.ts';
 import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
 import { type CliCaller, type ConnectFlags, connect, userDirsOf } from '../connect.ts';
-import { describeTraces, losesTraces, type TraceStatus } from '../monitor/trace-line.ts';
+import { describeTraces, losesTraces } from '../monitor/trace-line.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 import { paint } from '../screen/table.ts';
-import { describeUnfollowed, type UnfollowedWorkspace } from '../unfollowed.ts';
+import type { Status } from '../status.ts';
+import { describeUnfollowed } from '../unfollowed.ts';
 import { judgeDatabases } from './databases.ts';
 import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
 import { type MissingSwitch, missingSwitch } from './missing-switch.ts';
 import { judgeNetwork } from './network.ts';
 import { judgePreviews } from './previews.ts';
-import { judgeServices, type ServicesStatus } from './services.ts';
+import { judgeServices } from './services.ts';
 import { readSystem } from './system.ts';
 import { badHealth, type NamedHealth } from './tool-health.ts';
 
@@ -272,26 +273,15 @@ async function judgeDaemon(
 }
 
 /** Whether the collector takes the traces; empty if none are sent. */
-function judgeTraces({ traces }: DaemonStatus): DoctorFinding[] {
+function judgeTraces({ traces }: Status): DoctorFinding[] {
   if (!traces) return [];
   const [id, found] = ['traces', showLine(describeTraces(traces))];
   if (!losesTraces(traces)) return [{ id, status: 'ok', found }];
   return [{ id, status: 'warning', found, fix: 'Check the collector, and `telemetry.traces` of config.yaml.' }];
 }
 
-interface DaemonStatus {
-  readonly pid: number;
-  readonly version: string;
-  readonly confinement: { readonly level: string };
-  /** Present if traces are sent. */
-  readonly traces?: TraceStatus;
-  /** Absent in answers of older daemons. */
-  readonly coarseMasks?: readonly (CoarseMask & { readonly workspace: string })[];
-  readonly unfollowed?: readonly UnfollowedWorkspace[];
-}
-
 /** Whether more is hidden from commands than the policy says. */
-function judgeMasks({ coarseMasks = [] }: DaemonStatus): DoctorFinding {
+function judgeMasks({ coarseMasks }: Status): DoctorFinding {
   const id = 'masks';
   const [first] = coarseMasks;
   if (!first) return { id, status: 'ok', found: 'commands can see all files except those that the policy hides' };
@@ -301,7 +291,7 @@ function judgeMasks({ coarseMasks = [] }: DaemonStatus): DoctorFinding {
 }
 
 /** Whether commands can be undone, and what they change is known at once. */
-function judgeFollowers({ unfollowed = [] }: DaemonStatus): DoctorFinding[] {
+function judgeFollowers({ unfollowed }: Status): DoctorFinding[] {
   return unfollowed.map((it) => ({
     id: 'follower',
     status: 'warning',
@@ -310,10 +300,10 @@ function judgeFollowers({ unfollowed = [] }: DaemonStatus): DoctorFinding[] {
   }));
 }
 
-/** Whether tools of the daemon or services of others would fail, which it asks now; empty if it is too old to report it. */
+/** Whether tools of the daemon or services of others would fail, which it asks now. */
 async function judgeHealth(client: Client): Promise<DoctorFinding[]> {
   const answer = await client.request('status', { health: true }).catch(() => ({}));
-  return [...judgeTools(answer as { health?: NamedHealth[] }), ...judgeServices(answer as ServicesStatus)];
+  return [...judgeTools(answer as { health?: NamedHealth[] }), ...judgeServices(answer as Partial<Status>)];
 }
 
 /** Whether tools would fail, for example for a missing program. */
@@ -331,7 +321,7 @@ async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<Docto
   const id = 'daemon';
   try {
     await using client = await connect({ ...caller, role: 'operator' });
-    const it = (await client.request('status', {})) as DaemonStatus;
+    const it = (await client.request('status', {})) as Status;
     onStatus();
     const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
     const dirs = userDirsOf(caller.flags, caller.env);

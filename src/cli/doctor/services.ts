@@ -1,23 +1,11 @@
 /** Whether the services of others work that tools ask: those of connectors, the one of `web_search`, MCP providers. */
+
 import { showLine } from '../../base/text/shown-text.ts';
+import type { ServiceStatus, Status } from '../status.ts';
 import type { DoctorFinding } from './machine.ts';
 
-interface ServiceStatus {
-  readonly state: string;
-  readonly auth?: string;
-  readonly problem?: string;
-  readonly since?: string;
-}
-
-/** The part of a daemon's status about services; absent in answers of older daemons. */
-export interface ServicesStatus {
-  readonly connectors?: readonly (ServiceStatus & { readonly name: string })[];
-  readonly search?: ServiceStatus & { readonly provider: string };
-  readonly providers?: readonly { readonly name: string; readonly state: string; readonly reason?: string }[];
-}
-
 /** Empty if no services are configured. */
-export function judgeServices({ connectors = [], search, providers = [] }: ServicesStatus): DoctorFinding[] {
+export function judgeServices({ connectors = [], search, providers = [] }: Partial<Status>): DoctorFinding[] {
   const id = 'services';
   const all = [
     ...connectors.map((it) => ({ label: `connector ${it.name}`, wrong: problemOf(it) })),

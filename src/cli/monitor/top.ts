@@ -10,23 +10,11 @@ import type { Family } from '../../store/telemetry/families.ts';
 import type { runningCall } from '../../wire/protocol/shapes.ts';
 import { shortId } from '../ids.ts';
 import { EXIT, print, printJson } from '../output.ts';
+import type { Status } from '../status.ts';
 
-interface TopStatus {
-  readonly uptimeMs: number;
-  readonly version: string;
-  readonly pid: number;
-  readonly rssBytes: number;
-  readonly calls: { readonly queued: number; readonly running: number; readonly blocked: number };
+type TopStatus = Pick<Status, 'uptimeMs' | 'version' | 'pid' | 'rssBytes' | 'calls' | 'openSessions'> & {
   readonly hosts: readonly HostStatus[];
-  readonly openSessions: readonly {
-    readonly sessionId: string;
-    readonly client: string;
-    readonly principal: string;
-    readonly workspace: string;
-    readonly calls: number;
-  }[];
-}
-
+};
 type TopCall = Pick<z.output<typeof runningCall>, 'callId' | 'tool' | 'createdAt' | 'state' | 'client' | 'effects'>;
 
 /** Rates since the look before; undefined at the first look. */

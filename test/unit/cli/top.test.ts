@@ -19,7 +19,14 @@ const snapshot = {
     ...{ uptimeMs: 7_300_000, version: '0.1.0', pid: 7, rssBytes: 80 * 1024 * 1024 },
     calls: { queued: 1, running: 2, blocked: 3 },
     openSessions: [
-      { sessionId: 's1', client: evil, principal: 'uid:0', workspace: `/ws/${evil.repeat(50)}`, calls: 2 },
+      {
+        sessionId: 's1',
+        client: evil,
+        principal: 'uid:0',
+        role: 'agent',
+        workspace: `/ws/${evil.repeat(50)}`,
+        calls: 2,
+      },
     ],
     hosts: [
       {
