@@ -181,6 +181,11 @@ export const toolInfo = z.looseObject({
     })
     .optional()
     .describe('For tools of services.'),
+  majors: z
+    .array(count())
+    .optional()
+    .describe('Versions that can be called as `name@major`, the newest first; the bare name is the newest.'),
+  deprecated: z.strictObject({ replacement: z.string().optional(), reason: z.string().optional() }).optional(),
   health: health.optional().describe('Why calls of this tool would fail on this machine, if known.'),
 });
 
