@@ -33,7 +33,7 @@ export interface DaemonFlags extends ServeFlags {
   readonly 'end-when-idle'?: boolean | undefined;
   /** Address of the bus of the daemon's fleet. */
   readonly fleet?: string | undefined;
-  /** Whoever started the daemon waits for this process. */
+  /** Set if the starter of the daemon waits for this process. */
   readonly foreground?: boolean | undefined;
   /** Names of the sockets that the daemon before hands over, in the order of their descriptors. */
   readonly 'take-over'?: readonly string[] | undefined;
