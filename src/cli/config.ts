@@ -64,7 +64,7 @@ export function configShow({ json }: { readonly json?: boolean }, { flags, env, 
   const file = readConfigFile(dirs.configFile);
   const config = load(file, { dirs, env, cwd });
   const settings = settingsOf(file, { flags: {}, env });
-  const inFile = (key: keyof typeof file) => (file[key] === undefined ? 'default' : 'file');
+  const inFile = (key: string) => (file[key] === undefined ? 'default' : 'file');
   const said = (flag: unknown, variable: string) =>
     flag !== undefined ? 'flag' : env[variable] !== undefined ? 'environment' : 'default';
   const shown: Setting[] = [
@@ -80,8 +80,9 @@ export function configShow({ json }: { readonly json?: boolean }, { flags, env, 
     { key: 'cgroup', value: config.cgroup ?? 'the best one that works', from: inFile('cgroup') },
     { key: 'cache.strategy', value: config.cacheStrategy, from: inFile('cache') },
     { key: 'principals', value: config.principals, from: inFile('principals') },
-    // Commands, addresses and variables of providers may contain secrets.
-    { key: 'providers', value: config.providers.map((it) => it.name), from: inFile('providers') },
+    ...config.capabilities.flatMap(({ shown }) =>
+      Object.entries(shown).map(([key, value]) => ({ key, value, from: inFile(key) })),
+    ),
     ...Object.entries(config.limits)
       .map(([key, value]) => ({ key, value, from: isDefault(key, value) ? 'default' : 'file' }))
       .filter((it) => (json && PUBLIC_LIMITS.includes(it.key)) || it.from === 'file')

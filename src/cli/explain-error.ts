@@ -3,7 +3,7 @@ import { CommanderError } from 'commander';
 import { OperatorError, RPC_CODES, UsageError } from '../base/errors.ts';
 import { RemoteError } from '../client/client.ts';
 import { StateDirError } from '../daemon/user-dirs.ts';
-import { PinError } from '../services/plugins/pin-error.ts';
+import { PinError } from '../services/pinned/pin-error.ts';
 import { CliError, codeNameOf, EXIT, harmless, printJson, say } from './output.ts';
 
 /** Reports an error, as JSON too if `isJson`. Gives the exit code. */

@@ -1,9 +1,9 @@
 /** `ringfence plugin check|add|list|remove`: works on the state directory without a daemon; a running daemon notices changes at once. */
 import { defaultLimits as limits } from '../base/limits.ts';
+import { PinError } from '../services/pinned/pin-error.ts';
 import { CAPABILITIES, toolsOfCapabilities } from '../services/plugins/capabilities.ts';
 import { problemsOf } from '../services/plugins/examine.ts';
 import { type Plugin, readPlugin } from '../services/plugins/package.ts';
-import { PinError } from '../services/plugins/pin-error.ts';
 import { pinnedPlugins, readPin } from '../services/plugins/pinned-plugins.ts';
 import { toolNameOf } from '../services/plugins/toolset.ts';
 import { assertKnownState } from '../store/state-schema.ts';

@@ -8,26 +8,22 @@ import * as z from 'zod';
 import { defaultLimits, type Limits } from '../base/limits.ts';
 import { isInside } from '../base/paths.ts';
 import { FLEET_POLICY, fleetPolicyFile } from '../fleet/policy/policy-path.ts';
-import { type FleetSettings, fleetSchema } from '../fleet/workspaces/settings.ts';
+import { type FleetSettings, fleetSchema, toFleetSettings } from '../fleet/workspaces/settings.ts';
 import { type Mode, modesSchema, toModes } from '../policy/modes.ts';
 import { PolicyError } from '../policy/policy-error.ts';
 import { type PositionedYaml, readYaml } from '../policy/positioned-yaml.ts';
 import { complaintsOf } from '../policy/schema/schema-message.ts';
 import type { OutgoingProxy } from '../sandbox/egress/outgoing-proxy.ts';
-import { type AgentProfile, agentsSchema, toAgentProfiles } from '../services/agents/settings.ts';
-import { type SearchSettings, searchSchema, toSearchSettings } from '../services/connectors/search/settings.ts';
-import { databasesSchema, toSource } from '../services/databases/settings.ts';
-import { type ProviderSettings, providersSchema, toProviderSettings } from '../services/providers/settings.ts';
+import type { Configured, SettingSources } from '../services/capability.ts';
 import { type Registries, registriesSchema, registryVariables } from '../services/registries/registries.ts';
 import { type SecretSettings, secretsSchema, toSecretSettings } from '../services/secrets/settings.ts';
 import { programsFolder, shownFolders } from '../services/toolchains/installed.ts';
 import { type TraceSettings, telemetrySchema, toTraceSettings } from '../store/telemetry/settings.ts';
-import type { DatabaseSource } from '../tools/context/databases.ts';
 import { type PackageSettings, packagesSchema, toPackageSettings } from '../tools/package/settings.ts';
+import { capabilities } from './capabilities.ts';
 import { certificatesNamedIn, pathsKept, toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Address, toAddress } from './config/address.ts';
 import { ConfigError } from './config/config-error.ts';
-import { toFleet } from './config/fleet.ts';
 import { internalLimitSettings, limitSettings, toLimits } from './config/limits.ts';
 import { chosen, type Origin } from './config/origin.ts';
 import { toOutgoing } from './config/outgoing.ts';
@@ -38,8 +34,8 @@ import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './u
 export { ConfigError } from './config/config-error.ts';
 export type { Origin } from './config/origin.ts';
 
-/** The schema of config.yaml. `npm run gen` writes docs/configuration.md from these descriptions. */
-export const configSchema = z.strictObject({
+/** The keys of config.yaml but those of capabilities. */
+const coreSchema = z.strictObject({
   workspaces: z
     .array(z.string().min(1))
     .max(64)
@@ -106,22 +102,12 @@ export const configSchema = z.strictObject({
     .refine((it) => Object.keys(it).length <= 64, 'must name at most 64 principals')
     .optional()
     .describe('Agents with their own token (`<state>/tokens/NAME.token`), by name. Default: none.'),
-  providers: providersSchema
-    .optional()
-    .describe('MCP servers whose tools agents may use, by name: [providers](how-to/providers.md). Default: none.'),
   secrets: secretsSchema
     .optional()
     .describe('Programs that give secrets, by the names of these: [secrets](how-to/secrets.md). Default: none.'),
   modes: modesSchema
     .optional()
     .describe('Modes beside `read`, `plan` and `code`, by name: [modes](how-to/modes.md). Default: none.'),
-  agents: agentsSchema
-    .optional()
-    .describe('Models of sub-agents, by name: [sub-agents](how-to/sub-agents.md). Default: none.'),
-  search: searchSchema.optional().describe('The service of `web_search`: [web](how-to/web.md). Default: none.'),
-  databases: databasesSchema
-    .optional()
-    .describe('Connections of `database_query`, by name: [databases](how-to/databases.md). Default: none.'),
   registries: registriesSchema
     .optional()
     .describe('Registries that want a key, for commands: [packages](how-to/packages.md). Default: none.'),
@@ -135,6 +121,12 @@ export const configSchema = z.strictObject({
     .optional()
     .describe('Bounds for tests of Ringfence itself; any of them may go at any time.'),
 });
+
+/** The schema of config.yaml. `npm run gen` writes docs/configuration.md from these descriptions. */
+export const configSchema = coreSchema.extend(Object.assign({}, ...capabilities.map((it) => it.keys)));
+
+/** A file that was checked; each capability knows the values of its own keys. */
+export type ConfigFile = z.output<typeof coreSchema> & Readonly<Record<string, unknown>>;
 
 export interface ServeFlags {
   readonly socket?: string | undefined;
@@ -174,20 +166,14 @@ export interface Config {
   readonly idleExitMinutes: number;
   /** Agents with a token of their own, and the policy (built-in name, or absolute path) that narrows each. */
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
-  /** External tool providers. Their environment holds secrets and is never logged. */
-  readonly providers: readonly ProviderSettings[];
   /** Places of secrets besides the state directory. */
   readonly secrets: SecretSettings;
-  /** The service that `web_search` asks. */
-  readonly search?: SearchSettings;
-  /** Database connections by name. */
-  readonly databases: Readonly<Record<string, DatabaseSource>>;
   readonly packages: PackageSettings;
   readonly registries: Registries;
   /** What a fleet may have this node fetch; it makes no workspaces if absent. */
   readonly fleet?: FleetSettings;
-  /** Profiles of sub-agents by name. */
-  readonly agents: Readonly<Record<string, AgentProfile>>;
+  /** The capabilities with their settings, which may hold secrets. */
+  readonly capabilities: readonly Configured[];
   /** Modes by name, beside the built-in ones; policies by built-in name or absolute path. */
   readonly modes: Readonly<Record<string, Mode>>;
   /** The collector of traces; undefined if calls are not traced. */
@@ -209,7 +195,7 @@ interface ConfigSources {
 }
 
 /** Merges a file's settings with flags and environment. Creates nothing. Throws ConfigError. */
-export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd, dirs }: ConfigSources): Config {
+export function toConfig(file: ConfigFile, { flags, env, cwd, dirs }: ConfigSources): Config {
   const toPath = (path: string) => pathInFile(path, dirs);
   const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [cwd]);
   const { listen, listenHttp, policy } = settingsOf(file, { flags, env });
@@ -218,9 +204,13 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
       ? fleetPolicyFile(dirs.stateDir)
       : toPolicy(policy.value ?? 'default', policy.from === 'file' ? toPath : (path) => resolve(cwd, path));
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { dirs, policy: policyPath }));
-  const traces = toTraces(file.telemetry, { dirs, env });
+  const asked = file.telemetry?.traces;
+  const traces = asked && namingFile(dirs, () => toTraceSettings(asked, { env, toPath }));
   const limits = toLimits(file.internalLimits, file.limits);
-  const search = toSearch(file.search, { dirs, bytesMax: limits.connectorFileBytesMax });
+  const placing = file.fleet;
+  const closed = [...workspaces, realOf(dirs.stateDir)];
+  const fleet =
+    placing && namingFile(dirs, () => toFleetSettings(placing, { folder: realOf(toPath(placing.folder)), closed }));
   const toToolchain = (it: string) => toShownFolder(it, { as: 'toolchain', dirs, workspaces });
   const ofPerson = (file.toolchains ?? []).map(toToolchain);
   const projects = toProjects(file.projects ?? [], { toPath, toToolchain });
@@ -244,17 +234,12 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
     cacheStrategy: file.cache?.strategy ?? 'lru',
     idleExitMinutes: file.idleExitMinutes ?? IDLE_EXIT_MINUTES,
     ...(traces && { traces }),
-    ...(search && { search }),
-    ...(file.fleet && { fleet: toFleet(file.fleet, { dirs, workspaces, toPath }) }),
+    ...(fleet && { fleet }),
     packages: toPackageSettings(file.packages),
     registries: file.registries ?? {},
     secrets: toSecretSettings(file.secrets ?? {}, env),
-    databases: Object.fromEntries(
-      Object.entries(file.databases ?? {}).map(([name, it]) => [name, toSource(it)] as const),
-    ),
-    agents: toAgentProfiles(file.agents ?? {}, (it) => toPolicy(it, toPath)),
     modes: toModes(file.modes ?? {}, (it) => toPolicy(it, toPath)),
-    providers: toProviders(file.providers ?? {}, { dirs, workspaces, env }),
+    capabilities: toCapabilities(file, { dirs, workspaces, env, limits }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
       ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, toPath) }),
@@ -263,7 +248,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
 }
 
 /** The settings that flags and environment can override. */
-export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: Pick<ConfigSources, 'flags' | 'env'>) {
+export function settingsOf(file: ConfigFile, { flags, env }: Pick<ConfigSources, 'flags' | 'env'>) {
   return {
     policy: chosen({ flag: flags.policy, environment: env.RINGFENCE_POLICY, file: file.policy }),
     listen: chosen({ flag: flags.listen, environment: env.RINGFENCE_LISTEN, file: file.listen }),
@@ -278,7 +263,7 @@ export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: 
 const IDLE_EXIT_MINUTES = 30;
 
 /** Reads the config file; empty if there is none. Throws ConfigError. */
-export function readConfigFile(path: string): z.output<typeof configSchema> {
+export function readConfigFile(path: string): ConfigFile {
   if (!existsSync(path)) return {};
   const source = readSource(path);
   const parsed = configSchema.safeParse(source.value ?? {}, { jitless: true });
@@ -304,7 +289,7 @@ export function checkWorkspace(
   const workspace = toWorkspace(path, dirs);
   const { stateDir, socket } = dirs;
   for (const ours of [stateDir, dirname(socket), ...(policy !== undefined && isAbsolute(policy) ? [policy] : [])])
-    if (isInside(workspace, existsSync(ours) ? realpathSync(ours) : ours))
+    if (isInside(workspace, realOf(ours)))
       throw new ConfigError(
         `${ours} lies in workspace ${workspace}, where agents could change it; choose another path with --state, --socket or --policy`,
       );
@@ -349,45 +334,34 @@ function toShownFolder(named: string, { as, dirs, workspaces, covered }: ShownFo
   return real;
 }
 
-function toProviders(
-  given: z.output<typeof providersSchema>,
-  { dirs, workspaces, env }: { dirs: UserDirs; workspaces: readonly string[]; env: Environment },
-): ProviderSettings[] {
-  try {
-    return toProviderSettings(given, {
-      env,
-      toShownFolder: (path) => toShownFolder(path, { as: 'folder', dirs, workspaces, covered: [] }),
-      toPath: (path) => pathInFile(path, dirs),
-      toWorkspace(path) {
-        const real = existsSync(path) ? realpathSync(path) : path;
-        if (workspaces.includes(real)) return real;
-        throw new Error(`${path} is not one of the daemon's workspaces: ${workspaces.join(', ')}`);
-      },
-    });
-  } catch (error) {
-    throw new ConfigError(`${dirs.configFile}: ${(error as Error).message}`);
-  }
+function toCapabilities(
+  file: ConfigFile,
+  { dirs, workspaces, ...own }: Pick<Config, 'dirs' | 'workspaces'> & Pick<SettingSources, 'env' | 'limits'>,
+): Configured[] {
+  const toPath = (path: string) => pathInFile(path, dirs);
+  const sources: SettingSources = {
+    ...own,
+    toPath,
+    toPolicy: (it) => toPolicy(it, toPath),
+    toShownFolder: (path) => toShownFolder(path, { as: 'folder', dirs, workspaces, covered: [] }),
+    toWorkspace(path) {
+      const real = realOf(path);
+      if (workspaces.includes(real)) return real;
+      throw new Error(`${path} is not one of the daemon's workspaces: ${workspaces.join(', ')}`);
+    },
+  };
+  return namingFile(dirs, () => capabilities.map((it) => it.configure(file, sources)));
 }
 
-function toTraces(
-  given: z.output<typeof telemetrySchema> | undefined,
-  { dirs, env }: { dirs: UserDirs; env: Environment },
-): TraceSettings | undefined {
-  try {
-    return given?.traces && toTraceSettings(given.traces, { env, toPath: (path) => pathInFile(path, dirs) });
-  } catch (error) {
-    throw new ConfigError(`${dirs.configFile}: ${(error as Error).message}`);
-  }
-}
+/** The real path of what may be missing. */
+const realOf = (path: string): string => (existsSync(path) ? realpathSync(path) : path);
 
-function toSearch(
-  given: z.output<typeof searchSchema> | undefined,
-  { dirs, bytesMax }: { dirs: UserDirs; bytesMax: number },
-): SearchSettings | undefined {
+/** Names the config file in what `make` throws. */
+function namingFile<T>({ configFile }: UserDirs, make: () => T): T {
   try {
-    return given && toSearchSettings(given, { toPath: (path) => pathInFile(path, dirs), bytesMax });
+    return make();
   } catch (error) {
-    throw new ConfigError(`${dirs.configFile}: search.ca: ${(error as Error).message}`);
+    throw new ConfigError(`${configFile}: ${(error as Error).message}`);
   }
 }
 

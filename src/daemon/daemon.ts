@@ -24,19 +24,12 @@ import { WalkMarks } from '../hosts/follower/walk-marks.ts';
 import { type Guarding, HostMasks } from '../hosts/host-masks.ts';
 import { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import type { CachedResult } from '../pipeline/cache.ts';
-import { HostDoors } from '../pipeline/doors/host-doors.ts';
 import type { LeftNames } from '../pipeline/execute/left-names.ts';
 import { createPipeline } from '../pipeline/pipeline.ts';
 import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
-import type { Destination } from '../policy/network.ts';
 import { createProgramResolver } from '../policy/shell/programs.ts';
 import { createPolicySource, type PolicySource, type ReloadResult } from '../policy/watch.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown, wallsOf } from '../sandbox/sandbox.ts';
-import type { Connectors } from '../services/connectors/connectors.ts';
-import { setUpOf } from '../services/connectors/presets.ts';
-import { PluginSource, type PluginStatus } from '../services/plugins/plugin-source.ts';
-import type { Providers } from '../services/providers/providers.ts';
-import { PersonsKeys } from '../services/registries/registries.ts';
 import { linkToolchains } from '../services/toolchains/installed.ts';
 import type { AuditEntry } from '../store/audit/log.ts';
 import { cachesOf } from '../store/caches.ts';
@@ -46,34 +39,19 @@ import { Previews, type PreviewsOptions } from '../store/previews.ts';
 import { ResultCache } from '../store/result-cache.ts';
 import { ResultLog } from '../store/result-log.ts';
 import type { Tracer } from '../store/telemetry/tracer.ts';
-import type { Catalogue } from '../tools/catalogue.ts';
 import { internalTools } from '../tools/registry.ts';
 import { ServingTurns } from '../wire/protocol/serving-turns.ts';
 import type { InheritedSockets, SocketName } from '../wire/transport/inherited-sockets.ts';
-import { type CapabilityParts, createRunners } from './capabilities.ts';
-import { outsideProblem, pathsKept } from './command-environment.ts';
-import { isOpenIn } from './config/projects.ts';
 import type { Config } from './config.ts';
 import { createHosts, hostsToTell } from './daemon-hosts.ts';
 import { assertPolicy, createPolicies, policyOf, policySource, reloadOf } from './daemon-policies.ts';
 import { Ending } from './ending.ts';
+import { createFleetWorkspaces, type FleetParts, linkToFleet } from './fleet-parts.ts';
 import { readIdentity } from './git-author.ts';
 import { Listeners } from './listeners.ts';
 import { createSignIn, panelControl, usePage } from './panel.ts';
 import { createRecords, type Records } from './records.ts';
-import {
-  createCatalogue,
-  createConnectors,
-  createFleetWorkspaces,
-  createPackageParts,
-  createProviders,
-  createSearch,
-  createTaskServices,
-  type FleetParts,
-  linkToFleet,
-  secretsOf,
-  type TaskServices,
-} from './services.ts';
+import { startCapabilities } from './running.ts';
 import { StateLock } from './state-lock.ts';
 import { createTracer } from './trace-export.ts';
 import { publishEndpoint } from './user-dirs.ts';
@@ -152,26 +130,24 @@ export async function createDaemon(
   const ran = createHosts(parts, { ...records, previews, sandbox, masks, quarantine, identity, config }, powers);
   const tracer = createTracer(config.traces, parts, { sandbox, limits, outgoing: config.outgoing, powers });
   const warming = warmAhead({ ...ran, ...records, policies, workspaces, limits, powers });
-  const [search, tasks] = [createSearch(config, powers), createTaskServices(config)];
-  const catalogue = createCatalogue(config, search, tasks);
-  const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
+  const known = { ...ran, parts, sandbox, workspaces, records, policies, powers };
+  const capabilities = startCapabilities(config, { ...known, ...records, gateway: () => gateway });
   endStaleHosts = () => {
-    for (const it of [ran.hosts, providers]) it.endStale();
+    for (const it of [ran.hosts, ...capabilities.running]) it.endStale?.();
   };
   const [signIn, listeners] = [createSignIn({ records, limits, powers }), new Listeners()];
-  const known = { ...ran, parts, sandbox, workspaces, records, policies, powers };
   const identities = createIdentities(config, { ...known, pageOf: (it) => signIn.pageOf(it) });
-  const plugins = parts.use(
-    new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
-  );
-  const connectors = parts.use(createConnectors(config, { ...ran, powers, records, policies, catalogue, search }));
-  const [serving, stores] = [new ServingTurns(limits, powers), { events, records, log, tasks, commandHomes }];
-  const services = { ...stores, powers, workspaces, source, policies, sandbox, ran, catalogue, providers, tracer };
+  const serving = new ServingTurns(limits, powers);
   const { gateway, isIdle, leftNames } = createGateway(config, {
-    ...services,
+    ...known,
+    ran,
+    capabilities,
+    commandHomes,
+    events,
+    log,
+    source,
+    tracer,
     identities,
-    plugins,
-    connectors,
     serving,
     addresses: () => listeners.addresses,
     panel: panelControl(listeners, signIn, records),
@@ -180,6 +156,7 @@ export async function createDaemon(
   });
   parts.use(listeners);
   await warming;
+  const { catalogue } = capabilities;
   const served = { powers, catalogue, events, turns: serving, tracer, panelSessions: records.panelSessions };
   await listeners.start({ config, sockets, gateway, ...identities, workspaces, signIn, ...served });
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
@@ -254,12 +231,8 @@ interface Services {
   readonly sandbox: Sandbox;
   readonly log: ResultLog;
   readonly ran: ReturnType<typeof createHosts>;
-  readonly catalogue: Catalogue;
-  readonly tasks: TaskServices;
-  readonly providers: Providers;
+  readonly capabilities: ReturnType<typeof startCapabilities>;
   readonly identities: ReturnType<typeof createIdentities>;
-  readonly plugins: PluginSource;
-  readonly connectors: Connectors;
   readonly serving: ServingTurns;
   readonly tracer: Tracer | undefined;
   /** The addresses that the daemon listens at. */
@@ -269,18 +242,10 @@ interface Services {
   upgrade(drainMs: number): Promise<Successor>;
 }
 
-/** What the doors of calls ask of the daemon. */
-const doorParts = ({ dirs, projects }: Config, { workspaces }: Services, gateway: () => Gateway) => ({
-  approvers: (sessionId: string) => gateway().approversOf(sessionId),
-  isImpatient: (sessionId: string) => gateway().isImpatient(sessionId),
-  outsideProblem: (path: string) => outsideProblem(path, pathsKept(dirs, workspaces.all)),
-  isOpenIn: (workspace: string, to: Destination) => isOpenIn(projects, workspace, to),
-});
-
 /** Creates the pipeline that runs calls, and the gateway through which clients reach it. */
 function createGateway(config: Config, services: Services) {
   const { dirs, limits, environment, toolchains } = config;
-  const { powers, records, ran, policies, providers, sandbox } = services;
+  const { powers, records, ran, policies, sandbox, capabilities } = services;
   const permission = { home: dirs.home, limits, toolchains, resolve: createProgramResolver(environment.PATH) };
   const turns = new JudgingTurns(limits, powers);
   const oversight = new Oversight({
@@ -293,45 +258,32 @@ function createGateway(config: Config, services: Services) {
     reloadPolicy: reloadOf(services.source, policies),
   });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
-  const viewOf: CapabilityParts['viewOf'] = (call) => policies.viewOf(call);
-  const atDoors = { ...records, ...doorParts(config, services, () => gateway), limits, powers };
-  const doors = new HostDoors(atDoors);
-  const remoteKeys = new PersonsKeys(secretsOf(config), config.registries);
-  const lent = { ...ran, ...atDoors, ...createPackageParts(config, powers), doors, viewOf, remoteKeys, setUpOf };
-  const { connectors, tasks } = services;
-  const runners = createRunners({ ...lent, ...tasks, connectors, upstreams: providers });
   const own = { commitTool: internalTools.askedCommit, permission, turns, cache, tracer: services.tracer };
-  const pipeline = createPipeline({ ...lent, ...own, runners });
-  const gateway: Gateway = new Gateway({
+  const pipeline = createPipeline({ ...ran, ...records, ...capabilities, ...own });
+  const gateway = new Gateway({
     version,
     pipeline,
-    catalogue: services.catalogue,
+    ...capabilities,
     policies,
     limits,
     powers,
     workspaces: services.workspaces,
     ...services.identities,
     events: services.events,
-    providers,
     turns: services.serving,
     oversight,
     results: new Results({ log: services.log, limits, powers }),
     callStore: records.callStore,
-    ...services.tasks,
     ...recording(records, { limits, powers }),
     internalTools,
     ...ran,
     confinement: toShown(sandbox.confinement),
     ...wallsOf(sandbox.confinement),
     warm: (session) => warmFor(session, { hosts: ran.hosts, policies }),
-    ...hostsToTell(ran, providers),
-    pluginStatus: () => services.plugins.status,
-    connectorStatus: () => services.connectors.status,
-    searchStatus: () => services.connectors.searchStatus,
-    checkServices: () => services.connectors.checkHealth(),
+    ...hostsToTell(ran.hosts, capabilities.running),
     cache: cachesOf(cache, records.webCache),
     listeners: services.addresses,
-    sessionEnded: sessionEnds(services, oversight, doors),
+    sessionEnded: sessionEnds(services, oversight),
     panel: services.panel,
     pauseFile: join(dirs.stateDir, 'paused.json'),
     shutdown: services.shutdown,
@@ -353,36 +305,23 @@ function sandboxOptions(
   return { ...own, workspaces, toolchains, certificates, limits, ...(cgroup && { cgroup }) };
 }
 
-/** Notifies hosts, doors and oversight of a session's end. */
+/** Notifies hosts, capabilities, doors and oversight of a session's end. */
 const sessionEnds =
-  ({ ran, commandHomes, records }: Services, oversight: Oversight, doors: { endSession(id: string): void }) =>
+  ({ ran: { hosts, forwards }, commandHomes, records, capabilities }: Services, oversight: Oversight) =>
   (session: Session): void => {
     usePage(session, records);
-    const { hosts, isolates, compartments, agentHosts, forwards } = ran;
-    for (const it of [hosts, isolates, compartments, agentHosts, forwards, commandHomes, doors])
-      it.endSession(session.options.id);
+    for (const it of [hosts, forwards, commandHomes, capabilities.doors, ...capabilities.running])
+      it.endSession?.(session.options.id);
     oversight.sessionEnded(session);
   };
 
-/** Records each change of the callable plugins, with the hash of the trusted code. */
-const pluginChanges =
-  ({ auditLog }: Records) =>
-  ({ name: plugin, state, version, sha256, problem }: PluginStatus): void =>
-    auditLog.append({
-      kind: 'policy',
-      sessionId: '',
-      principal: 'daemon',
-      detail: { plugin, state, ...(version && { version, sha256 }), ...(problem && { problem }) },
-    });
-
 /** The records that the gateway needs. */
 const recording = (
-  { auditLog, approvals, callStore, taskStore, undoJournal, diskRoom, panelSessions, untrusted }: Records,
+  { auditLog, approvals, callStore, undoJournal, diskRoom, panelSessions, untrusted }: Records,
   { limits, powers }: { limits: Limits; powers: Powers },
 ) => ({
   undoJournal,
   untrusted,
-  taskStore,
   durable: new DurableCalls(callStore, limits),
   batches: new Batches({ limits, powers, pastDurationMs: (...asked) => pastDurationMs(auditLog, ...asked) }),
   auditStatus: () => auditLog.status,

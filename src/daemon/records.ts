@@ -13,8 +13,6 @@ import { CallStore } from '../store/call-store.ts';
 import { CostLedger } from '../store/cost-ledger.ts';
 import { DiskRoom } from '../store/disk-room.ts';
 import { PanelSessions } from '../store/panel-sessions.ts';
-import { ProviderPins } from '../store/provider-pins.ts';
-import { TaskStore } from '../store/task-store.ts';
 import { ToolStates } from '../store/tool-states.ts';
 import { UndoJournal } from '../store/undo/undo-journal.ts';
 import { WebCache } from '../store/web-cache.ts';
@@ -32,10 +30,8 @@ export interface Records extends Disposable {
   readonly ledger: CostLedger;
   readonly callStore: CallStore;
   readonly toolStates: ToolStates;
-  readonly providerPins: ProviderPins;
   readonly panelSessions: PanelSessions;
   readonly undoJournal: UndoJournal;
-  readonly taskStore: TaskStore;
   readonly untrusted: UntrustedMarks;
   readonly webCache: WebCache;
   readonly diskRoom: DiskRoom;
@@ -68,15 +64,13 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const ledger = parts.use(new CostLedger(at('costs.db'), limits, powers));
   const callStore = parts.use(new CallStore(at('calls.db'), limits, powers));
   const toolStates = parts.use(new ToolStates(at('tools.db'), limits, powers));
-  const providerPins = parts.use(new ProviderPins(at('providers.db'), powers));
   const panelSessions = parts.use(new PanelSessions(at('panel.db'), limits, powers));
-  const taskStore = parts.use(new TaskStore(at('tasks.db'), limits, powers));
   const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers, room: diskRoom }));
   const webCache = new WebCache({ folder: at('web-cache'), limits, powers, room: diskRoom });
   const untrusted = new UntrustedMarks(at('untrusted.json'), powers);
   const openStores = parts.move();
-  const state = { toolStates, providerPins, panelSessions };
-  const stores = { auditLog, approvals, ledger, callStore, taskStore, ...state, undoJournal, untrusted, webCache };
+  const state = { toolStates, panelSessions };
+  const stores = { auditLog, approvals, ledger, callStore, ...state, undoJournal, untrusted, webCache };
   return { ...stores, diskRoom, redact, [Symbol.dispose]: () => openStores.dispose() };
 }
 

@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import type { HostReport } from '../base/call.ts';
 import type { CallStore } from '../store/call-store.ts';
 import { McpMetrics } from '../store/telemetry/conventions.ts';
-import { type Family, type Sample, single, toText } from '../store/telemetry/families.ts';
+import { type Family, single, toText } from '../store/telemetry/families.ts';
 import type { Events } from './events.ts';
 import type { StatusParts } from './operator/status-parts.ts';
 import type { UndoParts } from './undo/undo.ts';
@@ -85,15 +85,8 @@ export class DaemonMetrics {
       gauge('undo_calls', 'Calls that can be undone.', undoJournal.status.calls),
       gauge('undo_bytes', 'Bytes kept to undo calls.', undoJournal.status.bytes),
       gauge('disk_free_bytes', 'Free bytes on the disk of the state directory.', diskStatus().freeBytes),
-      { ...PROVIDERS, samples: byState(this.#parts.providers.list('agent')) },
-      { ...SERVICES, samples: byState(this.#services()) },
+      ...this.#parts.running.flatMap((it) => it.metrics?.() ?? []),
     ];
-  }
-
-  #services(): { readonly state: string }[] {
-    const { connectorStatus, searchStatus } = this.#parts;
-    const search = searchStatus();
-    return [...connectorStatus(), ...(search ? [search] : [])];
   }
 
   #processFamilies(): Family[] {
@@ -127,18 +120,7 @@ const ANSWERS = {
   type: 'counter',
   help: 'Settled questions to people, by answer.',
 } as const;
-const PROVIDERS = { name: 'ringfence_providers', type: 'gauge', help: 'MCP servers of others, by state.' } as const;
-const SERVICES = {
-  name: 'ringfence_services',
-  type: 'gauge',
-  help: 'Services of connectors and of web_search, by state.',
-} as const;
 const BUILD = { name: 'ringfence_build_info', type: 'gauge', help: 'Always 1; names the version.' } as const;
-
-/** How many there are in each state. */
-function byState(all: readonly { readonly state: string }[]): Sample[] {
-  return [...Map.groupBy(all, ({ state }) => state)].map(([state, its]) => ({ labels: { state }, value: its.length }));
-}
 
 /** Sums over the hosts of each tier; single hosts come and go. */
 const HOST_SUMS: readonly [name: string, type: Family['type'], help: string, of: (host: HostReport) => number][] = [

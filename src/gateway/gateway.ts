@@ -52,7 +52,7 @@ import type { KeptChangesParts } from './undo/previews.ts';
 export interface GatewayOptions
   extends StatusParts,
     KeptChangesParts,
-    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel' | 'background' | 'forwards' | 'taskStore' | 'runningTasks'>,
+    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel' | 'background' | 'forwards'>,
     Pick<PauseParts & MethodParts, 'pauseFile' | 'untrusted' | 'fences' | 'quarantine'> {
   readonly pipeline: Pipeline;
   readonly catalogue: Catalogue;
@@ -251,7 +251,10 @@ export class Gateway {
     if (method === 'hello') return this.#hello(connection, parsed as Params<'hello'>);
     if (this.#moving && BEGINNING_METHODS.has(method)) throw movedOn();
     // Each method accepts the output of its own schema.
-    const answer = this.#methods[method as keyof Methods] as (caller: ClientLink, params: unknown) => unknown;
+    const answer = this.#methods[method as keyof Methods] as
+      | ((caller: ClientLink, params: unknown) => unknown)
+      | undefined;
+    if (!answer) throw new RpcError('METHOD_NOT_FOUND', `this daemon lacks the capability that answers ${method}`);
     return answer(link as ClientLink, parsed);
   }
 

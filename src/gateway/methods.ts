@@ -17,7 +17,6 @@ import type { Credentials } from './credentials.ts';
 import type { DaemonMetrics } from './daemon-metrics.ts';
 import type { Attenuations } from './delegation/attenuations.ts';
 import { chainOf } from './delegation/delegation.ts';
-import { type TaskMethodParts, taskMethods } from './delegation/task-methods.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { allCalls, findCalls, runningCalls, sessionRunning } from './operator/find-calls.ts';
@@ -38,11 +37,7 @@ import { type KeptChangesParts, previewMethods } from './undo/previews.ts';
 import { type QuarantineParts, quarantineMethods } from './undo/quarantine.ts';
 import { undoCall } from './undo/undo.ts';
 
-export interface MethodParts
-  extends StatusParts,
-    KeptChangesParts,
-    TaskMethodParts,
-    Pick<QuarantineParts, 'quarantine'> {
+export interface MethodParts extends StatusParts, KeptChangesParts, Pick<QuarantineParts, 'quarantine'> {
   readonly batches: Batches;
   readonly oversight: Oversight;
   readonly events: Events;
@@ -76,10 +71,21 @@ export interface Successor {
   readonly version: string;
 }
 
-/** One handler for every method except hello. */
+/** One handler for every method except hello; those of capabilities that the daemon lacks are absent. */
 export type Methods = {
-  readonly [M in Exclude<Method, 'hello'>]: (caller: ClientLink, params: Params<M>) => unknown;
+  readonly [M in Exclude<Method, 'hello'>]?: (caller: ClientLink, params: Params<M>) => unknown;
 };
+
+/** The methods that capabilities answer; they learn who asks, and nothing else of the session. */
+const methodsOf = (running: StatusParts['running']): Methods =>
+  Object.fromEntries(
+    running.flatMap(({ methods = {} }) =>
+      Object.entries(methods).map(([name, answer]) => [
+        name,
+        ({ session }: ClientLink, params: unknown) => answer(session.options, params as never),
+      ]),
+    ),
+  );
 
 function callTool(session: Session, { tool, input, options, _meta }: Params<'tools.call'>): unknown {
   const span = spanContextOf(_meta);
@@ -132,9 +138,6 @@ export function createMethods(parts: MethodParts): Methods {
     'policy.explain': ({ session }, params) => oversight.explain(session, params),
     'policy.backtest': ({ session }, params) => oversight.backtest(session, params),
     'policy.reload': ({ session }) => reloadPolicy(session, parts),
-    'providers.list': ({ session }) => ({ providers: parts.providers.list(session.options.role) }),
-    'providers.accept': ({ session }, { provider, tools }) =>
-      parts.providers.accept(provider, tools, session.options.principal),
     'tokens.rotate': ({ session }, { names }) => rotateTokens(session, names, parts),
     ...previewMethods(parts),
     ...quarantineMethods(parts),
@@ -142,8 +145,8 @@ export function createMethods(parts: MethodParts): Methods {
     ...parts.forwards.methods,
     ...pause.methods,
     ...parts.attenuations.methods,
-    ...taskMethods(parts),
     ...parts.fences.methods,
+    ...methodsOf(parts.running),
     'cache.clear': ({ session }) => clearCache(session, parts),
     'costs.read': ({ session }, params) => oversight.costs(session, params),
     'metrics.read': (_, params) => readMetrics(params, parts),
@@ -264,10 +267,9 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
   const [hosts, health] = await Promise.all([
     parts.hostStatus(),
     params.health ? healthFor(session, parts) : undefined,
-    params.health ? parts.checkServices() : undefined,
+    params.health ? Promise.all(parts.running.map((it) => it.checkHealth?.())) : undefined,
   ]);
   const { queued, running } = pipeline.queue;
-  const search = parts.searchStatus();
   return {
     uptimeMs: Math.round(powers.monotonicMs() - parts.startedAt),
     version,
@@ -291,9 +293,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     outsidePrograms: parts
       .outsidePrograms()
       .filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
-    plugins: parts.pluginStatus(),
-    connectors: parts.connectorStatus(),
-    ...(search && { search }),
+    ...Object.assign({}, ...parts.running.map((it) => it.status?.(options.role))),
     cache: parts.cache.status,
     undo: parts.undoJournal.status,
     audit: parts.auditStatus(),
@@ -302,14 +302,6 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     ...(options.role === 'operator' && pipeline.tracer && { traces: pipeline.tracer.status }),
     listeners: parts.listeners(),
     bounds: tierBoundsOf(session.policy(), parts.limits),
-    providers: parts.providers.list(options.role).map(({ name, state, pending, since, reason }) => ({
-      name,
-      state,
-      pending,
-      since,
-      // Why the last run ended; of a provider that works it is past.
-      ...(reason !== undefined && state === 'waiting' && { reason }),
-    })),
     confinement: { ...confinement, probes, gaps: parts.gaps },
     ...(health && { health }),
   };

@@ -15,9 +15,9 @@ import {
 import { pinnedConnectors } from '../services/connectors/pinned-connectors.ts';
 import { presetText } from '../services/connectors/presets.ts';
 import { toToolset as connectorTools } from '../services/connectors/toolset.ts';
+import { PinError } from '../services/pinned/pin-error.ts';
 import { problemsOf } from '../services/plugins/examine.ts';
 import { readPlugin } from '../services/plugins/package.ts';
-import { PinError } from '../services/plugins/pin-error.ts';
 import { pinnedPlugins } from '../services/plugins/pinned-plugins.ts';
 import { toToolset as pluginTools } from '../services/plugins/toolset.ts';
 import { bindSecret, storeSecret } from '../services/secrets/secret-files.ts';

@@ -1,10 +1,10 @@
 /** All tools of a daemon by name: the built-in ones, and those that plugins and providers add and remove while the daemon runs. */
-import type { Toolset } from './tool.ts';
+import type { NamedTool, Tool, Toolset } from './tool.ts';
 
 export class Catalogue {
   /** The tools of each source, in the order in which the sources were added. */
   readonly #added = new Map<string, Toolset>();
-  readonly #builtin: Toolset;
+  #builtin: Toolset;
   readonly #listeners = new Set<() => void>();
   readonly #looks: (() => void)[] = [];
   #toolset: Toolset;
@@ -25,6 +25,21 @@ export class Catalogue {
     this.#looks.push(look);
   }
 
+  /** Replaces each built-in tool by what `change` makes of it, or removes it, while the daemon starts. */
+  bind(change: (named: NamedTool) => NamedTool | undefined): void {
+    const changed = new Map<Tool, Tool>();
+    const all = [...this.#builtin].flatMap(([name, before]) => {
+      const after = change(before);
+      if (!after) return [];
+      // All names of a tool still mean one tool.
+      const tool = changed.get(before.tool) ?? after.tool;
+      changed.set(before.tool, tool);
+      return [[name, { ...after, tool }] as const];
+    });
+    this.#builtin = new Map(all);
+    this.#join();
+  }
+
   /**
    * Replaces all tools of `source`. Throws, and changes nothing, if a name or the prefix before its `__` belongs to
    * another source: to a policy, `gh__*` is one source.
@@ -42,8 +57,12 @@ export class Catalogue {
     }
     if (tools.size > 0) this.#added.set(source, tools);
     else this.#added.delete(source);
-    this.#toolset = new Map([this.#builtin, ...this.#added.values()].flatMap((it) => [...it]));
+    this.#join();
     for (const it of this.#listeners) it();
+  }
+
+  #join(): void {
+    this.#toolset = new Map([this.#builtin, ...this.#added.values()].flatMap((it) => [...it]));
   }
 
   /** Calls `listener` after each change until the result is disposed. */

@@ -19,3 +19,20 @@ export interface ServiceTerms {
   auth?(): ToolAuth;
   readonly cost?: ToolCost;
 }
+
+/** The price of a call by its amounts in dollars; texts are amounts that depend on the input. */
+export function costTermsOf(
+  amounts: readonly (number | string)[],
+  billing: { readonly url?: string | undefined; readonly freeCalls?: number | undefined } = {},
+): ToolCost {
+  const fixed = amounts.filter((it) => typeof it === 'number');
+  const estimatedCost = fixed.reduce((sum, it) => sum + it, 0);
+  const { url: billingUrl, freeCalls: freeTierLimit } = billing;
+  const isFree = amounts.length === fixed.length && estimatedCost === 0 && billingUrl === undefined;
+  return {
+    model: isFree ? 'free' : 'usage_based',
+    ...(estimatedCost > 0 && { estimatedCost }),
+    ...(billingUrl !== undefined && { billingUrl }),
+    ...(freeTierLimit !== undefined && { freeTierLimit }),
+  };
+}

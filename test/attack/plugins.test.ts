@@ -6,7 +6,7 @@ import type { ToolResult } from '../../src/base/call.ts';
 import { defaultLimits as limits } from '../../src/base/limits.ts';
 import type { Client } from '../../src/client/client.ts';
 import { readPlugin } from '../../src/services/plugins/package.ts';
-import { PinError } from '../../src/services/plugins/pin-error.ts';
+import { PinError } from '../../src/services/pinned/pin-error.ts';
 import { pinnedPlugins, readPin } from '../../src/services/plugins/pinned-plugins.ts';
 import { dataOf, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { addPlugin, manifestOf, writePlugin } from '../support/plugin.ts';

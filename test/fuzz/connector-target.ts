@@ -2,7 +2,7 @@
 
 import { defaultLimits } from '../../src/base/limits.ts';
 import { FILE, secretUrlsOf, toConnector } from '../../src/services/connectors/connector.ts';
-import { PinError } from '../../src/services/plugins/pin-error.ts';
+import { PinError } from '../../src/services/pinned/pin-error.ts';
 import { problemOfTransport } from '../../src/services/secrets/secrets.ts';
 import { holds } from './outcome.ts';
 import type { FuzzTarget } from './targets.ts';

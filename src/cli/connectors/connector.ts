@@ -17,8 +17,8 @@ import {
 import { pinnedConnectors, readPinned } from '../../services/connectors/pinned-connectors.ts';
 import { presetNames, presetText } from '../../services/connectors/presets.ts';
 import { toToolset } from '../../services/connectors/toolset.ts';
-import { PinError } from '../../services/plugins/pin-error.ts';
-import type { PinFolder } from '../../services/plugins/pin-folder.ts';
+import { PinError } from '../../services/pinned/pin-error.ts';
+import type { PinFolder } from '../../services/pinned/pin-folder.ts';
 import { bindSecret, hostsOf, isStored } from '../../services/secrets/secret-files.ts';
 import { hostOf } from '../../services/secrets/secrets.ts';
 import { assertKnownState } from '../../store/state-schema.ts';

@@ -6,7 +6,7 @@ import { readUpTo } from '../../base/text/bounded.ts';
 import { writeConnector } from '../../services/connectors/openapi/connector-text.ts';
 import { readOpenApi } from '../../services/connectors/openapi/document.ts';
 import type { LeftOut } from '../../services/connectors/openapi/selection.ts';
-import { PinError } from '../../services/plugins/pin-error.ts';
+import { PinError } from '../../services/pinned/pin-error.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, printJson, say } from '../output.ts';
 

@@ -16,7 +16,7 @@ import {
   search,
 } from '../../services/market/registry.ts';
 import { readTarball } from '../../services/market/tarball.ts';
-import type { PinnedFiles } from '../../services/plugins/pin-folder.ts';
+import type { PinnedFiles } from '../../services/pinned/pin-folder.ts';
 import { toPackageSettings } from '../../tools/package/settings.ts';
 import { similarTo } from '../../tools/package/similar-names.ts';
 import { type CliCaller, userDirsOf } from '../connect.ts';

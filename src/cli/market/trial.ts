@@ -13,7 +13,7 @@ import { NO_MASKS } from '../../sandbox/masks.ts';
 import { createSandbox } from '../../sandbox/sandbox.ts';
 import { MarketError } from '../../services/market/market-error.ts';
 import type { MarketKind } from '../../services/market/registry.ts';
-import type { PinnedFiles } from '../../services/plugins/pin-folder.ts';
+import type { PinnedFiles } from '../../services/pinned/pin-folder.ts';
 
 const MEMORY_MB = 512;
 const TASKS = 64;

@@ -1,6 +1,6 @@
 /** Verbs that plugins and connectors share: both are an operator's copies in the state directory. */
-import { PinError } from '../../services/plugins/pin-error.ts';
-import type { PinFolder } from '../../services/plugins/pin-folder.ts';
+import { PinError } from '../../services/pinned/pin-error.ts';
+import type { PinFolder } from '../../services/pinned/pin-folder.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 
 /** A plugin or a connector as verbs show it. */

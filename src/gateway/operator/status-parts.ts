@@ -3,6 +3,7 @@ import type { Powers } from '../../base/powers.ts';
 import type { OutsideProgram } from '../../base/protected-names.ts';
 import type { CoarseIn, UnfollowedIn } from '../../hosts/host-masks.ts';
 import type { Pipeline } from '../../pipeline/pipeline.ts';
+import type { Running } from '../../services/capability.ts';
 import type { CacheStatus } from '../../store/result-cache.ts';
 import type { Policies } from '../policies.ts';
 
@@ -28,12 +29,8 @@ export interface StatusParts {
   outsidePrograms(): readonly OutsideProgram[];
   /** False if no host is there and the last one could not be started. */
   canStartHosts(): boolean;
-  pluginStatus(): readonly object[];
-  connectorStatus(): readonly { readonly state: string }[];
-  /** The service of `web_search`; undefined without one. */
-  searchStatus(): { readonly state: string } | undefined;
-  /** Asks the services of connectors and of `web_search` whether they work. */
-  checkServices(): Promise<void>;
+  /** The daemon's capabilities. */
+  readonly running: readonly Running[];
   /** Cached results of reading. */
   readonly cache: { readonly status: CacheStatus; clear(): { entries: number; bytes: number } };
   auditStatus(): { entries: number; writable: boolean; overSize?: true };
@@ -41,18 +38,4 @@ export interface StatusParts {
   approvalsPending(): number;
   readonly policies: Pick<Policies, 'status'>;
   listeners(): string[];
-  readonly providers: ProviderControl;
-}
-
-/** Operations on external tool providers. */
-export interface ProviderControl {
-  list(role: 'agent' | 'operator'): {
-    name: string;
-    state: string;
-    pending: number;
-    since: string;
-    reason?: string | undefined;
-  }[];
-  /** Throws RpcError. */
-  accept(provider: string, digests: Readonly<Record<string, string>>, by: string): object;
 }

@@ -4,24 +4,18 @@
  */
 
 import { ToolError } from '../../base/errors.ts';
-import type { Limits } from '../../base/limits.ts';
-import type { Powers } from '../../base/powers.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { waitUnlessAborted } from '../../base/waiting.ts';
 import { limitsOf } from '../../pipeline/cost-cap.ts';
 import type { ChildSession } from '../../pipeline/execute/child-session.ts';
 import type { ClearedCall } from '../../pipeline/stage.ts';
 import type { HttpAnswer, HttpRequest, HttpResponse } from '../../sandbox/egress/messages.ts';
-import type { CostLedger, CostReservation } from '../../store/cost-ledger.ts';
+import type { CostReservation } from '../../store/cost-ledger.ts';
+import type { DaemonParts } from '../capability.ts';
 import { type Agents, priceOf } from './agents.ts';
 import type { AgentProfile } from './settings.ts';
 
-export interface ModelParts {
-  readonly agents: Agents;
-  readonly ledger: CostLedger;
-  readonly limits: Limits;
-  readonly powers: Powers;
-}
+export type ModelParts = Pick<DaemonParts, 'ledger' | 'limits' | 'powers'> & { readonly agents: Agents };
 
 interface ModelRequestsOptions {
   readonly call: ClearedCall;

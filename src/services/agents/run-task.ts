@@ -1,19 +1,16 @@
 /** Runs a call that delegates a task to a sub-agent. */
 
 import { ToolError, toToolError } from '../../base/errors.ts';
-import type { Egress } from '../../hosts/egress.ts';
 import type { ChildSession } from '../../pipeline/execute/child-session.ts';
 import type { Runner } from '../../pipeline/execute/runner.ts';
 import { failed, type Outcome, type RunHooks, succeeded } from '../../pipeline/outcome.ts';
 import type { ClearedCall } from '../../pipeline/stage.ts';
 import type { TaskInput, TaskOutput } from '../../tools/task/delegate.ts';
+import type { DaemonParts } from '../capability.ts';
 import type { RunningTasks } from './running-tasks.ts';
 import { Task, type TaskParts } from './task.ts';
 
-export interface RunTaskParts extends TaskParts {
-  readonly egress: Egress;
-  readonly runningTasks: RunningTasks;
-}
+export type RunTaskParts = TaskParts & Pick<DaemonParts, 'egress'> & { readonly runningTasks: RunningTasks };
 
 /** Runs calls that delegate tasks to sub-agents. */
 export const agentRunner = (parts: RunTaskParts): Runner<'agents'> => ({

@@ -16,6 +16,7 @@ import type { ClearedCall } from '../../pipeline/stage.ts';
 import type { HttpAnswer, HttpRequest } from '../../sandbox/egress/messages.ts';
 import type { TaskStore } from '../../store/task-store.ts';
 import type { TaskInput, TaskOutput } from '../../tools/task/delegate.ts';
+import type { DaemonParts } from '../capability.ts';
 import { promptText, systemText } from './instructions.ts';
 import {
   type AgentJob,
@@ -33,13 +34,8 @@ import { type ModelParts, ModelRequests } from './model-requests.ts';
 import type { AgentProfile } from './settings.ts';
 import { isOverBudget, isUnanswered, TaskReport } from './task-report.ts';
 
-export interface TaskParts extends ModelParts {
-  /** Hosts of agent processes. */
-  readonly agentHosts: Isolates;
-  readonly taskStore: TaskStore;
-  /** Hides secrets in plain data. */
-  redact<T>(value: T): T;
-}
+export type TaskParts = ModelParts &
+  Pick<DaemonParts, 'redact'> & { readonly agentHosts: Isolates; readonly taskStore: TaskStore };
 
 export interface TaskOptions {
   readonly taskId: string;

@@ -2,26 +2,23 @@
 
 import { runsBy } from '../../tools/runs.ts';
 import type { TaskInput } from '../../tools/task/delegate.ts';
-import type { NamedTool, Tool, Toolset } from '../../tools/tool.ts';
+import type { NamedTool } from '../../tools/tool.ts';
 import { hostOf } from '../secrets/secrets.ts';
 import type { Agents } from './agents.ts';
 
-export function withAgents(toolset: Toolset, agents: Agents): Toolset {
-  const builtin = [...toolset.values()].find(({ tool }) => runsBy(tool, 'agents'))?.tool;
-  if (!builtin) return toolset;
-  if (agents.names.length === 0) return new Map([...toolset].filter(([, it]) => it.tool !== builtin));
-  const tool: Tool = {
-    ...builtin,
-    effects: (input) => [{ kind: 'connect', target: hostOf(new URL(agents.find((input as TaskInput).agent).url)) }],
-  };
-  const bound = (named: NamedTool): NamedTool => ({
+export function withAgents(named: NamedTool, agents: Agents): NamedTool | undefined {
+  if (!runsBy(named.tool, 'agents')) return named;
+  if (agents.names.length === 0) return undefined;
+  return {
     ...named,
-    tool,
+    tool: {
+      ...named.tool,
+      effects: (input) => [{ kind: 'connect', target: hostOf(new URL(agents.find((input as TaskInput).agent).url)) }],
+    },
     parse(given) {
       const input = named.parse(given) as TaskInput;
       agents.find(input.agent);
       return input;
     },
-  });
-  return new Map([...toolset].map(([name, it]) => [name, it.tool === builtin ? bound(it) : it]));
+  };
 }

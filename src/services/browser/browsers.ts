@@ -2,11 +2,11 @@
  * Browsers that open pages for calls: each call gets a browser host of its own, which ends with it. What a page connects
  * to goes through the egress proxy; the host's answers are checked like a stranger's.
  */
+
 import type { HostStatus } from '../../base/call.ts';
 import { ToolError } from '../../base/errors.ts';
-import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
-import type { Egress, EgressLease } from '../../hosts/egress.ts';
+import type { EgressLease } from '../../hosts/egress.ts';
 import { Host } from '../../hosts/host.ts';
 import { NO_VIEW } from '../../hosts/host-masks.ts';
 import type { JobResult } from '../../hosts/job.ts';
@@ -16,16 +16,13 @@ import { findChromium, INSTALL_CHROMIUM } from '../../sandbox/chromium.ts';
 import { EGRESS_PROXY_URL } from '../../sandbox/door.ts';
 import type { EgressReport } from '../../sandbox/egress/messages.ts';
 import { statmOf } from '../../sandbox/proc.ts';
-import type { Sandbox } from '../../sandbox/sandbox.ts';
+import type { DaemonParts } from '../capability.ts';
 import type { BrowserSetup, VisitJob } from './messages.ts';
 
-export interface BrowsersOptions {
-  readonly sandbox: Sandbox;
-  readonly egress: Egress;
+export type BrowsersOptions = Pick<DaemonParts, 'sandbox' | 'egress' | 'limits'> & {
   /** Node and its arguments for a browser host. */
   readonly program: readonly string[];
-  readonly limits: Limits;
-}
+};
 
 export interface BrowserRun {
   /** Absolute path; the browser runs as its owner. */

@@ -6,8 +6,8 @@ import { type NetworkLayer, type NetworkRule, parseNetworkEntry } from '../../po
 import { PolicyError } from '../../policy/policy-error.ts';
 import { readBySchema } from '../../policy/yaml-problems.ts';
 import type { Category } from '../../tools/capability.ts';
-import { PinError } from '../plugins/pin-error.ts';
-import { hashOf, type PinnedFiles } from '../plugins/pin-folder.ts';
+import { PinError } from '../pinned/pin-error.ts';
+import { hashOf, type PinnedFiles } from '../pinned/pin-folder.ts';
 import type { NeededSecret } from '../secrets/secrets.ts';
 import { type Auth, type Billing, type ConnectorFile, connectorSchema, type OperationFile } from './file.ts';
 

@@ -3,7 +3,8 @@ import * as z from 'zod';
 import { defaultLimits } from '../../base/limits.ts';
 import { CATEGORIES } from '../../tools/capability.ts';
 import { deprecationSchema, mixedName, VERSIONED_NAME } from '../../tools/versions.ts';
-import { type JsonSchema, jsonSchema } from '../plugins/json-schema.ts';
+import { headerName } from '../../tools/web/sent.ts';
+import { type JsonSchema, jsonSchema } from '../pinned/json-schema.ts';
 import { secretName } from '../secrets/secret-files.ts';
 import { problemOfTransport } from '../secrets/secrets.ts';
 import { parseAmount } from './amount.ts';
@@ -18,13 +19,6 @@ const text = (max: number) => z.string().min(1).max(max);
 const name = (max: number) =>
   text(max).regex(/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/, 'takes lower-case letters, digits and single _, a letter first');
 
-/** Headers that concern the connection, or could split one request into two. */
-const OURS =
-  /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|accept-encoding|expect)$/i;
-const headerName = z
-  .string()
-  .regex(/^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$/, 'is no header name')
-  .refine((it) => !OURS.test(it), 'is set by Ringfence');
 const headers = z.record(headerName, text(2048)).refine((it) => Object.keys(it).length <= 32, 'at most 32 headers');
 const parameterName = z.string().regex(/^[A-Za-z][A-Za-z0-9_]{0,63}$/, 'takes letters, digits and _, 64 at most');
 

@@ -7,7 +7,7 @@ import type * as Re2 from 're2js';
 import type * as z from 'zod';
 import type { Limits } from '../../base/limits.ts';
 import { isRecord } from '../../base/text/values.ts';
-import { type JsonSchema, toZodSchema } from '../plugins/json-schema.ts';
+import { type JsonSchema, toZodSchema } from '../pinned/json-schema.ts';
 
 type PatternLimits = Pick<Limits, 'connectorPatternCharsMax'>;
 

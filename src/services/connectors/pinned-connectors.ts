@@ -1,7 +1,7 @@
 /** Connectors that an operator added. */
 import type { Limits } from '../../base/limits.ts';
-import { PinError } from '../plugins/pin-error.ts';
-import { PinFolder } from '../plugins/pin-folder.ts';
+import { PinError } from '../pinned/pin-error.ts';
+import { PinFolder } from '../pinned/pin-folder.ts';
 import { type Connector, toConnector } from './connector.ts';
 
 /** Factor for a file of certificates beside the connector's own. */

@@ -1,10 +1,8 @@
 /** Runs calls of connectors' tools: their requests are made by the egress process, which reaches nothing but the connector's service. */
 
 import { hash } from 'node:crypto';
-import type { Powers } from '../../base/powers.ts';
 import { canonical } from '../../base/text/values.ts';
 import { waitUnlessAborted } from '../../base/waiting.ts';
-import type { Egress } from '../../hosts/egress.ts';
 import { timeLimitOf } from '../../pipeline/execute/bounds.ts';
 import { inTime } from '../../pipeline/execute/read-only-run.ts';
 import type { Runner } from '../../pipeline/execute/runner.ts';
@@ -13,6 +11,7 @@ import type { ClearedCall } from '../../pipeline/stage.ts';
 import type { NetworkLayer } from '../../policy/network.ts';
 import type { HttpAnswer, HttpRequest } from '../../sandbox/egress/messages.ts';
 import type { Connected } from '../../tools/connected.ts';
+import type { DaemonParts } from '../capability.ts';
 import { filesBelow, type UploadedFile, type UploadParts } from './upload.ts';
 
 /** A call of an operation, as far as a connector needs it. */
@@ -36,11 +35,8 @@ export interface Connections {
   run(to: Connected, call: ConnectedCall): Promise<unknown>;
 }
 
-export interface ConnectedParts extends UploadParts {
-  readonly connectors: Connections;
-  readonly egress: Egress;
-  readonly powers: Powers;
-}
+export type ConnectedParts = UploadParts &
+  Pick<DaemonParts, 'egress' | 'powers'> & { readonly connectors: Connections };
 
 /** Runs the operations of connectors, each call under its time limit. */
 export const connectorRunner = (parts: ConnectedParts): Runner<'connectors'> => ({

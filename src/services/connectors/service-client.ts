@@ -1,12 +1,10 @@
 /** One service that a connector reaches: its requests with their secrets, and what is known of how it works. */
 
 import { ToolError } from '../../base/errors.ts';
-import type { Limits } from '../../base/limits.ts';
-import type { Powers } from '../../base/powers.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
 import type { Credential } from '../../sandbox/egress/messages.ts';
-import type { Secrets } from '../secrets/secrets.ts';
+import type { DaemonParts } from '../capability.ts';
 import type { ServiceAnswer } from './answer.ts';
 import type { Connector } from './connector.ts';
 import type { Auth, OperationFile } from './file.ts';
@@ -18,11 +16,7 @@ import { ServiceLimits } from './service-limits.ts';
 
 type OAuth = Extract<Auth, { kind: 'oauth2_client' }>;
 
-export interface ServiceParts {
-  readonly secrets: Secrets;
-  readonly limits: Limits;
-  readonly powers: Powers;
-}
+export type ServiceParts = Pick<DaemonParts, 'secrets' | 'limits' | 'powers'>;
 
 /** Time before its end at which a token is replaced, in milliseconds. */
 const TOKEN_MARGIN_MS = 60_000;

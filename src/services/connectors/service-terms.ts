@@ -1,7 +1,7 @@
-/** Credentials and prices of services, as the definitions of their tools tell them. */
-import type { ToolAuth, ToolCost } from '../../tools/connected.ts';
+/** Credentials of services, as the definitions of their tools tell them. */
+import type { ToolAuth } from '../../tools/connected.ts';
 import type { Tool } from '../../tools/tool.ts';
-import type { Auth, Billing } from './file.ts';
+import type { Auth } from './file.ts';
 
 const TYPES: Readonly<Record<Exclude<Auth['kind'], 'none'>, ToolAuth['type']>> = {
   bearer: 'bearer_token',
@@ -28,19 +28,5 @@ export function authOf(auth: readonly Auth[], assertConfigured: () => void): Pic
         return { ...fixed, status: 'missing' };
       }
     },
-  };
-}
-
-/** The price of a call by its amounts in dollars; texts are amounts that depend on the input. */
-export function costTermsOf(amounts: readonly (number | string)[], billing: Billing = {}): ToolCost {
-  const fixed = amounts.filter((it) => typeof it === 'number');
-  const estimatedCost = fixed.reduce((sum, it) => sum + it, 0);
-  const { url: billingUrl, freeCalls: freeTierLimit } = billing;
-  const isFree = amounts.length === fixed.length && estimatedCost === 0 && billingUrl === undefined;
-  return {
-    model: isFree ? 'free' : 'usage_based',
-    ...(estimatedCost > 0 && { estimatedCost }),
-    ...(billingUrl !== undefined && { billingUrl }),
-    ...(freeTierLimit !== undefined && { freeTierLimit }),
   };
 }

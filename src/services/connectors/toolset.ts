@@ -5,6 +5,7 @@ import type { Effect } from '../../base/call.ts';
 import { defaultLimits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
+import { costTermsOf } from '../../tools/connected.ts';
 import { boundedEffects } from '../../tools/declared-effects.ts';
 import { withoutNulls } from '../../tools/nulls.ts';
 import { runsBy } from '../../tools/runs.ts';
@@ -12,13 +13,13 @@ import { respelled } from '../../tools/spellings.ts';
 import type { NamedTool, Toolset } from '../../tools/tool.ts';
 import { defineTool, type Tool } from '../../tools/tool.ts';
 import { calledNames, deprecationWarnings, describedAs, splitName, versionsOf } from '../../tools/versions.ts';
-import { type JsonSchema, type ObjectSchema, toZod } from '../plugins/json-schema.ts';
+import { type JsonSchema, type ObjectSchema, toZod } from '../pinned/json-schema.ts';
 import { hostOf } from '../secrets/secrets.ts';
 import { amountOf, parseAmount } from './amount.ts';
 import type { Connector } from './connector.ts';
 import type { OperationFile } from './file.ts';
 import { withPatterns } from './patterns.ts';
-import { authOf, costTermsOf } from './service-terms.ts';
+import { authOf } from './service-terms.ts';
 
 /** Characters of the connector's hash in the version that is shown and recorded. */
 const HASH_CHARS = 12;

@@ -1,8 +1,8 @@
 /** Reads the files that a call sends to a service, in a host that can change nothing and by the rules of the call's policy. */
+
 import { ToolError } from '../../base/errors.ts';
-import type { Limits } from '../../base/limits.ts';
-import type { Hosts, PathView } from '../../hosts/hosts.ts';
-import type { Call, ClearedCall } from '../../pipeline/stage.ts';
+import type { ClearedCall } from '../../pipeline/stage.ts';
+import type { DaemonParts } from '../capability.ts';
 
 /** A file below the folder that is sent. */
 export interface UploadedFile {
@@ -12,11 +12,7 @@ export interface UploadedFile {
   readonly encoding: 'base64';
 }
 
-export interface UploadParts {
-  readonly hosts: Hosts;
-  readonly limits: Limits;
-  viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
-}
+export type UploadParts = Pick<DaemonParts, 'hosts' | 'limits' | 'viewOf'>;
 
 /** The files below a folder that is not hidden or ignored. Throws FILE_LIMIT, and what reading throws. */
 export async function filesBelow(folder: string, call: ClearedCall, parts: UploadParts): Promise<UploadedFile[]> {

@@ -7,18 +7,14 @@ import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
 import { canonical } from '../../base/text/values.ts';
-import type { Sandbox } from '../../sandbox/sandbox.ts';
 import type { DatabaseRequest, ServerAnswer, ServerSource } from '../../tools/context/databases.ts';
+import type { DaemonParts } from '../capability.ts';
 import { readCertificates } from '../connectors/certificates.ts';
-import type { Secrets } from '../secrets/secrets.ts';
 import { ServerProcess, type StatementBounds } from './server-process.ts';
 
-export interface DatabaseServersOptions {
-  readonly sandbox: Pick<Sandbox, 'startEgress'>;
+export type DatabaseServersOptions = Pick<DaemonParts, 'sandbox' | 'secrets' | 'limits'> & {
   readonly program: readonly string[];
-  readonly secrets: Secrets;
-  readonly limits: Limits;
-}
+};
 
 interface RunningServer {
   readonly process: Promise<ServerProcess>;

@@ -3,7 +3,8 @@ import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import { isRecord } from '../../base/text/values.ts';
 import type { DatabaseSource } from '../../tools/context/databases.ts';
-import type { NamedTool, Toolset } from '../../tools/tool.ts';
+import { runsBy } from '../../tools/runs.ts';
+import type { NamedTool } from '../../tools/tool.ts';
 import { DatabaseError, readDatabase, storedDatabases } from './database-files.ts';
 
 export interface DatabasesOptions {
@@ -64,19 +65,18 @@ function withConnection(given: unknown, databases: Databases): unknown {
 }
 
 const NAMING = ['connection', 'database'];
-const TOOLS: ReadonlySet<string> = new Set(['database_query', 'database_schema', 'database_explain']);
 
 /**
- * The toolset, whose database tools get the connection that a call names. It becomes part of the checked input, so that
- * the policy decides on its file, and an approval is bound to it.
+ * A database tool with the connection that a call names. It becomes part of the checked input, so that the policy decides on its file,
+ * and an approval is bound to it.
  */
-export function withDatabases(toolset: Toolset, databases: Databases): Toolset {
-  const bound = (named: NamedTool): NamedTool => ({
-    ...named,
-    parse(given, tell) {
-      const input = named.parse(withConnection(given, databases), tell) as { readonly connection: string };
-      return { ...input, source: databases.sourceOf(input.connection) };
-    },
-  });
-  return new Map([...toolset].map(([name, it]) => [name, TOOLS.has(it.tool.name) ? bound(it) : it]));
-}
+export const withDatabases = (named: NamedTool, databases: Databases): NamedTool =>
+  runsBy(named.tool, 'databases')
+    ? {
+        ...named,
+        parse(given, tell) {
+          const input = named.parse(withConnection(given, databases), tell) as { readonly connection: string };
+          return { ...input, source: databases.sourceOf(input.connection) };
+        },
+      }
+    : named;

@@ -11,9 +11,7 @@ import { runsBy } from '../../tools/runs.ts';
 import type { Preview } from '../../tools/tool.ts';
 import type { DatabaseServers } from './database-servers.ts';
 
-export interface ServerParts extends TimedParts {
-  readonly databaseServers: Pick<DatabaseServers, 'run'>;
-}
+export type ServerParts = TimedParts & { readonly databaseServers: DatabaseServers };
 
 /** Runs the statements of calls that name a server; those for a file of the workspace run in a host. */
 export const databaseRunner = (parts: ServerParts): Runner<'databases'> => ({

@@ -2,9 +2,9 @@
 
 import type { Limits } from '../../base/limits.ts';
 import { FILE } from '../connectors/connector.ts';
+import type { PinnedFiles } from '../pinned/pin-folder.ts';
 import { MANIFEST } from '../plugins/manifest.ts';
 import { DEPTH_MAX, FILE_NAME } from '../plugins/package.ts';
-import type { PinnedFiles } from '../plugins/pin-folder.ts';
 import { MarketError } from './market-error.ts';
 import type { MarketKind } from './registry.ts';
 

@@ -1,8 +1,8 @@
 /** Checks a plugin's code and examples without running any of it, when a person adds the plugin; a daemon does not repeat this. */
 import { loadIsolatedVm } from '../../base/native-programs.ts';
 import type { PluginCode } from '../../base/plugin-code.ts';
+import type { JsonSchema } from '../pinned/json-schema.ts';
 import { resolveImport } from './imports.ts';
-import type { JsonSchema } from './json-schema.ts';
 import type { ManifestTool } from './manifest.ts';
 import type { Plugin } from './package.ts';
 

@@ -7,8 +7,8 @@ import { defaultLimits } from '../../base/limits.ts';
 import { TIERS } from '../../base/result-shapes.ts';
 import { argumentsOfTool } from '../../policy/schema/arguments.ts';
 import { deprecationSchema, mixedName, VERSIONED_NAME } from '../../tools/versions.ts';
+import { type JsonSchema, objectSchema, schemasIn } from '../pinned/json-schema.ts';
 import { CAPABILITIES, CAPABILITY_NAMES, mayHave } from './capabilities.ts';
-import { type JsonSchema, objectSchema, schemasIn } from './json-schema.ts';
 
 export const MANIFEST = 'ringfence.plugin.yaml';
 

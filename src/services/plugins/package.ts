@@ -6,9 +6,9 @@ import { FileRefusal, readBelow } from '../../policy/file.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
 import { firstOf, quoteForMessage } from '../../policy/positioned-yaml.ts';
 import { readBySchema } from '../../policy/yaml-problems.ts';
+import { PinError } from '../pinned/pin-error.ts';
+import { hashOf, type PinnedFiles } from '../pinned/pin-folder.ts';
 import { MANIFEST, type Manifest, manifestSchema } from './manifest.ts';
-import { PinError } from './pin-error.ts';
-import { hashOf, type PinnedFiles } from './pin-folder.ts';
 
 /** A plugin was refused; each problem begins with its position. */
 export interface Plugin {

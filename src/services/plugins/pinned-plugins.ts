@@ -1,8 +1,8 @@
 /** Plugins that an operator added. */
 import type { Limits } from '../../base/limits.ts';
+import { PinError } from '../pinned/pin-error.ts';
+import { PinFolder } from '../pinned/pin-folder.ts';
 import { type Plugin, toPlugin } from './package.ts';
-import { PinError } from './pin-error.ts';
-import { PinFolder } from './pin-folder.ts';
 
 /** The pinned plugins of a state directory. */
 export const pinnedPlugins = (stateDir: string, { pluginsMax, pluginBytesMax }: Limits): PinFolder =>

@@ -1,15 +1,15 @@
 import { defaultLimits } from '../../base/limits.ts';
 import { parseJson } from '../../base/text/json.ts';
+import { costTermsOf } from '../../tools/connected.ts';
 import { boundedEffects } from '../../tools/declared-effects.ts';
 import { withoutNulls } from '../../tools/nulls.ts';
 import type { PluginSpec } from '../../tools/runs.ts';
 import type { NamedTool, Toolset } from '../../tools/tool.ts';
 import { defineTool, type Tool } from '../../tools/tool.ts';
 import { calledNames, deprecationWarnings, describedAs, splitName, versionsOf } from '../../tools/versions.ts';
-import { costTermsOf } from '../connectors/service-terms.ts';
+import { type JsonSchema, type ObjectSchema, toZod } from '../pinned/json-schema.ts';
 import { toolsOfCapabilities } from './capabilities.ts';
 import { effectsOf } from './effects.ts';
-import { type JsonSchema, type ObjectSchema, toZod } from './json-schema.ts';
 import type { Manifest, ManifestTool } from './manifest.ts';
 import type { Plugin } from './package.ts';
 

@@ -6,23 +6,19 @@ import type { Limits } from '../../base/limits.ts';
 import type { Isolates, ProgramRequest } from '../../hosts/isolates.ts';
 import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '../../hosts/job.ts';
 import type { RunResult } from '../../hosts/runs.ts';
-import type { OpeningParts } from '../../pipeline/doors/openings.ts';
 import { leastOf, timeLimitOf } from '../../pipeline/execute/bounds.ts';
 import { CallClock } from '../../pipeline/execute/call-clock.ts';
 import { ranOutcome } from '../../pipeline/execute/ran-outcome.ts';
-import type { TimedParts } from '../../pipeline/execute/read-only-run.ts';
 import { timeout } from '../../pipeline/execute/read-only-run.ts';
 import type { Runner } from '../../pipeline/execute/runner.ts';
 import type { RunHooks } from '../../pipeline/outcome.ts';
 import type { ClearedCall } from '../../pipeline/stage.ts';
 import { runsBy } from '../../tools/runs.ts';
+import type { DaemonParts } from '../capability.ts';
 import { pluginJobOf } from './plugin-call.ts';
 
-export interface ProgramParts extends TimedParts, Pick<OpeningParts, 'outsideProblem'> {
-  readonly isolates: Isolates;
-  /** Hosts of plugins that share a JavaScript realm. */
-  readonly compartments: Isolates;
-}
+export type ProgramParts = Pick<DaemonParts, 'limits' | 'powers' | 'outsideProblem'> &
+  Readonly<Record<'isolates' | 'compartments', Isolates>>;
 
 /** Runs programs of callers and plugins. No path rules apply: a program sees no paths. */
 export const programRunner = (parts: ProgramParts): Runner<'isolates'> => ({

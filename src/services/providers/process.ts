@@ -1,7 +1,7 @@
 /** One run of a provider: its process from start to end, and its reports. */
+
 import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
-import type { Powers } from '../../base/powers.ts';
 import { readSecret, type SecretSource } from '../../base/secret-source.ts';
 import type { Egress } from '../../hosts/egress.ts';
 import { Host } from '../../hosts/host.ts';
@@ -10,21 +10,15 @@ import { type NetworkLayer, parseNetworkEntry } from '../../policy/network.ts';
 import { EGRESS_ENVIRONMENT } from '../../sandbox/door.ts';
 import { BARE_ENVIRONMENT, type Stdio } from '../../sandbox/launcher.ts';
 import type { Masks } from '../../sandbox/masks.ts';
-import type { Sandbox } from '../../sandbox/sandbox.ts';
+import type { DaemonParts } from '../capability.ts';
 import { type ListedTools, type ProviderSetup, toldByProvider } from './messages.ts';
 import type { ProviderSettings } from './settings.ts';
 
-export interface ProcessParts {
-  readonly sandbox: Sandbox;
-  readonly egress: Egress;
+export type ProcessParts = Pick<DaemonParts, 'sandbox' | 'egress' | 'environment' | 'limits' | 'powers'> & {
   /** Node and its arguments for a provider host. */
   readonly program: readonly string[];
-  /** PATH and the other variables of the person that every program gets. */
-  readonly environment: Readonly<Record<string, string>>;
   readonly version: string;
-  readonly limits: Limits;
-  readonly powers: Powers;
-}
+};
 
 export interface ProcessOptions {
   readonly settings: ProviderSettings;

@@ -2,14 +2,13 @@
 
 import type { PathView } from '../../hosts/hosts.ts';
 import type { RunOptions, RunResult } from '../../hosts/runs.ts';
-import type { OpeningParts } from '../../pipeline/doors/openings.ts';
 import { ranOutcome } from '../../pipeline/execute/ran-outcome.ts';
-import type { TimedParts } from '../../pipeline/execute/read-only-run.ts';
 import { inTime } from '../../pipeline/execute/read-only-run.ts';
 import type { Runner } from '../../pipeline/execute/runner.ts';
 import type { RunHooks } from '../../pipeline/outcome.ts';
-import type { Call, ClearedCall } from '../../pipeline/stage.ts';
+import type { ClearedCall } from '../../pipeline/stage.ts';
 import type { Upstream } from '../../tools/runs.ts';
+import type { DaemonParts } from '../capability.ts';
 
 /** The workspace and the path rules of a provider call. */
 export interface UpstreamCaller {
@@ -28,10 +27,9 @@ export interface Upstreams {
   run(to: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<RunResult>;
 }
 
-export interface UpstreamParts extends TimedParts, Pick<OpeningParts, 'outsideProblem'> {
+export type UpstreamParts = Pick<DaemonParts, 'limits' | 'powers' | 'outsideProblem' | 'viewOf'> & {
   readonly upstreams: Upstreams;
-  viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
-}
+};
 
 /** Runs calls of providers' tools. The provider's own sandbox applies the workspace's masks. */
 export const providerRunner = (parts: UpstreamParts): Runner<'providers'> => ({

@@ -28,7 +28,7 @@ export interface ToolchainsOptions {
   readonly stateDir: string;
   readonly registry: string;
   /** The proxy of the network outside. */
-  readonly outgoing: OutgoingProxy | undefined;
+  readonly outgoing?: OutgoingProxy;
   readonly limits: Limits;
   readonly powers: Powers;
 }

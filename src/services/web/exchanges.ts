@@ -1,10 +1,8 @@
 /** HTTP exchanges of one call: each request is judged, made by the egress process, or answered from the web cache. */
 
 import { ToolError } from '../../base/errors.ts';
-import type { Limits } from '../../base/limits.ts';
-import type { Powers } from '../../base/powers.ts';
-import type { Egress, EgressLease } from '../../hosts/egress.ts';
-import type { CallDoor, HostDoors } from '../../pipeline/doors/host-doors.ts';
+import type { EgressLease } from '../../hosts/egress.ts';
+import type { CallDoor } from '../../pipeline/doors/host-doors.ts';
 import { personTimeOf } from '../../pipeline/doors/person-time.ts';
 import { networkOf, timeLimitOf } from '../../pipeline/execute/bounds.ts';
 import { type Attempt, type RunFacts, type RunHooks, trafficOf } from '../../pipeline/outcome.ts';
@@ -28,8 +26,8 @@ import type {
   HttpRequest,
   HttpResponse,
 } from '../../sandbox/egress/messages.ts';
-import type { WebCache } from '../../store/web-cache.ts';
 import { destinationOf } from '../../tools/context/requests.ts';
+import type { DaemonParts } from '../capability.ts';
 import { CachingSender } from './http-caching.ts';
 import {
   assertResponse,
@@ -41,13 +39,7 @@ import {
   unlisted,
 } from './http-exchange.ts';
 
-export interface FetchParts {
-  readonly egress: Egress;
-  readonly doors: HostDoors;
-  readonly webCache: Pick<WebCache, 'get' | 'put'>;
-  readonly limits: Limits;
-  readonly powers: Powers;
-}
+export type FetchParts = Pick<DaemonParts, 'egress' | 'doors' | 'webCache' | 'limits' | 'powers'>;
 
 /** Makes one HTTP exchange for a call. Throws POLICY_DENIED, TIMEOUT, UPSTREAM_FAILED, and the reason of an abort. */
 export type Exchanger = (request: ExchangeRequest) => Promise<Exchange>;

@@ -2,20 +2,19 @@
  * Runs a call whose tool reads the answer to its request: the egress process fetches the page, and a host without
  * workspace and network reads it. Nothing that a server sent is parsed in this process.
  */
+
 import { ToolError } from '../../base/errors.ts';
 import { NO_VIEW } from '../../hosts/host-masks.ts';
-import type { Hosts } from '../../hosts/hosts.ts';
 import type { RunResult } from '../../hosts/runs.ts';
 import { failed, type Outcome, type RunFacts, type RunHooks, succeeded } from '../../pipeline/outcome.ts';
 import type { ClearedCall } from '../../pipeline/stage.ts';
 import type { FetchedPage } from '../../tools/context/page.ts';
 import type { WebRequest } from '../../tools/context/requests.ts';
+import type { DaemonParts } from '../capability.ts';
 import { type FetchParts, withExchanges } from './exchanges.ts';
 import { busyFacts } from './http-exchange.ts';
 
-export interface PageParts extends FetchParts {
-  readonly hosts: Pick<Hosts, 'run'>;
-}
+export type PageParts = FetchParts & Pick<DaemonParts, 'hosts'>;
 
 /** Gives what the tool made of the page, or the error of the exchange or of the tool. Throws as `withExchanges` does. */
 export async function runPage(

@@ -17,13 +17,12 @@ import type { PageVisit } from '../../tools/context/visit.ts';
 import { runsBy } from '../../tools/runs.ts';
 import type { BrowserEnd, Browsers } from '../browser/browsers.ts';
 import { type VisitedPage, visitedPage } from '../browser/visited-page.ts';
+import type { DaemonParts } from '../capability.ts';
 import { assertListed, assertRedirect, listedHosts } from './exchanges.ts';
 import { unlisted } from './http-exchange.ts';
-import { type PageParts, readByTool } from './page.ts';
+import { readByTool } from './page.ts';
 
-export interface VisitParts extends Omit<PageParts, 'egress' | 'webCache'> {
-  readonly browsers: Pick<Browsers, 'run'>;
-}
+export type VisitParts = Pick<DaemonParts, 'hosts' | 'doors' | 'limits' | 'powers'> & { readonly browsers: Browsers };
 
 /** Time kept of a call's for the start and the end of its browser, within which the browser itself says what held it up. */
 const AROUND_MS = 1_000;

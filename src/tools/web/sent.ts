@@ -27,14 +27,16 @@ const OURS =
 /** The names by which policies know the tool that sends requests of any kind. */
 export const HTTP_NAMES = ['http_request', 'rest_api_call', 'api_call'] as const;
 
+export const headerName = z
+  .string()
+  .regex(/^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$/, 'is no header name')
+  .refine((it) => !OURS.test(it), 'is set by Ringfence');
+
 export const sentParameters = {
   method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).default('GET').describe('HTTP method.'),
   headers: z
     .record(
-      z
-        .string()
-        .regex(/^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$/)
-        .refine((it) => !OURS.test(it), 'is set by Ringfence'),
+      headerName,
       z
         .string()
         .max(8192)

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { defaultLimits as limits } from '../../../src/base/limits.ts';
 import { FILE, toConnector } from '../../../src/services/connectors/connector.ts';
 import { toToolset } from '../../../src/services/connectors/toolset.ts';
-import { PinError } from '../../../src/services/plugins/pin-error.ts';
+import { PinError } from '../../../src/services/pinned/pin-error.ts';
 
 /** Parses a value of a parameter with the schema. */
 function parser(schema: object): (value: unknown) => unknown {

@@ -2,7 +2,7 @@
 import type { Limits } from '../../../base/limits.ts';
 import { withoutUnseen } from '../../../base/text/shown-text.ts';
 import { isRecord } from '../../../base/text/values.ts';
-import { PinError } from '../../plugins/pin-error.ts';
+import { PinError } from '../../pinned/pin-error.ts';
 
 import { type OpenApiDocument, ReferenceProblem } from './document.ts';
 import { toFlow } from './flow.ts';

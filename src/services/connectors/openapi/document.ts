@@ -6,7 +6,7 @@ import { parseDocument } from 'yaml';
 import type { Limits } from '../../../base/limits.ts';
 import { parseJson } from '../../../base/text/json.ts';
 import { isRecord } from '../../../base/text/values.ts';
-import { PinError } from '../../plugins/pin-error.ts';
+import { PinError } from '../../pinned/pin-error.ts';
 
 export type Node = Readonly<Record<string, unknown>>;
 

@@ -1,7 +1,7 @@
 /** Converts one operation of an OpenAPI document to one of a connector file. */
 
 import { isRecord } from '../../../base/text/values.ts';
-import type { JsonSchema } from '../../plugins/json-schema.ts';
+import type { JsonSchema } from '../../pinned/json-schema.ts';
 import { type Node, type OpenApiDocument, ReferenceProblem } from './document.ts';
 import { NameList, toParameterName } from './names.ts';
 import { descriptionOf, isUsableName, SchemaReader } from './schema.ts';

@@ -1,7 +1,7 @@
 /** Converts schemas of OpenAPI 3.0 and 3.1 to those of connector files, as far as these have a word for it. */
 
 import { isRecord } from '../../../base/text/values.ts';
-import type { JsonSchema } from '../../plugins/json-schema.ts';
+import type { JsonSchema } from '../../pinned/json-schema.ts';
 import { patternProblem } from '../patterns.ts';
 import type { Node, OpenApiDocument } from './document.ts';
 

@@ -4,7 +4,7 @@ import type { Limits } from '../../../base/limits.ts';
 import { FileRefusal } from '../../../policy/file.ts';
 import type { Connected } from '../../../tools/connected.ts';
 import type webSearch from '../../../tools/web/search.ts';
-import { PinError } from '../../plugins/pin-error.ts';
+import { PinError } from '../../pinned/pin-error.ts';
 import { CA, CHOICES, type Connector, FILE, secretsOf, toConnector } from '../connector.ts';
 import type { Auth } from '../file.ts';
 import { presetText } from '../presets.ts';

@@ -51,6 +51,14 @@ export function toSearchSettings(
     private: isPrivate,
     url,
     secret,
-    ...(ca !== undefined && { ca: readCertificates(toPath(ca), bytesMax) }),
+    ...(ca !== undefined && { ca: readAuthorities(toPath(ca), bytesMax) }),
   };
+}
+
+function readAuthorities(path: string, bytesMax: number): string {
+  try {
+    return readCertificates(path, bytesMax);
+  } catch (error) {
+    throw new Error(`search.ca: ${(error as Error).message}`);
+  }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { jsonSchema, type ObjectSchema, objectSchema, toZod } from '../../../src/services/plugins/json-schema.ts';
+import { jsonSchema, type ObjectSchema, objectSchema, toZod } from '../../../src/services/pinned/json-schema.ts';
 
 const zodOf = (properties: object, required: string[] = []) =>
   toZod(objectSchema.parse({ type: 'object', properties, required }) as ObjectSchema);

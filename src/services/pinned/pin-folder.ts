@@ -47,11 +47,11 @@ export interface PinKind {
 
 export class PinFolder {
   readonly path: string;
-  readonly #of: PinKind;
+  readonly of: PinKind;
 
   constructor(stateDir: string, of: PinKind) {
     this.path = join(stateDir, `${of.kind}s`);
-    this.#of = of;
+    this.of = of;
   }
 
   /** Names in order. */
@@ -63,7 +63,7 @@ export class PinFolder {
 
   /** Adds files under a name in one step, replacing those that it had. Throws PinError if there are too many names. */
   add(name: string, files: PinnedFiles, nowMs: number): void {
-    const { kind, max } = this.#of;
+    const { kind, max } = this.of;
     const others = this.names().filter((it) => it !== name);
     if (others.length >= max.count)
       throw new PinError([
@@ -85,7 +85,7 @@ export class PinFolder {
   /** The files of a name, if they are what was added. Throws PinError. */
   read(name: string): PinnedFiles {
     const path = this.#fileOf(name);
-    const { kind, bytesMax } = this.#of;
+    const { kind, bytesMax } = this.of;
     let raw: unknown;
     try {
       raw = parseJson(readTrusted(path, bytesMax * JSON_FACTOR));
@@ -116,7 +116,7 @@ export class PinFolder {
     const failed = (error: unknown) => {
       watcher?.close();
       const about = { folder: this.path, error: `${error as Error}` };
-      powers.log.warn(about, `can not watch ${this.#of.kind}s; changes are noticed after a restart`);
+      powers.log.warn(about, `can not watch ${this.of.kind}s; changes are noticed after a restart`);
     };
     try {
       watcher = watch(this.#open(), { persistent: false }, () => {
