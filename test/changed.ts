@@ -4,7 +4,7 @@
  */
 export const reaches: Readonly<Record<string, readonly string[]>> = {
   'src/services/agents': ['daemon/tasks'],
-  'src/services/browser': ['attack/browser'],
+  'src/services/web/browser': ['attack/browser'],
   'src/cli': ['daemon/cli', 'daemon/call-verb'],
   'src/client': ['daemon/client', 'daemon/resume'],
   'src/services/connectors': ['daemon/connectors', 'attack/connectors'],

@@ -59,6 +59,30 @@ test.each(files.filter((it) => /^workers\/.+\//.test(it)))(
   },
 );
 
+/** What script/without removes with each capability, and the files with a line for one. */
+const without = readFileSync(join(root, 'script/without'), 'utf8');
+const LISTED = [...(/^lists=\((.*)\)$/m.exec(without)?.[1]?.split(' ') ?? []), 'src/cli/verbs/capabilities.ts'];
+const GENERATED = ['src/tools/builtin.ts', 'workers/host/tool-loaders.ts'];
+const capabilities = [...without.matchAll(/^ {2}\[(\w+)\]='([^']*)'$/gm)].map(([, name = '', also = '']) => ({
+  name,
+  room: [`src/services/${name}`, `src/cli/${name}`, ...also.split(/\s+/).filter(Boolean)],
+}));
+
+test.each(capabilities)('nothing outside imports the room of $name but the lists', ({ room }) => {
+  const isInside = (file: string | undefined) => room.some((it) => file === it || file?.startsWith(`${it}/`));
+  const outside = files.filter((it) => !isInside(it) && !LISTED.includes(it) && !GENERATED.includes(it));
+  expect(outside.filter((it) => importsOf(it).some(({ target }) => isInside(target)))).toEqual([]);
+});
+
+test('each line of src/daemon/capabilities.ts is a capability that script/without removes', () => {
+  const imported = importsOf('src/daemon/capabilities.ts').flatMap(
+    ({ specifier }) => /(\w+)\/capability/.exec(specifier)?.[1] ?? [],
+  );
+  expect(capabilities.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(imported.filter((it) => it !== 'services')),
+  );
+});
+
 const MACHINE = /^node:(fs|child_process|net|http|https|worker_threads|vm|dgram|tls)/;
 const toolFiles = files.filter((it) => it.startsWith('src/tools/'));
 test.each(toolFiles)('%s reaches the machine only through ToolContext', (file) => {
@@ -72,7 +96,7 @@ describe('what is read in one place only', () => {
 
   test('the environment: the entries, which hand it to config, and the perimeter, which empties it', () => {
     const entries =
-      'src/entries/cli.ts src/entries/client.ts src/entries/mcp-bridge.ts src/testing/testing.ts workers/perimeter.ts';
+      'src/entries/cli.ts src/entries/client.ts src/entries/mcp-bridge.ts src/testing/daemon.ts workers/perimeter.ts';
     expect(occurrences(/process\.env/, entries.split(' '))).toEqual([]);
   });
   test('the clock, timers and randomness: powers', () => {
@@ -162,11 +186,15 @@ test('a tool is called as its file', () => {
 const generatedBy = (script: string): string =>
   execFileSync(process.execPath, [`script/${script}.ts`, '--print'], { cwd: root, encoding: 'utf8' });
 
-test('src/tools/builtin.ts, src/cli/verbs/tool-names.ts and workers/host/tool-loaders.ts are what `npm run gen` writes', () => {
+test('the lists of tools and of what capabilities add to the command line are what `npm run gen` writes', () => {
   const squeeze = (text: string) => text.replaceAll(/[\s,]+/g, ' ').trim();
-  const written = ['src/tools/builtin.ts', 'src/cli/verbs/tool-names.ts', 'workers/host/tool-loaders.ts'].map(
-    (it) => texts.get(it) as string,
-  );
+  const lists = [
+    'src/tools/builtin',
+    'src/cli/verbs/tool-names',
+    'src/cli/verbs/capabilities',
+    'workers/host/tool-loaders',
+  ];
+  const written = lists.map((it) => texts.get(`${it}.ts`) as string);
   expect(squeeze(written.join(''))).toBe(squeeze(generatedBy('gen-tools')));
 });
 

@@ -7,7 +7,7 @@ import { ToolError } from '../src/base/errors.ts';
 import type { Limits } from '../src/base/limits.ts';
 import { systemPowers } from '../src/base/powers.ts';
 import type { FromHost, HostSetup, Job, JobResult, ToHost } from '../src/hosts/job.ts';
-import type { BrowserSetup, VisitJob } from '../src/services/browser/messages.ts';
+import type { BrowserSetup, VisitJob } from '../src/services/web/browser/messages.ts';
 import { type StartedChromium, startChromium } from './browser/chromium.ts';
 import { BrowserEnded } from './browser/devtools.ts';
 import { measuredUse, overUse } from './browser/usage.ts';

@@ -14,6 +14,7 @@ import {
 import { ToolError } from '../src/base/errors.ts';
 import type { Limits } from '../src/base/limits.ts';
 import { systemPowers } from '../src/base/powers.ts';
+import type { ProvidedData } from '../src/base/provided-data.ts';
 import { KnownValues } from '../src/base/redact/known-values.ts';
 import {
   type FromHost,
@@ -24,12 +25,7 @@ import {
   PROGRESS_CHARS_MAX,
   type ToHost,
 } from '../src/hosts/job.ts';
-import type {
-  ProvidedData,
-  ProviderMessage,
-  ProviderSetup,
-  ToolDefinition,
-} from '../src/services/providers/messages.ts';
+import type { ProviderMessage, ProviderSetup, ToolDefinition } from '../src/services/providers/messages.ts';
 import { toDefinition, toHarmless, toPlainText } from '../src/services/providers/text.ts';
 import { GATEWAY_FD, GatewayLine } from './gateway-line.ts';
 import { establishPerimeter } from './perimeter.ts';

@@ -13,15 +13,7 @@ import { CliError, EXIT, harmless, print, printJson } from './output.ts';
 import { toLine } from './questions/question.ts';
 import { paint, since } from './screen/table.ts';
 import { describeUnfollowed, type UnfollowedWorkspace } from './unfollowed.ts';
-
-/** A service of others that is asked with a secret. */
-export interface ServiceStatus {
-  state: string;
-  auth?: string;
-  problem?: string;
-  /** When it began to fail. */
-  since?: string;
-}
+import { capabilities } from './verbs/capabilities.ts';
 
 /** What this command line reads of the answer to `status`. */
 export interface Status {
@@ -43,7 +35,6 @@ export interface Status {
   coarseMasks: (CoarseMask & { workspace: string })[];
   unfollowed: UnfollowedWorkspace[];
   outsidePrograms: OutsideProgram[];
-  plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number; writable: boolean };
   disk: { freeBytes: number; advice?: string };
   /** Present if an operator has paused the daemon. */
@@ -52,10 +43,6 @@ export interface Status {
   traces?: TraceStatus;
   undo: { calls: number; bytes: number };
   listeners: string[];
-  connectors: (ServiceStatus & { name: string; tools: string[] })[];
-  /** Present if a service for `web_search` is configured. */
-  search?: ServiceStatus & { provider: string };
-  providers: { name: string; state: string; pending: number; since?: string; reason?: string }[];
   confinement: { level: string; missing: string[] };
   /** Present if requested. */
   health?: NamedHealth[];
@@ -84,20 +71,7 @@ export async function status(
   print(harmless(policyLine(it.policy)));
   if (it.policy.note !== undefined) print(`note: ${it.policy.note}`);
   print(`listening at ${it.listeners.join(', ')}`);
-  for (const { name, version, tools, problem } of it.plugins) {
-    const state = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;
-    print(harmless(`plugin ${name} ${state}`));
-  }
-  for (const connector of it.connectors)
-    print(
-      harmless(`connector ${connector.name.padEnd(15)} ${serviceLine(connector, `${connector.tools.length} tools`)}`),
-    );
-  if (it.search) print(harmless(`search ${it.search.provider.padEnd(18)} ${serviceLine(it.search, 'for web_search')}`));
-  for (const { name, state, pending, since, reason } of it.providers) {
-    const why = reason === undefined ? '' : ` since ${since}: ${reason}`;
-    const toAccept = pending > 0 ? `, ${pending} tools to accept: ringfence providers accept ${name}` : '';
-    print(harmless(`provider ${name.padEnd(16)} ${state}${why}${toAccept}`));
-  }
+  for (const line of capabilities.flatMap((one) => one.statusLines?.(it) ?? [])) print(harmless(line));
   for (const coarse of it.coarseMasks) print(`hidden in ${showLine(`${coarse.workspace}: ${describeCoarse(coarse)}`)}`);
   for (const workspace of it.unfollowed) print(showLine(describeUnfollowed(workspace)));
   for (const [workspace, programs] of Map.groupBy(it.outsidePrograms, (one) => one.workspace))
@@ -193,9 +167,6 @@ async function shortStatus(caller: CliCaller): Promise<number> {
   }
   return EXIT.OK;
 }
-
-const serviceLine = ({ state, auth, problem, since }: ServiceStatus, does: string): string =>
-  `${state}${since === undefined ? '' : ` since ${since}`}: ${problem ?? does}${auth === 'missing' ? ', its secret is missing' : ''}`;
 
 /** The policy in force and where it was set. */
 function policyLine({ name, rules, version, from, configFile }: Status['policy']): string {

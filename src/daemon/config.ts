@@ -17,7 +17,6 @@ import type { OutgoingProxy } from '../sandbox/egress/outgoing-proxy.ts';
 import type { Configured, SettingSources } from '../services/capability.ts';
 import { type Registries, registriesSchema, registryVariables } from '../services/registries/registries.ts';
 import { type SecretSettings, secretsSchema, toSecretSettings } from '../services/secrets/settings.ts';
-import { programsFolder, shownFolders } from '../services/toolchains/installed.ts';
 import { type TraceSettings, telemetrySchema, toTraceSettings } from '../store/telemetry/settings.ts';
 import { type PackageSettings, packagesSchema, toPackageSettings } from '../tools/package/settings.ts';
 import { capabilities } from './capabilities.ts';
@@ -213,14 +212,16 @@ export function toConfig(file: ConfigFile, { flags, env, cwd, dirs }: ConfigSour
     placing && namingFile(dirs, () => toFleetSettings(placing, { folder: realOf(toPath(placing.folder)), closed }));
   const toToolchain = (it: string) => toShownFolder(it, { as: 'toolchain', dirs, workspaces });
   const ofPerson = (file.toolchains ?? []).map(toToolchain);
+  const configured = toCapabilities(file, { dirs, workspaces, env, limits });
+  const forCommands = configured.flatMap((it) => it.forCommands ?? []);
   const projects = toProjects(file.projects ?? [], { toPath, toToolchain });
   return Object.freeze({
     ...toOutgoing(env),
-    toolchains: [...ofPerson, ...projects.flatMap((it) => it.toolchains), ...shownFolders(dirs.stateDir)],
+    toolchains: [...ofPerson, ...projects.flatMap((it) => it.toolchains), ...forCommands.flatMap((it) => it.seen)],
     projects,
     certificates: certificatesNamedIn(env),
     environment: {
-      ...toCommandEnvironment(env, [...ofPerson, programsFolder(dirs.stateDir)]),
+      ...toCommandEnvironment(env, [...ofPerson, ...forCommands.map((it) => it.programs)]),
       ...registryVariables(file.registries ?? {}),
     },
     dirs,
@@ -239,7 +240,7 @@ export function toConfig(file: ConfigFile, { flags, env, cwd, dirs }: ConfigSour
     registries: file.registries ?? {},
     secrets: toSecretSettings(file.secrets ?? {}, env),
     modes: toModes(file.modes ?? {}, (it) => toPolicy(it, toPath)),
-    capabilities: toCapabilities(file, { dirs, workspaces, env, limits }),
+    capabilities: configured,
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
       ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, toPath) }),
@@ -341,6 +342,7 @@ function toCapabilities(
   const toPath = (path: string) => pathInFile(path, dirs);
   const sources: SettingSources = {
     ...own,
+    stateDir: dirs.stateDir,
     toPath,
     toPolicy: (it) => toPolicy(it, toPath),
     toShownFolder: (path) => toShownFolder(path, { as: 'folder', dirs, workspaces, covered: [] }),

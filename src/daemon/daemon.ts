@@ -30,7 +30,6 @@ import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { createProgramResolver } from '../policy/shell/programs.ts';
 import { createPolicySource, type PolicySource, type ReloadResult } from '../policy/watch.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown, wallsOf } from '../sandbox/sandbox.ts';
-import { linkToolchains } from '../services/toolchains/installed.ts';
 import type { AuditEntry } from '../store/audit/log.ts';
 import { cachesOf } from '../store/caches.ts';
 import { CommandHomes } from '../store/command-homes.ts';
@@ -113,7 +112,7 @@ export async function createDaemon(
   const { masks, quarantine } = createMasks(parts, { stateDir, limits, powers, ...late });
   // The first host waits for the walk of its workspace, which goes on while the sandbox is tried.
   masks.prepare(workspaces.forOperator().workspace);
-  const { commandHomes, previews } = openFolders(parts, { stateDir, limits, powers });
+  const { commandHomes, previews } = openFolders(parts, { ...config, stateDir, powers });
   const reading = readIdentity(dirs, limits, powers);
   const spoolOf = (workspace: string) => records.undoJournal.spoolOf(workspace);
   const sandbox = parts.use(await createSandbox(sandboxOptions(config, { commandHomes, previews, spoolOf }), powers));
@@ -190,9 +189,12 @@ function createMasks(
   return { quarantine, masks: parts.use(new HostMasks(limits, powers, { walks, guarding })) };
 }
 
-/** The folders in which commands keep something, and those in which they find toolchains. */
-function openFolders(parts: AsyncDisposableStack, options: PreviewsOptions) {
-  linkToolchains(options.stateDir);
+/** The folders in which commands keep something, and those in which they find programs of capabilities. */
+function openFolders(
+  parts: AsyncDisposableStack,
+  { capabilities, ...options }: PreviewsOptions & Pick<Config, 'capabilities'>,
+) {
+  for (const it of capabilities) it.forCommands?.make();
   return { commandHomes: new CommandHomes(options), previews: parts.use(new Previews(options)) };
 }
 

@@ -267,7 +267,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
   const [hosts, health] = await Promise.all([
     parts.hostStatus(),
     params.health ? healthFor(session, parts) : undefined,
-    params.health ? Promise.all(parts.running.map((it) => it.checkHealth?.())) : undefined,
+    params.health ? Promise.all(parts.running.map(async (it) => it.checkHealth?.())) : undefined,
   ]);
   const { queued, running } = pipeline.queue;
   return {

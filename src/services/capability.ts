@@ -21,7 +21,7 @@ import type { OutgoingProxy } from '../sandbox/egress/outgoing-proxy.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { AuditLog } from '../store/audit/log.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
-import type { Family, Sample } from '../store/telemetry/families.ts';
+import type { Family } from '../store/telemetry/families.ts';
 import type { WebCache } from '../store/web-cache.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { PackageSettings } from '../tools/package/settings.ts';
@@ -33,6 +33,7 @@ type Keys = Readonly<Record<string, z.ZodType>>;
 /** What settings are made with. */
 export interface SettingSources {
   readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stateDir: string;
   readonly limits: Limits;
   /** A path as the config file means it: relative to the file, or `~/` for the home directory. */
   toPath(path: string): string;
@@ -101,8 +102,19 @@ export interface Running {
   endStale?(): void;
 }
 
+/** Folders of a capability whose programs are for commands; absolute paths. */
+interface ForCommands {
+  /** The folders that commands see read-only. */
+  readonly seen: readonly string[];
+  /** The one of them that is on PATH. */
+  readonly programs: string;
+  /** Makes the folders; a daemon does so before its first sandbox. */
+  make(): void;
+}
+
 /** A capability with its settings. */
 export interface Configured {
+  readonly forCommands?: ForCommands | undefined;
   /** What `ringfence config show` prints, by key. */
   readonly shown: Readonly<Record<string, unknown>>;
   start(daemon: DaemonParts): Running;
@@ -119,6 +131,7 @@ interface Definition<K extends Keys, Settings> {
   readonly keys: K;
   settings(file: z.output<z.ZodObject<K>>, sources: SettingSources): Settings;
   shown?(settings: Settings): Readonly<Record<string, unknown>>;
+  forCommands?(stateDir: string): ForCommands;
   start(settings: Settings, daemon: DaemonParts): Running;
 }
 
@@ -126,14 +139,28 @@ export const defineCapability = <K extends Keys, Settings>(it: Definition<K, Set
   keys: it.keys,
   configure(file, sources) {
     const settings = it.settings(file as z.output<z.ZodObject<K>>, sources);
-    return { shown: it.shown?.(settings) ?? {}, start: (daemon) => it.start(settings, daemon) };
+    return {
+      forCommands: it.forCommands?.(sources.stateDir),
+      shown: it.shown?.(settings) ?? {},
+      start: (daemon) => it.start(settings, daemon),
+    };
   },
 });
 
 /** A capability without settings. */
-export const capabilityOf = (start: (daemon: DaemonParts) => Running): Capability =>
-  defineCapability({ keys: {}, settings: () => undefined, start: (_, daemon) => start(daemon) });
+export const capabilityOf = (
+  start: (daemon: DaemonParts) => Running,
+  more: Pick<Definition<Keys, unknown>, 'forCommands'> = {},
+): Capability =>
+  defineCapability({ ...more, keys: {}, settings: () => undefined, start: (_, daemon) => start(daemon) });
 
-/** How many there are in each state. */
-export const byState = (all: readonly { readonly state: string }[]): Sample[] =>
-  [...Map.groupBy(all, ({ state }) => state)].map(([state, its]) => ({ labels: { state }, value: its.length }));
+/** A gauge of how many there are in each state. */
+export function gaugeByState(name: string, help: string, all: readonly { readonly state: string }[]): Family {
+  const byState = [...Map.groupBy(all, ({ state }) => state)];
+  return {
+    name,
+    type: 'gauge',
+    help,
+    samples: byState.map(([state, { length: value }]) => ({ labels: { state }, value })),
+  };
+}

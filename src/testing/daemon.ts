@@ -31,11 +31,6 @@ export interface TestDaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** The machine of a test. */
-export interface TestMachine {
-  readonly path: string;
-}
-
 export type ConnectOptions = Omit<Partial<ClientOptions>, 'socket' | 'token'>;
 
 /** The daemon's own clock, by which questions expire, caches age and rates are counted. */
@@ -149,9 +144,9 @@ interface Started {
 }
 
 /** Starts a daemon, and two sessions. Rejects with the daemon's own message if it does not start. */
-export async function startDaemon(options: TestDaemonOptions, machine: TestMachine): Promise<TestDaemon> {
+export async function startTestDaemon(options: TestDaemonOptions = {}): Promise<TestDaemon> {
   const place = makePlace(options);
-  const channel = new DaemonChannel(begin(place, options, machine), systemPowers());
+  const channel = new DaemonChannel(begin(place, options), systemPowers());
   try {
     const confinement = await channel.started;
     const [client, operator] = await Promise.all([connectTo(place, {}), connectTo(place, { role: 'operator' })]);
@@ -203,16 +198,12 @@ function writeFiles(workspace: string, files: Readonly<Record<string, string | U
   }
 }
 
-function begin(
-  { stateDir, socket, policy, workspace, config }: Place,
-  { now, env }: TestDaemonOptions,
-  { path }: TestMachine,
-): ChildProcess {
+function begin({ stateDir, socket, policy, workspace, config }: Place, { now, env }: TestDaemonOptions): ChildProcess {
   const args = ['--state', stateDir, '--socket', socket, '--policy', policy, '--workspace', workspace];
   if (now !== undefined) args.push('--now', `${new Date(now).getTime()}`);
   return spawn(process.execPath, [entry('testing/daemon-process'), ...args], {
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-    env: { PATH: path, HOME: '/nonexistent', RINGFENCE_CONFIG: config, ...env },
+    env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent', RINGFENCE_CONFIG: config, ...env },
   });
 }
 

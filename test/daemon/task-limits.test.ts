@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, createClient } from '../../src/client/client.ts';
-import type { ListedTask, ShownTask } from '../../src/store/task-store.ts';
+import type { ListedTask, ShownTask } from '../../src/services/agents/task-store.ts';
 import { runCli } from '../support/cli.ts';
 import { type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 import { delegate, ScriptedTasks, taskData } from '../support/tasks.ts';

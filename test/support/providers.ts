@@ -1,8 +1,8 @@
 /** Starts daemons with the fixture provider, and makes common requests to them. */
 import { rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import type { ProvidedData } from '../../src/base/provided-data.ts';
 import type { Client } from '../../src/client/client.ts';
-import type { ProvidedData } from '../../src/services/providers/messages.ts';
 import type { ProvidedTool, ProviderInfo } from '../../src/services/providers/providers.ts';
 import { type DaemonOptions, dataOf, startDaemon, type TestDaemon, temporaryDir, until } from './daemon.ts';
 

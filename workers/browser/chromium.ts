@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import type { Limits } from '../../src/base/limits.ts';
-import type { BrowserSetup } from '../../src/services/browser/messages.ts';
+import type { BrowserSetup } from '../../src/services/web/browser/messages.ts';
 import { BrowserEnded, DevTools } from './devtools.ts';
 
 /** Descriptors of the DevTools protocol in Chromium: where it reads commands, and where it writes messages. */

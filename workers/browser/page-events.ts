@@ -2,7 +2,7 @@
 
 import type { Limits } from '../../src/base/limits.ts';
 import { isRecord } from '../../src/base/text/values.ts';
-import { NOTE_CHARS_MAX } from '../../src/services/browser/messages.ts';
+import { NOTE_CHARS_MAX } from '../../src/services/web/browser/messages.ts';
 import type { DevToolsEvent } from './devtools.ts';
 
 export class PageEvents {

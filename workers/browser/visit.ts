@@ -4,8 +4,13 @@ import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
 import { isRecord } from '../../src/base/text/values.ts';
-import { NOTE_CHARS_MAX, TITLE_CHARS_MAX, URL_CHARS_MAX, type VisitJob } from '../../src/services/browser/messages.ts';
-import type { VisitedPage } from '../../src/services/browser/visited-page.ts';
+import {
+  NOTE_CHARS_MAX,
+  TITLE_CHARS_MAX,
+  URL_CHARS_MAX,
+  type VisitJob,
+} from '../../src/services/web/browser/messages.ts';
+import type { VisitedPage } from '../../src/services/web/browser/visited-page.ts';
 import type { DevTools } from './devtools.ts';
 import { htmlOfPage } from './html-of-page.ts';
 import { PageEvents } from './page-events.ts';

@@ -1,7 +1,8 @@
 /** Links a plugin's modules in a compartment: each is a function of its imports, evaluated once per call. */
+
+import { toScript } from '../../src/base/module-script.ts';
 import type { PluginCode } from '../../src/base/plugin-code.ts';
-import { missing, resolveImport } from '../../src/services/plugins/imports.ts';
-import { toScript } from '../../src/services/plugins/module-script.ts';
+import { missing, resolveImport } from '../../src/base/plugin-code.ts';
 
 type Exports = Readonly<Record<string, unknown>>;
 type Tool = (input: unknown, context: object) => unknown;

@@ -1,7 +1,7 @@
 /** Links the modules of a plugin in an isolate, from their pinned texts only. */
 import type ivm from 'isolated-vm';
 import type { PluginCode } from '../../src/base/plugin-code.ts';
-import { missing, resolveImport } from '../../src/services/plugins/imports.ts';
+import { missing, resolveImport } from '../../src/base/plugin-code.ts';
 import { codeError, pluginError } from './plugin-outcome.ts';
 import type { PreparedIsolate } from './prepared-isolates.ts';
 

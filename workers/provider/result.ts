@@ -1,7 +1,7 @@
 /** Converts the result of a provider's tool for the gateway: maps each block, and names what it leaves out. */
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client';
 import { ToolError } from '../../src/base/errors.ts';
-import type { ProvidedData } from '../../src/services/providers/messages.ts';
+import type { ProvidedData } from '../../src/base/provided-data.ts';
 import { toHarmless, toPlainText } from '../../src/services/providers/text.ts';
 
 export interface ResultBounds {

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { defaultLimits as limits } from '../../base/limits.ts';
 import { makeStateDir } from '../../daemon/user-dirs.ts';
 import { FileRefusal, readTrusted } from '../../policy/file.ts';
-import { readCertificates } from '../../services/connectors/certificates.ts';
+import { readCertificates } from '../../services/certificates.ts';
 import {
   CA,
   CHOICES,

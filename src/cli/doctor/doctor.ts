@@ -23,7 +23,7 @@ import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
 import { paint } from '../screen/table.ts';
 import type { Status } from '../status.ts';
 import { describeUnfollowed } from '../unfollowed.ts';
-import { judgeDatabases } from './databases.ts';
+import { capabilities } from '../verbs/capabilities.ts';
 import { type DoctorFinding, judgeMachine, readMachine } from './machine.ts';
 import { type MissingSwitch, missingSwitch } from './missing-switch.ts';
 import { judgeNetwork } from './network.ts';
@@ -302,8 +302,8 @@ function judgeFollowers({ unfollowed }: Status): DoctorFinding[] {
 
 /** Whether tools of the daemon or services of others would fail, which it asks now. */
 async function judgeHealth(client: Client): Promise<DoctorFinding[]> {
-  const answer = await client.request('status', { health: true }).catch(() => ({}));
-  return [...judgeTools(answer as { health?: NamedHealth[] }), ...judgeServices(answer as Partial<Status>)];
+  const answer = (await client.request('status', { health: true }).catch(() => ({}))) as { health?: NamedHealth[] };
+  return [...judgeTools(answer), ...judgeServices(answer)];
 }
 
 /** Whether tools would fail, for example for a missing program. */
@@ -325,8 +325,9 @@ async function askDaemon(caller: CliCaller, onStatus: () => void): Promise<Docto
     onStatus();
     const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
     const dirs = userDirsOf(caller.flags, caller.env);
-    const asked = [...(await judgeHealth(client)), ...(await judgeDatabases(client, dirs))];
-    const more = [judgeMasks(it), ...judgeFollowers(it), ...judgeTraces(it), ...asked];
+    const health = await judgeHealth(client);
+    const checked = await Promise.all(capabilities.map(async (one) => one.checks?.(client, dirs) ?? []));
+    const more = [judgeMasks(it), ...judgeFollowers(it), ...judgeTraces(it), ...health, ...checked.flat()];
     if (it.version === version) return [{ id, status: 'ok', found }, ...more];
     return [
       {

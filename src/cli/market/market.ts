@@ -3,10 +3,9 @@
  * before a person is asked; what is installed is exactly what was shown, by its hash.
  */
 
+import { join } from 'node:path';
 import { defaultLimits as limits } from '../../base/limits.ts';
 import { readConfigFile } from '../../daemon/config.ts';
-import { FILE } from '../../services/connectors/connector.ts';
-import { takenFiles } from '../../services/market/package-files.ts';
 import {
   fetchRelease,
   findRelease,
@@ -19,16 +18,12 @@ import { readTarball } from '../../services/market/tarball.ts';
 import type { PinnedFiles } from '../../services/pinned/pin-folder.ts';
 import { toPackageSettings } from '../../tools/package/settings.ts';
 import { similarTo } from '../../tools/package/similar-names.ts';
-import { type CliCaller, userDirsOf } from '../connect.ts';
-import { connectorAdd } from '../connectors/connector.ts';
+import { userDirsOf } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { askPerson } from '../own-files.ts';
-import { pluginAdd } from '../plugin.ts';
+import { kinds } from './kinds.ts';
+import type { MarketCaller, PackageKind } from './package-kind.ts';
 import { tryOut } from './trial.ts';
-
-interface MarketCaller extends CliCaller {
-  readonly nowMs: number;
-}
 
 export interface InstallFlags {
   readonly json?: boolean;
@@ -64,8 +59,9 @@ export async function marketInstall(
     throw new CliError(EXIT.USAGE, '--yes needs --sha256: without a person, only what somebody looked at is installed');
   const expected = flags.sha256?.replace(/^sha256:/, '');
   const release = await findRelease(kind, wanted, optionsOf(caller));
-  const files = takenFiles(kind, readTarball(await fetchRelease(release, limits), limits), limits);
-  using trial = await tryOut(kind, files, kind === 'connector' ? FILE : '');
+  const { target, taken, add } = kinds[kind] as PackageKind;
+  const files = taken(readTarball(await fetchRelease(release, limits), limits), limits);
+  using trial = await tryOut(kind, files, target);
   if (!flags.json) show(release, files, trial.sha256);
   if (expected !== undefined && expected !== trial.sha256)
     throw new CliError(
@@ -74,9 +70,7 @@ export async function marketInstall(
     );
   if (!flags.yes && !(await agrees(kind, release, trial.sha256))) return EXIT.FAILED;
   const { json, sha256 } = { json: flags.json ?? false, sha256: trial.sha256 };
-  if (kind === 'connector') return connectorAdd(`${trial.folder}/${FILE}`, { json, sha256 }, caller);
-  const { stateDir } = userDirsOf(caller.flags, caller.env);
-  return pluginAdd(trial.folder, { json, sha256 }, { stateDir, nowMs: caller.nowMs });
+  return add(join(trial.folder, target), { json, sha256 }, caller);
 }
 
 /** Shows what would be installed, as far as the check of the plugin or connector does not show it itself. */

@@ -50,15 +50,14 @@ const LINES: Readonly<Record<string, string>> = {
   fleet: 'run many daemons as one fleet',
 };
 
-/** Groups the verbs of the program in its help, and adds the verb `help`. Each verb of the table must be there. */
+/** Groups the verbs of the program in its help, and adds the verb `help`. Verbs of capabilities that are not there are left out. */
 export function groupVerbs(program: Command): void {
   let listsAll = false;
   const listed = GROUPS.flatMap(({ heading, first, more }) =>
     [first, more].flatMap((names) =>
       names.split(' ').flatMap((name) => {
-        if (name === '') return [];
-        const verb = verbOf(program, name).helpGroup(heading);
-        return { verb: verb.summary(LINES[name] ?? verb.description()), isFirst: names === first };
+        const verb = program.commands.find((it) => it.name() === name)?.helpGroup(heading);
+        return verb ? { verb: verb.summary(LINES[name] ?? verb.description()), isFirst: names === first } : [];
       }),
     ),
   );

@@ -136,26 +136,6 @@ export function addPanelVerbs(verbs: Verbs): void {
     .action(verbs.operating(async (client, id, flags) => (await load()).panelRevoke(id, flags, client)));
 }
 
-export function addProviderVerbs(verbs: Verbs): void {
-  const providers = verbs.addGroup('providers', 'list external tool servers, and accept changes of their tools');
-  const load = () => import('../providers.ts');
-  verbs
-    .add('list [name]', 'list all providers, or show one with its tools', providers, { isDefault: true })
-    .action(verbs.operating(async (client, name, flags) => (await load()).providersList(client, name, flags)));
-  verbs
-    .add(
-      'accept <name> [tools...]',
-      'accept changed or new tools, each as TOOL@CODE; without tools, show what waits',
-      providers,
-    )
-    .action(
-      verbs.operating(async (client, name, tools, flags) => (await load()).providersAccept(client, name, tools, flags)),
-    );
-  verbs
-    .add('check', 'check that all providers run and no change waits; exit code 0 or 1', providers)
-    .action(verbs.operating(async (client, flags) => (await load()).providersCheck(client, flags)));
-}
-
 /** Loads the policy code on demand: it needs the YAML library and the built-in policies, which would slow down other verbs. */
 export function addPolicyVerbs(verbs: Verbs): void {
   const policy = verbs.addGroup('policy', 'check, explain, test and compare the rules for calls');

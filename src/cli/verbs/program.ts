@@ -5,22 +5,13 @@ import type { Environment } from '../../daemon/user-dirs.ts';
 import { addAuditVerbs } from './audit.ts';
 import { addServiceVerbs } from './background.ts';
 import { addCallVerbs, addLookVerbs } from './calls.ts';
-import { addConnectorVerbs } from './connectors.ts';
-import { addDatabaseVerbs } from './databases.ts';
+import { capabilities } from './capabilities.ts';
 import { addFleetVerbs } from './fleet.ts';
 import { groupVerbs } from './groups.ts';
-import {
-  addApprovalVerbs,
-  addCiVerb,
-  addDaemonVerbs,
-  addPanelVerbs,
-  addPolicyVerbs,
-  addProviderVerbs,
-} from './operator.ts';
+import { addApprovalVerbs, addCiVerb, addDaemonVerbs, addPanelVerbs, addPolicyVerbs } from './operator.ts';
 import { addSettingsVerbs } from './settings.ts';
-import { addFolderVerbs, addMachineVerbs, addPipeVerbs, addPluginVerbs, addServeVerb } from './setup.ts';
+import { addFolderVerbs, addMachineVerbs, addPipeVerbs, addServeVerb } from './setup.ts';
 import { addToolVerb } from './skeletons.ts';
-import { addTaskVerbs } from './tasks.ts';
 import { Verbs } from './verbs.ts';
 
 const EXAMPLES = `
@@ -46,14 +37,10 @@ export function createProgram(env: Environment): Verbs {
     .addHelpText('after', EXAMPLES);
   const verbs = new Verbs(program, env);
   for (const add of [
-    ...[addServeVerb, addCallVerbs, addLookVerbs, addApprovalVerbs, addProviderVerbs, addAuditVerbs, addPolicyVerbs],
+    ...[addServeVerb, addCallVerbs, addLookVerbs, addApprovalVerbs, addAuditVerbs, addPolicyVerbs],
     ...[
       addFolderVerbs,
       addToolVerb,
-      addPluginVerbs,
-      addConnectorVerbs,
-      addDatabaseVerbs,
-      addTaskVerbs,
       addSettingsVerbs,
       addDaemonVerbs,
       addPanelVerbs,
@@ -65,6 +52,8 @@ export function createProgram(env: Environment): Verbs {
     ],
   ])
     add(verbs);
+  for (const it of capabilities) it.addVerbs?.(verbs);
+  for (const it of capabilities) it.joinVerbs?.(verbs);
   groupVerbs(program);
   return verbs;
 }

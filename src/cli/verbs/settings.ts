@@ -1,8 +1,8 @@
 /** Verbs for the daemon's settings and tokens; their code is loaded on demand. */
 import type { Command } from 'commander';
-import type { Verbs } from './verbs.ts';
+import { collect, type Verbs } from './verbs.ts';
 
-/** Adds `init`, `config path|check|show`, `state du`, `backup`, `restore`, `toolchain add|resolve|list|remove` and `token rotate`. */
+/** Adds `init`, `config path|check|show`, `state du`, `backup`, `restore`, `secret set|list|remove` and `token rotate`. */
 export function addSettingsVerbs(verbs: Verbs): void {
   const add = (parent: Command, name: string, description: string) => verbs.addBeside(name, description, parent);
 
@@ -36,7 +36,17 @@ export function addSettingsVerbs(verbs: Verbs): void {
     verbs.ending(async (file, flags) => (await loadBackup()).restore(file, flags, verbs.callerIn(flags))),
   );
 
-  addToolchainVerbs(verbs, add);
+  const secret = verbs.addGroup('secret', 'store, list and remove the secrets that requests of connectors need');
+  const loadSecret = () => import('../state/secret.ts');
+  add(secret, 'set <name>', 'store a secret from standard input, or typed without being shown')
+    .option('--host <host[:port]>', 'send the secret to this host only; repeatable', collect)
+    .action(verbs.ending(async (name, flags) => (await loadSecret()).secretSet(name, flags, verbs.caller(flags))));
+  add(secret, 'list', 'list the names of secrets, where they are, and the hosts they are sent to').action(
+    verbs.ending(async (flags) => (await loadSecret()).secretList(flags, verbs.caller(flags))),
+  );
+  add(secret, 'remove <name>', 'remove a secret from the state directory').action(
+    verbs.ending(async (name, flags) => (await loadSecret()).secretRemove(name, flags, verbs.caller(flags))),
+  );
 
   const token = verbs.addGroup('token', 'replace the tokens with which operators, WebSocket and HTTP clients sign in');
   add(
@@ -47,27 +57,5 @@ export function addSettingsVerbs(verbs: Verbs): void {
     verbs.ending(async (names, flags) =>
       (await import('../token.ts')).tokenRotate(names, flags, verbs.caller({ ...flags, autostart: false })),
     ),
-  );
-}
-
-function addToolchainVerbs(verbs: Verbs, add: (parent: Command, name: string, description: string) => Command): void {
-  const toolchain = verbs.addGroup('toolchain', 'install, list and remove programs that only commands see');
-  const loadToolchain = () => import('../state/toolchain.ts');
-  add(toolchain, 'add <name[@version]>', 'install node, npm, pnpm, yarn, typescript or pyright from the npm registry')
-    .option('--registry <url>', 'another registry, by https')
-    .option('--integrity <hash>', 'install only the package with this hash (sha512-…)')
-    .action(
-      verbs.ending(async (name, flags) => (await loadToolchain()).toolchainAdd(name, flags, verbs.caller(flags))),
-    );
-  add(toolchain, 'resolve <name[@version]>', 'show which package and hash `add` would install, without installing it')
-    .option('--registry <url>', 'another registry, by https')
-    .action(
-      verbs.ending(async (name, flags) => (await loadToolchain()).toolchainResolve(name, flags, verbs.caller(flags))),
-    );
-  add(toolchain, 'list', 'list the installed toolchains and their programs').action(
-    verbs.ending(async (flags) => (await loadToolchain()).toolchainList(flags, verbs.caller(flags))),
-  );
-  add(toolchain, 'remove <name>', 'remove a toolchain').action(
-    verbs.ending(async (name, flags) => (await loadToolchain()).toolchainRemove(name, flags, verbs.caller(flags))),
   );
 }

@@ -1,10 +1,7 @@
-/** Verbs for setup: the daemon itself, its folders, plugins, the programs that use it. */
+/** Verbs for setup: the daemon itself, its folders, the programs that use it. */
 import { Option } from 'commander';
-import { systemPowers } from '../../base/powers.ts';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import { MCP_CLIENTS } from '../install/mcp-clients.ts';
-import { addMarketVerbs } from './market.ts';
-import { addNewVerb } from './skeletons.ts';
 import { collect, type Verbs } from './verbs.ts';
 
 const STATE = ['--state <dir>', "the daemon's state directory"] as const;
@@ -49,34 +46,6 @@ export function addFolderVerbs(verbs: Verbs): void {
     .addOffline('remove <dir>', 'let agents open no more sessions in a folder', workspace)
     .option(...STATE)
     .action(verbs.ending(async (dir, flags) => (await load()).workspaceRemove(dir, flags, verbs.caller(flags))));
-}
-
-export function addPluginVerbs(verbs: Verbs): void {
-  const plugin = verbs.addGroup('plugin', 'check, add, list and remove plugins, which bring more tools');
-  const load = () => import('../plugin.ts');
-  const stateOf = (flags: { state?: string }) => findUserDirs(flags, verbs.env).stateDir;
-  verbs
-    .addOffline('list', 'list the added plugins; exit code 1 if one is off', plugin, { isDefault: true })
-    .option(...STATE)
-    .action(verbs.ending(async (flags) => (await load()).pluginList(flags, stateOf(flags))));
-  verbs
-    .addOffline('check <folder>', 'check that a plugin is valid, and show what it asks for', plugin)
-    .action(verbs.ending(async (folder, flags) => (await load()).pluginCheck(folder, flags)));
-  verbs
-    .addOffline('add <folder>', 'copy a plugin as it is now; later sessions have its tools', plugin)
-    .option(...STATE)
-    .option('--sha256 <hash>', 'refuse the plugin if its hash differs')
-    .action(
-      verbs.ending(async (folder, flags) =>
-        (await load()).pluginAdd(folder, flags, { stateDir: stateOf(flags), nowMs: systemPowers().now() }),
-      ),
-    );
-  verbs
-    .addOffline('remove <name>', 'remove a plugin', plugin)
-    .option(...STATE)
-    .action(verbs.ending(async (name, flags) => (await load()).pluginRemove(name, flags, stateOf(flags))));
-  addNewVerb(verbs, plugin, 'plugin');
-  addMarketVerbs(verbs, plugin, 'plugin');
 }
 
 /** Loads the code of probes and policies on demand, since it would slow down other verbs. */

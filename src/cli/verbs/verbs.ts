@@ -1,12 +1,26 @@
 /** Common parts of all verbs: flags, exit code, connection to the daemon. */
 import type { Command, CommandOptions } from 'commander';
 import type { Client } from '../../client/client.ts';
-import type { Environment } from '../../daemon/user-dirs.ts';
+import type { Environment, UserDirs } from '../../daemon/user-dirs.ts';
 import type { CliCaller, ConnectFlags } from '../connect.ts';
+import type { DoctorFinding } from '../doctor/machine.ts';
 import { CliError, EXIT } from '../output.ts';
 
 /** Flags of every verb: `json` asks for JSON on standard output and nothing else there. */
 export type VerbFlags = ConnectFlags & { readonly json?: boolean };
+
+/** What a capability adds to the command line: the default export of src/cli/NAME/verbs.ts, which `npm run gen` finds. */
+export interface CliCapability {
+  addVerbs?(verbs: Verbs): void;
+  /** Adds verbs to groups of other capabilities, once all of these are there. */
+  joinVerbs?(verbs: Verbs): void;
+  /** Lines of `ringfence status`, of the daemon's answer. */
+  statusLines?(status: object): string[];
+  /** Services of others that the daemon's status tells of, and what is wrong with each. */
+  services?(status: object): { readonly label: string; readonly wrong: string | undefined }[];
+  /** Further checks of `ringfence doctor`. */
+  checks?(client: Client, dirs: Pick<UserDirs, 'stateDir' | 'configFile'>): Promise<DoctorFinding[]>;
+}
 
 export class Verbs {
   readonly program: Command;

@@ -7,8 +7,8 @@ import { type CallToolResult, ProtocolError, type ResourceLink } from '@modelcon
 import type { BatchEstimate, BatchResult, ToolResult } from '../../base/call.ts';
 import { RPC_CODES, type RpcError, type WireError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
+import { type ProvidedData, providedData } from '../../base/provided-data.ts';
 import { jsonOr, parseJson } from '../../base/text/json.ts';
-import { type ProvidedData, providedData } from '../../services/providers/messages.ts';
 import { type Envelope, enclosed, envelopeOf } from '../../wire/protocol/envelope.ts';
 import { toJson } from '../../wire/protocol/json.ts';
 import { modelTexts } from '../../wire/protocol/model-text.ts';

@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { RpcError } from '../../base/errors.ts';
 import { agentProgram } from '../../base/runtime.ts';
 import { Isolates } from '../../hosts/isolates.ts';
-import { TaskStore } from '../../store/task-store.ts';
 import { type Asker, defineCapability } from '../capability.ts';
 import { Agents } from './agents.ts';
 import { agentRunner } from './run-task.ts';
 import { RunningTasks } from './running-tasks.ts';
 import { agentsSchema, toAgentProfiles } from './settings.ts';
+import { TaskStore } from './task-store.ts';
 import { withAgents } from './toolset.ts';
 
 export const agents = defineCapability({

@@ -14,7 +14,6 @@ import { CallClock } from '../../pipeline/execute/call-clock.ts';
 import type { ChildSession, TurnCall } from '../../pipeline/execute/child-session.ts';
 import type { ClearedCall } from '../../pipeline/stage.ts';
 import type { HttpAnswer, HttpRequest } from '../../sandbox/egress/messages.ts';
-import type { TaskStore } from '../../store/task-store.ts';
 import type { TaskInput, TaskOutput } from '../../tools/task/delegate.ts';
 import type { DaemonParts } from '../capability.ts';
 import { promptText, systemText } from './instructions.ts';
@@ -33,6 +32,7 @@ import {
 import { type ModelParts, ModelRequests } from './model-requests.ts';
 import type { AgentProfile } from './settings.ts';
 import { isOverBudget, isUnanswered, TaskReport } from './task-report.ts';
+import type { TaskStore } from './task-store.ts';
 
 export type TaskParts = ModelParts &
   Pick<DaemonParts, 'redact'> & { readonly agentHosts: Isolates; readonly taskStore: TaskStore };

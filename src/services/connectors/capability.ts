@@ -1,7 +1,7 @@
 /** Operations of web services that connector files describe, as tools, and the service of `web_search`. The egress process makes the requests. */
 
 import { decide } from '../../policy/decide.ts';
-import { byState, type DaemonParts, defineCapability } from '../capability.ts';
+import { type DaemonParts, defineCapability, gaugeByState } from '../capability.ts';
 import { hostOf } from '../secrets/secrets.ts';
 import { Connectors } from './connectors.ts';
 import type { ServiceReach } from './health-checks.ts';
@@ -31,18 +31,15 @@ export const connectors = defineCapability({
     return {
       runners: { connectors: connectorRunner({ ...daemon, connectors: all }) },
       status: () => ({ connectors: all.status, ...(search && { search: all.searchStatus }) }),
-      metrics: () => [{ ...SERVICES, samples: byState([...all.status, ...[all.searchStatus ?? []].flat()]) }],
+      metrics() {
+        const services = [...all.status, ...[all.searchStatus ?? []].flat()];
+        return [gaugeByState('ringfence_services', 'Services of connectors and of web_search, by state.', services)];
+      },
       checkHealth: () => all.checkHealth(),
       setUpOf,
     };
   },
 });
-
-const SERVICES = {
-  name: 'ringfence_services',
-  type: 'gauge',
-  help: 'Services of connectors and of web_search, by state.',
-} as const;
 
 /** Bytes of an answer to a health check that are read; only its status counts. */
 const HEALTH_BYTES = 64 * 1024;

@@ -1,9 +1,9 @@
 /** The files of connectors: one service, its secret, and the operations that become tools. */
 import * as z from 'zod';
 import { defaultLimits } from '../../base/limits.ts';
+import { headerName } from '../../base/text/header-name.ts';
 import { CATEGORIES } from '../../tools/capability.ts';
 import { deprecationSchema, mixedName, VERSIONED_NAME } from '../../tools/versions.ts';
-import { headerName } from '../../tools/web/sent.ts';
 import { type JsonSchema, jsonSchema } from '../pinned/json-schema.ts';
 import { secretName } from '../secrets/secret-files.ts';
 import { problemOfTransport } from '../secrets/secrets.ts';

@@ -9,7 +9,7 @@ import type { Powers, Timer } from '../../base/powers.ts';
 import { canonical } from '../../base/text/values.ts';
 import type { DatabaseRequest, ServerAnswer, ServerSource } from '../../tools/context/databases.ts';
 import type { DaemonParts } from '../capability.ts';
-import { readCertificates } from '../connectors/certificates.ts';
+import { readCertificates } from '../certificates.ts';
 import { ServerProcess, type StatementBounds } from './server-process.ts';
 
 export type DatabaseServersOptions = Pick<DaemonParts, 'sandbox' | 'secrets' | 'limits'> & {

@@ -1,8 +1,8 @@
 /** Checks a plugin's code and examples without running any of it, when a person adds the plugin; a daemon does not repeat this. */
 import { loadIsolatedVm } from '../../base/native-programs.ts';
 import type { PluginCode } from '../../base/plugin-code.ts';
+import { resolveImport } from '../../base/plugin-code.ts';
 import type { JsonSchema } from '../pinned/json-schema.ts';
-import { resolveImport } from './imports.ts';
 import type { ManifestTool } from './manifest.ts';
 import type { Plugin } from './package.ts';
 
@@ -17,7 +17,7 @@ const PARSE_MEMORY_MB = 64;
 
 async function moduleProblems({ manifest }: Plugin, { modules }: Pick<PluginCode, 'modules'>): Promise<string[]> {
   const ivm = loadIsolatedVm();
-  const { toScript } = await import('./module-script.ts');
+  const { toScript } = await import('../../base/module-script.ts');
   const isolate = new ivm.Isolate({ memoryLimit: PARSE_MEMORY_MB });
   const problems: string[] = [];
   try {

@@ -2,8 +2,8 @@
 
 import { join } from 'node:path';
 import { providerProgram, version } from '../../base/runtime.ts';
-import { ProviderPins } from '../../store/provider-pins.ts';
-import { byState, defineCapability } from '../capability.ts';
+import { defineCapability, gaugeByState } from '../capability.ts';
+import { ProviderPins } from './provider-pins.ts';
 import { Providers } from './providers.ts';
 import { providerRunner } from './run-call.ts';
 import { providersSchema, toProviderSettings } from './settings.ts';
@@ -50,11 +50,9 @@ export const providers = defineCapability({
           ...(reason !== undefined && state === 'waiting' && { reason }),
         })),
       }),
-      metrics: () => [{ ...PROVIDERS, samples: byState(upstreams.list('agent')) }],
+      metrics: () => [gaugeByState('ringfence_providers', 'MCP servers of others, by state.', upstreams.list('agent'))],
       hosts: () => upstreams.hostStatus(),
       endStale: () => upstreams.endStale(),
     };
   },
 });
-
-const PROVIDERS = { name: 'ringfence_providers', type: 'gauge', help: 'MCP servers of others, by state.' } as const;

@@ -2,8 +2,10 @@
  * One external provider: kept running or started on demand, restarted with growing delays when it ends, its tools compared with the
  * accepted ones.
  */
+
 import { ToolError } from '../../base/errors.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
+import { providedData } from '../../base/provided-data.ts';
 import type { Host, JobEnd } from '../../hosts/host.ts';
 import type { HostMasks } from '../../hosts/host-masks.ts';
 import type { PathView } from '../../hosts/hosts.ts';
@@ -13,7 +15,7 @@ import { unlessAborted } from '../../hosts/shutdown.ts';
 import { NO_MASKS } from '../../sandbox/masks.ts';
 import type { Upstream } from '../../tools/runs.ts';
 import { backoffMs } from './backoff.ts';
-import { type ListedTools, providedData } from './messages.ts';
+import type { ListedTools } from './messages.ts';
 import { type ProcessParts, runProvider, workspaceOf } from './process.ts';
 import type { UpstreamCaller } from './run-call.ts';
 import { ServerChecks } from './server-checks.ts';

@@ -2,9 +2,11 @@
  * Converts a provider's tool to one of ours: its description for callers, the part of its input that is checked here, and the effects that
  * policies judge.
  */
+
 import * as z from 'zod';
 import type { Effect } from '../../base/call.ts';
 import type { Limits } from '../../base/limits.ts';
+import { providedData } from '../../base/provided-data.ts';
 import { isRecord } from '../../base/text/values.ts';
 import { declarationsOf } from '../../tools/declarations.ts';
 import { boundedEffects } from '../../tools/declared-effects.ts';
@@ -12,7 +14,7 @@ import { TOOL_FORMATS, toFormat, toToolInfo } from '../../tools/registry.ts';
 import type { NamedTool } from '../../tools/tool.ts';
 import { defineTool, type Tool } from '../../tools/tool.ts';
 import { deprecationWarnings, describedAs } from '../../tools/versions.ts';
-import { type ListedTools, providedData, type ToolDefinition } from './messages.ts';
+import type { ListedTools, ToolDefinition } from './messages.ts';
 import type { ProviderSettings } from './settings.ts';
 import { toDefinition } from './text.ts';
 

@@ -1,8 +1,8 @@
 /** HTTP requests, which the egress process makes, and pages, which a browser in a sandbox opens. */
 
 import { browserProgram } from '../../base/runtime.ts';
-import { Browsers } from '../browser/browsers.ts';
 import { capabilityOf } from '../capability.ts';
+import { Browsers } from './browser/browsers.ts';
 import { webRunner } from './runner.ts';
 
 export const web = capabilityOf((daemon) => {

@@ -1,6 +1,7 @@
 /** The parameters of tools that send a request of the caller's own making. */
 import * as z from 'zod';
 import { defaultLimits } from '../../base/limits.ts';
+import { headerName } from '../../base/text/header-name.ts';
 
 const { httpRedirectsMax, callTimeoutMs } = defaultLimits;
 export const BODY_CHARS_MAX = 1024 * 1024;
@@ -20,17 +21,8 @@ export const anyBody = z
     `must have at most ${BODY_CHARS_MAX} characters as JSON`,
   );
 
-/** Headers that concern the connection, or could split one request into two. */
-const OURS =
-  /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|accept-encoding|expect)$/i;
-
 /** The names by which policies know the tool that sends requests of any kind. */
 export const HTTP_NAMES = ['http_request', 'rest_api_call', 'api_call'] as const;
-
-export const headerName = z
-  .string()
-  .regex(/^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$/, 'is no header name')
-  .refine((it) => !OURS.test(it), 'is set by Ringfence');
 
 export const sentParameters = {
   method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).default('GET').describe('HTTP method.'),

@@ -1,6 +1,6 @@
 /** What a person sees of a changed tool before accepting it. */
 import { expect, test } from 'vitest';
-import { changesOf } from '../../../src/cli/providers.ts';
+import { changesOf } from '../../../src/cli/providers/providers.ts';
 
 const withTypes = (from: string, to: string) => ({
   name: 'copy',

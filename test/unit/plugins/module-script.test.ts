@@ -1,7 +1,7 @@
 /** Modules as scripts: their imports and exports, with every line in its place. */
 import { runInThisContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
-import { toScript } from '../../../src/services/plugins/module-script.ts';
+import { toScript } from '../../../src/base/module-script.ts';
 
 type Exports = Record<string, unknown>;
 

@@ -1,8 +1,8 @@
 /** The key `search` of config.yaml: the service that `web_search` asks. */
 import * as z from 'zod';
+import { readCertificates } from '../../certificates.ts';
 import { secretName } from '../../secrets/secret-files.ts';
 import { problemOfTransport } from '../../secrets/secrets.ts';
-import { readCertificates } from '../certificates.ts';
 import { httpUrl } from '../file.ts';
 
 /** The services that a file in connectors/search/ describes. */

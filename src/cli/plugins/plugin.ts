@@ -1,15 +1,15 @@
 /** `ringfence plugin check|add|list|remove`: works on the state directory without a daemon; a running daemon notices changes at once. */
-import { defaultLimits as limits } from '../base/limits.ts';
-import { PinError } from '../services/pinned/pin-error.ts';
-import { CAPABILITIES, toolsOfCapabilities } from '../services/plugins/capabilities.ts';
-import { problemsOf } from '../services/plugins/examine.ts';
-import { type Plugin, readPlugin } from '../services/plugins/package.ts';
-import { pinnedPlugins, readPin } from '../services/plugins/pinned-plugins.ts';
-import { toolNameOf } from '../services/plugins/toolset.ts';
-import { assertKnownState } from '../store/state-schema.ts';
-import { builtinToolset } from '../tools/registry.ts';
-import { EXIT, harmless, print, printJson } from './output.ts';
-import { assertHash, listPins, removePin } from './state/pins.ts';
+import { defaultLimits as limits } from '../../base/limits.ts';
+import { PinError } from '../../services/pinned/pin-error.ts';
+import { CAPABILITIES, toolsOfCapabilities } from '../../services/plugins/capabilities.ts';
+import { problemsOf } from '../../services/plugins/examine.ts';
+import { type Plugin, readPlugin } from '../../services/plugins/package.ts';
+import { pinnedPlugins, readPin } from '../../services/plugins/pinned-plugins.ts';
+import { toolNameOf } from '../../services/plugins/toolset.ts';
+import { assertKnownState } from '../../store/state-schema.ts';
+import { builtinToolset } from '../../tools/registry.ts';
+import { EXIT, harmless, print, printJson } from '../output.ts';
+import { assertHash, listPins, removePin } from '../state/pins.ts';
 
 interface PluginFlags {
   readonly json?: boolean;

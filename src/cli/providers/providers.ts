@@ -1,8 +1,8 @@
 /** `ringfence providers`: lists external servers and changes of their tools, and accepts these. */
 
-import { showLine } from '../base/text/shown-text.ts';
-import type { ProvidedTool, ProviderInfo } from '../services/providers/providers.ts';
-import { CliError, EXIT, print, printJson, say } from './output.ts';
+import { showLine } from '../../base/text/shown-text.ts';
+import type { ProvidedTool, ProviderInfo } from '../../services/providers/providers.ts';
+import { CliError, EXIT, print, printJson, say } from '../output.ts';
 
 /** The part of a client that providers need. */
 export interface ProvidersClient {

@@ -2,12 +2,12 @@
 
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type * as z from 'zod';
-import type { Limits } from '../base/limits.ts';
-import type { Powers } from '../base/powers.ts';
-import type { Read } from '../base/result-shapes.ts';
-import { parseJson } from '../base/text/json.ts';
-import { openDatabase, storing } from './database.ts';
-import type { listedTask, shownTask } from './task-shapes.ts';
+import type { Limits } from '../../base/limits.ts';
+import type { Powers } from '../../base/powers.ts';
+import type { Read } from '../../base/result-shapes.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { openDatabase, storing } from '../../store/database.ts';
+import type { listedTask, shownTask } from '../../store/task-shapes.ts';
 
 const attempt = storing('the store of tasks');
 

@@ -3,20 +3,20 @@
  * to goes through the egress proxy; the host's answers are checked like a stranger's.
  */
 
-import type { HostStatus } from '../../base/call.ts';
-import { ToolError } from '../../base/errors.ts';
-import type { Powers } from '../../base/powers.ts';
-import type { EgressLease } from '../../hosts/egress.ts';
-import { Host } from '../../hosts/host.ts';
-import { NO_VIEW } from '../../hosts/host-masks.ts';
-import type { JobResult } from '../../hosts/job.ts';
-import { end, unlessAborted } from '../../hosts/shutdown.ts';
-import type { NetworkLayer } from '../../policy/network.ts';
-import { findChromium, INSTALL_CHROMIUM } from '../../sandbox/chromium.ts';
-import { EGRESS_PROXY_URL } from '../../sandbox/door.ts';
-import type { EgressReport } from '../../sandbox/egress/messages.ts';
-import { statmOf } from '../../sandbox/proc.ts';
-import type { DaemonParts } from '../capability.ts';
+import type { HostStatus } from '../../../base/call.ts';
+import { ToolError } from '../../../base/errors.ts';
+import type { Powers } from '../../../base/powers.ts';
+import type { EgressLease } from '../../../hosts/egress.ts';
+import { Host } from '../../../hosts/host.ts';
+import { NO_VIEW } from '../../../hosts/host-masks.ts';
+import type { JobResult } from '../../../hosts/job.ts';
+import { end, unlessAborted } from '../../../hosts/shutdown.ts';
+import type { NetworkLayer } from '../../../policy/network.ts';
+import { findChromium, INSTALL_CHROMIUM } from '../../../sandbox/chromium.ts';
+import { EGRESS_PROXY_URL } from '../../../sandbox/door.ts';
+import type { EgressReport } from '../../../sandbox/egress/messages.ts';
+import { statmOf } from '../../../sandbox/proc.ts';
+import type { DaemonParts } from '../../capability.ts';
 import type { BrowserSetup, VisitJob } from './messages.ts';
 
 export type BrowsersOptions = Pick<DaemonParts, 'sandbox' | 'egress' | 'limits'> & {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { systemPowers } from '../../../src/base/powers.ts';
-import { ProviderPins } from '../../../src/store/provider-pins.ts';
+import { ProviderPins } from '../../../src/services/providers/provider-pins.ts';
 
 test('an accepted answer is kept over a restart, whole or not at all', () => {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-pins-'));

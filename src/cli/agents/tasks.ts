@@ -2,7 +2,7 @@
 
 import { showBlock, showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
-import type { ListedTask, ShownTask } from '../../store/task-store.ts';
+import type { ListedTask, ShownTask } from '../../services/agents/task-store.ts';
 import { idOf, shortId } from '../ids.ts';
 import { EXIT, print, printJson, printRows, say } from '../output.ts';
 

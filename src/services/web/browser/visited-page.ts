@@ -1,6 +1,6 @@
 /** What a browser host says of the page that it opened. */
 import * as z from 'zod';
-import type { Limits } from '../../base/limits.ts';
+import type { Limits } from '../../../base/limits.ts';
 import { NOTE_CHARS_MAX, NOTES_MAX, TITLE_CHARS_MAX, URL_CHARS_MAX } from './messages.ts';
 
 /** The schema of what a browser host says of a page, with its bounds: a hostile page may have taken the host over. */

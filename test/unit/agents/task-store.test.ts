@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/base/limits.ts';
 import { systemPowers } from '../../../src/base/powers.ts';
-import { TaskStore } from '../../../src/store/task-store.ts';
+import { TaskStore } from '../../../src/services/agents/task-store.ts';
 
 let folder: string;
 beforeEach(() => {

@@ -3,8 +3,8 @@
 import { showLine } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import type { UserDirs } from '../../daemon/user-dirs.ts';
-import { connectionsOf } from '../databases/database.ts';
-import type { DoctorFinding } from './machine.ts';
+import type { DoctorFinding } from '../doctor/machine.ts';
+import { connectionsOf } from './database.ts';
 
 const SQL = "SELECT current_setting('temp_file_limit'), current_user";
 const ASK_MS = 5_000;

@@ -1,5 +1,5 @@
 /** Messages between the gateway and a browser host, within those of hosts (src/hosts/job.ts). */
-import type { PageVisit } from '../../tools/context/visit.ts';
+import type { PageVisit } from '../../../tools/context/visit.ts';
 
 /** Part of the setup of a browser host. */
 export interface BrowserSetup {

@@ -3,9 +3,9 @@
  * it.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Powers } from '../base/powers.ts';
-import { parseJson } from '../base/text/json.ts';
-import { openDatabase, storing } from './database.ts';
+import type { Powers } from '../../base/powers.ts';
+import { parseJson } from '../../base/text/json.ts';
+import { openDatabase, storing } from '../../store/database.ts';
 
 const attempt = storing('what was accepted of providers');
 

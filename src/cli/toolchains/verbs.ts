@@ -1,0 +1,38 @@
+/** Verbs that install programs for commands; their code is loaded on demand. */
+import type { CliCapability } from '../verbs/verbs.ts';
+
+export default {
+  addVerbs(verbs) {
+    const toolchain = verbs.addGroup('toolchain', 'install, list and remove programs that only commands see');
+    const loadToolchain = () => import('./toolchain.ts');
+    verbs
+      .addBeside(
+        'add <name[@version]>',
+        'install node, npm, pnpm, yarn, typescript or pyright from the npm registry',
+        toolchain,
+      )
+      .option('--registry <url>', 'another registry, by https')
+      .option('--integrity <hash>', 'install only the package with this hash (sha512-…)')
+      .action(
+        verbs.ending(async (name, flags) => (await loadToolchain()).toolchainAdd(name, flags, verbs.caller(flags))),
+      );
+    verbs
+      .addBeside(
+        'resolve <name[@version]>',
+        'show which package and hash `add` would install, without installing it',
+        toolchain,
+      )
+      .option('--registry <url>', 'another registry, by https')
+      .action(
+        verbs.ending(async (name, flags) => (await loadToolchain()).toolchainResolve(name, flags, verbs.caller(flags))),
+      );
+    verbs
+      .addBeside('list', 'list the installed toolchains and their programs', toolchain)
+      .action(verbs.ending(async (flags) => (await loadToolchain()).toolchainList(flags, verbs.caller(flags))));
+    verbs
+      .addBeside('remove <name>', 'remove a toolchain', toolchain)
+      .action(
+        verbs.ending(async (name, flags) => (await loadToolchain()).toolchainRemove(name, flags, verbs.caller(flags))),
+      );
+  },
+} satisfies CliCapability;
