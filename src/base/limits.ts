@@ -15,6 +15,7 @@ import { fleetLimits } from './limits/fleet.ts';
 import { hostLimits } from './limits/hosts.ts';
 import { httpLimits } from './limits/http.ts';
 import { isolateLimits } from './limits/isolates.ts';
+import { marketLimits } from './limits/market.ts';
 import { mcpLimits } from './limits/mcp.ts';
 import { pageLimits } from './limits/pages.ts';
 import { panelLimits } from './limits/panel.ts';
@@ -361,6 +362,8 @@ const values = {
   commandTurnsMax: 64,
   /** Directories that `cd` may have changed to; relative paths are judged from each of them. */
   commandFoldersMax: 16,
+  /** Tools of providers and connectors together in the lists for models; of more, none is listed, and tools_search finds them. */
+  foreignToolsListedMax: 24,
 
   ...agentLimits,
   ...browserLimits,
@@ -376,6 +379,7 @@ const values = {
   ...providerLimits,
   ...hostLimits,
   ...isolateLimits,
+  ...marketLimits,
   ...mcpLimits,
   ...pageLimits,
   ...panelLimits,

@@ -10,8 +10,6 @@ export const connectorLimits = {
   connectorOperationsMax: 64,
   /** Operations of one connector in the lists for models; the rest is listed where all tools are asked for. */
   connectorListedMax: 24,
-  /** Tools of providers and connectors together in the lists for models; of more, none is listed, and tools_search finds them. */
-  foreignToolsListedMax: 24,
   /** Largest body of one answer that is read for its fields; a larger one fails the call. */
   connectorBodyBytesMax: MiB,
   /** Characters of a value that the pattern of a parameter is compared with, which takes up to 1 µs each; a longer value is refused. */
@@ -30,10 +28,6 @@ export const connectorLimits = {
   connectorPauseMs: 5_000,
   /** Longest time for which a service that failed is not asked. */
   connectorPauseMsMax: 300_000,
-  /** Time between two health checks of a service that calls use, on average; they are requests to others. */
-  serviceCheckEveryMs: 60_000,
-  /** Time since its last call after which a service that works is not checked any more, so that an idle daemon sends nothing. */
-  serviceCheckUsedMs: 600_000,
   /** Largest OpenAPI document that a connector file is made of; it is read by the command line, into memory. */
   openApiBytesMax: 32 * MiB,
   /** Largest OpenAPI document in YAML; reading that takes about a second for each MiB. */

@@ -32,4 +32,8 @@ export const egressLimits = {
   egressHeapMb: 128,
   /** Time for the proxy to answer the gateway; a proxy that takes longer is ended. */
   egressAnswerMs: 2_000,
+  /** Time between two health checks of a service that calls use, on average; they are requests to others. */
+  serviceCheckEveryMs: 60_000,
+  /** Time since its last call after which a service that works is not checked any more, so that an idle daemon sends nothing. */
+  serviceCheckUsedMs: 600_000,
 };

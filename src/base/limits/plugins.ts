@@ -14,18 +14,4 @@ export const pluginLimits = {
   pluginToolsMax: 32,
   /** Schemas and enum values in one JSON Schema, so that checking an input in the gateway stays short. */
   pluginSchemaValuesMax: 500,
-  /** Delay from a change of the pinned plugins to their reload; `plugin add` makes several changes. */
-  pluginReloadMs: 50,
-  /** Largest answer of a registry about packages; npm's own about much used packages has several MiB. */
-  marketListingBytesMax: 32 * MiB,
-  /** Largest archive of a package with a plugin or a connector. */
-  marketPackageBytesMax: 4 * MiB,
-  /** Largest such archive unpacked: a bomb has a thousand times its own size. */
-  marketUnpackedBytesMax: 16 * MiB,
-  /** Files and folders in such an archive. */
-  marketEntriesMax: 2000,
-  /** Longest time for an answer of a registry. */
-  marketFetchMs: 30_000,
-  /** Longest time for checking a package in its sandbox. */
-  marketTrialMs: 60_000,
 };

@@ -130,7 +130,7 @@ function toBase(text: string): string {
 
 function certificatesAt(path: string): string {
   try {
-    return readCertificates(path, limits.connectorFileBytesMax);
+    return readCertificates(path);
   } catch (error) {
     throw new PinError([`--ca takes a file with certificates in PEM: ${(error as Error).message}`]);
   }

@@ -22,7 +22,9 @@ export const PUBLIC_LIMITS: readonly string[] = `
   watchedDirectoriesMax webCacheBytesMax
 `
   .trim()
-  .split(/\s+/);
+  .split(/\s+/)
+  // Those of a capability go with it.
+  .filter((it) => Object.hasOwn(defaultLimits, it));
 
 const whole = z.int().min(1);
 const wholeOrNone = z.int().min(0);

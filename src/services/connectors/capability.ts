@@ -15,8 +15,7 @@ export const connectors = defineCapability({
   keys: {
     search: searchSchema.optional().describe('The service of `web_search`: [web](how-to/web.md). Default: none.'),
   },
-  settings: ({ search }, { toPath, limits }) =>
-    search && toSearchSettings(search, { toPath, bytesMax: limits.connectorFileBytesMax }),
+  settings: ({ search }, sources) => search && toSearchSettings(search, sources),
   start(settings, daemon) {
     const { parts, catalogue } = daemon;
     const search = settings && new Search(settings, daemon);

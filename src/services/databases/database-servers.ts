@@ -101,7 +101,7 @@ export class DatabaseServers implements AsyncDisposable {
 /** Throws UNSUPPORTED. */
 function certificatesOf(path: string, limits: Limits): string {
   try {
-    return readCertificates(path, limits.connectorFileBytesMax);
+    return readCertificates(path);
   } catch (cause) {
     throw new ToolError('UNSUPPORTED', "the file with the certificates of the connection can't be read", { cause });
   }

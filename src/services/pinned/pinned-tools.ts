@@ -21,7 +21,10 @@ export interface PinnedKind<Item extends Pinned> {
   onChange?(name: string, item: Item | undefined): void;
 }
 
-export type PinnedParts = Pick<DaemonParts, 'catalogue' | 'auditLog' | 'limits' | 'powers'>;
+export type PinnedParts = Pick<DaemonParts, 'catalogue' | 'auditLog' | 'powers'>;
+
+/** Time from a change of what is pinned to its reload; adding something makes several changes. */
+const RELOAD_MS = 50;
 
 /** An item that is pinned but refused, as `status` shows it. */
 export interface OffStatus {
@@ -43,8 +46,8 @@ export class PinnedTools<Item extends Pinned> implements Disposable {
   constructor(of: PinnedKind<Item>, parts: PinnedParts) {
     this.#of = of;
     this.#parts = parts;
-    const { powers, limits, catalogue } = parts;
-    this.#watching = of.pins.watch(() => this.reload(), { powers, delayMs: limits.pluginReloadMs });
+    const { powers, catalogue } = parts;
+    this.#watching = of.pins.watch(() => this.reload(), { powers, delayMs: RELOAD_MS });
     catalogue.lookFirst(() => this.#watching.look());
     // Runs after the watch has begun, so that no addition is missed in between.
     this.reload();

@@ -44,20 +44,20 @@ export interface SearchSettings {
 /** The settings with the certificates that they name. Throws an Error that names the problem. */
 export function toSearchSettings(
   { provider, url, secret, ca, private: isPrivate = false }: z.output<typeof searchSchema>,
-  { toPath, bytesMax }: { toPath(path: string): string; bytesMax: number },
+  { toPath }: { toPath(path: string): string },
 ): SearchSettings {
   return {
     provider,
     private: isPrivate,
     url,
     secret,
-    ...(ca !== undefined && { ca: readAuthorities(toPath(ca), bytesMax) }),
+    ...(ca !== undefined && { ca: readAuthorities(toPath(ca)) }),
   };
 }
 
-function readAuthorities(path: string, bytesMax: number): string {
+function readAuthorities(path: string): string {
   try {
-    return readCertificates(path, bytesMax);
+    return readCertificates(path);
   } catch (error) {
     throw new Error(`search.ca: ${(error as Error).message}`);
   }
