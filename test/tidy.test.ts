@@ -24,9 +24,9 @@ const ORDER = [
 const WORKER_ROOMS: Record<string, string> = {
   agent: 'isolate',
   code: 'symbols',
-  context: 'code duckdb preview search sqlite symbols terminals undo',
+  context: 'code preview search symbols terminals undo',
   database: 'sqlite',
-  duckdb: 'database sqlite',
+  duckdb: 'context database sqlite',
   preview: 'context undo',
   search: 'context',
   shadow: 'context undo',

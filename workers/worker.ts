@@ -32,7 +32,6 @@ import { Anchor } from './context/anchor.ts';
 import { WorkerContext } from './context/context.ts';
 import { withRefusal } from './context/denials.ts';
 import { ToolLifecycle } from './context/lifecycle.ts';
-import { DuckDbChildren } from './duckdb/children.ts';
 import { JobClock, threadCpuMs } from './host/job-clock.ts';
 import { JobSocket } from './host/job-socket.ts';
 import { LoadedTools } from './host/loaded-tools.ts';
@@ -40,12 +39,12 @@ import { ownTaskId, ThreadTable } from './host/thread-table.ts';
 import type { ThreadSetup, ThreadTask } from './host/tier-host.ts';
 import type { Pages } from './pages/pages.ts';
 import { Ripgrep } from './search/ripgrep.ts';
-import { SqliteChildren } from './sqlite-child.ts';
 import { LanguageServers } from './symbols/language-servers.ts';
 import { backgroundFor } from './terminals/background-commands.ts';
 import { runBackgroundJob } from './terminals/background-jobs.ts';
 import { KeptPrograms } from './terminals/kept-programs.ts';
 import { terminalsFor } from './terminals/terminals.ts';
+import { openParts } from './thread-parts.ts';
 import { Spool } from './undo/spool.ts';
 
 const setup = workerData as ThreadSetup;
@@ -57,10 +56,7 @@ const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.work
 const ripgrep = new Ripgrep(setup.limits, powers);
 /** Language servers, parsers and linters read hostile sources: only where nothing can be written, in the host's own sandbox. */
 const servers = setup.tier === 'read_only' ? new LanguageServers(setup.limits, powers) : undefined;
-/** Databases are queried where their files are read, and changed where files are written. */
-const sqlite =
-  setup.tier === 'read_only' || setup.tier === 'write' ? new SqliteChildren(setup.limits, powers) : undefined;
-const duckdb = setup.tier === 'read_only' ? new DuckDbChildren(setup.limits, powers) : undefined;
+const parts = openParts(setup, powers);
 const command = setup.command && prepare(setup.command);
 const liveSockets = command && setup.workspace !== undefined ? new LiveSockets(setup.workspace, powers) : undefined;
 const kept = command && new KeptPrograms({ setup: command, powers, onCount: (count) => socket?.tell({ kept: count }) });
@@ -255,18 +251,17 @@ function contextOf(job: Job, { signal, onOutput, sockets, overlay }: Around): Wo
     signal,
     ripgrep,
     servers,
-    sqlite,
-    duckdb,
+    parts,
     command,
     ...(keeper &&
       kept &&
       command && {
         kept: (onGitConfigs) => {
           const asking = { masks: job.masks ?? NO_MASKS, signal, onGitConfigs };
-          const parts = { kept, setup: command, powers };
+          const given = { kept, setup: command, powers };
           return {
-            terminals: terminalsFor(keeper, asking, parts),
-            background: backgroundFor(keeper, asking, parts),
+            terminals: terminalsFor(keeper, asking, given),
+            background: backgroundFor(keeper, asking, given),
           };
         },
       }),

@@ -9,7 +9,6 @@ import { commandLimits } from './limits/commands.ts';
 import { connectionLimits } from './limits/connections.ts';
 import { connectorLimits } from './limits/connectors.ts';
 import { databaseLimits } from './limits/databases.ts';
-import { delegationLimits } from './limits/delegation.ts';
 import { egressLimits } from './limits/egress.ts';
 import { fleetLimits } from './limits/fleet.ts';
 import { hostLimits } from './limits/hosts.ts';
@@ -372,7 +371,6 @@ const values = {
   ...commandLimits,
   ...connectorLimits,
   ...databaseLimits,
-  ...delegationLimits,
   ...fleetLimits,
   ...policyLimits,
   ...previewLimits,

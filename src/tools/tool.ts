@@ -18,8 +18,8 @@ import type {
   ProgramRequest,
   ProgramResult,
 } from './context/commands.ts';
-import type { Databases } from './context/databases.ts';
 import type { KeptChanges } from './context/kept-changes.ts';
+import type { ContextPart } from './context/part.ts';
 import type { Prepared, Preview } from './context/preview.ts';
 import type { RegistryKind, ServerRequest } from './context/requests.ts';
 import type { ContentQuery, FoundInFiles, SearchScope } from './context/search.ts';
@@ -135,8 +135,8 @@ export interface ToolContext {
   readonly typescript: TypeScript;
   /** The built-in linter and formatter. */
   readonly checkers: Checkers;
-  /** Databases of the workspace, in read_only and write hosts. */
-  readonly databases: Databases;
+  /** A part that a capability brings. Throws SANDBOX_DENIED where hosts of this tier lack it. */
+  use<T>(part: ContextPart<T>): T;
   /** Runs synchronous work, and interrupts it after `boundedWorkMs`. Throws CPU_LIMIT. */
   bounded<T>(work: () => T): T;
   /**

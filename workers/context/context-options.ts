@@ -8,15 +8,17 @@ import type { Overlay } from '../../src/sandbox/command/overlay.ts';
 import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/request.ts';
 import type { Identity } from '../../src/sandbox/git/commit-author.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
+import type { ContextPart } from '../../src/tools/context/part.ts';
 import type { KeptPrograms } from '../../src/tools/terminals.ts';
-import type { DuckDbChildren } from '../duckdb/children.ts';
 import type { Ripgrep } from '../search/ripgrep.ts';
-import type { SqliteChildren } from '../sqlite-child.ts';
 import type { LanguageServers } from '../symbols/language-servers.ts';
-import type { ChangeRecorder } from '../undo/changes.ts';
+import type { ChangeRecorder, Changes } from '../undo/changes.ts';
 import type { JournalLocation } from '../undo/journal.ts';
+import type { TreeChanges } from '../undo/tree-changes.ts';
 import type { Anchor } from './anchor.ts';
 import type { Commands } from './commands.ts';
+import type { HeldPaths } from './held-paths.ts';
+import type { PathRules } from './path-rules.ts';
 
 export interface ContextOptions {
   readonly workspace: string;
@@ -62,9 +64,23 @@ export interface ContextOptions {
   readonly ripgrep?: Ripgrep;
   /** The thread's language servers. */
   readonly servers?: LanguageServers | undefined;
-  /** The thread's processes for statements of databases; absent in hosts that query none. */
-  readonly sqlite?: SqliteChildren | undefined;
-  /** The thread's processes for statements by DuckDB; only in hosts that can't write. */
-  readonly duckdb?: DuckDbChildren | undefined;
+  /** Makes the parts that capabilities bring. */
+  readonly parts?: ContextParts;
   readonly onOutput?: CommandRequest['onOutput'] | undefined;
+}
+
+/** What parts of capabilities use of a context. */
+export interface PartContext extends ContextOptions {
+  readonly rules: PathRules;
+  readonly paths: HeldPaths;
+  readonly changes: Changes;
+  readonly files: TreeChanges;
+}
+
+export type ContextParts = ReadonlyMap<ContextPart<unknown>, (own: PartContext) => unknown>;
+
+/** The part of a thread's setup that decides which parts it has. */
+export interface ThreadTier {
+  readonly tier: string;
+  readonly limits: Limits;
 }

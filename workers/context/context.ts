@@ -11,8 +11,8 @@ import { findProgram } from '../../src/sandbox/find-program.ts';
 import type { Identity } from '../../src/sandbox/git/commit-author.ts';
 import { ancestorsOf } from '../../src/sandbox/masks.ts';
 import type { CheckedCommand } from '../../src/tools/context/commands.ts';
-import type { Databases } from '../../src/tools/context/databases.ts';
 import type { KeptChanges } from '../../src/tools/context/kept-changes.ts';
+import type { ContextPart } from '../../src/tools/context/part.ts';
 import type { UndoOutcome, UndoRequest } from '../../src/tools/context/undo.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
 import type { Checkers } from '../../src/tools/source/checkers.ts';
@@ -36,7 +36,6 @@ import { withinTime } from '../bounded.ts';
 import { WorkspaceCheckers } from '../code/checkers.ts';
 import { WorkspaceSyntax } from '../code/syntax.ts';
 import { WorkspaceCode } from '../code/workspace-code.ts';
-import { DatabasesByKind } from '../duckdb/databases-by-kind.ts';
 import { KeptPreview } from '../preview/kept-preview.ts';
 import { reportOf } from '../preview/report.ts';
 import { Ripgrep } from '../search/ripgrep.ts';
@@ -287,11 +286,11 @@ export class WorkerContext implements ToolContext {
     return new WorkspaceCheckers({ limits, powers, signal });
   }
 
-  get databases(): Databases {
-    const { sqlite: children, ...rest } = this.#options;
-    if (!children) throw new ToolError('SANDBOX_DENIED', 'this tier has no databases');
+  use<T>(part: ContextPart<T>): T {
+    const make = this.#options.parts?.get(part);
+    if (!make) throw new ToolError('SANDBOX_DENIED', `this tier has no ${part.name}`);
     const own = { rules: this.#rules, paths: this.#paths, changes: this.#changes, files: this.#trees };
-    return new DatabasesByKind({ ...rest, ...own, children });
+    return make({ ...this.#options, ...own }) as T;
   }
 
   bounded<T>(work: () => T): T {

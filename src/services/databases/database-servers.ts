@@ -4,7 +4,6 @@
  */
 
 import { ToolError } from '../../base/errors.ts';
-import type { Limits } from '../../base/limits.ts';
 import type { Powers, Timer } from '../../base/powers.ts';
 import { canonical } from '../../base/text/values.ts';
 import type { DatabaseRequest, ServerAnswer, ServerSource } from '../../tools/context/databases.ts';
@@ -83,7 +82,7 @@ export class DatabaseServers implements AsyncDisposable {
     const { host, port } = source;
     const url = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
     const password = secret === undefined ? undefined : await secrets.read({ name: secret }, url);
-    const caPem = ca === undefined ? undefined : certificatesOf(ca, limits);
+    const caPem = ca === undefined ? undefined : certificatesOf(ca);
     const login = { ...source, password, caPem };
     return new ServerProcess({ sandbox, program, login, limits, powers: this.#powers });
   }
@@ -99,7 +98,7 @@ export class DatabaseServers implements AsyncDisposable {
 }
 
 /** Throws UNSUPPORTED. */
-function certificatesOf(path: string, limits: Limits): string {
+function certificatesOf(path: string): string {
   try {
     return readCertificates(path);
   } catch (cause) {

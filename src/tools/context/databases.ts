@@ -1,4 +1,7 @@
-/** Databases that tools query, as `ToolContext.databases`. */
+/** Databases that tools query, by `ctx.use(databases)`: those of the workspace, in read_only and write hosts. */
+import type { ContextPart } from './part.ts';
+
+export const databases: ContextPart<Databases> = { name: 'databases' };
 
 /** A connection of the operator. */
 export type DatabaseSource = FileSource | ServerSource;

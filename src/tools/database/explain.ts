@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import type { DatabaseQuery } from '../context/databases.ts';
+import { databases } from '../context/databases.ts';
 import { defineTool } from '../tool.ts';
 import {
   connection,
@@ -54,7 +55,7 @@ export default defineTool({
   },
 
   async run(input, ctx) {
-    return toOutput(await ctx.databases.explain(sourceOf(input), toQuery(input)));
+    return toOutput(await ctx.use(databases).explain(sourceOf(input), toQuery(input)));
   },
 });
 

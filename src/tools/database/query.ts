@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import type { DatabaseQuery, Table } from '../context/databases.ts';
+import { databases } from '../context/databases.ts';
 import { defineTool } from '../tool.ts';
 import {
   asksForQuery,
@@ -85,7 +86,7 @@ export default defineTool({
 
   async preview(input, ctx) {
     const source = sourceOf(input);
-    return { preImages: source.access === 'write' ? await ctx.databases.preImages(source) : [] };
+    return { preImages: source.access === 'write' ? await ctx.use(databases).preImages(source) : [] };
   },
 
   runs: {
@@ -96,7 +97,7 @@ export default defineTool({
   },
 
   async run(input, ctx) {
-    return withChanges(await ctx.databases.query(sourceOf(input), toQuery(input)));
+    return withChanges(await ctx.use(databases).query(sourceOf(input), toQuery(input)));
   },
 });
 

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { databases } from '../context/databases.ts';
 import { defineTool } from '../tool.ts';
 import {
   connection,
@@ -69,7 +70,7 @@ export default defineTool({
   },
 
   async run(input, ctx) {
-    const { table, indexes } = await ctx.databases.schema(sourceOf(input), input.table, input.maxRows);
+    const { table, indexes } = await ctx.use(databases).schema(sourceOf(input), input.table, input.maxRows);
     return { ...toOutput(table), indexes };
   },
 });

@@ -9,8 +9,9 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../../src/base/limits.ts';
 import { systemPowers } from '../../../../src/base/powers.ts';
-import type { FileSource, Scalar } from '../../../../src/tools/context/databases.ts';
+import { databases as databasesPart, type FileSource, type Scalar } from '../../../../src/tools/context/databases.ts';
 import { DuckDbChildren } from '../../../../workers/duckdb/children.ts';
+import { databasesBy } from '../../../../workers/duckdb/databases-by-kind.ts';
 import { SqliteChildren } from '../../../../workers/sqlite-child.ts';
 import { ruleOf } from '../../../support/policy.ts';
 import { makeWorkspace, type TestWorkspace, treeOf } from '../../../support/workspace.ts';
@@ -24,6 +25,7 @@ const limits = {
 const powers = systemPowers();
 const sqlite = new SqliteChildren(limits, powers);
 const duckdb = new DuckDbChildren(limits, powers);
+const parts = databasesBy({ children: sqlite, duckdb });
 afterAll(() => {
   sqlite[Symbol.dispose]();
   duckdb[Symbol.dispose]();
@@ -57,7 +59,7 @@ interface Asked {
   readonly by?: TestWorkspace;
 }
 const databases = ({ by = ws, signal }: Asked = {}) =>
-  by.context({ sqlite, duckdb, ...(signal && { signal }) }).databases;
+  by.context({ parts, ...(signal && { signal }) }).use(databasesPart);
 const query = (sql: string, asked: Asked = {}) =>
   databases(asked).query(asked.source ?? DATA, { sql, params: asked.params ?? [], maxRows: asked.maxRows ?? 100 });
 const codeOf = (asked: Promise<unknown>) =>
@@ -425,7 +427,10 @@ describe('a DuckDB file', () => {
 
 test('without the package the error says how to install it', async () => {
   using none = new DuckDbChildren(limits, powers, pathToFileURL(join(outside, 'x.js')).href);
-  const asked = ws.context({ sqlite, duckdb: none }).databases.query(DATA, { sql: 'SELECT 1', params: [], maxRows: 1 });
+  const asked = ws
+    .context({ parts: databasesBy({ children: sqlite, duckdb: none }) })
+    .use(databasesPart)
+    .query(DATA, { sql: 'SELECT 1', params: [], maxRows: 1 });
   const error = await asked.catch((it) => it);
   expect([error.code, error.extras.suggestion]).toEqual([
     'UNSUPPORTED',

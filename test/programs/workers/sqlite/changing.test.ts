@@ -5,8 +5,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../../src/base/limits.ts';
 import { systemPowers } from '../../../../src/base/powers.ts';
-import type { FileSource, Scalar } from '../../../../src/tools/context/databases.ts';
+import { databases, type FileSource, type Scalar } from '../../../../src/tools/context/databases.ts';
 import type { ContextOptions } from '../../../../workers/context/context-options.ts';
+import { databasesBy } from '../../../../workers/duckdb/databases-by-kind.ts';
 import { toRefusal } from '../../../../workers/sqlite/refusals.ts';
 import { SqliteChildren } from '../../../../workers/sqlite-child.ts';
 import { Spool } from '../../../../workers/undo/spool.ts';
@@ -17,6 +18,7 @@ import { makeWorkspace, type TestWorkspace } from '../../../support/workspace.ts
 
 const limits = { ...defaultLimits, databaseLockMs: 200 };
 const sqlite = new SqliteChildren(limits, systemPowers());
+const parts = databasesBy({ children: sqlite });
 afterAll(() => sqlite[Symbol.dispose]());
 const SQL = `CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT UNIQUE, age INT CHECK (age < 200));
   INSERT INTO t VALUES (1, 'Ada', 36), (2, 'Bob', 40);`;
@@ -47,9 +49,9 @@ interface Asked extends Partial<ContextOptions> {
 }
 async function change(sql: string, { source = APP, params = [], in: where = ws, ...options }: Asked = {}) {
   const key = newKey();
-  const context = where.context({ sqlite, journal: { folder: spool, key }, ...options });
+  const context = where.context({ parts, journal: { folder: spool, key }, ...options });
   try {
-    const table = await context.databases.query(source, { sql, params, maxRows: 10 });
+    const table = await context.use(databases).query(source, { sql, params, maxRows: 10 });
     return { ...table, key, context };
   } finally {
     report = context.endJournal();
@@ -290,11 +292,11 @@ describe('the file', () => {
   });
 
   test('a file is not changed if it differs from what a person approved', async () => {
-    const preImages = await ws.context({ sqlite }).databases.preImages(APP);
+    const preImages = await ws.context({ parts }).use(databases).preImages(APP);
     expect(preImages.map(({ path }) => path)).toEqual(['app.db', 'app.db-wal', 'app.db-journal']);
     makeDatabase(at('app.db'), "INSERT INTO t VALUES (3, 'Cy', 1)");
     expect(await codeOf(change('DELETE FROM t', { preImages }))).toBe('APPROVAL_STALE');
-    const now = await ws.context({ sqlite }).databases.preImages(APP);
+    const now = await ws.context({ parts }).use(databases).preImages(APP);
     expect((await change('DELETE FROM t', { preImages: now })).changes).toBe(3);
   });
 

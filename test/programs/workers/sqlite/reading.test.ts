@@ -6,7 +6,8 @@ import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../../src/base/limits.ts';
 import { systemPowers } from '../../../../src/base/powers.ts';
-import type { FileSource, Scalar } from '../../../../src/tools/context/databases.ts';
+import { databases, type FileSource, type Scalar } from '../../../../src/tools/context/databases.ts';
+import { databasesBy } from '../../../../workers/duckdb/databases-by-kind.ts';
 import { SqliteChildren } from '../../../../workers/sqlite-child.ts';
 import { ruleOf } from '../../../support/policy.ts';
 import { makeDatabase, rowsOf } from '../../../support/sqlite.ts';
@@ -14,6 +15,7 @@ import { makeWorkspace, type TestWorkspace, treeOf } from '../../../support/work
 
 const limits = { ...defaultLimits, databaseResultBytes: 64 * 1024, databaseLockMs: 200 };
 const sqlite = new SqliteChildren(limits, systemPowers());
+const parts = databasesBy({ children: sqlite });
 afterAll(() => sqlite[Symbol.dispose]());
 let ws: TestWorkspace;
 beforeEach(() => {
@@ -35,7 +37,10 @@ interface Asked {
   readonly signal?: AbortSignal;
 }
 function query(sql: string, { source = APP, params = [], maxRows = 100, signal }: Asked = {}) {
-  return ws.context({ sqlite, ...(signal && { signal }) }).databases.query(source, { sql, params, maxRows });
+  return ws
+    .context({ parts, ...(signal && { signal }) })
+    .use(databases)
+    .query(source, { sql, params, maxRows });
 }
 const codeOf = (asked: Promise<unknown>) =>
   asked.then(
@@ -194,8 +199,9 @@ describe('bounds', () => {
     const rowsOf = async (sql: string) => {
       const asked = { sql, params: [], maxRows: 100 };
       const { rows, truncatedBy } = await makeWorkspace({ at: ws.path, limits: few })
-        .context({ sqlite })
-        .databases.query(APP, asked);
+        .context({ parts })
+        .use(databases)
+        .query(APP, asked);
       return [rows.length, truncatedBy];
     };
     const mixed = "SELECT iif(x % 2, x, 'x'), x FROM n";
@@ -341,7 +347,7 @@ describe('the file', () => {
     'a database file is not read if a rule denies %s',
     async (path) => {
       using ruled = makeWorkspace({ at: ws.path, limits, rules: [ruleOf('deny', { path })] });
-      const asked = ruled.context({ sqlite }).databases.query(APP, { sql: 'SELECT 1', params: [], maxRows: 1 });
+      const asked = ruled.context({ parts }).use(databases).query(APP, { sql: 'SELECT 1', params: [], maxRows: 1 });
       expect(await codeOf(asked)).toBe('POLICY_DENIED');
       ws = makeWorkspace({ limits });
     },
@@ -365,8 +371,9 @@ describe('the file', () => {
     using ruled = makeWorkspace({ at: ws.path, limits, rules: [ruleOf('deny', { path: 'other.db' })] });
     for (let round = 0; round < 150; round += 1) {
       const asked = ruled
-        .context({ sqlite })
-        .databases.query(APP, { sql: 'SELECT name FROM t', params: [], maxRows: 1 });
+        .context({ parts })
+        .use(databases)
+        .query(APP, { sql: 'SELECT name FROM t', params: [], maxRows: 1 });
       const got = await asked.then(
         (it) => it.rows[0]?.[0],
         (error) => error.code,
@@ -421,7 +428,10 @@ describe('the schema', () => {
 
   test('lists columns, keys, references, views and indexes', async () => {
     makeDatabase(at('s.db'), SQL);
-    const { table, indexes } = await ws.context({ sqlite }).databases.schema({ ...APP, path: 's.db' }, undefined, 100);
+    const { table, indexes } = await ws
+      .context({ parts })
+      .use(databases)
+      .schema({ ...APP, path: 's.db' }, undefined, 100);
     const rows = table.rows.map((row) => row.map((it) => String((it as string | number | null) ?? '')).join('|'));
     expect(table.columns.map(({ name }) => name).join('|')).toBe(
       'table|kind|column|type|notNull|primaryKey|default|references',
@@ -439,7 +449,10 @@ describe('the schema', () => {
     const columns = Array.from({ length: 200 }, (_, at) => `c${at}`).join();
     const indexes = Array.from({ length: 300 }, (_, at) => `CREATE INDEX i${at} ON wide (${columns});`).join('\n');
     makeDatabase(at('s.db'), `CREATE TABLE wide (${columns}); ${indexes}`);
-    const schema = await ws.context({ sqlite }).databases.schema({ ...APP, path: 's.db' }, undefined, 1000);
+    const schema = await ws
+      .context({ parts })
+      .use(databases)
+      .schema({ ...APP, path: 's.db' }, undefined, 1000);
     expect(schema.indexes).toHaveLength(250);
     expect(schema.indexes[0]?.columns).toHaveLength(32);
     expect(schema.table.truncatedBy).toBe('cells');
@@ -447,7 +460,11 @@ describe('the schema', () => {
 
   test('the schema of one table is found by its name, whatever characters that holds', async () => {
     makeDatabase(at('s.db'), `CREATE TABLE "a'; DROP" (x); CREATE TABLE b (y)`);
-    const schema = (name: string) => ws.context({ sqlite }).databases.schema({ ...APP, path: 's.db' }, name, 100);
+    const schema = (name: string) =>
+      ws
+        .context({ parts })
+        .use(databases)
+        .schema({ ...APP, path: 's.db' }, name, 100);
     expect((await schema("a'; DROP")).table.rows.map((it) => it[2])).toEqual(['x']);
     expect(await codeOf(schema('c'))).toBe('NOT_FOUND');
   });
@@ -455,7 +472,10 @@ describe('the schema', () => {
   test('explains a statement without running it', async () => {
     makeDatabase(at('s.db'), SQL);
     const asked = { sql: 'SELECT * FROM users WHERE mail = ?', params: ['a'], maxRows: 10 };
-    const { rows } = await ws.context({ sqlite }).databases.explain({ ...APP, path: 's.db' }, asked);
+    const { rows } = await ws
+      .context({ parts })
+      .use(databases)
+      .explain({ ...APP, path: 's.db' }, asked);
     expect(JSON.stringify(rows)).toMatch(/SEARCH users USING INDEX/);
   });
 });
