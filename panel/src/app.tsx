@@ -3,11 +3,12 @@ import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { Calls } from './calls/calls.tsx';
 import { duration } from './clock.ts';
-import { link } from './connection.ts';
+import { link, signInProblem } from './connection.ts';
 import { fleet } from './fleet/fleet-name.ts';
 import { Inbox } from './inbox/inbox.tsx';
 import { status } from './machine/status.ts';
 import { pauseOrResume, Stop } from './machine/stop.tsx';
+import { Command } from './parts/command.tsx';
 import { Help } from './parts/help.tsx';
 import { Icon, type IconName } from './parts/icon.tsx';
 import { useKeys } from './parts/keys.ts';
@@ -32,9 +33,6 @@ addEventListener('hashchange', () => {
   route.value = location.hash;
   document.querySelector<HTMLElement>('main')?.focus();
 });
-
-/** Why this page could not sign in, if it could not. */
-export const signInProblem = signal<string | undefined>(undefined);
 
 interface View {
   readonly path: string;
@@ -166,8 +164,8 @@ function Notes() {
     <aside class="notes" aria-label="Notes">
       {link.value === 'lost' && (
         <p class="link lost" role="status">
-          The daemon does not answer. What is shown may be old. Trying again … If it was started anew:{' '}
-          <code>ringfence panel</code>
+          The daemon does not answer, and what is shown may be old. This page connects again by itself. A daemon that
+          was restarted has a new address: <Command>ringfence panel</Command>
         </p>
       )}
       {paused && (
@@ -208,8 +206,8 @@ function SignedOut() {
       <h1>This page is not signed in</h1>
       {signInProblem.value && <p>{signInProblem.value}</p>}
       <p>
-        Run <code>ringfence panel</code> on this machine, or <code>ringfence fleet panel</code> for a fleet: it opens
-        the panel, or prints an address that works once.
+        Run <Command>ringfence panel</Command> on this machine, or <code>ringfence fleet panel</code> for a fleet: it
+        opens the panel, or prints an address that works once.
       </p>
     </main>
   );

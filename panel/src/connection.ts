@@ -12,6 +12,9 @@ const PROTOCOL = 'ringfence.v1.json';
 
 export type Link = 'connecting' | 'open' | 'lost' | 'signed out';
 export const link = signal<Link>('connecting');
+/** Why this page is not signed in, where that is known. */
+export const signInProblem = signal<string | undefined>(undefined);
+const ENDED = 'The daemon that served this page has ended or was restarted, or an operator signed the page out.';
 
 /** The error of a request that the daemon refused. */
 export class RequestError extends Error {
@@ -105,7 +108,8 @@ export async function connect(opened: () => Promise<void>): Promise<void> {
     proof = await ticket();
   } catch (error) {
     if (!(error instanceof NotSignedIn)) return connectLater(opened);
-    forgetPage();
+    signOut();
+    return;
   }
   if (proof === undefined) {
     link.value = 'signed out';
@@ -121,6 +125,12 @@ export async function connect(opened: () => Promise<void>): Promise<void> {
     waiting.clear();
     if (link.value !== 'signed out') connectLater(opened);
   };
+}
+
+function signOut(): void {
+  forgetPage();
+  signInProblem.value = ENDED;
+  link.value = 'signed out';
 }
 
 function connectLater(opened: () => Promise<void>): void {
@@ -144,10 +154,7 @@ async function greet(token: string, opened: () => Promise<void>): Promise<void> 
     retryMs = RETRY_MS.first;
     link.value = 'open';
   } catch (error) {
-    if (error instanceof RequestError && error.code === UNAUTHENTICATED) {
-      forgetPage();
-      link.value = 'signed out';
-    }
+    if (error instanceof RequestError && error.code === UNAUTHENTICATED) signOut();
     socket?.close();
   }
 }

@@ -1,8 +1,8 @@
 /** The web panel: signs in, connects, and shows what the daemon tells. */
 import { render } from 'preact';
-import { App, signInProblem } from './app.tsx';
+import { App } from './app.tsx';
 import { loadCalls } from './calls/all-calls.ts';
-import { connect, request } from './connection.ts';
+import { connect, request, signInProblem } from './connection.ts';
 import { fleet } from './fleet/fleet-name.ts';
 import { loadStatus } from './machine/status.ts';
 import './notices.ts';
