@@ -77,7 +77,7 @@ struct folder {
 static struct folder folders[FOLDERS_MAX + 1];
 static int by_watch[WATCHES];
 static char name_halves[2][NAMES_BYTES];
-static char *names = name_halves[0];
+static char *names; /* The half in use. No value here: one would cost a page of 64 KiB in the arm64 program. */
 static long names_used, names_live;
 static int folders_max, folders_made, folders_now, first_free, first_unread, last_unread;
 static long inotify, root, root_bytes;
@@ -434,6 +434,7 @@ static long waiting_bytes(void) {
 }
 
 static void begin(char **argv) {
+  names = name_halves[0];
   char path[PATH_MAX];
   long wanted = 0;
   for (const char *digit = argv[1]; *digit; digit++) wanted = 10 * wanted + (*digit - '0');

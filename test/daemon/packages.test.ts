@@ -62,7 +62,7 @@ test('the package says what it is, where it comes from and where it runs', () =>
     keywords,
     engines,
   } = manifest;
-  expect({ os, cpu, engines }).toEqual({ os: ['linux'], cpu: ['x64'], engines: { node: '>=20' } });
+  expect({ os, cpu, engines }).toEqual({ os: ['linux'], cpu: ['x64', 'arm64'], engines: { node: '>=20' } });
   expect(url).toMatch(/^git\+https:/);
   expect([homepage, bugs.url].every((it) => it.startsWith(url.slice('git+'.length, -'.git'.length)))).toBe(true);
   expect(keywords).toEqual(expect.arrayContaining(['mcp', 'sandbox']));
