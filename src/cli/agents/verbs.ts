@@ -5,6 +5,7 @@ export default {
   addVerbs(verbs) {
     verbs
       .add('run <prompt>', 'give a task to a sub-agent, show its progress, and print its summary')
+      .summary('give a task to a sub-agent (`call` runs one tool)')
       .option('--agent <profile>', 'the profile of the configuration whose model works on it (default: `default`)')
       .option('--tools <name>', 'a tool that it has, `*` matches anything; may be repeated (default: all)', collect)
       .option('--task-mode <name>', 'a mode that narrows the sub-agent: read, plan, code, or one of the configuration')

@@ -41,7 +41,9 @@ export default {
   addVerbs(verbs) {
     const add = (parent: Command, name: string, description: string) => verbs.addBeside(name, description, parent);
 
-    const connector = verbs.addGroup('connector', 'check, add, list and remove connectors, whose operations are tools');
+    const connector = verbs
+      .addGroup('connector', 'check, add, list and remove connectors, whose operations are tools')
+      .summary('check, add, list and remove connectors to services');
     const load = () => import('./connector.ts');
     const addReading = (name: string, description: string) =>
       add(connector, name, description)

@@ -4,10 +4,9 @@ import type { CliCapability } from '../verbs/verbs.ts';
 export default {
   checks: async (client, dirs) => (await import('./doctor.ts')).judgeDatabases(client, dirs),
   addVerbs(verbs) {
-    const database = verbs.addGroup(
-      'database',
-      'add, list, check and remove the databases that agents may query by name',
-    );
+    const database = verbs
+      .addGroup('database', 'add, list, check and remove the databases that agents may query by name')
+      .summary('add, check and remove databases that agents may query');
     const load = () => import('./database.ts');
     verbs
       .addBeside('add <name>', 'store a connection; agents can use it at once', database)
@@ -40,6 +39,7 @@ export default {
 
     verbs
       .add('query <connection> <sql>', 'run one SQL statement on a database connection, and print its rows')
+      .summary('run one SQL statement on a database connection')
       .option('--csv', 'print CSV')
       .option('--params <json>', 'values for the parameters of the statement: a JSON array, or an object by name')
       .option('--max-rows <n>', 'most rows (default: 1000)')

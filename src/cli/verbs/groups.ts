@@ -13,7 +13,7 @@ const GROUPS: readonly { readonly heading: string; readonly first: string; reado
   { heading: 'Operate:', first: 'serve stop service', more: 'upgrade state backup restore gateway fleet' },
 ];
 
-/** Shorter descriptions for verbs whose own would need more than a line, and for pairs that sound alike. */
+/** Shorter descriptions for verbs whose own would need more than a line, and for pairs that sound alike; capabilities bring theirs. */
 const LINES: Readonly<Record<string, string>> = {
   init: 'propose a workspace, policy and toolchains for this folder',
   install: 'add Ringfence to an MCP client; shows the change first',
@@ -31,16 +31,12 @@ const LINES: Readonly<Record<string, string>> = {
   token: 'replace the tokens with which clients sign in',
   call: 'run one tool (`run` gives a task to a sub-agent)',
   batch: 'run the calls of a JSON file, as their dependencies end',
-  run: 'give a task to a sub-agent (`call` runs one tool)',
   wrap: 'start an agent whose shells run in the sandbox',
   tools: 'list the tools, or describe one (`tool` begins your own)',
   sh: 'be a shell for agents: run -c COMMAND or a script',
-  query: 'run one SQL statement on a database connection',
   forward: 'open a port of a background command on 127.0.0.1',
   ci: 'run the command of a CI job beside a daemon of its own',
   mcp: 'serve MCP on standard input and output',
-  connector: 'check, add, list and remove connectors to services',
-  database: 'add, check and remove databases that agents may query',
   tool: 'begin a tool of your own (`tools` lists those there are)',
   service: 'run the daemon as a service of systemd',
   upgrade: 'replace the daemon by the version on disk; no call is lost',
@@ -57,7 +53,9 @@ export function groupVerbs(program: Command): void {
     [first, more].flatMap((names) =>
       names.split(' ').flatMap((name) => {
         const verb = program.commands.find((it) => it.name() === name)?.helpGroup(heading);
-        return verb ? { verb: verb.summary(LINES[name] ?? verb.description()), isFirst: names === first } : [];
+        return verb
+          ? { verb: verb.summary(LINES[name] ?? (verb.summary() || verb.description())), isFirst: names === first }
+          : [];
       }),
     ),
   );
