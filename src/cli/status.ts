@@ -29,6 +29,8 @@ export interface Status {
     role: string;
     workspace: string;
     calls: number;
+    /** Present if no call of the session begins. */
+    paused?: { at: string; by: string };
   }[];
   calls: { queued: number; running: number; blocked: number };
   hosts: HostReport[];
@@ -137,7 +139,8 @@ function agentsIn({ openSessions }: Status): string[] {
   const byName = Map.groupBy(agents, (it) => `${agentOf(it)} in ${folderName(it.workspace)}`);
   const lines = [...byName].map(([name, all]) => {
     const running = all.reduce((sum, { calls }) => sum + calls, 0);
-    return `${name} (${running > 0 ? `${running} running` : 'idle'})`;
+    const held = all.some(({ paused }) => paused) ? ', paused' : '';
+    return `${name} (${running > 0 ? `${running} running` : 'idle'}${held})`;
   });
   if (lines.length === 0) return ['none is connected; `ringfence install` connects yours'];
   const more = lines.length - NAMED_MAX;

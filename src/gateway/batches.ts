@@ -86,9 +86,9 @@ export class Batches {
     return batch !== undefined;
   }
 
-  /** Ends all batches of all sessions. */
-  cancelAll(reason: ToolError): void {
-    for (const own of this.#running.values()) for (const it of own.values()) it.abort(reason);
+  /** Ends all batches of some sessions. */
+  cancelAll(reason: ToolError, isTheirs: (session: Session) => boolean): void {
+    for (const [session, own] of this.#running) if (isTheirs(session)) for (const it of own.values()) it.abort(reason);
   }
 
   async #plan(session: Session, calls: readonly BatchCall[]): Promise<BatchEstimate> {

@@ -92,6 +92,7 @@ export class Gateway {
   readonly #methods: Methods;
   readonly metrics: DaemonMetrics;
   #closing = false;
+  readonly #pause: Pause;
   /** Whether the daemon hands over to a new one. */
   #moving = false;
 
@@ -103,7 +104,7 @@ export class Gateway {
     const recent = new RecentCalls(options.limits, options.powers);
     const sessionEnded = (session: Session) => {
       recent.add(session);
-      for (const it of [options.attenuations, options.fences]) it.sessionEnded(session);
+      for (const it of [options.attenuations, options.fences, this.#pause]) it.sessionEnded(session);
       options.sessionEnded(session);
     };
     this.#sessions = new Sessions({ ...options, records: this.#records, sessionEnded });
@@ -117,7 +118,8 @@ export class Gateway {
       approvers: () => this.approvers,
     };
     this.metrics = new DaemonMetrics(parts);
-    this.#methods = createMethods({ ...parts, metrics: this.metrics, pause: new Pause(parts) });
+    this.#pause = new Pause(parts);
+    this.#methods = createMethods({ ...parts, metrics: this.metrics, pause: this.#pause });
   }
 
   /** Accepts a connection; its hello is refused if there is no room for it. */
@@ -367,7 +369,7 @@ export class Gateway {
       keeping: durable.keeping({ resumable: resumeMs > 0, restored, fence: fences.join(id, identity) }),
       untrusted: markOf(() => session, { ...this.#options, records: this.#records }),
       forgets: onUpdate !== undefined,
-      congested: () => outbox.congested || session.isFull,
+      congested: () => outbox.congested || session.isFull || this.#pause.of(session) !== undefined,
       onUpdate: (call, state) => {
         this.#update({ outbox, subscriptions }, call, state);
         onUpdate?.(call, state);

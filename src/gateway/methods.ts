@@ -6,6 +6,7 @@ import type { Limits } from '../base/limits.ts';
 import type { BackgroundCommands } from '../pipeline/execute/background/background-commands.ts';
 import { tierBoundsOf } from '../pipeline/execute/bounds.ts';
 import type { UntrustedMarks } from '../store/approvals/untrusted-marks.ts';
+import type { Paused } from '../store/pause-file.ts';
 import { CONTENT_TYPE } from '../store/telemetry/families.ts';
 import { spanContextOf } from '../store/telemetry/trace-context.ts';
 import { toolsOf } from '../tools/registry.ts';
@@ -278,7 +279,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     sessions: parts.sessions.all.length,
     calls: { queued, running, blocked: parts.approvalsPending() },
     approvers: parts.approvers(),
-    ...(parts.pause.state && { paused: parts.pause.state }),
+    ...pausedOf(parts.pause.state ?? parts.pause.of(session)),
     ...(options.role === 'operator' && { policy: parts.policies.status, openSessions: openSessions(parts) }),
     // An agent must not learn about other workspaces.
     hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
@@ -310,13 +311,16 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
 /** Most sessions that `status` lists. */
 const SESSIONS_MAX = 100;
 
-function openSessions({ sessions }: MethodParts): object[] {
+const pausedOf = (paused: Paused | undefined) => (paused ? { paused } : {});
+
+function openSessions({ sessions, pause }: MethodParts): object[] {
   return sessions.all.slice(0, SESSIONS_MAX).map(({ session }) => {
     const { id: sessionId, client, principal, role, workspace, mode, delegation } = session.options;
     const how = {
       ...(mode !== undefined && { mode }),
       ...(delegation && { parent: delegation.parent.options.id }),
       ...(chainOf(session).length > 0 && { chain: chainOf(session) }),
+      ...pausedOf(pause.of(session)),
     };
     return { sessionId, client, principal, role, workspace, ...how, calls: session.underWay.length };
   });

@@ -49,12 +49,14 @@ export class SessionRecords {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'tokens-rotated', names, sessionsEnded } });
   }
 
-  paused(session: Session, cancelled: { cancelled?: number }): void {
-    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'paused', ...cancelled } });
+  /** `paused` is the session that was paused; without it, all are. */
+  paused(session: Session, what: { readonly cancelled?: number; readonly paused?: string }): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'paused', ...what } });
   }
 
-  resumedCalls(session: Session): void {
-    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'resumed-calls' } });
+  resumedCalls(session: Session, resumed: string | undefined): void {
+    const detail = { event: 'resumed-calls', ...(resumed !== undefined && { resumed }) };
+    this.#append({ kind: 'session', ...whoOf(session), detail });
   }
 
   /** Records a token with less authority, and what it is for. */

@@ -1,6 +1,6 @@
 /** `gateway.pause` and `gateway.resume`: no call begins meanwhile, all may be ended, and a restart changes nothing. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Client } from '../../src/client/client.ts';
+import { type Client, createClient } from '../../src/client/client.ts';
 import { runCli } from '../support/cli.ts';
 import { removeTree, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
@@ -79,6 +79,50 @@ test('a daemon that starts anew is still paused, until somebody lets it go on', 
   await until(isQueued);
   expect((await runCli(daemon, ['resume'])).stderr).toContain('calls begin again');
   expect(await called).toMatchObject({ success: true });
+});
+
+test('one agent is paused with its sub-agents while others go on, and its calls are ended on demand', async () => {
+  await using other = await daemon.connect();
+  const session = (await agent.hello).session.id;
+  const running = agent.call('terminal_execute', { command: 'sleep 60' });
+  await until(async () => (await callsNow()).calls.some((it) => it.state.status === 'in-progress'));
+  const { code, stderr } = await runCli(daemon, ['pause', session, '--stop']);
+  expect([code, stderr]).toEqual([0, expect.stringContaining(`no call of ${session} begins until`)]);
+  expect(await running).toMatchObject({ error: { message: 'an operator stopped the calls of this agent' } });
+  const { token } = (await agent.request('sessions.attenuate', { expiresIn: 60_000 })) as { token: string };
+  await using below = await createClient({ socket: daemon.socket, token });
+  const held = [agent, below].map((it) => it.call('terminal_execute', { command: 'true' }));
+  await until(async () => (await callsNow()).calls.filter((it) => it.state.status === 'queued').length === 2);
+  expect(await other.call('file_list', {})).toMatchObject({ success: true });
+  const { openSessions } = (await operator.request('status', {})) as { openSessions: object[] };
+  expect(openSessions.filter((it) => 'paused' in it)).toHaveLength(2);
+  expect(await agent.request('status', {})).toMatchObject({ paused: { by: 'operator' } });
+  // Whoever lets all go on has not decided about this one.
+  expect(await operator.request('gateway.resume', {})).toEqual({ wasPaused: false });
+  expect(await operator.request('gateway.resume', { session: '__proto__' })).toEqual({ wasPaused: false });
+  expect((await runCli(daemon, ['resume'])).stderr).toContain('still paused: ');
+  expect((await runCli(daemon, ['resume', session])).stderr).toContain('calls begin again');
+  for (const it of held) expect(await it).toMatchObject({ success: true });
+  await expect(operator.request('gateway.pause', { session: 'nothing' })).rejects.toMatchObject({ code: -32602 });
+});
+
+test('a session that comes back to a daemon that was started anew is still paused', async () => {
+  const { socket } = daemon;
+  const back = await createClient({ socket, workspace, resumeMs: 60_000 });
+  const session = (await back.hello).session.id;
+  await operator.request('gateway.pause', { session });
+  for (const it of [agent, operator]) await it[Symbol.asyncDispose]();
+  daemon.process.kill('SIGKILL');
+  await daemon.ended;
+  daemon = await startDaemon({ stateDir, workspace });
+  operator = await daemon.connect({ role: 'operator' });
+  agent = await daemon.connect();
+  const called = back.call('terminal_execute', { command: 'true' });
+  await until(isQueued);
+  expect(await agent.call('file_list', {})).toMatchObject({ success: true });
+  expect(await operator.request('gateway.resume', { session })).toEqual({ wasPaused: true });
+  expect(await called).toMatchObject({ success: true });
+  await back[Symbol.asyncDispose]();
 });
 
 test('an agent can neither pause nor resume', async () => {

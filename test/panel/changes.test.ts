@@ -104,6 +104,19 @@ describe.skipIf(chromiumPath === undefined)(`changes and agents in the panel (${
     await row.getByText(/^idle \d+ s$/).waitFor();
   });
 
+  test('one agent is paused and resumed by the button on its line', async () => {
+    await go('Agents');
+    const row = page.getByRole('region', { name: 'Connected' }).locator('tbody tr').filter({ hasText: 'claude-code' });
+    await row.getByRole('button', { name: 'Pause claude-code' }).click();
+    await row.getByText('‖ paused').waitFor();
+    const called = agent.call('terminal_execute', { command: 'echo late' });
+    await row.getByText('echo late').waitFor();
+    expect(await violationsOf(page)).toEqual([]);
+    await row.getByRole('button', { name: 'Resume claude-code' }).click();
+    expect(await called).toMatchObject({ success: true });
+    await row.getByText('‖ paused').waitFor({ state: 'hidden' });
+  });
+
   test('the dot pauses all calls and lets them begin again, and the question mark shows all keys', async () => {
     await page.keyboard.press('.');
     await page.getByText(/^Paused by panel:p_.*: no call begins\./).waitFor();

@@ -7,12 +7,12 @@ import { isRefused } from '../calls/state.tsx';
 import { duration, now } from '../clock.ts';
 import { request } from '../connection.ts';
 import { toTree } from '../machine/sessions.tsx';
-import { type OpenSession, status } from '../machine/status.ts';
+import { loadStatus, type OpenSession, status } from '../machine/status.ts';
 import { HoldButton } from '../machine/stop.tsx';
 import { Table } from '../machine/table.tsx';
 import { questions } from '../questions.ts';
 
-const HEADS = ['Agent', 'Now', 'Asks', 'Calls', 'Spent today', 'Stop'];
+const HEADS = ['Agent', 'Now', 'Asks', 'Calls', 'Spent today', 'Hold it back'];
 
 export function Agents() {
   const spent = useSignal<ReadonlyMap<string, number>>(new Map());
@@ -43,6 +43,18 @@ export function Agents() {
     );
     told.value = `Ended ${ended.filter(Boolean).length} calls of ${agentOf(session)}.`;
   };
+  const pauseOrResume = async (session: OpenSession) => {
+    const of = { session: session.sessionId };
+    try {
+      await (session.paused ? request('gateway.resume', of) : request('gateway.pause', of));
+      told.value = session.paused
+        ? `Calls of ${agentOf(session)} begin again.`
+        : `No call of ${agentOf(session)} begins until you resume it.`;
+      await loadStatus();
+    } catch (error) {
+      told.value = `That did not work: ${(error as Error).message}`;
+    }
+  };
   return (
     <>
       <div class="bar">
@@ -63,6 +75,7 @@ export function Agents() {
             session={session}
             depth={depth}
             usd={spent.value.get(session.principal)}
+            onPause={() => void pauseOrResume(session)}
             onStop={() => void stop(session)}
           />
         ))}
@@ -75,14 +88,17 @@ interface AgentProps {
   readonly session: OpenSession;
   readonly depth: number;
   readonly usd: number | undefined;
+  /** Lets no call of it begin, or lets them begin again. */
+  onPause(): void;
   onStop(): void;
 }
 
-function Agent({ session, depth, usd, onStop }: AgentProps) {
+function Agent({ session, depth, usd, onPause, onStop }: AgentProps) {
   const own = calls.value.filter((it) => it.sessionId === session.sessionId);
   const asks = [...questions.value.values()].filter((it) => it.sessionId === session.sessionId).length;
   const failed = own.filter((it) => it.state.status === 'error' && !isRefused(it)).length;
   const refused = own.filter(isRefused).length;
+  const pauseWord = session.paused ? 'Resume' : 'Pause';
   const counts = [
     `${own.length} calls`,
     ...(failed > 0 ? [`${failed} failed`] : []),
@@ -97,12 +113,20 @@ function Agent({ session, depth, usd, onStop }: AgentProps) {
         {session.mode && <span class="dim">, {session.mode}</span>}
       </td>
       <td class="now">
+        {session.paused && (
+          <strong class="warn" title={`by ${session.paused.by} at ${session.paused.at}`}>
+            ‖ paused{' '}
+          </strong>
+        )}
         <Now calls={own} />
       </td>
       <td>{asks > 0 ? <a href="#/inbox">{asks} questions</a> : <span class="dim">–</span>}</td>
       <td>{counts.join(' · ')}</td>
       <td>{usd === undefined ? <span class="dim">–</span> : `$${usd.toFixed(usd < 1 ? 4 : 2)}`}</td>
-      <td>
+      <td class="acts">
+        <button type="button" onClick={onPause} aria-label={`${pauseWord} ${agentOf(session)}`}>
+          {pauseWord}
+        </button>{' '}
         <HoldButton onHeld={onStop}>Hold to end its calls</HoldButton>
       </td>
     </tr>

@@ -17,6 +17,8 @@ export interface OpenSession {
   readonly role: string;
   readonly workspace: string;
   readonly calls: number;
+  /** Set if no call of the session begins. */
+  readonly paused?: { readonly at: string; readonly by: string };
   readonly mode?: string;
   /** The session that passed a part of its authority on to this one. */
   readonly parent?: string;

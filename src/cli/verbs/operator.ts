@@ -37,12 +37,12 @@ export function addDaemonVerbs(verbs: Verbs): void {
     );
   const load = () => import('../monitor/pause.ts');
   verbs
-    .add('pause', 'keep calls from beginning until `ringfence resume`; those that run go on')
+    .add('pause [agent]', 'keep calls of all agents, or of one, from beginning until `ringfence resume`')
     .option('--stop', 'also end all calls that run, wait or are asked about')
-    .action(verbs.operating(async (client, flags) => (await load()).pause(flags, client)));
+    .action(verbs.operating(async (client, agent, flags) => (await load()).pause(agent, flags, client)));
   verbs
-    .add('resume', 'let calls begin again')
-    .action(verbs.operating(async (client, flags) => (await load()).resume(flags, client)));
+    .add('resume [agent]', 'let calls begin again')
+    .action(verbs.operating(async (client, agent, flags) => (await load()).resume(agent, flags, client)));
   verbs
     .add('upgrade', 'replace the daemon by a new one of the version on disk; no call is lost')
     .option('--drain <time>', 'how long calls that run may continue: 30s, 10m (the default), 1h')

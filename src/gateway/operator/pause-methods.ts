@@ -1,9 +1,9 @@
-/** Pausing: while a person looks into something, no call begins; the ones that run may be ended as well. */
+/** Pausing, all or one agent: while a person looks into something, no call begins; those that run may be ended as well. */
 import { RpcError, ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
 import type { BackgroundCommands } from '../../pipeline/execute/background/background-commands.ts';
 import type { FairQueue } from '../../pipeline/queue/fair-queue.ts';
-import { type Paused, readPause, writePause } from '../../store/pause-file.ts';
+import { type Paused, type Pauses, readPauses, writePauses } from '../../store/pause-file.ts';
 import type { Params } from '../../wire/protocol/messages.ts';
 import type { Batches } from '../batches.ts';
 import type { ClientLink } from '../client-link.ts';
@@ -26,70 +26,105 @@ export interface PauseParts {
 
 export class Pause {
   readonly #parts: PauseParts;
-  #paused: Paused | undefined;
+  #now: Pauses;
 
-  /** Goes on with the pause of an earlier daemon, if there was one. */
+  /** Goes on with the pauses of an earlier daemon, if there were any. */
   constructor(parts: PauseParts) {
     this.#parts = parts;
-    this.#paused = readPause(parts.pauseFile);
-    if (this.#paused) parts.pipeline.queue.pause();
+    this.#now = readPauses(parts.pauseFile);
+    if (this.#now.all) parts.pipeline.queue.pause();
   }
 
   /** Since when and by whom the daemon is paused; undefined if it is not. */
   get state(): Paused | undefined {
-    return this.#paused;
+    return this.#now.all;
+  }
+
+  /** The pause that holds the calls of one session: its own, or that of a session that passed authority on to it. */
+  of({ options: { id, delegation } }: Session): Paused | undefined {
+    return this.#now.sessions[id] ?? (delegation && this.of(delegation.parent));
+  }
+
+  /** Forgets the pause of a session that has ended; its id is never used again. */
+  sessionEnded({ options: { id } }: Session): void {
+    const { [id]: ended, ...sessions } = this.#now.sessions;
+    if (!ended) return;
+    this.#now = { ...this.#now, sessions };
+    try {
+      writePauses(this.#parts.pauseFile, this.#now);
+    } catch {
+      // A full disk: the file names a session that can't come back, which holds no call.
+    }
   }
 
   readonly methods = {
-    'gateway.pause': ({ session }: ClientLink, { cancel }: Params<'gateway.pause'>) => this.#pause(session, cancel),
-    'gateway.resume': ({ session }: ClientLink) => this.#resume(session),
+    'gateway.pause': ({ session }: ClientLink, { cancel, session: id }: Params<'gateway.pause'>) =>
+      this.#pause(session, cancel, id),
+    'gateway.resume': ({ session }: ClientLink, { session: id }: Params<'gateway.resume'>) => this.#resume(session, id),
   };
 
-  /** Keeps calls from beginning; with `cancel`, also ends all that are under way. Throws RpcError INTERNAL. */
-  #pause(session: Session, cancel: boolean): { paused: Paused; cancelled: number } {
-    const { powers, pipeline, records } = this.#parts;
-    const paused = this.#paused ?? { at: new Date(powers.now()).toISOString(), by: session.options.principal };
-    // The queue is stopped first: a full disk must not keep a person from stopping calls.
-    pipeline.queue.pause();
-    this.#paused = paused;
-    const cancelled = cancel ? this.#cancelAll(session) : 0;
-    records.paused(session, cancel ? { cancelled } : {});
-    this.#keep(paused);
+  /** Keeps calls from beginning; with `cancel`, also ends all that are under way. Throws RpcError. */
+  #pause(operator: Session, cancel: boolean, id?: string): { paused: Paused; cancelled: number } {
+    const { powers, pipeline, records, sessions } = this.#parts;
+    const { all, sessions: single } = this.#now;
+    if (id !== undefined && sessions.byId(id)?.options.role !== 'agent')
+      throw new RpcError('INVALID_PARAMS', `no agent has an open session ${id}; \`status\` lists them`);
+    const fresh = { at: new Date(powers.now()).toISOString(), by: operator.options.principal };
+    const paused = (id === undefined ? all : single[id]) ?? fresh;
+    // Calls are held first: a full disk must not keep a person from stopping them.
+    if (id === undefined) pipeline.queue.pause();
+    this.#now = id === undefined ? { all: paused, sessions: single } : { all, sessions: { ...single, [id]: paused } };
+    const cancelled = cancel ? this.#cancel(operator, id) : 0;
+    records.paused(operator, { ...(cancel && { cancelled }), ...(id !== undefined && { paused: id }) });
+    this.#keep(this.#now, 'calls are held, but only until the daemon restarts');
     return { paused, cancelled };
   }
 
-  /** Lets calls begin again; `wasPaused` is false if they could. Throws RpcError INTERNAL. */
-  #resume(session: Session): { wasPaused: boolean } {
-    const wasPaused = this.#paused !== undefined;
+  /** Lets calls begin again, of one session or of all that are not paused themselves. Throws RpcError INTERNAL. */
+  #resume(operator: Session, id?: string): { wasPaused: boolean } {
+    const { pipeline, records } = this.#parts;
+    const { all, sessions } = this.#now;
+    const wasPaused = id === undefined ? all !== undefined : Object.hasOwn(sessions, id);
     if (!wasPaused) return { wasPaused };
-    this.#keep(undefined);
-    this.#paused = undefined;
-    this.#parts.records.resumedCalls(session);
-    this.#parts.pipeline.queue.resume();
+    const { [id ?? '']: _, ...others } = sessions;
+    const next = id === undefined ? { sessions } : { all, sessions: others };
+    this.#keep(next, 'calls are still held');
+    this.#now = next;
+    records.resumedCalls(operator, id);
+    if (id === undefined) pipeline.queue.resume();
+    else pipeline.queue.wake();
     return { wasPaused };
   }
 
-  /** Ends all calls, batches and commands in the background of all sessions; gives the number of calls. */
-  #cancelAll({ options: seeker }: Session): number {
+  /** Ends calls, batches and commands in the background: of one session and those below it, or all. Gives the number of calls. */
+  #cancel({ options: seeker }: Session, id: string | undefined): number {
     const { sessions, durable, batches, background } = this.#parts;
-    const reason = new ToolError('CANCELLED', 'an operator stopped all calls', { details: { by: 'operator' } });
-    batches.cancelAll(reason);
-    const detached = durable.underWay.map(({ record }) => record);
-    const open = sessions.all.flatMap(({ session }) =>
+    const what = id === undefined ? 'all calls' : 'the calls of this agent';
+    const reason = new ToolError('CANCELLED', `an operator stopped ${what}`, { details: { by: 'operator' } });
+    const isMeant = (it: Session) => id === undefined || isBelow(it, id);
+    const theirs = sessions.all.map(({ session }) => session).filter(isMeant);
+    const ids = new Set(theirs.map(({ options }) => options.id));
+    const isTheirs = (it: { readonly sessionId: string }) => id === undefined || ids.has(it.sessionId);
+    batches.cancelAll(reason, isMeant);
+    const detached = durable.underWay.map(({ record }) => record).filter(isTheirs);
+    const open = theirs.flatMap((session) =>
       session.underWay.filter(({ record }) => session.abort(record.callId, reason)).map(({ record }) => record),
     );
-    for (const it of background.all) void background.stop(it);
+    for (const it of background.all.filter(isTheirs)) void background.stop(it);
     const others = detached.filter((it) => !open.includes(it));
     return open.length + others.filter(({ callId }) => durable.cancel(callId, seeker)).length;
   }
 
-  #keep(state: Paused | undefined): void {
+  #keep(pauses: Pauses, effect: string): void {
     try {
-      writePause(this.#parts.pauseFile, state);
+      writePauses(this.#parts.pauseFile, pauses);
     } catch (error) {
       this.#parts.powers.log.error({ error }, 'the pause could not be written to the disk');
-      const effect = state ? 'calls are held, but only until the daemon restarts' : 'calls are still held';
       throw new RpcError('INTERNAL', `the state of the pause can not be written at the moment; ${effect}`);
     }
   }
 }
+
+/** Whether this is the session with the id, or one that works for it. */
+const isBelow = ({ options: { id, delegation } }: Session, above: string): boolean =>
+  id === above || (delegation !== undefined && isBelow(delegation.parent, above));

@@ -265,8 +265,8 @@ export const params = {
   'costs.read': z.strictObject({ days: z.int().min(1).max(3660).default(30) }).prefault({}),
   'metrics.read': z.strictObject({ format: z.enum(['text', 'json']).default('text') }).prefault({}),
   status: z.strictObject({ health: z.boolean().optional() }).prefault({}),
-  'gateway.pause': z.strictObject({ cancel: z.boolean().default(false) }).prefault({}),
-  'gateway.resume': nothing(),
+  'gateway.pause': z.strictObject({ cancel: z.boolean().default(false), session: id().optional() }).prefault({}),
+  'gateway.resume': z.strictObject({ session: id().optional() }).prefault({}),
   'fleet.admit': z
     .strictObject({ workspace: path().optional(), node: z.string().min(1).max(64).optional() })
     .prefault({}),
