@@ -11,8 +11,7 @@ export function shown({ value, unit }: Pick<Figure, 'value' | 'unit'>): string {
   return unit === '/s' ? `${short(value)}/s` : `${short(value)} ${unit}`.trim();
 }
 
-export const shownRatio = ({ median, low, high }: Spread): string =>
-  `${short(median)} (${short(low)} – ${short(high)})`;
+export const shownRatio = ({ median, low, high }: Spread): string => `${short(median)} (${short(low)}–${short(high)})`;
 
 export function isReached({ value, over, goal }: Figure): boolean {
   const { ratio = Infinity, most = Infinity, least = -Infinity } = goal ?? {};
@@ -25,20 +24,38 @@ function shownGoal({ ratio, most, least }: Goal, unit: Figure['unit']): string {
 }
 
 const goalOf = (it: Figure) =>
-  it.goal ? `${shownGoal(it.goal, it.unit)}: ${isReached(it) ? 'reached' : '**not reached**'}` : '';
+  it.goal ? `${shownGoal(it.goal, it.unit)}${isReached(it) ? '' : ': **not reached**'}` : '';
 
 const ALWAYS = new Set(['what', 'median']);
 
-function table(figures: readonly Figure[]): string {
+/** The floor of each figure: `″` where it is that of the row before. */
+function floorsOf(figures: readonly Figure[]): ReadonlyMap<Figure, string> {
+  let last = '';
+  return new Map(
+    figures.map((it) => {
+      const { floor = '' } = it.over ?? {};
+      const shownFloor = floor !== '' && floor === last ? '″' : floor;
+      last = floor;
+      return [it, shownFloor];
+    }),
+  );
+}
+
+/** Figures in rows. One floor of all stands in the head of the column of ratios; `whole` rows say theirs each. */
+function table(figures: readonly Figure[], rowsAre: 'whole' | 'read together' = 'read together'): string {
+  const floors = new Set(figures.flatMap(({ over }) => over?.floor ?? []));
+  const [only] = floors.size === 1 && rowsAre !== 'whole' ? floors : [];
+  const shownFloors = floorsOf(figures);
+  const floorOf = (it: Figure) => (rowsAre === 'whole' ? it.over?.floor : shownFloors.get(it)) ?? '';
   const columns: [string, (it: Figure) => string][] = [
     ['what', (it) => it.name],
     ['first', ({ first, unit }) => (first === undefined ? '' : shown({ value: first, unit }))],
     ['median', shown],
     ['p95', ({ p95, unit }) => (p95 === undefined ? '' : shown({ value: p95, unit }))],
     ['p99', ({ p99, unit }) => (p99 === undefined ? '' : shown({ value: p99, unit }))],
-    ['× its floor (spread)', ({ over }) => (over ? shownRatio(over.ratio) : '')],
+    [`× ${only ?? 'its floor'} (spread)`, ({ over }) => (over ? shownRatio(over.ratio) : '')],
     ['allocated', ({ allocatedKiB }) => (allocatedKiB === undefined ? '' : `${short(allocatedKiB)} KiB`)],
-    ['floor', ({ over }) => over?.floor ?? ''],
+    ['floor', (it) => (only === undefined ? floorOf(it) : '')],
     ['to reach', goalOf],
   ];
   const used = columns.filter(([name, of]) => ALWAYS.has(name) || figures.some((it) => of(it) !== ''));
@@ -55,7 +72,7 @@ function section(result: BenchResult): string {
     ...pictures.map((it) => `![${it.title}](benchmarks/${it.name}.svg)`),
     ...(figures.length > 0 ? [table(figures)] : []),
     ...says,
-    ...(load === undefined ? [] : [`Measured while the machine had a load of ${short(load)}.`]),
+    ...(load === undefined ? [] : [`Load: ${short(load)}.`]),
     ...skipped.map(({ name, reason }) => `Not measured: ${name}, since ${reason}.`),
   ].join('\n\n');
 }
@@ -66,7 +83,7 @@ function goals({ benches }: Results, page: string): string {
   const figures = Object.values(benches).flatMap(({ title, figures: its }) =>
     its.filter((it) => it.goal).map((it) => ({ ...it, name: `${title}: ${it.name}` })),
   );
-  const [head = '', line = '', ...rows] = table(figures).split('\n');
+  const [head = '', line = '', ...rows] = table(figures, 'whole').split('\n');
   const [, , ...before] = (sectionsOf(page).get(GOALS) ?? '').split('\n').filter((it) => it.startsWith('|'));
   const all = [...rows, ...before.filter((row) => !titles.some((it) => row.startsWith(it)))];
   return [head, line, ...all.filter(isMissed)].join('\n');
@@ -92,10 +109,13 @@ export function toMarkdown(results: Results, page: string, notes: string): strin
     .at(-1);
   const on = Object.values(results.machine).join(', ');
   const about =
-    'ratios are of subjects that took turns in one run, with the spread over its rounds; milliseconds are this machine’s.';
+    'ratios are of subjects that took turns in one run, with the spread over its rounds; milliseconds are this machine’s; *load* is its load average at the start, ″ the floor of the row above.';
   const sections = sectionsOf(page);
   for (const it of sectionsOf(notes).keys()) sections.delete(it);
-  sections.set(GOALS, `## ${GOALS}\n\nOnly what is missed; the rest is reached, and below.\n\n${goals(results, page)}`);
+  sections.set(
+    GOALS,
+    `## ${GOALS}\n\nOnly what is missed; the tables below have what is reached, too.\n\n${goals(results, page)}`,
+  );
   for (const it of [...(paced ? [paced] : []), ...Object.values(others)]) sections.set(it.title, section(it));
   const parts = [
     '<!-- Written by `npm run bench -- --report` of its results and bench/notes.md. -->',

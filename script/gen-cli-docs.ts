@@ -1,7 +1,7 @@
 // Writes docs/verbs.md, the help of every verb as the program prints it. `npm run gen` runs it.
 import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import { program, verbs } from './verb-list.ts';
+import { verbs } from './verb-list.ts';
 
 /** The help of a command, as it is on a terminal of 100 columns. */
 function helpOf(command: Command): string {
@@ -25,7 +25,10 @@ function ownHelpOf(verb: Command): string {
     .split('\n')
     .filter((it) => !COMMON.test(it))
     .join('\n');
-  return lines.replace(/\n\nOptions:(?=\n\n|$)/, '').trimEnd();
+  return lines
+    .replace(/^Usage: /, '')
+    .replace(/\n\nOptions:(?=\n\n|$)/, '')
+    .trimEnd();
 }
 
 const sections = verbs.map(
@@ -37,11 +40,8 @@ const text = `<!-- Written by \`npm run gen\` from src/cli/verbs. -->
 
 Every verb and its flags, as \`ringfence VERB --help\` prints them. Left out are \`--help\`, \`--json\` (print only JSON),
 \`--socket PATH\` and \`--state DIR\` (the daemon's), and \`--no-autostart\` (fail rather than start a daemon), which
-nearly all take. [The command line](command-line.md) says what holds for all: exit codes, output, ids, input.
-
-\`\`\`text
-${helpOf(program)}
-\`\`\`
+nearly all take. \`ringfence --help\` lists the verbs by what they are for. [The command line](command-line.md) says
+what holds for all: exit codes, output, ids, input.
 
 ${sections.join('\n')}`;
 

@@ -34,10 +34,15 @@ const inLine = (text: string): string => text.replaceAll(/\s*\n\s*/g, ' ');
 function parameterLines({ properties = {}, required = [] }: Schema): string[] {
   return Object.entries(properties).map(([name, it]) => {
     const whether = required.includes(name) ? 'required' : it.default === undefined ? '' : JSON.stringify(it.default);
-    const marks = [typeOf(it), whether === 'required' || whether === '' ? whether : `default \`${whether}\``]
+    const type = typeOf(it);
+    const marks = [
+      type === 'string' ? '' : type,
+      whether === 'required' || whether === '' ? whether : `default \`${whether}\``,
+    ]
       .concat(it[RARE] === true ? ['rare'] : [])
       .filter((mark) => mark !== '');
-    return wrapped(`- \`${name}\` (${marks.join('; ')}): ${inLine(it.description ?? '')}`.replace(/: $/, ''), '  ');
+    const about = marks.length > 0 ? ` (${marks.join('; ')})` : '';
+    return wrapped(`- \`${name}\`${about}: ${inLine(it.description ?? '')}`.replace(/: $/, ''), '  ');
   });
 }
 
@@ -70,10 +75,10 @@ function section(tool: Tool): string {
   const { name, title, description, tier, category, aliases, dependencies } = info;
   const [example] = tool.examples;
   const listed = (label: string, names: readonly string[]) =>
-    names.length > 0 ? [`${label}: ${names.map((it) => `\`${it}\``).join(', ')}`] : [];
-  const facts = [`Tier: \`${tier}\``, `category: \`${category}\``]
+    names.length > 0 ? [`${label} ${names.map((it) => `\`${it}\``).join(', ')}`] : [];
+  const facts = [`\`${tier}\`, \`${category}\``]
     .concat(listed('aliases', aliases), listed('usually after', dependencies))
-    .join(' · ');
+    .join('; ');
   const parts = [
     `## ${name}`,
     wrapped(`**${title}.** ${description}`),
@@ -90,7 +95,8 @@ const text = `# Built-in tools
 
 Written by \`npm run gen\` from the tools in \`src/tools/\`. \`ringfence tools NAME\` says the same of one tool, with what the
 policy in force decides about it, and \`--json\` has its schemas. Paths are relative to the workspace root; absolute ones
-that lead into it are taken, too. A parameter that is *rare* is accepted, but not in the lists that models are given.
+that lead into it are taken, too. Below each tool stand its tier and category. A parameter without a type is a string;
+one that is *rare* is accepted, but not in the lists that models are given.
 
 Lines and columns count from 1. Tools that work on code by its meaning (\`code_*\`, \`workspace_find_references\`) count
 columns in UTF-16 units, as editors and language servers do: an emoji counts two, and a column that one of them gives
