@@ -12,6 +12,8 @@ import type { Size } from './home-parts.ts';
 /** Time between two looks, and while the disk shrinks fast. */
 const LOOK_MS = 100;
 const FAST_LOOK_MS = 10;
+/** What a fast disk, or its cache in memory, takes. */
+const DISK_BYTES_PER_MS = 4 * 1024 * 1024;
 /** Growth that gets blamed for a full disk, and that a folder is measured for. */
 export const GROWTH: Size = { bytes: 16 * 1024 * 1024, entries: 1_000 };
 /** Bytes that an estimate may be above a bound before it counts, since others write to the disk as well. */
@@ -45,11 +47,13 @@ export class Growth {
     return { bytes: this.#before.bytes - bytes, entries: this.#before.entries - entries };
   }
 
-  /** Time until the next look. */
-  nextLookMs(): number {
+  /** Time until the next look; the sooner, the less a folder of this size has left before its bound. */
+  nextLookMs(measured?: Size, bound?: Size): number {
     const last = this.#last;
     this.#last = this.free;
-    return last.bytes - this.#last.bytes > GROWTH.bytes ? FAST_LOOK_MS : LOOK_MS;
+    if (last.bytes - this.#last.bytes > GROWTH.bytes) return FAST_LOOK_MS;
+    const left = measured && bound ? bound.bytes - measured.bytes - this.since.bytes : Infinity;
+    return Math.min(Math.max(left / DISK_BYTES_PER_MS, FAST_LOOK_MS), LOOK_MS);
   }
 
   /** Whether a folder is to be measured again before its time: half of what it had left may be used up. */

@@ -154,7 +154,7 @@ export class Homes {
   }
 
   #lookLater(): void {
-    this.#look = this.#options.powers.after(this.#running.nextLookMs(), () => {
+    this.#look = this.#options.powers.after(this.#running.nextLookMs(this.#size, this.#bound), () => {
       if (this.#stays.size === 0) return;
       const isDue = this.#sizes.size === 0 || this.#running.isDue(this.#size, this.#bound);
       if (this.#now() >= this.#measureAt || isDue) void this.#measure().then(() => this.#judge(this.#size));

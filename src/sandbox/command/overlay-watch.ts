@@ -44,7 +44,7 @@ export class OverlayWatch implements Disposable {
 
   #lookLater(): void {
     const { powers } = this.#means;
-    this.#timer = powers.after(this.#growth.nextLookMs(), () => {
+    this.#timer = powers.after(this.#growth.nextLookMs(this.#size, this.#bound), () => {
       const wasMeasuring = this.#isMeasuring;
       const isDue = powers.monotonicMs() >= this.#measureAtMs || this.#growth.isDue(this.#size, this.#bound);
       if (isDue && !wasMeasuring) void this.#measure();
