@@ -5,3 +5,11 @@ for node in "$here"/../node_modules/node-linux-*/bin/node "$here"/../../node-lin
   [ ! -x "$node" ] || break
 done
 [ -x "$node" ] || node=node
+# Machines without a compiler may lack the one library that Node needs beside the C library.
+for library in /usr/lib/*/libatomic.so.1 /usr/lib64/libatomic.so.1 /usr/lib/libatomic.so.1; do
+  [ ! -e "$library" ] || break
+done
+[ -e "$library" ] || "$node" -e 0 2>/dev/null || {
+  echo "ringfence: $node needs the library libatomic.so.1 (Debian, Ubuntu: apt-get install libatomic1; Fedora: dnf install libatomic)" >&2
+  exit 78
+}
