@@ -10,7 +10,7 @@ import * as shapes from '../src/wire/protocol/shapes.ts';
 type Json = Record<string, unknown>;
 const ref = (name: string): Json => ({ $ref: `#/$defs/${name}` });
 
-/** The name of a shape as in docs/protocol.md: `toolResult` becomes ToolResult. */
+/** The name of a shape as in docs/protocol-reference.md: `toolResult` becomes ToolResult. */
 const shapeName = (name: string): string => `${name[0]?.toUpperCase()}${name.slice(1)}`;
 
 /** Parameters of methods as they are sent: those with a default are optional. */

@@ -1,4 +1,4 @@
-/** The shapes of calls and results for all clients, as in docs/protocol.md. */
+/** The shapes of calls and results for all clients, as in docs/protocol-reference.md. */
 import type * as z from 'zod';
 import type * as shapes from './result-shapes.ts';
 

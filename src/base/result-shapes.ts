@@ -1,4 +1,4 @@
-/** zod schemas of what became of calls, batches and undos, and their types: docs/protocol.md has both. */
+/** zod schemas of what became of calls, batches and undos, and their types: docs/protocol-reference.md has both. */
 import * as z from 'zod';
 import { CATEGORIES, CODES, LAYERS } from './errors.ts';
 import { commandPreview } from './preview.ts';

@@ -1,4 +1,4 @@
-/** Output of the CLI: results on stdout, everything else on stderr, exit codes of docs/protocol.md. */
+/** Output of the CLI: results on stdout, everything else on stderr, exit codes of docs/command-line.md. */
 
 import type { ToolResult } from '../base/call.ts';
 import { escapeUnseen, visible } from '../base/text/shown-text.ts';

@@ -282,7 +282,7 @@ export class Client implements AsyncDisposable {
     return await this.request('calls.get', { callId });
   }
 
-  /** Sends any request of docs/protocol.md; see `Line.request`. */
+  /** Sends any request of docs/protocol-reference.md; see `Line.request`. */
   request<M extends string>(method: M, params: unknown): Promise<Answer<M>> {
     return this.#line.request(method, params) as Promise<Answer<M>>;
   }

@@ -10,7 +10,7 @@ import { isOfRepository } from './schema/repository.ts';
 import type { Policy, RuleFacts } from './schema.ts';
 import { isAboutTool } from './tool-decisions.ts';
 
-/** `Decision` of docs/protocol.md. */
+/** `Decision` of docs/protocol-reference.md. */
 export interface WireDecision {
   readonly decision: Decision;
   readonly effects: readonly Effect[];

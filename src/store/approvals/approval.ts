@@ -1,4 +1,4 @@
-/** Types of approvals: what a person is asked and answers, as in docs/protocol.md, and what is stored with it. */
+/** Types of approvals: what a person is asked and answers, as in docs/protocol-reference.md, and what is stored with it. */
 import type * as z from 'zod';
 import type { Read } from '../../base/result-shapes.ts';
 import type * as shapes from './shapes.ts';

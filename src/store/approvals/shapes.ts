@@ -1,4 +1,4 @@
-/** zod schemas of questions to a person and of remembered answers: what docs/protocol.md has, and what is stored. */
+/** zod schemas of questions to a person and of remembered answers: what docs/protocol-reference.md has, and what is stored. */
 import * as z from 'zod';
 import { effect, undo } from '../../base/result-shapes.ts';
 

@@ -1,4 +1,4 @@
-/** zod schemas of what the audit log tells, as docs/protocol.md has it. */
+/** zod schemas of what the audit log tells, as docs/protocol-reference.md has it. */
 import * as z from 'zod';
 import { decision, effect, resources } from '../../base/result-shapes.ts';
 

@@ -1,4 +1,4 @@
-/** zod schemas of the requests in docs/protocol.md, which define their shapes. */
+/** zod schemas of the requests in docs/protocol-reference.md, which define their shapes. */
 import * as z from 'zod';
 
 const id = () => z.string().min(1).max(128);
