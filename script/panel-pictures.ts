@@ -16,7 +16,7 @@ rules:
   - { id: legacy, match: { delete: "src/legacy/**" }, decision: ask, reason: The old shop still runs. }
   - { id: no-push, match: { command: [git, push] }, decision: deny, reason: Open a pull request instead. }
 `;
-const VIEWS = 'inbox calls changes agents batches compose audit policy answers costs machine stop'.split(' ');
+const VIEWS = 'inbox calls changes agents batches compose audit policy answers costs machine settings stop'.split(' ');
 const SIZES = [
   { width: 1280, height: 800 },
   { width: 390, height: 780 },

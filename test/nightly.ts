@@ -47,6 +47,7 @@ export const nightly: Readonly<Record<string, string>> = {
   'test/panel/load.test.ts': 'the panel under load, with frames counted',
   'test/panel/record.test.ts': 'the views of the record in Chromium; inbox and calls stay',
   'test/panel/restart.test.ts': 'the panel over a restart of the daemon; attack/panel-port stays',
+  'test/panel/settings.test.ts': 'the view of settings in Chromium; config and secret stay',
   'test/panel/upgrade.test.ts': 'the panel over an upgrade of the daemon',
   'test/programs/workers/duckdb/reading.test.ts': 'DuckDB, an optional package; attack/duckdb stays',
   'test/programs/workers/shadow/random-programs.test.ts': '200 random programs; shadow/programs stays',

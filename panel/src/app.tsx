@@ -25,6 +25,7 @@ const Audit = lazy(async () => (await import('./record/audit.tsx')).Audit);
 const Policy = lazy(async () => (await import('./policy/policy.tsx')).Policy);
 const Answers = lazy(async () => (await import('./inbox/answers.tsx')).Answers);
 const Costs = lazy(async () => (await import('./record/costs.tsx')).Costs);
+const Settings = lazy(async () => (await import('./settings/settings.tsx')).Settings);
 const Nodes = lazy(async () => (await import('./fleet/nodes.tsx')).Nodes);
 const Machine = lazy(async () => (await import('./machine/machine.tsx')).Machine);
 
@@ -69,6 +70,7 @@ const VIEWS: readonly View[] = [
   { path: '#/answers', name: 'Answers', icon: 'answers', view: () => <Answers /> },
   { path: '#/costs', name: 'Costs', icon: 'costs', view: () => <Costs /> },
   { path: '#/machine', name: 'Machine', icon: 'machine', view: () => <Machine /> },
+  { path: '#/settings', name: 'Settings', icon: 'settings', view: () => <Settings /> },
   { path: '#/stop', name: 'Stop', icon: 'stop', view: () => <Stop /> },
 ];
 

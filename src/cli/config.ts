@@ -1,12 +1,10 @@
 /** `ringfence config`: where the configuration is, whether it is valid, and what is in force. */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
-import { defaultLimits } from '../base/limits.ts';
 import { PUBLIC_LIMITS } from '../daemon/config/limits.ts';
-import { type Config, readConfigFile, settingsOf, toConfig } from '../daemon/config.ts';
+import { shownSettings } from '../daemon/config/settings.ts';
+import { type Config, readConfigFile, type ServeFlags, toConfig } from '../daemon/config.ts';
 import { findUserDirs } from '../daemon/user-dirs.ts';
-import { readAdded } from '../daemon/workspaces.ts';
 import { readPolicy } from '../policy/load.ts';
 import { effectsOfBuiltin } from '../tools/registry.ts';
 import type { CliCaller } from './connect.ts';
@@ -46,55 +44,25 @@ export function configCheck(
 /** Loads a config file. Without `workspaces` it uses none, so that the result does not depend on this folder. */
 function load(
   file: ReturnType<typeof readConfigFile>,
-  { dirs, env, cwd }: Pick<CliCaller, 'env' | 'cwd'> & { dirs: Config['dirs'] },
+  { dirs, env, cwd, flags = {} }: Pick<CliCaller, 'env' | 'cwd'> & { dirs: Config['dirs']; flags?: ServeFlags },
 ): Config {
-  return toConfig({ ...file, workspaces: file.workspaces ?? [] }, { flags: {}, env, cwd, dirs });
-}
-
-interface Setting {
-  readonly key: string;
-  readonly value: unknown;
-  /** `flag`, `environment`, `file`, `default`, or the verb that set it. */
-  readonly from: string;
+  const config = toConfig({ ...file, workspaces: file.workspaces ?? [] }, { flags, env, cwd, dirs });
+  const { workspaces: _, ...origins } = config.origins;
+  return file.workspaces ? config : { ...config, origins };
 }
 
 /** Shows the settings of a daemon that would be started here, and the source of each value. Returns the exit code. */
 export function configShow({ json }: { readonly json?: boolean }, { flags, env, cwd }: CliCaller): number {
   const dirs = findUserDirs(flags, env);
   const file = readConfigFile(dirs.configFile);
-  const config = load(file, { dirs, env, cwd });
-  const settings = settingsOf(file, { flags: {}, env });
-  const inFile = (key: string) => (file[key] === undefined ? 'default' : 'file');
-  const said = (flag: unknown, variable: string) =>
-    flag !== undefined ? 'flag' : env[variable] !== undefined ? 'environment' : 'default';
-  const shown: Setting[] = [
-    { key: 'file', value: dirs.configFile, from: env.RINGFENCE_CONFIG === undefined ? 'default' : 'environment' },
-    { key: 'state', value: dirs.stateDir, from: said(flags.state, 'RINGFENCE_STATE') },
-    { key: 'socket', value: dirs.socket, from: said(flags.socket, 'RINGFENCE_SOCKET') },
-    { key: 'workspaces', value: file.workspaces ? config.workspaces : [cwd], from: inFile('workspaces') },
-    { key: 'workspaces added', value: readAdded(dirs), from: 'ringfence workspace add' },
-    { key: 'policy', value: config.policy, from: settings.policy.from },
-    { key: 'listen', value: settings.listen.value ?? null, from: settings.listen.from },
-    { key: 'listenHttp', value: settings.listenHttp.value ?? null, from: settings.listenHttp.from },
-    { key: 'toolchains', value: config.toolchains, from: inFile('toolchains') },
-    { key: 'cgroup', value: config.cgroup ?? 'the best one that works', from: inFile('cgroup') },
-    { key: 'cache.strategy', value: config.cacheStrategy, from: inFile('cache') },
-    { key: 'principals', value: config.principals, from: inFile('principals') },
-    ...config.capabilities.flatMap(({ shown }) =>
-      Object.entries(shown).map(([key, value]) => ({ key, value, from: inFile(key) })),
-    ),
-    ...Object.entries(config.limits)
-      .map(([key, value]) => ({ key, value, from: isDefault(key, value) ? 'default' : 'file' }))
-      .filter((it) => (json && PUBLIC_LIMITS.includes(it.key)) || it.from === 'file')
-      .map(({ key, ...it }) => ({ key: `limits.${key}`, ...it })),
-  ];
+  const config = load(file, { dirs, env, cwd, flags: { state: flags.state, socket: flags.socket } });
+  const shown = shownSettings(config)
+    .map((it) => (it.key === 'workspaces' && !file.workspaces ? { ...it, value: [cwd] } : it))
+    .filter(({ key, from }) => json || !key.startsWith('limits.') || from === 'file');
   if (json) printJson(shown);
   else for (const { key, value, from } of shown) print(harmless(`${key.padEnd(18)} ${toText(value)}   (${from})`));
   if (!json) say(`to see all ${PUBLIC_LIMITS.length} limits, add --json or read docs/configuration.md`);
   return EXIT.OK;
 }
-
-const isDefault = (limit: string, value: unknown): boolean =>
-  isDeepStrictEqual((defaultLimits as Record<string, unknown>)[limit], value);
 
 const toText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));

@@ -144,6 +144,8 @@ export interface Config {
   readonly policy: string;
   /** The source of the policy setting, and the config file if it is that. */
   readonly policyOrigin: { readonly from: Origin; readonly configFile?: string };
+  /** The sources of settings that are not the defaults, by their keys. */
+  readonly origins: Readonly<Record<string, Origin>>;
   readonly listen?: Address;
   /** Address at which MCP is served over HTTP. */
   readonly listenHttp?: Address;
@@ -227,6 +229,7 @@ export function toConfig(file: ConfigFile, { flags, env, cwd, dirs }: ConfigSour
     dirs,
     workspaces,
     policy: policyPath,
+    origins: originsOf(file, { policy, listen, listenHttp }, { flags, env }),
     policyOrigin: { from: policy.from, ...(policy.from === 'file' && { configFile: dirs.configFile }) },
     ...(listen.value !== undefined && { listen: toAddress('listen', listen.value) }),
     ...(listenHttp.value !== undefined && { listenHttp: toAddress('listen-http', listenHttp.value) }),
@@ -259,6 +262,23 @@ export function settingsOf(file: ConfigFile, { flags, env }: Pick<ConfigSources,
       file: file.listenHttp,
     }),
   };
+}
+
+function originsOf(
+  file: ConfigFile,
+  set: ReturnType<typeof settingsOf>,
+  { flags, env }: Pick<ConfigSources, 'flags' | 'env'>,
+): Record<string, Origin> {
+  const { RINGFENCE_CONFIG, RINGFENCE_STATE, RINGFENCE_SOCKET } = env;
+  const all = {
+    ...Object.fromEntries(Object.entries(file).map(([key, value]) => [key, chosen({ file: value }).from])),
+    file: chosen({ environment: RINGFENCE_CONFIG }).from,
+    state: chosen({ flag: flags.state, environment: RINGFENCE_STATE }).from,
+    socket: chosen({ flag: flags.socket, environment: RINGFENCE_SOCKET }).from,
+    workspaces: chosen<unknown>({ flag: flags.workspace?.[0], file: file.workspaces }).from,
+    ...Object.fromEntries(Object.entries(set).map(([key, { from }]) => [key, from])),
+  };
+  return Object.fromEntries(Object.entries(all).filter(([, from]) => from !== 'default'));
 }
 
 const IDLE_EXIT_MINUTES = 30;

@@ -57,6 +57,8 @@ export interface MethodParts extends StatusParts, KeptChangesParts, Pick<Quarant
   readonly credentials: Pick<Credentials, 'rotate'>;
   readonly panel: PanelControl;
   readonly pause: Pause;
+  /** The settings, workspaces and names of secrets. */
+  settings(): object;
   readonly untrusted: UntrustedMarks;
   readonly forwards: Forwards;
   readonly background: BackgroundCommands;
@@ -145,6 +147,7 @@ export function createMethods(parts: MethodParts): Methods {
     ...panelMethods(parts),
     ...parts.forwards.methods,
     ...pause.methods,
+    'settings.read': () => parts.settings(),
     ...parts.attenuations.methods,
     ...parts.fences.methods,
     ...methodsOf(parts.running),

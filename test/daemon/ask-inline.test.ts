@@ -8,10 +8,16 @@ import type { Client } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
+const POLICY = `tiers:
+  execute: { decision: ask }
+rules:
+  - { id: keep, match: { write: kept.txt }, decision: ask, reason: It is kept. }
+`;
+
 let daemon: TestDaemon;
 let operator: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: 'tiers:\n  execute: { decision: ask }\n' });
+  daemon = await startDaemon({ policy: POLICY });
   operator = await daemon.connect({ role: 'operator' });
 });
 afterAll(async () => {
@@ -101,6 +107,14 @@ describe.runIf(hasScript)('a terminal', () => {
   const within = ['--workspace', ''] as string[];
   beforeAll(() => {
     within[1] = daemon.workspace;
+  });
+
+  test('the question about a file that would be written anew shows what changes in it', async () => {
+    writeFileSync(join(daemon.workspace, 'kept.txt'), 'first\nsecond\n');
+    const text = await shown(['call', 'file_write', 'path=kept.txt', 'content=first', ...within], ['  > ', 'n\r']);
+    expect(text).toMatch(/^ {2}replace kept\.txt/m);
+    expect(text).toContain('   | -second');
+    expect(text).not.toContain('content: first');
   });
 
   test('a terminal shows what models get of a result, and in one line how the call ended', async () => {

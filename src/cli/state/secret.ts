@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { defaultLimits as limits } from '../../base/limits.ts';
 import { readUpTo } from '../../base/text/bounded.ts';
+import { shownSecrets } from '../../daemon/config/settings.ts';
 import { readConfigFile } from '../../daemon/config.ts';
 import { makeStateDir } from '../../daemon/user-dirs.ts';
 import {
@@ -12,7 +13,6 @@ import {
   SecretError,
   secretHost,
   secretName,
-  storedSecrets,
   storeSecret,
   toSecret,
 } from '../../services/secrets/secret-files.ts';
@@ -54,11 +54,7 @@ export async function secretSet(
 export function secretList({ json }: SecretFlags, { flags, env }: CliCaller): number {
   const { stateDir, configFile } = userDirsOf(flags, env);
   const commands = Object.keys(readConfigFile(configFile).secrets ?? {});
-  const stored = storedSecrets(stateDir).filter((it) => !commands.includes(it));
-  const rows = [
-    ...commands.map((name) => ({ name, place: 'command', hosts: hostsOf(stateDir, name) ?? null })),
-    ...stored.map((name) => ({ name, place: 'state', hosts: hostsOf(stateDir, name) ?? null })),
-  ].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const rows = shownSecrets(stateDir, commands);
   const none = 'no secrets are stored; store one with: ringfence secret set NAME';
   return printRows(rows, json, none, ({ name, place, hosts }) => `${name}  ${place}  ${boundTo(hosts ?? undefined)}`);
 }

@@ -310,6 +310,13 @@ export const answers = {
       }),
     ),
   }),
+  'settings.read': z.strictObject({
+    settings: z.array(z.strictObject({ key: z.string(), value: z.unknown(), from: z.string() })),
+    workspaces: z.array(z.strictObject({ path: z.string(), from: z.string() })),
+    secrets: z.array(
+      z.strictObject({ name: z.string(), place: z.enum(['state', 'command']), hosts: texts().nullable() }),
+    ),
+  }),
   'panel.revoke': z.strictObject({ revoked: z.boolean() }),
   shutdown: z.strictObject({}),
   upgrade: z.strictObject({

@@ -301,6 +301,7 @@ export const params = {
     .strictObject({ port: z.int().min(1).max(65_535).optional(), host: z.literal('127.0.0.1').optional() })
     .prefault({}),
   'panel.sessions': nothing(),
+  'settings.read': nothing(),
   'panel.revoke': z.strictObject({ id: id() }),
   shutdown: z.strictObject({ graceMs: z.int().min(0).max(600_000).optional() }).prefault({}),
   upgrade: z.strictObject({ drainMs: z.int().min(0).max(86_400_000).optional() }).prefault({}),

@@ -38,6 +38,7 @@ export const OPERATOR_METHODS: ReadonlySet<string> = new Set<Method>([
   'panel.open',
   'panel.sessions',
   'panel.revoke',
+  'settings.read',
   'session.quarantine',
   'background.list',
   'forward.open',
