@@ -41,14 +41,30 @@ function floorsOf(figures: readonly Figure[]): ReadonlyMap<Figure, string> {
   );
 }
 
+/** The name of each figure: `″` stands for what it has before its last colon, where the row before has the same. */
+function namesOf(figures: readonly Figure[]): ReadonlyMap<Figure, string> {
+  const prefixOf = ({ name }: Figure) => name.slice(0, name.lastIndexOf(': ') + 1);
+  return new Map(
+    figures.map((it, at) => {
+      const [before] = figures.slice(at - 1, at);
+      const prefix = prefixOf(it);
+      return [
+        it,
+        before && prefix !== '' && prefixOf(before) === prefix ? `″${it.name.slice(prefix.length)}` : it.name,
+      ];
+    }),
+  );
+}
+
 /** Figures in rows. One floor of all stands in the head of the column of ratios; `whole` rows say theirs each. */
 function table(figures: readonly Figure[], rowsAre: 'whole' | 'read together' = 'read together'): string {
   const floors = new Set(figures.flatMap(({ over }) => over?.floor ?? []));
   const [only] = floors.size === 1 && rowsAre !== 'whole' ? floors : [];
   const shownFloors = floorsOf(figures);
+  const names = namesOf(figures);
   const floorOf = (it: Figure) => (rowsAre === 'whole' ? it.over?.floor : shownFloors.get(it)) ?? '';
   const columns: [string, (it: Figure) => string][] = [
-    ['what', (it) => it.name],
+    ['what', (it) => (rowsAre === 'whole' ? it.name : (names.get(it) ?? ''))],
     ['first', ({ first, unit }) => (first === undefined ? '' : shown({ value: first, unit }))],
     ['median', shown],
     ['p95', ({ p95, unit }) => (p95 === undefined ? '' : shown({ value: p95, unit }))],
@@ -109,7 +125,7 @@ export function toMarkdown(results: Results, page: string, notes: string): strin
     .at(-1);
   const on = Object.values(results.machine).join(', ');
   const about =
-    'ratios are of subjects that took turns in one run, with the spread over its rounds; milliseconds are this machine’s; *load* is its load average at the start, ″ the floor of the row above.';
+    'ratios are of subjects that took turns in one run, with the spread over its rounds; milliseconds are this machine’s; *load* is its load average at the start, ″ what the row above has there.';
   const sections = sectionsOf(page);
   for (const it of sectionsOf(notes).keys()) sections.delete(it);
   sections.set(

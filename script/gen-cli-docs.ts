@@ -17,7 +17,7 @@ function helpOf(command: Command): string {
 
 /** Flags that nearly every verb has, with the same meaning; the page tells them once. */
 const COMMON =
-  /^ {2}(-h, --help +display help for command|--json +print only JSON|--socket <path> +the daemon's socket|--state <dir> +the daemon's state directory|--no-autostart +fail rather than start a daemon)$/;
+  /^ {2}(-h, --help +display help for command|--json +print only JSON|--socket <path> +the daemon's socket|--state <dir> +the daemon's state directory|--no-autostart +fail rather than start a daemon|--workspace <dir> +the folder(?: to work in)? \(default: this one\)|--dir <folder> +the fleet's folder \(default: ~\/\.config\/ringfence\/fleet\))$/;
 
 /** The help of a verb without the flags that nearly all have, and without a heading of flags that then has none. */
 function ownHelpOf(verb: Command): string {
@@ -25,10 +25,11 @@ function ownHelpOf(verb: Command): string {
     .split('\n')
     .filter((it) => !COMMON.test(it))
     .join('\n');
-  return lines
+  const own = lines
     .replace(/^Usage: /, '')
     .replace(/\n\nOptions:(?=\n\n|$)/, '')
     .trimEnd();
+  return /^ {2}-/m.test(own) ? own : own.replace(' [options]', '');
 }
 
 const sections = verbs.map(
@@ -38,10 +39,11 @@ const sections = verbs.map(
 const text = `<!-- Written by \`npm run gen\` from src/cli/verbs. -->
 # Verbs
 
-Every verb and its flags, as \`ringfence VERB --help\` prints them. Left out are \`--help\`, \`--json\` (print only JSON),
-\`--socket PATH\` and \`--state DIR\` (the daemon's), and \`--no-autostart\` (fail rather than start a daemon), which
-nearly all take. \`ringfence --help\` lists the verbs by what they are for. [The command line](command-line.md) says
-what holds for all: exit codes, output, ids, input.
+Every verb and its flags, as \`ringfence VERB --help\` prints them; \`ringfence --help\` lists them by what they are for.
+Left out are flags that many take: \`--help\`, \`--json\` (print only JSON), \`--socket PATH\` and \`--state DIR\` (the
+daemon's), \`--no-autostart\` (fail rather than start a daemon), \`--workspace DIR\` (this folder by default), and
+\`--dir FOLDER\` of \`fleet\` (\`~/.config/ringfence/fleet\` by default). [The command line](command-line.md) says what
+holds for all: exit codes, output, ids, input.
 
 ${sections.join('\n')}`;
 
