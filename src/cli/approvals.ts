@@ -6,6 +6,7 @@ import { coveredBy, heldIn, holdsUntil } from '../store/approvals/grant-words.ts
 import { agentOf, folderOf, leftOf, titleText } from '../store/approvals/question-words.ts';
 import { idOf } from './ids.ts';
 import { CliError, EXIT, print, printJson, printRows, say, toJson } from './output.ts';
+import { notifyDesktop } from './questions/notify.ts';
 import { type PersonsAnswer, Prompt, type Terminal } from './questions/prompt.ts';
 import { toLine } from './questions/question.ts';
 import { type Column, isTerminal, printTable } from './screen/table.ts';
@@ -155,7 +156,7 @@ export async function approvalsWatch(
   io: Terminal,
   { signal, untilEmpty = false }: { signal?: AbortSignal; untilEmpty?: boolean } = {},
 ): Promise<number> {
-  if (io.json) return await tellQuestions(client);
+  if (io.json) return await tellQuestions(client, io);
   using prompt = new Prompt(io, signal);
   const queue = new QuestionQueue();
   const notifications = client.notifications(['approvals']);
@@ -180,15 +181,19 @@ export async function approvalsWatch(
 }
 
 /** Prints a line of JSON for each notification about a question, pending ones first, until the connection ends. Returns the exit code. */
-async function tellQuestions(client: ApprovalsClient): Promise<number> {
+async function tellQuestions(client: ApprovalsClient, { notify }: Terminal): Promise<number> {
+  const tell = (it: { readonly method: string; readonly params: unknown }) => {
+    print(toJson(it));
+    if (notify && it.method === 'approval.requested') notifyDesktop((it.params as { approval: Approval }).approval);
+  };
   const notifications = client.notifications(['approvals']);
   const next = notifications[Symbol.asyncIterator]();
   let coming = next.next(); // Subscribed before listing, so that none is missed.
-  for (const approval of await listed(client)) print(toJson({ method: 'approval.requested', params: { approval } }));
+  for (const approval of await listed(client)) tell({ method: 'approval.requested', params: { approval } });
   for (;;) {
     const { done, value } = await coming;
     if (done) return EXIT.UNREACHABLE;
-    print(toJson(value));
+    tell(value);
     coming = next.next();
   }
 }
