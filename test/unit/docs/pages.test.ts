@@ -67,6 +67,12 @@ test('docs/README.md lists every page, and docs/decisions/README.md every decisi
   }
 });
 
+/** Pages that a script writes whole. */
+const GENERATED = ['benchmarks', 'design-documents', 'tools', 'verbs'].map((it) => `docs/${it}.md`);
+test.each(pages.filter((it) => !GENERATED.includes(it)))('%s has at most 300 lines', (page) => {
+  expect(read(page).split('\n').length - 1).toBeLessThanOrEqual(300);
+});
+
 const decisions = pages.filter((it) => /^docs\/decisions\/\d/.test(it));
 test.each(decisions)('%s has a status, a context, a decision and consequences, on a page', (page) => {
   const text = read(page);
