@@ -40,8 +40,14 @@ export interface SeccompOptions {
  */
 const LAST_REVIEWED = 469;
 
-/** Calls that fail as if the kernel had none: their flags and modes lie in memory, which a filter can't read. libc falls back. */
-const UNINSPECTABLE: readonly CallName[] = ['clone3', 'openat2'];
+/** A call that fails as if the kernel had none: its flags lie in memory, which a filter can't read. libc falls back. */
+const UNINSPECTABLE: readonly CallName[] = ['clone3'];
+
+/**
+ * The same, for modes with set-id bits. bubblewrap 0.11 and later makes folders by it and does not fall back, so it stays open to hosts that
+ * run bubblewrap: what that starts has a filter of its own besides.
+ */
+const UNINSPECTABLE_OPEN: readonly CallName[] = ['openat2'];
 
 /**
  * Makes memory that belongs to no process and no file system, which only a cgroup counts. Programs fall back to
@@ -326,6 +332,7 @@ export function seccompFilter(options: SeccompOptions): Buffer {
     ...(allowNamespaces ? [] : cloneRule(when)),
     ...socketRule(when, options),
     ...socketpairRule(when, options),
+    ...(allowNamespaces === 'bubblewrap' ? [] : when(UNINSPECTABLE_OPEN, fail(ENOSYS))),
     ...when([...UNINSPECTABLE, ...SECRET_MEMORY, ...(allowMemfd ? [] : UNCOUNTED)], fail(ENOSYS)),
     ...when(UNWRITTEN, fail(EOPNOTSUPP)),
     ...when(refusedCalls(allowNamespaces), fail(EPERM)),

@@ -67,7 +67,6 @@ Delegate=cpu memory pids
 NoNewPrivileges=yes
 LockPersonality=yes
 RestrictRealtime=yes
-RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 ${scope === 'system' ? `${SYSTEM_ONLY.join('\n')}\n` : ''}
 [Install]

@@ -153,9 +153,11 @@ describe('clone', () => {
     },
   );
 
-  test('clone3, whose flags lie in memory, is unknown, and so is openat2 beside openat', () => {
-    for (const filter of Object.values(everyFilter))
-      for (const nr of [435, 437]) expect(judge(filter, { nr })).toBe('ENOSYS');
+  test('clone3, whose flags lie in memory, is unknown, and so is openat2 to all but a host that runs bubblewrap', () => {
+    for (const [name, filter] of Object.entries(everyFilter)) {
+      expect(judge(filter, { nr: 435 })).toBe('ENOSYS');
+      expect([name, judge(filter, { nr: 437 })]).toEqual([name, name === 'nesting' ? 'allow' : 'ENOSYS']);
+    }
   });
 });
 
