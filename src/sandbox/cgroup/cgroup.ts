@@ -35,6 +35,7 @@ import {
   limitGroup,
   makeGroup,
   passOn,
+  processesOf,
   removeGroup,
 } from './files.ts';
 
@@ -187,7 +188,7 @@ export class Cgroups implements AsyncDisposable {
       this.#build();
       note(stateDir, this.#root);
     } catch (error) {
-      if (this.version === 'v2') leaveDaemonGroup(base);
+      if (this.version === 'v2') leaveDaemonGroup(groupBelow(this.#root, 'daemon'), base);
       clearGroup(this.#root);
       throw error;
     }
@@ -253,7 +254,7 @@ export class Cgroups implements AsyncDisposable {
     if (this.version === 'v2') {
       const daemon = groupBelow(this.#root, 'daemon');
       makeGroup(daemon);
-      writeFileSync(join(daemon.memory, 'cgroup.procs'), `${process.pid}`);
+      moveOwn(this.base, daemon);
       passOn(this.base);
       passOn(this.#root);
     }
@@ -273,10 +274,35 @@ const TASKS_OF_HOST = 256;
 /** Processes of bubblewrap itself for each command. */
 export const TASKS_OF_SANDBOX = 2;
 
+/**
+ * Moves this process to a group of version 2, and those that it has started in the meantime, such as the follower of a workspace: a
+ * group that holds a process can't be divided.
+ */
+function moveOwn(from: CgroupFolders, to: CgroupFolders): void {
+  const procs = join(to.memory, 'cgroup.procs');
+  writeFileSync(procs, `${process.pid}`);
+  // Those that are listed may start others before they are moved.
+  for (let turn = 0; turn < MOVE_TURNS; turn++)
+    for (const pid of processesOf(from).filter(isOurs))
+      try {
+        writeFileSync(procs, `${pid}`);
+      } catch {
+        // ESRCH: it has ended.
+      }
+}
+
+const MOVE_TURNS = 3;
+
+function isOurs(pid: number): boolean {
+  for (let at: number | undefined = pid; at !== undefined && at > 1; at = statOf(at)?.parent)
+    if (at === process.pid) return true;
+  return false;
+}
+
 /** Moves the daemon back to its original group, for a machine whose version 2 turns out unusable. */
-function leaveDaemonGroup(base: CgroupFolders): void {
+function leaveDaemonGroup(daemon: CgroupFolders, base: CgroupFolders): void {
   try {
-    writeFileSync(join(base.memory, 'cgroup.procs'), `${process.pid}`);
+    moveOwn(daemon, base);
   } catch {
     // EBUSY, EACCES: the daemon had not moved.
   }
