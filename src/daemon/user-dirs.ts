@@ -36,9 +36,10 @@ export interface UserDirFlags {
 export function findUserDirs(flags: UserDirFlags, env: Environment): UserDirs {
   const home = env.HOME ?? homedir();
   const stateDir = resolve(
-    flags.state ?? env.RINGFENCE_STATE ?? join(env.XDG_STATE_HOME ?? join(home, '.local/state'), 'ringfence'),
+    flags.state ?? (env.RINGFENCE_STATE || join(env.XDG_STATE_HOME || join(home, '.local/state'), 'ringfence')),
   );
-  const configHome = env.XDG_CONFIG_HOME ?? join(home, '.config');
+  // An empty variable counts as none, as the XDG specification says.
+  const configHome = env.XDG_CONFIG_HOME || join(home, '.config');
   const runtime = env.XDG_RUNTIME_DIR;
   const byDefault =
     runtime && flags.state === undefined ? join(runtime, 'ringfence/ringfence.sock') : join(stateDir, 'ringfence.sock');

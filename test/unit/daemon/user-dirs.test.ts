@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { makeStateDir, StateDirError } from '../../../src/daemon/user-dirs.ts';
+import { findUserDirs, makeStateDir, StateDirError } from '../../../src/daemon/user-dirs.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -43,4 +43,9 @@ describe('the state directory', () => {
     expect(() => makeStateDir(shared)).not.toThrow(/chmod/);
     expect(modeOf(shared)).toBe(mode);
   });
+});
+
+test('an empty variable of XDG or ours counts as none', () => {
+  const env = { HOME: '/home/ada', XDG_STATE_HOME: '', XDG_CONFIG_HOME: '', XDG_RUNTIME_DIR: '', RINGFENCE_STATE: '' };
+  expect(findUserDirs({}, env)).toEqual(findUserDirs({}, { HOME: '/home/ada' }));
 });
