@@ -143,10 +143,11 @@ export function openCgroups(options: CgroupOptions, powers: Powers): Cgroups | u
   const { force, own = ownGroups() } = options;
   removeLeftovers(options.stateDir, own, powers);
   for (const version of ['v2', 'v1'] as const) {
-    const base = own[version];
-    if (!base || (force !== undefined && force !== version) || !isGiven(base)) continue;
+    const group = own[version];
+    const base = group && toDivide(group);
+    if (!group || !base || (force !== undefined && force !== version) || !isGiven(base)) continue;
     try {
-      return new Cgroups(base, options, powers);
+      return new Cgroups(base, group, options, powers);
     } catch (error) {
       // EACCES, EROFS, ENOENT: not delegated; EBUSY: the group holds other processes.
       powers.log.debug({ version, error }, 'control groups can not be used');
@@ -158,6 +159,12 @@ export function openCgroups(options: CgroupOptions, powers: Powers): Cgroups | u
 function ownGroups(): OwnGroups {
   if (!existsSync('/proc/self/cgroup')) return {};
   return parseOwnGroups(readFileSync('/proc/self/cgroup', 'utf8'), readFileSync('/proc/self/mountinfo', 'utf8'));
+}
+
+/** The group to divide: a daemon that takes over starts in that of the daemon before, which divided the one above. */
+function toDivide(own: CgroupFolders): CgroupFolders {
+  const at = own.memory.replace(new RegExp(`/${PREFIX}-\\d+-\\d+-\\d+\\.\\d+/daemon$`), '');
+  return own.version === 'v2' ? { version: 'v2', memory: at, pids: at, cpu: at } : own;
 }
 
 /** How long a group may take to become empty; the kernel needs some milliseconds. */
@@ -176,8 +183,8 @@ export class Cgroups implements AsyncDisposable {
   readonly #clearing = new Set<Promise<void>>();
   #nextHost = 1;
 
-  /** Throws if groups can't be made or limited below `base`. */
-  constructor(base: CgroupFolders, { limits, stateDir }: CgroupOptions, powers: Powers) {
+  /** Throws if groups can't be made or limited below `base`; `own` is the group of this process. */
+  constructor(base: CgroupFolders, own: CgroupFolders, { limits, stateDir }: CgroupOptions, powers: Powers) {
     this.version = base.version;
     this.base = base;
     this.#limits = limits;
@@ -185,10 +192,10 @@ export class Cgroups implements AsyncDisposable {
     opened += 1;
     this.#root = groupBelow(base, `${ownName()}.${opened}`);
     try {
-      this.#build();
+      this.#build(own);
       note(stateDir, this.#root);
     } catch (error) {
-      if (this.version === 'v2') leaveDaemonGroup(groupBelow(this.#root, 'daemon'), base);
+      if (this.version === 'v2') leaveDaemonGroup(groupBelow(this.#root, 'daemon'), own);
       clearGroup(this.#root);
       throw error;
     }
@@ -249,12 +256,12 @@ export class Cgroups implements AsyncDisposable {
     await Promise.all(this.#clearing).finally(() => clearInterval(alive));
   }
 
-  #build(): void {
+  #build(own: CgroupFolders): void {
     makeGroup(this.#root);
     if (this.version === 'v2') {
       const daemon = groupBelow(this.#root, 'daemon');
       makeGroup(daemon);
-      moveOwn(this.base, daemon);
+      moveOwn(own, daemon);
       passOn(this.base);
       passOn(this.#root);
     }
@@ -300,9 +307,9 @@ function isOurs(pid: number): boolean {
 }
 
 /** Moves the daemon back to its original group, for a machine whose version 2 turns out unusable. */
-function leaveDaemonGroup(daemon: CgroupFolders, base: CgroupFolders): void {
+function leaveDaemonGroup(daemon: CgroupFolders, own: CgroupFolders): void {
   try {
-    moveOwn(daemon, base);
+    moveOwn(daemon, own);
   } catch {
     // EBUSY, EACCES: the daemon had not moved.
   }
