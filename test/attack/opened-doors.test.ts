@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
-import { dataOf, repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { answerPath } from '../support/doors.ts';
 
 let daemon: TestDaemon;
@@ -16,10 +16,8 @@ const SECRET = 'hidden-value';
 beforeAll(async () => {
   daemon = await startDaemon();
   operator = await daemon.connect({ role: 'operator' });
-  // The sandbox has a /tmp of its own.
-  const results = join(repository, 'test/results');
-  mkdirSync(results, { recursive: true });
-  outside = mkdtempSync(join(results, 'outside-'));
+  // The sandbox has a /tmp of its own, and a checkout may lie in the machine's.
+  outside = mkdtempSync('/var/tmp/ringfence-outside-');
 });
 afterAll(async () => {
   await operator[Symbol.asyncDispose]();

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Client, createClient } from '../../src/client/client.ts';
 import type { Grant } from '../../src/store/approvals/approval.ts';
-import { type OpenDaemon, openDaemon, repository, until } from '../support/daemon.ts';
+import { type OpenDaemon, openDaemon, until } from '../support/daemon.ts';
 import { answerPath } from '../support/doors.ts';
 
 const FOR_PROJECT = { scope: 'project', match: 'door' };
@@ -22,10 +22,8 @@ let outside: string;
 beforeAll(async () => {
   daemon = await openDaemon({ policy: WRITTEN });
   operator = await daemon.connect({ role: 'operator' });
-  // The sandbox has a /tmp of its own.
-  const results = join(repository, 'test/results');
-  mkdirSync(results, { recursive: true });
-  outside = mkdtempSync(join(results, 'outside-'));
+  // The sandbox has a /tmp of its own, and a checkout may lie in the machine's.
+  outside = mkdtempSync('/var/tmp/ringfence-outside-');
   for (const [path, text] of [
     ['.env', 'KEY=one\n'],
     ['config/.env', 'KEY=two\n'],
