@@ -71,7 +71,7 @@ async function bundle(folder: keyof typeof ENTRIES) {
     cwd: root,
     input: Object.fromEntries(ENTRIES[folder].map((it) => [it, `${folder}/${it}.ts`])),
     platform: 'node',
-    // Some packages name their functions' files at run time in all but the ES form.
+    // The CommonJS form of jsonc-parser requires its files by names that only exist at run time, which no bundler can follow.
     resolve: { mainFields: ['module', 'main'] },
     external: (id) => id.startsWith('node:') || isInstalled(id),
   });

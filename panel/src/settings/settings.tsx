@@ -1,4 +1,4 @@
-/** Where agents may work, which secrets requests can use, and the settings in force: each with where it comes from and what changes it. */
+/** The view of settings: workspaces, names of secrets and the values in force, each with its source and the command that changes it. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { request } from '../connection.ts';

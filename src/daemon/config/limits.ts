@@ -23,7 +23,7 @@ export const PUBLIC_LIMITS: readonly string[] = `
 `
   .trim()
   .split(/\s+/)
-  // Those of a capability go with it.
+  // A capability that is taken out takes its limits along; names that no limit has any more are left out.
   .filter((it) => Object.hasOwn(defaultLimits, it));
 
 const whole = z.int().min(1);

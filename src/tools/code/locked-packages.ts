@@ -83,7 +83,7 @@ function unfold(
 ) {
   const entries: TreeEntry[] = [];
   const unfolded = new Set<string>();
-  // By the name that the dependent asks for, which npm's keys end with.
+  // In the order of the names under which other packages require them: npm's keys end with that name.
   const nameIn = (key: string) => key.replace(/^.*node_modules\//, '');
   const byName = (a: string, b: string) => (nameIn(a) < nameIn(b) ? -1 : 1);
   const left = roots
