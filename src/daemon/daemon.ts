@@ -111,12 +111,13 @@ export async function createDaemon(
   const [workspaces, events] = [new Workspaces(config, powers), new Events(limits.eventsKept)];
   const late = { leftNames: () => leftNames, previews: () => previews };
   const { masks, quarantine } = createMasks(parts, { stateDir, limits, powers, ...late });
+  const { commandHomes, previews } = openFolders(parts, { ...config, stateDir, powers });
+  const spoolOf = (workspace: string) => records.undoJournal.spoolOf(workspace);
+  const trying = createSandbox(sandboxOptions(config, { commandHomes, previews, spoolOf }), powers);
   // The first host waits for the walk of its workspace, which goes on while the sandbox is tried.
   masks.prepare(workspaces.forOperator().workspace);
-  const { commandHomes, previews } = openFolders(parts, { ...config, stateDir, powers });
   const reading = readIdentity(dirs, limits, powers);
-  const spoolOf = (workspace: string) => records.undoJournal.spoolOf(workspace);
-  const sandbox = parts.use(await createSandbox(sandboxOptions(config, { commandHomes, previews, spoolOf }), powers));
+  const sandbox = parts.use(await trying);
   if (turn) await takeTurn(turn, { config, workspaces, state });
   for (const it of [commandHomes, previews]) it.prune();
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));

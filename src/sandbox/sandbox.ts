@@ -148,17 +148,19 @@ export interface SandboxOptions extends LauncherOptions {
   readonly cgroup?: CgroupVersion | 'none';
 }
 
-/** Tests the machine's confinement once and remembers the result. */
+/** Tests the machine's confinement once and remembers the result. Call it before anything else starts a process: see `openCgroups`. */
 export async function createSandbox(options: SandboxOptions, powers: Powers): Promise<Sandbox> {
   const bwrap = findProgram('bwrap');
   const why = whyNot(options, bwrap);
   if (bwrap === undefined || why !== undefined) return unavailable(why ?? INSTALL_BUBBLEWRAP);
+  const { stateDir, limits, cgroup: force } = options;
+  const opened = openCgroups({ stateDir, limits, ...(force && { force }) }, powers);
   using parts = new DisposableStack();
   const outer = parts.use(new OuterNamespaces(powers));
   const first = identity(options.workspaces[0] as string);
   outer.prepare(first);
   const launcher = createLauncher(bwrap, options, { outer, powers });
-  const { confinement: tried, cgroups } = await tryAll(launcher, options, powers);
+  const { confinement: tried, cgroups } = await tryAll(launcher, opened, options, powers);
   const isBounded = outer.joinOf(first).length > 0;
   const confinement = isBounded ? tried : { ...tried, missing: [...tried.missing, 'counters'] };
   const owned = parts.move();
@@ -225,11 +227,10 @@ const previewsPart = (previewsFolder: string | undefined, isNested: boolean) =>
 /** Tests with control groups, if there are any; they are used only if one was seen to limit a command. */
 async function tryAll(
   launcher: Launcher,
+  cgroups: Cgroups | undefined,
   options: SandboxOptions,
   powers: Powers,
 ): Promise<{ confinement: Confinement; cgroups?: Cgroups }> {
-  const { stateDir, limits, cgroup: force } = options;
-  const cgroups = openCgroups({ stateDir, limits, ...(force && { force }) }, powers);
   if (!cgroups) return { confinement: await tryOut(launcher, undefined, options, powers) };
   const confinement = await tryOut(launcher, cgroups, options, powers);
   if (confinement.cgroup !== 'none') return { confinement, cgroups };

@@ -35,7 +35,6 @@ import {
   limitGroup,
   makeGroup,
   passOn,
-  processesOf,
   removeGroup,
 } from './files.ts';
 
@@ -138,13 +137,16 @@ export interface CgroupOptions {
 /** File of the state directory with the groups of daemons that may not have removed them. */
 const NOTED = 'cgroups';
 
-/** Opens the best version that works here, tested by making and limiting a group; undefined if none works. */
+/**
+ * Opens the best version that works here, tested by making and limiting a group; undefined if none works. In version 2 a group that
+ * holds a process can't be divided, so this process must not have started others; those that it starts from here on are in its group.
+ */
 export function openCgroups(options: CgroupOptions, powers: Powers): Cgroups | undefined {
   const { force, own = ownGroups() } = options;
-  removeLeftovers(options.stateDir, own, powers);
+  const bases: OwnGroups = { ...own, ...(own.v2 && { v2: toDivide(own.v2) }) };
+  removeLeftovers(options.stateDir, bases, powers);
   for (const version of ['v2', 'v1'] as const) {
-    const group = own[version];
-    const base = group && toDivide(group);
+    const [group, base] = [own[version], bases[version]];
     if (!group || !base || (force !== undefined && force !== version) || !isGiven(base)) continue;
     try {
       return new Cgroups(base, group, options, powers);
@@ -161,10 +163,10 @@ function ownGroups(): OwnGroups {
   return parseOwnGroups(readFileSync('/proc/self/cgroup', 'utf8'), readFileSync('/proc/self/mountinfo', 'utf8'));
 }
 
-/** The group to divide: a daemon that takes over starts in that of the daemon before, which divided the one above. */
-function toDivide(own: CgroupFolders): CgroupFolders {
-  const at = own.memory.replace(new RegExp(`/${PREFIX}-\\d+-\\d+-\\d+\\.\\d+/daemon$`), '');
-  return own.version === 'v2' ? { version: 'v2', memory: at, pids: at, cpu: at } : own;
+/** The group of version 2 to divide: a daemon that takes over starts in that of the daemon before, which divided the one above. */
+function toDivide({ memory }: CgroupFolders): CgroupFolders {
+  const at = memory.replace(new RegExp(`/${PREFIX}-\\d+-\\d+-\\d+\\.\\d+/daemon$`), '');
+  return { version: 'v2', memory: at, pids: at, cpu: at };
 }
 
 /** How long a group may take to become empty; the kernel needs some milliseconds. */
@@ -192,10 +194,10 @@ export class Cgroups implements AsyncDisposable {
     opened += 1;
     this.#root = groupBelow(base, `${ownName()}.${opened}`);
     try {
-      this.#build(own);
+      this.#build();
       note(stateDir, this.#root);
     } catch (error) {
-      if (this.version === 'v2') leaveDaemonGroup(groupBelow(this.#root, 'daemon'), own);
+      if (this.version === 'v2') leaveDaemonGroup(own);
       clearGroup(this.#root);
       throw error;
     }
@@ -256,12 +258,12 @@ export class Cgroups implements AsyncDisposable {
     await Promise.all(this.#clearing).finally(() => clearInterval(alive));
   }
 
-  #build(own: CgroupFolders): void {
+  #build(): void {
     makeGroup(this.#root);
     if (this.version === 'v2') {
       const daemon = groupBelow(this.#root, 'daemon');
       makeGroup(daemon);
-      moveOwn(own, daemon);
+      writeFileSync(join(daemon.memory, 'cgroup.procs'), `${process.pid}`);
       passOn(this.base);
       passOn(this.#root);
     }
@@ -281,35 +283,10 @@ const TASKS_OF_HOST = 256;
 /** Processes of bubblewrap itself for each command. */
 export const TASKS_OF_SANDBOX = 2;
 
-/**
- * Moves this process to a group of version 2, and those that it has started in the meantime, such as the follower of a workspace: a
- * group that holds a process can't be divided.
- */
-function moveOwn(from: CgroupFolders, to: CgroupFolders): void {
-  const procs = join(to.memory, 'cgroup.procs');
-  writeFileSync(procs, `${process.pid}`);
-  // Those that are listed may start others before they are moved.
-  for (let turn = 0; turn < MOVE_TURNS; turn++)
-    for (const pid of processesOf(from).filter(isOurs))
-      try {
-        writeFileSync(procs, `${pid}`);
-      } catch {
-        // ESRCH: it has ended.
-      }
-}
-
-const MOVE_TURNS = 3;
-
-function isOurs(pid: number): boolean {
-  for (let at: number | undefined = pid; at !== undefined && at > 1; at = statOf(at)?.parent)
-    if (at === process.pid) return true;
-  return false;
-}
-
 /** Moves the daemon back to its original group, for a machine whose version 2 turns out unusable. */
-function leaveDaemonGroup(daemon: CgroupFolders, own: CgroupFolders): void {
+function leaveDaemonGroup(own: CgroupFolders): void {
   try {
-    moveOwn(daemon, own);
+    writeFileSync(join(own.memory, 'cgroup.procs'), `${process.pid}`);
   } catch {
     // EBUSY, EACCES: the daemon had not moved.
   }
