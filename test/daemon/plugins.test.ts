@@ -212,7 +212,9 @@ describe('ringfence plugin', () => {
     const state = ['--state', daemon.stateDir];
     const folder = written({ files: { 'main.js': 'export const run = () => ({ value: 1 });' } });
     const { stdout } = await cli('add', folder, ...state);
-    expect(stdout).toMatch(/probe 1\.0\.0.*\nsha256:[0-9a-f]{64}[\s\S]*probe__run {2}read_only\n {2}may call no tools/);
+    expect(stdout).toMatch(
+      /probe 1\.0\.0.*\nsha256:[0-9a-f]{64}[\s\S]*probe__run {2}read_only\n {2}may call: no tools/,
+    );
     await until(async () => (await names()).includes('probe__run'));
 
     // Changes of its folder have no effect until it is added again.

@@ -169,6 +169,9 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(operator, 'settings.read');
   await ask(operator, 'audit.prune', { keep: 1000 });
   await ask(operator, 'providers.accept', { provider: 'none', tools: {} });
+  const composed = { description: 'One.', inputs: {}, program: 'return 1;', tools: [] };
+  await ask(operator, 'plugins.save', { name: 'one', composed });
+  await ask(operator, 'plugins.remove', { name: 'one' });
   await ask(operator, 'tokens.rotate', { names: ['ci'] });
   // Its error shows the schema; test/daemon/upgrade.test.ts has the answer of an upgrade.
   writeFileSync(join(daemon.stateDir, 'config.yaml'), '{"limit": 1}');

@@ -223,6 +223,29 @@ describe.skipIf(chromiumPath === undefined)(`batches in the panel (${withoutChro
       expect(readFileSync(join(daemon.workspace, 'copy.txt'), 'utf8')).toBe('copied: by program\n');
     });
 
+    test('the composed batch is saved as a tool with a typed input, tried, called by an agent and removed', async () => {
+      writeFileSync(join(daemon.workspace, 'from.txt'), 'by tool\n');
+      await composeCopy();
+      await page.getByRole('button', { name: 'Add an input' }).click();
+      await page.getByLabel('Input', { exact: true }).fill('target');
+      await page.getByLabel('What it is').fill('The file to write.');
+      await page.getByLabel('Example').fill('tried.txt');
+      await steps().nth(1).getByLabel('path (needed)').fill('${input.target}');
+      await page.getByText('2 levels, critical path read → write').waitFor();
+      await page.getByLabel('Its name').fill('copied');
+      await page.getByLabel('What it does').fill('Copies a file.');
+      await page.getByRole('button', { name: 'Save as tool' }).click();
+      await page.getByText('copied__run is saved, version 1.0.0.').waitFor();
+      await page.getByRole('button', { name: 'Try it' }).click();
+      await page.getByText('It gave {"value":').waitFor();
+      expect(readFileSync(join(daemon.workspace, 'tried.txt'), 'utf8')).toBe('copied: by tool\n');
+      expect(await agent.call('copied__run', { target: 'called.txt' })).toMatchObject({ success: true });
+      expect(await violationsOf(page)).toEqual([]);
+      await page.getByRole('button', { name: 'Remove the tool copied' }).click();
+      await page.getByText('copied is removed.').waitFor();
+      expect(await agent.call('copied__run', {})).toMatchObject({ error: { code: 'TOOL_NOT_FOUND' } });
+    });
+
     test('tells of a field that is no JSON, of a circle, and of a file that is no batch', async () => {
       await go('Compose');
       const read = await add('file_read');

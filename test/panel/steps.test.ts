@@ -8,9 +8,10 @@ import {
   type Step,
   toBatchFile,
   toCall,
-  toProgram,
   WHOLE_INPUT,
+  withInputs,
 } from '../../panel/src/compose/steps.ts';
+import { toProgram } from '../../src/pipeline/batch/program.ts';
 
 const SCHEMA = {
   type: 'object',
@@ -105,6 +106,13 @@ test('a program takes the parts that references name, and texts stay texts', asy
   const AsyncFunction = (async () => {}).constructor as new (...parts: string[]) => (tools: object) => Promise<unknown>;
   expect(await new AsyncFunction('tools', code)(tools)).toMatchObject({ c: 1 });
   expect(seen).toEqual([{ whole: { deep: true }, text: 'n=7; ${a.n} `${a}` ${HOME}', deep: [{ y: 7 }] }]);
+});
+
+test('inputs are replaced by their values, and nothing else is', () => {
+  const input = { n: '${input.n}', text: '${input.n} of $${input.n}, ${other.n}, ${input.no}' };
+  expect(withInputs([{ id: 'a', tool: 't', input }], { n: 7 })).toEqual([
+    { id: 'a', tool: 't', input: { n: 7, text: '7 of $${input.n}, ${other.n}, ${input.no}' } },
+  ]);
 });
 
 test('names of steps are short and free', () => {

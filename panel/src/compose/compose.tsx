@@ -1,12 +1,14 @@
 /** Makes a batch by hand: tools are picked, outputs wired to inputs, the plan is seen, then it is run or saved. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { toProgram } from '../../../src/pipeline/batch/program.ts';
 import { Graph } from '../batches/graph.tsx';
 import { preciseDuration } from '../clock.ts';
 import { saveFile } from '../parts/save-file.ts';
 import {
   addStep,
   calls,
+  inputs,
   loadTools,
   parametersFor,
   plan,
@@ -18,8 +20,9 @@ import {
   tools,
   workspace,
 } from './composed.ts';
+import { Inputs, SaveTool } from './save-tool.tsx';
 import { StepForm } from './step-form.tsx';
-import { fromBatchFile, toBatchFile, toProgram } from './steps.ts';
+import { fromBatchFile, toBatchFile } from './steps.ts';
 
 export function Compose() {
   const fault = useSignal<string | undefined>(undefined);
@@ -27,7 +30,7 @@ export function Compose() {
     if (tools.value.size > 0) return;
     loadTools().catch((error: Error) => (fault.value = error.message));
   }, []);
-  useEffect(planSoon, [calls.value, workspace.value]);
+  useEffect(planSoon, [calls.value, inputs.value, workspace.value]);
   return (
     <>
       <div class="bar">
@@ -58,7 +61,12 @@ export function Compose() {
       {steps.value.map((it, at) => (
         <StepForm key={at} step={it} />
       ))}
-      {steps.value.length > 0 && <PlanAndRun />}
+      {steps.value.length > 0 && (
+        <>
+          <Inputs />
+          <PlanAndRun />
+        </>
+      )}
     </>
   );
 }
@@ -139,6 +147,7 @@ function PlanAndRun() {
       </output>
       {found && shown && <Graph calls={shown} criticalPath={found.criticalPath} />}
       <Actions />
+      <SaveTool isReady={found !== undefined} />
     </section>
   );
 }

@@ -1,9 +1,10 @@
 /** The batch that is being composed: kept while the page is open, planned by the daemon after each change, and run. */
 import { computed, signal } from '@preact/signals';
+import type { ComposedCall } from '../../../src/pipeline/batch/program.ts';
 import { request, requestIn } from '../connection.ts';
 import type { Answer, Method } from '../messages.ts';
 import { outputsOf, parametersOf, type Schema } from './schema.ts';
-import { type ComposedCall, freeId, type Step, toCall } from './steps.ts';
+import { freeId, type Step, toCall, withInputs } from './steps.ts';
 
 export interface KnownTool {
   readonly name: string;
@@ -21,8 +22,18 @@ type BatchResult = Extract<Answer<'tools.batch'>, { results: unknown }>;
 /** Milliseconds without a change before a plan is asked for. */
 const PLAN_MS = 300;
 
+/** An input of what is composed; its example stands for it when the batch is planned and run here. */
+export interface TypedInput {
+  readonly name: string;
+  readonly type: string;
+  readonly description: string;
+  /** As JSON, except of a string. */
+  readonly example: string;
+}
+
 export const tools = signal<ReadonlyMap<string, KnownTool>>(new Map());
 export const steps = signal<readonly Step[]>([]);
+export const inputs = signal<readonly TypedInput[]>([]);
 /** The folder in which the batch runs; the daemon's first when empty. */
 export const workspace = signal('');
 export const plan = signal<Plan | undefined>(undefined);
@@ -39,9 +50,10 @@ export const parametersFor = (tool: string) => {
 /** The outputs of the steps before this one, as references. */
 export const referencesFor = (id: string): string[] => {
   const at = steps.value.findIndex((it) => it.id === id);
-  return steps.value
+  const outputs = steps.value
     .slice(0, at)
     .flatMap((it) => outputsOf(tools.value.get(it.tool)?.outputSchema).map((path) => `\${${it.id}.${path}}`));
+  return [...inputs.value.map(({ name }) => `\${input.${name}}`), ...outputs];
 };
 
 /** The calls of the steps; the reason if a field can't be read. */
@@ -52,6 +64,22 @@ export const calls = computed<readonly ComposedCall[] | string>(() => {
     return (error as Error).message;
   }
 });
+
+/** The values of the inputs' examples. Throws an Error for one that is no JSON. */
+const examples = (): Record<string, unknown> =>
+  Object.fromEntries(
+    inputs.value.map(({ name, type, example }) => [name, type === 'string' ? example : JSON.parse(example || 'null')]),
+  );
+
+/** The calls with the examples in the place of inputs. */
+const triedCalls = (): ComposedCall[] => withInputs(calls.value as readonly ComposedCall[], examples());
+
+/** What is saved as a tool. Throws an Error if a field can't be read. */
+export function toComposition(description: string) {
+  if (typeof calls.value === 'string') throw new Error(calls.value);
+  const typed = inputs.value.map(({ name, type, description }) => [name, { type, description: description || name }]);
+  return { description, inputs: Object.fromEntries(typed), calls: calls.value, examples: [{ input: examples() }] };
+}
 
 export async function loadTools(): Promise<void> {
   const { tools: all } = await request('tools.list', { tools: 'all' });
@@ -94,7 +122,7 @@ async function planNow(): Promise<void> {
   if (typeof all === 'string') return set(undefined, all);
   if (all.length === 0) return set(undefined);
   try {
-    set((await ask('tools.batch', { calls: all, options: { plan: true } })) as Plan);
+    set((await ask('tools.batch', { calls: triedCalls(), options: { plan: true } })) as Plan);
   } catch (error) {
     set(undefined, (error as Error).message);
   }
@@ -108,7 +136,10 @@ export async function runBatch(): Promise<void> {
   };
   tell('running');
   try {
-    const { metadata, error } = (await ask('tools.batch', { calls: calls.value, options: { batchId } })) as BatchResult;
+    const { metadata, error } = (await ask('tools.batch', {
+      calls: triedCalls(),
+      options: { batchId },
+    })) as BatchResult;
     const { successCount, totalCalls, durationMs } = metadata;
     tell(error ? error.message : `${successCount} of ${totalCalls} calls succeeded, in ${durationMs} ms`);
   } catch (error) {

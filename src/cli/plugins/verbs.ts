@@ -45,6 +45,14 @@ export default {
       .addOffline('remove <name>', 'remove a plugin', plugin)
       .option(...STATE)
       .action(verbs.ending(async (name, flags) => (await load()).pluginRemove(name, flags, stateOf(flags))));
+    verbs
+      .add('save <file> <name>', 'save a batch file with inputs, or a program, as the tool NAME__run', plugin)
+      .action(
+        verbs.operating(async (client, file, name, flags) => (await load()).pluginSave(client, file, name, flags)),
+      );
+    verbs
+      .add('test <name>', "call a plugin's tools here with their examples; exit code 0 or 1", plugin)
+      .action(verbs.ending(async (name, flags) => (await load()).pluginTest(name, flags, verbs.callerIn(flags))));
     addNewVerb(verbs, plugin, 'plugin');
   },
 } satisfies CliCapability;

@@ -2,9 +2,10 @@
 
 import { capabilityOf } from '../capability.ts';
 import { PinnedTools } from '../pinned/pinned-tools.ts';
+import { saveComposed } from './composed.ts';
 import type { Plugin } from './package.ts';
 import { pinnedPlugins, readPin } from './pinned-plugins.ts';
-import { toToolset } from './toolset.ts';
+import { toolNameOf, toToolset } from './toolset.ts';
 
 export const plugins = capabilityOf((daemon) => {
   const { parts, stateDir, limits } = daemon;
@@ -13,7 +14,27 @@ export const plugins = capabilityOf((daemon) => {
   const all = parts.use(
     new PinnedTools({ pins, toToolset, facts, read: (name) => readPin(pins, name, limits) }, daemon),
   );
+  const record = (principal: string, detail: Record<string, unknown>) =>
+    daemon.auditLog.append({ kind: 'policy', sessionId: '', principal, detail });
   return {
+    methods: {
+      'plugins.save': async ({ principal }, { name, composed }) => {
+        const nowMs = daemon.powers.now();
+        const { manifest, sha256 } = await saveComposed(name, composed, {
+          pins,
+          limits,
+          nowMs,
+          toolset: daemon.catalogue.toolset,
+        });
+        record(principal, { plugin: name, saved: manifest.version, sha256 });
+        return { tool: toolNameOf(manifest, { name: 'run' }), version: manifest.version, sha256 };
+      },
+      'plugins.remove': ({ principal }, { name }) => {
+        const removed = pins.remove(name);
+        if (removed) record(principal, { plugin: name, removed });
+        return { removed };
+      },
+    },
     status: () => ({
       plugins: all.status(({ manifest: { version, isolation }, sha256 }, it) => {
         const what = { version, sha256, isolation };

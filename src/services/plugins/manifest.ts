@@ -70,6 +70,8 @@ const tool = z
     output: objectSchema,
     effects: z.array(effect).max(16).default([]),
     capabilities: z.array(z.enum(CAPABILITY_NAMES)).max(CAPABILITY_NAMES.length).default([]),
+    /** Other tools of the session that it may call, of its own tier or a lower one; never programs and plugins. */
+    calls: z.array(text(128)).max(64).default([]),
     limits: bounds.default({}),
     /** Dollars that a call costs, which cost limits count. */
     cost: z.number().min(0).max(1000).optional(),

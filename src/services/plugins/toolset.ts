@@ -76,11 +76,11 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
 }
 
 function specOf({ manifest, files }: Plugin, declared: ManifestTool): PluginSpec {
-  const { name, capabilities, limits, input, output, export: exported = splitName(name).name } = declared;
+  const { name, capabilities, calls, limits, input, output, export: exported = splitName(name).name } = declared;
   const own = Object.fromEntries(Object.entries(files).filter(([path]) => /\.m?js$/.test(path)));
   const { modules, module } = withLifecycle(own, declared, exported);
   return {
-    tools: toolsOfCapabilities(capabilities),
+    tools: [...new Set([...toolsOfCapabilities(capabilities), ...calls])],
     memoryMb: limits.memoryMb ?? DEFAULT_MEMORY_MB,
     cpuMs: limits.cpuMs ?? Infinity,
     outputBytes: limits.outputBytes ?? Infinity,

@@ -210,6 +210,8 @@ export const answers = {
   'policy.reload': z.strictObject({ ok: z.boolean(), problems: texts() }),
   'providers.list': z.strictObject({ providers: z.array(shapes.provider) }),
   'providers.accept': shapes.provider,
+  'plugins.save': z.strictObject({ tool: z.string(), version: z.string(), sha256: z.string() }),
+  'plugins.remove': z.strictObject({ removed: z.boolean() }),
   'tokens.rotate': z.strictObject({ rotated: texts(), sessionsEnded: count() }),
   'cache.clear': z.strictObject({ entries: count(), bytes: count() }),
   'costs.read': z.strictObject({

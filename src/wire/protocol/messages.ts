@@ -260,6 +260,8 @@ export const params = {
     provider: z.string().min(1).max(64),
     tools: z.record(z.string().min(1).max(128), z.string().min(1).max(128)),
   }),
+  'plugins.save': z.strictObject({ name: z.string().min(1).max(24), composed: z.unknown() }),
+  'plugins.remove': z.strictObject({ name: z.string().min(1).max(24) }),
   'tokens.rotate': z.strictObject({ names: z.array(z.string().min(1).max(64)).max(66).default([]) }).prefault({}),
   'cache.clear': nothing(),
   'costs.read': z.strictObject({ days: z.int().min(1).max(3660).default(30) }).prefault({}),

@@ -27,6 +27,8 @@ export const OPERATOR_METHODS: ReadonlySet<string> = new Set<Method>([
   'policy.backtest',
   'policy.reload',
   'providers.accept',
+  'plugins.save',
+  'plugins.remove',
   'tokens.rotate',
   'shutdown',
   'upgrade',
