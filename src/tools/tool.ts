@@ -36,6 +36,7 @@ import type { TypeScript } from './source/typescript.ts';
 import type { Spellings } from './spellings.ts';
 import type { BackgroundCommands, Terminals } from './terminals.ts';
 import type { Versioned } from './versions.ts';
+import type { Summarized } from './web/summary.ts';
 
 export type { CommandLine, CommandResult, CommandToRun, ProgramRequest, ProgramResult } from './context/commands.ts';
 export type { Prepared, Preview } from './context/preview.ts';
@@ -301,6 +302,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly narrows?: ArgumentParts | undefined;
   /** Names of tools whose rules count for a call beside its own, and which its session has to have. */
   judgedAs?(input: z.output<I>): readonly string[];
+  /** What a model is asked about the result, if a call wants that: its answer becomes `summary`. */
+  summarized?(input: z.output<I>, data: z.output<O>): Summarized<z.output<O>> | undefined;
   /** Work before `run`, in other hosts than its. */
   readonly before?: Before<z.output<I>>;
   /** Computes what a run would do to files without doing it. Runs in the read_only host, before a person is asked. */

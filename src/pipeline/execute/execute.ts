@@ -11,6 +11,7 @@ import type { ExecuteParts } from './parts.ts';
 import { inTime, runReadOnly } from './read-only-run.ts';
 import { askServers } from './requests.ts';
 import { runByRunner } from './runner.ts';
+import { withSummary } from './summary.ts';
 
 /** Runs the call by its runner, or in its tier's host, under its time limit. The innermost stage: there is no next. */
 export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
@@ -25,7 +26,7 @@ export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
     try {
       const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
       const byRunner = runByRunner(call, hooks, parts);
-      return await (byRunner ?? inTier(call, { attempt, parts, concurrentCalls }));
+      return await withSummary(call, await (byRunner ?? inTier(call, { attempt, parts, concurrentCalls })));
     } catch (error) {
       return failed(error, attempt);
     } finally {

@@ -5,6 +5,7 @@ import type { ChildSession } from '../../pipeline/execute/child-session.ts';
 import type { Runner } from '../../pipeline/execute/runner.ts';
 import { failed, type Outcome, type RunHooks, succeeded } from '../../pipeline/outcome.ts';
 import type { ClearedCall } from '../../pipeline/stage.ts';
+import { runsBy } from '../../tools/runs.ts';
 import type { TaskInput, TaskOutput } from '../../tools/task/delegate.ts';
 import type { DaemonParts } from '../capability.ts';
 import type { RunningTasks } from './running-tasks.ts';
@@ -85,7 +86,7 @@ function openChildFor(call: ClearedCall, task: Task, { agents, limits }: RunTask
   return call.openChild({
     agent: profile.name,
     budget: { usd, tokens, calls },
-    tools: [tools, profile.tools].filter((it) => it !== undefined),
+    tools: [tools, profile.tools, ...toolsOfPlugins(call)].filter((it) => it !== undefined),
     // A pattern that means all tools does not mean this one.
     delegates: depth < limits.taskDepthMax && (tools?.includes(tool.name) ?? false),
     listsAll: tools !== undefined && !tools.includes('*'),
@@ -94,6 +95,14 @@ function openChildFor(call: ClearedCall, task: Task, { agents, limits }: RunTask
     onState: (callId, _, state) => task.onState(callId, state),
   });
 }
+
+/** What the plugins by which the call came may call: their sub-agents may call no more. */
+const toolsOfPlugins = ({ parents, toolset }: ClearedCall): (readonly string[])[] =>
+  parents.flatMap(({ tool }) => {
+    const named = toolset.get(tool);
+    const plugin = named && runsBy(named.tool, 'isolates')?.plugin;
+    return plugin ? [plugin.tools] : [];
+  });
 
 /** The names with the tools' own in place of aliases. Throws INPUT_INVALID for one that is no tool of the session; patterns may match nothing. */
 function ownNames(asked: readonly string[], { toolset }: ClearedCall): string[] {

@@ -2,11 +2,13 @@
 
 import { runsBy } from '../../tools/runs.ts';
 import type { TaskInput } from '../../tools/task/delegate.ts';
-import type { NamedTool } from '../../tools/tool.ts';
+import type { NamedTool, Tool } from '../../tools/tool.ts';
+import { SUMMARY_PROFILE } from '../../tools/web/summary.ts';
 import { hostOf } from '../secrets/secrets.ts';
 import type { Agents } from './agents.ts';
 
 export function withAgents(named: NamedTool, agents: Agents): NamedTool | undefined {
+  if (named.tool.summarized && agents.names.includes(SUMMARY_PROFILE)) return { ...named, tool: withHint(named.tool) };
   if (!runsBy(named.tool, 'agents')) return named;
   if (agents.names.length === 0) return undefined;
   return {
@@ -22,3 +24,8 @@ export function withAgents(named: NamedTool, agents: Agents): NamedTool | undefi
     },
   };
 }
+
+const withHint = (tool: Tool): Tool => ({
+  ...tool,
+  summary: `${tool.summary} With \`summarize: QUESTION\`, a model reads it and answers the question.`,
+});

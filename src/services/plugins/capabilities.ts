@@ -18,6 +18,7 @@ export const CAPABILITIES = {
   'fs.read': { tools: READING, tiers: ['read_only', 'write', 'execute', 'external_api'] },
   'fs.write': { tools: WRITING, tiers: ['write', 'execute', 'external_api'] },
   command: { tools: ['terminal_execute', 'terminal_script'], tiers: ['execute'] },
+  model: { tools: ['task_delegate'], tiers: ['external_api'] },
   http: { tools: ['http_request'], tiers: ['external_api'] },
 } as const satisfies Record<string, Capability>;
 

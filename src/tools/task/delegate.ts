@@ -20,10 +20,9 @@ const input = z.strictObject({
   context,
   tools: z
     .array(z.string().min(1).max(128))
-    .min(1)
     .max(256)
     .optional()
-    .describe('The only tools it has, of yours; `*` matches anything.'),
+    .describe('The only tools it has, of yours; `*` matches anything. None: its model only answers.'),
   maxCycles: z.int().min(1).max(taskCyclesMax).default(DEFAULT_CYCLES).describe('Most answers of its model.'),
   budget: rare(
     z

@@ -5,6 +5,7 @@ import { FORMATS, type PageContent } from '../context/page.ts';
 import { rare } from '../rare-parameters.ts';
 import { defineTool } from '../tool.ts';
 import { anyBody, HTTP_NAMES, isRepeatable, sentAsJson, sentParameters, wholeTimeMs } from './sent.ts';
+import { summarize, summarizedBy, summary } from './summary.ts';
 import { factsOfPage, PAGE_ACCEPT, pageFacts, pageRequest, pageTool, WINDOW, webUrl } from './url.ts';
 
 const { pageBytesMax, pageCharsMax, selectorCharsMax, pdfPagesMax } = defaultLimits;
@@ -33,6 +34,7 @@ const input = z.strictObject({
   method: rare(sentParameters.method),
   headers: rare(sentParameters.headers),
   body: rare(anyBody.describe('Body of the request: text, or any other value as JSON.')),
+  summarize,
   followRedirects: rare(sentParameters.followRedirects),
   timeoutMs: rare(wholeTimeMs.optional()),
 });
@@ -62,7 +64,8 @@ export default defineTool({
     path: ['render'],
   }),
   output: z.strictObject({
-    content: z.string(),
+    content: z.string().describe('Empty where there is a summary.'),
+    summary,
     title: z.string().optional(),
     contentType: z.string().optional().describe('Type that the server gave.'),
     language: z.string().optional().describe('Language that the page says it has, such as en-GB.'),
@@ -77,7 +80,8 @@ export default defineTool({
     { input: { url: 'https://example.org/' }, error: 'POLICY_DENIED' },
     { input: { url: 'file:///etc/passwd' }, error: 'INPUT_INVALID' },
   ],
-  spellings: { names: { timeout: 'timeoutMs' } },
+  summarized: (it, data) => summarizedBy(it, data.content, { ...data, content: '' }),
+  spellings: { names: { timeout: 'timeoutMs', prompt: 'summarize' } },
   aliases: [{ name: 'webfetch', input }],
 
   runs: {

@@ -1508,12 +1508,14 @@ class WebFetchInput(TypedDict, total=False):
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
     headers: dict[str, str]
     body: Any
+    summarize: str
     followRedirects: bool
     timeoutMs: int
 
 
 class WebFetchData(TypedDict, total=False):
     content: Required[str]
+    summary: str
     title: str
     contentType: str
     language: str
@@ -1590,6 +1592,7 @@ class WebSearchInput(TypedDict, total=False):
     freshness: Literal["day", "week", "month", "year"]
     site: str
     safeSearch: Literal["off", "moderate", "strict"]
+    summarize: str
 
 
 class WebSearchDataResultsItem(TypedDict, total=False):
@@ -1601,6 +1604,7 @@ class WebSearchDataResultsItem(TypedDict, total=False):
 
 class WebSearchData(TypedDict, total=False):
     results: Required[list[WebSearchDataResultsItem]]
+    summary: str
     provider: Required[str]
     notes: Required[list[str]]
     trust: Required[Literal["untrusted"]]
