@@ -45,6 +45,7 @@ export const nightly: Readonly<Record<string, string>> = {
   'test/panel/batches.test.ts': 'the views of batches in Chromium; inbox and calls stay',
   'test/panel/fleet.test.ts': 'the panel of a fleet; fleet/control stays',
   'test/panel/load.test.ts': 'the panel under load, with frames counted',
+  'test/panel/pictures.test.ts': 'each view in three widths and two themes; inbox and calls stay',
   'test/panel/record.test.ts': 'the views of the record in Chromium; inbox and calls stay',
   'test/panel/restart.test.ts': 'the panel over a restart of the daemon; attack/panel-port stays',
   'test/panel/settings.test.ts': 'the view of settings in Chromium; config and secret stay',
