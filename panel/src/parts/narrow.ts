@@ -1,7 +1,7 @@
 /** Whether the screen is as narrow as a hand's, where rows of lists have two lines; the style sheet draws the same line. */
 import { computed, signal } from '@preact/signals';
 
-const query = matchMedia('(max-width: 720px)');
+const query = matchMedia('(max-width: 900px)');
 const isNarrow = signal(query.matches);
 query.addEventListener('change', () => {
   isNarrow.value = query.matches;
