@@ -11,6 +11,7 @@ const WHY: Readonly<Record<string, string>> = {
     'it has more folders than may be followed (limits.watchedDirectoriesMax, half of fs.inotify.max_user_watches)',
   watches: 'the system has no watches left (fs.inotify.max_user_watches)',
   ended: 'its follower ended; the daemon starts another one within a minute',
+  shared: 'it lies on a file system that other machines change, of which the kernel reports nothing',
   deaths: 'two daemons died while they read it; the next start of a daemon tries again',
 };
 

@@ -5,6 +5,7 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import * as z from 'zod';
+import { isCaseSensitive, noCase } from '../base/case.ts';
 import { defaultLimits, type Limits } from '../base/limits.ts';
 import { isInside } from '../base/paths.ts';
 import { FLEET_POLICY, fleetPolicyFile } from '../fleet/policy/policy-path.ts';
@@ -338,6 +339,7 @@ function toWorkspace(path: string, { home, stateDir }: UserDirs): string {
   if (what) throw new ConfigError(`${what} can't be a workspace; name the folder of a project with --workspace DIR`);
   if (isInside(stateDir, real))
     throw new ConfigError(`${real} belongs to the state directory of Ringfence and can't be a workspace`);
+  if (!isCaseSensitive(real)) throw new ConfigError(noCase(real));
   return real;
 }
 

@@ -9,6 +9,7 @@ import type { Limits } from '../../base/limits.ts';
 import { nativeProgram } from '../../base/native-programs.ts';
 import type { Powers } from '../../base/powers.ts';
 import { type Beyond, type Change, type FollowRecord, FollowRecords } from './records.ts';
+import { isShared } from './shared.ts';
 import type { WalkMarks } from './walk-marks.ts';
 
 /**
@@ -39,8 +40,8 @@ export interface FollowerOptions {
   readonly walks?: WalkMarks;
 }
 
-/** Why a workspace is not wholly followed: a bound, the follower's end, or the deaths of two daemons at it. */
-export type Unfollowed = Beyond | 'ended' | 'deaths';
+/** Why a workspace is not wholly followed: a bound, the follower's end, the deaths of two daemons at it, or other machines that change it. */
+export type Unfollowed = Beyond | 'ended' | 'deaths' | 'shared';
 
 type FollowProcess = ChildProcessByStdio<Writable, Readable, null>;
 
@@ -64,7 +65,7 @@ export class Follower implements Disposable {
   #isClosed = false;
   /** Whether the first walk of the workspace is marked. */
   #isMarked = false;
-  #isAvoided = false;
+  #avoided: 'deaths' | 'shared' | undefined;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
@@ -82,7 +83,7 @@ export class Follower implements Disposable {
 
   /** Why not all changes are given; undefined if they are, or if that is not known yet. */
   get unfollowed(): Unfollowed | undefined {
-    if (this.#isAvoided) return 'deaths';
+    if (this.#avoided) return this.#avoided;
     if (this.#state === 'partial') return this.#beyond;
     return this.#state === 'ended' && this.#startedAt > -Infinity ? 'ended' : undefined;
   }
@@ -158,12 +159,7 @@ export class Follower implements Disposable {
   #startAgain(): void {
     const { powers, workspace, limits, watchesLeft } = this.#options;
     const isGood = this.#state === 'following' || this.#state === 'starting';
-    if (
-      this.#isClosed ||
-      this.#isAvoided ||
-      (isGood && this.#child) ||
-      powers.monotonicMs() - this.#startedAt < RETRY_MS
-    )
+    if (this.#isClosed || this.#avoided || (isGood && this.#child) || powers.monotonicMs() - this.#startedAt < RETRY_MS)
       return;
     if (this.#startedAt === -Infinity && !this.#beginWalk()) return;
     this.#child?.kill('SIGKILL');
@@ -193,9 +189,14 @@ export class Follower implements Disposable {
 
   #beginWalk(): boolean {
     const { walks, workspace, powers } = this.#options;
-    this.#isMarked = walks?.begin(workspace) ?? true;
-    this.#isAvoided = !this.#isMarked;
-    if (this.#isAvoided) powers.log.warn({ workspace }, 'two daemons died at the workspace; it is not followed');
+    const isOfOthers = isShared(workspace);
+    this.#isMarked = !isOfOthers && (walks?.begin(workspace) ?? true);
+    if (!this.#isMarked) this.#avoided = isOfOthers ? 'shared' : 'deaths';
+    if (this.#avoided)
+      powers.log.warn(
+        { workspace, why: this.#avoided },
+        'the workspace is not followed; changes are looked for instead',
+      );
     return this.#isMarked;
   }
 

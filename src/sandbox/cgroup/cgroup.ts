@@ -121,7 +121,7 @@ export function parseOwnGroups(cgroups: string, mountinfo: string): OwnGroups {
 }
 
 /** Decodes mountinfo's octal escapes of spaces and the like. */
-const unescaped = (text: string): string =>
+export const unescaped = (text: string): string =>
   text.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 
 export interface CgroupOptions {
