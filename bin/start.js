@@ -1,9 +1,20 @@
 // Plain JavaScript that any Node parses, so that an old one gets a sentence and not a stack trace.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { tooOld } from './needed-node.cjs';
 
 const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+
+/** The oldest Node that runs the daemon and the command line. */
+export const NEEDED = '26.0.0';
+
+/** Why the program can't run here; undefined if it can. */
+function refusal() {
+  const { platform, execPath, versions } = process;
+  if (platform !== 'linux')
+    return `ringfence needs Linux, and this is ${platform}; install the package \`ringfence-client\` instead, whose \`ringfence vm create\` sets up a Linux machine.`;
+  if (Number.parseInt(versions.node, 10) >= Number.parseInt(NEEDED, 10)) return undefined;
+  return `ringfence needs Node.js ${NEEDED} or newer; this is v${versions.node} (${execPath}). ${at('bin/ringfence')} starts it with a Node of its own.`;
+}
 
 /** Folders that an entry is made of, unless it says otherwise. */
 const SOURCES = ['src', 'workers'];
@@ -13,9 +24,9 @@ const SOURCES = ['src', 'workers'];
  * one is told if it is too old. `sources` are what the entry is made of.
  */
 export async function start(name, sources = SOURCES) {
-  const refusal = tooOld('ringfence', 'program');
-  if (refusal === undefined) return import(findEntry(name, sources));
-  console.error(`${refusal} ${at('bin/ringfence')} starts it with a Node of its own.`);
+  const why = refusal();
+  if (why === undefined) return import(findEntry(name, sources));
+  console.error(why);
   process.exitCode = 78;
 }
 

@@ -3,7 +3,7 @@
  * Node takes twice as long for the same code in five hundred; also writes the parsed built-in policies. Run by `npm
  * run build`.
  */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
@@ -20,10 +20,6 @@ const ENTRIES = {
     'entries/cli',
     'entries/mcp-bridge',
     'entries/fleet-node',
-    'entries/client',
-    'client/adapters/ai',
-    'client/adapters/openai-agents',
-    'client/adapters/langchain',
     'testing/testing',
     'testing/daemon-process',
     'testing/daemon-parts',
@@ -46,6 +42,19 @@ const ENTRIES = {
   ],
 };
 
+/** The library, which also old versions of Node load, and what the package `ringfence-client` has beside it. */
+const LIBRARY = ['entries/client', 'client/adapters/ai', 'client/adapters/openai-agents', 'client/adapters/langchain'];
+const CLIENT = [...LIBRARY, 'entries/client-cli', 'entries/mcp-bridge'];
+/** The oldest Node of the client, and what takes the place there of what it lacks. */
+const OLD_NODE = join(root, 'packages/client/old-node.js');
+const OLDEST = {
+  transform: {
+    target: 'node20',
+    inject: { 'Promise.withResolvers': [OLD_NODE, 'withResolvers'], 'Map.groupBy': [OLD_NODE, 'groupBy'] },
+  },
+  alias: { 'node:util': OLD_NODE },
+} as const;
+
 const { dependencies, optionalDependencies, peerDependencies } = JSON.parse(
   readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
 ) as Record<string, Record<string, string>>;
@@ -63,17 +72,18 @@ function toAscii(code: string): string {
 }
 
 /**
- * Bundles the entries of one folder. The two folders share no files: hosts load each tool on demand and the daemon all
- * at once, so a common bundle would be cut into a file for each tool.
+ * Bundles entries of one folder. The two folders share no files: hosts load each tool on demand and the daemon all at
+ * once, so a common bundle would be cut into a file for each tool.
  */
-async function bundle(folder: keyof typeof ENTRIES) {
+async function bundle(folder: keyof typeof ENTRIES, entries: readonly string[], { transform = {}, alias = {} } = {}) {
   const made = await rolldown({
     cwd: root,
-    input: Object.fromEntries(ENTRIES[folder].map((it) => [it, `${folder}/${it}.ts`])),
+    input: Object.fromEntries(entries.map((it) => [it, `${folder}/${it}.ts`])),
     platform: 'node',
     // The CommonJS form of jsonc-parser requires its files by names that only exist at run time, which no bundler can follow.
-    resolve: { mainFields: ['module', 'main'] },
-    external: (id) => id.startsWith('node:') || isInstalled(id),
+    resolve: { mainFields: ['module', 'main'], alias },
+    external: (id) => (!(id in alias) && id.startsWith('node:')) || isInstalled(id),
+    transform,
   });
   // V8 keeps the source text in memory. Worker code looks for other worker files beside itself.
   const names = { entryFileNames: `${folder}/[name].js`, chunkFileNames: `${folder}/[name]-[hash].js` };
@@ -81,12 +91,37 @@ async function bundle(folder: keyof typeof ENTRIES) {
   return output;
 }
 
-const output = [...(await bundle('src')), ...(await bundle('workers'))];
-for (const it of output) {
-  if (it.type !== 'chunk') throw new Error(`${it.fileName} is no code`);
-  const path = join(root, 'dist', it.fileName);
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, toAscii(it.code));
+type Output = Awaited<ReturnType<typeof bundle>>;
+
+function write(to: string, output: Output[number][]): void {
+  for (const it of output) {
+    if (it.type !== 'chunk') throw new Error(`${it.fileName} is no code`);
+    const path = join(root, to, it.fileName);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, toAscii(it.code));
+  }
+}
+
+const output = [
+  ...(await bundle('src', ENTRIES.src)),
+  ...(await bundle('src', LIBRARY, OLDEST)),
+  ...(await bundle('workers', ENTRIES.workers)),
+];
+write('dist', output);
+const client = await bundle('src', CLIENT, OLDEST);
+rmSync(join(root, 'packages/client/dist'), { recursive: true, force: true });
+write('packages/client/dist', client);
+for (const it of LIBRARY) copyTypes(`src/${it}.d.ts`);
+copyFileSync(join(root, 'LICENSE'), join(root, 'packages/client/LICENSE'));
+
+/** Copies a file of types, and those that it imports, to the package of the client. */
+function copyTypes(file: string): void {
+  const to = join(root, 'packages/client/dist', file);
+  if (existsSync(to)) return;
+  mkdirSync(dirname(to), { recursive: true });
+  copyFileSync(join(root, 'dist', file), to);
+  for (const [, path] of readFileSync(to, 'utf8').matchAll(/(?:from|import\() ?["'](\.[^"']+)\.[jt]s["']/g))
+    copyTypes(join(dirname(file), `${path}.d.ts`));
 }
 
 const modules = output.flatMap((it) => (it.type === 'chunk' ? it.moduleIds : []));

@@ -96,7 +96,7 @@ describe('what is read in one place only', () => {
 
   test('the environment: the entries, which hand it to config, and the perimeter, which empties it', () => {
     const entries =
-      'src/entries/cli.ts src/entries/client.ts src/entries/mcp-bridge.ts src/testing/daemon.ts workers/perimeter.ts';
+      'src/entries/cli.ts src/entries/client.ts src/entries/client-cli.ts src/entries/mcp-bridge.ts src/testing/daemon.ts workers/perimeter.ts';
     expect(occurrences(/process\.env/, entries.split(' '))).toEqual([]);
   });
   test('the clock, timers and randomness: powers', () => {

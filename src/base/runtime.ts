@@ -24,6 +24,19 @@ export const docsUrl = (page: string): string => `${homepage.replace(/#.*$/, '')
 export const entry = (name: 'entries/main' | 'entries/cli' | 'testing/daemon-process'): string =>
   join(base, 'src', `${name}${extension}`);
 
+/** The oldest Node that runs the daemon; bin/start.js says the same to older ones. */
+export const NODE_MIN = '26.0.0';
+
+/** Program and arguments of the daemon, with the package's own Node where this one is too old; undefined in the client's package. */
+export const daemonProgram: readonly string[] | undefined = !existsSync(entry('entries/main'))
+  ? undefined
+  : Number.parseInt(process.versions.node, 10) >= Number.parseInt(NODE_MIN, 10)
+    ? [process.execPath, entry('entries/main')]
+    : [join(packageDir, 'bin/ringfenced')];
+
+/** The command line that starts a daemon. */
+export const toStart: string = daemonProgram ? 'ringfence serve --detach' : 'ringfence vm start';
+
 /** The program that a person runs. */
 export const bin: string = join(packageDir, 'bin/ringfence.js');
 

@@ -1,11 +1,12 @@
 /** Connects a verb to the daemon; starts one for this user if none runs, and says so. */
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { createWriteStream, existsSync, readFileSync, realpathSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RPC_CODES } from '../base/errors.ts';
 import { isPlacedName } from '../base/paths.ts';
-import { entry } from '../base/runtime.ts';
+import { cliProgram, daemonProgram, toStart } from '../base/runtime.ts';
 import { type Client, type ClientOptions, createClient, RemoteError } from '../client/client.ts';
 import {
   type Environment,
@@ -79,11 +80,8 @@ export async function connect({ flags, env, cwd, role, anywhere = false, client 
       if (isForbidden(error) && (await addsWorkspace(error as Error, options.workspace, dirs))) continue;
       if (!isAbsent(error) && !isStopping(error)) throw error;
       failed ??= error;
-      if (isAbsent(error) && !flags.autostart)
-        throw new CliError(
-          EXIT.UNREACHABLE,
-          `no daemon listens at ${dirs.socket}; start one with: ringfence serve --detach`,
-        );
+      if (isAbsent(error) && (!flags.autostart || !daemonProgram))
+        throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${dirs.socket}; start one with: ${toStart}`);
       if (isAbsent(error) && tries >= startAgainAt) {
         if (workspace === undefined) assertProject(cwd, env);
         failed = await startOrReturnError(dirs, forClient(workspace ?? cwd), { env, cwd });
@@ -140,21 +138,18 @@ async function startOrReturnError(
   }
 }
 
-/** Offers at a terminal to add the folder that the daemon has refused. Gives whether it was added. */
+/** Offers at a terminal to add the folder that the daemon of this machine has refused. Gives whether it was added. */
 async function addsWorkspace({ message }: Error, folder: string | undefined, dirs: UserDirs): Promise<boolean> {
   const isOffered = message.includes('ringfence workspace add') && process.stdin.isTTY && process.stderr.isTTY;
-  if (folder === undefined || !isOffered) return false;
+  if (folder === undefined || !isOffered || !daemonProgram) return false;
   const { askPerson } = await import('./own-files.ts');
   const answer = await askPerson(
     `${harmless(folder)} is not a workspace of the daemon: agents may not work there. Add it? [y/N] `,
   );
   if (!/^y(es)?$/i.test(answer.trim())) return false;
-  const [{ checkWorkspace }, { readAdded, writeAdded }] = await Promise.all([
-    import('../daemon/config.ts'),
-    import('../daemon/workspaces.ts'),
-  ]);
-  writeAdded(dirs, [...readAdded(dirs), checkWorkspace(folder, { dirs })]);
-  return true;
+  const [program, ...args] = cliProgram as [string, ...string[]];
+  const add = [...args, 'workspace', 'add', folder, '--state', dirs.stateDir];
+  return spawnSync(program, add, { stdio: ['ignore', 'ignore', 'inherit'] }).status === 0;
 }
 
 /** Whether the error means that the daemon is stopping and rejects clients. */
@@ -180,7 +175,7 @@ function operatorToken({ stateDir }: UserDirs): string {
   if (!existsSync(path))
     throw new CliError(
       EXIT.UNREACHABLE,
-      `no daemon has run with state directory ${stateDir} yet (${path} does not exist); start one with: ringfence serve --detach`,
+      `no daemon has run with state directory ${stateDir} yet (${path} does not exist); start one with: ${toStart}`,
     );
   return readFileSync(path, 'utf8').trim();
 }
@@ -198,26 +193,22 @@ export async function startDaemon(
   args: readonly string[],
   { env, cwd }: { env: Environment; cwd: string },
 ): Promise<DaemonNotice> {
+  if (!daemonProgram) throw new CliError(EXIT.UNREACHABLE, `this package has no daemon; start one with: ${toStart}`);
   makeStateDir(dirs.stateDir);
   const log = join(dirs.stateDir, 'daemon.log');
-  const output = createWriteStream(log, { flags: 'a', mode: 0o600 });
-  // An open file is handed to the daemon itself, which outlives this process.
-  await once(output, 'open');
+  const output = openSync(log, 'a', 0o600);
   const where = ['--state', dirs.stateDir, '--socket', dirs.socket];
-  // Loaded on demand: most command lines find a daemon that runs.
-  const { execa } = await import('execa');
-  const child = execa(process.execPath, [entry('entries/main'), '--tell-ready', ...where, ...args], {
+  const [program, ...before] = daemonProgram as [string, ...string[]];
+  const child = spawn(program, [...before, '--tell-ready', ...where, ...args], {
     detached: true,
     stdio: ['ignore', output, output, 'pipe'],
     env: { ...env },
-    extendEnv: false,
     cwd,
-    buffer: false,
-    reject: false,
   });
-  child.nodeChildProcess.unref();
+  child.unref();
   // The daemon has its own descriptor of the log, and this process may go on for days.
-  output.destroy();
+  closeSync(output);
+  await once(child, 'spawn');
   let text = '';
   for await (const chunk of child.stdio[3] as NodeJS.ReadableStream) text += chunk;
   const notice =

@@ -13,7 +13,7 @@ import { CliError, EXIT, harmless, print, printJson } from './output.ts';
 import { toLine } from './questions/question.ts';
 import { paint, since } from './screen/table.ts';
 import { describeUnfollowed, type UnfollowedWorkspace } from './unfollowed.ts';
-import { capabilities } from './verbs/capabilities.ts';
+import type { CliCapability } from './verbs/verbs.ts';
 
 /** What this command line reads of the answer to `status`. */
 export interface Status {
@@ -57,6 +57,7 @@ const MiB = 1024 * 1024;
 export async function status(
   flags: { json?: boolean; health?: boolean; short?: boolean },
   caller: CliCaller,
+  capabilities: readonly CliCapability[],
 ): Promise<number> {
   if (flags.short) return shortStatus(caller);
   await using client = await connect({ ...caller, role: 'operator' });

@@ -1,18 +1,12 @@
 /** `ringfence doctor` on this real machine, and its findings on simulated ones. */
 import { spawn } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  type DoctorFinding,
-  judgeMachine,
-  type MachineFacts,
-  NODE_MIN,
-  readMachine,
-} from '../../src/cli/doctor/machine.ts';
+import { NODE_MIN } from '../../src/base/runtime.ts';
+import { type DoctorFinding, judgeMachine, type MachineFacts, readMachine } from '../../src/cli/doctor/machine.ts';
 import { PROBE_IDS } from '../../src/sandbox/proof/probes.ts';
 import { openDaemon, processesWith, ringfence, startDaemon, temporaryDir } from '../support/daemon.ts';
 
@@ -256,8 +250,7 @@ describe('the findings on another machine', () => {
     expect(judgeMachine(readMachine()).map((it) => it.id)).toEqual(judgeMachine(good).map((it) => it.id));
   });
 
-  test('doctor requires the Node that the programs ask for', () => {
-    const { NEEDED } = createRequire(import.meta.url)('../../bin/needed-node.cjs') as { NEEDED: { program: string } };
-    expect(NODE_MIN).toBe(NEEDED.program);
+  test('doctor requires the Node that the programs ask for', async () => {
+    expect(NODE_MIN).toBe(((await import('../../bin/start.js' as string)) as { NEEDED: string }).NEEDED);
   });
 });

@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { repository } from './daemon.ts';
 
 /** Puts the package, and links to those of `tools`, into `node_modules` of a folder. It packs what was built last. */
-export function installPackage(folder: string, tools: readonly string[] = []): void {
+export function installPackage(folder: string, tools: readonly string[] = [], name = 'ringfence'): void {
   const modules = join(folder, 'node_modules');
-  const own = join(modules, 'ringfence');
+  const own = join(modules, name);
   mkdirSync(own, { recursive: true });
   const packed = execFileSync('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', folder], {
-    cwd: repository,
+    cwd: name === 'ringfence' ? repository : join(repository, 'packages/client'),
     maxBuffer: 64 * 1024 * 1024,
   });
   const [{ filename }] = JSON.parse(packed.toString()) as [{ filename: string }];

@@ -6,6 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
+import { NODE_MIN } from '../../base/runtime.ts';
 import { findProgram } from '../../sandbox/find-program.ts';
 import { USERNS_FIX } from '../../sandbox/proof/probe.ts';
 import { isSupported } from '../../sandbox/syscalls.ts';
@@ -107,8 +108,7 @@ function isWritable(path: string): boolean {
   }
 }
 
-/** The oldest Node that runs our code, and the oldest bubblewrap that knows --disable-userns. */
-export const NODE_MIN = '26.0.0';
+/** The oldest bubblewrap that knows --disable-userns. */
 const BWRAP_MIN = '0.8.0';
 
 const isOlder = (version: string, than: string): boolean => {

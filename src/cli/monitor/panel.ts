@@ -53,10 +53,11 @@ export function portOf(text: string): number {
  * user of the machine can read the arguments of a program, and could sign in first.
  */
 export async function openInBrowser(url: string, file: string, env: Environment): Promise<boolean> {
-  if (!env.DISPLAY && !env.WAYLAND_DISPLAY) return false;
+  const isMac = process.platform === 'darwin';
+  if (!isMac && !env.DISPLAY && !env.WAYLAND_DISPLAY) return false;
   const refresh = `<meta http-equiv="refresh" content="0;url=${url}">`;
   writeFileSync(file, `<!doctype html><meta charset="utf-8"><title>Ringfence</title>${refresh}\n`, { mode: 0o600 });
-  const program = spawn('xdg-open', [file], { stdio: 'ignore', detached: true });
+  const program = spawn(isMac ? 'open' : 'xdg-open', [file], { stdio: 'ignore', detached: true });
   return new Promise((resolve) => {
     program.once('error', () => resolve(false));
     program.once('spawn', () => {

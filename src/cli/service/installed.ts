@@ -5,12 +5,12 @@ import { dirname, join, resolve } from 'node:path';
 import { bin, version } from '../../base/runtime.ts';
 import { readConfigFile } from '../../daemon/config.ts';
 import { findUserDirs, isOursAlone, lockFile, type UserDirs } from '../../daemon/user-dirs.ts';
+import { readAdded } from '../../daemon/workspaces.ts';
 import { lockHolder } from '../../store/database.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { writeWhole } from '../own-files.ts';
 import { upgrade } from '../upgrade.ts';
-import { LABEL, plist } from './launchd.ts';
 import { movingProgram } from './stable-node.ts';
 import { createSystemd, type Systemd, show, unitState } from './systemd.ts';
 import { type Scope, unitFiles, unitName, unitNames } from './units.ts';
@@ -83,11 +83,7 @@ export async function serviceInstall(flags: ServiceFlags, service: Service): Pro
   return flags.now ? await confirmLevel(service) : EXIT.OK;
 }
 
-function printUnits({ folder, dirs, scope }: Service): void {
-  if (process.platform === 'darwin') {
-    print(plist({ node: process.execPath, program: daemonProgram, log: join(dirs.stateDir, 'daemon.log') }));
-    return say(`save it as ~/Library/LaunchAgents/${LABEL}.plist; Ringfence is untested on a Mac`);
-  }
+function printUnits({ folder, scope }: Service): void {
   print([...filesOf(scope)].map(([name, text]) => `# ${join(folder, name)}\n${text}`).join('\n'));
 }
 
@@ -97,11 +93,12 @@ function assertRunning({ systemd }: Pick<Service, 'systemd'>, advice: string): v
 }
 
 /** Refuses what would make the service fail at its start. */
-function assertSettings({ configFile, stateDir }: UserDirs, { now }: ServiceFlags): void {
-  if (!readConfigFile(configFile).workspaces?.length)
+function assertSettings(dirs: UserDirs, { now }: ServiceFlags): void {
+  const { configFile, stateDir } = dirs;
+  if (!readConfigFile(configFile).workspaces?.length && readAdded(dirs).length === 0)
     throw new CliError(
       EXIT.USAGE,
-      `${configFile} names no workspaces, and a service has no current folder; add the folders of your projects to it: workspaces: [DIR]`,
+      `${configFile} names no workspaces, and a service has no current folder; add the folders of your projects: ringfence workspace add DIR`,
     );
   const holder = now ? lockHolder(lockFile(stateDir)) : undefined;
   if (holder !== undefined)

@@ -2,14 +2,9 @@
 import { Option } from 'commander';
 import type { ConnectFlags } from '../connect.ts';
 import { AGENT_NAMES } from '../install/agents.ts';
+import { MODE, SESSION, WORKSPACE } from './everywhere.ts';
 import type { VerbFlags, Verbs } from './verbs.ts';
 
-const WORKSPACE = ['--workspace <dir>', 'the folder to work in (default: this one)'] as const;
-const SESSION = [
-  '--session <name>',
-  'use the session of this name, which keeps your answers to questions (or set RINGFENCE_SESSION)',
-] as const;
-const MODE = ['--mode <name>', 'read, plan, code, or a mode of the config, which narrows tools and policy'] as const;
 const ID = 'The beginning or end of an id is enough. `ringfence ps` and `ringfence audit` list the ids.';
 
 function addShellVerbs(verbs: Verbs): void {
@@ -49,31 +44,6 @@ command, 127 for a program that is not installed.`,
 }
 
 export function addCallVerbs(verbs: Verbs): void {
-  verbs
-    .add('call <tool> [input...]', 'run one tool; write its input as one JSON object or as key=value words')
-    .option(...WORKSPACE)
-    .option(...SESSION)
-    .option(...MODE)
-    .option('--timeout <duration>', 'end the call after this time, such as 250ms, 5s or 2m')
-    .option('--progress', 'print the progress of the call on stderr; with --json also its output')
-    .option(
-      '--preview',
-      'show what the call would do, without doing it; a command runs over an overlay of the workspace',
-    )
-    .option('--detach', 'print the id of the call and return; the call goes on, and its result is kept for an hour')
-    .addHelpText(
-      'after',
-      `
-To read a value from a file, write content=@notes.txt; from standard input, content=@-. Write @@ for a plain @.
-To read the whole input as JSON, write @input.json, or - for standard input.
-If the tool ran a command to its end, ringfence exits with the exit code of that command.`,
-    )
-    .action(
-      verbs.ending(async (tool, input, flags) =>
-        (await import('../call/call.ts')).call(tool, input, flags, verbs.callerIn(flags)),
-      ),
-    );
-
   verbs
     .add('commit <previewId> [path...]', 'make the changes of a previewed command: all, or those of the paths')
     .option(...WORKSPACE)

@@ -6,6 +6,7 @@ import market from '../market/verbs.ts';
 import plugins from '../plugins/verbs.ts';
 import providers from '../providers/verbs.ts';
 import toolchains from '../toolchains/verbs.ts';
+import vm from '../vm/verbs.ts';
 import type { CliCapability } from './verbs.ts';
 
 export const capabilities: readonly CliCapability[] = [
@@ -16,4 +17,5 @@ export const capabilities: readonly CliCapability[] = [
   plugins,
   providers,
   toolchains,
+  vm,
 ];

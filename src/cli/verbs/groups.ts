@@ -10,7 +10,7 @@ const GROUPS: readonly { readonly heading: string; readonly first: string; reado
   { heading: 'Rules:', first: 'policy workspace secret', more: 'token' },
   { heading: 'Run:', first: 'call batch run wrap', more: 'tools sh query forward ci mcp stdio' },
   { heading: 'Extend:', first: 'plugin connector database toolchain', more: 'tool providers' },
-  { heading: 'Operate:', first: 'serve stop service', more: 'upgrade state backup restore gateway fleet' },
+  { heading: 'Operate:', first: 'serve stop service', more: 'vm upgrade state backup restore gateway fleet' },
 ];
 
 /** Shorter descriptions for verbs whose own would need more than a line, and for pairs that sound alike; capabilities bring theirs. */

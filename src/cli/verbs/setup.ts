@@ -97,15 +97,6 @@ fish: ringfence completion fish > ~/.config/fish/completions/ringfence.fish`,
 }
 
 export function addPipeVerbs(verbs: Verbs): void {
-  // Only for --help: bin/ringfence.js runs src/entries/mcp-bridge.ts itself, which starts faster.
-  verbs
-    .add('mcp', 'serve MCP on standard input and output, for clients that start their servers')
-    .option('--workspace <dir>', "the folder to work in (default: the client's project)")
-    .option('--tools <names>', 'default, all, or names separated by commas, in which * matches anything')
-    .option('--read-only', 'offer only tools that change nothing')
-    .option('--policy <name>', "a built-in policy that narrows the daemon's")
-    .option('--mode <name>', 'read, plan, code, or a mode of the config, which narrows tools and policy');
-
   verbs.add('stdio', 'speak the Ringfence protocol on standard input and output').action(async (flags) => {
     const { connect } = await import('../connect.ts');
     await (await connect(verbs.callerIn(flags)))[Symbol.asyncDispose](); // Starts a daemon if none runs.

@@ -25,12 +25,14 @@ export interface CliCapability {
 export class Verbs {
   readonly program: Command;
   readonly env: Environment;
+  readonly capabilities: readonly CliCapability[];
   /** The exit code of the verb that ran. */
   exitCode: number = EXIT.OK;
 
-  constructor(program: Command, env: Environment) {
+  constructor(program: Command, env: Environment, capabilities: readonly CliCapability[]) {
     this.program = program;
     this.env = env;
+    this.capabilities = capabilities;
   }
 
   /** Adds a verb that talks to a daemon. */

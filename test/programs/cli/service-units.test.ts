@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { CliError } from '../../../src/cli/output.ts';
 import { writeUnits } from '../../../src/cli/service/installed.ts';
-import { plist } from '../../../src/cli/service/launchd.ts';
 import { movingProgram } from '../../../src/cli/service/stable-node.ts';
 import { type Scope, unitFiles } from '../../../src/cli/service/units.ts';
 import { removeTree, repository, temporaryDir } from '../../support/daemon.ts';
@@ -79,11 +78,6 @@ test('words of the command line keep their spaces, percent and dollar signs', ()
   const program = '/srv/a b/100%/$x/bin/ringfenced.js';
   const text = unitFiles({ scope: 'user', node: '/usr/bin/node', program }).get('ringfence.service');
   expect(text).toContain('ExecStart=/usr/bin/node "/srv/a b/100%%/$$x/bin/ringfenced.js" --socket %t/ringfence/');
-});
-
-test('the launchd agent is as it was reviewed, and well-formed with odd paths', () => {
-  expect(plist({ ...options, log: '/Users/me/.local/state/ringfence/daemon.log' })).toBe(golden('io.ringfence.plist'));
-  expect(plist({ ...options, log: '/a&b<c>' })).toContain('<string>/a&amp;b&lt;c&gt;</string>');
 });
 
 test.each([
