@@ -13,7 +13,7 @@ const folder = temporaryDir('client');
 const program = join(folder, 'node_modules/ringfence-client/bin/ringfence.js');
 /** The system's Node, if it is as old as the oldest that the package takes, and the one of this run. */
 const system = '/usr/bin/node';
-const isOld = existsSync(system) && /^v20\./.test(execFileSync(system, ['--version'], { encoding: 'utf8' }));
+const isOld = existsSync(system) && execFileSync(system, ['--version'], { encoding: 'utf8' }).startsWith('v20.');
 const MAC = 'data:text/javascript,Object.defineProperty(process, "platform", { value: "darwin" })';
 
 let daemon: OpenDaemon;
