@@ -290,7 +290,7 @@ export class HostDoors {
     const domain = registrableDomain(question.host);
     const description = isUpload
       ? `${target} was sent ${question.sent} bytes, and more waits to be sent.`
-      : `${program ?? 'A program'} connects to ${target}, of the domain ${domain.toUpperCase()}. New: never allowed here.`;
+      : `${program ?? 'A program'} connects to ${target}, of the domain ${domain.toUpperCase()}. New: not allowed yet.`;
     return {
       ...rest,
       callId: call.id,

@@ -131,7 +131,7 @@ export function factsOf(asked: Asked): Fact[] {
     const [grave, others] = split(impact.warnings);
     const isHost = door.kind === 'host';
     const first: Fact[] = isHost
-      ? [{ kind: 'note', text: 'new: never allowed here · sent so far 0 B' }]
+      ? [{ kind: 'note', text: 'new: not allowed yet · sent so far 0 B' }]
       : [{ kind: 'note', text: lower(impact.description) }];
     const warned = grave.map((text): Fact => ({ kind: 'warn', text: lower(text) }));
     const rest = others.map((text): Fact => ({ kind: 'note', text: lower(text) }));

@@ -395,7 +395,7 @@ describe('what is shown', () => {
       '  npm ci · claude-code in ws · a_1',
       '',
       '  ! it looks like registry.npmjs.org and is another host',
-      '  new: never allowed here · sent so far 0 B',
+      '  new: not allowed yet · sent so far 0 B',
       '  commands can then send',
       '',
       '  y once   s session   p project   n no   N no for the session   e explain',
