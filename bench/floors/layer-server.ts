@@ -20,6 +20,7 @@ import { costCap } from '../../src/pipeline/cost-cap.ts';
 import { HostDoors } from '../../src/pipeline/doors/host-doors.ts';
 import { BackgroundCommands } from '../../src/pipeline/execute/background/background-commands.ts';
 import { execute } from '../../src/pipeline/execute/execute.ts';
+import { LearnedTools } from '../../src/pipeline/execute/learned-tools.ts';
 import { validate } from '../../src/pipeline/input/validate.ts';
 import { succeeded } from '../../src/pipeline/outcome.ts';
 import { permission } from '../../src/pipeline/permission.ts';
@@ -144,6 +145,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     background: new BackgroundCommands({ hosts, limits, powers, auditLog }),
     leftNames: { ask: () => [], ownerOf: ({ id, sessionId, principal }) => ({ callId: id, sessionId, principal }) },
     health: new ToolHealth(runs),
+    learned: new LearnedTools({ toolStates, limits, powers, redact: (it) => it }),
     writes: new WritesByPrincipal('bench'),
     viewOf,
   });

@@ -44,7 +44,9 @@ export async function tools(
 async function find(query: string, json: boolean | undefined, client: Client): Promise<number> {
   const found = await client.request('tools.search', { query });
   if (json) printJson(found);
-  else for (const { name, summary } of found.tools) print(harmless(`${name.padEnd(20)} ${summary}`));
+  else
+    for (const { name, summary, why } of found.tools)
+      print(harmless(`${name.padEnd(20)} ${summary}${why === undefined ? '' : ` (${why})`}`));
   if (!json && found.total > found.tools.length) say(`${found.total - found.tools.length} more match`);
   return found.total > 0 ? EXIT.OK : EXIT.FAILED;
 }

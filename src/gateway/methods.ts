@@ -103,7 +103,7 @@ export function createMethods(parts: MethodParts): Methods {
       const list = toolList(session, params, parts.pipeline);
       return params.estimates ? oversight.usualTimes().then((times) => withTimes(list, times)) : list;
     },
-    'tools.search': ({ session }, query) => foundTools(session, query),
+    'tools.search': ({ session }, query) => foundTools(session, query, parts.pipeline),
     'tools.stats': async ({ session }, params) => ({ ...toolStats(session), usage: await oversight.usage(params) }),
     'tools.call': ({ session }, params) => callTool(session, params),
     'tools.batch': ({ session, outbox }, params) => batches.run(session, params, { outbox }),

@@ -24,11 +24,16 @@ export function visibleTools({ options, policy: policyNow }: Session): Tool[] {
 export const toolNames = (session: Session): string[] => visibleTools(session).map((it) => it.name);
 
 /** Answers `tools.search`. */
-export function foundTools(session: Session, query: Params<'tools.search'>): FoundTools {
+export function foundTools(
+  session: Session,
+  query: Params<'tools.search'>,
+  { learned }: Pick<Pipeline, 'learned'>,
+): FoundTools {
   const policy = session.policy();
   return searchTools(
     visibleTools(session).map((it) => toToolInfo(it, decideTool(policy, it))),
     query,
+    learned.of(session.options.workspace, query),
   );
 }
 

@@ -29,6 +29,7 @@ import type { HostDoors } from './doors/host-doors.ts';
 import { type OpeningParts, openingOf, type WithOpenings, withOpenings } from './doors/openings.ts';
 import { previewForPerson } from './execute/call-preview.ts';
 import { execute } from './execute/execute.ts';
+import { LearnedTools } from './execute/learned-tools.ts';
 import { LeftNames } from './execute/left-names.ts';
 import type { ExecuteParts } from './execute/parts.ts';
 import { ownRunners } from './execute/runner.ts';
@@ -87,6 +88,7 @@ export interface PipelineParts {
 
 export interface Pipeline {
   readonly leftNames: LeftNames;
+  readonly learned: LearnedTools;
   readonly run: Handler;
   readonly withOpenings: WithOpenings;
   readonly queue: FairQueue;
@@ -103,9 +105,11 @@ export interface Pipeline {
 export function createPipeline(given: PipelineParts): Pipeline {
   const health = new ToolHealth(given);
   const prepared = new PreparedCalls(given);
+  const learned = new LearnedTools(given);
   const parts = {
     ...given,
-    runners: { ...ownRunners(given), ...given.runners },
+    learned,
+    runners: { ...ownRunners({ ...given, learned }), ...given.runners },
     prepared,
     health,
     leftNames: new LeftNames(given),
@@ -139,6 +143,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     tracer,
     run,
     leftNames: parts.leftNames,
+    learned,
   };
 }
 

@@ -7,6 +7,7 @@ import type { DatabaseRequest, ServerAnswer } from './context/databases.ts';
 import type { FetchedPage, PageReader } from './context/page.ts';
 import type { WebRequest } from './context/requests.ts';
 import type { PageVisit } from './context/visit.ts';
+import type { Learned, ToolQuery } from './tools/find.ts';
 
 /** The provider that gets the calls of a tool. */
 export interface Upstream {
@@ -66,7 +67,10 @@ type ByRunner<I extends z.ZodObject, O extends z.ZodObject> =
   /** A sub-agent, whose calls are judged by themselves. */
   | { readonly by: 'agents' }
   /** The gateway's answer about the tools of the session. */
-  | { readonly by: 'tools'; answer(input: z.output<I>, tools: readonly ListedTool[]): z.output<O> }
+  | {
+      readonly by: 'tools';
+      answer(input: z.output<I>, tools: readonly ListedTool[], learned: (query: ToolQuery) => Learned): z.output<O>;
+    }
   /** A toolchain that a person is asked to have installed; the gateway finds and installs it. */
   | {
       readonly by: 'toolchains';

@@ -21,7 +21,7 @@ test('200 tools of a provider cost a model less than 4 KB, and it finds, describ
   expect(added.map(({ name }) => name)).toEqual(['tools_describe', 'tools_search']);
   expect(JSON.stringify(added).length).toBeLessThan(4_000);
 
-  const found = await mcp.callTool({ name: 'tools_search', arguments: { query: 'open issue project 17' } });
+  const found = await mcp.callTool({ name: 'tools_search', arguments: { query: 'one more issue, of project 17' } });
   expect(JSON.stringify(found)).toContain('fix__open_issue_17');
   const described = await mcp.callTool({ name: 'tools_describe', arguments: { names: ['fix__open_issue_17'] } });
   expect(JSON.stringify(described)).toContain('Opens an issue in project 17');

@@ -98,6 +98,11 @@ export const storeLimits = {
    * first.
    */
   toolStatesMax: 1_000,
+  /**
+   * Searches for tools of one workspace with what was called after them and succeeded, by which later searches rank; about 200 bytes
+   * each, the oldest go first. 0 switches it off.
+   */
+  learnedToolsMax: 200,
   /** Bytes kept to undo one call; a change that would take more is not kept, and its call can be undone only in part or not at all. */
   journalCallBytesMax: 64 * MiB,
   /**

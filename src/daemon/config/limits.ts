@@ -14,7 +14,7 @@ export const PUBLIC_LIMITS: readonly string[] = `
   databaseWireBytes detachedCallsMax detachedCommandsMax doorQuestionsMax doorQuestionsPerHour doorUploadBytesMax
   fileBytesMax fleetBundleBytes fleetKeptMax fleetKeptMs fleetMembersMax fleetSessionsMax fleetWindowBytes
   forwardsMax frameBytesMax homeBytesMax hostCommandsMemoryMb hostIdleMs hostThreadsMax hostsMax indexEntriesMax
-  journalBytesMax journalCallBytesMax journalCallsMax journalKeptMs journalPathsMax mcpApprovalWaitMs
+  journalBytesMax journalCallBytesMax journalCallsMax journalKeptMs journalPathsMax learnedToolsMax mcpApprovalWaitMs
   mcpSessionIdleMs mcpSessionsPerPrincipalMax mcpTextBytesMax pageBytesMax pageCpuMs panelIdleMs panelSessionsMax
   previewBytesMax principalCallsMax principalConnectionShare queueMax resultLogBytesMax resultLogTotalBytesMax
   resumeMaxMs secretCommandMs serviceCheckEveryMs sessionQueueMax sessionTerminalsMax shadowBytesMax
@@ -34,6 +34,7 @@ const share = z.number().gt(0).max(1);
 const OTHERS: Readonly<Record<string, z.ZodType>> = {
   auditMinAgeMs: wholeOrNone,
   auditPrincipalShare: share,
+  learnedToolsMax: wholeOrNone.max(1_000),
   daemonLogBytesMax: z.int().min(4096),
   mcpApprovalWaitMs: wholeOrNone,
   principalConnectionShare: share,

@@ -26,7 +26,9 @@ export const execute = (parts: ExecuteParts): Handler<ClearedCall> => {
     try {
       const hooks = { attempt, beforeStart: () => lastWord(call, parts) };
       const byRunner = runByRunner(call, hooks, parts);
-      return await withSummary(call, await (byRunner ?? inTier(call, { attempt, parts, concurrentCalls })));
+      const outcome = await withSummary(call, await (byRunner ?? inTier(call, { attempt, parts, concurrentCalls })));
+      parts.learned.ended(call, outcome);
+      return outcome;
     } catch (error) {
       return failed(error, attempt);
     } finally {

@@ -10,6 +10,7 @@ import type { PreparedCalls } from '../prepared.ts';
 import type { WritesByPrincipal } from '../principal-writes.ts';
 import type { ToolHealth } from '../tool-health.ts';
 import type { BackgroundCommands } from './background/background-commands.ts';
+import type { LearnedTools } from './learned-tools.ts';
 import type { LeftNames } from './left-names.ts';
 import type { ReadOnlyRunParts } from './read-only-run.ts';
 import type { RemoteKeys } from './remotes.ts';
@@ -33,4 +34,5 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   /** Records the start and the end of each call. */
   readonly writes: WritesByPrincipal;
   readonly health: ToolHealth;
+  readonly learned: LearnedTools;
 }

@@ -7,6 +7,7 @@ import type { Outcome, RunHooks } from '../outcome.ts';
 import type { Checked, ClearedCall, JudgedCall } from '../stage.ts';
 import type { BackgroundCommands } from './background/background-commands.ts';
 import { listBackground } from './background/kept-calls.ts';
+import type { LearnedTools } from './learned-tools.ts';
 import { runOfTools } from './of-tools.ts';
 import { inTime, type TimedParts } from './read-only-run.ts';
 
@@ -21,9 +22,9 @@ export interface Runner<Name extends RunnerName> {
 export type Runners = { readonly [Name in RunnerName]?: Runner<Name> };
 
 /** The runners of the pipeline itself: they need nothing but the call. */
-export const ownRunners = (parts: TimedParts): Runners => ({
+export const ownRunners = (parts: TimedParts & { readonly learned: LearnedTools }): Runners => ({
   doors: { run: (_, call, hooks) => inTime(call, parts, () => runOpening(call, hooks)) },
-  tools: { run: (_, call, hooks) => inTime(call, parts, () => runOfTools(call, hooks)) },
+  tools: { run: (_, call, hooks) => inTime(call, parts, () => runOfTools(call, hooks, parts.learned)) },
 });
 
 /** The runner of a tool with what the tool says to it; undefined if its `run` does all. Throws TOOL_DISABLED. */

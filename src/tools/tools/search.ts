@@ -20,7 +20,13 @@ export default defineTool({
     category: z.enum(CATEGORIES).optional().describe('Only tools of this category.'),
   }),
   output: z.strictObject({
-    tools: z.array(z.strictObject({ name: z.string(), summary: z.string() })),
+    tools: z.array(
+      z.strictObject({
+        name: z.string(),
+        summary: z.string(),
+        why: z.string().optional().describe('Why it stands higher than its words say: what it did here.'),
+      }),
+    ),
     total: z.int().nonnegative(),
   }),
   examples: [
@@ -28,5 +34,5 @@ export default defineTool({
     { input: { query: '' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
-  runs: { by: 'tools', answer: (query, tools) => searchTools(tools, query) },
+  runs: { by: 'tools', answer: (query, tools, learned) => searchTools(tools, query, learned(query)) },
 });

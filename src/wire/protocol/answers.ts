@@ -58,7 +58,7 @@ export const answers = {
   }),
   'tools.list': z.strictObject({ tools: z.array(open({ name: z.string().optional() })) }),
   'tools.search': z.strictObject({
-    tools: z.array(z.strictObject({ name: z.string(), summary: z.string() })),
+    tools: z.array(z.strictObject({ name: z.string(), summary: z.string(), why: z.string().optional() })),
     total: count(),
   }),
   'tools.stats': z.strictObject({

@@ -1490,6 +1490,7 @@ class ToolsSearchInput(TypedDict, total=False):
 class ToolsSearchDataToolsItem(TypedDict, total=False):
     name: Required[str]
     summary: Required[str]
+    why: str
 
 
 class ToolsSearchData(TypedDict, total=False):

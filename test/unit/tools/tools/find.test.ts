@@ -1,3 +1,9 @@
+/**
+ * Searching tools by words. The fixtures hold tasks as issues of public projects word them, each with the tools that carry it out and
+ * its issue: 90 by which the words were tuned, and 30 that were gathered afterwards and tried once. Right tool among the first three
+ * before words were weighted and people's words known: 61 of 90, and 19 of the 30; since: 89 of 90, and 30 of the 30.
+ */
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { ListedTool } from '../../../../src/tools/capability.ts';
 import { builtinToolset, toolsOf, toToolInfo } from '../../../../src/tools/registry.ts';
@@ -47,4 +53,31 @@ test('many matches are cut, and counted', () => {
 test('a summary is the first sentence, in a line', () => {
   const tool = { ...builtins[0], name: 'x', description: `Makes\n things. ${'More. '.repeat(100)}` } as ListedTool;
   expect(searchTools([tool], { query: 'x' }).tools).toEqual([{ name: 'x', summary: 'Makes things.' }]);
+});
+
+type Task = readonly [query: string, tools: readonly string[], from: string];
+test.each(['tuned', 'unseen'])(
+  'the right tool is among the first three for at least 90 %% of the tasks: %s',
+  (name) => {
+    const file = new URL(`../../../fixtures/tool-search/${name}.json`, import.meta.url);
+    const tasks = JSON.parse(readFileSync(file, 'utf8')) as Task[];
+    const missed = tasks.filter(
+      ([query, tools]) =>
+        !namesFor(query)
+          .slice(0, 3)
+          .some((it) => tools.includes(it)),
+    );
+    expect(missed.length / tasks.length, JSON.stringify(missed)).toBeLessThanOrEqual(0.1);
+  },
+);
+
+test('a tool that succeeded after such searches comes first, and says so', () => {
+  const learned = new Map([['file_copy', { likeness: 0.75, times: 3 }]]);
+  const [first] = searchTools(builtins, { query: 'generate a template' }, learned).tools;
+  expect(first).toMatchObject({ name: 'file_copy', why: 'called here after such searches, with success: 3×' });
+});
+
+test('the words of people are those of tools that there are', async () => {
+  const { peopleSay } = await import('../../../../src/tools/tools/people-say.ts');
+  expect(Object.keys(peopleSay).filter((it) => !builtins.some(({ name }) => name === it))).toEqual([]);
 });
