@@ -55,7 +55,9 @@ for (const arch of Object.keys(COMPILERS)) {
   const folder = join(root, 'dist/native', arch);
   mkdirSync(folder, { recursive: true });
   const isolates = join(root, 'node_modules/isolated-vm/prebuilds', `linux-${arch}`);
-  for (const name of readdirSync(isolates)) copyFileSync(join(isolates, name), join(folder, name));
+  // Those for the Node that this is, which the package brings.
+  for (const name of readdirSync(isolates).filter((it) => it.includes(`.abi${process.versions.modules}.`)))
+    copyFileSync(join(isolates, name), join(folder, name));
   for (const language of ['go', 'python', 'rust']) {
     const parser = `@ast-grep/lang-${language}/prebuilds/prebuild-Linux-${arch.toUpperCase()}/parser.so`;
     copyFileSync(join(root, 'node_modules', parser), join(folder, `parser-${language}.so`));

@@ -107,3 +107,19 @@ describe.each([['the Node of this run', process.execPath], ...(isOld ? [['Node 2
     expect(existsSync(join(folder, '.local'))).toBe(false);
   });
 });
+
+test.skipIf(!isOld)('`ringfence/client` starts a daemon on Node 20, with the Node of its package', async () => {
+  const home = temporaryDir('home');
+  const env = { HOME: home, PATH: process.env.PATH ?? '' };
+  try {
+    const code = `const { createClient } = require(${JSON.stringify(join(repository, 'dist/src/entries/client.js'))});
+      createClient({ workspace: ${JSON.stringify(daemon.workspace)} }).then(async (client) => {
+        console.log((await client.call('file_read', { path: 'a.txt' })).data.content);
+        await client[Symbol.asyncDispose]();
+      });`;
+    expect((await run(system, ['--eval', code], { cwd: folder, env })).stdout).toBe('read\n\n');
+  } finally {
+    await run(join(repository, 'bin/ringfence'), ['stop'], { env, cwd: folder }).catch(() => {}); // None was started.
+    rmSync(home, { recursive: true, force: true });
+  }
+});
