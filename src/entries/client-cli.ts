@@ -1,7 +1,7 @@
 /** `ringfence` of the package `ringfence-client`: the verbs that need nothing of a daemon but its socket, on any system. */
 import { addVerbsOfEverywhere } from '../cli/verbs/everywhere.ts';
 import { programOf, run } from '../cli/verbs/run.ts';
-import { addVmVerbs } from '../cli/vm/verbs.ts';
+import { addVmVerbs } from '../cli/vm/vm-verbs.ts';
 
 const EXAMPLES = `
   ringfence vm create ~/projects/shop             set up a Linux machine whose agents work in a folder

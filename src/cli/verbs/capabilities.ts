@@ -6,7 +6,6 @@ import market from '../market/verbs.ts';
 import plugins from '../plugins/verbs.ts';
 import providers from '../providers/verbs.ts';
 import toolchains from '../toolchains/verbs.ts';
-import vm from '../vm/verbs.ts';
 import type { CliCapability } from './verbs.ts';
 
 export const capabilities: readonly CliCapability[] = [
@@ -17,5 +16,4 @@ export const capabilities: readonly CliCapability[] = [
   plugins,
   providers,
   toolchains,
-  vm,
 ];

@@ -5,7 +5,7 @@ import { delimiter, join } from 'node:path';
 import { version } from '../../base/runtime.ts';
 import { parseJson } from '../../base/text/json.ts';
 import { isRecord } from '../../base/text/values.ts';
-import { type Environment, findUserDirs, makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
+import { type Environment, findUserDirs, lockFile, makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
 import { connectUnix } from '../../wire/transport/unix-socket.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
@@ -39,6 +39,11 @@ class Machine {
   constructor(env: Environment) {
     this.#lima = limaIn(env);
     this.dirs = findUserDirs({}, env);
+    if (existsSync(lockFile(this.dirs.stateDir)))
+      throw new CliError(
+        EXIT.USAGE,
+        `${this.dirs.stateDir} belongs to a daemon of this machine; name another folder in RINGFENCE_STATE`,
+      );
   }
 
   /** Path of Lima's program. */
@@ -131,19 +136,16 @@ export function vmCreate(named: readonly string[], flags: VmFlags, { env }: CliC
   if (Buffer.byteLength(dirs.mcpSocket) > SOCKET_BYTES_MAX || Buffer.byteLength(dirs.socket) > SOCKET_BYTES_MAX)
     throw new CliError(EXIT.USAGE, `${dirs.socket} is too long for a socket; name a shorter folder in RINGFENCE_STATE`);
   makeStateDir(dirs.stateDir);
+  const npmPackage = flags.package ?? `ringfence@${version}`;
   const { state } = machine;
   if (state) {
     if (state.status === 'Running') machine.run(['stop', MACHINE], { minutes: MINUTES.stop });
-    machine.run(['edit', '--tty=false', '--set', `.mounts = ${JSON.stringify(mountsOf(folders))}`, MACHINE], {
-      minutes: MINUTES.look,
-    });
+    const changes = `.mounts = ${JSON.stringify(mountsOf(folders))} | .param.package = ${JSON.stringify(npmPackage)}`;
+    machine.run(['edit', '--tty=false', '--set', changes, MACHINE], { minutes: MINUTES.look });
   } else {
     const template = join(dirs.stateDir, 'lima.yaml');
-    writeFileSync(
-      template,
-      `${JSON.stringify(templateOf(folders, flags.package ?? `ringfence@${version}`, dirs), null, 2)}\n`,
-      { mode: 0o600 },
-    );
+    const text = JSON.stringify(templateOf(folders, npmPackage, dirs), null, 2);
+    writeFileSync(template, `${text}\n`, { mode: 0o600 });
     machine.run(['create', '--tty=false', `--name=${MACHINE}`, template], { minutes: MINUTES.create });
   }
   start(machine);

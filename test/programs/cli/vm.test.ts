@@ -4,6 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync }
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { version } from '../../../src/base/runtime.ts';
 import { plist } from '../../../src/cli/vm/launchd.ts';
 import { MACHINE, PROVISION, templateOf } from '../../../src/cli/vm/machine.ts';
 import { findUserDirs } from '../../../src/daemon/user-dirs.ts';
@@ -76,7 +77,7 @@ test('vm create gives a machine that is there other folders, and vm delete leave
   const { asked } = vm(['create', shop()], [{ name: 'other' }, { name: MACHINE, status: 'Running' }]);
   expect(asked.slice(1, 4)).toEqual([
     `stop ${MACHINE}`,
-    `edit --tty=false --set .mounts = [{"location":"${shop()}","mountPoint":"${shop()}","writable":true}] ${MACHINE}`,
+    `edit --tty=false --set .mounts = [{"location":"${shop()}","mountPoint":"${shop()}","writable":true}] | .param.package = "ringfence@${version}" ${MACHINE}`,
     `start --tty=false --timeout=19m ${MACHINE}`,
   ]);
   const agent = join(home, 'Library/LaunchAgents/io.ringfence.vm.plist');
@@ -111,6 +112,14 @@ test.each([
   const { code, stderr, asked } = vm(['create', folder(), shop()]);
   expect({ code, asked }).toEqual({ code: 2, asked: [] });
   expect(stderr).toContain(why);
+});
+
+test('vm refuses the state directory of a daemon of this machine, whose token and sockets it would replace', () => {
+  mkdirSync(dirs().stateDir, { recursive: true, mode: 0o700 });
+  writeFileSync(join(dirs().stateDir, 'daemon.lock'), '');
+  const { code, stderr, asked } = vm(['delete'], [{ name: MACHINE }]);
+  expect({ code, asked }).toEqual({ code: 2, asked: [] });
+  expect(stderr).toContain('RINGFENCE_STATE');
 });
 
 test('without Lima the error says how to get it', () => {

@@ -1,12 +1,12 @@
-/** The verbs of the machine in which the daemon of a Mac runs. */
-import type { CliCapability, Verbs } from '../verbs/verbs.ts';
+/** The verbs of the machine in which the daemon of a Mac runs; only the package `ringfence-client` has them. */
+import type { Verbs } from '../verbs/verbs.ts';
 
-/** Adds the verbs `vm …`, also to the program of a host without a daemon. */
+/** Adds the verbs `vm …`. */
 export function addVmVerbs(verbs: Verbs): void {
   const vm = verbs.addGroup('vm', 'run the daemon in a Linux machine, on a Mac');
   const load = () => import('./vm.ts');
   const add = (name: string, description: string) => verbs.addOffline(name, description, vm);
-  add('create <folder...>', 'make the machine, or give it other folders: those in which agents may work')
+  add('create <folder...>', 'make the machine, or give it these folders, in which agents may work, and this version')
     .option('--no-login', 'do not start it at each login')
     .option('--package <spec>', 'what npm installs in it (default: ringfence in this version)')
     .action(verbs.ending(async (folders, flags) => (await load()).vmCreate(folders, flags, verbs.callerIn(flags))));
@@ -22,5 +22,3 @@ export function addVmVerbs(verbs: Verbs): void {
     verbs.ending(async (flags) => (await load()).vmDelete(verbs.caller(flags))),
   );
 }
-
-export default { addVerbs: addVmVerbs } satisfies CliCapability;
