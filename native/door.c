@@ -22,6 +22,7 @@
 #include <sys/uio.h>
 
 #include "kernel.h"
+#include "namespaces.h"
 
 #define BACKLOG 128
 #define PROXY_PORT 3128
@@ -61,22 +62,6 @@ static int number(const char *digits) {
 static int is_same(const char *a, const char *b) {
   for (; *a && *a == *b; a++) b++;
   return *a == *b;
-}
-
-/* Maps an id to itself: "ID ID 1", in one write. */
-static int write_map(const char *path, long id) {
-  char text[64];
-  char *at = text + sizeof text;
-  *--at = '1';
-  for (int twice = 0; twice < 2; twice++) {
-    long rest = id;
-    *--at = ' ';
-    do *--at = (char)('0' + rest % 10); while (rest /= 10);
-  }
-  const long file = CALL3(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC);
-  const long written = CALL3(SYS_write, file, at, text + sizeof text - at);
-  CALL1(SYS_close, file);
-  return written > 0;
 }
 
 static void forbid_groups(void) {

@@ -14,8 +14,7 @@ export function judgePreviews(parent: string): DoctorFinding {
     return { id, status: 'ok', found: 'commands can be previewed' };
   } catch (error) {
     const found = `commands can't be previewed: ${reasonOf(error)}`;
-    const fix =
-      'Use Linux 5.11 or newer and util-linux, and a state directory that is no overlay: in a container, a volume.';
+    const fix = 'Use Linux 5.11 or newer, and a state directory that is no overlay: in a container, a volume.';
     return { id, status: 'warning', found, fix };
   }
 }

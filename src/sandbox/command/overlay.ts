@@ -1,28 +1,20 @@
 /**
  * An overlay of a workspace, for one command: what the command changes goes to a folder of the daemon, and the workspace stays as it
- * is. util-linux mounts it in a user and a mount namespace of its own, in which bubblewrap then builds the sandbox of the command as
- * always: the masks are the same binds, over the merged tree (docs/decisions/0024-previews.md).
+ * is. native/mount-overlay.c mounts it in a user and a mount namespace of its own, in which bubblewrap then builds the sandbox of the command
+ * as always: the masks are the same binds, over the merged tree (docs/decisions/0024-previews.md).
  */
 import { chmodSync, close, constants, lstatSync, mkdirSync, openSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
+import { getSystemErrorMessage } from 'node:util';
 import { ToolError } from '../../base/errors.ts';
+import { nativeProgram } from '../../base/native-programs.ts';
 
 /** Parts of a preview's folder: what the command wrote, the kernel's scratch folder, the list of the changes, changed texts as they were. */
 export const PREVIEW_PARTS = { upper: 'upper', work: 'work', list: 'changes.json', old: 'old' } as const;
 
-/** Begins what the shell prints if the kernel refuses the overlay. */
-const REFUSED = 'no overlay: ';
-
-/**
- * Mounts the overlay over the workspace and executes bubblewrap without any capability: bubblewrap refuses to start with some.
- * `lowerdir=.` needs no escapes, whatever the workspace is called. util-linux 2.39 and newer would use calls that hosts may not make.
- */
-const MOUNT = [
-  'cd -- "$1" || exit 1',
-  `m=$(LIBMOUNT_FORCE_MOUNT2=always mount -n -t overlay -o "lowerdir=.,upperdir=$2/${PREVIEW_PARTS.upper},workdir=$2/${PREVIEW_PARTS.work},userxattr" ringfence "$1" 2>&1) || { echo "${REFUSED}$m" >&2; exit 1; }`,
-  'cd /; shift 2; exec setpriv --inh-caps=-all --ambient-caps=-all -- "$@"',
-].join('\n');
+/** Begins what native/mount-overlay.c prints if the kernel refuses the overlay; the number of an error follows. */
+const REFUSED = /no overlay: (\d+)/;
 
 /** Characters that separate paths or options in those of an overlay. */
 const SEPARATORS = /[,:\\]/;
@@ -58,8 +50,10 @@ export class Overlay implements Disposable {
 
   /** Words that execute bubblewrap over the overlay. */
   get words(): readonly string[] {
-    const own = ['unshare', '--user', '--mount', '--map-current-user', '--keep-caps', '--'];
-    return [...own, '/bin/sh', '-c', MOUNT, 'sh', this.workspace, this.#folder];
+    const [upper, work] = [this.upper, join(this.#folder, PREVIEW_PARTS.work)];
+    // `.` needs no escapes, whatever the workspace is called. Nothing of a preview outlives this daemon, so no write waits for the disk.
+    const options = `lowerdir=.,upperdir=${upper},workdir=${work},userxattr,volatile`;
+    return [nativeProgram('mount-overlay'), this.workspace, options];
   }
 
   /**
@@ -77,8 +71,8 @@ export class Overlay implements Disposable {
 
   /** The error of a sandbox that could not be built, from what was printed; undefined if the overlay was not the reason. */
   static refusal(printed: string): ToolError | undefined {
-    const at = printed.indexOf(REFUSED);
-    return at < 0 ? undefined : unsupported(printed.slice(at + REFUSED.length).trim());
+    const [, number] = REFUSED.exec(printed) ?? [];
+    return number === undefined ? undefined : unsupported(getSystemErrorMessage(-Number(number)) ?? `error ${number}`);
   }
 
   [Symbol.dispose](): void {

@@ -1,19 +1,19 @@
 /**
  * Gives a command its own copy of each repository config that it may not write. git writes a config by renaming a new file over it,
  * which the kernel refuses on a mount point; but through a symbolic link git renames beside the link's target. So a link is mounted
- * over the config, and leads to a small file system of the command's own. bubblewrap can't mount links: `mount` does it in the
- * sandbox before any of the caller's programs run there. If that fails, the read-only mount below stays.
+ * over the config, and leads to a small file system of the command's own. bubblewrap can't mount links: native/mount-links.c
+ * does it in the sandbox before any of the caller's programs run there. If that fails, the read-only mount below stays.
  * docs/decisions/0017-git-config-of-commands.md.
  */
 import type { ChildProcess } from 'node:child_process';
 import { closeSync, constants, openSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
+import { nativeProgram } from '../../../base/native-programs.ts';
 import { isInside, isTrusted } from '../../../base/paths.ts';
 import type { Powers } from '../../../base/powers.ts';
 import { GIT_COPIES } from '../../bubblewrap.ts';
 import type { Status } from '../../command/status.ts';
-import { findProgram } from '../../find-program.ts';
 import { ancestorsOf, type Masks } from '../../masks.ts';
 import { type MountEntry, mountsOf } from '../../proc.ts';
 import { isWhole } from './changes.ts';
@@ -47,7 +47,7 @@ export function givenConfigs(
   { readOnly }: Masks,
   { workspace, cwd }: { workspace: string; cwd: string },
 ): GivenConfig[] {
-  if (failures >= FAILURES_MAX || toProgram() === undefined) return [];
+  if (failures >= FAILURES_MAX) return [];
   const held = new Set(readOnly);
   const isHeldAbove = (path: string) => held.has('') || ancestorsOf(path).some((it) => held.has(it));
   return [...held]
@@ -72,13 +72,6 @@ function farFrom(cwd: string, config: string): number {
 }
 
 const PATH_MAX = 4096;
-
-function toProgram(): { readonly nsenter: string; readonly mount: string } | undefined {
-  programs ??= { nsenter: findProgram('nsenter'), mount: findProgram('mount') };
-  const { nsenter, mount } = programs;
-  return nsenter === undefined || mount === undefined ? undefined : { nsenter, mount };
-}
-let programs: { readonly nsenter: string | undefined; readonly mount: string | undefined } | undefined;
 
 /** A copy that a command has. */
 interface MountedCopy {
@@ -148,17 +141,14 @@ export class GitCopies implements Disposable {
 
   /** Mounts the links. The sandbox is built, and none of the caller's programs run in it yet. */
   async lay(init: number): Promise<void> {
-    const [user, program] = [this.#user, toProgram()];
-    if (this.#given.length === 0 || user === undefined || !program) return;
+    if (this.#given.length === 0 || this.#user === undefined) return;
     this.#folder = this.#hold(`/proc/${init}/root${GIT_COPIES}`, constants.O_RDONLY | constants.O_DIRECTORY);
-    const codes = await Promise.all(
-      this.#given.map((it, i) => this.#mount(init, { ...program, user, i, path: it.path })),
-    );
+    await this.#mount(init, this.#user);
     const mounts = mountsOf(init) ?? [];
     this.#laid = this.#given
-      .filter((it, i) => codes[i] === 0 && isLaid(mounts, join(this.#workspace, it.path), i))
+      .filter((it, i) => isLaid(mounts, join(this.#workspace, it.path), i))
       .map(({ path, text }) => ({ path, given: text, isFolded: false }));
-    failures = codes.includes(0) ? 0 : failures + 1;
+    failures = this.#laid.length > 0 ? 0 : failures + 1;
   }
 
   /** Takes permitted changes from the command's copies over into the repositories; of a running command, those since the last time. */
@@ -207,27 +197,19 @@ export class GitCopies implements Disposable {
     this.#open.dispose();
   }
 
-  #mount(
-    init: number,
-    { nsenter, mount, user, i, path }: { nsenter: string; mount: string; user: number; i: number; path: string },
-  ): Promise<number | null> {
-    const link = this.#hold(`/proc/${init}/root${GIT_COPIES}/link-${i}`, O_PATH | constants.O_NOFOLLOW);
-    if (link === undefined) return Promise.resolve(null);
-    const enter = [
-      '--preserve-credentials',
-      '--user=/proc/self/fd/3',
-      ...['mnt', 'pid'].map((it) => inNamespace(init, it)),
-    ];
-    const words = [mount, '-c', '--bind', '/proc/self/fd/4', join(this.#workspace, path)];
-    const child = this.#powers.spawn(nsenter, [...enter, '--', ...words], {
-      stdio: ['ignore', 'ignore', 'ignore', user, link],
-      // Hosts may not use the newer mount system calls.
-      env: { LIBMOUNT_FORCE_MOUNT2: 'always' },
+  /** Settles when native/mount-links.c has ended; the mounts tell what it did. */
+  async #mount(init: number, user: number): Promise<void> {
+    const flags = O_PATH | constants.O_NOFOLLOW;
+    const links = this.#given.map((_, i) => this.#hold(`/proc/${init}/root${GIT_COPIES}/link-${i}`, flags) ?? 'ignore');
+    const points = this.#given.map(({ path }) => join(this.#workspace, path));
+    const child = this.#powers.spawn(nativeProgram('mount-links'), [`${init}`, ...points], {
+      stdio: ['ignore', 'ignore', 'ignore', user, ...links],
+      env: {},
       cwd: '/',
     });
-    return new Promise((resolve) => {
-      child.once('error', () => resolve(null));
-      child.once('exit', (code) => resolve(code));
+    await new Promise((resolve) => {
+      child.once('error', resolve);
+      child.once('exit', resolve);
     });
   }
 
@@ -241,9 +223,6 @@ export class GitCopies implements Disposable {
     }
   }
 }
-
-const inNamespace = (init: number, name: string): string =>
-  `--${name === 'mnt' ? 'mount' : name}=/proc/${init}/ns/${name}`;
 
 /** The mounts without the links, which lie over other mounts. */
 export function withoutLinks(mounts: readonly MountEntry[]): readonly MountEntry[] {
