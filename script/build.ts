@@ -44,7 +44,7 @@ const ENTRIES = {
 
 /** The library, which also old versions of Node load, and what the package `ringfence-client` has beside it. */
 const LIBRARY = ['entries/client', 'client/adapters/ai', 'client/adapters/openai-agents', 'client/adapters/langchain'];
-const CLIENT = [...LIBRARY, 'entries/client-cli', 'entries/mcp-bridge'];
+const CLIENT = [...LIBRARY, 'testing/without-daemon', 'entries/client-cli', 'entries/mcp-bridge'];
 /** The oldest Node of the client, and what takes the place there of what it lacks. */
 const OLD_NODE = join(root, 'packages/client/old-node.js');
 const OLDEST = {
@@ -53,6 +53,7 @@ const OLDEST = {
     inject: { 'Promise.withResolvers': [OLD_NODE, 'withResolvers'], 'Map.groupBy': [OLD_NODE, 'groupBy'] },
   },
   alias: { 'node:util': OLD_NODE },
+  outside: ['zod'],
 } as const;
 
 const { dependencies, optionalDependencies, peerDependencies } = JSON.parse(
@@ -75,14 +76,18 @@ function toAscii(code: string): string {
  * Bundles entries of one folder. The two folders share no files: hosts load each tool on demand and the daemon all at
  * once, so a common bundle would be cut into a file for each tool.
  */
-async function bundle(folder: keyof typeof ENTRIES, entries: readonly string[], { transform = {}, alias = {} } = {}) {
+async function bundle(
+  folder: keyof typeof ENTRIES,
+  entries: readonly string[],
+  { transform = {}, alias = {}, outside = [] as readonly string[] } = {},
+) {
   const made = await rolldown({
     cwd: root,
     input: Object.fromEntries(entries.map((it) => [it, `${folder}/${it}.ts`])),
     platform: 'node',
     // The CommonJS form of jsonc-parser requires its files by names that only exist at run time, which no bundler can follow.
     resolve: { mainFields: ['module', 'main'], alias },
-    external: (id) => (!(id in alias) && id.startsWith('node:')) || isInstalled(id),
+    external: (id) => (!(id in alias) && id.startsWith('node:')) || isInstalled(id) || outside.includes(id),
     transform,
   });
   // V8 keeps the source text in memory. Worker code looks for other worker files beside itself.
@@ -111,7 +116,7 @@ write('dist', output);
 const client = await bundle('src', CLIENT, OLDEST);
 rmSync(join(root, 'packages/client/dist'), { recursive: true, force: true });
 write('packages/client/dist', client);
-for (const it of LIBRARY) copyTypes(`src/${it}.d.ts`);
+for (const it of [...LIBRARY, 'testing/without-daemon']) copyTypes(`src/${it}.d.ts`);
 copyFileSync(join(root, 'LICENSE'), join(root, 'packages/client/LICENSE'));
 
 /** Copies a file of types, and those that it imports, to the package of the client. */

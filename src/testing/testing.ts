@@ -14,15 +14,7 @@ export {
   type TestDaemonOptions,
 } from './daemon.ts';
 export type { StartedProcess } from './messages.ts';
-export {
-  type Dialect,
-  type ModelReply,
-  type ModelRequest,
-  type ModelScript,
-  ModelServer,
-  type ScriptedCall,
-} from './model-server.ts';
 export type { ServiceAnswer, ServiceRequest } from './played-http.ts';
 export type { ExpectedProcess, ProcessAnswer, ProcessMatcher, ProcessScript } from './processes.ts';
-export { type RecordedCall, Recorder, Replayer, type ToolCaller } from './recording.ts';
 export type { ToolPromise } from './tool-contract.ts';
+export * from './without-daemon.ts';

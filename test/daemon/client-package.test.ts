@@ -95,6 +95,13 @@ describe.each([['the Node of this run', process.execPath], ...(isOld ? [['Node 2
     expect(stdout).toBe('read\n\n');
   });
 
+  test('`ringfence-client/testing` plays a model and answers recorded calls', async () => {
+    const code = `import { ModelServer, Replayer } from 'ringfence-client/testing';
+      console.log(typeof ModelServer, typeof Replayer);`;
+    const { stdout } = await run(node, ['--input-type=module', '--eval', code], { cwd: folder });
+    expect(stdout).toBe('function function\n');
+  });
+
   test('without a daemon it says how to start one, and starts none', async () => {
     const none = run(node, ['--import', MAC, program, 'call', 'file_list'], {
       cwd: daemon.workspace,
