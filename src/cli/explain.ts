@@ -55,8 +55,8 @@ async function writeRule(rule: string | undefined, { flags, env }: CliCaller): P
       EXIT.FAILED,
       rule?.slice(2) ?? 'no rule is needed, or none can allow it: a rule decides already',
     );
-  const { changePolicy, whenApplied } = await import('./init/init.ts');
-  const { withRule } = await import('./init/proposal.ts');
+  const { changePolicy, whenApplied } = await import('../daemon/config/own-policy.ts');
+  const { withRule } = await import('../daemon/config/policy-edits.ts');
   const file = changePolicy((text) => withRule(text, rule), findUserDirs(flags, env));
   say(harmless(`written to ${file.path}; ${whenApplied(file)}`));
   return EXIT.OK;

@@ -41,6 +41,7 @@ import type { Tracer } from '../store/telemetry/tracer.ts';
 import { internalTools } from '../tools/registry.ts';
 import { ServingTurns } from '../wire/protocol/serving-turns.ts';
 import type { InheritedSockets, SocketName } from '../wire/transport/inherited-sockets.ts';
+import { changeLevel } from './config/policy-level.ts';
 import { settingsAnswer } from './config/settings.ts';
 import type { Config } from './config.ts';
 import { createHosts, hostsToTell } from './daemon-hosts.ts';
@@ -290,6 +291,7 @@ function createGateway(config: Config, services: Services) {
     sessionEnded: sessionEnds(services, oversight),
     panel: services.panel,
     settings: () => settingsAnswer(config, services.workspaces.all),
+    changeLevel: (asked) => changeLevel(asked, config),
     pauseFile: join(dirs.stateDir, 'paused.json'),
     shutdown: services.shutdown,
     upgrade: services.upgrade,

@@ -52,7 +52,7 @@ import type { KeptChangesParts } from './undo/previews.ts';
 export interface GatewayOptions
   extends StatusParts,
     KeptChangesParts,
-    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel' | 'settings' | 'background' | 'forwards'>,
+    Pick<MethodParts, 'shutdown' | 'upgrade' | 'panel' | 'settings' | 'changeLevel' | 'background' | 'forwards'>,
     Pick<PauseParts & MethodParts, 'pauseFile' | 'untrusted' | 'fences' | 'quarantine'> {
   readonly pipeline: Pipeline;
   readonly catalogue: Catalogue;

@@ -62,6 +62,8 @@ export interface MethodParts extends StatusParts, KeptChangesParts, Pick<Quarant
   readonly untrusted: UntrustedMarks;
   readonly forwards: Forwards;
   readonly background: BackgroundCommands;
+  /** Shows how the operator's policy would change, or writes it. Throws RpcError. */
+  changeLevel(asked: Params<'policy.set'>): Promise<{ path: string; isWritten: boolean; isInForce: boolean }>;
   /** Starts the daemon's shutdown after the answer was sent. */
   shutdown(graceMs: number): void;
   /** Starts a new daemon, and hands over to it after the answer was sent. Throws RpcError if it does not start. */
@@ -140,6 +142,7 @@ export function createMethods(parts: MethodParts): Methods {
     'policy.get': ({ session }) => oversight.policy(session),
     'policy.explain': ({ session }, params) => oversight.explain(session, params),
     'policy.backtest': ({ session }, params) => oversight.backtest(session, params),
+    'policy.set': ({ session }, params) => setLevel(session, params, parts),
     'policy.reload': ({ session }) => reloadPolicy(session, parts),
     'tokens.rotate': ({ session }, { names }) => rotateTokens(session, names, parts),
     ...previewMethods(parts),
@@ -177,6 +180,16 @@ function reloadPolicy(session: Session, { oversight, records }: MethodParts) {
   const answer = oversight.reload();
   if (!answer.ok) records.reloadFailed(session, answer.problems);
   return answer;
+}
+
+/** Answers `policy.set`; what was written holds from the next call on. */
+async function setLevel(session: Session, asked: Params<'policy.set'>, parts: MethodParts): Promise<object> {
+  const changed = await parts.changeLevel(asked);
+  if (changed.isWritten) {
+    parts.records.levelSet(session, { tool: asked.tool, level: asked.level, file: changed.path });
+    if (changed.isInForce) reloadPolicy(session, parts);
+  }
+  return changed;
 }
 
 /** Answers `cache.clear`. */

@@ -45,6 +45,10 @@ export class SessionRecords {
     this.#append({ kind: 'policy', ...whoOf(session), detail });
   }
 
+  levelSet(session: Session, detail: { readonly tool: string; readonly level: string; readonly file: string }): void {
+    this.#append({ kind: 'policy', ...whoOf(session), detail: { event: 'level-set', ...detail } });
+  }
+
   tokensRotated(session: Session, names: readonly string[], sessionsEnded: number): void {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'tokens-rotated', names, sessionsEnded } });
   }

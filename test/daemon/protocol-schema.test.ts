@@ -167,6 +167,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(operator, 'panel.sessions');
   await ask(operator, 'panel.revoke', { id: 'p_none' });
   await ask(operator, 'settings.read');
+  await ask(operator, 'policy.set', { tool: 'code_run', level: 'ask' });
   await ask(operator, 'audit.prune', { keep: 1000 });
   await ask(operator, 'providers.accept', { provider: 'none', tools: {} });
   const composed = { description: 'One.', inputs: {}, program: 'return 1;', tools: [] };

@@ -5,6 +5,7 @@ import { request, requestIn } from '../connection.ts';
 import type { Answer } from '../messages.ts';
 import { TextBlock } from '../parts/text-block.tsx';
 import { BacktestForm } from './backtest.tsx';
+import { LevelForm } from './level.tsx';
 
 interface RuleFacts {
   readonly id: string;
@@ -37,6 +38,7 @@ export function Policy() {
         <h1>Policy</h1>
       </div>
       <Explain />
+      <LevelForm />
       <BacktestForm />
       {policy.value && <Rules policy={policy.value} />}
       {policy.value?.and.map((it) => (

@@ -1,8 +1,10 @@
 /** `ringfence policy bundle build|sign|verify`: works on files without a daemon. Each returns the exit code: 0, or 2 if a file is refused. */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { defaultLimits as limits } from '../../base/limits.ts';
+import { writeWhole } from '../../daemon/config/write-whole.ts';
 import {
   assertSigned,
   isBundle,
@@ -16,7 +18,6 @@ import { PolicyError, readPolicy } from '../../policy/load.ts';
 import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
 import type { CliCaller } from '../connect.ts';
 import { harmless, printJson, say } from '../output.ts';
-import { writeWhole } from '../own-files.ts';
 import { orRefused } from '../policy.ts';
 import { readPolicyText } from './job-policy.ts';
 import { readKey } from './keys.ts';

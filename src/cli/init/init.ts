@@ -2,22 +2,25 @@
  * `ringfence init`: inspects the current folder and proposes what an agent's everyday work in it needs: the workspace, the hosts of its
  * package managers, the person's toolchains, and which of two policies is in force. Writes after confirmation.
  */
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
-import { dirname, isAbsolute, join, resolve } from 'node:path';
-import { parse } from 'yaml';
-import * as z from 'zod';
-import { checkWorkspace, configSchema, readConfigFile } from '../../daemon/config.ts';
+
+import { existsSync, realpathSync } from 'node:fs';
+import { dirname } from 'node:path';
+import {
+  changePolicy,
+  type ProposedFile,
+  proposedFiles,
+  toLevel,
+  whenApplied,
+} from '../../daemon/config/own-policy.ts';
+import { writeWhole } from '../../daemon/config/write-whole.ts';
+import { checkWorkspace, readConfigFile } from '../../daemon/config.ts';
 import { findUserDirs, makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
 import { readAdded, writeAdded } from '../../daemon/workspaces.ts';
-import { nearest } from '../../pipeline/input/nearest.ts';
-import { parsePolicy } from '../../policy/load.ts';
-import { PolicyError } from '../../policy/policy-error.ts';
-import { builtinToolset, effectsOfBuiltin } from '../../tools/registry.ts';
 import type { CliCaller } from '../connect.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
-import { askPerson, mayChange, showChange, writeWhole } from '../own-files.ts';
+import { EXIT, harmless, print, printJson, say } from '../output.ts';
+import { askPerson, mayChange, showChange } from '../own-files.ts';
 import { findProjectTools } from './project.ts';
-import { LEVELS, type PolicyProposal, withLevel, withProject, withSettings } from './proposal.ts';
+import { type PolicyProposal, withProject, withSettings } from './proposal.ts';
 import { findPinned, findToolchains } from './toolchains.ts';
 
 export interface InitFlags {
@@ -26,12 +29,6 @@ export interface InitFlags {
   /** Write without asking. */
   readonly yes?: boolean;
   readonly json?: boolean;
-}
-
-interface ProposedFile {
-  readonly path: string;
-  readonly before: string | undefined;
-  readonly after: string;
 }
 
 /** Returns the exit code. Throws CliError, ConfigError for a folder that can never be a workspace. */
@@ -107,42 +104,9 @@ function* describe({ tools, toolchains, pinned }: PolicyProposal, folder: string
   if (tools.length === 0) yield 'found no package.json, pyproject.toml, Cargo.toml, go.mod or Makefile';
 }
 
-/** The person's own policy file, which need not exist. Throws CliError if a built-in policy is in force by name. */
-function ownPolicyFile(dirs: UserDirs): string {
-  const { configFile } = dirs;
-  const named = readConfigFile(configFile).policy;
-  if (named !== undefined && /^[a-z-]+$/.test(named))
-    throw new CliError(
-      EXIT.FAILED,
-      `${configFile} names the built-in policy ${named}, which can't be edited; write a policy file that extends it, name that file in the configuration, and run init again`,
-    );
-  return named === undefined ? join(dirname(configFile), 'policy.yaml') : policyPath(named, dirs);
-}
-
-/** Changes the policy file of the person, and names that file in the configuration if none is. Throws CliError. */
-export function changePolicy(change: (text: string) => string, dirs: UserDirs): ProposedFile {
-  const none = { tools: [], toolchains: [], pinned: [], workspace: '', base: 'default' } as const;
-  const [config, policy] = changesFor(none, dirs, change) as [ProposedFile, ProposedFile];
-  for (const { path, before, after } of [config, policy]) if (after !== before) writeWhole(path, after);
-  return policy;
-}
-
-/** When a changed policy file counts. */
-export const whenApplied = ({ before }: Pick<ProposedFile, 'before'>): string =>
-  before === undefined ? 'start the daemon anew to apply it: ringfence stop' : 'a running daemon applies it at once';
-
-/** `ringfence policy set TOOL LEVEL`: writes the rule that decides calls of a tool, and shows the change. Throws CliError. */
+/** `ringfence policy set TOOL LEVEL`: writes the rule that decides calls of a tool, and shows the change. Throws ConfigError. */
 export async function policySet(tool: string, level: string, { flags, env }: CliCaller): Promise<number> {
-  const to = LEVELS.find((it) => it === level);
-  if (!to) throw new CliError(EXIT.USAGE, `the level is one of ${LEVELS.join(', ')}, not ${harmless(level)}`);
-  const named =
-    builtinToolset().get(tool)?.tool.name ?? (/^[a-z][a-z0-9_]*__[a-z0-9_]+$/.test(tool) ? tool : undefined);
-  if (named === undefined) {
-    const close = nearest(tool, builtinToolset().keys());
-    const hint = close === undefined ? 'ringfence tools lists them' : `did you mean ${close}?`;
-    throw new CliError(EXIT.USAGE, `there is no tool ${harmless(tool)}; ${hint}`);
-  }
-  const file = changePolicy((text) => withLevel(text, named, to), findUserDirs(flags, env));
+  const file = changePolicy(toLevel(tool, level), findUserDirs(flags, env));
   if (file.after === file.before) say(`${file.path} says so already`);
   else {
     await showChange(file.path, file.before, file.after);
@@ -151,42 +115,8 @@ export async function policySet(tool: string, level: string, { flags, env }: Cli
   return EXIT.OK;
 }
 
-/** The changes of config and policy file. Throws CliError if existing or resulting files are invalid. */
-function changesFor(
-  proposal: PolicyProposal,
-  dirs: UserDirs,
-  withMore: (policy: string) => string = (it) => it,
-): ProposedFile[] {
-  const { configFile } = dirs;
-  const policyFile = ownPolicyFile(dirs);
-  const before = existsSync(policyFile) ? readFileSync(policyFile, 'utf8') : undefined;
-  const after = withMore(withProject(before, proposal));
-  const config = existsSync(configFile) ? readFileSync(configFile, 'utf8') : undefined;
-  const configAfter = withSettings(config, proposal, 'policy.yaml');
-  checkTaken({ policyFile, after, configFile, configAfter });
-  return [
-    { path: configFile, before: config, after: configAfter },
-    { path: policyFile, before, after },
-  ];
-}
-
-function policyPath(named: string, { home, configFile }: UserDirs): string {
-  if (named.startsWith('~/')) return join(home, named.slice(2));
-  return isAbsolute(named) ? named : resolve(dirname(configFile), named);
-}
-
-/** Refuses to write a proposal that the daemon would reject. Throws CliError. */
-function checkTaken(it: { policyFile: string; after: string; configFile: string; configAfter: string }): void {
-  try {
-    parsePolicy(it.after, it.policyFile, { effectsOf: effectsOfBuiltin });
-  } catch (error) {
-    if (!(error instanceof PolicyError)) throw error;
-    throw new CliError(EXIT.FAILED, `with the additions, ${it.policyFile} is not valid:\n${error.message}`);
-  }
-  const config = configSchema.safeParse(parse(it.configAfter), { jitless: true });
-  if (!config.success)
-    throw new CliError(
-      EXIT.FAILED,
-      `with the additions, ${it.configFile} is not valid: ${z.prettifyError(config.error)}`,
-    );
-}
+const changesFor = (proposal: PolicyProposal, dirs: UserDirs): ProposedFile[] =>
+  proposedFiles(dirs, {
+    policy: (text) => withProject(text, proposal),
+    config: (text) => withSettings(text, proposal, 'policy.yaml'),
+  });

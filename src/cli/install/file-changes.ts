@@ -1,11 +1,12 @@
 /** What an install changes in which file, and what is kept for its undo. */
+
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { writeWhole } from '../../daemon/config/write-whole.ts';
 import { makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
 import { CliError, EXIT } from '../output.ts';
-import { writeWhole } from '../own-files.ts';
 import type { Denials } from './agents.ts';
 import { withEntry } from './config-edit.ts';
 import type { ConfigTarget } from './mcp-clients.ts';

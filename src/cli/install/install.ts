@@ -1,10 +1,12 @@
 /** `ringfence install`: registers us in the configuration of a program that speaks MCP. */
+
 import { existsSync, rmSync } from 'node:fs';
 import { isRecord } from '../../base/text/values.ts';
+import { writeWhole } from '../../daemon/config/write-whole.ts';
 import { findUserDirs } from '../../daemon/user-dirs.ts';
 import type { CliCaller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
-import { mayChange, showChange, writeWhole } from '../own-files.ts';
+import { mayChange, showChange } from '../own-files.ts';
 import { AGENT_NAMES, AGENTS, type Denials } from './agents.ts';
 import { readJson } from './config-edit.ts';
 import { denialEdit, entryEdit, type FileChange, InstallRecords, planChanges, textOf } from './file-changes.ts';

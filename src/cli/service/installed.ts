@@ -1,15 +1,16 @@
 /** `ringfence service`: the daemon as a service of systemd, from its units to its removal. */
+
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { bin, version } from '../../base/runtime.ts';
+import { writeWhole } from '../../daemon/config/write-whole.ts';
 import { readConfigFile } from '../../daemon/config.ts';
 import { findUserDirs, isOursAlone, lockFile, type UserDirs } from '../../daemon/user-dirs.ts';
 import { readAdded } from '../../daemon/workspaces.ts';
 import { lockHolder } from '../../store/database.ts';
 import { type CliCaller, connect } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
-import { writeWhole } from '../own-files.ts';
 import { upgrade } from '../upgrade.ts';
 import { movingProgram } from './stable-node.ts';
 import { createSystemd, type Systemd, show, unitState } from './systemd.ts';

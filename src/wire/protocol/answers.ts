@@ -207,6 +207,12 @@ export const answers = {
     skipped: count().describe('Calls whose input the log has cut or redacted, and those of unknown tools.'),
     cut: z.boolean().describe('Whether there are more entries or differences than are looked at.'),
   }),
+  'policy.set': z.strictObject({
+    path: z.string(),
+    diff: z.string().describe('Empty if the file says so already.'),
+    isWritten: z.boolean(),
+    isInForce: z.boolean().describe('Whether the daemon reads the file without a restart.'),
+  }),
   'policy.reload': z.strictObject({ ok: z.boolean(), problems: texts() }),
   'providers.list': z.strictObject({ providers: z.array(shapes.provider) }),
   'providers.accept': shapes.provider,

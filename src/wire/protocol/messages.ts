@@ -254,6 +254,12 @@ export const params = {
     policy: z.string().min(1),
     since: time().default('7d'),
   }),
+  /** Without `seen`, the diff that was shown, the change is only shown. */
+  'policy.set': z.strictObject({
+    tool: z.string().min(1).max(128),
+    level: z.enum(['auto', 'ask', 'deny', 'default']),
+    seen: z.string().max(262_144).optional(),
+  }),
   'policy.reload': nothing(),
   'providers.list': nothing(),
   'providers.accept': z.strictObject({

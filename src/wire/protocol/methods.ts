@@ -25,6 +25,7 @@ export const OPERATOR_METHODS: ReadonlySet<string> = new Set<Method>([
   'audit.daily',
   'audit.prune',
   'policy.backtest',
+  'policy.set',
   'policy.reload',
   'providers.accept',
   'plugins.save',
