@@ -41,7 +41,7 @@ export function LevelForm() {
             list="tools"
             required
             value={tool.value}
-            onChange={(event) => (tool.value = event.currentTarget.value)}
+            onInput={(event) => (tool.value = event.currentTarget.value)}
           />
         </label>
         <label>
