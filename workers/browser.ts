@@ -6,7 +6,7 @@
 import { ToolError } from '../src/base/errors.ts';
 import type { Limits } from '../src/base/limits.ts';
 import { systemPowers } from '../src/base/powers.ts';
-import type { FromHost, HostSetup, Job, JobResult, ToHost } from '../src/hosts/job.ts';
+import type { FromHost, HostSetup, Job, JobResult, ToHost, ToolJob } from '../src/hosts/job.ts';
 import type { BrowserSetup, VisitJob } from '../src/services/web/browser/messages.ts';
 import { type StartedChromium, startChromium } from './browser/chromium.ts';
 import { BrowserEnded } from './browser/devtools.ts';
@@ -48,7 +48,7 @@ function begin(setup: HostSetup): void {
   gateway.send({ ready: true });
 }
 
-async function run(job: Job): Promise<void> {
+async function run(job: Job<ToolJob>): Promise<void> {
   let result: JobResult;
   try {
     const { devtools } = chromium as StartedChromium;
@@ -88,7 +88,7 @@ const usageOf = (outputBytes: number): JobResult['usage'] => ({
 
 function receive(message: ToHost): void {
   if ('setup' in message) begin(message.setup);
-  else if ('run' in message) void run(message.run);
+  else if ('run' in message && 'tool' in message.run) void run(message.run);
 }
 
 gateway.sayUp();

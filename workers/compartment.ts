@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 import { ToolError } from '../src/base/errors.ts';
 import type { Limits } from '../src/base/limits.ts';
 import type { PluginCode } from '../src/base/plugin-code.ts';
-import type { IsolateBounds, Job, JobResult } from '../src/hosts/job.ts';
+import type { IsolateBounds, Job, JobResult, ProgramJob } from '../src/hosts/job.ts';
 import type { FromThread, ToThread } from './isolate/compartment-messages.ts';
 import type { IsolateMessages } from './isolate/messages.ts';
 import { endOfPlugin } from './isolate/plugin-outcome.ts';
@@ -26,7 +26,7 @@ class Compartments implements Engine {
     this.#bounds = { logs, logChars, timers };
   }
 
-  start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram {
+  start(job: Job<ProgramJob>, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram {
     const { input, plugin } = job;
     const thread = this.#threadOf(bounds.memoryMb);
     const before = process.cpuUsage();

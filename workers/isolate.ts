@@ -1,7 +1,7 @@
 /** Entry of an isolate host: runs programs of callers and tools of plugins, each in an isolate of its own. */
 
 import type { Limits } from '../src/base/limits.ts';
-import type { IsolateBounds, Job, JobResult } from '../src/hosts/job.ts';
+import type { IsolateBounds, JobResult, ProgramJob } from '../src/hosts/job.ts';
 import type { IsolateMessages } from './isolate/messages.ts';
 import { isUnparsed, outcomeOf, withoutTypes } from './isolate/outcome.ts';
 import { linkTool } from './isolate/plugin-modules.ts';
@@ -25,7 +25,7 @@ class Isolates implements Engine {
     this.#fresh.prepare(DEFAULT_MEMORY_MB);
   }
 
-  start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram {
+  start(job: ProgramJob, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram {
     const fresh = this.#fresh.take(bounds.memoryMb);
     const { isolate, memoryMb } = fresh;
     let usedMs = 0;
@@ -52,7 +52,7 @@ interface ProgramRun {
 }
 
 async function run(
-  { input, plugin }: Job,
+  { input, plugin }: ProgramJob,
   fresh: PreparedIsolate,
   { bounds, messages, cpuMs }: ProgramRun,
 ): Promise<JobResult> {

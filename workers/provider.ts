@@ -16,15 +16,8 @@ import type { Limits } from '../src/base/limits.ts';
 import { systemPowers } from '../src/base/powers.ts';
 import type { ProvidedData } from '../src/base/provided-data.ts';
 import { KnownValues } from '../src/base/redact/known-values.ts';
-import {
-  type FromHost,
-  type HostSetup,
-  type Job,
-  type JobProgress,
-  type JobResult,
-  PROGRESS_CHARS_MAX,
-  type ToHost,
-} from '../src/hosts/job.ts';
+import type { FromHost, HostSetup, Job, JobProgress, JobResult, ToHost } from '../src/hosts/job.ts';
+import { PROGRESS_CHARS_MAX } from '../src/hosts/parse-from-host.ts';
 import type { ProviderMessage, ProviderSetup, ToolDefinition } from '../src/services/providers/messages.ts';
 import { toDefinition, toHarmless, toPlainText } from '../src/services/providers/text.ts';
 import { GATEWAY_FD, GatewayLine } from './gateway-line.ts';
@@ -160,7 +153,7 @@ async function run(job: Job): Promise<void> {
   running.set(job.id, controller);
   let result: JobResult;
   try {
-    if (job.health) {
+    if (!('tool' in job)) {
       await ping(controller.signal);
       return answer(job.id, { ok: true, data: null, usage: usageOf() });
     }

@@ -11,7 +11,16 @@ import { threadId, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/base/errors.ts';
 import { silentLog, systemPowers } from '../src/base/powers.ts';
 import type { BackgroundJob } from '../src/hosts/background/background-job.ts';
-import type { HostSetup, Job, JobResult, JobUsage } from '../src/hosts/job.ts';
+import type {
+  HealthJob,
+  HostSetup,
+  Job,
+  JobResult,
+  JobUsage,
+  PageJob,
+  RollBackJob,
+  ToolJob,
+} from '../src/hosts/job.ts';
 import { HOST_PREVIEWS } from '../src/sandbox/bubblewrap.ts';
 import { DiskWatch } from '../src/sandbox/command/disk-watch.ts';
 import { CommandGroups } from '../src/sandbox/command/group.ts';
@@ -25,9 +34,8 @@ import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
 import { LiveSockets } from '../src/sandbox/live-sockets.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
-import type { FetchedPage } from '../src/tools/context/page.ts';
 import { runsBy } from '../src/tools/runs.ts';
-import type { Preview, Tool } from '../src/tools/tool.ts';
+import type { Tool } from '../src/tools/tool.ts';
 import { Anchor } from './context/anchor.ts';
 import { WorkerContext } from './context/context.ts';
 import { withRefusal } from './context/denials.ts';
@@ -81,16 +89,19 @@ export default function serve({ thread, fd }: ThreadTask): Promise<never> {
 
 async function run(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   try {
-    if (job.background) return await backgroundResult(job.background, signal, onOutput);
-    return await (job.page ? readPage(job, job.page) : toResult(job, signal, onOutput));
+    if ('background' in job) return await backgroundResult(job.background, signal, onOutput);
+    return await ('page' in job ? readPage(job) : toResult(job, signal, onOutput));
   } finally {
     clock.end(job.id);
   }
 }
 
-async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
+/** A job of a tool, or about tools. */
+type OwnJob = Job<ToolJob | RollBackJob | HealthJob>;
+
+async function toResult(job: OwnJob, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   const sockets = job.sockets && (await liveSockets?.withoutDead(job.sockets));
-  using overlay = job.overlay === undefined ? undefined : overlayOf(job.overlay);
+  using overlay = 'tool' in job ? overlayOf(job) : undefined;
   const context = contextOf(job, { signal, onOutput, sockets, overlay });
   // Many jobs wait for commands in one thread, so its clock says nothing about them.
   const usage = (): JobUsage => {
@@ -102,11 +113,11 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
   try {
     if (job.cpuMs !== undefined && taskId === 0)
       throw new ToolError('SANDBOX_UNAVAILABLE', 'CPU limits need /proc, which is missing');
-    if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: usage() };
-    if (job.health) return { ok: true, data: await lifecycle.health(job.health, context), usage: usage() };
+    if ('rollBack' in job) return { ok: true, data: await rollBack(job.rollBack, context), usage: usage() };
+    if ('health' in job) return { ok: true, data: await lifecycle.health(job.health, context), usage: usage() };
     const tool = await tools.named(job.tool);
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
-    if (!job.preview) await lifecycle.initialize(tool, context);
+    if (job.step !== 'preview') await lifecycle.initialize(tool, context);
     const data = await dataOf(tool, job, context);
     const preview = await context.previewReport();
     return { ok: true, data, usage: { ...usage(), preview }, ...(tool.state && { state: context.state }) };
@@ -139,10 +150,10 @@ async function backgroundResult(
 }
 
 /** Reads a page for a tool. The tool gets no context: it needs nothing of the machine. */
-async function readPage(job: Job, page: FetchedPage): Promise<JobResult> {
+async function readPage(job: Job<PageJob>): Promise<JobResult> {
   const usage = () => ({
     cpuMs: clock.end(job.id),
-    outputBytes: page.body.length,
+    outputBytes: job.page.body.length,
     verdict: 'ok' as const,
     enforcedBy: 'worker thread, thread clock',
   });
@@ -150,7 +161,7 @@ async function readPage(job: Job, page: FetchedPage): Promise<JobResult> {
     const tool = await tools.named(job.tool);
     const read = tool && runsBy(tool, 'web')?.read;
     if (!read) throw new ToolError('INTERNAL', `this host has no tool ${job.tool} that reads pages`);
-    return { ok: true, data: await read(job.input as never, page, await pageReader()), usage: usage() };
+    return { ok: true, data: await read(job.input as never, job.page, await pageReader()), usage: usage() };
   } catch (thrown) {
     return failure(thrown, usage());
   }
@@ -170,19 +181,20 @@ function failure(thrown: unknown, usage: JobUsage): JobResult {
   return { ok: false, error: error.toWire(), usage: withRefusal(usage, error) };
 }
 
-function dataOf(tool: Tool, job: Job, context: WorkerContext): Promise<unknown> {
-  if (job.preview) return preview(tool, job, context);
-  if (job.resolve) return tool.before?.resolve?.(job.input as never, context) ?? Promise.resolve([]);
-  if (job.prepare && tool.before?.prepare) return tool.before?.prepare(job.input as never, context);
-  const plan = job.plan && (tool.before?.plan ?? tool.before?.requests);
-  if (plan) return plan(job.input as never, context);
-  if (!tool.run) throw new ToolError('INTERNAL', `${job.tool} runs in no host`);
-  return tool.run(job.input as never, context);
-}
-
-async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Preview> {
-  if (!tool.preview) throw new ToolError('UNSUPPORTED', `${job.tool} has no preview; call it without preview`);
-  return tool.preview(job.input as never, context);
+function dataOf({ preview, before = {}, run: toRun }: Tool, job: ToolJob, context: WorkerContext): Promise<unknown> {
+  const { tool, input, step } = job;
+  if (step === 'preview' && !preview)
+    throw new ToolError('UNSUPPORTED', `${tool} has no preview; call it without preview`);
+  const resolve = before.resolve ?? (() => Promise.resolve([]));
+  const work = {
+    preview,
+    resolve,
+    prepare: before.prepare ?? toRun,
+    plan: before.plan ?? before.requests ?? toRun,
+    run: toRun,
+  }[step ?? 'run'];
+  if (!work) throw new ToolError('INTERNAL', `${tool} runs in no host`);
+  return work(input as never, context);
 }
 
 const tools = new LoadedTools();
@@ -193,7 +205,7 @@ const endSession = (session: string): Promise<void> =>
 
 /** Gives the keys that were rolled back; policy or disk prevented the others. */
 async function rollBack(
-  { folder, keys }: NonNullable<Job['rollBack']>,
+  { folder, keys }: RollBackJob['rollBack'],
   context: WorkerContext,
 ): Promise<{ done: string[] }> {
   const done: string[] = [];
@@ -223,28 +235,30 @@ function previewFolder(id: string): string {
   throw new ToolError('UNSUPPORTED', 'this host sees no previews');
 }
 
-const overlayOf = (id: string): Overlay => new Overlay(previewFolder(id), setup.workspace as string);
+const overlayOf = ({ overlay }: ToolJob): Overlay | undefined =>
+  overlay === undefined ? undefined : new Overlay(previewFolder(overlay), setup.workspace as string);
 
-function contextOf(job: Job, { signal, onOutput, sockets, overlay }: Around): WorkerContext {
+function contextOf(job: OwnJob, { signal, onOutput, sockets, overlay }: Around): WorkerContext {
   if (!anchor || setup.workspace === undefined) throw new ToolError('INTERNAL', `tier ${setup.tier} has no workspace`);
   const { keeper } = job;
+  const { preImages, state, planned, kept: keptPreview }: Partial<ToolJob> = 'tool' in job ? job : {};
   return new WorkerContext({
     workspace: setup.workspace,
     anchor,
     view: setup.view,
     masks: job.masks ?? NO_MASKS,
-    preImages: job.preImages,
+    preImages,
     lifted: job.lifted,
     bounds: job.bounds,
     egressToken: job.egressToken,
     home: job.home,
     sockets,
-    state: job.state,
-    planned: job.planned,
+    state,
+    planned,
     ...(job.readOnly && { readOnly: true }),
     journal: job.journal,
     overlay,
-    ...(job.kept !== undefined && { keptPreview: previewFolder(job.kept) }),
+    ...(keptPreview !== undefined && { keptPreview: previewFolder(keptPreview) }),
     identity: setup.identity,
     limits: setup.limits,
     powers,

@@ -11,7 +11,8 @@ import type { ConfinedProcess } from '../sandbox/confined-process.ts';
 import { decode } from '../wire/protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../wire/protocol/frame.ts';
 import { adviceOn, type HostOptions, killQuietly, leafOf, logEnd, prefer } from './host-process.ts';
-import { type FromHost, type Job, parseFromHost, type ThreadEnded, type ToHost } from './job.ts';
+import type { FromHost, JobTerms, ThreadEnded, ToHost, Work } from './job.ts';
+import { parseFromHost } from './parse-from-host.ts';
 import { type JobEnd, RunningJob, type RunOptions } from './running-job.ts';
 import { ShadowLine } from './shadow/shadow-line.ts';
 import { aborted, graceOf, overMemory, overTime, toEnd } from './shutdown.ts';
@@ -21,7 +22,7 @@ import { type HostThread, Threads } from './threads.ts';
 
 export type { HostOptions } from './host-process.ts';
 export type { JobEnd, RunOptions } from './running-job.ts';
-export type JobRequest = Omit<Job, 'id'>;
+export type JobRequest = JobTerms & Work;
 
 /** Bytes of a frame with a piece of output; the buffer is allocated once at this size. */
 const PIECE_FRAME_BYTES = 129 * 1024;

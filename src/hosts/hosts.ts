@@ -58,7 +58,7 @@ export class Hosts implements AsyncDisposable {
   /** Runs a job in the host of its key; see `Runs`. */
   async run(key: HostKey, request: RunRequest, options: RunOptions): Promise<RunResult> {
     const { double } = this.#powers;
-    const isCommand = double && key.tier === 'execute' && !request.background && !request.health;
+    const isCommand = double && key.tier === 'execute' && 'tool' in request;
     return this.#runs.run(key, isCommand ? await double(request) : request, options);
   }
 

@@ -8,8 +8,9 @@ import type { Limits } from '../base/limits.ts';
 import type { Powers, Timer } from '../base/powers.ts';
 import { statmOf } from '../sandbox/proc.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { Host, type JobEnd, type JobRequest } from './host.ts';
+import { Host, type JobEnd } from './host.ts';
 import { NO_VIEW } from './host-masks.ts';
+import type { JobTerms, ProgramJob } from './job.ts';
 import type { RunOptions, RunResult } from './runs.ts';
 import { end, unlessAborted } from './shutdown.ts';
 
@@ -26,9 +27,7 @@ export interface Owner {
   readonly workspace: string;
 }
 
-export interface ProgramRequest extends JobRequest {
-  readonly isolate: NonNullable<JobRequest['isolate']>;
-}
+export interface ProgramRequest extends JobTerms, ProgramJob {}
 
 interface IsolateSlot {
   readonly host: Host;

@@ -1,11 +1,10 @@
 /** The messages between the gateway and a tier host: plain data in frames of the protocol's codec, on fd 3. */
 
 import type { Denial, FileChange, HostTier, Verdict, WithheldPaths } from '../base/call.ts';
-import { isCode, type WireError } from '../base/errors.ts';
+import type { WireError } from '../base/errors.ts';
 import type { CommandBounds, Limits } from '../base/limits.ts';
 import type { PluginCode } from '../base/plugin-code.ts';
 import type { PreviewReport } from '../base/preview.ts';
-import { isRecord } from '../base/text/values.ts';
 import type { Rule } from '../policy/schema.ts';
 import type { CommandGroupParent } from '../sandbox/cgroup/cgroup.ts';
 import type { HomeNames } from '../sandbox/command/homes.ts';
@@ -17,63 +16,83 @@ import type { BackgroundJob } from './background/background-job.ts';
 import type { JournalReport, MissingPath } from './shadow/journal-report.ts';
 import type { ShadowSetup } from './shadow/shadow-messages.ts';
 
-/** One call for a worker. */
-export interface Job {
-  /** Number of the job in its host. */
-  readonly id: number;
+/** A function of a tool that runs before its `run`, or in place of it. */
+export type Step = 'preview' | 'resolve' | 'plan' | 'prepare';
+
+/** A call of a tool. */
+export interface ToolJob {
   readonly tool: string;
   /** Already checked against the tool's schema by the gateway; the host trusts it. */
   readonly input: unknown;
-  /** Whether only the preview is wanted. */
-  readonly preview?: boolean;
-  /** Whether the host only resolves the input. */
-  readonly resolve?: boolean;
-  /** Whether only the tool's plan or requests are wanted; and the plan for this call, or the answers to the requests. */
-  readonly plan?: boolean;
+  /** The step that is wanted; `run` if absent. */
+  readonly step?: Step;
+  /** The tool's plan for this call, or the answers to its requests. */
   readonly planned?: unknown;
-  /** Whether only what `prepare` gives is wanted. */
-  readonly prepare?: boolean;
   /** Hashes of the files as a person saw them, which the call may replace; absent if nobody was asked. Null: no such file. */
   readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
+  /** The tool's state for the workspace. */
+  readonly state?: unknown;
+  /** Id of the preview whose overlay its command changes instead of the workspace. */
+  readonly overlay?: string;
+  /** Id of the preview that the job is about. */
+  readonly kept?: string;
+}
+
+/** A tool reads a page, in a host without workspace and network. */
+export interface PageJob extends Pick<ToolJob, 'tool' | 'input'> {
+  readonly page: FetchedPage;
+}
+
+/** A program runs in an isolate host; a plugin instead of the tool, in a plugin host. */
+export interface ProgramJob extends Pick<ToolJob, 'tool' | 'input'> {
+  readonly isolate: IsolateBounds;
+  readonly plugin?: PluginCode;
+}
+
+/** The calls that were cut off are rolled back, by their names in the spool. */
+export interface RollBackJob {
+  readonly rollBack: { readonly folder: string; readonly keys: readonly string[] };
+}
+
+/** Something about commands in the background. */
+export interface BackgroundWork {
+  readonly background: BackgroundJob;
+}
+
+/** The health checks of these tools are run. */
+export interface HealthJob {
+  readonly health: readonly string[];
+}
+
+/** What a host is to do. */
+export type Work = ToolJob | PageJob | ProgramJob | RollBackJob | BackgroundWork | HealthJob;
+
+/** Under what conditions it does that. */
+export interface JobTerms {
   /** Targets that a person approved for this call: rules that ask, and protected names, do not hold them from it. */
   readonly lifted?: readonly string[];
   /** Whether the job is read-only: its programs see the workspace read-only. */
   readonly readOnly?: boolean;
-  /** The tool's state for the workspace. */
-  readonly state?: unknown;
-  /** What a command must not see or change; for execute hosts. */
+  /** CPU time in ms that the job may use of its thread, if a policy bounds it; not for execute hosts. */
+  readonly cpuMs?: number;
+  /** The undo journal of the job's changes: the workspace's spool, and the journal's name in it. */
+  readonly journal?: { readonly folder: string; readonly key: string };
+  /** The session, for tools that keep something between calls, and how many things the host may keep. */
+  readonly keeper?: { readonly session: string; readonly keptMax: number };
+  /** What a command must not see or change; this and the next ones are for execute hosts. */
   readonly masks?: Masks;
-  /** What a command may use; for execute hosts. */
+  /** What a command may use. */
   readonly bounds?: CommandBounds;
   /** Unix sockets of the workspace that the command must not reach; absent if the command can't make any itself. */
   readonly sockets?: readonly string[];
   /** The command's HOME and /tmp. */
   readonly home?: HomeNames;
-  /** CPU time in ms that the job may use of its thread, if a policy bounds it; not for execute hosts. */
-  readonly cpuMs?: number;
-  /** The session, for tools that keep something between calls, and how many things the host may keep. */
-  readonly keeper?: { readonly session: string; readonly keptMax: number };
-  /** Id of the preview whose overlay its command changes instead of the workspace. */
-  readonly overlay?: string;
-  /** Id of the preview that the job is about. */
-  readonly kept?: string;
   /** Identifies the command to the egress proxy, if it may connect. */
   readonly egressToken?: string;
-  /** Bounds of a program, for an isolate host. */
-  readonly isolate?: IsolateBounds;
-  /** The plugin to run instead of a tool, in a plugin host. */
-  readonly plugin?: PluginCode;
-  /** The undo journal of the job's changes: the workspace's spool, and the journal's name in it. */
-  readonly journal?: { readonly folder: string; readonly key: string };
-  /** The page that the tool reads, in a host without workspace and network. */
-  readonly page?: FetchedPage;
-  /** Instead of a tool: roll back the calls that were cut off, by their names in the spool. */
-  readonly rollBack?: { readonly folder: string; readonly keys: readonly string[] };
-  /** Instead of a call: something about commands in the background. */
-  readonly background?: BackgroundJob;
-  /** Instead of a call: run the health checks of these tools. */
-  readonly health?: readonly string[];
 }
+
+/** `id` is the number of the job in its host. */
+export type Job<Kind extends Work = Work> = { readonly id: number } & JobTerms & Kind;
 
 /** What a program in an isolate may use and call. */
 export interface IsolateBounds {
@@ -336,56 +355,4 @@ export interface JobProgress {
   readonly done: number;
   readonly total?: number | undefined;
   readonly message?: string;
-}
-
-/**
- * Checks the shape of a message from a host, and trusts nothing else: a compromised host can lie about its own calls
- * only. Undefined for an invalid message.
- */
-export function parseFromHost(message: unknown): FromHost | undefined {
-  if (!isRecord(message)) return undefined;
-  const { up, ready, done, output, kept, ask, log, progress, heard, threadEnded, clocks, told } = message;
-  if (up === true) return { up };
-  if (ready === true) return { ready };
-  if (isRecord(output) && isOutput(output)) return { output };
-  if (typeof kept === 'number' && Number.isSafeInteger(kept) && kept >= 0) return { kept };
-  if (typeof heard === 'number') return { heard };
-  if (isRecord(threadEnded) && isThreadEnded(threadEnded)) return { threadEnded };
-  if (Array.isArray(clocks) && clocks.every((it) => isRecord(it) && isThreadClock(it))) return { clocks };
-  if (isRecord(ask) && isAsk(ask)) return { ask };
-  if (isRecord(log) && isLog(log)) return { log };
-  if (isRecord(progress) && isProgress(progress)) return { progress };
-  if (told !== undefined) return { told };
-  if (isRecord(done) && typeof done.id === 'number' && isResult(done.result))
-    return { done: { id: done.id, result: done.result } };
-  return undefined;
-}
-
-const isOutput = (it: Record<string, unknown>): it is Record<string, unknown> & HostOutput =>
-  typeof it.id === 'number' && (it.stream === 'stdout' || it.stream === 'stderr') && it.data instanceof Uint8Array;
-
-const isThreadEnded = (it: Record<string, unknown>): it is Record<string, unknown> & ThreadEnded =>
-  Number.isSafeInteger(it.thread) && Number.isSafeInteger(it.begun) && typeof it.outOfMemory === 'boolean';
-
-const isThreadClock = (it: Record<string, unknown>): it is Record<string, unknown> & ThreadClock =>
-  [it.thread, it.begun].every(Number.isSafeInteger) && [it.cpuMs, it.begunMs].every(Number.isFinite);
-
-const isAsk = (it: Record<string, unknown>): it is Record<string, unknown> & ChildAsk =>
-  typeof it.id === 'number' && Number.isSafeInteger(it.call) && typeof it.tool === 'string';
-
-const isLog = (it: Record<string, unknown>): it is Record<string, unknown> & LogLine & { id: number } =>
-  typeof it.id === 'number' && isLogLevel(it.level) && typeof it.text === 'string';
-const isProgress = (it: Record<string, unknown>): it is Record<string, unknown> & JobProgress =>
-  typeof it.id === 'number' &&
-  typeof it.done === 'number' &&
-  ['number', 'undefined'].includes(typeof it.total) &&
-  (it.message === undefined || (typeof it.message === 'string' && it.message.length <= PROGRESS_CHARS_MAX));
-
-/** The most characters of a progress message. */
-export const PROGRESS_CHARS_MAX = 300;
-
-function isResult(it: unknown): it is JobResult {
-  if (!isRecord(it) || !isRecord(it.usage) || typeof it.usage.cpuMs !== 'number') return false;
-  if (it.ok === true) return 'data' in it;
-  return it.ok === false && isRecord(it.error) && isCode(it.error.code) && typeof it.error.message === 'string';
 }

@@ -9,7 +9,7 @@ import type { EgressReport } from '../sandbox/egress/messages.ts';
 import type { Egress, EgressAttachment, EgressDoor, Terms } from './egress.ts';
 import type { Host, RunOptions as HostRunOptions, JobEnd, JobRequest } from './host.ts';
 import type { HostKey, HostMasks } from './host-masks.ts';
-import type { JobResult } from './job.ts';
+import type { JobResult, JobTerms, Work } from './job.ts';
 import type { LeftBehind } from './quarantine/commands.ts';
 import type { ItemOwner } from './quarantine/quarantine.ts';
 import type { RetainedSession } from './retained-sessions.ts';
@@ -32,7 +32,9 @@ export interface RunResult {
   readonly egress?: EgressReport | 'lost';
 }
 
-export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egressToken'> {
+export type RunRequest = Work & RunTerms;
+
+export interface RunTerms extends Omit<JobTerms, 'masks' | 'keeper' | 'egressToken'> {
   /** The session for which the host keeps something between calls. */
   readonly keeper?: RetainedSession;
   /** Whether the command may have Unix sockets of its own. */
@@ -52,7 +54,7 @@ export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egres
 }
 
 /** A request with the proxy's token in place of its network. */
-type LeasedRequest = Omit<RunRequest, 'network' | 'door' | 'keys' | 'lease'> & Pick<JobRequest, 'egressToken'>;
+type LeasedRequest = Work & Omit<RunTerms, 'network' | 'door' | 'keys' | 'lease'> & Pick<JobTerms, 'egressToken'>;
 
 export interface RunOptions extends HostRunOptions {
   /**
@@ -148,7 +150,7 @@ export class Runs {
     const sockets = unixSockets === 'own' ? known.socketsOf(slot.key) : undefined;
     if (keeper && !slot.retained.has(keeper.session)) slot.retained.set(keeper.session, keeper);
     const keeperOfJob = keeper && { keeper: { session: keeper.session, keptMax: slots.keptMax(slot) } };
-    const changes = !request.readOnly && request.overlay === undefined;
+    const changes = !request.readOnly && !('overlay' in request);
     using followed = changes && !keeper ? known.follow(slot.key, masks, options.signal) : undefined;
     const ended = new AbortController();
     const onEnd = (why: ToolError) => ended.abort(why);

@@ -83,7 +83,7 @@ export class PreparedCalls {
     const request: RunRequest = {
       tool: tool.name,
       input,
-      prepare: true,
+      step: 'prepare',
       planned: this.#terms,
       readOnly: true,
       bounds: commandBoundsOf(policy, limits, tier),

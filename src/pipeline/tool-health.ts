@@ -86,8 +86,6 @@ export class ToolHealth {
     const names = tools.map((it) => it.name);
     const isCommand = tier === 'execute';
     const request: RunRequest = {
-      tool: '',
-      input: {},
       health: names,
       readOnly: true,
       ...(isCommand && { bounds: commandBoundsOf(policy, limits) }),

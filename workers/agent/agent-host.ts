@@ -3,7 +3,7 @@
 import { ToolError, type WireError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { parseJson } from '../../src/base/text/json.ts';
-import type { IsolateBounds, Job, JobResult } from '../../src/hosts/job.ts';
+import type { IsolateBounds, JobResult, ProgramJob } from '../../src/hosts/job.ts';
 import {
   type AgentJob,
   ASK_ANSWERED,
@@ -22,7 +22,7 @@ class Agents implements Engine {
     this.#limits = limits;
   }
 
-  start({ input }: Job, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram {
+  start({ input }: ProgramJob, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram {
     const before = process.cpuUsage();
     const cpuMs = () => {
       const { user, system } = process.cpuUsage(before);

@@ -2,7 +2,7 @@
 
 import type { CommandBounds, Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
-import type { Job, PathView } from '../../src/hosts/job.ts';
+import type { PathView, ToolJob } from '../../src/hosts/job.ts';
 import type { HomeNames } from '../../src/sandbox/command/homes.ts';
 import type { Overlay } from '../../src/sandbox/command/overlay.ts';
 import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/request.ts';
@@ -28,7 +28,7 @@ export interface ContextOptions {
   /** What commands must not see or change. */
   readonly masks: Masks;
   /** The only contents that writes may replace, if a person approved the call. */
-  readonly preImages?: Job['preImages'];
+  readonly preImages?: ToolJob['preImages'];
   /** Targets that a person approved, relative to the configured workspace; protected names among them may be written. */
   readonly lifted?: readonly string[] | undefined;
   /** Called before each change of a file, instead of the journal. */

@@ -1,7 +1,7 @@
 /** Files to write: their present state, and how their content is replaced. */
 import * as fs from 'node:fs';
 import { ToolError } from '../../src/base/errors.ts';
-import type { Job } from '../../src/hosts/job.ts';
+import type { ToolJob } from '../../src/hosts/job.ts';
 import type { CheckedTarget, EntryType } from '../../src/tools/tool.ts';
 import { type Changes, type DirEntry, exists, toChangeError, writeNew } from '../undo/changes.ts';
 import { below, codeOf, outside, toAccessError } from './anchor.ts';
@@ -76,7 +76,7 @@ export interface TargetOptions {
   readonly changes: Changes;
   readonly bytesMax: number;
   /** The contents that a person approved. */
-  readonly preImages?: Job['preImages'];
+  readonly preImages?: ToolJob['preImages'];
 }
 
 /** A held place in the form that tools get. */
@@ -108,7 +108,7 @@ export function assertHash(path: string, hash: string | undefined, ifHash: strin
 }
 
 /** Throws APPROVAL_STALE if the content is not the one that was approved. */
-export function assertApproved(preImages: Job['preImages'], path: string, now: string | null): void {
+export function assertApproved(preImages: ToolJob['preImages'], path: string, now: string | null): void {
   if (!preImages || preImages.some((it) => it.path === path && it.hash === now)) return;
   throw new ToolError('APPROVAL_STALE', `\`${path}\` was changed after the person approved this call`, {
     suggestion: 'Look at what changed, then call again to ask the person again.',

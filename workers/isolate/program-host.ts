@@ -5,7 +5,7 @@
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { systemPowers } from '../../src/base/powers.ts';
-import type { ChildAnswer, FromHost, IsolateBounds, Job, JobResult, ToHost } from '../../src/hosts/job.ts';
+import type { ChildAnswer, FromHost, IsolateBounds, Job, JobResult, ProgramJob, ToHost } from '../../src/hosts/job.ts';
 import { GATEWAY_FD, GatewayLine } from '../gateway-line.ts';
 import { establishPerimeter } from '../perimeter.ts';
 import { yieldToOthers } from '../priority.ts';
@@ -30,7 +30,7 @@ export interface RunningProgram {
 export interface Engine {
   /** Called once, before the first program. */
   begin(limits: Limits): void;
-  start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram;
+  start(job: Job<ProgramJob>, bounds: IsolateBounds, messages: IsolateMessages): RunningProgram;
 }
 
 /** Serves the gateway until it is gone. */
@@ -57,7 +57,7 @@ class ProgramHost {
       this.#gateway.limits = limits;
       this.#engine.begin(limits);
       this.#send({ ready: true });
-    } else if ('run' in message) {
+    } else if ('run' in message && 'isolate' in message.run) {
       void this.#run(message.run, this.#gateway.limits as Limits).catch((error: unknown) => {
         console.error(error);
         process.exit(1);
@@ -67,8 +67,8 @@ class ProgramHost {
     } else if ('abort' in message && this.#running?.id === message.abort.id) this.#running.abort();
   }
 
-  async #run(job: Job, limits: Limits): Promise<void> {
-    const bounds = job.isolate as IsolateBounds;
+  async #run(job: Job<ProgramJob>, limits: Limits): Promise<void> {
+    const bounds = job.isolate;
     const ended = Promise.withResolvers<never>();
     ended.promise.catch(() => {}); // The race below reports it.
     const messages = new IsolateMessages(

@@ -4,7 +4,7 @@ import { relative } from 'node:path';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import type { Powers } from '../../src/base/powers.ts';
-import type { Job } from '../../src/hosts/job.ts';
+import type { ToolJob } from '../../src/hosts/job.ts';
 import type { DatabaseQuery, DatabaseSchema, Databases, FileSource, Table } from '../../src/tools/context/databases.ts';
 import type { FileChanges } from '../../src/tools/file-changes.ts';
 import { type Anchor, below, toAccessError } from '../context/anchor.ts';
@@ -23,7 +23,7 @@ export interface WorkspaceDatabasesOptions {
   readonly powers: Powers;
   readonly signal: AbortSignal;
   /** The contents that a person approved. */
-  readonly preImages?: Job['preImages'];
+  readonly preImages?: ToolJob['preImages'];
   readonly workspace: string;
   readonly anchor: Anchor;
   readonly rules: PathRules;

@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 import { ToolError } from '../../src/base/errors.ts';
 import type { Limits } from '../../src/base/limits.ts';
 import { isBelow } from '../../src/base/paths.ts';
-import type { Job } from '../../src/hosts/job.ts';
+import type { ToolJob } from '../../src/hosts/job.ts';
 import type { FileChanges, FileUpdate } from '../../src/tools/file-changes.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
@@ -19,7 +19,7 @@ export interface TreeChangesOptions {
   readonly changes: Changes;
   readonly limits: Limits;
   /** The contents that a person approved. */
-  readonly preImages?: Job['preImages'];
+  readonly preImages?: ToolJob['preImages'];
   breathe(): Promise<void>;
 }
 

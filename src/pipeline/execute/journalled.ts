@@ -95,7 +95,7 @@ async function rollBack(place: HostKey, folder: string, { hosts, undoJournal, li
     controller.abort(new ToolError('TIMEOUT', 'interrupted calls could not be rolled back in time')),
   );
   try {
-    const request = { tool: 'calls_undo', input: {}, rollBack: { folder, keys }, reachesGit: true, lifted: ['.'] };
+    const request = { rollBack: { folder, keys }, lifted: ['.'] };
     const { result } = await hosts.run(place, request, { signal: controller.signal });
     const done = result.ok ? (result.data as { done?: unknown }).done : [];
     const left = keys.filter((it) => !(Array.isArray(done) && done.includes(it)));

@@ -4,7 +4,7 @@ import { ToolError } from '../../base/errors.ts';
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
 import type { Hosts, PathView } from '../../hosts/hosts.ts';
-import type { JobResult } from '../../hosts/job.ts';
+import type { JobResult, Step } from '../../hosts/job.ts';
 import type { Policy } from '../../policy/schema.ts';
 import { readsUncheckedBy } from '../../tools/runs.ts';
 import { personTimeOf } from '../doors/person-time.ts';
@@ -25,7 +25,7 @@ export interface ReadOnlyRunParts extends TimedParts {
 
 /** Gives what the function returned or threw, under the path rules of `policy` and within the call's time limit. */
 export async function runReadOnly(
-  what: 'resolve' | 'preview' | 'plan' | { readonly planned: unknown },
+  what: Step | { readonly planned: unknown },
   call: CheckedCall,
   { hosts, viewOf, ...timing }: ReadOnlyRunParts,
   policy: Policy = call.policy,
@@ -36,7 +36,7 @@ export async function runReadOnly(
   const view = viewOf({ ...call, policy });
   const hostKey = { tier: 'read_only', workspace, view, principal, ...heapOf(policy, tier) } as const;
   const sealed = readsUncheckedBy(tool, input) && { isSealed: true };
-  const wanted = typeof what === 'string' ? { [what]: true } : what;
+  const wanted = typeof what === 'string' ? { step: what } : what;
   const job = { tool: tool.name, input, ...wanted, ...sealed, ...threadCpuOf(policy, tier) };
   const { result } = await inTime(call, timing, () => hosts.run(hostKey, job, { signal }));
   const { usage } = result;

@@ -267,7 +267,7 @@ export class Provider {
     const timer = powers.after(limits.healthCheckMs, () => controller.abort());
     this.#isPinging = true;
     try {
-      const end = await host.run({ tool: '', input: {}, health: [] }, { signal: controller.signal });
+      const end = await host.run({ health: [] }, { signal: controller.signal });
       if (controller.signal.aborted) throw new Error(`no answer within ${limits.healthCheckMs} ms`);
       // A process that ended is started anew already.
       if (!('crashed' in end) && !end.result.ok) throw new Error(end.result.error.message);

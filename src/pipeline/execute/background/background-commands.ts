@@ -173,7 +173,7 @@ export class BackgroundCommands {
   }
 
   #run(place: HostKey, background: BackgroundJob, options: Parameters<Hosts['run']>[2]): ReturnType<Hosts['run']> {
-    return this.#parts.hosts.run(place, { tool: '', input: {}, background }, options);
+    return this.#parts.hosts.run(place, { background }, options);
   }
 }
 

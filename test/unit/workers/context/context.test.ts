@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultLimits as limits } from '../../../../src/base/limits.ts';
 import { systemPowers } from '../../../../src/base/powers.ts';
-import type { Job } from '../../../../src/hosts/job.ts';
+import type { ToolJob } from '../../../../src/hosts/job.ts';
 import { NO_MASKS } from '../../../../src/sandbox/masks.ts';
 import { Anchor } from '../../../../workers/context/anchor.ts';
 import { WorkerContext } from '../../../../workers/context/context.ts';
@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(workspace, { recursive: true }));
 
-function write(path: string, preImages?: Job['preImages']) {
+function write(path: string, preImages?: ToolJob['preImages']) {
   const context = new WorkerContext({
     workspace,
     anchor: new Anchor(workspace, limits),
@@ -33,7 +33,7 @@ function write(path: string, preImages?: Job['preImages']) {
 }
 const hashOf = (text: string) => `sha256:${hash('sha256', text, 'hex')}`;
 
-test.each<[string, string | undefined, Job['preImages']]>([
+test.each<[string, string | undefined, ToolJob['preImages']]>([
   ['other content', 'changed', [{ path: 'a', hash: hashOf('old') }]],
   ['a file where there was none', 'made meanwhile', [{ path: 'a', hash: null }]],
   ['none where there was a file', undefined, [{ path: 'a', hash: hashOf('old') }]],
