@@ -11,7 +11,7 @@ import type { ConfinedProcess } from '../sandbox/confined-process.ts';
 import { decode } from '../wire/protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../wire/protocol/frame.ts';
 import { adviceOn, type HostOptions, killQuietly, leafOf, logEnd, prefer } from './host-process.ts';
-import type { FromHost, JobTerms, ThreadEnded, ToHost, Work } from './job.ts';
+import type { FromHost, JobRequest, ThreadEnded, ToHost } from './job.ts';
 import { parseFromHost } from './parse-from-host.ts';
 import { type JobEnd, RunningJob, type RunOptions } from './running-job.ts';
 import { ShadowLine } from './shadow/shadow-line.ts';
@@ -22,7 +22,6 @@ import { type HostThread, Threads } from './threads.ts';
 
 export type { HostOptions } from './host-process.ts';
 export type { JobEnd, RunOptions } from './running-job.ts';
-export type JobRequest = JobTerms & Work;
 
 /** Bytes of a frame with a piece of output; the buffer is allocated once at this size. */
 const PIECE_FRAME_BYTES = 129 * 1024;

@@ -91,8 +91,10 @@ export interface JobTerms {
   readonly egressToken?: string;
 }
 
+export type JobRequest<Kind extends Work = Work> = JobTerms & Kind;
+
 /** `id` is the number of the job in its host. */
-export type Job<Kind extends Work = Work> = { readonly id: number } & JobTerms & Kind;
+export type Job<Kind extends Work = Work> = { readonly id: number } & JobRequest<Kind>;
 
 /** What a program in an isolate may use and call. */
 export interface IsolateBounds {
