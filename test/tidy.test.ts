@@ -105,7 +105,7 @@ describe('what is read in one place only', () => {
   });
   test('JSON that others wrote: parse-json; elsewhere what we wrote, single strings, and whether it is JSON', () => {
     const ours =
-      'base/text/json daemon/log base/runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/file-changes wire/protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo/undo-journal store/undo/checkpoints store/audit/entry tools/data-text';
+      'base/text/json daemon/log base/runtime daemon/user-dirs daemon/config/added sandbox/proof/proof policy/built-in-policies cli/connect cli/install/file-changes wire/protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo/undo-journal store/undo/checkpoints store/audit/entry tools/data-text';
     // ripgrep writes the names of its fields without escapes, and so do we in journals. npm's is read by programs in sandboxes.
     const plain = ['workers/search/match-records.ts', 'workers/undo/spool.ts', 'src/tools/package/programs.ts'];
     const except = [...ours.split(' ').map((it) => `src/${it}.ts`), ...plain];

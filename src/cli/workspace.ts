@@ -1,9 +1,9 @@
 /** `ringfence workspace`: folders that agents may work in, in addition to those of the config. */
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { readAdded, writeAdded } from '../daemon/config/added.ts';
 import { checkWorkspace, readConfigFile } from '../daemon/config.ts';
 import { findUserDirs, makeStateDir } from '../daemon/user-dirs.ts';
-import { readAdded, writeAdded } from '../daemon/workspaces.ts';
 import type { CliCaller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 

@@ -22,6 +22,7 @@ import { type TraceSettings, telemetrySchema, toTraceSettings } from '../store/t
 import { type PackageSettings, packagesSchema, toPackageSettings } from '../tools/package/settings.ts';
 import { capabilities } from './capabilities.ts';
 import { certificatesNamedIn, pathsKept, toCommandEnvironment, toolchainProblem } from './command-environment.ts';
+import { startFolder } from './config/added.ts';
 import { type Address, toAddress } from './config/address.ts';
 import { ConfigError } from './config/config-error.ts';
 import { internalLimitSettings, limitSettings, toLimits } from './config/limits.ts';
@@ -199,7 +200,7 @@ interface ConfigSources {
 /** Merges a file's settings with flags and environment. Creates nothing. Throws ConfigError. */
 export function toConfig(file: ConfigFile, { flags, env, cwd, dirs }: ConfigSources): Config {
   const toPath = (path: string) => pathInFile(path, dirs);
-  const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [cwd]);
+  const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [startFolder(cwd, dirs)]);
   const { listen, listenHttp, policy } = settingsOf(file, { flags, env });
   const policyPath =
     policy.value === FLEET_POLICY

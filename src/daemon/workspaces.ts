@@ -1,46 +1,11 @@
 /** The folders that agents may work in: those of the config, and those added with `ringfence workspace add`. */
-import { existsSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative } from 'node:path';
-import * as z from 'zod';
+import { existsSync, realpathSync, statSync } from 'node:fs';
+import { dirname, isAbsolute, relative } from 'node:path';
 import { RpcError } from '../base/errors.ts';
 import { asWord, isInside, isProtected } from '../base/paths.ts';
 import type { Powers } from '../base/powers.ts';
-import { type Config, ConfigError, checkWorkspace } from './config.ts';
-import type { UserDirs } from './user-dirs.ts';
-
-/** The same number as the config may name. */
-const ADDED_MAX = 64;
-const added = z.array(z.string().max(4096)).max(ADDED_MAX);
-
-/** The file of added workspaces; no sandbox shows it, like all of the state directory. */
-const fileOf = ({ stateDir }: Pick<UserDirs, 'stateDir'>): string => join(stateDir, 'workspaces.json');
-
-/** Reads the added folders, as they were when they were added. Throws ConfigError for an invalid file. */
-export function readAdded(dirs: Pick<UserDirs, 'stateDir'>): string[] {
-  const file = fileOf(dirs);
-  if (!existsSync(file)) return [];
-  const refuse = (why: string) => new ConfigError(`${file} is not a list of at most ${ADDED_MAX} folders: ${why}`);
-  let raw: unknown;
-  try {
-    raw = JSON.parse(readFileSync(file, 'utf8'));
-  } catch (error) {
-    throw refuse((error as Error).message); // SyntaxError, EACCES.
-  }
-  const parsed = added.safeParse(raw);
-  if (parsed.success) return parsed.data;
-  throw refuse(z.prettifyError(parsed.error));
-}
-
-/** Writes the added folders in one step. Throws ConfigError for too many. */
-export function writeAdded(dirs: Pick<UserDirs, 'stateDir'>, folders: readonly string[]): void {
-  if (folders.length > ADDED_MAX)
-    throw new ConfigError(
-      `${ADDED_MAX} workspaces are already added, which is the maximum; remove one with \`ringfence workspace remove DIR\``,
-    );
-  const fresh = `${fileOf(dirs)}.${process.pid}`;
-  writeFileSync(fresh, `${JSON.stringify(folders, null, 2)}\n`, { mode: 0o600 });
-  renameSync(fresh, fileOf(dirs));
-}
+import { addedFile, readAdded } from './config/added.ts';
+import { type Config, checkWorkspace } from './config.ts';
 
 export class Workspaces {
   readonly #config: Config;
@@ -58,12 +23,12 @@ export class Workspaces {
 
   /** The present workspaces, absolute and real. The first is the default. */
   get all(): readonly string[] {
-    const stamp = stampOf(fileOf(this.#config.dirs));
+    const stamp = stampOf(addedFile(this.#config.dirs));
     if (stamp !== this.#stamp) {
       this.#stamp = stamp;
       this.#added = this.#read();
     }
-    return [...this.#config.workspaces, ...this.#added];
+    return [...new Set([...this.#config.workspaces, ...this.#added])];
   }
 
   /**

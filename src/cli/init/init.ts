@@ -5,6 +5,7 @@
 
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { readAdded, writeAdded } from '../../daemon/config/added.ts';
 import {
   changePolicy,
   type ProposedFile,
@@ -15,7 +16,6 @@ import {
 import { writeWhole } from '../../daemon/config/write-whole.ts';
 import { checkWorkspace, readConfigFile } from '../../daemon/config.ts';
 import { findUserDirs, makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
-import { readAdded, writeAdded } from '../../daemon/workspaces.ts';
 import type { CliCaller } from '../connect.ts';
 import { EXIT, harmless, print, printJson, say } from '../output.ts';
 import { askPerson, mayChange, showChange } from '../own-files.ts';

@@ -174,12 +174,13 @@ function share(machine: Machine, folders: readonly string[]): void {
   const ringfence = (words: string[], reads?: Step['reads']) => machine.inside(['ringfence', ...words], reads);
   const listed = parseJson(ringfence(['workspace', 'list', '--json'], true)) as { path: string; from: string }[];
   const added = listed.filter(({ from }) => from === 'ringfence workspace add').map(({ path }) => path);
-  for (const it of added.filter((path) => !folders.includes(path))) ringfence(['workspace', 'remove', it]);
-  for (const it of folders.filter((path) => !added.includes(path))) ringfence(['workspace', 'add', it]);
-  const { installed } = parseJson(machine.inside(['sh', '-c', 'ringfence service status --json || :'], true)) as {
-    installed: boolean;
-  };
-  if (!installed) ringfence(['service', 'install', '--now']);
+  const gone = added.filter((it) => !folders.includes(it));
+  const fresh = folders.filter((it) => !added.includes(it));
+  for (const it of gone) ringfence(['workspace', 'remove', it]);
+  for (const it of fresh) ringfence(['workspace', 'add', it]);
+  const asked = machine.inside(['sh', '-c', 'ringfence service status --json || :'], true);
+  if (!(parseJson(asked) as { installed: boolean }).installed) ringfence(['service', 'install', '--now']);
+  else if (gone.length > 0) ringfence(['service', 'restart']);
 }
 
 const start = (machine: Machine): string =>

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { defaultLimits } from '../../base/limits.ts';
 import { hostsOf, storedSecrets } from '../../services/secrets/secret-files.ts';
 import type { Config } from '../config.ts';
-import { readAdded } from '../workspaces.ts';
+import { readAdded } from './added.ts';
 import { PUBLIC_LIMITS } from './limits.ts';
 
 export interface Setting {
