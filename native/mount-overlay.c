@@ -1,10 +1,12 @@
 /*
- * mount-overlay WORKSPACE OPTIONS PROGRAM [ARGUMENT ...]
+ * mount-overlay WORKSPACE OPTIONS SCRATCH PROGRAM [ARGUMENT ...]
  *
  * Becomes PROGRAM in a user and a mount namespace of its own, in which an overlay with OPTIONS lies over WORKSPACE; `.` in
  * the options is the workspace as it was. PROGRAM has no capability: the kernel takes them at its start from all users
  * but root, and bubblewrap takes them from root. If the kernel refuses the overlay, prints "no overlay: " and the number
  * of its error.
+ * SCRATCH is the folder that the kernel makes for the overlay. A volatile one leaves folders in it that nobody may enter:
+ * their owner gets the right to remove them.
  */
 #include <linux/sched.h>
 #include <sys/mount.h>
@@ -23,7 +25,7 @@ static int refused(long error) {
 }
 
 static int run(int argc, char **argv, char **env) {
-  if (argc < 4) return 2;
+  if (argc < 5) return 2;
   const char *workspace = argv[1];
   const long uid = CALL1(SYS_geteuid, 0), gid = CALL1(SYS_getegid, 0);
   long error = CALL1(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNS);
@@ -35,8 +37,12 @@ static int run(int argc, char **argv, char **env) {
   error = call(SYS_mount, (long)"none", (long)"/", 0, MS_REC | MS_PRIVATE, 0, 0);
   if (error == 0) error = CALL1(SYS_chdir, workspace);
   if (error == 0) error = call(SYS_mount, (long)"ringfence", (long)workspace, (long)"overlay", 0, (long)argv[2], 0);
+  if (error == 0) error = CALL3(SYS_fchmodat, AT_FDCWD, argv[3], 0700);
+  if (error == 0) error = CALL1(SYS_chdir, argv[3]);
+  if (error == 0) error = CALL3(SYS_fchmodat, AT_FDCWD, "incompat", 0700);
+  if (error == 0) error = CALL3(SYS_fchmodat, AT_FDCWD, "incompat/volatile", 0700);
   if (error == 0) error = CALL1(SYS_chdir, "/");
   if (error < 0) return refused(error);
-  CALL3(SYS_execve, argv[3], argv + 3, env);
+  CALL3(SYS_execve, argv[4], argv + 4, env);
   return 127;
 }

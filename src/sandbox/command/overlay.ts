@@ -53,7 +53,7 @@ export class Overlay implements Disposable {
     const [upper, work] = [this.upper, join(this.#folder, PREVIEW_PARTS.work)];
     // `.` needs no escapes, whatever the workspace is called. Nothing of a preview outlives this daemon, so no write waits for the disk.
     const options = `lowerdir=.,upperdir=${upper},workdir=${work},userxattr,volatile`;
-    return [nativeProgram('mount-overlay'), this.workspace, options];
+    return [nativeProgram('mount-overlay'), this.workspace, options, join(work, 'work')];
   }
 
   /**
