@@ -4,6 +4,7 @@ import { showLine } from '../base/text/shown-text.ts';
 import { type Approval, type Grant, rememberFor, rememberToolFor } from '../store/approvals/approval.ts';
 import { coveredBy, heldIn, holdsUntil } from '../store/approvals/grant-words.ts';
 import { agentOf, folderOf, leftOf, titleText } from '../store/approvals/question-words.ts';
+import type { Answer } from '../wire/protocol/answers.ts';
 import { idOf } from './ids.ts';
 import { CliError, EXIT, print, printJson, printRows, say, toJson } from './output.ts';
 import { notifyDesktop } from './questions/notify.ts';
@@ -113,7 +114,15 @@ export async function approvalsDeny(
 
 /** Lists remembered answers. Returns the exit code. */
 export async function approvalsGrants(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
-  const grants = await grantsNow(client);
+  const { grants, statistics } = (await client.request('approvals.grants', {})) as {
+    grants: Grant[];
+    statistics: Answer<'approvals.grants'>['statistics'];
+  };
+  if (!flags.json) {
+    const { approve, deny, questions } = statistics;
+    const ended = Object.entries(questions).map(([state, n]) => `${n} ${state}`);
+    say(`${approve.count} say yes, ${deny.count} say no; questions so far: ${ended.join(', ') || 'none'}`);
+  }
   return printRows(grants, flags.json, 'no answers are remembered', (it) => showLine(lineOf(it)));
 }
 

@@ -16,7 +16,7 @@ import { separate } from '../pipeline/separate-effects.ts';
 import { proposeRule, toDecision } from '../policy/explain.ts';
 import { PolicyError } from '../policy/policy-error.ts';
 import type { Policy } from '../policy/schema.ts';
-import type { Approval, Resolution } from '../store/approvals/approval.ts';
+import type { Approval, Grant, Resolution } from '../store/approvals/approval.ts';
 import type { Approvals } from '../store/approvals/approvals.ts';
 import { callDays } from '../store/audit/daily.ts';
 import type { AuditLog } from '../store/audit/log.ts';
@@ -93,7 +93,13 @@ export class Oversight {
   }
 
   grants(): object {
-    return { grants: this.#parts.approvals.grants() };
+    const { approvals } = this.#parts;
+    const grants = approvals.grants();
+    const of = (decision: Grant['decision']) => {
+      const all = grants.filter((it) => it.decision === decision);
+      return { count: all.length, tools: [...new Set(all.map((it) => it.tool))] };
+    };
+    return { grants, statistics: { approve: of('approve'), deny: of('deny'), questions: approvals.counts() } };
   }
 
   /** Revokes one remembered answer, or all of them. Throws RpcError INVALID_PARAMS. */

@@ -20,6 +20,8 @@ export interface PermissionParts {
   readonly home: string;
   /** Bounds of reading a settings file, to decide whether it holds a credential. */
   readonly limits: SettingsBounds;
+  /** Whether a person said no to the tool for good: its calls are refused as if they were asked about. */
+  refused?(call: CheckedCall, question: PolicyQuestion): boolean;
   /** Folders that commands see read-only, whose programs are known by name; absolute. */
   readonly toolchains?: readonly string[];
   /** The absolute real path of the program that a command in this workspace would find; `path` is the caller's PATH. */
@@ -55,16 +57,20 @@ export const permission =
     if (line) assertEnvironment(call.policy, line.env);
     const wholeCall = { input, question, decided: decide(call.policy, question) };
     const separated = separate(call.policy, tool, wholeCall);
-    const judged = toJudged(call, separated?.rest ?? wholeCall);
+    const judged = toJudged(call, separated?.rest ?? wholeCall, parts);
     call.reached(judged);
     if (judged.decision === 'deny') throw refusalOf(call.policy, wholeCall.decided, question);
     return separated ? withoutDenied(judged, separated.denied, { next, redact }) : next(judged);
   };
 
 /** The call as later stages see it. */
-function toJudged(call: CheckedCall, { input, question, decided }: JudgedEffects): JudgedCall {
+function toJudged(
+  call: CheckedCall,
+  { input, question, decided }: JudgedEffects,
+  { refused }: Pick<PermissionParts, 'refused'>,
+): JudgedCall {
   const { tool, input: checkedInput } = call.checked;
-  const isAsked = call.cost?.asks || asksAnyway(tool, checkedInput, question);
+  const isAsked = call.cost?.asks || asksAnyway(tool, checkedInput, question) || refused?.(call, question);
   const wanted = decided.decision === 'allow' && isAsked ? 'ask' : decided.decision;
   // An operator who undoes is not asked: the operator is the person who would answer.
   const decision = wanted === 'ask' && isUndoByOperator(call) ? 'allow' : wanted;

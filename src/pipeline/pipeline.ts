@@ -6,8 +6,10 @@ import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import { proposeRule } from '../policy/explain.ts';
+import type { PolicyQuestion } from '../policy/question.ts';
 import { fingerprint } from '../policy/shell/programs.ts';
 import type { Approvals } from '../store/approvals/approvals.ts';
+import { memoryOf } from '../store/approvals/grants.ts';
 import type { AuditLog } from '../store/audit/log.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
 import { pastDurationMs } from '../store/past-durations.ts';
@@ -21,6 +23,7 @@ import { keptPreviewOf } from '../tools/runs.ts';
 import type { NamedTool } from '../tools/tool.ts';
 import { approvalContextOf } from './approve/approval-context.ts';
 import { type ApproveDeps, approve } from './approve/approve.ts';
+import { programsOf } from './approve/impact.ts';
 import { previewOfCommit } from './approve/preview-text.ts';
 import { audit, intent } from './audit.ts';
 import { type CachedResult, cache } from './cache.ts';
@@ -48,7 +51,7 @@ import { schedule } from './queue/schedule.ts';
 import { resolve } from './resolve.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
-import { type Handler, inOrder } from './stage.ts';
+import { type CheckedCall, type Handler, inOrder } from './stage.ts';
 import { ToolHealth } from './tool-health.ts';
 
 export type { Toolset } from '../tools/tool.ts';
@@ -124,7 +127,11 @@ export function createPipeline(given: PipelineParts): Pipeline {
     costCap(ledger),
     validate({ ...parts.permission, setUpOf: parts.setUpOf }),
     resolve(parts),
-    permission(parts.permission, parts.turns, parts.redact),
+    permission(
+      { ...parts.permission, refused: (call, of) => isRefused(call, of, approvals) },
+      parts.turns,
+      parts.redact,
+    ),
     cache({ results: parts.cache, limits, viewKeyOf: (call) => parts.viewOf(call).key }),
     previewFirst({ ...parts, run: (call): Promise<Outcome> => run(call) }),
     approve(approvals, approveDeps(parts)),
@@ -146,6 +153,19 @@ export function createPipeline(given: PipelineParts): Pipeline {
     learned,
   };
 }
+
+/** Whether a person said no to such calls for good. */
+const isRefused = (
+  { checked: { tool }, ...call }: CheckedCall,
+  { command }: PolicyQuestion,
+  approvals: Approvals,
+): boolean =>
+  approvals.refuses({
+    ...call,
+    tool: tool.name,
+    sessions: [memoryOf(call), call.accountId],
+    ...(command && { programs: programsOf(command) }),
+  });
 
 /** What a person is shown, and what their approval is bound to. */
 function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {

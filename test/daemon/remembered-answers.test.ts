@@ -143,7 +143,7 @@ describe('an answer that is remembered', () => {
     const { grants } = (await operator.request('approvals.grants', {})) as { grants: { programs: string[] }[] };
     expect(grants.map((it) => it.programs.map((program) => basename(program)))).toEqual([['seq'], ['nl']]);
     expect(cli('approvals', 'revoke', '--all')).toContain('revoked 2 answers');
-    expect(await operator.request('approvals.grants', {})).toEqual({ grants: [] });
+    expect(await operator.request('approvals.grants', {})).toMatchObject({ grants: [] });
   });
 
   test('a remembered answer to the whole tool covers no code in a command line, whatever the program', async () => {
@@ -192,5 +192,39 @@ describe('an answer that is remembered', () => {
     expect(cli('approvals', 'approve', other, '--remember', 'tool')).toContain('only if the impact of the call is low');
     expect(cli('approvals', 'approve', other, '--remember', 'exact')).toContain('remembered: exactly this call');
     expect(await more).toMatchObject({ success: true });
+  });
+});
+
+describe('a no to a tool for the session', () => {
+  test('a no holds for calls that the policy allows, too, in its session alone', async () => {
+    await using own = await daemon.connect();
+    const note = own.call('file_write', { path: 'notes/no.txt', content: 'x' });
+    const { approvalId } = await asked(note);
+    await answer(approvalId, 'deny', { remember: { scope: 'session', match: 'tool' } });
+    expect(await note).toMatchObject({ error: { code: 'APPROVAL_DENIED' } });
+    const free = { path: 'free.txt', content: 'x' };
+    expect(await own.call('file_write', free)).toMatchObject({ error: { code: 'APPROVAL_DENIED' } });
+    expect(await agent.call('file_write', free)).toMatchObject({ success: true });
+    expect(await own.call('file_read', { path: 'free.txt' })).toMatchObject({ success: true });
+    expect(await own.call('file_read', { path: 'free.txt' })).toMatchObject({ success: true });
+
+    const { statistics } = (await operator.request('approvals.grants', {})) as { statistics: object };
+    expect(statistics).toMatchObject({
+      deny: { count: 1, tools: ['file_write'] },
+      questions: { denied: expect.any(Number) },
+    });
+    expect(cli('approvals', 'grants')).toMatch(/say yes, 1 say no; questions so far: .*denied/);
+    await operator.request('approvals.revoke', { all: true });
+    expect(await own.call('file_write', free)).toMatchObject({ success: true });
+  });
+
+  test('a no to a command holds for lines with the same programs, and lets others run', async () => {
+    await using own = await daemon.connect();
+    const push = own.call('terminal_execute', { command: 'git push origin agent/x' });
+    const { approvalId } = await asked(push);
+    await answer(approvalId, 'deny', { remember: { scope: 'session', match: 'tool' } });
+    await push;
+    expect(await own.call('terminal_execute', { command: 'ls' })).toMatchObject({ success: true });
+    await operator.request('approvals.revoke', { all: true });
   });
 });

@@ -101,21 +101,6 @@ describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the pan
     expect(await rule.locator('pre').textContent()).toContain('"decision": "deny"');
   });
 
-  test('a tool is switched off after its change was shown, and on again', async () => {
-    await go('Policy');
-    const write = async (level: string) => {
-      await page.getByLabel('This tool').fill('data_validate');
-      await page.getByLabel('Level').selectOption(level);
-      await page.getByRole('button', { name: 'Show the change' }).click();
-      await page.locator('main pre.diff, main .diff').filter({ hasText: 'level-of-data-validate' }).waitFor();
-      await page.getByRole('button', { name: 'Write it' }).click();
-      await page.getByText(', and in force.').waitFor();
-    };
-    await write('deny');
-    expect(await agent.call('data_validate', { text: '{}' } as never)).toMatchObject({ success: false });
-    await write('default');
-  });
-
   test('a changed policy is tried against the calls on record, and one that is wrong says where', async () => {
     await go('Policy');
     const text = page.getByLabel('Text of the policy file');
@@ -169,5 +154,20 @@ describe.skipIf(chromiumPath === undefined)(`record, policy and costs in the pan
     await page.setViewportSize({ width: 360, height: 640 });
     expect(await violationsOf(page)).toEqual([]);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+  });
+
+  test('a tool is switched off after its change was shown, and on again', async () => {
+    await go('Policy');
+    const write = async (level: string) => {
+      await page.getByLabel('This tool').fill('data_validate');
+      await page.getByLabel('Level').selectOption(level);
+      await page.getByRole('button', { name: 'Show the change' }).click();
+      await page.locator('main pre.diff, main .diff').filter({ hasText: 'level-of-data-validate' }).waitFor();
+      await page.getByRole('button', { name: 'Write it' }).click();
+      await page.getByText(', and in force.').waitFor();
+    };
+    await write('deny');
+    expect(await agent.call('data_validate', { text: '{}' } as never)).toMatchObject({ success: false });
+    await write('default');
   });
 });

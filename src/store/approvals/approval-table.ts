@@ -157,6 +157,11 @@ export class ApprovalTable implements Disposable {
   }
 
   /** Approvals of the same subject in the given state, newest first. */
+  counts(): Record<string, number> {
+    const rows = this.database.prepare('SELECT state, count(*) AS n FROM approvals GROUP BY state').all();
+    return Object.fromEntries(rows.map(({ state, n }) => [state as string, n as number]));
+  }
+
   ofSubject(state: ApprovalState, { subjectHash, principal, workspace }: GrantFacts | ApprovalDraft): ApprovalRow[] {
     return this.#rows(
       'WHERE subject_hash = ? AND state = ? AND principal = ? AND workspace = ? ORDER BY seq DESC LIMIT 16',

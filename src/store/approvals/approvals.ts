@@ -21,7 +21,7 @@ import type {
   WholeApproval,
 } from './approval.ts';
 import { type ApprovalRow, ApprovalTable, toApproval, toFacts } from './approval-table.ts';
-import { covers, Grants } from './grants.ts';
+import { covers, Grants, type ToolCaller } from './grants.ts';
 import { assertMayAsk } from './prompt-limit.ts';
 import { assertShown, toClosing, toGrant } from './resolution.ts';
 
@@ -71,9 +71,7 @@ export class Approvals implements Disposable {
   }
 
   /** Pending ones, oldest first. */
-  list(): Approval[] {
-    return this.#table.pending().map(toApproval);
-  }
+  readonly list = (): Approval[] => this.#table.pending().map(toApproval);
 
   get pendingCount(): number {
     return this.#timers.size;
@@ -174,6 +172,11 @@ export class Approvals implements Disposable {
     return grant;
   }
 
+  /** Whether a person said no to such calls for good, those that the policy allows included. */
+  readonly refuses = (of: ToolCaller): boolean => this.#grants.refuses(of, this.#options.powers.now());
+  /** How many questions there were of late, by what became of them. */
+  readonly counts = (): Record<string, number> => this.#table.counts();
+
   /** A person's recent denial of the identical call, if there is one. */
   deniedLately(facts: GrantFacts): PersonAnswer | undefined {
     const since = this.#options.powers.now() - this.#options.limits.approvalDeniedMs;
@@ -252,9 +255,7 @@ export class Approvals implements Disposable {
   }
 
   /** Forgets the answers remembered for this session only. */
-  endSession(sessionId: string): void {
-    this.#grants.endSession(sessionId);
-  }
+  readonly endSession = (sessionId: string): void => this.#grants.endSession(sessionId);
 
   /** Stops waiting; pending approvals stay in the store. */
   [Symbol.dispose](): void {
@@ -384,7 +385,7 @@ export class Approvals implements Disposable {
       this.#options.powers.log.error({ error, kind: event.kind }, 'an answer could not be written to the audit log');
       throw new RpcError(
         'INTERNAL',
-        'the answer was not accepted, because the audit log can not be written; answer again later',
+        'the answer was not accepted: the audit log can not be written; answer again later',
       );
     }
   }

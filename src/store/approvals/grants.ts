@@ -1,4 +1,7 @@
-/** Remembered answers. Architecture invariant: they apply only to calls that the policy asks about, never to calls that it denies. */
+/**
+ * Remembered answers. Architecture invariant: a yes applies only to calls that the policy asks about, never to calls that it denies. A no
+ * to a tool holds for its calls that the policy allows, too.
+ */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RpcError } from '../../base/errors.ts';
 import { companionsOf, registrableDomain } from '../../base/text/host-names.ts';
@@ -8,6 +11,11 @@ import { IMPACTS, REACHES } from './shapes.ts';
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS grants (
   grant_id TEXT PRIMARY KEY, expires_ms INTEGER NOT NULL, body TEXT NOT NULL) STRICT`;
+
+/** A tool, and who calls it: the session itself, and the one on whose behalf it works. */
+export interface ToolCaller extends Pick<GrantFacts, 'tool' | 'principal' | 'workspace' | 'programs'> {
+  readonly sessions: readonly string[];
+}
 
 export class Grants {
   /** Grants, oldest first; those of sessions are only in memory. */
@@ -55,6 +63,23 @@ export class Grants {
       found = grant;
     }
     return found;
+  }
+
+  /** Whether a no to the tool holds for all calls of these sessions; a no to a command holds for those of the same programs. */
+  refuses({ tool, principal, workspace, sessions, programs }: ToolCaller, nowMs: number): boolean {
+    for (const it of this.#grants.values())
+      if (
+        it.decision === 'deny' &&
+        it.match === 'tool' &&
+        it.tool === tool &&
+        it.expiresAtMs > nowMs &&
+        it.principal === principal &&
+        it.workspace === workspace &&
+        (it.programs === undefined || it.programs.some((name) => programs?.includes(name))) &&
+        (it.scope !== 'session' || sessions.includes(memoryOf(it)))
+      )
+        return true;
+    return false;
   }
 
   /** What answers at doors let a session see; `factsAt` gives the facts of the session at a door. */
@@ -143,7 +168,7 @@ function partsOf({ target }: DoorTarget): { host: string; port: string } {
 }
 
 /** Identifies the session for remembering: by its name if it has one, in a form that no id has. */
-const memoryOf = ({ sessionId, sessionName }: GrantFacts): string =>
+export const memoryOf = ({ sessionId, sessionName }: Pick<GrantFacts, 'sessionId' | 'sessionName'>): string =>
   sessionName === undefined ? sessionId : `name ${sessionName}`;
 
 /** Whether a grant for commands covers a call: only the same programs, with no greater reach. An unknown reach counts as the greatest. */

@@ -9,6 +9,8 @@ import * as shapes from './shapes.ts';
 
 const count = () => z.int().nonnegative();
 const texts = () => z.array(z.string());
+/** Remembered answers of one decision. */
+const remembered = z.strictObject({ count: count(), tools: texts() });
 const bytes = () => z.instanceof(Uint8Array).describe('MessagePack: bin. In the JSON subprotocol: base64.');
 /** An object that gains members from version to version; readers ignore what they do not know. */
 const open = z.looseObject;
@@ -177,7 +179,16 @@ export const answers = {
     grant: shapes.grant.optional(),
     proposedRule: z.string().optional(),
   }),
-  'approvals.grants': z.strictObject({ grants: z.array(shapes.grant) }),
+  'approvals.grants': z.strictObject({
+    grants: z.array(shapes.grant),
+    statistics: z
+      .strictObject({
+        approve: remembered,
+        deny: remembered,
+        questions: z.record(z.string(), count()).describe('Questions that are kept, by what became of them.'),
+      })
+      .describe('The answers in force, counted.'),
+  }),
   'approvals.revoke': z.union([
     z.strictObject({ grant: shapes.grant }),
     z.strictObject({ grants: z.array(shapes.grant) }),
