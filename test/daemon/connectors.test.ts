@@ -527,3 +527,13 @@ test('a connector is there for the next call once `connector add` has ended, and
     expect(await codeOfNext()).toBe('TOOL_DISABLED');
   }
 });
+
+test('a project in a subgroup is named by the remote of the repository', async () => {
+  const folder = join(daemon.workspace, 'nested');
+  git(daemon.workspace, 'init', '-q', '-b', 'work', folder);
+  git(folder, 'remote', 'add', 'origin', `${service.base}/group/sub/name.git`);
+  await using inFolder = await daemon.connect({ workspace: folder });
+  service.play({ status: 201, body: { iid: 4, web_url: 'https://gitlab.com/m/4', state: 'opened' } });
+  expect(await inFolder.call('gitlab__create_mr', { title: 'T', base: 'main' })).toMatchObject({ success: true });
+  expect(request()).toContain('POST /projects/group%2Fsub%2Fname/merge_requests HTTP/1.1');
+});

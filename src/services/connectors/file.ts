@@ -227,8 +227,8 @@ export const connectorSchema = z
   });
 export type ConnectorFile = z.output<typeof connectorSchema>;
 
-/** The parameters in a path: `{name}` is one segment, `{+name}` may hold several, `{secret}` is a secret. */
-export const PATH_PARAMETER = /\{(\+?)([A-Za-z]\w*)\}/g;
+/** The parameters in a path: `{name}` is one segment, `{+name}` may hold several, `{%name}` too, as one; `{secret}` is a secret. */
+export const PATH_PARAMETER = /\{([+%]?)([A-Za-z]\w*)\}/g;
 
 interface Checking {
   readonly isSecretPath: boolean;

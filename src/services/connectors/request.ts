@@ -39,15 +39,15 @@ export function toRequest(
 
 /** A path with its parameters, each of which stays in its place: none can lead to another path. */
 function pathOf(template: string, input: Input): string {
-  return template.replaceAll(PATH_PARAMETER, (whole, plus: string, name: string) => {
+  return template.replaceAll(PATH_PARAMETER, (whole, many: string, name: string) => {
     if (name === 'secret' && !Object.hasOwn(input, name)) return whole;
     if (input[name] === undefined)
       throw invalid(name, 'is missing, and the repository of the workspace does not say it');
     const value = toText(input[name]);
     const segments = value.split('/');
-    if (segments.some((it) => it === '' || it === '.' || it === '..') || (plus === '' && segments.length > 1))
+    if (segments.some((it) => it === '' || it === '.' || it === '..') || (many === '' && segments.length > 1))
       throw invalid(name, `\`${value.slice(0, 100)}\` is no part of a path`);
-    return segments.map(encodeURIComponent).join('/');
+    return segments.map(encodeURIComponent).join(many === '%' ? '%2F' : '/');
   });
 }
 

@@ -113,15 +113,17 @@ function toTool(
 }
 
 /** Takes owner and name from a URL of the service's own server: api.github.com is github.com's. */
-function completedBy({ base }: Connector, { remote: names }: OperationFile) {
+function completedBy({ base }: Connector, { remote: names, request }: OperationFile) {
   if (!names) return {};
   const remote: NonNullable<NonNullable<Tool['before']>['remote']> = {
     isNeeded: (input) => [names.owner, names.repo].some((it) => input[it] === undefined),
     complete(input, { url: text, branch }) {
       const url = new URL(text);
-      const [, owner, repo] = /^\/([^/]+)\/([^/]+?)(?:\.git)?\/?$/.exec(url.pathname) ?? [];
+      const [, owner, repo] = /^\/(.+)\/([^/]+?)(?:\.git)?\/?$/.exec(url.pathname) ?? [];
+      // Groups within groups: not every service has them.
+      const isMany = owner?.includes('/') && !request.path.includes(`{%${names.owner}}`);
       const isOurs = new URL(base).hostname === url.hostname || new URL(base).hostname.endsWith(`.${url.hostname}`);
-      if (!isOurs || owner === undefined || repo === undefined) return input;
+      if (!isOurs || isMany || owner === undefined || repo === undefined) return input;
       const known = {
         [names.owner]: owner,
         [names.repo]: repo,
