@@ -121,17 +121,14 @@ export function createPipeline(given: PipelineParts): Pipeline {
   const { auditLog, approvals, ledger, limits, powers, tracer } = parts;
   const queue = new FairQueue(limits);
   const metrics = new CallMetrics(limits);
+  const asked: PermissionParts = { ...parts.permission, refused: (call, of) => isRefused(call, of, approvals) };
   const order = [
     audit(auditLog, metrics, powers),
     rateLimit(powers, limits),
     costCap(ledger),
     validate({ ...parts.permission, setUpOf: parts.setUpOf }),
     resolve(parts),
-    permission(
-      { ...parts.permission, refused: (call, of) => isRefused(call, of, approvals) },
-      parts.turns,
-      parts.redact,
-    ),
+    permission(asked, parts.turns, parts.redact),
     cache({ results: parts.cache, limits, viewKeyOf: (call) => parts.viewOf(call).key }),
     previewFirst({ ...parts, run: (call): Promise<Outcome> => run(call) }),
     approve(approvals, approveDeps(parts)),
