@@ -1,7 +1,7 @@
 import type { HostReport } from '../base/call.ts';
 import { systemPowers } from '../base/powers.ts';
 import { describeOutside, type OutsideProgram } from '../base/protected-names.ts';
-import { folderName, showLine } from '../base/text/shown-text.ts';
+import { counted, folderName, showLine } from '../base/text/shown-text.ts';
 import type { Client } from '../client/client.ts';
 import { type CoarseMask, describeCoarse } from '../sandbox/coarse-masks.ts';
 import type { Approval, Grant } from '../store/approvals/approval.ts';
@@ -119,15 +119,20 @@ async function printHead(it: Status, client: Client): Promise<void> {
   line(
     'box',
     `level ${level}${missing.length > 0 ? ` (missing: ${missing.join(', ')})` : ''}`,
-    `undo ready (${it.undo.calls} calls, ${Math.ceil(it.undo.bytes / MiB)} MiB)`,
-    ...[...outside].map(([workspace, all]) => `${all.length} programs follow ${folderName(workspace)}`),
+    it.undo.calls === 0
+      ? 'nothing to undo'
+      : `undo ready for ${counted(it.undo.calls, 'call')} (${Math.ceil(it.undo.bytes / MiB)} MiB)`,
+    ...[...outside].map(
+      ([workspace, all]) =>
+        `${counted(all.length, 'program')} ${all.length === 1 ? 'follows' : 'follow'} ${folderName(workspace)}`,
+    ),
   );
   const [today] = days;
   const doors = grants.flatMap(({ door, decision }) => (door && decision === 'approve' ? [door.target] : []));
   line(
     'today',
-    today ? `${today.calls} calls, ${today.failed} failed, ${today.refused} refused` : 'no calls',
-    doors.length > 0 ? `${doors.length} doors open: ${doors.slice(0, NAMED_MAX).join(', ')}` : '',
+    today ? `${counted(today.calls, 'call')}, ${today.failed} failed, ${today.refused} refused` : 'no calls',
+    doors.length > 0 ? `${counted(doors.length, 'door')} open: ${doors.slice(0, NAMED_MAX).join(', ')}` : '',
   );
   print('');
 }
@@ -150,7 +155,7 @@ function agentsIn({ openSessions }: Status): string[] {
 
 function printQuestions(approvals: readonly Approval[], nowMs: number): void {
   const oldest = since(nowMs - Math.min(...approvals.map(({ requestedAt }) => Date.parse(requestedAt))));
-  const words = `${approvals.length} question${approvals.length === 1 ? '' : 's'}, the oldest ${oldest}`;
+  const words = `${counted(approvals.length, 'question')}, the oldest ${oldest}`;
   print(`  ${paint('dim', 'waiting  ')} ${paint(['yellow', 'bold'], words)}   ringfence approvals`);
   for (const it of approvals.slice(0, NAMED_MAX)) print(`            ${toLine(it, nowMs)}`);
 }

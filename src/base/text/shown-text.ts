@@ -73,3 +73,6 @@ export function showBlock(text: string, linesMax: number): string[] {
 
 /** A folder as a person calls it: the last part of its path. Not made safe. */
 export const folderName = (path: string): string => path.split('/').findLast((it) => it !== '') ?? path;
+
+/** A number with its noun: `1 call`, `2 calls`. */
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;

@@ -1,5 +1,6 @@
 /** `ringfence costs`: what calls have cost, by tool, principal or day, and how near that is to the limits. */
 
+import { counted } from '../../base/text/shown-text.ts';
 import type { Client } from '../../client/client.ts';
 import type { Answer } from '../../wire/protocol/answers.ts';
 import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
@@ -35,7 +36,7 @@ function shown({ costs: rows, today, lost }: Costs, by: CostFlags['by'], days: n
   const period = days === 1 ? 'today' : `in the last ${days} days`;
   return [
     ...(sorted.length === 0 ? [`no call has cost anything ${period} (UTC)`] : [`${period} (UTC), by ${by}:`]),
-    ...sorted.map(([name, { calls, usd }]) => `${inUsd(usd)}  ${calls} call${calls === 1 ? '' : 's'}  ${name}`),
+    ...sorted.map(([name, { calls, usd }]) => `${inUsd(usd)}  ${counted(calls, 'call')}  ${name}`),
     ...today.map((it) => `${it.tier} today: ${limitsOf(it)}`),
     ...(lost.calls > 0
       ? [`${inUsd(lost.usd)}  of it for ${lost.calls} interrupted calls, as estimated: what they cost is unknown`]

@@ -2,6 +2,7 @@
  * Results of the most used tools as short texts for models, instead of their data as JSON: without fields that a model can't act on, and
  * without repetition. Programs get the data. The forms are those that models know from `ls`, `rg --heading` and git.
  */
+import { counted } from '../../base/text/shown-text.ts';
 import { toJson } from './json.ts';
 import { textsOf } from './result-text.ts';
 
@@ -76,7 +77,7 @@ interface SearchMatch {
 
 /** The matches of each file after its name; a match is `12:text`, a context line `11-text`. */
 function matchLines(matches: readonly SearchMatch[], { filesSearched, truncated }: Data): string[] {
-  if (matches.length === 0) return [`no matches in ${String(filesSearched)} files`];
+  if (matches.length === 0) return [`no matches in ${counted(Number(filesSearched), 'file')}`];
   const files = Map.groupBy(matches, ({ file }) => file);
   const blocks = [...files].map(([file, its]) => `${nameOf(file)}\n${linesOf(its).join('\n')}`);
   if (truncated === true) blocks.push('[truncated: there are more matches]');
