@@ -12,7 +12,7 @@ export const PUBLIC_LIMITS: readonly string[] = `
   callsKeptMs commandMax commandOutputBytesMax commandTmpBytes connectionsMax costDaysKept daemonLogBytesMax
   databaseCellsMax databaseCostMax databaseDuckdbBytes databaseHeapBytes databaseResultBytes databaseRowsMax
   databaseWireBytes detachedCallsMax detachedCommandsMax doorQuestionsMax doorQuestionsPerHour doorUploadBytesMax
-  fileBytesMax fleetBundleBytes fleetKeptMax fleetKeptMs fleetMembersMax fleetSessionsMax fleetWindowBytes
+  fileBytesMax fleetBundleBytes fleetKeptMax fleetKeptMs fleetMembersMax fleetSessionsMax
   forwardsMax frameBytesMax homeBytesMax hostCommandsMemoryMb hostIdleMs hostThreadsMax hostsMax indexEntriesMax
   journalBytesMax journalCallBytesMax journalCallsMax journalKeptMs journalPathsMax learnedToolsMax mcpApprovalWaitMs
   mcpSessionIdleMs mcpSessionsPerPrincipalMax mcpTextBytesMax pageBytesMax pageCpuMs panelIdleMs panelSessionsMax

@@ -83,7 +83,7 @@ export default defineTool({
   title: 'Edit a file',
   summary:
     'Change parts of a text file: replace exact text, insert or delete lines, in one step. Gives the diff. Text that is not ' +
-    'there, or more than once, is an error that shows the nearest lines. Line endings are kept.',
+    'there, or more than once, is an error that shows the nearest lines.',
   dependencies: ['file_read'],
   notes:
     'BOM, final newline and permissions are kept; in files with CRLF, text with plain newlines is found too. At most 10 MB. ' +

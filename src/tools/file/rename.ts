@@ -11,7 +11,7 @@ const input = z.strictObject({
 export default defineTool({
   name: 'file_rename',
   title: 'Rename or move a file or directory',
-  summary: 'Rename or move a file, a link or a directory in one step.',
+  summary: 'Rename or move a file, a link or a directory.',
   notes:
     'Missing directories are made. A symbolic link is moved itself. What stands at `newPath` is kept unless `overwrite: true`, and then only files are replaced. ' +
     'Secrets and protected files are refused by both names, also inside a directory.',
