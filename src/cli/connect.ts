@@ -79,7 +79,6 @@ export async function connect({ flags, env, cwd, role, anywhere = false, client 
       }
       if (isForbidden(error) && (await addsWorkspace(error as Error, options.workspace, dirs))) continue;
       if (!isAbsent(error) && !isStopping(error)) throw error;
-      failed ??= error;
       if (isAbsent(error) && (!flags.autostart || !daemonProgram))
         throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${dirs.socket}; start one with: ${toStart}`);
       if (isAbsent(error) && tries >= startAgainAt) {
@@ -93,7 +92,10 @@ export async function connect({ flags, env, cwd, role, anywhere = false, client 
   }
   throw (
     failed ??
-    new CliError(EXIT.UNREACHABLE, `the daemon at ${dirs.socket} does not answer; stop it with: ringfence stop`)
+    new CliError(
+      EXIT.UNREACHABLE,
+      `the daemon at ${dirs.socket} does not answer; ${daemonProgram ? 'stop it with: ringfence stop' : 'look with: ringfence vm shell ringfence service status'}`,
+    )
   );
 }
 
