@@ -33,6 +33,6 @@ export class StderrLog {
   /** The line that says why the process ended: the message of an error if Node printed one, else the last line. */
   get last(): string {
     const lines = this.text.trim().split('\n');
-    return lines.findLast((it) => ERROR.test(it)) ?? (lines.at(-1) || 'it said nothing');
+    return lines.findLast((it) => ERROR.test(it)) ?? (lines.at(-1) || 'it said nothing; is the machine busy?');
   }
 }

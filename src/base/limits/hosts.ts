@@ -24,8 +24,8 @@ export const hostLimits = {
    * Memory of a tier host without its commands, in MiB, where control groups enforce it; the most that our own tools take, with a reserve.
    */
   hostMemoryMb: 1024,
-  /** Time from the spawn of a host to its first frame. */
-  hostStartMs: 10_000,
+  /** Time from the spawn of a host to its first frame: a third of a second, and 15 s on an emulated or busy machine. */
+  hostStartMs: 30_000,
   /** Idle time after which a host is ended. */
   hostIdleMs: 300_000,
   /** Time for the tools of one host to report their health. */
