@@ -341,6 +341,28 @@ describe('sendgrid', () => {
     expect(request()).toBe(http('POST /v3/mail/send', { headers: JSON_BODY, body }));
   });
 
+  test('email_status says for each address whether the email was delivered', async () => {
+    const of = (to_email: string, status: string) => ({
+      to_email,
+      subject: 'S',
+      status,
+      last_event_time: '2026-01-01',
+    });
+    service.play({ body: { messages: [of('a@x.example', 'delivered'), of('b@x.example', 'not_delivered')] } });
+    expect(await called('sendgrid__email_status', { messageId: 'abcdefgh' })).toEqual({
+      emails: [
+        { to: 'a@x.example', subject: 'S', status: 'delivered', at: '2026-01-01' },
+        { to: 'b@x.example', subject: 'S', status: 'not_delivered', at: '2026-01-01' },
+      ],
+    });
+    expect(request()).toMatch(
+      /^GET \/v3\/messages\?limit=100&query=msg_id(\+|%20)LIKE(\+|%20)(%27|')abcdefgh%25(%27|') /,
+    );
+    expect(await errorOf('sendgrid__email_status', { messageId: "x' OR 'a'='a" })).toMatchObject({
+      code: 'INPUT_INVALID',
+    });
+  });
+
   test('send_email sends copies to those that cc and bcc name', async () => {
     service.play({ status: 202, headers: { 'X-Message-Id': 'm2' } });
     const mail = { to: 'a@x.example', cc: ['b@x.example', 'c@x.example'], bcc: 'd@x.example', from: 'me@x.example' };

@@ -48,9 +48,14 @@ describe('terminal_script', () => {
     );
   });
 
-  test.skipIf(findProgram('zsh') !== undefined)('says clearly that there is no zsh', async () => {
-    expect(await script({ script: 'true', shell: 'zsh' })).toMatchObject({
-      error: { code: 'UNSUPPORTED', message: 'zsh is not installed on this machine' },
+  test.each([
+    ['zsh', 'zsh'],
+    ['pwsh', 'pwsh'],
+    ['powershell', 'pwsh'],
+  ])('says clearly that there is no %s', async (shell, program) => {
+    if (findProgram(program) !== undefined) return;
+    expect(await script({ script: 'true', shell })).toMatchObject({
+      error: { code: 'UNSUPPORTED', message: `${program} is not installed on this machine` },
     });
   });
 
@@ -74,6 +79,7 @@ rules:
       { script: 'echo a\ntouch b' },
       { script: '$1', args: ['touch'] },
       { script: 'echo a', shell: 'zsh' },
+      { script: 'echo a', shell: 'pwsh' },
       { script: '((touch b))', shell: 'sh' },
     ]) {
       const result = await call(input);

@@ -183,6 +183,16 @@ describe('authority', () => {
     expect(tools?.map((it) => it.function.name).sort()).toEqual(['file_read', 'terminal_execute']);
   });
 
+  test('a sub-agent whose tools nobody names reads, searches, edits and runs commands, and no more', async () => {
+    const prompt = task('usual');
+    models.on(prompt, [{ text: 'done' }]);
+    expect(await taskData(delegate(agent, prompt))).toMatchObject({ ended: 'done' });
+    const tools = models.requestsOf(prompt)[0]?.body.tools as { function: { name: string } }[] | undefined;
+    const names = tools?.map((it) => it.function.name) ?? [];
+    expect(names).toEqual(expect.arrayContaining(['file_edit', 'file_grep', 'file_read', 'terminal_execute']));
+    expect(names.filter((it) => !/^(file|terminal)_/.test(it) || it === 'file_delete')).toEqual([]);
+  });
+
   test('tools that its caller does not have are refused', async () => {
     const result = await delegate(agent, task('more'), { tools: ['no_such_tool'] });
     expect(result).toMatchObject({ success: false, error: { code: 'INPUT_INVALID' } });
@@ -269,7 +279,7 @@ describe('authority', () => {
       { calls: [{ name: 'file_rename', input: { oldPath: 'a.txt', newPath: 'c.txt' } }] },
       { text: 'done' },
     ]);
-    const running = agent.call('task_delegate', { prompt });
+    const running = agent.call('task_delegate', { prompt, tools: ['*'] });
     const asked = await seen(operator);
     expect(asked.parents).toEqual([{ callId: running.callId, tool: 'task_delegate' }]);
     const data = await taskData(running as never);
@@ -289,7 +299,7 @@ describe('authority', () => {
     expect(await own).toMatchObject({ success: true });
     const prompt = task('yes');
     models.on(prompt, [{ calls: [move('n.txt', 'o.txt')] }, { text: 'moved' }]);
-    const running = delegate(agent, prompt);
+    const running = delegate(agent, prompt, { tools: ['file_*'] });
     const asked = await seen(operator);
     await operator.request('approvals.resolve', { approvalId: asked.approvalId, decision: 'approve' });
     expect(await taskData(running)).toMatchObject({ ended: 'done', toolExecutions: [{ success: true }] });

@@ -13,13 +13,15 @@ const SHELLS: Readonly<Record<Shell, readonly string[]>> = {
   bash: ['bash', '--norc', '--noprofile', '-c'],
   sh: ['bash', '--norc', '--noprofile', '--posix', '-c'],
   zsh: ['zsh', '-f', '-c'],
+  // From 7.4 on; its arguments are $args.
+  pwsh: ['pwsh', '-NoProfile', '-NonInteractive', '-CommandWithArgs'],
 };
 
 /** The argv that runs `script` with `args` as its positional parameters. Throws UNSUPPORTED if the shell is missing. */
 export function toArgv(shell: Shell, script: string, args: readonly string[] = []): string[] {
   const [name = '', ...options] = SHELLS[shell];
   const program = findProgram(name);
-  if (program !== undefined) return [program, ...options, script, shell, ...args];
+  if (program !== undefined) return [program, ...options, script, ...(shell === 'pwsh' ? [] : [shell]), ...args];
   throw new ToolError('UNSUPPORTED', `${shell} is not installed on this machine`, {
     suggestion: 'Use bash or sh; or ask the person to install it.',
   });

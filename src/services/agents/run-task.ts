@@ -74,6 +74,12 @@ function assertDepth({ parents, checked: { tool } }: ClearedCall, { limits }: Ru
     throw new ToolError('TOOL_DISABLED', `sub-agents have sub-agents down to depth ${limits.taskDepthMax}, not deeper`);
 }
 
+/** Tools of a sub-agent where neither its caller nor its profile names any: it reads, searches, edits and runs commands. */
+const USUAL_TOOLS = [
+  ...['file_read', 'file_read_many', 'file_write', 'file_edit', 'file_list', 'file_glob', 'file_grep', 'file_search'],
+  'terminal_execute',
+];
+
 /** Opens the session of the sub-agent: what the caller asks for, of what its profile and its session have. */
 function openChildFor(call: ClearedCall, task: Task, { agents, limits }: RunTaskParts): ChildSession {
   const { tool, input } = call.checked;
@@ -86,7 +92,9 @@ function openChildFor(call: ClearedCall, task: Task, { agents, limits }: RunTask
   return call.openChild({
     agent: profile.name,
     budget: { usd, tokens, calls },
-    tools: [tools, profile.tools, ...toolsOfPlugins(call)].filter((it) => it !== undefined),
+    tools: [tools ?? (profile.tools ? undefined : USUAL_TOOLS), profile.tools, ...toolsOfPlugins(call)].filter(
+      (it) => it !== undefined,
+    ),
     // A pattern that means all tools does not mean this one.
     delegates: depth < limits.taskDepthMax && (tools?.includes(tool.name) ?? false),
     listsAll: tools !== undefined && !tools.includes('*'),

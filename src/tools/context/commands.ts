@@ -59,7 +59,7 @@ export interface CommandToRun {
   /** Whether the command may not connect, whatever the call may. */
   readonly offline?: boolean;
   /** A shell other than the default bash; its positional parameters are `args`. */
-  readonly shell?: 'bash' | 'sh' | 'zsh';
+  readonly shell?: 'bash' | 'sh' | 'zsh' | 'pwsh';
   readonly args?: readonly string[];
   /**
    * What the command is run for: a file in /tmp that it writes, whose name gets an ending of its own at each run, or `-`

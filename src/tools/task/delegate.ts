@@ -22,7 +22,9 @@ const input = z.strictObject({
     .array(z.string().min(1).max(128))
     .max(256)
     .optional()
-    .describe('The only tools it has, of yours; `*` matches anything. None: its model only answers.'),
+    .describe(
+      'The only tools it has, of yours; `*` matches anything; none: its model only answers. By default it reads, searches and edits files and runs commands.',
+    ),
   maxCycles: z.int().min(1).max(taskCyclesMax).default(DEFAULT_CYCLES).describe('Most answers of its model.'),
   budget: rare(
     z
@@ -77,7 +79,7 @@ export default defineTool({
   title: 'Delegate a task',
   summary:
     'Give a task to a sub-agent with its own model and conversation, and get a summary: for searches and changes whose steps need not stay in your context. ' +
-    'It has your tools or fewer, works in the same workspace, and knows only what you tell it. Independent tasks can run at once.',
+    'It has your tools that `tools` names, works in the same workspace, and knows only what you tell it. Independent tasks can run at once.',
   notes:
     'The model is that of a profile of config.yaml, the key `agents`; without one the tool is not there. A sub-agent is a session of its own whose policy is that of its caller, narrowed; answers that a person asked to be remembered do not count for it. It has `task_delegate` itself only if `tools` names it.',
   version: '1.0.0',

@@ -15,7 +15,10 @@ const input = z.strictObject({
     .refine(noNul, 'must not hold a NUL byte')
     .refine((it) => Buffer.byteLength(it) <= ARGUMENT_BYTES_MAX, `must have at most ${ARGUMENT_BYTES_MAX} bytes`)
     .describe('The script, as a file would hold it.'),
-  shell: z.enum(['bash', 'sh', 'zsh']).default('bash').describe('What runs it; sh is bash in its POSIX mode.'),
+  shell: z
+    .enum(['bash', 'sh', 'zsh', 'pwsh'])
+    .default('bash')
+    .describe('What runs it, where it is installed; sh is bash in its POSIX mode, pwsh is PowerShell.'),
   cwd: workspacePath('Directory to run in, relative to the workspace root.').default('.'),
   args: z
     .array(
@@ -26,18 +29,18 @@ const input = z.strictObject({
     )
     .max(64)
     .default([])
-    .describe('Positional parameters $1, $2 …, never parsed as shell text.'),
+    .describe('Positional parameters $1, $2 …, $args of PowerShell; never parsed as shell text.'),
 });
 
 export default defineTool({
   name: 'terminal_script',
   title: 'Run a script',
   summary:
-    'Run a script of several lines by bash, sh or zsh, in a sandbox as terminal_execute has it. Values that come from elsewhere go in args ("$1"), never into the text. ' +
+    'Run a script of several lines by bash, sh, zsh or PowerShell, in a sandbox as terminal_execute has it. Values that come from elsewhere go in args ("$1"), never into the text. ' +
     'Standard input is empty. Returns stdout, stderr and the exit code (a non-zero one is not an error).',
   isExtra: true,
   version: '1.0.0',
-  capabilities: [{ action: 'execute', description: 'Runs a script by bash, sh or zsh to its end.' }],
+  capabilities: [{ action: 'execute', description: 'Runs a script by bash, sh, zsh or PowerShell to its end.' }],
   category: 'development',
   tier: 'execute',
   healthCheck: commandHealth,
@@ -47,7 +50,9 @@ export default defineTool({
     command: script,
     cwd,
     env: {},
-    ...(shell === 'zsh' && { unknown: 'zsh reads it otherwise than bash, by whose grammar it is judged' }),
+    ...((shell === 'zsh' || shell === 'pwsh') && {
+      unknown: `${shell} reads it otherwise than bash, by whose grammar it is judged`,
+    }),
   }),
   input,
   output: z.strictObject({
@@ -67,6 +72,7 @@ export default defineTool({
     { input: { script: 'echo "$0 $1"', shell: 'sh', args: ['x'] }, output: { stdout: 'sh x\n', exitCode: 0 } },
     { input: { script: 'true', cwd: '../..' }, error: 'ACCESS_DENIED' },
   ],
+  spellings: { values: { shell: { powershell: 'pwsh' } } },
   aliases: [],
 
   async run({ script, shell, cwd, args }, ctx) {

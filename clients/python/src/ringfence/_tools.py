@@ -1367,7 +1367,7 @@ class TerminalOutputData(TypedDict, total=False):
 
 class TerminalScriptInput(TypedDict, total=False):
     script: Required[str]
-    shell: Literal["bash", "sh", "zsh"]
+    shell: Literal["bash", "sh", "zsh", "pwsh"]
     cwd: str
     args: list[str]
 
