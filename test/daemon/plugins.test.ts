@@ -256,6 +256,35 @@ describe('ringfence plugin', () => {
   });
 });
 
+test("a plugin's health check says whether it works, cannot call a tool, and ends in time", async () => {
+  await using daemon = await openDaemon({ limits: { healthCheckMs: 6_000 } });
+  const code = `
+    export const run = () => ({ value: 1 });
+    export const well = () => ({ ok: true });
+    export const ill = () => ({ ok: false, message: 'the service is away' });
+    export const throws = () => { throw new Error('no key'); };
+    export const reaches = (_, { tools }) => ({ ok: Object.keys(tools).length === 0, message: 'it has tools' });
+    export const ever = () => new Promise(() => {});`;
+  const probe = (name: string, checks: readonly string[]): PluginText => ({
+    name,
+    tools: checks.map((healthCheck) => ({
+      ...{ name: healthCheck, export: 'run', capabilities: ['fs.read'] },
+      healthCheck,
+    })),
+    files: { 'main.js': code },
+  });
+  await addPlugin(daemon, written(probe('fine', ['well', 'reaches'])));
+  await addPlugin(daemon, written(probe('bad', ['ill', 'throws', 'ever'])));
+  await addPlugin(daemon, written({ name: 'none', files: { 'main.js': code } }));
+  await using operator = await daemon.connect({ role: 'operator' });
+  const { plugins } = (await operator.request('status', { health: true })) as { plugins: Record<string, string>[] };
+  expect(plugins.map(({ name, health }) => [name, health])).toEqual([
+    ['bad', expect.stringMatching(/ill: the service is away; throws: .*no key.*; ever: no answer within 6000 ms/)],
+    ['fine', 'ok'],
+    ['none', undefined],
+  ]);
+}, 60_000);
+
 test('a plugin that a daemon finds changed when it starts is off, and says so', async () => {
   const stateDir = temporaryDir('state');
   mkdirSync(stateDir, { recursive: true });

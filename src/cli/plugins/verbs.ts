@@ -13,13 +13,16 @@ interface Plugins {
     readonly version?: string;
     readonly tools: readonly string[];
     readonly problem?: string;
+    readonly health?: string;
   }[];
 }
 
 export default {
   statusLines: ({ plugins = [] }: Plugins) =>
-    plugins.map(({ name, version, tools, problem }) =>
-      problem === undefined ? `plugin ${name} ${version}: ${tools.join(', ')}` : `plugin ${name} is off: ${problem}`,
+    plugins.map(({ name, version, tools, problem, health }) =>
+      problem === undefined
+        ? `plugin ${name} ${version}: ${tools.join(', ')}${health === undefined ? '' : `; health: ${health}`}`
+        : `plugin ${name} is off: ${problem}`,
     ),
   addVerbs(verbs) {
     const plugin = verbs.addGroup('plugin', 'check, add, list and remove plugins, which bring more tools');

@@ -63,6 +63,11 @@ export class PinnedTools<Item extends Pinned> implements Disposable {
     return [...on, ...off].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
+  /** The items whose tools are callable. */
+  get items(): Item[] {
+    return [...this.#on.values()].map(({ item }) => item);
+  }
+
   /** Reads all items; unchanged ones stay as they are. */
   reload(): void {
     const { kind, max } = this.#of.pins.of;

@@ -3,6 +3,7 @@
 import { capabilityOf } from '../capability.ts';
 import { PinnedTools } from '../pinned/pinned-tools.ts';
 import { saveComposed } from './composed.ts';
+import { PluginHealth } from './health.ts';
 import type { Plugin } from './package.ts';
 import { pinnedPlugins, readPin } from './pinned-plugins.ts';
 import { toolNameOf, toToolset } from './toolset.ts';
@@ -14,6 +15,7 @@ export const plugins = capabilityOf((daemon) => {
   const all = parts.use(
     new PinnedTools({ pins, toToolset, facts, read: (name) => readPin(pins, name, limits) }, daemon),
   );
+  const health = new PluginHealth(daemon);
   const record = (principal: string, detail: Record<string, unknown>) =>
     daemon.auditLog.append({ kind: 'policy', sessionId: '', principal, detail });
   return {
@@ -38,8 +40,10 @@ export const plugins = capabilityOf((daemon) => {
     status: () => ({
       plugins: all.status(({ manifest: { version, isolation }, sha256 }, it) => {
         const what = { version, sha256, isolation };
-        return { ...it, state: 'on', ...what };
+        const problems = health.of(it.name);
+        return { ...it, state: 'on', ...what, ...(problems && { health: problems.join('; ') || 'ok' }) };
       }),
     }),
+    checkHealth: () => health.check(all.items),
   };
 });

@@ -82,6 +82,8 @@ const tool = z
     /** Exported functions of the module that run before each call, and after it however it ended. */
     initialize: exported.optional(),
     cleanup: exported.optional(),
+    /** Exported function that says `{ ok, message }`; `ringfence status --health` runs it, without tools. */
+    healthCheck: exported.optional(),
     examples: z.array(example).max(32).default([]),
     deprecated: deprecationSchema.optional(),
   })
