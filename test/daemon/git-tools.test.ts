@@ -1,5 +1,5 @@
 /** The git tools compared with real git, in every state of a repository. */
-import { rmSync, writeFileSync } from 'node:fs';
+import { rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -120,6 +120,24 @@ test('a commit of all takes changes of known files, not what is new, and never w
     data: { filesChanged: 3, hidden: ['all/.env'] },
   });
   expect(repository.git('status', '--porcelain')).toBe(' M .env\n');
+});
+
+test('a hidden file is named whether or not git could tell that it changed', async () => {
+  const repository = repositoryAt('settled');
+  const long = new Date(Date.now() - 3_600_000);
+  for (const it of ['a', '.env']) {
+    repository.write(it, 'one\n');
+    utimesSync(join(repository.folder, it), long, long);
+  }
+  // git reads no file that is older than its index: it takes what stands in for the hidden one for unchanged.
+  repository.commit('first');
+  repository.write('a', 'two\n');
+  const hidden = ['settled/.env'];
+  expect(await dataOf(call('git_status', { path: 'settled' }))).toMatchObject({ unstaged: ['settled/a'], hidden });
+  expect(await dataOf(call('git_status', { path: 'settled/a' }))).toMatchObject({ hidden: [] });
+  expect(await dataOf(call('git_diff', { path: 'settled' }))).toMatchObject({ files: 1, withheld: hidden });
+  expect(await dataOf(call('git_diff', { path: 'settled', staged: true }))).toMatchObject({ withheld: [] });
+  expect(await dataOf(call('git_commit', { message: 'x', files: ['settled'] }))).toMatchObject({ hidden });
 });
 
 test('a file that is staged as new and gone is not committed, and what is staged of it stays', async () => {

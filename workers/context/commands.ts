@@ -92,10 +92,10 @@ export class Commands {
   /** Runs a program and captures its output; too much output is no failure. */
   async program(request: CommandRequest & { captureBytes: number }): Promise<ProgramResult> {
     const outcome = await this.#outcomeOf(request);
-    const { exitCode, captured = Buffer.alloc(0), stderr, ended } = outcome;
+    const { exitCode, captured = Buffer.alloc(0), stderr, ended, tracked } = outcome;
     const cut = ended === 'output';
     if (exitCode === undefined && !cut) throw this.#killed(outcome);
-    return { stdout: captured, stderr, exitCode, cut };
+    return { stdout: captured, stderr, exitCode, cut, trackedHidden: tracked };
   }
 
   async #outcomeOf(request: CommandRequest): Promise<CommandOutcome> {

@@ -39,6 +39,8 @@ export interface ProgramResult {
   /** 128 + n if signal n ended the program; undefined if it was ended for too much output. */
   readonly exitCode: number | undefined;
   readonly cut: boolean;
+  /** Files that git tracks and that were hidden from the program, relative to the workspace. */
+  readonly trackedHidden: readonly string[];
 }
 
 /** A command line as policies judge it. */

@@ -99,7 +99,11 @@ export default defineTool({
     const isStaged = (name: string) => status.changed.some((it) => it.path === name && it.staged !== '.');
     const mayWhole = own.includes('') && !hidden.some(isStaged);
     await commit(git, { message, env, paths: files ? paths : [], mayWhole });
-    return { ...(await numbersOf(git)), hidden: hidden.map((it) => pathOf(repository, it)), signed: false as const };
+    const left = new Set([
+      ...hidden.map((it) => pathOf(repository, it)),
+      ...git.hiddenBelow(files ?? [repository.root]),
+    ]);
+    return { ...(await numbersOf(git)), hidden: [...left], signed: false as const };
   },
 });
 

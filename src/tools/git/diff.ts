@@ -52,6 +52,7 @@ export default defineTool({
       args: ['diff', ...(staged ? ['--cached'] : []), '--end-of-options', ...revisions],
       path: pathIn(repository, path),
       isRefused: ctx.refusedBelow(path),
+      ...(!staged && to === undefined && { workTree: path }),
     });
     return shown;
   },

@@ -3,9 +3,10 @@
  * settings with fixed names are switched off below, and filters, whose names the repository chooses, one by one.
  */
 import { ToolError } from '../../base/errors.ts';
+import { isBelow } from '../../base/paths.ts';
 import type { ProgramResult, ToolContext } from '../tool.ts';
 import { CLEAN_ENVIRONMENT, CLEAN_OPTIONS } from './clean-settings.ts';
-import { notARepository, type Repository } from './repository.ts';
+import { notARepository, plain, type Repository } from './repository.ts';
 
 /** The most filters of one repository; each takes four settings. */
 const FILTERS_MAX = 64;
@@ -25,6 +26,7 @@ export class Git {
   readonly repository: Repository;
   readonly #ctx: ToolContext;
   #disarmed: Record<string, string> | undefined;
+  #trackedHidden: readonly string[] = [];
 
   constructor(ctx: ToolContext, repository: Repository) {
     this.#ctx = ctx;
@@ -61,8 +63,14 @@ export class Git {
     });
   }
 
-  #run(args: readonly string[], { stdin, env }: GitOptions): Promise<GitRun> {
-    return this.#ctx.program({
+  /** Files below paths of the workspace that git tracks and could not see, so that nobody can tell whether they changed. */
+  hiddenBelow(paths: readonly string[]): string[] {
+    const { root } = this.repository;
+    return this.#trackedHidden.filter((it) => isBelow(root, it) && paths.some((path) => isBelow(plain(path), it)));
+  }
+
+  async #run(args: readonly string[], { stdin, env }: GitOptions): Promise<GitRun> {
+    const ran = await this.#ctx.program({
       program: 'git',
       args: [...CLEAN_OPTIONS, ...args],
       cwd: this.repository.root || '.',
@@ -70,6 +78,8 @@ export class Git {
       ...(stdin !== undefined && { stdin }),
       bytesMax: this.#ctx.limits.gitOutputBytes,
     });
+    this.#trackedHidden = ran.trackedHidden;
+    return ran;
   }
 
   /** Settings that make every filter run no program and never fail. */

@@ -63,7 +63,8 @@ function foldersFrom(path: string): string[] {
   return names.map((_, at) => names.slice(0, names.length - at).join('/')).concat('');
 }
 
-const plain = (path: string): string => {
+/** A path of the workspace in one form, without dots and slashes that say nothing; '' for its root. */
+export const plain = (path: string): string => {
   const normal = normalize(path).replace(/\/$/, '');
   return normal === '.' ? '' : normal;
 };

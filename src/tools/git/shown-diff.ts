@@ -40,6 +40,8 @@ export interface DiffRequest {
   readonly path: string;
   /** Tests a path relative to the workspace. */
   readonly isRefused: (path: string) => boolean;
+  /** The folder of the workspace that is compared; absent where commits or the index are. */
+  readonly workTree?: string;
   /** Gives the offset of the diff in the output. */
   readonly start?: (output: Buffer) => number;
 }
@@ -48,7 +50,7 @@ export interface DiffRequest {
 export async function shownDiff(
   git: Git,
   ctx: ToolContext,
-  { args: [command = '', ...revisions], path, isRefused, start = () => 0 }: DiffRequest,
+  { args: [command = '', ...revisions], path, isRefused, workTree, start = () => 0 }: DiffRequest,
 ): Promise<{ shown: ShownDiff; output: Buffer }> {
   const { repository } = git;
   const own = path === '' ? [] : [literal(path)];
@@ -81,7 +83,8 @@ export async function shownDiff(
   const isShown = (name: string) => (shown.has(name) ? !refusedNow.has(name) : !isRefused(pathOf(repository, name)));
   const { files, truncated, diff } = cutDiff(parsed, (it) => !isShown(it), ctx);
   const { gitEntriesMax } = ctx.limits;
-  const withheld = refused.map((it) => pathOf(repository, it)).slice(0, gitEntriesMax);
+  const unseen = workTree === undefined ? [] : git.hiddenBelow([workTree]);
+  const withheld = [...new Set([...refused.map((it) => pathOf(repository, it)), ...unseen])].slice(0, gitEntriesMax);
   return {
     shown: {
       diff,

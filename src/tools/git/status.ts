@@ -90,6 +90,7 @@ export default defineTool({
     const seen = unstaged.filter((it) => !isHidden(it.path));
     const deleted = [...staged.filter((it) => it.staged === 'D'), ...seen.filter((it) => it.unstaged === 'D')];
     const lists = { staged, unstaged: seen, untracked: found.untracked, conflicted: found.conflicted };
+    const changedHidden = shown(unstaged.map((it) => it.path).filter(isHidden));
     const renamed = found.changed.filter((it) => it.from !== undefined).slice(0, gitEntriesMax);
     return {
       branch: branch ?? null,
@@ -103,7 +104,7 @@ export default defineTool({
       conflicted: shown(found.conflicted),
       deleted: shown([...new Set(deleted.map((it) => it.path))]),
       renamed: renamed.map((it) => ({ from: pathOf(repository, it.from as string), to: pathOf(repository, it.path) })),
-      hidden: shown(unstaged.map((it) => it.path).filter(isHidden)),
+      hidden: [...new Set([...changedHidden, ...git.hiddenBelow([path])])].slice(0, gitEntriesMax),
       clean: !cut && Object.values(lists).every((it) => it.length === 0),
       truncated,
     };
