@@ -21,7 +21,7 @@ import { moveDirectory } from './move-directory.ts';
 import { moveFile } from './move-file.ts';
 import { Refactoring } from './refactoring.ts';
 import { renameSymbol } from './rename-symbol.ts';
-import { servedLanguage } from './source-languages.ts';
+import { parsedLanguage, servedLanguage } from './source-languages.ts';
 import type { WorkspaceSymbolsOptions } from './symbols.ts';
 import { type Diagnostic, type FileDiagnostic, TypeProblems } from './type-problems.ts';
 import { filesWith, listStamps, plain, uriOf, type WorkspaceSources } from './workspace-sources.ts';
@@ -167,7 +167,7 @@ export class TypeChecker implements TypeScript {
     this.#options.open(named)[Symbol.dispose]();
     const why = servedLanguage(path) === undefined ? 'is not TypeScript or JavaScript' : 'is hidden, ignored or a link';
     throw new ToolError('UNSUPPORTED', `\`${named}\` ${why}`, {
-      suggestion: 'Name a source file, a directory with sources, or a tsconfig as project.',
+      suggestion: adviceFor(path),
     });
   }
 
@@ -192,3 +192,12 @@ const ELSEWHERE = {
 
 const manifest: unknown = createRequire(import.meta.url)('typescript/package.json');
 const ENGINE = { name: 'typescript', version: (manifest as { version: string }).version };
+
+/** What does it for a language that has no language server here. */
+function adviceFor(path: string): string {
+  const language = parsedLanguage(path);
+  if (language === undefined) return 'Name a source file, a directory with sources, or a tsconfig as project.';
+  const byHand =
+    'To rename, workspace_find_references names the uses, and file_multi_edit with wholeWord: true changes them in all files or none.';
+  return language === 'go' ? `${byHand} Where gopls is installed: \`gopls rename -w FILE:LINE:COLUMN NEW\`.` : byHand;
+}
