@@ -60,20 +60,29 @@ export class SyntaxParser implements Disposable {
   #ask<T>(method: string, request: unknown, timeMs: number, signal: AbortSignal): Promise<T | undefined> {
     return this.#turns.take(signal, async () => {
       this.#idle?.cancel();
-      const outOfTime = new AbortController();
-      const timer = this.#powers.after(timeMs, () => outOfTime.abort());
       try {
-        const process = this.#started();
-        return await process.request<T>(method, request, AbortSignal.any([signal, outOfTime.signal]));
-      } catch (error) {
-        signal.throwIfAborted();
-        if (outOfTime.signal.aborted || error instanceof ToolError || error instanceof ErrorResponse) return undefined;
-        throw error;
+        // Loading its code takes longer than most files, and much longer on a busy machine: no file pays for it.
+        const isUp =
+          this.#process?.alive || (await this.#request<true>('up', undefined, this.#limits.hostStartMs, signal));
+        return isUp ? await this.#request<T>(method, request, timeMs, signal) : undefined;
       } finally {
-        timer.cancel();
         this.#idle = this.#powers.after(this.#limits.symbolsIdleMs, () => this[Symbol.dispose]());
       }
     });
+  }
+
+  async #request<T>(method: string, request: unknown, timeMs: number, signal: AbortSignal): Promise<T | undefined> {
+    const outOfTime = new AbortController();
+    const timer = this.#powers.after(timeMs, () => outOfTime.abort());
+    try {
+      return await this.#started().request<T>(method, request, AbortSignal.any([signal, outOfTime.signal]));
+    } catch (error) {
+      signal.throwIfAborted();
+      if (outOfTime.signal.aborted || error instanceof ToolError || error instanceof ErrorResponse) return undefined;
+      throw error;
+    } finally {
+      timer.cancel();
+    }
   }
 
   #started(): LanguageProcess {

@@ -42,6 +42,7 @@ const connection = createMessageConnection(
   new StreamMessageReader(process.stdin),
   new StreamMessageWriter(process.stdout),
 );
+connection.onRequest('up', () => true);
 connection.onRequest('parse', answer);
 connection.onRequest('inspect', inspect);
 connection.onRequest('rewrite', (it: RewriteQuestion): object => rewriteIn(it, (text) => treeOf(it.language, text)));
