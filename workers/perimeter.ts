@@ -15,6 +15,9 @@ type Environment = Record<string, string | undefined>;
 export function establishPerimeter(keepUpTo: number | ((environment: Environment) => number)): Environment {
   process.umask(0o077);
   const environment = { ...process.env };
+  // Node reads these files in a thread, by descriptors that look inherited: closed under it, the authorities would be missing.
+  if (environment.NODE_EXTRA_CA_CERTS || environment.NODE_USE_SYSTEM_CA)
+    process.getBuiltinModule('node:tls').getCACertificates('default');
   const last = typeof keepUpTo === 'number' ? keepUpTo : keepUpTo(environment);
   for (const fd of inherited()) if (fd > last) closeSync(fd);
   for (const name of Object.keys(environment)) delete process.env[name];

@@ -137,8 +137,8 @@ describe.each(ERAS)('a client of the %s era that can not ask', (era: Era) => {
     const command = freshCommand();
     const onprogress = ({ message = '' }) => void told.push(message);
     await client.callTool({ name: 'terminal_execute', arguments: { command } }, { onprogress });
-    expect(told.length).toBeGreaterThan(0);
-    expect(told[0]).toMatch(/^waits for a person: ringfence approvals approve a_/);
+    // On a busy machine it hears first that the call is under way.
+    expect(told).toContainEqual(expect.stringMatching(/^waits for a person: ringfence approvals approve a_/));
   });
 });
 
