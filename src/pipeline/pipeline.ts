@@ -152,16 +152,14 @@ export function createPipeline(given: PipelineParts): Pipeline {
 }
 
 /** Whether a person said no to such calls for good. */
-const isRefused = (
-  { checked: { tool }, ...call }: CheckedCall,
-  { command }: PolicyQuestion,
-  approvals: Approvals,
-): boolean =>
+const isRefused = (call: CheckedCall, { command }: PolicyQuestion, approvals: Approvals): boolean =>
   approvals.refuses({
-    ...call,
-    tool: tool.name,
+    tool: call.checked.tool.name,
+    principal: call.principal,
+    workspace: call.workspace,
     sessions: [memoryOf(call), call.accountId],
-    ...(command && { programs: programsOf(command) }),
+    // Most calls meet no such answer, and need not be read for it.
+    programs: () => command && programsOf(command),
   });
 
 /** What a person is shown, and what their approval is bound to. */

@@ -156,12 +156,13 @@ export class ApprovalTable implements Disposable {
     );
   }
 
-  /** Approvals of the same subject in the given state, newest first. */
+  /** How many approvals are kept, by state. */
   counts(): Record<string, number> {
     const rows = this.database.prepare('SELECT state, count(*) AS n FROM approvals GROUP BY state').all();
     return Object.fromEntries(rows.map(({ state, n }) => [state as string, n as number]));
   }
 
+  /** Approvals of the same subject in the given state, newest first. */
   ofSubject(state: ApprovalState, { subjectHash, principal, workspace }: GrantFacts | ApprovalDraft): ApprovalRow[] {
     return this.#rows(
       'WHERE subject_hash = ? AND state = ? AND principal = ? AND workspace = ? ORDER BY seq DESC LIMIT 16',

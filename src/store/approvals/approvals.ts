@@ -23,7 +23,7 @@ import type {
 import { type ApprovalRow, ApprovalTable, toApproval, toFacts } from './approval-table.ts';
 import { covers, Grants, type ToolCaller } from './grants.ts';
 import { assertMayAsk } from './prompt-limit.ts';
-import { assertShown, toClosing, toGrant } from './resolution.ts';
+import { assertShown, recordAnswer, toClosing, toGrant } from './resolution.ts';
 
 export interface ApprovalsOptions {
   /** Path of the database file, which holds nothing else. */
@@ -71,7 +71,9 @@ export class Approvals implements Disposable {
   }
 
   /** Pending ones, oldest first. */
-  readonly list = (): Approval[] => this.#table.pending().map(toApproval);
+  list(): Approval[] {
+    return this.#table.pending().map(toApproval);
+  }
 
   get pendingCount(): number {
     return this.#timers.size;
@@ -148,7 +150,7 @@ export class Approvals implements Disposable {
     const settled = this.#settledNow(resolution);
     this.#table.transaction(() => {
       if (!this.#settle(row, resolution)) throw this.#notAnswerable(approvalId);
-      this.#record({ kind: 'resolved', approval: toApproval(row), settled });
+      recordAnswer({ kind: 'resolved', approval: toApproval(row), settled }, this.#options);
       // Must come last, since a rollback would not undo the change in memory.
       if (grant) this.#grants.add(grant);
     });
@@ -173,9 +175,14 @@ export class Approvals implements Disposable {
   }
 
   /** Whether a person said no to such calls for good, those that the policy allows included. */
-  readonly refuses = (of: ToolCaller): boolean => this.#grants.refuses(of, this.#options.powers.now());
+  refuses(of: ToolCaller): boolean {
+    return this.#grants.refuses(of, this.#options.powers.now());
+  }
+
   /** How many questions there were of late, by what became of them. */
-  readonly counts = (): Record<string, number> => this.#table.counts();
+  counts(): Record<string, number> {
+    return this.#table.counts();
+  }
 
   /** A person's recent denial of the identical call, if there is one. */
   deniedLately(facts: GrantFacts): PersonAnswer | undefined {
@@ -255,7 +262,9 @@ export class Approvals implements Disposable {
   }
 
   /** Forgets the answers remembered for this session only. */
-  readonly endSession = (sessionId: string): void => this.#grants.endSession(sessionId);
+  endSession(sessionId: string): void {
+    this.#grants.endSession(sessionId);
+  }
 
   /** Stops waiting; pending approvals stay in the store. */
   [Symbol.dispose](): void {
@@ -308,7 +317,10 @@ export class Approvals implements Disposable {
       return this.#table.transaction(() => {
         const settled = this.#settle(row, resolution);
         if (settled)
-          this.#record({ kind: 'resolved', approval: toApproval(row), settled: this.#settledNow(resolution) });
+          recordAnswer(
+            { kind: 'resolved', approval: toApproval(row), settled: this.#settledNow(resolution) },
+            this.#options,
+          );
         return settled;
       });
     } catch {
@@ -374,19 +386,6 @@ export class Approvals implements Disposable {
     } catch (error) {
       this.#options.powers.log.error({ error, approvalId }, 'an approval could not be ended in the store');
       this.#waiters.get(approvalId)?.fail(unanswered(row));
-    }
-  }
-
-  /** Records an event durably. If that fails the answer is rejected; the person is told and may answer again. */
-  #record(event: ApprovalEvent): void {
-    try {
-      this.#options.record?.(event);
-    } catch (error) {
-      this.#options.powers.log.error({ error, kind: event.kind }, 'an answer could not be written to the audit log');
-      throw new RpcError(
-        'INTERNAL',
-        'the answer was not accepted: the audit log can not be written; answer again later',
-      );
     }
   }
 

@@ -13,8 +13,10 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS grants (
   grant_id TEXT PRIMARY KEY, expires_ms INTEGER NOT NULL, body TEXT NOT NULL) STRICT`;
 
 /** A tool, and who calls it: the session itself, and the one on whose behalf it works. */
-export interface ToolCaller extends Pick<GrantFacts, 'tool' | 'principal' | 'workspace' | 'programs'> {
+export interface ToolCaller extends Pick<GrantFacts, 'tool' | 'principal' | 'workspace'> {
   readonly sessions: readonly string[];
+  /** The programs of a command. */
+  programs(): GrantFacts['programs'];
 }
 
 export class Grants {
@@ -75,7 +77,7 @@ export class Grants {
         it.expiresAtMs > nowMs &&
         it.principal === principal &&
         it.workspace === workspace &&
-        (it.programs === undefined || it.programs.some((name) => programs?.includes(name))) &&
+        (it.programs === undefined || it.programs.some((name) => programs()?.includes(name))) &&
         (it.scope !== 'session' || sessions.includes(memoryOf(it)))
       )
         return true;

@@ -1,8 +1,9 @@
-/** What a person's answer must be to count, and what it makes. Architecture invariant: changes nothing. */
+/** What a person's answer must be to count, and what it makes. Changes no question and no grant. */
 import { RpcError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
 import { SYSTEM } from './answers.ts';
 import {
+  type ApprovalEvent,
   type Grant,
   type GrantFacts,
   opensForSession,
@@ -92,4 +93,20 @@ export function toClosing(facts: GrantFacts, lastsMs: number, powers: Pick<Power
     grantedAtMs: now,
     expiresAtMs: now + lastsMs,
   };
+}
+
+/** Records an answer durably. Throws RpcError INTERNAL if that fails: the answer does not count, and the person may answer again. */
+export function recordAnswer(
+  event: ApprovalEvent,
+  { record, powers }: { record?(event: ApprovalEvent): void; readonly powers: Pick<Powers, 'log'> },
+): void {
+  try {
+    record?.(event);
+  } catch (error) {
+    powers.log.error({ error, kind: event.kind }, 'an answer could not be written to the audit log');
+    throw new RpcError(
+      'INTERNAL',
+      'the answer was not accepted, because the audit log can not be written; answer again later',
+    );
+  }
 }
