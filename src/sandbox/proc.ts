@@ -81,6 +81,8 @@ export interface MountEntry {
   readonly root: string;
   /** Device number of the file system. */
   readonly device: string;
+  /** Type of the file system, such as `ext4`. */
+  readonly type: string;
 }
 
 /** The mounts in a process's namespace, oldest first; undefined if it has ended. */
@@ -91,14 +93,19 @@ export function mountsOf(pid: number | 'self'): MountEntry[] | undefined {
   } catch {
     return undefined; // ENOENT, ESRCH: ended; EINVAL: a zombie.
   }
-  return text.split('\n').flatMap((line) => {
-    const [id = '', parent = '', device, root, point] = line.split(' ');
-    return device && root && point ? [{ id, parent, device, root: unescaped(root), point: unescaped(point) }] : [];
-  });
+  return text.split('\n').flatMap(toMountEntry);
+}
+
+/** For example `36 35 98:0 / /mnt/a\040b rw,noatime master:1 - virtiofs mount0 rw`. */
+export function toMountEntry(line: string): MountEntry[] {
+  const [left = '', right = ''] = line.split(' - ');
+  const [id = '', parent = '', device, root, point] = left.split(' ');
+  const [type = ''] = right.split(' ');
+  return device && root && point ? [{ id, parent, device, root: unescaped(root), point: unescaped(point), type }] : [];
 }
 
 /** Decodes the octal digits that the kernel writes for separators. */
-const unescaped = (path: string): string =>
+export const unescaped = (path: string): string =>
   path.includes('\\')
     ? path.replace(/\\(\d{3})/g, (_, digits) => String.fromCharCode(Number.parseInt(digits, 8)))
     : path;

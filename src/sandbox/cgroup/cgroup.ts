@@ -23,7 +23,7 @@ import {
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Limits } from '../../base/limits.ts';
 import { type Powers, pause } from '../../base/powers.ts';
-import { statOf } from '../proc.ts';
+import { statOf, unescaped } from '../proc.ts';
 import {
   type CgroupFolders,
   type CgroupVersion,
@@ -119,10 +119,6 @@ export function parseOwnGroups(cgroups: string, mountinfo: string): OwnGroups {
     ...(v2 && { v2: { version: 'v2', memory: v2, pids: v2, cpu: v2 } as const }),
   };
 }
-
-/** Decodes mountinfo's octal escapes of spaces and the like. */
-export const unescaped = (text: string): string =>
-  text.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 
 export interface CgroupOptions {
   /** Folder whose file lists the daemon's groups, for the next start. */

@@ -1,6 +1,7 @@
 /** Which file systems other machines change, by the kernel's list of mounts. */
 import { expect, test } from 'vitest';
 import { isShared } from '../../../src/hosts/follower/shared.ts';
+import { toMountEntry } from '../../../src/sandbox/proc.ts';
 
 const MOUNTS = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
 40 22 0:40 / /Users/ada/shop rw,relatime shared:9 - virtiofs mount0 rw
@@ -23,6 +24,8 @@ test.each([
   ['/covered/x', false],
   ['/sealed/x', false],
   ['/home/ada', false],
-])('the mount of %s is shared: %s', (folder, is) => expect(isShared(folder, MOUNTS)).toBe(is));
+])('the mount of %s is shared: %s', (folder, is) =>
+  expect(isShared(folder, MOUNTS.split('\n').flatMap(toMountEntry))).toBe(is),
+);
 
 test('an ordinary folder of this machine is not shared', () => expect(isShared('/etc')).toBe(false));

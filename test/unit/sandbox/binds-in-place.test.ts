@@ -8,6 +8,7 @@ const mount = (point: string, root: string, device = '0:9', [id, parent] = ['', 
   point,
   root,
   device,
+  type: 'ext4',
 });
 const workspace = [mount('/', '/', '0:5'), mount('/ws', '/home/person/ws')];
 const isInPlace = (...more: MountEntry[]) => areInPlace(['/ws/conf'], [...workspace, ...more]);

@@ -17,8 +17,7 @@ const LOOK = 'echo; read -r _; [ -L "$0" ]';
 
 /** Tells why copies do not work; undefined if they do. */
 export async function whyNoGitCopies(powers: Powers): Promise<string | undefined> {
-  const missing = ['bwrap'].find((it) => findProgram(it) === undefined);
-  if (missing !== undefined) return `there is no program \`${missing}\``;
+  if (findProgram('bwrap') === undefined) return 'there is no program `bwrap`';
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-git-'));
   try {
     mkdirSync(join(folder, '.git'));
