@@ -11,37 +11,32 @@ import type { Plugin } from './package.ts';
 const MEMORY_MB = 64;
 const RESULT_BYTES = 16 * 1024;
 const MESSAGE_CHARS = 200;
-/** No session has this id. */
-const OWNER = 'health';
-
 /** Plugins with what is wrong with them, by name, as of the last check; an empty list for one that works. */
 export class PluginHealth {
   readonly #daemon: DaemonParts;
-  readonly #isolates: Isolates;
   #known: ReadonlyMap<string, readonly string[]> = new Map();
 
   constructor(daemon: DaemonParts) {
     this.#daemon = daemon;
-    this.#isolates = daemon.parts.use(new Isolates({ ...daemon, program: isolateProgram }, daemon.powers));
   }
 
   /** Undefined for a plugin that was not checked, or has no check. */
   of = (name: string): readonly string[] | undefined => this.#known.get(name);
 
-  /** Runs the checks of all plugins, one after the other. Never rejects. */
+  /** Runs the checks of all plugins, one after the other, in processes that end with them. Never rejects. */
   async check(plugins: readonly Plugin[]): Promise<void> {
+    await using isolates = new Isolates({ ...this.#daemon, program: isolateProgram }, this.#daemon.powers);
     const known = new Map<string, readonly string[]>();
     for (const plugin of plugins) {
       const checked = plugin.manifest.tools.filter((it) => it.healthCheck !== undefined);
       const problems: string[] = [];
-      for (const tool of checked) problems.push(...(await this.#problemsOf(plugin, tool)));
+      for (const tool of checked) problems.push(...(await this.#problemsOf(plugin, tool, isolates)));
       if (checked.length > 0) known.set(plugin.manifest.name, problems);
     }
     this.#known = known;
-    this.#isolates.endSession(OWNER);
   }
 
-  async #problemsOf(plugin: Plugin, tool: ManifestTool): Promise<string[]> {
+  async #problemsOf(plugin: Plugin, tool: ManifestTool, isolates: Isolates): Promise<string[]> {
     const { limits, powers, stateDir } = this.#daemon;
     const controller = new AbortController();
     const late = new ToolError('TIMEOUT', `no answer within ${limits.healthCheckMs} ms`);
@@ -49,9 +44,8 @@ export class PluginHealth {
     try {
       const isolate = { tools: [], memoryMb: MEMORY_MB, cpuMs: limits.healthCheckMs, resultBytes: RESULT_BYTES };
       const job = { tool: tool.name, input: {}, isolate, plugin: codeOf(plugin, tool) };
-      const { result } = await this.#isolates.run({ session: OWNER, workspace: stateDir }, job, {
-        signal: controller.signal,
-      });
+      const owner = { session: 'health', workspace: stateDir };
+      const { result } = await isolates.run(owner, job, { signal: controller.signal });
       const failure = controller.signal.aborted ? late.message : result.ok ? undefined : result.error.message;
       const said = failure ?? (result.ok ? problemIn(result.data) : undefined);
       return said === undefined ? [] : [`${tool.name}: ${said.slice(0, MESSAGE_CHARS)}`];
