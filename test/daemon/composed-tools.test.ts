@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import { dataOf, type OpenDaemon, openDaemon, ringfence } from '../support/daemon.ts';
+import { addPlugin, writePlugin } from '../support/plugin.ts';
 
 const run = promisify(execFile);
 const POLICY = `tiers:
@@ -65,6 +66,15 @@ test('saving again makes the next version, older ones stay callable by their num
   expect(await agent.call('said__run@2', {})).toMatchObject({ error: { code: 'TOOL_NOT_FOUND' } });
   expect(await operator.request('plugins.remove', { name: 'said' })).toEqual({ removed: true });
   expect(await agent.call('said__run', {})).toMatchObject({ error: { code: 'TOOL_NOT_FOUND' } });
+});
+
+test('a plugin that was added as a folder is not removed like a composed tool', async () => {
+  await addPlugin(
+    daemon,
+    writePlugin({ name: 'folder', files: { 'main.js': 'export const run = () => ({ value: 1 });' } }),
+  );
+  const refused = operator.request('plugins.remove', { name: 'folder' });
+  await expect(refused).rejects.toThrow('ringfence plugin remove folder');
 });
 
 test('an agent can neither save nor remove a composed tool', async () => {

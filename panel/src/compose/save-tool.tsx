@@ -60,12 +60,12 @@ function Text(props: { label: string; value: string; pattern?: string; onText: (
   );
 }
 
-/** Saves the steps under a name, tries the tool with the examples of its inputs, and lists what plugins bring. */
+/** Saves the steps under a name, tries the tool with the examples of its inputs, and lists the saved ones. */
 export function SaveTool({ isReady }: { isReady: boolean }) {
   const [name, description, told, saved] = [useSignal(''), useSignal(''), useSignal(''), useSignal<string[]>([])];
   const list = async () => {
     const { plugins } = await request('status');
-    saved.value = plugins.map((it) => it.name);
+    saved.value = plugins.filter(({ name, tools }) => tools?.includes(`${name}__run`)).map((it) => it.name);
     await loadTools();
   };
   const act = async (action: () => Promise<string>) => {

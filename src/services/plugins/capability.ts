@@ -1,8 +1,9 @@
 /** Tools that a person added as plugins; their code runs as that of callers' programs does. */
 
+import { RpcError } from '../../base/errors.ts';
 import { capabilityOf } from '../capability.ts';
 import { PinnedTools } from '../pinned/pinned-tools.ts';
-import { saveComposed } from './composed.ts';
+import { isComposed, saveComposed } from './composed.ts';
 import { PluginHealth } from './health.ts';
 import type { Plugin } from './package.ts';
 import { pinnedPlugins, readPin } from './pinned-plugins.ts';
@@ -32,6 +33,11 @@ export const plugins = capabilityOf((daemon) => {
         return { tool: toolNameOf(manifest, { name: 'run' }), version: manifest.version, sha256 };
       },
       'plugins.remove': ({ principal }, { name }) => {
+        if (!isComposed(name, pins))
+          throw new RpcError(
+            'INVALID_PARAMS',
+            `${name} was not composed; remove it with: ringfence plugin remove ${name}`,
+          );
         const removed = pins.remove(name);
         if (removed) record(principal, { plugin: name, removed });
         return { removed };

@@ -58,6 +58,10 @@ export interface ComposedParts {
   readonly nowMs: number;
 }
 
+/** Whether nothing but a composed tool has the name. */
+export const isComposed = (name: string, pins: PinFolder): boolean =>
+  !pins.names().includes(name) || Object.hasOwn(pins.read(name), COMPOSITION);
+
 /** Pins what was composed as the next version of `name`. Throws RpcError INVALID_PARAMS. */
 export async function saveComposed(name: string, composed: unknown, parts: ComposedParts): Promise<Plugin> {
   const { pins, limits, nowMs } = parts;
@@ -92,10 +96,10 @@ function filesOf(name: string, composed: unknown, parts: ComposedParts): PinnedF
 /** The tools of what has the name now, the newest first. Throws PinError if that was not composed. */
 function olderVersions(name: string, { pins, limits }: ComposedParts): { tools: ManifestTool[]; files: PinnedFiles } {
   if (!pins.names().includes(name)) return { tools: [], files: {} };
+  if (!isComposed(name, pins)) throw new PinError([`a plugin is named ${name}; take another name`]);
   const files = pins.read(name);
-  if (!Object.hasOwn(files, COMPOSITION)) throw new PinError([`a plugin is named ${name}; take another name`]);
   toPlugin(files, limits, name);
-  // As it was written, without the defaults that reading it adds.
+  // The text of the manifest itself: the parsed one has defaults filled in, which were never written.
   return { tools: (parseJson(files[MANIFEST] as string) as { tools: ManifestTool[] }).tools, files };
 }
 

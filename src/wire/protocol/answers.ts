@@ -272,7 +272,7 @@ export const answers = {
     approvers: count(),
     paused: paused.optional(),
     hosts: z.array(open({ tier: z.string(), workspace: z.string(), pid: z.int() })),
-    plugins: z.array(open({ name: z.string(), state: z.string() })),
+    plugins: z.array(open({ name: z.string(), state: z.string(), tools: texts().optional() })),
     cache: open({}),
     undo: open({ calls: count(), bytes: count() }),
     audit: open({ entries: count(), writable: z.boolean() }),
