@@ -1,5 +1,5 @@
 /** `ringfence` of the package `ringfence-client`: the verbs that need nothing of a daemon but its socket, on any system. */
-import { addVerbsOfEverywhere } from '../cli/verbs/everywhere.ts';
+import { addClientVerbs } from '../cli/verbs/client-verbs.ts';
 import { programOf, run } from '../cli/verbs/run.ts';
 import { addVmVerbs } from '../cli/vm/vm-verbs.ts';
 
@@ -9,7 +9,7 @@ const EXAMPLES = `
   ringfence approvals watch`;
 
 const VERBS = [
-  addVerbsOfEverywhere,
+  addClientVerbs,
   // One a line, since `script/without vm` removes its own.
   addVmVerbs,
 ];

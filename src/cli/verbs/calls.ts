@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import type { ConnectFlags } from '../connect.ts';
 import { AGENT_NAMES } from '../install/agents.ts';
-import { MODE, SESSION, WORKSPACE } from './everywhere.ts';
+import { MODE, SESSION, WORKSPACE } from './client-verbs.ts';
 import type { VerbFlags, Verbs } from './verbs.ts';
 
 const ID = 'The beginning or end of an id is enough. `ringfence ps` and `ringfence audit` list the ids.';

@@ -14,7 +14,7 @@ export const MODE = [
   'read, plan, code, or a mode of the config, which narrows tools and policy',
 ] as const;
 
-export function addVerbsOfEverywhere(verbs: Verbs): void {
+export function addClientVerbs(verbs: Verbs): void {
   verbs
     .add('call <tool> [input...]', 'run one tool; write its input as one JSON object or as key=value words')
     .option(...WORKSPACE)
@@ -47,7 +47,7 @@ If the tool ran a command to its end, ringfence exits with the exit code of that
     .option('--tools <names>', 'default, all, or names separated by commas, in which * matches anything')
     .option('--read-only', 'offer only tools that change nothing')
     .option('--policy <name>', "a built-in policy that narrows the daemon's")
-    .option('--mode <name>', 'read, plan, code, or a mode of the config, which narrows tools and policy');
+    .option(...MODE);
 
   verbs
     .add('status', 'show what the daemon is doing and which policy it follows')

@@ -1,6 +1,6 @@
 /** Verbs of a fleet: many daemons under one operator. Their code, and the client of the bus, are loaded on demand. */
 import type { Command } from 'commander';
-import { terminalOf } from './everywhere.ts';
+import { terminalOf } from './client-verbs.ts';
 import { collect, type Verbs } from './verbs.ts';
 
 export function addFleetVerbs(verbs: Verbs): void {

@@ -4,7 +4,7 @@ import { addAuditVerbs } from './audit.ts';
 import { addServiceVerbs } from './background.ts';
 import { addCallVerbs, addLookVerbs } from './calls.ts';
 import { capabilities } from './capabilities.ts';
-import { addVerbsOfEverywhere } from './everywhere.ts';
+import { addClientVerbs } from './client-verbs.ts';
 import { addFleetVerbs } from './fleet.ts';
 import { addCiVerb, addDaemonVerbs, addPolicyVerbs } from './operator.ts';
 import { programOf } from './run.ts';
@@ -20,7 +20,7 @@ const EXAMPLES = `
   ringfence call terminal_execute command='ls -la' --json`;
 
 const daemonVerbs = [
-  ...[addVerbsOfEverywhere, addServeVerb, addCallVerbs, addLookVerbs, addAuditVerbs, addPolicyVerbs, addFolderVerbs],
+  ...[addClientVerbs, addServeVerb, addCallVerbs, addLookVerbs, addAuditVerbs, addPolicyVerbs, addFolderVerbs],
   ...[addToolVerb, addSettingsVerbs, addDaemonVerbs, addServiceVerbs, addMachineVerbs, addPipeVerbs, addCiVerb],
   addFleetVerbs,
 ];

@@ -30,7 +30,7 @@ export const templateOf = (folders: readonly string[], npmPackage: string, dirs:
   base: 'template:_images/debian-13',
   param: { package: npmPackage },
   mounts: mountsOf(folders),
-  // Its events get lost too often to rely on; the daemon looks for changes in shared folders itself.
+  // Lima could pass changes of files on as events, but loses many; the daemon looks for changes in shared folders itself.
   mountInotify: false,
   containerd: { system: false, user: false },
   ssh: { forwardAgent: false, loadDotSSHPubKeys: false },
