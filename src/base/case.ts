@@ -1,17 +1,25 @@
 /** Whether a folder tells names by case, which rules and masks for paths take for granted. */
-import { lstatSync, readdirSync } from 'node:fs';
+import { lstatSync, opendirSync, readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
-/** Names that are tried, at most. */
+/** Names that are looked at for one with letters. */
 const NAMES_MAX = 100;
 
 /** False if `.ENV` would be `.env` in the folder, as one of its names shows, or its own name where nothing is mounted at it. */
 export function isCaseSensitive(folder: string): boolean {
-  const names = readdirSync(folder);
-  const shown = names.slice(0, NAMES_MAX).find((it) => swapped(it) !== it && !names.includes(swapped(it)));
-  if (shown !== undefined) return !isSame(folder, shown);
+  const shown = firstNames(folder).find((it) => swapped(it) !== it);
+  // Two names of one file may be links: then both stand in the folder.
+  if (shown !== undefined) return !isSame(folder, shown) || readdirSync(folder).includes(swapped(shown));
   const parent = dirname(folder);
   return lstatSync(folder).dev !== lstatSync(parent).dev || !isSame(parent, basename(folder));
+}
+
+/** A folder may have a million names: some are enough. */
+function firstNames(folder: string): string[] {
+  using names = opendirSync(folder);
+  const read: string[] = [];
+  for (let it = names.readSync(); it && read.length < NAMES_MAX; it = names.readSync()) read.push(it.name);
+  return read;
 }
 
 const isSame = (folder: string, name: string): boolean => {
