@@ -67,7 +67,7 @@ export interface HealthJob {
 /** What a host is to do. */
 export type Work = ToolJob | PageJob | ProgramJob | RollBackJob | BackgroundWork | HealthJob;
 
-/** Under what conditions it does that. */
+/** The terms on which a host does its work. */
 export interface JobTerms {
   /** Targets that a person approved for this call: rules that ask, and protected names, do not hold them from it. */
   readonly lifted?: readonly string[];

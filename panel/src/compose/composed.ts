@@ -27,7 +27,7 @@ export interface TypedInput {
   readonly name: string;
   readonly type: string;
   readonly description: string;
-  /** As JSON, except of a string. */
+  /** Written as JSON, a string without quotes. */
   readonly example: string;
 }
 
@@ -74,7 +74,7 @@ const examples = (): Record<string, unknown> =>
 /** The calls with the examples in the place of inputs. */
 const triedCalls = (): ComposedCall[] => withInputs(calls.value as readonly ComposedCall[], examples());
 
-/** What is saved as a tool. Throws an Error if a field can't be read. */
+/** The calls and inputs as `plugins.save` takes them. Throws an Error for a field that can't be read. */
 export function toComposition(description: string) {
   if (typeof calls.value === 'string') throw new Error(calls.value);
   const typed = inputs.value.map(({ name, type, description }) => [name, { type, description: description || name }]);

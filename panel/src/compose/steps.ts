@@ -1,5 +1,5 @@
 /** The steps of a batch that is being composed, and what they become: calls, a batch file. */
-import type { ComposedCall } from '../../../src/pipeline/batch/program.ts';
+import { type ComposedCall, WHOLE } from '../../../src/pipeline/batch/program.ts';
 import type { Parameter } from './schema.ts';
 
 /** A field of JSON stands for the whole input of a tool without plain parameters. */
@@ -16,9 +16,6 @@ export interface Step {
 
 /** Most calls of a file that is opened: each is a form. */
 const STEPS_MAX = 100;
-
-/** A field that is one reference to a result. */
-const WHOLE = /^\$\{([^\s.${}[\]]+)\.([^{}]+)\}$/;
 
 /** An id that no step has. */
 export function freeId(tool: string, steps: readonly Step[]): string {

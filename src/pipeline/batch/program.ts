@@ -9,7 +9,8 @@ export interface ComposedCall {
 
 /** References to results, as a batch reads them: `${id.path}`; with a second dollar sign before it, it is plain text. */
 const REFERENCE = /\$?\$\{([^\s.${}[\]]+)\.([^{}]+)\}/g;
-const WHOLE = /^\$\{([^\s.${}[\]]+)\.([^{}]+)\}$/;
+/** A text that is one reference. */
+export const WHOLE = /^\$\{([^\s.${}[\]]+)\.([^{}]+)\}$/;
 
 /** The name by which references mean the program's own input. */
 export const INPUT = 'input';

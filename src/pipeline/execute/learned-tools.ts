@@ -59,7 +59,7 @@ export class LearnedTools {
     return found;
   }
 
-  /** Hears of each call that ended. Never throws: no call fails for what is learned of it. */
+  /** Learns from a call that has ended. Never throws: no call fails because nothing could be learned. */
   ended({ checked: { tool, input }, sessionId, workspace }: CheckedCall, { error }: Outcome): void {
     const { limits, powers, redact } = this.#parts;
     if (error || limits.learnedToolsMax === 0) return;

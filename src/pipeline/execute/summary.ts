@@ -1,9 +1,10 @@
+/** Answers of a model in place of a result's text: web_fetch and web_search with `summarize`. */
 import { withoutMarkers } from '../../base/text/shown-text.ts';
 import { SUMMARY_PROFILE } from '../../tools/web/summary.ts';
 import type { Outcome } from '../outcome.ts';
 import type { ClearedCall } from '../stage.ts';
 
-/** The members of a task's result that count here. */
+/** Members of a result of `task_delegate`. */
 type Answer = { readonly summary?: string; readonly ended?: string; readonly reason?: string };
 
 /**
