@@ -37,18 +37,6 @@ test('a file that a rule protects refuses the whole rename, and nothing is writt
   expect(shown.success).toBe(true);
 }, 60_000);
 
-test('a rename in Python, Go or Rust is refused with what does it there', async () => {
-  await start(BUILT_IN_DEFAULT);
-  for (const ending of ['py', 'go', 'rs']) {
-    put(`a.${ending}`, '');
-    const { error } = (await client.call('code_refactor', { ...RENAME, path: `a.${ending}` })) as {
-      error: { code: string; suggestion: string };
-    };
-    expect(error).toMatchObject({ code: 'UNSUPPORTED', suggestion: expect.stringContaining('wholeWord: true') });
-    expect(error.suggestion.includes('gopls rename -w')).toBe(ending === 'go');
-  }
-}, 60_000);
-
 test('a rename whose time is over while its types are checked ends as TIMEOUT', async () => {
   await start(BUILT_IN_DEFAULT);
   put('src/slow.ts', `import { area } from './shape';\nexport const slow = area;\n${SLOW}`);

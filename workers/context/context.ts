@@ -305,8 +305,9 @@ export class WorkerContext implements ToolContext {
     });
   }
 
-  command({ shell, args, report, offline = false, ...request }: CommandToRun): CheckedCommand {
-    const { workspace, anchor, masks, bounds, signal, readOnly = false } = this.#options;
+  command({ shell, args, report, until, offline = false, ...request }: CommandToRun): CheckedCommand {
+    const { workspace, anchor, masks, bounds, readOnly = false } = this.#options;
+    const signal = until ? AbortSignal.any([this.signal, until]) : this.signal;
     const { egressToken, home, sockets, overlay, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));

@@ -193,11 +193,8 @@ const ELSEWHERE = {
 const manifest: unknown = createRequire(import.meta.url)('typescript/package.json');
 const ENGINE = { name: 'typescript', version: (manifest as { version: string }).version };
 
-/** What does it for a language that has no language server here. */
-function adviceFor(path: string): string {
-  const language = parsedLanguage(path);
-  if (language === undefined) return 'Name a source file, a directory with sources, or a tsconfig as project.';
-  const byHand =
-    'To rename, workspace_find_references names the uses, and file_multi_edit with wholeWord: true changes them in all files or none.';
-  return language === 'go' ? `${byHand} Where gopls is installed: \`gopls rename -w FILE:LINE:COLUMN NEW\`.` : byHand;
-}
+/** What does it for a language that TypeScript's server does not read. */
+const adviceFor = (path: string): string =>
+  parsedLanguage(path) === undefined
+    ? 'Name a source file, a directory with sources, or a tsconfig as project.'
+    : 'Only `rename` works in Python, Go and Rust. workspace_find_references names the uses, file_multi_edit changes them.';

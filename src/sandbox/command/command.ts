@@ -202,7 +202,7 @@ function collect(
   request: CommandRequest,
   { limits, powers }: { limits: Limits; powers: Powers },
 ): Output {
-  const { onOutput, bounds, captureBytes, outputBytesMax } = request;
+  const { onOutput, onReport, bounds, captureBytes, outputBytesMax } = request;
   const keptBytes = Math.ceil(bounds.outputBytes / 2);
   const bytesMax = outputBytesMax ?? captureBytes ?? limits.commandOutputBytesMax;
   const pipes: Readable[] = [];
@@ -242,6 +242,7 @@ function collect(
         pieces?.push(stream, chunk);
       }
       collected.push(chunk);
+      if (stream === 'stdout') onReport?.(chunk);
       if (output.overflowed || total() <= bytesMax) return;
       output.overflowed = true;
       output.onOverflow();
@@ -252,10 +253,12 @@ function collect(
   return output;
 }
 
-function feed(child: ChildProcess, stdin: string | undefined): void {
+function feed(child: ChildProcess, stdin: CommandRequest['stdin']): void {
   if (stdin === undefined) return;
   // EPIPE: the command ended without reading all of it, as `head -1` does.
-  (child.stdin as Writable).on('error', () => {}).end(stdin);
+  const input = (child.stdin as Writable).on('error', () => {});
+  if (typeof stdin === 'string') input.end(stdin);
+  else stdin.pipe(input);
 }
 
 const closeOf = (it: EventEmitter): Promise<void> => new Promise((resolve) => it.once('close', () => resolve()));

@@ -1,5 +1,6 @@
 /** What a command is started with, and what it is started in. */
 import type { ChildProcess } from 'node:child_process';
+import type { Readable } from 'node:stream';
 import type { CommandBounds, Limits } from '../../base/limits.ts';
 import type { GitIdentity } from '../git/commit-author.ts';
 import type { GitCopies, GivenConfig } from '../git/config/copies.ts';
@@ -23,7 +24,7 @@ export interface CommandRequest {
   /** Absolute, inside the workspace. */
   readonly cwd: string;
   readonly env: Record<string, string>;
-  readonly stdin?: string;
+  readonly stdin?: string | Readable;
   readonly workspace: string;
   /** Whether the command sees the workspace read-only. */
   readonly readOnly?: boolean;
@@ -31,6 +32,8 @@ export interface CommandRequest {
   readonly asOwner?: boolean;
   /** Bytes of standard output to return unchanged, from the start; the command is ended if both streams together exceed this. */
   readonly captureBytes?: number;
+  /** With `captureBytes`: called with each piece of standard output, in memory that is used again. */
+  readonly onReport?: (piece: Buffer) => void;
   /** With `captureBytes`: the most bytes of both streams together, if more than that. */
   readonly outputBytesMax?: number;
   /** What this command may not see or change, as the policy stands now. */

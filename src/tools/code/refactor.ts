@@ -1,5 +1,5 @@
 /**
- * Refactors TypeScript and JavaScript. Which files a rename changes is known only after the language server answered,
+ * Refactors TypeScript and JavaScript, and renames in Python, Go and Rust, which is a command. Which files a rename changes is known only after the language server answered,
  * and the policy decides before anything runs: so a rename and a move ask to write anywhere in the workspace, and rules
  * about single files are kept when they are written. The server answers in the read_only host (`plan`); this host gets
  * edits, and writes them if the files are still the same.
@@ -18,6 +18,7 @@ import {
 } from '../source/typescript.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { edited, plainPath, sameText } from './planned-changes.ts';
+import { APPLY, applyByCommand, planByServer, servedBy } from './servers/rename.ts';
 
 const OPERATIONS = ['rename', 'move_file', 'organize_imports', 'remove_unused_imports', 'add_missing_imports'] as const;
 /** For operations that other editors have. */
@@ -53,11 +54,11 @@ export default defineTool({
   title: 'Refactor code',
   summary:
     'Rename a symbol with all its uses, move a file or directory with all imports of it, organize, clean and complete ' +
-    'imports, in TypeScript and JavaScript. All files are changed or none. Refused if the files would have errors that they do not have now, or if a name would mean something else.',
+    'imports, in TypeScript and JavaScript; rename in Python, Go and Rust, too, where a language server is installed. All files are changed or none. Refused if the files would have errors that they do not have now, or if a name would mean something else.',
   notes:
     'A rename begins at the definition, wherever the name was given. One undo takes all files back. To extract or inline, ' +
     'edit the file with file_edit, then check it with code_type_check.',
-  version: '1.0.0',
+  version: '1.1.0',
   isExtra: true,
   capabilities: [
     { action: 'rename', description: 'Renames a symbol and all its uses.' },
@@ -65,16 +66,19 @@ export default defineTool({
     { action: 'imports', description: 'Organizes, removes and adds imports of a file.' },
   ],
   category: 'code_analysis',
-  tier: 'write',
-  tiers: { of: ({ preview }) => (preview ? 'read_only' : 'write') },
+  tier: 'execute',
+  tiers: { of: (it) => (serverOf(it) ? 'execute' : it.preview ? 'read_only' : 'write'), least: 'read_only' },
+  commandOf: (it) => (serverOf(it) ? { command: commandsOf(it).join('; '), cwd: '.', env: {} } : undefined),
+  timeoutMs: (it) => (serverOf(it) ? SERVER_TIMEOUT_MS : undefined),
   runs: { in: 'host', readsUnchecked: () => true },
   destructive: true,
   initialize: assertSearch,
   healthCheck: searchHealth,
-  effects: ({ operation, path, to, preview }) => [
+  effects: (it) => [
     { kind: 'read', target: '.' },
-    { kind: 'read', target: path },
-    ...(preview ? [] : writesOf({ operation, path, to })),
+    { kind: 'read', target: it.path },
+    ...(it.preview ? [] : writesOf(it)),
+    ...commandsOf(it).map((target) => ({ kind: 'exec' as const, target })),
   ],
   input,
   output: z.strictObject({
@@ -123,6 +127,8 @@ export default defineTool({
   ],
 
   async preview(wanted, ctx) {
+    // Its server is a command, which runs after a person's yes.
+    if (serverOf(wanted)) return { preImages: [] };
     const plan = await planOf(wanted, ctx);
     const { move } = plan;
     const files = changedBy(plan, ctx);
@@ -141,11 +147,11 @@ export default defineTool({
   },
 
   before: {
-    plan: (wanted, ctx) => planOf(wanted, ctx),
+    plan: async (wanted, ctx) => (serverOf(wanted) ? null : planOf(wanted, ctx)),
   },
 
   async run(wanted, ctx) {
-    const plan = wanted.preview ? await planned(wanted, ctx) : refactorPlan.parse(ctx.planned);
+    const plan = await planToRun(wanted, ctx);
     const { move, newErrors, checkedFiles, truncated, unresolved } = plan;
     const files = changedBy(plan, ctx);
     const changedFiles = await files.withDiffs(ctx);
@@ -161,6 +167,19 @@ export default defineTool({
   },
 });
 
+/** The language server that renames for a call; undefined for those that TypeScript's own makes. */
+const serverOf = ({ operation, path }: Pick<Input, 'operation' | 'path'>) =>
+  operation === 'rename' ? servedBy(path) : undefined;
+
+/** The commands of a call, as they are judged. */
+function commandsOf(it: Pick<Input, 'operation' | 'path' | 'preview'>): string[] {
+  const servers = serverOf(it)?.servers ?? [];
+  return servers.length === 0 || it.preview ? [...servers] : [...servers, APPLY];
+}
+
+/** rust-analyzer reads a large workspace for minutes. */
+const SERVER_TIMEOUT_MS = 300_000;
+
 /** What a call may write: imports only in its file, names and moves wherever they are used. */
 function writesOf({ operation, path, to }: Pick<Input, 'operation' | 'path' | 'to'>) {
   if (operation === 'move_file' && to !== undefined)
@@ -170,6 +189,13 @@ function writesOf({ operation, path, to }: Pick<Input, 'operation' | 'path' | 't
       { kind: 'write' as const, target: '.' },
     ];
   return [{ kind: 'write' as const, target: operation === 'rename' ? '.' : path }];
+}
+
+async function planToRun(wanted: Input, ctx: ToolContext): Promise<RefactorPlan> {
+  const served = serverOf(wanted);
+  const query = queryOf(wanted);
+  if (served && query.operation === 'rename') return planByServer(query, served, ctx);
+  return wanted.preview ? planned(wanted, ctx) : refactorPlan.parse(ctx.planned);
 }
 
 /** The plan of a change that may be made. Throws CONFLICT with the errors that it would bring. */
@@ -228,6 +254,7 @@ function changedFile({ path, ifHash, edits }: RefactorPlan['files'][number], ctx
 
 async function write(plan: RefactorPlan, wanted: Input, ctx: ToolContext): Promise<void> {
   const { move, files } = plan;
+  if (serverOf(wanted)) return applyByCommand(changedBy(plan, ctx), ctx);
   assertAsked(plan, wanted);
   if (!move) {
     const declared = wanted.operation === 'rename' ? '.' : wanted.path;

@@ -1,4 +1,5 @@
 /** Commands and programs that tools run, and their results. */
+import type { Readable } from 'node:stream';
 
 declare const checked: unique symbol;
 
@@ -57,7 +58,9 @@ export interface CommandToRun {
   readonly command: string;
   readonly cwd: string;
   readonly env: Record<string, string>;
-  readonly stdin?: string;
+  readonly stdin?: string | Readable;
+  /** Ends the command before the call ends. */
+  readonly until?: AbortSignal;
   /** Whether the command may not connect, whatever the call may. */
   readonly offline?: boolean;
   /** A shell other than the default bash; its positional parameters are `args`. */
@@ -69,4 +72,6 @@ export interface CommandToRun {
    * while the command runs.
    */
   readonly report?: string;
+  /** Called with each piece of the report `-`, in memory that is used again. */
+  readonly onReport?: (piece: Buffer) => void;
 }
