@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Client, RunningCall } from '../../src/client/client.ts';
+import { type Client, createClient, type RunningCall } from '../../src/client/client.ts';
 import type { Approval } from '../../src/store/approvals/approval.ts';
 import { ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
@@ -196,7 +196,7 @@ describe('an answer that is remembered', () => {
 });
 
 describe('a no to a tool for the session', () => {
-  test('a no holds for calls that the policy allows, too, in its session alone', async () => {
+  test('a no holds for calls that the policy allows, too, in its session and those below it alone', async () => {
     await using own = await daemon.connect();
     const note = own.call('file_write', { path: 'notes/no.txt', content: 'x' });
     const { approvalId } = await asked(note);
@@ -205,6 +205,9 @@ describe('a no to a tool for the session', () => {
     const free = { path: 'free.txt', content: 'x' };
     expect(await own.call('file_write', free)).toMatchObject({ error: { code: 'APPROVAL_DENIED' } });
     expect(await agent.call('file_write', free)).toMatchObject({ success: true });
+    const { token } = (await own.request('sessions.attenuate', { expiresIn: 60_000 })) as { token: string };
+    await using child = await createClient({ socket: daemon.socket, workspace: daemon.workspace, token });
+    expect(await child.call('file_write', free)).toMatchObject({ error: { code: 'APPROVAL_DENIED' } });
     expect(await own.call('file_read', { path: 'free.txt' })).toMatchObject({ success: true });
     expect(await own.call('file_read', { path: 'free.txt' })).toMatchObject({ success: true });
 

@@ -192,7 +192,7 @@ function approvalViewOf(call: JudgedCall, { redact, limits, openingOf }: Approve
       askingRules,
       level: finalImpact.level,
       policyVersion: call.policy.version,
-      ...(call.budget && { delegated: true as const }),
+      ...(call.budget && { delegated: true as const, accountId: call.accountId }),
       ...(command && { reach: reachOf(command), programs: programsOf(command) }),
       ...(command && hasInlineCode(command.commands) && { hasInlineCode: true }),
       ...opening?.facts,

@@ -129,7 +129,8 @@ export class Grants {
  */
 export function covers(grant: Grant, facts: GrantFacts): boolean {
   if (grant.principal !== facts.principal || grant.workspace !== facts.workspace) return false;
-  if (grant.scope === 'session' && memoryOf(grant) !== memoryOf(facts)) return false;
+  const isAbove = grant.decision === 'deny' && memoryOf(grant) === facts.accountId;
+  if (grant.scope === 'session' && memoryOf(grant) !== memoryOf(facts) && !isAbove) return false;
   if (grant.door || facts.door) return coversDoor(grant, facts);
   if (!matches(grant, facts)) return false;
   if (grant.decision === 'deny') return true;

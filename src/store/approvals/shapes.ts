@@ -29,6 +29,10 @@ export const grantFacts = z.strictObject({
   projectIs: z.string().optional().describe('The identity of the folder there.'),
   sessionId: z.string(),
   principal: z.string(),
+  accountId: z
+    .string()
+    .optional()
+    .describe('Of a delegated session: the outermost one; a no of its person holds below it, too.'),
   delegated: z.literal(true).optional().describe('A yes to the calls of the session above covers none of these.'),
   workspace: z.string(),
   tool: z.string(),
