@@ -30,6 +30,7 @@ import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { createProgramResolver } from '../policy/shell/programs.ts';
 import { createPolicySource, type PolicySource, type ReloadResult } from '../policy/watch.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown, wallsOf } from '../sandbox/sandbox.ts';
+import { registrySettings } from '../services/registries/registries.ts';
 import type { AuditEntry } from '../store/audit/log.ts';
 import { cachesOf } from '../store/caches.ts';
 import { CommandHomes } from '../store/command-homes.ts';
@@ -302,14 +303,15 @@ function createGateway(config: Config, services: Services) {
 }
 
 function sandboxOptions(
-  { dirs, workspaces, toolchains, certificates, limits, cgroup }: Config,
+  { dirs, workspaces, toolchains, certificates, registries, limits, cgroup }: Config,
   kept: { commandHomes: CommandHomes; previews: Previews } & Required<Pick<SandboxOptions, 'spoolOf'>>,
 ): SandboxOptions {
   const { arch, platform } = process;
   const homesOf = (it: string) => kept.commandHomes.folderOf(it);
   const previewsOf = (it: string) => kept.previews.folderOf(it);
   const own = { homesOf, previewsOf, spoolOf: kept.spoolOf, runtime, version, arch, platform, stateDir: dirs.stateDir };
-  return { ...own, workspaces, toolchains, certificates, limits, ...(cgroup && { cgroup }) };
+  const settings = registrySettings(registries);
+  return { ...own, workspaces, toolchains, certificates, settings, limits, ...(cgroup && { cgroup }) };
 }
 
 /** Notifies hosts, capabilities, doors and oversight of a session's end. */

@@ -21,6 +21,7 @@ import { EGRESS_PORT } from './door.ts';
 import { identity, ownerOf, reachable, shownIds } from './entry-rights.ts';
 import { certificateVariables, JAVA_STORE } from './etc/certificates.ts';
 import { OwnEtc } from './etc/own-etc.ts';
+import type { GivenSettings } from './etc/settings.ts';
 import { bindsOf } from './host-binds.ts';
 import { devicesTable, dying, freshPidNamespace, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
 import { type Masks, onDisk } from './masks.ts';
@@ -132,6 +133,8 @@ export interface LauncherOptions {
   readonly toolchains?: readonly string[];
   /** Files whose certificates of authorities are trusted beside the machine's. */
   readonly certificates?: readonly string[];
+  /** Settings of package managers, for the /etc of commands. */
+  readonly settings?: GivenSettings;
   /** Gives the folder in which a workspace's write hosts keep their undo data; there is none if absent. */
   spoolOf?(workspace: string): string | undefined;
   /** Gives the folder with the previews of a workspace's commands; there are none if absent. */
@@ -202,8 +205,12 @@ function filterFiles(arch: string, toFile: (name: string, program: Buffer) => st
 
 /** Writes our own files for the /etc of commands, and gives the maker of requests that are alike for all sandboxes of a workspace. */
 function requestsOf(options: LauncherOptions, { log }: Powers) {
-  const { runtime, stateDir, limits, toolchains = [], certificates = [] } = options;
-  const etc = new OwnEtc(stateDir, shownIds(), { settingsBytesMax: limits.settingsFileBytesMax, certificates });
+  const { runtime, stateDir, limits, toolchains = [], certificates = [], settings = {} } = options;
+  const etc = new OwnEtc(stateDir, shownIds(), {
+    settingsBytesMax: limits.settingsFileBytesMax,
+    certificates,
+    settings,
+  });
   for (const path of etc.withoutCertificates)
     log.warn({ path }, 'no certificates of authorities can be read here; commands do not trust them');
   const ownFilesOf = ({ uid, gid }: ReturnType<typeof identity>, filesFd: number | undefined) => {

@@ -1,22 +1,40 @@
 /** A registry that wants a key: commands read from it, and never hold the key. */
 
-import { readFileSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { defaultLimits } from '../../src/base/limits.ts';
 import type { Client } from '../../src/client/client.ts';
 import { storeSecret } from '../../src/services/secrets/secret-files.ts';
-import { dataOf, type OpenDaemon, openDaemon, temporaryDir } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, repository, temporaryDir } from '../support/daemon.ts';
 import { authorityIn } from '../support/service.ts';
 
 const TOKEN = 'npm_of-the-company-51c9';
+const MAVEN_TOKEN = 'agent:maven-of-the-company';
+/** A crate without code, as `cargo package` makes it. */
+const CRATE = execFileSync('tar', ['-cz', '-C', join(repository, 'test/fixtures/crate'), 'inner-1.0.0']);
+const CKSUM = createHash('sha256').update(CRATE).digest('hex');
+const PARENT = `<project><modelVersion>4.0.0</modelVersion><groupId>org.company</groupId><artifactId>parent</artifactId>
+<version>1</version><packaging>pom</packaging></project>`;
 const VERSION = { name: 'inner', version: '1.2.3', description: 'read with the key' };
 const folder = temporaryDir('registry');
 const requests: string[] = [];
 let server: Server;
 let daemon: OpenDaemon;
 let client: Client;
+
+/** The folder of rustup's Rust; undefined where there is none. */
+const RUST = [join(homedir(), '.rustup/toolchains/stable-x86_64-unknown-linux-gnu')].find((it) => existsSync(it));
+
+function put(path: string, text: string): void {
+  mkdirSync(dirname(join(daemon.workspace, path)), { recursive: true });
+  writeFileSync(join(daemon.workspace, path), text);
+}
 
 const run = async (command: string): Promise<string> => {
   const { stdout, stderr } = await dataOf(client.call('terminal_execute', { command }));
@@ -27,7 +45,18 @@ beforeAll(async () => {
   const { key, ca } = authorityIn(folder);
   server = createServer({ key: readFileSync(key), cert: readFileSync(ca) }, ({ method, url, headers }, response) => {
     requests.push(`${method} ${url}`);
-    if (headers.authorization !== `Bearer ${TOKEN}`) return response.writeHead(401).end('a key is wanted');
+    const isMaven = url?.startsWith('/maven/');
+    const wanted = isMaven ? `Basic ${Buffer.from(MAVEN_TOKEN).toString('base64')}` : `Bearer ${TOKEN}`;
+    if (headers.authorization !== wanted) return response.writeHead(401).end('a key is wanted');
+    if (isMaven) return response.end(PARENT);
+    const { port } = server.address() as AddressInfo;
+    if (url === '/index/config.json')
+      return response.end(JSON.stringify({ dl: `https://127.0.0.1:${port}/crates`, 'auth-required': true }));
+    if (url === '/index/in/ne/inner')
+      return response.end(
+        `${JSON.stringify({ name: 'inner', vers: '1.0.0', deps: [], features: {}, cksum: CKSUM, yanked: false })}\n`,
+      );
+    if (url === '/crates/inner/1.0.0/download') return response.end(CRATE);
     return response.end(
       JSON.stringify({ name: 'inner', 'dist-tags': { latest: '1.2.3' }, versions: { '1.2.3': VERSION } }),
     );
@@ -41,7 +70,18 @@ extends: default
 open: [tiers]
 tiers: { execute: { decision: allow, reason: x, network: { allow: [{ host: 127.0.0.1, port: ${port} }] } } }
 `,
-    config: { registries: { npm: { url: `https://127.0.0.1:${port}/npm/`, secret: 'company' } } },
+    config: {
+      registries: {
+        npm: { url: `https://127.0.0.1:${port}/npm/`, secret: 'company' },
+        cargo: {
+          url: `sparse+https://127.0.0.1:${port}/index/`,
+          packages: `https://127.0.0.1:${port}/crates/`,
+          secret: 'company',
+        },
+        maven: { url: `https://127.0.0.1:${port}/maven`, secret: 'company-maven' },
+      },
+      toolchains: RUST ? [`${RUST}/bin`, RUST] : [],
+    },
     env: { NODE_EXTRA_CA_CERTS: ca },
   });
   client = await daemon.connect();
@@ -82,3 +122,38 @@ test('nothing is published with the key', async () => {
   expect(answer).toContain('adds the key of 127.0.0.1 to requests that read');
   expect(requests.length).toBe(before);
 });
+
+test.runIf(RUST)(
+  'cargo fetches a crate with the key, and its lock file names the registry as outside',
+  async () => {
+    const { port } = server.address() as AddressInfo;
+    const index = `sparse+https://127.0.0.1:${port}/index/`;
+    put(
+      'rust/Cargo.toml',
+      `[package]\nname = "outer"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\ninner = { version = "1", registry = "company" }\n`,
+    );
+    put('rust/.cargo/config.toml', `[registries.company]\nindex = "${index}"\n`);
+    put('rust/src/lib.rs', '');
+    expect(
+      await run(`cd rust && NO_PROXY= no_proxy= cargo fetch && cat ~/.cargo/registry/src/*/inner-1.0.0/src/lib.rs`),
+    ).toContain('pub fn inner');
+    expect(readFileSync(join(daemon.workspace, 'rust/Cargo.lock'), 'utf8')).toContain(index);
+    expect(await run('cat /.cargo/config.toml')).not.toContain(TOKEN);
+  },
+  120_000,
+);
+
+test.runIf(existsSync('/usr/bin/mvn'))(
+  'Maven reads a parent with the key of the registry nearest to its path',
+  async () => {
+    storeSecret(daemon.stateDir, { name: 'company-maven', value: MAVEN_TOKEN }, defaultLimits);
+    put(
+      'java/pom.xml',
+      `<project><modelVersion>4.0.0</modelVersion><parent><groupId>org.company</groupId><artifactId>parent</artifactId><version>1</version></parent><artifactId>inner</artifactId><packaging>pom</packaging></project>`,
+    );
+    const answer = await run('cd java && MAVEN_OPTS=-Dhttp.nonProxyHosts= mvn -q -B validate && echo validated');
+    expect(answer).toContain('validated');
+    expect(requests).toContain('GET /maven/org/company/parent/1/parent-1.pom');
+  },
+  120_000,
+);

@@ -9,6 +9,7 @@ import { type Destination, toHostName } from '../../policy/network.ts';
 import { type ConnectionGuard, ConnectionRefused, showDestination } from './connection-guard.ts';
 import { secured } from './fetch.ts';
 import type { RemoteKey } from './messages.ts';
+import { plainIndex } from './plain-index.ts';
 import { relay } from './relay.ts';
 
 /** The guard of a connection's command. */
@@ -80,7 +81,10 @@ async function forward(
   const url = URL.parse(incoming.url ?? '');
   const to = url?.protocol === 'http:' ? destinationOf(url.host, 80) : undefined;
   if (!url || !to) return refuse(400, 'this is a proxy: it takes CONNECT, and http:// URLs');
-  const key = keys.find((it) => it.host === to.host && it.port === to.port);
+  const key = keyFor(
+    url.pathname,
+    keys.filter((it) => it.host === to.host && it.port === to.port),
+  );
   if (key?.readsOnly && !['GET', 'HEAD'].includes(incoming.method ?? ''))
     return refuse(403, `Ringfence adds the key of ${to.host} to requests that read, and publishes nothing with it`);
   let upstream: Socket;
@@ -100,6 +104,7 @@ async function forward(
       ...endToEnd(incoming.headersDistinct),
       ...framingOf(incoming),
       ...(key && isBelow(url.pathname, key.path) && key.headers),
+      ...(key?.index === url.pathname && { 'accept-encoding': 'identity' }),
       host: url.host,
       connection: 'close',
     },
@@ -109,8 +114,17 @@ async function forward(
   outgoing.on('response', (answer) => {
     const status = answer.statusCode ?? 0;
     if (status < 200 || status > 599) return void outgoing.destroy(new Error('a status outside 200 to 599'));
+    const { 'content-length': _, ...open } = endToEnd(answer.headersDistinct);
+    answer.on('error', () => response.destroy());
+    if (key?.index === url.pathname && status === 200) {
+      response.writeHead(status, { ...open, connection: 'close' });
+      return answer
+        .pipe(plainIndex(url.host, limits))
+        .on('error', () => response.destroy())
+        .pipe(response);
+    }
     response.writeHead(status, { ...endToEnd(answer.headersDistinct), connection: 'close' });
-    return answer.on('error', () => response.destroy()).pipe(response);
+    return answer.pipe(response);
   });
   outgoing.on('error', () => refuse(502, `${showDestination(to)} broke off`));
   response.on('close', () => outgoing.destroy());
@@ -118,6 +132,10 @@ async function forward(
   if (gate) incoming.pipe(gate.on('error', () => outgoing.destroy())).pipe(outgoing);
   else incoming.pipe(outgoing);
 }
+
+/** The key of a host for a path: of several registries at one host the nearest above it. */
+const keyFor = (path: string, keys: readonly RemoteKey[]): RemoteKey | undefined =>
+  keys.filter((it) => isBelow(path, it.path)).toSorted((a, b) => b.path.length - a.path.length)[0] ?? keys[0];
 
 /** Whether a path lies below another one, also for a server that decodes it first. */
 function isBelow(path: string, folder: string): boolean {

@@ -27,6 +27,8 @@ export interface RemoteKey extends Destination {
   readonly isTls: boolean;
   /** The headers go with requests below this path only, which ends with `/`. */
   readonly path: string;
+  /** The path of a file of cargo's index that says where the host keeps packages: it is given with the address that commands reach. */
+  readonly index?: string;
   /** Whether it is for requests that only read; others are refused. */
   readonly readsOnly?: boolean;
   /** Headers of each request; absent for a host that is reached without a key. */

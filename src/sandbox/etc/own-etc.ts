@@ -4,11 +4,17 @@ import { join } from 'node:path';
 import type { OwnFile } from '../mount.ts';
 import { writeAccounts } from './accounts.ts';
 import { certificatesIn, writeCertificates } from './certificates.ts';
-import { ownEtc, settingsIn, writeSettings } from './settings.ts';
+import { type GivenSettings, ownEtc, settingsIn, writeSettings } from './settings.ts';
 
 interface Ids {
   readonly uid: number;
   readonly gid: number;
+}
+
+interface OwnEtcOptions {
+  readonly settingsBytesMax: number;
+  readonly certificates: readonly string[];
+  readonly settings: GivenSettings;
 }
 
 const ACCOUNTS = ['passwd', 'group'];
@@ -24,9 +30,9 @@ export class OwnEtc {
   readonly #ofOthers = new Map<string, readonly OwnFile[]>();
 
   /** Writes the files for folders of the daemon's own user, where commands are shown as `ids`. */
-  constructor(stateDir: string, ids: Ids, of: { settingsBytesMax: number; certificates: readonly string[] }) {
+  constructor(stateDir: string, ids: Ids, of: OwnEtcOptions) {
     this.#folder = writeAccounts(ownEtc(stateDir), ids);
-    writeSettings(this.#folder, of.settingsBytesMax);
+    writeSettings(this.#folder, of.settingsBytesMax, of.settings);
     this.withoutCertificates = writeCertificates(this.#folder, of.certificates);
     this.#shown = this.#filesOf(this.#folder, settingsIn(this.#folder));
   }

@@ -69,7 +69,7 @@ export function systemMounts(profile: EtcParts): Mount[] {
     if (!stat) return [];
     return stat.isSymbolicLink() ? [{ kind: 'symlink', to: readlinkSync(path), at: path }] : [{ kind: 'ro', path }];
   });
-  return [{ kind: 'ro', path: '/usr' }, ...top, ...etcMounts(profile)];
+  return [{ kind: 'ro', path: '/usr' }, ...top, ...etcMounts(profile), CARGO];
 }
 
 /** bubblewrap reads the mount table for each mount: commands mount their host's assembled /etc as one. */
@@ -90,6 +90,9 @@ function etcMounts({ nests, isNested = false, names, ownFiles = [] }: EtcParts):
     ...link,
   ];
 }
+
+/** cargo reads settings in the folders above a project only, and from no folder of the machine. */
+const CARGO: Mount = { kind: 'symlink', to: 'etc/cargo', at: '/.cargo' };
 
 const isFolder = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 

@@ -16,7 +16,7 @@ const put = (name: string, text: string) => {
   mkdirSync(dirname(join(top, 'etc', name)), { recursive: true });
   writeFileSync(join(top, 'etc', name), text);
 };
-const shown = () => settingsIn(writeSettings(join(top, 'own'), 16_384, join(top, 'etc')));
+const shown = () => settingsIn(writeSettings(join(top, 'own'), 16_384, {}, join(top, 'etc')));
 const XML = (inner: string) => `<?xml version="1.0" encoding="UTF-8"?>
 <settings xmlns="http://maven.apache.org/SETTINGS/1.0.0" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
   xsi:schemaLocation="http://maven.apache.org/SETTINGS/1.0.0 https://maven.apache.org/xsd/settings-1.0.0.xsd">
