@@ -6,15 +6,14 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import { killQuietly } from '../../src/hosts/host-process.ts';
 import { type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { programs } from '../support/programs.ts';
 import { FIXTURE, type ProviderArena, startProvider } from '../support/providers.ts';
 
 const SECRET = 'hunter2-outside-of-the-workspace';
-const program = fileURLToPath(new URL('../fixtures/programs/swap-pinned.pl', import.meta.url));
 const ATTACK_MS = 6_000;
 const workspace = temporaryDir('ws');
 const outside = temporaryDir('outside');
@@ -52,7 +51,7 @@ afterAll(async () => {
 async function underAttack(ask: () => Promise<string>, targets = outside): Promise<Map<string, number>> {
   for (const name of ['plain.txt', '.env.decoy']) writeFileSync(join(outside, name), SECRET);
   rmSync(join(workspace, 'stop'), { force: true });
-  cpSync(program, join(workspace, 'swap-pinned.pl'));
+  cpSync(join(programs, 'swap-pinned.pl'), join(workspace, 'swap-pinned.pl'));
   await using attacker = await daemon.connect();
   const swapping = attacker.call('terminal_execute', {
     command: `perl swap-pinned.pl decoy ${targets}`,

@@ -2,13 +2,11 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { chownSync, cpSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
 import { IDENTITIES } from '../support/arena.ts';
 import { startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
-
-const programs = fileURLToPath(new URL('../fixtures/programs', import.meta.url));
+import { programs } from '../support/programs.ts';
 
 /** The numbers that a fixture printed, by their names. */
 const numbersIn = (output: string): Record<string, number> =>

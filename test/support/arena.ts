@@ -18,8 +18,7 @@ import {
   temporaryDir,
   until,
 } from './daemon.ts';
-
-const programs = fileURLToPath(new URL('../fixtures/programs', import.meta.url));
+import { programs } from './programs.ts';
 
 export interface Owner {
   readonly uid: number;
