@@ -1,6 +1,7 @@
 /** A thread of a write host that knows what the workspace held before a command; it has a socket of its own to the gateway. */
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';
+import { IdleHeap } from '../src/base/idle-heap.ts';
 import { isProtected } from '../src/base/paths.ts';
 import { silentLog, systemPowers } from '../src/base/powers.ts';
 import type { HostSetup } from '../src/hosts/job.ts';
@@ -15,12 +16,14 @@ const { limits, view, ...setup } = workerData as HostSetup;
 const { fd, folder } = setup.shadow as ShadowSetup;
 const workspace = setup.workspace as string;
 const rules = new PathRules(view, workspace, limits);
+const powers = systemPowers(silentLog);
+const heap = new IdleHeap(powers);
 const shadow = new Shadow({
   workspace,
   anchor: new Anchor(workspace, limits),
   folder,
   limits,
-  powers: systemPowers(silentLog),
+  powers,
   isRefused: rules.refusedBelow('.'),
   isProtected: (path) => isProtected(rules.named(path)),
 });
@@ -38,6 +41,7 @@ socket.on('error', () => {});
 const waiting = new Set<number>();
 
 function answer(message: ToShadow): void {
+  heap.used();
   if ('folder' in message) shadow.take(message);
   else if ('follow' in message) void (message.follow ? shadow.build().then(beginWaiting) : shadow.lose());
   else if ('begin' in message) {

@@ -9,6 +9,7 @@ import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { threadId, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/base/errors.ts';
+import { IdleHeap } from '../src/base/idle-heap.ts';
 import { silentLog, systemPowers } from '../src/base/powers.ts';
 import type { BackgroundJob } from '../src/hosts/background/background-job.ts';
 import type {
@@ -60,6 +61,7 @@ const table = new ThreadTable(setup.table);
 const taskId = ownTaskId();
 const clock = new JobClock();
 const powers = systemPowers(silentLog);
+const heap = new IdleHeap(powers);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const ripgrep = new Ripgrep(setup.limits, powers);
 /** Language servers, parsers and linters read hostile sources: only where nothing can be written, in the host's own sandbox. */
@@ -93,6 +95,7 @@ async function run(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     return await ('page' in job ? readPage(job) : toResult(job, signal, onOutput));
   } finally {
     clock.end(job.id);
+    heap.used();
   }
 }
 
