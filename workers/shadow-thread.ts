@@ -1,9 +1,9 @@
 /** A thread of a write host that knows what the workspace held before a command; it has a socket of its own to the gateway. */
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';
-import { IdleHeap } from '../src/base/idle-heap.ts';
 import { isProtected } from '../src/base/paths.ts';
 import { silentLog, systemPowers } from '../src/base/powers.ts';
+import { IdleHeap } from '../src/hosts/idle-heap.ts';
 import type { HostSetup } from '../src/hosts/job.ts';
 import type { FromShadow, ShadowSetup, ToShadow } from '../src/hosts/shadow/shadow-messages.ts';
 import { decode } from '../src/wire/protocol/codec.ts';

@@ -9,9 +9,9 @@ import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { threadId, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/base/errors.ts';
-import { IdleHeap } from '../src/base/idle-heap.ts';
 import { silentLog, systemPowers } from '../src/base/powers.ts';
 import type { BackgroundJob } from '../src/hosts/background/background-job.ts';
+import { IdleHeap } from '../src/hosts/idle-heap.ts';
 import type {
   HealthJob,
   HostSetup,

@@ -4,6 +4,7 @@ import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
 import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
+import { IdleHeap } from '../hosts/idle-heap.ts';
 import type { Quarantine } from '../hosts/quarantine/quarantine.ts';
 import { proposeRule } from '../policy/explain.ts';
 import type { PolicyQuestion } from '../policy/question.ts';
@@ -119,6 +120,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     writes: new WritesByPrincipal(given.powers.uuid()),
   };
   const { auditLog, approvals, ledger, limits, powers, tracer } = parts;
+  const idle = new IdleHeap(powers);
   const queue = new FairQueue(limits);
   const metrics = new CallMetrics(limits);
   const asked: PermissionParts = { ...parts.permission, refused: (call, of) => isRefused(call, of, approvals) };
@@ -138,7 +140,13 @@ export function createPipeline(given: PipelineParts): Pipeline {
     schedule(queue, limits, powers),
     sanitize(limits, powers),
   ] as const;
-  const run = observed(inOrder(order, execute(parts)), { tracer, forget: (call) => prepared.forget(call) });
+  const run = observed(inOrder(order, execute(parts)), {
+    tracer,
+    forget: (call) => {
+      prepared.forget(call);
+      idle.used();
+    },
+  });
   return {
     queue,
     withOpenings: withOpenings(approvals),

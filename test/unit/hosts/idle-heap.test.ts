@@ -1,7 +1,7 @@
 /** When an idle thread collects its garbage. */
 import { Worker } from 'node:worker_threads';
 import { beforeEach, expect, test } from 'vitest';
-import { IdleHeap } from '../../src/base/idle-heap.ts';
+import { IdleHeap } from '../../../src/hosts/idle-heap.ts';
 
 let nowMs = 0;
 let timers: { readonly atMs: number; readonly fn: () => void }[];
@@ -47,7 +47,7 @@ test('a thread in use is not collected, and one that was used is, once', () => {
 });
 
 test('garbage of a burst goes back to the machine', async () => {
-  const module = new URL('../../src/base/idle-heap.ts', import.meta.url).href;
+  const module = new URL('../../../src/hosts/idle-heap.ts', import.meta.url).href;
   const source = `const { IdleHeap } = await import(${JSON.stringify(module)});
     const { parentPort } = await import('node:worker_threads');
     let burst = Array.from({ length: 100_000 }, (_, i) => ({ name: 'n' + i, list: [i] }));

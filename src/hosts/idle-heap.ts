@@ -4,7 +4,7 @@
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { Powers, Timer } from './powers.ts';
+import type { Powers, Timer } from '../base/powers.ts';
 
 /** Milliseconds without use after which it collects: an agent that thinks for longer is no worse off by the 5 ms that its next call takes more. */
 const IDLE_MS = 30_000;
