@@ -157,6 +157,7 @@ export interface Launcher {
     readonly host: string;
     readonly nesting: string;
     readonly command: string;
+    readonly sockets: string;
     readonly browser: string;
   };
   /** File for `readOnlyDevices`. */
@@ -193,6 +194,7 @@ function filterFiles(arch: string, toFile: (name: string, program: Buffer) => st
     host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
     nesting: toFile('seccomp-nesting.bpf', seccompFilter({ ...ofCommands, allowNamespaces: 'bubblewrap' })),
     command: toFile('seccomp-command.bpf', commandFilters(arch, false).none),
+    sockets: toFile('seccomp-sockets.bpf', commandFilters(arch, false).own),
     browser: toFile(
       'seccomp-browser.bpf',
       seccompFilter({ arch, sockets: ['inet', 'unix'], allowNamespaces: 'chromium' }),

@@ -8,7 +8,7 @@ import type { Limits } from '../../base/limits.ts';
 import { type Powers, settlesWithin } from '../../base/powers.ts';
 import { companionsOf, registrableDomain, suspicionsOf } from '../../base/text/host-names.ts';
 import { type Destination, mayAsk, parseNetworkEntry } from '../../policy/network.ts';
-import type { DoorAnswer, DoorQuestion, EgressReport } from '../../sandbox/egress/messages.ts';
+import type { DoorAnswer, DoorQuestion, EgressReport, HostQuestion } from '../../sandbox/egress/messages.ts';
 import type { ApprovalDraft, GrantFacts, PersonAnswer } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
 import { subjectHash } from '../approve/binding.ts';
@@ -117,6 +117,7 @@ export class HostDoors {
 
   async #answer(of: WaitingCall, tier: NetworkTier, question: DoorQuestion): Promise<DoorAnswer> {
     const { call } = of;
+    if (question.kind === 'program') return { refused: 'commands talk to no program of the person' };
     const closed = this.#closedBy(call, tier, question);
     if (closed !== undefined) return { refused: closed };
     const session = this.#of(call);
@@ -193,7 +194,7 @@ export class HostDoors {
   #ask(
     of: WaitingCall,
     session: SessionDoors,
-    asked: { facts: GrantFacts; tier: NetworkTier; question: DoorQuestion },
+    asked: { facts: GrantFacts; tier: NetworkTier; question: HostQuestion },
   ): WaitingQuestion {
     const { isImpatient, limits, powers } = this.#parts;
     const { doorHoldMs, doorHoldUnseenMs, doorQuestionMs } = limits;
@@ -220,7 +221,7 @@ export class HostDoors {
   async #answerOf(
     of: WaitingCall,
     session: SessionDoors,
-    asked: { facts: GrantFacts; tier: NetworkTier; question: DoorQuestion },
+    asked: { facts: GrantFacts; tier: NetworkTier; question: HostQuestion },
   ): Promise<PersonAnswer> {
     const { approvals } = this.#parts;
     const { call } = of;
@@ -266,7 +267,7 @@ export class HostDoors {
     return made;
   }
 
-  #factsOf(call: ClearedCall, tier: NetworkTier, question: DoorQuestion): GrantFacts {
+  #factsOf(call: ClearedCall, tier: NetworkTier, question: HostQuestion): GrantFacts {
     const door = { kind: question.kind, target: targetOf(question) };
     const { checked, policy } = call;
     return factsAtDoor(call.atDoors, door, {
@@ -278,7 +279,7 @@ export class HostDoors {
 
   #draftOf(
     call: ClearedCall,
-    { facts, tier, question }: { facts: GrantFacts; tier: NetworkTier; question: DoorQuestion },
+    { facts, tier, question }: { facts: GrantFacts; tier: NetworkTier; question: HostQuestion },
   ): ApprovalDraft {
     const { limits, powers, redact } = this.#parts;
     const { level, ...rest } = facts;
@@ -337,7 +338,7 @@ const LATE = 'nobody answered in time; the question stays, and a yes counts for 
 
 const ruleOf = (tier: NetworkTier): string => `tiers.${tier}.network`;
 const targetOf = ({ host, port }: Destination): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
-const keyOf = (question: DoorQuestion): string => `${question.kind} ${targetOf(question)}`;
+const keyOf = (question: HostQuestion): string => `${question.kind} ${targetOf(question)}`;
 
 /** Whether a person, or a remembered answer, has just said yes to this very host as the call's own effect. */
 const isApproved = ({ approval, checked }: ClearedCall, to: Destination): boolean =>

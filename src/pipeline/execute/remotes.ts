@@ -1,16 +1,54 @@
 /** The network of a tool whose programs reach a few hosts alone, with the person's keys for them. */
 import { ToolError } from '../../base/errors.ts';
+import { type EgressDoor, NO_HOSTS } from '../../hosts/egress.ts';
 import { type NetworkLayer, parseNetworkEntry } from '../../policy/network.ts';
 import type { RemoteKey } from '../../sandbox/egress/messages.ts';
 import { destinationOf } from '../../tools/context/requests.ts';
+import { type SshServer, sshServerOf } from '../../tools/context/ssh-server.ts';
 import { runsInCommand } from '../../tools/runs.ts';
-import type { ClearedCall } from '../stage.ts';
+import type { CheckedCall, ClearedCall } from '../stage.ts';
 
-export interface RemoteKeys {
+export interface RemoteKeys extends KeyAgents {
   /** Headers with the person's key for a URL; undefined without one. Throws AUTH_REQUIRED for a key that can't be read. */
   headersFor(url: URL): Promise<Readonly<Record<string, string>> | undefined>;
   /** Gives the keys that all commands may use; undefined if there are none. It never rejects. */
   readonly ofCommands: (() => Promise<readonly RemoteKey[]>) | undefined;
+}
+
+/** Programs that work with the keys in agents of the person. */
+export interface KeyAgents {
+  readonly ssh?: SshRemotes | undefined;
+}
+
+/** Servers by ssh, with the keys in the person's agent. */
+export interface SshRemotes {
+  /** Whether there is an agent that holds a key. */
+  hasKey(): Promise<boolean>;
+  /** Throws AUTH_REQUIRED without a key, ACCESS_DENIED for a host whose key the person does not know. */
+  assertReachable(server: SshServer): Promise<void>;
+  /** Starts ssh, outside of the call's sandbox; gives its token at the proxy. Throws SANDBOX_UNAVAILABLE. */
+  start(server: SshServer, program: string, until: AbortSignal): string;
+}
+
+/** What programs of a call may connect to. */
+interface RemoteTerms {
+  readonly network: readonly NetworkLayer[];
+  readonly keys?: () => Promise<readonly RemoteKey[]>;
+  readonly door?: EgressDoor;
+}
+
+/** The proposed forms of a call that can be reached: one by ssh takes a key in the person's agent, and is then the only one. */
+export async function reachableForms<T extends CheckedCall>(
+  forms: readonly T[],
+  { ssh }: RemoteKeys,
+): Promise<readonly T[]> {
+  const bySsh = forms.filter(({ checked: { tool, input } }) =>
+    runsInCommand(tool)
+      ?.connects?.(input as never)
+      .some((it) => sshServerOf(it)),
+  );
+  const others = forms.filter((it) => !bySsh.includes(it));
+  return bySsh.length > 0 && (others.length === 0 || (await ssh?.hasKey())) ? bySsh : others;
 }
 
 /**
@@ -20,13 +58,24 @@ export interface RemoteKeys {
 export async function remotesOf(
   { checked: { tool, input, effects } }: ClearedCall,
   remotes: RemoteKeys,
-): Promise<{ readonly network: readonly NetworkLayer[]; keys(): Promise<readonly RemoteKey[]> } | undefined> {
-  const urls = runsInCommand(tool)?.connects?.(input as never);
+): Promise<RemoteTerms | undefined> {
+  const runs = runsInCommand(tool);
+  const urls = runs?.connects?.(input as never);
   if (!urls) return undefined;
   const judged = new Set(effects.filter((it) => it.kind === 'connect').map((it) => it.target));
+  const assertJudged = (target: string) => {
+    if (!judged.has(target)) throw new ToolError('INTERNAL', `\`${tool.name}\` connects to what it does not declare`);
+  };
+  const [server] = urls.map(sshServerOf);
+  if (server) {
+    assertJudged(destinationOf(urls[0] as string));
+    if (!remotes.ssh) throw new ToolError('UNSUPPORTED', 'no server is reached by ssh here');
+    await remotes.ssh.assertReachable(server);
+    return { network: NO_HOSTS, door: doorOf(server, runs?.remotePrograms ?? [], remotes.ssh) };
+  }
   const found = urls.map(async (it) => {
     const target = destinationOf(it);
-    if (!judged.has(target)) throw new ToolError('INTERNAL', `\`${tool.name}\` connects to what it does not declare`);
+    assertJudged(target);
     const headers = await remotes.headersFor(new URL(it));
     const rule = { ...parseNetworkEntry(target), private: headers !== undefined };
     const [, host = '', port] = /^(.*):(\d+)$/.exec(target) ?? [];
@@ -43,4 +92,27 @@ export async function remotesOf(
   });
   const all = await Promise.all(found);
   return { network: [all.map((it) => it.rule)], keys: async () => all.map((it) => it.key) };
+}
+
+/** Runs of ssh for one call. No tool makes more than two exchanges; each run is a sandbox with processes of its own. */
+const STARTS_MAX = 4;
+
+/** The door of a call that reaches one server by ssh: it opens to a program of that server alone. */
+function doorOf(server: SshServer, programs: readonly string[], ssh: SshRemotes): EgressDoor {
+  const over = new AbortController();
+  let started = 0;
+  return {
+    asks: [],
+    uploadBytesMax: 0,
+    async answer({ kind, host }) {
+      if (kind !== 'program' || !programs.includes(host)) return { refused: 'this call talks to its server alone' };
+      if (started++ >= STARTS_MAX) return { refused: `this call has started ssh ${STARTS_MAX} times` };
+      try {
+        return { program: ssh.start(server, host, over.signal) };
+      } catch (error) {
+        return { refused: (error as Error).message }; // SANDBOX_UNAVAILABLE, SHUTTING_DOWN.
+      }
+    },
+    sent: () => over.abort(),
+  };
 }

@@ -3,7 +3,7 @@
  * key to requests that only read.
  */
 import * as z from 'zod';
-import type { RemoteKeys } from '../../pipeline/execute/remotes.ts';
+import type { KeyAgents, RemoteKeys } from '../../pipeline/execute/remotes.ts';
 import type { RemoteKey } from '../../sandbox/egress/messages.ts';
 import { secretName } from '../secrets/secret-files.ts';
 import { hostOf, type Secrets } from '../secrets/secrets.ts';
@@ -44,9 +44,11 @@ export function registryVariables({ npm, python, go }: Registries): Record<strin
 export class PersonsKeys implements RemoteKeys {
   readonly #secrets: Secrets;
   readonly #registries: Registries;
+  readonly ssh: KeyAgents['ssh'];
 
-  constructor(secrets: Secrets, registries: Registries) {
+  constructor(secrets: Secrets, registries: Registries, { ssh }: KeyAgents) {
     this.#secrets = secrets;
+    this.ssh = ssh;
     this.#registries = registries;
   }
 
