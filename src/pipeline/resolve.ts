@@ -5,8 +5,9 @@
 import { decide } from '../policy/decide.ts';
 import { foundRemote, remoteTool } from '../tools/kept/remote.ts';
 import { tierOfCall } from '../tools/tool.ts';
+import type { RemoteKeys } from './execute/keys/key-agents.ts';
+import { reachableForms } from './execute/keys/remotes.ts';
 import { type ReadOnlyRunParts, runReadOnly } from './execute/read-only-run.ts';
-import { type RemoteKeys, reachableForms } from './execute/remotes.ts';
 import { type PermissionParts, questionOf } from './permission.ts';
 import type { CheckedCall, Stage } from './stage.ts';
 

@@ -56,6 +56,8 @@ interface InCommand<I extends z.ZodObject> {
    * TLS, and the key that the person has for the host, are added outside of the sandbox.
    */
   connects?(input: z.output<I>): readonly string[];
+  /** Whether it makes a commit that the person's git would sign. */
+  readonly signs?: true;
   /** Programs that it runs at a server by ssh. */
   readonly remotePrograms?: readonly ('git-upload-pack' | 'git-receive-pack')[];
   /** Whether a call keeps something in its host, which is then used only by such calls; `start` if a program goes on after the call. */

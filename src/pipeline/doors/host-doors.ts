@@ -110,6 +110,12 @@ export class HostDoors {
     };
   }
 
+  /** Time for which something that runs waits for a person, in ms. */
+  holdMsOf(sessionId: string): number {
+    const { isImpatient, limits } = this.#parts;
+    return isImpatient(sessionId) ? limits.doorHoldUnseenMs : limits.doorHoldMs;
+  }
+
   endSession(sessionId: string): void {
     this.#sessions.get(sessionId)?.ended.abort(new ToolError('CANCELLED', 'the session is over'));
     this.#sessions.delete(sessionId);
@@ -196,10 +202,10 @@ export class HostDoors {
     session: SessionDoors,
     asked: { facts: GrantFacts; tier: NetworkTier; question: HostQuestion },
   ): WaitingQuestion {
-    const { isImpatient, limits, powers } = this.#parts;
-    const { doorHoldMs, doorHoldUnseenMs, doorQuestionMs } = limits;
+    const { limits, powers } = this.#parts;
+    const { doorQuestionMs } = limits;
     const answer = this.#answerOf(of, session, asked);
-    const holdMs = isImpatient(of.call.sessionId) ? doorHoldUnseenMs : doorHoldMs;
+    const holdMs = this.holdMsOf(of.call.sessionId);
     const waiting: WaitingQuestion = { answer, holdUntilMs: powers.monotonicMs() + holdMs, holders: new Set() };
     const key = keyOf(asked.question);
     session.waiting.set(key, waiting);

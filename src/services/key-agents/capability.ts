@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import * as z from 'zod';
 import { defineCapability } from '../capability.ts';
+import { Signer } from './signing.ts';
 import { Ssh } from './ssh.ts';
 
 export const keyAgents = defineCapability({
@@ -16,10 +17,13 @@ export const keyAgents = defineCapability({
       ),
   },
   settings: ({ sshAgent }, { env, toPath }) => ({
-    agent: sshAgent === undefined ? env.SSH_AUTH_SOCK : toPath(sshAgent),
+    ssh: sshAgent === undefined ? env.SSH_AUTH_SOCK : toPath(sshAgent),
+    gpgHome: env.GNUPGHOME,
   }),
-  start({ agent }, daemon) {
-    const knownHosts = [join(daemon.home, '.ssh/known_hosts'), '/etc/ssh/ssh_known_hosts'];
-    return { keyAgents: { ssh: new Ssh({ agent, knownHosts }, daemon) } };
+  start({ ssh, gpgHome }, daemon) {
+    const { home, configHome } = daemon;
+    const knownHosts = [join(home, '.ssh/known_hosts'), '/etc/ssh/ssh_known_hosts'];
+    const signer = new Signer({ ssh, gpgHome, home, configHome }, daemon);
+    return { keyAgents: { ssh: new Ssh({ agent: ssh, knownHosts }, daemon), signer } };
   },
 });

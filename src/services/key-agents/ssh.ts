@@ -1,14 +1,14 @@
 /** Reaches servers of git by ssh, with the keys in the person's ssh agent and the hosts that they know. */
-import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { ToolError } from '../../base/errors.ts';
 import type { Powers } from '../../base/powers.ts';
-import type { SshRemotes } from '../../pipeline/execute/remotes.ts';
+import type { SshRemotes } from '../../pipeline/execute/keys/key-agents.ts';
 import { parseNetworkEntry } from '../../policy/network.ts';
 import { findProgram } from '../../sandbox/find-program.ts';
 import { connecting } from '../../tools/context/program-pipe.ts';
 import type { SshServer } from '../../tools/context/ssh-server.ts';
 import { type LendParts, lend } from './lent-program.ts';
+import { outputOf } from './program-output.ts';
 import { keysIn } from './ssh-agent.ts';
 
 export interface SshSettings {
@@ -19,7 +19,7 @@ export interface SshSettings {
 }
 
 /** Path of the agent in the sandbox of a lent program. */
-const AGENT_AT = '/run/person/agent';
+export const AGENT_AT = '/run/person/agent';
 const knownAt = (at: number): string => `/run/person/known_hosts${at}`;
 
 /** No file of settings is read, nothing is forwarded, and no program is run but the one that connects. */
@@ -53,8 +53,6 @@ printf '%04xERR %s' $((\${#said} + 8)) "$said" >&3`;
 /** What ssh sends to be connected, from descriptor 3 of /tmp/connect. */
 const RELAY = 'cat <&3 & exec cat >&3';
 
-const KNOWN_MS = 5_000;
-
 export class Ssh implements SshRemotes {
   readonly #settings: SshSettings;
   readonly #parts: LendParts & { readonly powers: Powers };
@@ -66,7 +64,9 @@ export class Ssh implements SshRemotes {
 
   async hasKey(): Promise<boolean> {
     const { agent } = this.#settings;
-    return agent !== undefined && findProgram('ssh') !== undefined && (await keysIn(agent, this.#parts.powers)) > 0;
+    return (
+      agent !== undefined && findProgram('ssh') !== undefined && (await keysIn(agent, this.#parts.powers)).length > 0
+    );
   }
 
   async assertReachable(server: SshServer): Promise<void> {
@@ -109,13 +109,8 @@ export class Ssh implements SshRemotes {
 }
 
 /** Whether a file names the host, by its name or a hash of it. */
-function isListed(name: string, file: string): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  execFile(findProgram('ssh-keygen') ?? '', ['-F', name, '-f', file], { timeout: KNOWN_MS }, (error, said) =>
-    resolve(!error && said !== ''),
-  );
-  return promise;
-}
+const isListed = async (name: string, file: string): Promise<boolean> =>
+  Boolean(await outputOf('ssh-keygen', ['-F', name, '-f', file], {}));
 
 const noKey = (host: string): ToolError =>
   new ToolError('AUTH_REQUIRED', `${host} is reached by ssh, and the person's ssh agent holds no key`, {

@@ -1,41 +1,12 @@
 /** The network of a tool whose programs reach a few hosts alone, with the person's keys for them. */
-import { ToolError } from '../../base/errors.ts';
-import { type EgressDoor, NO_HOSTS } from '../../hosts/egress.ts';
-import { type NetworkLayer, parseNetworkEntry } from '../../policy/network.ts';
-import type { RemoteKey } from '../../sandbox/egress/messages.ts';
-import { destinationOf } from '../../tools/context/requests.ts';
-import { type SshServer, sshServerOf } from '../../tools/context/ssh-server.ts';
-import { runsInCommand } from '../../tools/runs.ts';
-import type { CheckedCall, ClearedCall } from '../stage.ts';
-
-export interface RemoteKeys extends KeyAgents {
-  /** Headers with the person's key for a URL; undefined without one. Throws AUTH_REQUIRED for a key that can't be read. */
-  headersFor(url: URL): Promise<Readonly<Record<string, string>> | undefined>;
-  /** Gives the keys that all commands may use; undefined if there are none. It never rejects. */
-  readonly ofCommands: (() => Promise<readonly RemoteKey[]>) | undefined;
-}
-
-/** Programs that work with the keys in agents of the person. */
-export interface KeyAgents {
-  readonly ssh?: SshRemotes | undefined;
-}
-
-/** Servers by ssh, with the keys in the person's agent. */
-export interface SshRemotes {
-  /** Whether there is an agent that holds a key. */
-  hasKey(): Promise<boolean>;
-  /** Throws AUTH_REQUIRED without a key, ACCESS_DENIED for a host whose key the person does not know. */
-  assertReachable(server: SshServer): Promise<void>;
-  /** Starts ssh, outside of the call's sandbox; gives its token at the proxy. Throws SANDBOX_UNAVAILABLE. */
-  start(server: SshServer, program: string, until: AbortSignal): string;
-}
-
-/** What programs of a call may connect to. */
-interface RemoteTerms {
-  readonly network: readonly NetworkLayer[];
-  readonly keys?: () => Promise<readonly RemoteKey[]>;
-  readonly door?: EgressDoor;
-}
+import { ToolError } from '../../../base/errors.ts';
+import { type EgressDoor, NO_HOSTS } from '../../../hosts/egress.ts';
+import { parseNetworkEntry } from '../../../policy/network.ts';
+import { destinationOf } from '../../../tools/context/requests.ts';
+import { type SshServer, sshServerOf } from '../../../tools/context/ssh-server.ts';
+import { runsInCommand } from '../../../tools/runs.ts';
+import type { CheckedCall, ClearedCall } from '../../stage.ts';
+import type { RemoteKeys, RemoteTerms, SshRemotes } from './key-agents.ts';
 
 /** The proposed forms of a call that can be reached: one by ssh takes a key in the person's agent, and is then the only one. */
 export async function reachableForms<T extends CheckedCall>(
