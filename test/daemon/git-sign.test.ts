@@ -15,21 +15,22 @@ describe.skipIf(missingSshd)('a commit of a person who signs', () => {
   let daemon: OpenDaemon;
   let operator: Client;
 
+  const parts = new AsyncDisposableStack();
+
   beforeAll(async () => {
-    ssh = await SshServer.start();
+    ssh = parts.use(await SshServer.start());
     sets({ 'user.name': 'A Person', 'user.email': 'a@home', 'commit.gpgSign': 'true', 'gpg.format': 'ssh' });
     sets({ 'user.signingKey': '~/person.pub' });
     mkdirSync(join(ssh.home, 'gnupg'), { mode: 0o700 });
-    daemon = await openDaemon({ env: { ...ssh.environment, GNUPGHOME: join(ssh.home, 'gnupg') } });
+    daemon = parts.use(await openDaemon({ env: { ...ssh.environment, GNUPGHOME: join(ssh.home, 'gnupg') } }));
     git(daemon.workspace, 'init', '-q', '-b', 'main');
     writeFileSync(inWorkspace('a.txt'), 'a\n');
     git(daemon.workspace, 'add', '-A');
     git(daemon.workspace, 'commit', '-q', '-m', 'first');
   });
   afterAll(async () => {
-    await daemon[Symbol.asyncDispose]();
-    if (!missingGpg) execFileSync('gpgconf', ['--kill', 'all'], { env: ofGpg() });
-    await ssh[Symbol.asyncDispose]();
+    if (ssh && !missingGpg) execFileSync('gpgconf', ['--kill', 'all'], { env: ofGpg() });
+    await parts.disposeAsync();
   });
 
   const inWorkspace = (...names: string[]): string => join(daemon.workspace, ...names);

@@ -1,9 +1,11 @@
 /** git_push, git_fetch and git_pull by ssh: with the keys in the person's agent, which no sandbox of the agent reaches. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client/client.ts';
-import { dataOf, type OpenDaemon, openDaemon } from '../support/daemon.ts';
+import { dataOf, type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 import { GitOrigin, git } from '../support/git-origin.ts';
 import { keygen, missingSshd, SshServer } from '../support/ssh-server.ts';
 
@@ -21,18 +23,16 @@ describe.skipIf(missingSshd)('a remote by ssh', () => {
   let daemon: OpenDaemon;
   let client: Client;
 
+  const parts = new AsyncDisposableStack();
+
   beforeAll(async () => {
-    origin = await GitOrigin.start();
+    origin = parts.use(await GitOrigin.start());
     origin.commit({ 'a.txt': 'first\n' });
-    ssh = await SshServer.start();
-    daemon = await openDaemon({ policy: POLICY, env: ssh.environment });
+    ssh = parts.use(await SshServer.start());
+    daemon = parts.use(await openDaemon({ policy: POLICY, env: ssh.environment }));
     client = await daemon.connect();
   });
-  afterAll(async () => {
-    await daemon[Symbol.asyncDispose]();
-    await ssh[Symbol.asyncDispose]();
-    await origin[Symbol.asyncDispose]();
-  });
+  afterAll(() => parts.disposeAsync());
 
   const errorOf = async (called: Promise<unknown>): Promise<object> => {
     const answer = (await called) as { error?: object };
@@ -114,6 +114,23 @@ describe.skipIf(missingSshd)('a remote by ssh', () => {
     const error = await errorOf(client.call('git_fetch', { path: 'quoting', url }));
     expect(error).toMatchObject({ code: 'NOT_FOUND', suggestion: expect.any(String) });
     expect(existsSync(proof)).toBe(false);
+  });
+
+  test('a server that says nothing holds git_fetch until its time limit, and ssh ends with it', async () => {
+    setUp('silent');
+    await using silent = createServer().listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as { port: number };
+    const connected = once(silent, 'connection');
+    const key = readFileSync(join(ssh.home, 'host.pub'), 'utf8');
+    appendFileSync(join(ssh.home, '.ssh/known_hosts'), `[127.0.0.1]:${port} ${key}`);
+    const url = `ssh://git@127.0.0.1:${port}/x.git`;
+    const called = client.call('git_fetch', { path: 'silent', url }, { timeoutMs: 3000 });
+    const [socket] = (await connected) as [Socket];
+    expect(processesWith(`ssh\0-F\0none`)).not.toEqual([]);
+    expect(await errorOf(called)).toMatchObject({ code: 'TIMEOUT' });
+    await until(() => processesWith('ssh\0-F\0none').length === 0);
+    socket.destroy();
   });
 
   describe('the host key', () => {

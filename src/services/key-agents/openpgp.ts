@@ -19,7 +19,7 @@ export async function openpgpKey(
 ): Promise<FoundKey | { readonly problem: string }> {
   const program = set.get('gpg.openpgp.program') ?? set.get('gpg.program') ?? 'gpg';
   if (!/(?:^|\/)gpg2?$/.test(program))
-    return { problem: `gpg.program names ${program}, and programs of settings are not run` };
+    return { problem: 'gpg.program names a program that is not gpg, and is not run' };
   const env = { ...environmentIn(folders), ...(gpgHome && { GNUPGHOME: gpgHome }) };
   const said = await outputOf('gpgconf', ['--list-dirs', 'agent-extra-socket'], env);
   const socket = said && decodeURIComponent(said.trim());
@@ -30,7 +30,7 @@ export async function openpgpKey(
   const listed = await gpg('--with-colons', '--list-keys');
   const [, print] = /^fpr:(?:[^:]*:){8}([0-9A-F]{40,64}):/m.exec(listed ?? '') ?? [];
   const key = print && (await gpg('--armor', '--export-options', 'export-minimal', '--export'));
-  if (!key) return { problem: `gpg knows no key ${named} (user.signingKey)` };
+  if (!key) return { problem: 'gpg knows no key that user.signingKey names' };
   const places = [{ path: socket, at: `${HOME_AT}/S.gpg-agent` }];
   return { name: `openpgp ${print}`, script: SIGN, words: [key, named], places };
 }

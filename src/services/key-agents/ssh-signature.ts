@@ -19,11 +19,11 @@ export async function sshKey(
 ): Promise<FoundKey | { readonly problem: string }> {
   const program = set.get('gpg.ssh.program');
   if (program !== undefined && program !== 'ssh-keygen')
-    return { problem: `gpg.ssh.program names ${program}, and programs of settings are not run` };
+    return { problem: 'gpg.ssh.program names a program, and programs of settings are not run' };
   const named = set.get('user.signingkey');
   if (!named) return { problem: 'user.signingKey names no key' };
   const key = publicKey(named.replace(/^~(?=\/)/, home));
-  if (!key) return { problem: `user.signingKey, ${named}, is no public key of ssh and no file with one` };
+  if (!key) return { problem: 'user.signingKey is no public key of ssh and no file with one' };
   const [kind = '', blob = ''] = key.split(' ');
   const held = ssh === undefined ? [] : await keysIn(ssh, powers);
   if (ssh === undefined || !held.includes(blob))

@@ -1,6 +1,7 @@
 /** Signs commits of tools as the person's git would, outside of the call's sandbox, after the person has said yes. */
 import { NO_HOSTS } from '../../../hosts/egress.ts';
 import { runsInCommand } from '../../../tools/runs.ts';
+import { startPersonTime } from '../../doors/person-time.ts';
 import type { Outcome } from '../../outcome.ts';
 import type { ClearedCall } from '../../stage.ts';
 import type { ExecuteParts } from '../parts.ts';
@@ -13,13 +14,16 @@ export interface Signing {
   warnings(outcome: Pick<Outcome, 'data'>): string[];
 }
 
+/** Time in which an agent has to sign. */
+const AGENT_MS = 60_000;
+
 /** A command line that seems to commit. */
 const COMMITS = /\bgit\b[^\n;|&]*\bcommit\b/;
 
 /** How a call has its commit signed; undefined for calls that make none, and for people who sign none. */
 export async function signingOf(
   call: ClearedCall,
-  { remoteKeys: { signer }, signingDoor }: Pick<ExecuteParts, 'remoteKeys' | 'signingDoor'>,
+  { remoteKeys: { signer }, signingDoor, powers }: Pick<ExecuteParts, 'remoteKeys' | 'signingDoor' | 'powers'>,
 ): Promise<Signing | undefined> {
   const { tool, input } = call.checked;
   const signs = runsInCommand(tool)?.signs === true;
@@ -42,8 +46,18 @@ export async function signingOf(
       isAsked = true;
       try {
         problem = await signingDoor.ask(call, key);
-        return problem === undefined ? { program: key.start(over.signal) } : { refused: problem };
+        if (problem !== undefined) return { refused: problem };
+        // The agent may ask the person again, for a passphrase or a touch: that is no time of the call's.
+        const waits = startPersonTime(call, powers).begin();
+        const late = powers.after(AGENT_MS, () => over.abort());
+        const end = () => {
+          late.cancel();
+          waits[Symbol.dispose]();
+        };
+        over.signal.addEventListener('abort', end, { once: true });
+        return { program: key.start(over.signal) };
       } catch (error) {
+        over.abort();
         problem = (error as Error).message; // SANDBOX_UNAVAILABLE, STORE_FAILED, SHUTTING_DOWN.
         return { refused: problem };
       }
