@@ -254,6 +254,7 @@ function contextOf(job: OwnJob, { signal, onOutput, sockets, overlay }: Around):
     lifted: job.lifted,
     bounds: job.bounds,
     egressToken: job.egressToken,
+    signs: job.signs,
     home: job.home,
     sockets,
     state,

@@ -134,6 +134,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     prepared: new PreparedCalls({ ...runs, packages }),
     egress,
     remoteKeys: { headersFor: async () => undefined, ofCommands: undefined },
+    signingDoor: { ask: async () => undefined, hasTold: () => true, tell: () => [] },
     runners: {},
     hosts,
     limits,

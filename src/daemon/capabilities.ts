@@ -4,6 +4,7 @@ import { agents } from '../services/agents/capability.ts';
 import type { Capability } from '../services/capability.ts';
 import { connectors } from '../services/connectors/capability.ts';
 import { databases } from '../services/databases/capability.ts';
+import { keyAgents } from '../services/key-agents/capability.ts';
 import { plugins } from '../services/plugins/capability.ts';
 import { programs } from '../services/programs/capability.ts';
 import { providers } from '../services/providers/capability.ts';
@@ -19,4 +20,5 @@ export const capabilities: readonly Capability[] = [
   programs,
   toolchains,
   web,
+  keyAgents,
 ];

@@ -2,12 +2,10 @@
 
 import type { Limits } from '../base/limits.ts';
 import type { Powers } from '../base/powers.ts';
-import { findProgram } from '../sandbox/find-program.ts';
 import type { Identity } from '../sandbox/git/commit-author.ts';
+import { gitSettingsOf, type PersonFolders } from '../sandbox/git/person-settings.ts';
 
-const PROGRAM_PATH = '/usr/local/bin:/usr/bin:/bin';
 const NAME_CHARS_MAX = 256;
-const OUTPUT_CHARS_MAX = 16 * 1024;
 
 /** What `git lfs install` sets, with and without `--skip-smudge`. Other values could name any program. */
 const LFS: Readonly<Record<string, readonly string[]>> = {
@@ -19,26 +17,9 @@ const LFS: Readonly<Record<string, readonly string[]>> = {
 
 const KEYS = '^(user\\.(name|email)|filter\\.lfs\\.(clean|smudge|process|required)|safe\\.directory)$';
 
-/** Empty if git is missing, has no identity, or takes too long. `home` and `configHome` are absolute. */
-export async function readIdentity(
-  { home, configHome }: { home: string; configHome: string },
-  { gitIdentityMs }: Limits,
-  powers: Powers,
-): Promise<Identity> {
-  const git = findProgram('git');
-  if (git === undefined) return {};
-  // GIT_DIR prevents the search for a repository: the daemon's directory may be anybody's.
-  const env = { PATH: PROGRAM_PATH, HOME: home, XDG_CONFIG_HOME: configHome, GIT_DIR: '/dev/null', LC_ALL: 'C.UTF-8' };
-  const args = ['config', '-z', '--get-regexp', KEYS];
-  const child = powers.spawn(git, args, { stdio: ['ignore', 'pipe', 'ignore'], env, cwd: '/' });
-  const timer = powers.after(gitIdentityMs, () => child.kill('SIGKILL'));
-  let text = '';
-  child.stdout?.on('data', (chunk: Buffer) => {
-    if (text.length < OUTPUT_CHARS_MAX) text += chunk;
-  });
-  await new Promise<void>((resolve) => child.once('error', () => resolve()).once('close', () => resolve()));
-  timer.cancel();
-  const entries = text.split('\0').map((it) => it.split('\n', 2) as [string, string | undefined]);
+/** Empty if git is missing, has no identity, or takes too long. */
+export async function readIdentity(folders: PersonFolders, limits: Limits, powers: Powers): Promise<Identity> {
+  const entries = await gitSettingsOf(KEYS, folders, { limits, powers });
   const said = new Map(entries);
   const [name, email] = [said.get('user.name'), said.get('user.email')].map(toWord);
   const lfs = Object.entries(LFS).flatMap(([key, known]): [string, string][] => {
@@ -47,7 +28,7 @@ export async function readIdentity(
   });
   const safe = safeOf(
     entries.flatMap(([key, value = '']) => (key === 'safe.directory' ? [value] : [])),
-    home,
+    folders.home,
   );
   const isWhole = lfs.length === Object.keys(LFS).length;
   return {

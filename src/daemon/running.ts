@@ -55,7 +55,7 @@ export function startCapabilities(config: Config, given: Given) {
     ...shared,
     catalogue,
     doors,
-    remoteKeys: new PersonsKeys(secrets, config.registries),
+    remoteKeys: new PersonsKeys(secrets, config.registries, Object.assign({}, ...running.map((it) => it.keyAgents))),
     running,
     runners,
     setUpOf,

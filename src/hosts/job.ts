@@ -89,6 +89,8 @@ export interface JobTerms {
   readonly home?: HomeNames;
   /** Identifies the command to the egress proxy, if it may connect. */
   readonly egressToken?: string;
+  /** Whether the person signs commits, and the program at `sign` of the proxy may sign one. */
+  readonly signs?: true;
 }
 
 export type JobRequest<Kind extends Work = Work> = JobTerms & Kind;

@@ -5,12 +5,15 @@
 import { decide } from '../policy/decide.ts';
 import { foundRemote, remoteTool } from '../tools/kept/remote.ts';
 import { tierOfCall } from '../tools/tool.ts';
+import type { RemoteKeys } from './execute/keys/key-agents.ts';
+import { reachableForms } from './execute/keys/remotes.ts';
 import { type ReadOnlyRunParts, runReadOnly } from './execute/read-only-run.ts';
 import { type PermissionParts, questionOf } from './permission.ts';
 import type { CheckedCall, Stage } from './stage.ts';
 
 export interface ResolveParts extends ReadOnlyRunParts {
   readonly permission: PermissionParts;
+  readonly remoteKeys: RemoteKeys;
 }
 
 /** More forms than any tool gives: a compromised host could send any number. */
@@ -24,7 +27,7 @@ export const resolve =
     const { resolve: resolves, remote } = call.checked.tool.before ?? {};
     if (!(resolves || remote?.isNeeded(call.checked.input as never)) || decisionOf(call) === 'deny') return next(call);
     if (remote) return next(await withRemote(call, parts));
-    const forms = await formsOf(call, parts);
+    const forms = await reachableForms(await formsOf(call, parts), parts.remoteKeys);
     return next(forms.find((it) => decisionOf(it) === 'allow') ?? forms.at(-1) ?? call);
   };
 

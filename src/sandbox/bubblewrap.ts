@@ -272,13 +272,15 @@ export interface ProviderView {
   readonly workspace?: { readonly path: string; readonly isWritable: boolean };
   /** More read-only paths: the provider's own code. */
   readonly reads: readonly string[];
+  /** Files and sockets of the machine at other paths, read-only; a socket can be connected to all the same. */
+  readonly places?: readonly { readonly path: string; readonly at: string }[];
   readonly masks: Masks;
 }
 
 /** The profile of a provider: its host and its server together, with no network except through the egress proxy. */
 export function providerProfile(
   request: Omit<ProfileRequest, 'workspace' | 'masks' | 'spool'>,
-  { workspace, reads, masks }: ProviderView,
+  { workspace, reads, places = [], masks }: ProviderView,
   seccompFd: number,
 ): Profile {
   const { runtime, shownId, tmpBytes } = request;
@@ -287,6 +289,7 @@ export function providerProfile(
       tmp(tmpBytes),
       ...toolchainMounts(request),
       ...reads.map((path): Mount => ({ kind: 'ro-try', path })),
+      ...places.map((it): Mount => ({ kind: 'ro-at', ...it })),
       ...(workspace ? workspaceMounts(workspace.path, workspace.isWritable, { ...request, masks }) : []),
       ...runtime.needed.map(readOnly),
     ],

@@ -90,8 +90,14 @@ const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
   NO_UPDATE_NOTIFIER: '1',
   npm_config_update_notifier: 'false',
   GIT_OPTIONAL_LOCKS: '0',
-  // git sees only size and change time of masked files: src/sandbox/git/view.ts.
-  ...gitSettings({ 'safe.bareRepository': 'explicit', 'core.checkStat': 'minimal' }),
+  ...gitSettings({
+    'safe.bareRepository': 'explicit',
+    // git sees only size and change time of masked files: src/sandbox/git/view.ts.
+    'core.checkStat': 'minimal',
+    // No key of the person is there: a repository that says so would only make each commit fail. `git commit -S` still signs.
+    'commit.gpgSign': 'false',
+    'tag.gpgSign': 'false',
+  }),
 };
 
 /** The same for a workspace: Java's store is among our own files for /etc. */
@@ -160,6 +166,7 @@ export interface Launcher {
     readonly host: string;
     readonly nesting: string;
     readonly command: string;
+    readonly sockets: string;
     readonly browser: string;
   };
   /** File for `readOnlyDevices`. */
@@ -196,6 +203,7 @@ function filterFiles(arch: string, toFile: (name: string, program: Buffer) => st
     host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
     nesting: toFile('seccomp-nesting.bpf', seccompFilter({ ...ofCommands, allowNamespaces: 'bubblewrap' })),
     command: toFile('seccomp-command.bpf', commandFilters(arch, false).none),
+    sockets: toFile('seccomp-sockets.bpf', commandFilters(arch, false).own),
     browser: toFile(
       'seccomp-browser.bpf',
       seccompFilter({ arch, sockets: ['inet', 'unix'], allowNamespaces: 'chromium' }),

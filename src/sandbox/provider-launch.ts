@@ -18,6 +18,8 @@ export interface ProviderRequest {
   readonly bounds: { readonly memoryMb: number; readonly tasks: number };
   /** Token that identifies it to the egress proxy, if it may connect. */
   readonly egressToken?: string | undefined;
+  /** Whether it may use Unix sockets. */
+  readonly hasSockets?: boolean;
 }
 
 export interface ProviderParts {

@@ -191,7 +191,8 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     startProvider(request, stdio) {
       assertHolds(confinement, 'external_api');
       const { filters: files, devices } = launcher;
-      const startIt = (launch: Launch, all: Stdio) => start(launch, all, [files.command]);
+      const filter = request.hasSockets ? files.sockets : files.command;
+      const startIt = (launch: Launch, all: Stdio) => start(launch, all, [filter]);
       return startProvider(request, stdio, { ...options, bwrap, cgroups, start: startIt, devices });
     },
     startBrowser(request, stdio) {

@@ -13,6 +13,7 @@ import type { HostMasks } from '../hosts/host-masks.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { PathView } from '../hosts/job.ts';
 import type { HostDoors } from '../pipeline/doors/host-doors.ts';
+import type { KeyAgents } from '../pipeline/execute/keys/key-agents.ts';
 import type { Runners } from '../pipeline/execute/runner.ts';
 import type { ValidateParts } from '../pipeline/input/validate.ts';
 import type { Call } from '../pipeline/stage.ts';
@@ -51,6 +52,8 @@ export interface DaemonParts {
   readonly parts: AsyncDisposableStack;
   readonly stateDir: string;
   readonly home: string;
+  /** XDG's config folder of the person. */
+  readonly configHome: string;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Environment variables of each command. */
@@ -87,6 +90,8 @@ export interface Asker {
 /** What a capability adds to a daemon that runs. */
 export interface Running {
   readonly runners?: Runners;
+  /** What reaches servers of git with the keys in agents of the person. */
+  readonly keyAgents?: KeyAgents;
   readonly methods?: { readonly [M in Method]?: (asker: Asker, params: Params<M>) => unknown };
   /** Members of the answer to `status`. */
   status?(role: Asker['role']): object;

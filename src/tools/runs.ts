@@ -51,10 +51,15 @@ interface InCommand<I extends z.ZodObject> {
   /** Whether a preview of a call runs it, over an overlay of the workspace; `preview` is never called. */
   readonly previewsByRunning?: boolean;
   /**
-   * URLs whose hosts its programs reach, and nothing else; each is a `connect` effect. They name `https://HOST/` as `http://HOST:443/`:
+   * URLs whose hosts its programs reach, and nothing else; each is a `connect` effect. A remote by ssh is reached by the person's ssh,
+   * which runs outside of the sandbox. Programs name `https://HOST/` as `http://HOST:443/`:
    * TLS, and the key that the person has for the host, are added outside of the sandbox.
    */
   connects?(input: z.output<I>): readonly string[];
+  /** Whether it makes a commit that the person's git would sign. */
+  readonly signs?: true;
+  /** Programs that it runs at a server by ssh. */
+  readonly remotePrograms?: readonly ('git-upload-pack' | 'git-receive-pack')[];
   /** Whether a call keeps something in its host, which is then used only by such calls; `start` if a program goes on after the call. */
   keeps?(input: z.output<I>): boolean | 'start';
   /** The background command that a call is about, whose host then runs it; without one the gateway lists all, and `run` is not called. */

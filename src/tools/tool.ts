@@ -172,6 +172,8 @@ export interface ToolContext {
   state: unknown;
   /** The person's git identity; empty if unknown. */
   readonly identity: CommitIdentity;
+  /** Whether a commit of the call may be signed. */
+  readonly signs: boolean;
   /** The terminals of the call's session. */
   readonly terminals: Terminals;
   /** The commands that the call's session has in the background. */

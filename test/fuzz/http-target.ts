@@ -43,7 +43,7 @@ class OneOpenHost extends ConnectionGuard {
 const guards = new WeakMap<object, OneOpenHost>();
 const proxy = createHttp((socket) => {
   holds(!socket.destroyed, 'a request that is served has an open connection');
-  return { guard: guards.get(socket) as OneOpenHost, keys: [], onParsed: () => {} };
+  return { guard: guards.get(socket) as OneOpenHost, keys: [], pipeTo: () => undefined, onParsed: () => {} };
 }, defaultLimits);
 
 /** Throws unless `request`, which reached a host, is one request for that host. */

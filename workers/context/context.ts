@@ -66,6 +66,7 @@ export class WorkerContext implements ToolContext {
   state: unknown;
   readonly planned: unknown;
   readonly identity: Identity;
+  readonly signs: boolean;
   readonly hashOf = hashOf;
   readonly changes: FileChanges;
   readonly #options: ContextOptions;
@@ -105,6 +106,7 @@ export class WorkerContext implements ToolContext {
     this.state = options.state;
     this.planned = options.planned;
     this.identity = options.identity ?? {};
+    this.signs = options.signs === true;
     this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
     this.#commands = new Commands({
       ...options,

@@ -113,7 +113,8 @@ export function Inbox() {
 /** The sign of what is asked. */
 function iconOf(approval: Approval): IconName {
   const { door, effects, tool, rule } = approval;
-  if (door) return ({ host: 'host', upload: 'host', secret: 'key', path: 'folder' } as const)[door.kind];
+  if (door)
+    return ({ host: 'host', upload: 'host', secret: 'key', path: 'folder', signature: 'key' } as const)[door.kind];
   if (rule === 'protected-names') return 'lock';
   if (tool.startsWith('package_')) return 'box';
   if (commandOf(approval) !== undefined) return 'command';

@@ -139,6 +139,7 @@ export function explainQuestion(approval: Approval, { color }: Pick<QuestionStyl
 /** What a no for the session covers. */
 function deniedBy(approval: Approval): string {
   const { door } = approval;
+  if (door?.kind === 'signature') return 'signatures with this key';
   if (door) return door.kind === 'host' || door.kind === 'upload' ? 'all hosts of this domain' : 'this path';
   const no = choicesOf(approval).find(({ key }) => key === 'N');
   return no?.remember?.match === 'tool' ? `all calls of ${approval.tool}` : 'exactly this call';

@@ -8,7 +8,7 @@ import type { Limits } from '../../base/limits.ts';
 import { type Powers, settlesWithin } from '../../base/powers.ts';
 import { companionsOf, registrableDomain, suspicionsOf } from '../../base/text/host-names.ts';
 import { type Destination, mayAsk, parseNetworkEntry } from '../../policy/network.ts';
-import type { DoorAnswer, DoorQuestion, EgressReport } from '../../sandbox/egress/messages.ts';
+import type { DoorAnswer, DoorQuestion, EgressReport, HostQuestion } from '../../sandbox/egress/messages.ts';
 import type { ApprovalDraft, GrantFacts, PersonAnswer } from '../../store/approvals/approval.ts';
 import type { Approvals } from '../../store/approvals/approvals.ts';
 import { subjectHash } from '../approve/binding.ts';
@@ -110,6 +110,12 @@ export class HostDoors {
     };
   }
 
+  /** Time for which something that runs waits for a person, in ms. */
+  holdMsOf(sessionId: string): number {
+    const { isImpatient, limits } = this.#parts;
+    return isImpatient(sessionId) ? limits.doorHoldUnseenMs : limits.doorHoldMs;
+  }
+
   endSession(sessionId: string): void {
     this.#sessions.get(sessionId)?.ended.abort(new ToolError('CANCELLED', 'the session is over'));
     this.#sessions.delete(sessionId);
@@ -117,6 +123,7 @@ export class HostDoors {
 
   async #answer(of: WaitingCall, tier: NetworkTier, question: DoorQuestion): Promise<DoorAnswer> {
     const { call } = of;
+    if (question.kind === 'program') return { refused: 'commands talk to no program of the person' };
     const closed = this.#closedBy(call, tier, question);
     if (closed !== undefined) return { refused: closed };
     const session = this.#of(call);
@@ -193,12 +200,12 @@ export class HostDoors {
   #ask(
     of: WaitingCall,
     session: SessionDoors,
-    asked: { facts: GrantFacts; tier: NetworkTier; question: DoorQuestion },
+    asked: { facts: GrantFacts; tier: NetworkTier; question: HostQuestion },
   ): WaitingQuestion {
-    const { isImpatient, limits, powers } = this.#parts;
-    const { doorHoldMs, doorHoldUnseenMs, doorQuestionMs } = limits;
+    const { limits, powers } = this.#parts;
+    const { doorQuestionMs } = limits;
     const answer = this.#answerOf(of, session, asked);
-    const holdMs = isImpatient(of.call.sessionId) ? doorHoldUnseenMs : doorHoldMs;
+    const holdMs = this.holdMsOf(of.call.sessionId);
     const waiting: WaitingQuestion = { answer, holdUntilMs: powers.monotonicMs() + holdMs, holders: new Set() };
     const key = keyOf(asked.question);
     session.waiting.set(key, waiting);
@@ -220,7 +227,7 @@ export class HostDoors {
   async #answerOf(
     of: WaitingCall,
     session: SessionDoors,
-    asked: { facts: GrantFacts; tier: NetworkTier; question: DoorQuestion },
+    asked: { facts: GrantFacts; tier: NetworkTier; question: HostQuestion },
   ): Promise<PersonAnswer> {
     const { approvals } = this.#parts;
     const { call } = of;
@@ -266,7 +273,7 @@ export class HostDoors {
     return made;
   }
 
-  #factsOf(call: ClearedCall, tier: NetworkTier, question: DoorQuestion): GrantFacts {
+  #factsOf(call: ClearedCall, tier: NetworkTier, question: HostQuestion): GrantFacts {
     const door = { kind: question.kind, target: targetOf(question) };
     const { checked, policy } = call;
     return factsAtDoor(call.atDoors, door, {
@@ -278,7 +285,7 @@ export class HostDoors {
 
   #draftOf(
     call: ClearedCall,
-    { facts, tier, question }: { facts: GrantFacts; tier: NetworkTier; question: DoorQuestion },
+    { facts, tier, question }: { facts: GrantFacts; tier: NetworkTier; question: HostQuestion },
   ): ApprovalDraft {
     const { limits, powers, redact } = this.#parts;
     const { level, ...rest } = facts;
@@ -337,7 +344,7 @@ const LATE = 'nobody answered in time; the question stays, and a yes counts for 
 
 const ruleOf = (tier: NetworkTier): string => `tiers.${tier}.network`;
 const targetOf = ({ host, port }: Destination): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
-const keyOf = (question: DoorQuestion): string => `${question.kind} ${targetOf(question)}`;
+const keyOf = (question: HostQuestion): string => `${question.kind} ${targetOf(question)}`;
 
 /** Whether a person, or a remembered answer, has just said yes to this very host as the call's own effect. */
 const isApproved = ({ approval, checked }: ClearedCall, to: Destination): boolean =>

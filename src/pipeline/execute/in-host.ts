@@ -2,11 +2,10 @@
 
 import { ToolError } from '../../base/errors.ts';
 import type { CommandPreview } from '../../base/preview.ts';
-import { type EgressDoor, NO_HOSTS } from '../../hosts/egress.ts';
+import { NO_HOSTS } from '../../hosts/egress.ts';
 import type { HostKey } from '../../hosts/hosts.ts';
 import type { RetainedSession } from '../../hosts/retained-sessions.ts';
-import type { RunOptions, RunResult } from '../../hosts/runs.ts';
-import type { NetworkLayer } from '../../policy/network.ts';
+import type { RunOptions, RunRequest, RunResult } from '../../hosts/runs.ts';
 import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
 import { keepsAfter, keptPreviewOf, readsUncheckedBy } from '../../tools/runs.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
@@ -17,13 +16,14 @@ import type { ClearedCall } from '../stage.ts';
 import { keptPlaceOf, runKept } from './background/kept-calls.ts';
 import { commandBoundsOf, heapOf, homeOf, mayPreviewConnect, threadCpuOf } from './bounds.ts';
 import { runJournalled, runShadowed, type ShadowedJob } from './journalled.ts';
+import { remotesOf } from './keys/remotes.ts';
+import { signingOf } from './keys/signing.ts';
 import { policyOfStart } from './last-word.ts';
 import { leftWarnings } from './left-names.ts';
 import type { ExecuteParts } from './parts.ts';
 import { runPreviewed } from './previewed.ts';
 import { ranOutcome } from './ran-outcome.ts';
 import { runReadOnly } from './read-only-run.ts';
-import { remotesOf } from './remotes.ts';
 
 /** Runs the call under the policy in force now; starts over if the policy changes while a host is made ready. */
 export async function runInHost(
@@ -51,12 +51,12 @@ async function runUnder(
   { attempt, parts, isAlone }: { attempt: Attempt; parts: ExecuteParts; isAlone(): boolean },
 ): Promise<Outcome> {
   const { tier, tool, input } = call.checked;
-  const { signal } = call.controller;
   const { workspace } = call;
   const view = parts.viewOf({ ...call, policy });
   const isCommand = hostTierOf(tool, tier) === 'execute';
-  const { place, keeper, network, door } = placeOf(call, { policy, view }, parts);
+  const { place, keeper, ...ofPolicy } = placeOf(call, { policy, view }, parts);
   const kept = keptPreviewOf(tool, input);
+  const signing = await signingOf(call, parts);
   const job = {
     tool: tool.name,
     input,
@@ -71,14 +71,50 @@ async function runUnder(
         }
       : threadCpuOf(policy, tier)),
     ...(isCommand && { owner: parts.leftNames.ownerOf(call) }),
-    ...((await remotesOf(call, parts.remoteKeys)) ?? (network && { network, door, keys: parts.remoteKeys.ofCommands })),
+    ...((await remotesOf(call, parts.remoteKeys)) ?? signing?.terms ?? ofPolicy),
     ...(tier === 'read_only' && { readOnly: true, ...(readsUncheckedBy(tool, input) && { isSealed: true }) }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(kept !== undefined && { kept }),
     ...(keeper && { keeper }),
   };
-  const options: RunOptions = {
-    signal,
+  const options = optionsOf(call, policy, { attempt, parts });
+  const planned = await planOf(call, parts, policy);
+  if (planned?.error) return planned;
+  const request = { ...job, ...(planned && { planned: planned.data }) };
+  const writer: HostKey = { tier: 'write', workspace, view, principal: call.principal, ...heapOf(policy, 'write') };
+  const placed = { place, request, options, attempt, writer, isAlone, ...(keeper && { keeper }) };
+  const { ran, preview } = await runPlaced(call, placed, parts);
+  parts.health.note(tool, workspace, ran.result);
+  const moved = ran.left?.moved.length ? parts.leftNames.ask(ran.left.moved, call) : undefined;
+  const plain = ranOutcome(ran, call, { ...ofPolicy, attempt, parts });
+  const outcome = {
+    ...plain,
+    ...(preview && { preview }),
+    ...(moved && { quarantined: moved }),
+    warnings: [
+      plain.warnings,
+      leftWarnings(moved ?? [], ran.left?.stayed ?? []),
+      signing?.warnings(plain) ?? [],
+    ].flat(),
+  };
+  const { result } = ran;
+  if (!result.ok || !tool.state || tier === 'read_only') return outcome;
+  try {
+    keepState(result.state, { call, tool, parts });
+    return outcome;
+  } catch (error) {
+    return failed(error, outcome);
+  }
+}
+
+/** What a run does about its call while it starts. */
+function optionsOf(
+  call: ClearedCall,
+  policy: Policy,
+  { attempt, parts }: { attempt: Attempt; parts: ExecuteParts },
+): RunOptions {
+  return {
+    signal: call.controller.signal,
     onOutput: call.output,
     beforeStart: async () => {
       // The host was chosen for the path rules of `policy`, and applies no others.
@@ -92,29 +128,6 @@ async function runUnder(
       call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
     },
   };
-  const planned = await planOf(call, parts, policy);
-  if (planned?.error) return planned;
-  const request = { ...job, ...(planned && { planned: planned.data }) };
-  const writer: HostKey = { tier: 'write', workspace, view, principal: call.principal, ...heapOf(policy, 'write') };
-  const placed = { place, request, options, attempt, writer, isAlone, ...(keeper && { keeper }) };
-  const { ran, preview } = await runPlaced(call, placed, parts);
-  parts.health.note(tool, workspace, ran.result);
-  const moved = ran.left?.moved.length ? parts.leftNames.ask(ran.left.moved, call) : undefined;
-  const plain = ranOutcome(ran, call, { attempt, network, parts });
-  const outcome = {
-    ...plain,
-    ...(preview && { preview }),
-    ...(moved && { quarantined: moved }),
-    warnings: [...plain.warnings, ...leftWarnings(moved ?? [], ran.left?.stayed ?? [])],
-  };
-  const { result } = ran;
-  if (!result.ok || !tool.state || tier === 'read_only') return outcome;
-  try {
-    keepState(result.state, { call, tool, parts });
-    return outcome;
-  } catch (error) {
-    return failed(error, outcome);
-  }
 }
 
 /** The host of a call, the owner of what it keeps there, and the network of its commands. Throws NOT_FOUND, QUEUE_FULL. */
@@ -122,7 +135,7 @@ function placeOf(
   call: ClearedCall,
   { policy, view }: { policy: Policy; view: HostKey['view'] },
   parts: ExecuteParts,
-): { place: HostKey; keeper?: RetainedSession; network?: readonly NetworkLayer[]; door?: EgressDoor | undefined } {
+): { place: HostKey; keeper?: RetainedSession } & Pick<RunRequest, 'network' | 'door' | 'keys'> {
   const { tier, tool } = call.checked;
   const hostTier = hostTierOf(tool, tier);
   const heap = hostTier === 'execute' ? {} : heapOf(policy, tier);
@@ -136,7 +149,8 @@ function placeOf(
   const network = mayConnect ? networkFor(call.checked, policy, parts.packages) : undefined;
   if (tier !== 'execute' || !mayKeep) return { place: own, ...kept };
   const door = mayConnect ? parts.doors.of(call, 'execute') : undefined;
-  return { place: own, ...kept, network: network ?? NO_HOSTS, door };
+  const keys = parts.remoteKeys.ofCommands;
+  return { place: own, ...kept, network: network ?? NO_HOSTS, door, ...(keys && { keys }) };
 }
 
 /** Runs a job; what a command changes is kept by a shadow, what other calls change by their journal. Previews change nothing. */

@@ -5,15 +5,16 @@ import type { UndoJournal } from '../../store/undo/undo-journal.ts';
 import type { PackageSettings } from '../../tools/package/settings.ts';
 import type { HostDoors } from '../doors/host-doors.ts';
 import type { OpeningParts } from '../doors/openings.ts';
+import type { SigningDoor } from '../doors/signing-door.ts';
 import type { PermissionParts } from '../permission.ts';
 import type { PreparedCalls } from '../prepared.ts';
 import type { WritesByPrincipal } from '../principal-writes.ts';
 import type { ToolHealth } from '../tool-health.ts';
 import type { BackgroundCommands } from './background/background-commands.ts';
+import type { RemoteKeys } from './keys/key-agents.ts';
 import type { LearnedTools } from './learned-tools.ts';
 import type { LeftNames } from './left-names.ts';
 import type { ReadOnlyRunParts } from './read-only-run.ts';
-import type { RemoteKeys } from './remotes.ts';
 import type { Runners } from './runner.ts';
 
 export interface ExecuteParts extends ReadOnlyRunParts {
@@ -22,6 +23,7 @@ export interface ExecuteParts extends ReadOnlyRunParts {
   readonly egress: Egress;
   readonly remoteKeys: RemoteKeys;
   readonly doors: HostDoors;
+  readonly signingDoor: Pick<SigningDoor, 'ask' | 'hasTold' | 'tell'>;
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;

@@ -105,7 +105,7 @@ export class CommandDoor {
   async #ask(question: DoorQuestion): Promise<string | undefined> {
     const answer = await this.#options.ask(question);
     if ('refused' in answer) return answer.refused;
-    if (question.kind === 'host') this.#granted.push(...answer.open);
+    if (question.kind === 'host' && 'open' in answer) this.#granted.push(...answer.open);
     return undefined;
   }
 }

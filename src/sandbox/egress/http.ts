@@ -4,6 +4,7 @@
  */
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { Limits } from '../../base/limits.ts';
 import { type Destination, toHostName } from '../../policy/network.ts';
 import { type ConnectionGuard, ConnectionRefused, showDestination } from './connection-guard.ts';
@@ -16,6 +17,8 @@ import { relay } from './relay.ts';
 export interface ProxyClient {
   readonly guard: ConnectionGuard;
   readonly keys: readonly RemoteKey[];
+  /** The pipe to a program of the gateway's, or from a program to the command that it serves; undefined for other destinations. */
+  pipeTo(to: Destination): Promise<Duplex> | undefined;
   /** Called when the request has been parsed. */
   readonly onParsed: () => void;
 }
@@ -37,7 +40,7 @@ export function createHttp(clientOf: (socket: Socket) => ProxyClient | undefined
     if (served.has(socket)) return void socket.destroy();
     const client = clientOf(socket);
     client?.onParsed();
-    if (client) tunnel(incoming, { socket, head, guard: client.guard }).catch(() => socket.destroy());
+    if (client) tunnel(incoming, { ...client, socket, head }).catch(() => socket.destroy());
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
@@ -49,16 +52,17 @@ export function createHttp(clientOf: (socket: Socket) => ProxyClient | undefined
 
 async function tunnel(
   { url = '' }: IncomingMessage,
-  { socket, head, guard }: { socket: Socket; head: Buffer; guard: ConnectionGuard },
+  { socket, head, guard, pipeTo }: ProxyClient & { socket: Socket; head: Buffer },
 ): Promise<void> {
   socket.on('error', () => {}); // ECONNRESET, EPIPE: the command is gone, and the relay handles the close.
   const to = destinationOf(url, 443);
   if (!to) return void socket.end(toRaw(400, `${url.slice(0, 80)} is no host:port`));
   try {
-    const upstream = await guard.connect(to, socket);
+    const pipe = await pipeTo(to);
+    const upstream = pipe ?? (await guard.connect(to, socket));
     if (socket.destroyed) return void upstream.destroy();
     socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
-    const gate = guard.gate(to, upstream);
+    const gate = pipe ? undefined : guard.gate(to, upstream as Socket);
     // Not put back to where it came from, which may have ended by now.
     (gate ?? upstream).write(head);
     relay(socket, upstream, gate);

@@ -43,7 +43,7 @@ export interface DoorTerms {
 }
 
 /** Whether a host may be connected to that a list does not name, or sent so much. */
-export interface DoorQuestion extends Destination {
+export interface HostQuestion extends Destination {
   readonly kind: 'host' | 'upload';
   /** Port from which the program connected to the proxy. */
   readonly clientPort?: number | undefined;
@@ -51,8 +51,18 @@ export interface DoorQuestion extends Destination {
   readonly sent: number;
 }
 
-/** Entries of a list that are open from now on, or why nothing is. */
-export type DoorAnswer = { readonly open: readonly NetworkRule[] } | { readonly refused: string };
+/** Whether a command may talk to a program of the gateway's, which `host` names. */
+interface ProgramQuestion extends Omit<HostQuestion, 'kind'> {
+  readonly kind: 'program';
+}
+
+export type DoorQuestion = HostQuestion | ProgramQuestion;
+
+/** Entries of a list that are open from now on, the token of the program that was started, or why nothing is. */
+export type DoorAnswer =
+  | { readonly open: readonly NetworkRule[] }
+  | { readonly program: string }
+  | { readonly refused: string };
 
 /** One HTTP request to one server, and how much of the answer is wanted. Headers may hold secrets: they are neither logged nor reported. */
 export interface HttpRequest {

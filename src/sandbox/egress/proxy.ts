@@ -21,6 +21,7 @@ import type {
   HttpRequest,
   RemoteKey,
 } from './messages.ts';
+import { ProgramPipes } from './program-pipes.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 
 export interface ProxyOptions extends Pick<ConnectionGuardOptions, 'outgoing'> {
@@ -35,6 +36,7 @@ export interface ProxyOptions extends Pick<ConnectionGuardOptions, 'outgoing'> {
 interface ProxiedCommand {
   readonly guard: ConnectionGuard;
   readonly keys: readonly RemoteKey[];
+  readonly pipeTo: ProxyClient['pipeTo'];
   readonly sockets: Set<Socket>;
   /** One for each sandbox of the call. */
   readonly listeners: Server[];
@@ -58,11 +60,13 @@ export class EgressProxy {
   readonly #clients = new WeakMap<Socket, ProxyClient>();
   readonly #http: HttpServer;
   readonly #names: DnsCache;
+  readonly #pipes: ProgramPipes;
   #connections = 0;
 
   constructor(options: ProxyOptions) {
     this.#options = options;
     this.#names = new DnsCache(options);
+    this.#pipes = new ProgramPipes((token, question) => options.ask(token, question));
     this.#http = createHttp((socket) => this.#clients.get(socket), options.limits);
   }
 
@@ -73,6 +77,7 @@ export class EgressProxy {
     this.#commands.set(token, {
       guard: new ConnectionGuard({ ...this.#options, layers, ...ofDoor, names: this.#names }),
       keys: keys ?? [],
+      pipeTo: (to) => this.#pipes.open(token, to),
       sockets: new Set(),
       listeners: [],
     });
@@ -146,6 +151,7 @@ export class EgressProxy {
   close(token: string): EgressReport {
     const command = this.#commands.get(token);
     this.#drop(token);
+    this.#pipes.close(token);
     if (!command) return { connected: [], denied: [], sent: [] };
     this.#commands.delete(token);
     for (const it of command.listeners) it.close();
@@ -157,7 +163,7 @@ export class EgressProxy {
 
   #accept(command: ProxiedCommand, socket: Socket): void {
     const { limits, powers } = this.#options;
-    const { guard, keys, sockets } = command;
+    const { guard, keys, pipeTo, sockets } = command;
     socket.on('error', () => {}); // ECONNRESET: 'close' follows.
     if (this.#connections >= limits.egressConnectionsMax && !this.#makeRoom(command)) return void socket.destroy();
     this.#connections += 1;
@@ -175,7 +181,7 @@ export class EgressProxy {
       if (first[0] === SOCKS_VERSION)
         // Rejects if the connection ends in the middle of the request.
         return void serveSocks(socket, guard, onParsed).catch(() => socket.destroy());
-      this.#clients.set(socket, { guard, keys, onParsed });
+      this.#clients.set(socket, { guard, keys, pipeTo, onParsed });
       this.#http.emit('connection', socket);
     });
   }

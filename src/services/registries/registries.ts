@@ -3,7 +3,7 @@
  * key to requests that only read.
  */
 import * as z from 'zod';
-import type { RemoteKeys } from '../../pipeline/execute/remotes.ts';
+import type { KeyAgents, RemoteKeys } from '../../pipeline/execute/keys/key-agents.ts';
 import type { RemoteKey } from '../../sandbox/egress/messages.ts';
 import { secretName } from '../secrets/secret-files.ts';
 import { hostOf, type Secrets } from '../secrets/secrets.ts';
@@ -80,9 +80,13 @@ const toXml = (text: string): string => text.replaceAll('&', '&amp;').replaceAll
 export class PersonsKeys implements RemoteKeys {
   readonly #secrets: Secrets;
   readonly #registries: Registries;
+  readonly ssh: KeyAgents['ssh'];
+  readonly signer: KeyAgents['signer'];
 
-  constructor(secrets: Secrets, registries: Registries) {
+  constructor(secrets: Secrets, registries: Registries, { ssh, signer }: KeyAgents) {
     this.#secrets = secrets;
+    this.ssh = ssh;
+    this.signer = signer;
     this.#registries = registries;
   }
 

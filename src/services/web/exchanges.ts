@@ -150,7 +150,8 @@ class Exchanges {
     const answer = await this.#door?.answer({ kind: 'host', ...to, sent: 0 });
     this.#call.controller.signal.throwIfAborted();
     if (answer && 'open' in answer) this.#opened.push(...answer.open);
-    else throw unlisted(destinationOf(url), answer?.refused ?? 'nobody is asked about it');
+    else
+      throw unlisted(destinationOf(url), answer && 'refused' in answer ? answer.refused : 'nobody is asked about it');
   }
 
   #open(): Promise<EgressLease> {

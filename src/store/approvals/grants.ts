@@ -148,7 +148,7 @@ export function covers(grant: Grant, facts: GrantFacts): boolean {
 }
 
 /**
- * A yes covers the host and its companions at that port; a no covers the domain. An answer about a path covers that path. None depends
+ * A yes covers the host and its companions at that port; a no covers the domain. An answer about a path or a key covers it. None depends
  * on the words of the policy: the door is there only while each layer in force has a person asked.
  */
 function coversDoor(grant: Grant, facts: GrantFacts): boolean {
@@ -156,7 +156,7 @@ function coversDoor(grant: Grant, facts: GrantFacts): boolean {
   if (!grant.door || !door || grant.door.kind !== door.kind) return false;
   if (grant.scope === 'project' && (grant.project !== facts.project || grant.projectIs !== facts.projectIs))
     return false;
-  if (door.kind === 'secret' || door.kind === 'path')
+  if (door.kind !== 'host' && door.kind !== 'upload')
     return grant.door.target === door.target && (grant.decision === 'deny' || grant.delegated === facts.delegated);
   const [given, asked] = [partsOf(grant.door), partsOf(door)];
   if (grant.decision === 'deny')

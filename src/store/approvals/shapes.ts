@@ -17,10 +17,13 @@ export const impact = z.strictObject({ level, description: z.string(), warnings:
 
 /**
  * What a question of a door is about. `upload`: more is to be sent to a host that is open. `secret`: a file that the policy hides.
- * `path`: a folder outside of the workspace, which commands may read. `target`: `host:port`, the host `*` is all hosts; a path from the
- * workspace's root, or an absolute one.
+ * `path`: a folder outside of the workspace, which commands may read. `signature`: a commit that is to be signed. `target`: `host:port`,
+ * the host `*` is all hosts; a path from the workspace's root, or an absolute one; the name of a key.
  */
-export const doorTarget = z.strictObject({ kind: z.enum(['host', 'upload', 'secret', 'path']), target: z.string() });
+export const doorTarget = z.strictObject({
+  kind: z.enum(['host', 'upload', 'secret', 'path', 'signature']),
+  target: z.string(),
+});
 
 /** The facts that remembered answers are matched against. */
 export const grantFacts = z.strictObject({

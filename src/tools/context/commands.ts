@@ -29,6 +29,8 @@ export interface ProgramRequest {
   /** Variables set beside PATH, HOME, LANG and TERM; chosen by the tool, never by a caller. */
   readonly env: Readonly<Record<string, string>>;
   readonly stdin?: string;
+  /** Whether the program may not connect, whatever the call may. */
+  readonly offline?: boolean;
   /** The most bytes of output, both streams together; more ends the program. */
   readonly bytesMax: number;
 }

@@ -1,4 +1,5 @@
 /** HTTP requests of tools. The egress process makes them. */
+import { sshServerOf } from './ssh-server.ts';
 
 /** A request that is all that a call does. */
 export interface WebRequest {
@@ -32,8 +33,10 @@ export interface AnsweredRequest {
   readonly answer: ServerAnswer;
 }
 
-/** The `host:port` of a URL with http:// or https://. */
+/** The `host:port` of a URL with http:// or https://, or of a remote by ssh. */
 export function destinationOf(url: string): string {
+  const server = sshServerOf(url);
+  if (server) return `${server.host}:${server.port}`;
   const { hostname, port, protocol } = new URL(url);
   return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;
 }

@@ -9,6 +9,7 @@ import { assertGit, gitHealth } from './installed.ts';
 import { refusedAmong } from './refused.ts';
 import { findRepository, isRebasing, pathIn, pathOf, type Repository } from './repository.ts';
 import { literal } from './shown-diff.ts';
+import { signHead } from './sign.ts';
 import { type ParsedStatus, parseStatus, type StatusEntry } from './status-output.ts';
 
 const MESSAGE_CHARS_MAX = 64 * 1024;
@@ -17,7 +18,7 @@ const FILES_MAX = 100;
 export default defineTool({
   name: 'git_commit',
   title: 'Commit changes',
-  summary: "Commit changes to git, in the person's name. Hooks are not run, nothing is signed.",
+  summary: "Commit changes to git, in the person's name. Hooks are not run.",
   dependencies: ['file_write', 'file_edit', 'file_multi_edit', 'git_status', 'git_diff'],
   notes:
     "The name is the repository's `user.name` and `user.email`, else the person's. Filters such as LFS are refused.",
@@ -25,7 +26,7 @@ export default defineTool({
   capabilities: [{ action: 'commit', description: 'Commits named files, or all changes of tracked files.' }],
   category: 'development',
   tier: 'write',
-  runs: { in: 'command' },
+  runs: { in: 'command', signs: true },
   initialize: assertGit,
   healthCheck: gitHealth,
   effects: ({ files }) => [
@@ -52,7 +53,7 @@ export default defineTool({
     insertions: z.int().nonnegative(),
     deletions: z.int().nonnegative(),
     hidden: z.array(z.string()).describe('Files that the policy hides; the commit leaves them out.'),
-    signed: z.literal(false),
+    signed: z.boolean(),
   }),
   examples: [
     { input: { message: 'Add it', files: ['.repo/a.txt'] }, error: 'CONFLICT' },
@@ -103,7 +104,8 @@ export default defineTool({
       ...hidden.map((it) => pathOf(repository, it)),
       ...git.hiddenBelow(files ?? [repository.root]),
     ]);
-    return { ...(await numbersOf(git)), hidden: [...left], signed: false as const };
+    const signed = await signHead(ctx, git, message);
+    return { ...(await numbersOf(git)), hidden: [...left], signed };
   },
 });
 

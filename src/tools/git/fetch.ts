@@ -21,14 +21,15 @@ export default defineTool({
   name: 'git_fetch',
   title: 'Fetch commits',
   summary:
-    "Fetch branches and tags from the repository's server by https, with the person's key, which you never see. Changes no branch and no file of yours.",
-  notes: 'A remote by ssh is reached by https at the same host. Submodules and objects of LFS are not fetched.',
+    "Fetch branches and tags from the repository's server by https or ssh, with the person's key, which you never see. Changes no branch and no file of yours.",
+  notes:
+    "A remote by ssh is reached with the keys of the person's ssh agent, or by https at the same host. Submodules and objects of LFS are not fetched.",
   isExtra: true,
   version: '1.0.0',
   capabilities: [{ action: 'fetch', description: 'Gets new commits of the server.' }],
   category: 'development',
   tier: 'external_api',
-  runs: { in: 'command', connects: ({ url = '' }) => [url] },
+  runs: { in: 'command', connects: ({ url = '' }) => [url], remotePrograms: ['git-upload-pack'] },
   healthCheck: gitHealth,
   before: { resolve: (wanted, ctx) => resolved(wanted, ctx) },
   effects: ({ url }) => [...connectTo(url), { kind: 'write', target: '.git' }],

@@ -76,6 +76,7 @@ export class Git {
       cwd: this.repository.root || '.',
       env: { ...CLEAN_ENVIRONMENT, GIT_DIR: '.git', GIT_WORK_TREE: '.', ...env },
       ...(stdin !== undefined && { stdin }),
+      offline: true,
       bytesMax: this.#ctx.limits.gitOutputBytes,
     });
     this.#trackedHidden = ran.trackedHidden;

@@ -14,7 +14,7 @@ export default defineTool({
   name: 'git_pull',
   title: 'Pull commits',
   summary:
-    "Fetch a branch from the repository's server by https, with the person's key, and move the current branch and its files forward to it. Never merges: where both have commits, it says so.",
+    "Fetch a branch from the repository's server by https or ssh, with the person's key, and move the current branch and its files forward to it. Never merges: where both have commits, it says so.",
   notes: 'Then merge or rebase by terminal_execute; `git merge origin/main` needs no network.',
   isExtra: true,
   version: '1.0.0',
@@ -22,7 +22,7 @@ export default defineTool({
   category: 'development',
   tier: 'external_api',
   destructive: true,
-  runs: { in: 'command', connects: ({ url = '' }) => [url] },
+  runs: { in: 'command', connects: ({ url = '' }) => [url], remotePrograms: ['git-upload-pack'] },
   healthCheck: gitHealth,
   before: { resolve: (wanted, ctx) => resolved(wanted, ctx) },
   effects: ({ url, path }) => [...connectTo(url), { kind: 'write', target: path }],

@@ -43,21 +43,21 @@ export default defineTool({
   title: 'Push',
   summary: "Push a branch with the person's key, which you never see. They see the commits first.",
   notes:
-    'Commits that hold secrets are refused. Hooks, LFS and submodules are not pushed. A remote by ssh is reached by https at the same host. The key is the secret that is bound to the host: `ringfence secret set github --host github.com`. ' +
+    "Commits that hold secrets are refused. Hooks, LFS and submodules are not pushed. A remote by ssh is reached with the keys of the person's ssh agent, or by https at the same host. " +
+    'For https the key is the secret that is bound to the host: `ringfence secret set github --host github.com`. ' +
     '`force` takes back nothing that was not fetched before. docs/how-to/push.md',
   version: '1.0.0',
   capabilities: [{ action: 'push', description: 'Sends commits and tags to the server of a repository.' }],
   category: 'development',
   tier: 'external_api',
   destructive: true,
-  runs: { in: 'command', connects: ({ url = '' }) => [url] },
+  runs: { in: 'command', connects: ({ url = '' }) => [url], remotePrograms: ['git-upload-pack', 'git-receive-pack'] },
   dependencies: ['git_commit'],
   healthCheck: gitHealth,
   before: {
     async resolve(wanted, ctx) {
-      const [found = wanted] = await resolved(wanted, ctx);
       const branch = wanted.branch ?? currentBranch(ctx, wanted.path);
-      return [{ ...found, branch, as: wanted.as ?? branch }];
+      return (await resolved(wanted, ctx)).map((it) => ({ ...it, branch, as: wanted.as ?? branch }));
     },
     async prepare(wanted, ctx) {
       const repository = findRepository(ctx, wanted.path);

@@ -1,12 +1,14 @@
 /**
- * Talks to the server of a repository by https, in a repository of its own that shares only the objects: no hook, filter or setting of
- * the workspace's has a say in where it goes. TLS and the person's key are added outside of the sandbox.
+ * Talks to the server of a repository by https or ssh, in a repository of its own that shares only the objects: no hook, filter or setting of
+ * the workspace's has a say in where it goes. TLS, ssh and the person's key are added outside of the sandbox.
  */
 import { ToolError } from '../../base/errors.ts';
 import { destinationOf } from '../context/requests.ts';
+import { sshServerOf } from '../context/ssh-server.ts';
 import type { ToolContext } from '../tool.ts';
 import { CLEAN_ENVIRONMENT, CLEAN_OPTIONS } from './clean-settings.ts';
 import { findRepository, type Repository } from './repository.ts';
+import { refusedBySsh, SSH_ENVIRONMENT, SSH_URL } from './ssh.ts';
 
 /** The URL at which git speaks https to the server of a remote; without a name, password or key. Throws UNSUPPORTED. */
 export function serverUrl(text: string): string {
@@ -26,12 +28,25 @@ export function serverUrl(text: string): string {
   return `${url.protocol}//${url.host}${url.pathname}`;
 }
 
-/** The URL of a remote in the repository's config. Throws NOT_FOUND, UNSUPPORTED. */
-export function urlOfRemote(ctx: ToolContext, { commonDir }: Repository, name: string): string {
+/** The URL of a remote in the repository's config, by https. Throws NOT_FOUND, UNSUPPORTED. */
+export const urlOfRemote = (...of: Parameters<typeof remoteNamed>): string => serverUrl(remoteNamed(...of));
+
+function remotesOf(ctx: ToolContext, { commonDir }: Repository): Map<string, string> {
   using file = ctx.open(`${commonDir}/config`);
-  const settings = remotesIn(file.bytes().toString('utf8'));
+  return remotesIn(file.bytes().toString('utf8'));
+}
+
+/** A sentence about what is missing where the repository names the server by ssh, and https was tried; '' if it does not. */
+const hintOn = (ctx: ToolContext, repository: Repository, url: string): string =>
+  [...remotesOf(ctx, repository).values()].some((it) => sshServerOf(it)?.host === new URL(url).hostname)
+    ? ' For ssh: the daemon finds no ssh agent with a key (SSH_AUTH_SOCK, ssh-add).'
+    : '';
+
+/** A remote as the repository's config has it. Throws NOT_FOUND. */
+function remoteNamed(ctx: ToolContext, repository: Repository, name: string): string {
+  const settings = remotesOf(ctx, repository);
   const found = settings.get(name);
-  if (found !== undefined) return serverUrl(found);
+  if (found !== undefined) return found;
   const known = [...settings.keys()];
   throw new ToolError('NOT_FOUND', `this repository has no remote \`${name}\``, {
     suggestion: known.length > 0 ? `It has ${known.join(', ')}.` : 'Give the `url` of the server.',
@@ -57,18 +72,26 @@ export function remotesIn(config: string): Map<string, string> {
   return urls;
 }
 
-/** The call with the URL of its server, which the policy and a person judge. */
+/** The call with the URL of its server, which the policy and a person judge: by ssh, where the remote says so, and by https. */
 export async function resolved<T extends { remote: string; path: string; url?: string | undefined }>(
   wanted: T,
   ctx: ToolContext,
 ): Promise<T[]> {
-  if (wanted.url !== undefined) return [{ ...wanted, url: serverUrl(wanted.url) }];
-  return [{ ...wanted, url: urlOfRemote(ctx, findRepository(ctx, wanted.path), wanted.remote) }];
+  const remote = wanted.url ?? remoteNamed(ctx, findRepository(ctx, wanted.path), wanted.remote);
+  const bySsh = sshServerOf(remote) ? [{ ...wanted, url: remote }] : [];
+  try {
+    return [...bySsh, { ...wanted, url: serverUrl(remote) }];
+  } catch (error) {
+    if (bySsh.length > 0) return bySsh;
+    throw error;
+  }
 }
 
 /** The connection to a server; none before it is known. */
 export const connectTo = (url: string | undefined) =>
-  url === undefined || !URL.canParse(url) ? [] : [{ kind: 'connect', target: destinationOf(url) } as const];
+  url === undefined || !(sshServerOf(url) || URL.canParse(url))
+    ? []
+    : [{ kind: 'connect', target: destinationOf(url) } as const];
 
 /** What the server wrote to the person, without git's own words. */
 export const said = (stderr: string): string =>
@@ -79,14 +102,17 @@ export const said = (stderr: string): string =>
     .trim()
     .slice(0, 2000);
 
-/** Makes the repository, with the refs that standard input lists; `$2` has the objects, `$3` is where git speaks, the rest are its words. */
+/**
+ * Makes the repository, in the memory of this sandbox, since other commands of the session share its /tmp; with the refs that standard input lists.
+ * `$1` has the objects, `$2` is where git speaks, the rest are its words.
+ */
 const SCRIPT = `set -e
-export GIT_DIR="$(mktemp -d)/own.git"
+export GIT_DIR="$(mktemp -dp /dev/shm)/own.git"
 objects="$PWD/$1/objects" shallow="$PWD/$1/shallow" url="$2"; shift 2
 git init --quiet --bare "$GIT_DIR"
 { echo '# pack-refs with: peeled fully-peeled'; cat; } > "$GIT_DIR/packed-refs"
 [ ! -f "$shallow" ] || cp "$shallow" "$GIT_DIR/shallow"
-export GIT_OBJECT_DIRECTORY="$objects" GIT_ALLOW_PROTOCOL=http GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=http.proxy GIT_CONFIG_VALUE_0="$http_proxy"
+export GIT_OBJECT_DIRECTORY="$objects" GIT_ALLOW_PROTOCOL="\${url%%:*}" GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=http.proxy GIT_CONFIG_VALUE_0="$http_proxy"
 verb="$1"; shift
 git "\${clean[@]}" "$verb" "$url" "$@"
 [ "$verb" != fetch ] || { echo; git for-each-ref --format='%(objectname) %(refname)'; }`;
@@ -105,29 +131,32 @@ export interface Exchange {
 /** Runs one exchange with the server; gives git's standard output, whatever its exit code. Throws AUTH_REQUIRED, UPSTREAM_FAILED. */
 export async function exchange(
   ctx: ToolContext,
-  { commonDir }: Repository,
+  repository: Repository,
   { url, words, refs = '' }: Exchange,
 ): Promise<{ readonly report: string; readonly stderr: string; readonly exitCode: number }> {
-  const { protocol, pathname } = new URL(url);
-  const spoken = protocol === 'https:' ? `http://${destinationOf(url)}${pathname}` : url;
+  const server = sshServerOf(url);
+  const spoken = server ? SSH_URL : url.replace(/^https:\/\/[^/]*/, `http://${destinationOf(url)}`);
   const { GIT_ALLOW_PROTOCOL: _, ...env } = CLEAN_ENVIRONMENT;
   const command = ctx.command({
     command: `clean=(${OWN_OPTIONS.map(quoted).join(' ')})\n${SCRIPT}`,
     shell: 'bash',
-    args: [commonDir, spoken, ...words],
+    args: [repository.commonDir, spoken, ...words],
     cwd: '.',
-    env: { ...env, NO_PROXY: '', no_proxy: '' },
+    env: { ...env, ...(server && SSH_ENVIRONMENT), NO_PROXY: '', no_proxy: '' },
     stdin: refs,
     report: '-',
   });
   const { report: bytes, stderr, exitCode } = await ctx.run(command);
   const report = bytes?.toString('utf8') ?? '';
-  if (exitCode !== 0 && !/\[rejected\]|\[remote rejected\]/.test(`${stderr}${report}`)) throw refusedBy(url, stderr);
+  if (exitCode !== 0 && !/\[rejected\]|\[remote rejected\]/.test(`${stderr}${report}`)) {
+    if (server) throw refusedBySsh(server, stderr);
+    throw refusedBy(url, stderr, hintOn(ctx, repository, url));
+  }
   return { report, stderr, exitCode };
 }
 
-/** Git's message about a server as a tool's error. */
-function refusedBy(url: string, stderr: string): ToolError {
+/** Git's message about a server as a tool's error; `hint` is one more sentence of what to do. */
+function refusedBy(url: string, stderr: string, hint: string): ToolError {
   const { host, hostname } = new URL(url);
   const said = stderr
     .replaceAll(/^(?:fatal|error|remote): /gm, '')
@@ -143,15 +172,18 @@ function refusedBy(url: string, stderr: string): ToolError {
     )
   )
     return new ToolError('AUTH_REQUIRED', `${host} wants a key, and has not taken the one that was sent, if any`, {
-      suggestion: `Ask the person to run: ringfence secret set ${secretNameFor(hostname)} --host ${host}`,
+      suggestion: `Ask the person to run: ringfence secret set ${secretNameFor(hostname)} --host ${host}.${hint}`,
       details: { ...details, auth: /403/.test(stderr) ? 'refused' : 'missing', secret: secretNameFor(hostname) },
     });
   if (/not found|error: 404/i.test(stderr))
     return new ToolError('NOT_FOUND', `${host} has no such repository, or shows it only with a key`, {
-      suggestion: `If it is private, ask the person to run: ringfence secret set ${secretNameFor(hostname)} --host ${host}`,
+      suggestion: `If it is private, ask the person to run: ringfence secret set ${secretNameFor(hostname)} --host ${host}.${hint}`,
       details,
     });
-  return new ToolError('UPSTREAM_FAILED', `${host} could not do this: ${said}`, { details });
+  return new ToolError('UPSTREAM_FAILED', `${host} could not do this: ${said}`, {
+    suggestion: `Ask the person whether ${host} is reached from this machine.${hint}`,
+    details,
+  });
 }
 
 /** A name for the key of a host: `github` for github.com, `git-example-org` for git.example.org. */

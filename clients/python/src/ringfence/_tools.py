@@ -925,7 +925,7 @@ class GitCommitData(TypedDict, total=False):
     insertions: Required[int]
     deletions: Required[int]
     hidden: Required[list[str]]
-    signed: Required[Literal[False]]
+    signed: Required[bool]
 
 
 GitDiffInput = TypedDict(
