@@ -220,7 +220,7 @@ export function toConfig(file: ConfigFile, { flags, env, cwd, dirs }: ConfigSour
   const forCommands = configured.flatMap((it) => it.forCommands ?? []);
   const projects = toProjects(file.projects ?? [], { toPath, toToolchain });
   return Object.freeze({
-    ...toOutgoing(env),
+    ...toOutgoing(env, dirs, limits),
     toolchains: [...ofPerson, ...projects.flatMap((it) => it.toolchains), ...forCommands.flatMap((it) => it.seen)],
     projects,
     certificates: certificatesNamedIn(env),

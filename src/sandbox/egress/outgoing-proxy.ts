@@ -5,9 +5,10 @@
 import type { Socket } from 'node:net';
 import { containsBlock, parseAddress, parseBlock, reachOf, singleAddress } from '../../policy/address.ts';
 import { type Destination, toHostName } from '../../policy/network.ts';
+import { secured } from './fetch.ts';
 
 export interface OutgoingProxy extends Destination {
-  /** `http://[USER:PASSWORD@]HOST:PORT`. */
+  /** `http://[USER:PASSWORD@]HOST:PORT`, or `https://…`, to which connections are made by TLS. */
   readonly url: string;
   /** Entries of NO_PROXY. */
   readonly direct: readonly string[];
@@ -17,21 +18,28 @@ export interface OutgoingProxy extends Destination {
 const HEAD_BYTES_MAX = 16 * 1024;
 const DIRECT_MAX = 256;
 
-/** The proxy that the environment names; undefined without one. Throws an Error for one that can't be used, without its password. */
-export function outgoingProxyIn(env: Readonly<Record<string, string | undefined>>): OutgoingProxy | undefined {
+/**
+ * The proxy that the environment names, with `password` where it names a user alone; undefined without one. Throws an Error for one that
+ * can't be used, without its password.
+ */
+export function outgoingProxyIn(
+  env: Readonly<Record<string, string | undefined>>,
+  password: () => string | undefined,
+): OutgoingProxy | undefined {
   const text = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy'].map((it) => env[it]).find(Boolean);
   if (text === undefined) return undefined;
   const url = URL.parse(text.includes('://') ? text : `http://${text}`);
   const host = url && toHostName(url.hostname);
-  if (!url || !host || url.protocol !== 'http:')
-    throw new Error('HTTPS_PROXY of the environment takes http://[USER:PASSWORD@]HOST:PORT');
+  if (!url || !host || !['http:', 'https:'].includes(url.protocol))
+    throw new Error('HTTPS_PROXY of the environment takes http://[USER:PASSWORD@]HOST:PORT, or https:// before it');
+  if (url.username !== '' && url.password === '') url.password = password() ?? '';
   const direct = (env.NO_PROXY ?? env.no_proxy ?? '')
     .toLowerCase()
     .split(/[\s,]+/)
     .filter(Boolean);
   return {
     host,
-    port: Number(url.port) || 80,
+    port: Number(url.port) || (url.protocol === 'https:' ? 443 : 80),
     url: url.href,
     direct: direct.slice(0, DIRECT_MAX),
   };
@@ -51,8 +59,9 @@ export function goesDirect({ direct }: OutgoingProxy, { host, port }: Destinatio
 }
 
 /** Has the proxy at the other end of `socket` connect it to a destination. Rejects with what the proxy says. */
-export function connectThrough(socket: Socket, to: string, { url }: OutgoingProxy): Promise<Socket> {
-  const { username, password } = new URL(url);
+export async function connectThrough(plain: Socket, to: string, { url, host }: OutgoingProxy): Promise<Socket> {
+  const { username, password, protocol } = new URL(url);
+  const socket = protocol === 'https:' ? await secured(plain, host) : plain;
   const pair = [username, password].map(decodeURIComponent).join(':');
   const authorization = `Proxy-Authorization: Basic ${Buffer.from(pair).toString('base64')}`;
   const fields = [`CONNECT ${to} HTTP/1.1`, `Host: ${to}`, ...(username === '' ? [] : [authorization])];
