@@ -27,7 +27,8 @@ export const resolve =
     const { resolve: resolves, remote } = call.checked.tool.before ?? {};
     if (!(resolves || remote?.isNeeded(call.checked.input as never)) || decisionOf(call) === 'deny') return next(call);
     if (remote) return next(await withRemote(call, parts));
-    const forms = await reachableForms(await formsOf(call, parts), parts.remoteKeys);
+    const isDenied = (it: CheckedCall) => decisionOf(it) === 'deny';
+    const forms = await reachableForms(await formsOf(call, parts), parts.remoteKeys, isDenied);
     return next(forms.find((it) => decisionOf(it) === 'allow') ?? forms.at(-1) ?? call);
   };
 

@@ -115,6 +115,25 @@ describe.skipIf(missingSshd)('a commit of a person who signs', () => {
     expect(metadata.warnings).toContainEqual(expect.stringMatching(/not signed: nobody is there/));
   });
 
+  test('a question that nobody answers leaves the commit unsigned, and the session is asked no more', async () => {
+    await using patient = await openDaemon({
+      env: ssh.environment,
+      limits: { doorHoldMs: 300, doorHoldUnseenMs: 300 },
+    });
+    git(patient.workspace, 'init', '-q', '-b', 'main');
+    await using silent = await patient.connect({ role: 'operator' });
+    const question = silent.notifications(['approvals']).next();
+    await using agent = await patient.connect();
+    for (const why of ['nobody answered in time', 'asks no more']) {
+      writeFileSync(join(patient.workspace, 'a.txt'), why);
+      const asked = { message: 'x', files: ['a.txt'] };
+      const { data, metadata } = (await agent.call('git_commit', asked)) as unknown as Committed;
+      expect(data.signed).toBe(false);
+      expect(metadata.warnings).toContainEqual(expect.stringContaining(why));
+    }
+    expect((await question).value).toMatchObject({ method: 'approval.requested' });
+  });
+
   describe('a key that can not be used', () => {
     afterEach(() => {
       ssh.addKey();

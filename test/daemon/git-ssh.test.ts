@@ -4,7 +4,9 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } fr
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { defaultLimits } from '../../src/base/limits.ts';
 import type { Client } from '../../src/client/client.ts';
+import { bindSecret, removeSecret, storeSecret } from '../../src/services/secrets/secret-files.ts';
 import { dataOf, type OpenDaemon, openDaemon, processesWith, until } from '../support/daemon.ts';
 import { GitOrigin, git } from '../support/git-origin.ts';
 import { keygen, missingSshd, SshServer } from '../support/ssh-server.ts';
@@ -154,6 +156,16 @@ describe.skipIf(missingSshd)('a remote by ssh', () => {
         details: { reason: 'changed-host-key' },
         suggestion: expect.stringContaining('ssh-keygen -R'),
       });
+    });
+
+    test('a host that the person does not know, but has a token for, is reached by https', async () => {
+      setUp('token');
+      ssh.know();
+      storeSecret(daemon.stateDir, { name: 'work', value: 'k3y' }, defaultLimits);
+      bindSecret(daemon.stateDir, 'work', ['127.0.0.1:443']);
+      const error = await errorOf(client.call('git_fetch', { path: 'token' }));
+      expect(error).toMatchObject({ code: 'UPSTREAM_FAILED' });
+      removeSecret(daemon.stateDir, 'work');
     });
 
     test("host keys in the agent's home and workspace count for nothing", async () => {

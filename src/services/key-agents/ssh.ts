@@ -69,12 +69,16 @@ export class Ssh implements SshRemotes {
     );
   }
 
+  async knows({ host, port }: SshServer): Promise<boolean> {
+    const name = nameOf(host, port);
+    return (await Promise.all(this.#knownHosts.map((file) => isListed(name, file)))).includes(true);
+  }
+
   async assertReachable(server: SshServer): Promise<void> {
     const { user, host, port } = server;
     if (!(await this.hasKey())) throw noKey(host);
-    const name = port === 22 ? host : `[${host}]:${port}`;
-    const known = await Promise.all(this.#knownHosts.map((file) => isListed(name, file)));
-    if (known.includes(true)) return;
+    if (await this.knows(server)) return;
+    const name = nameOf(host, port);
     const login = `ssh ${port === 22 ? '' : `-p ${port} `}${user}@${host}`;
     throw new ToolError('ACCESS_DENIED', `the host key of ${name} is not among those that the person knows`, {
       suggestion: `Ask the person to run \`${login}\` once and to compare the fingerprint. Aliases of ~/.ssh/config are not read.`,
@@ -107,6 +111,9 @@ export class Ssh implements SshRemotes {
     return this.#settings.knownHosts.filter((it) => existsSync(it));
   }
 }
+
+/** The name of a server in files of host keys. */
+const nameOf = (host: string, port: number): string => (port === 22 ? host : `[${host}]:${port}`);
 
 /** Whether a file names the host, by its name or a hash of it. */
 const isListed = async (name: string, file: string): Promise<boolean> =>

@@ -7,17 +7,19 @@ import gitFetch from '../../../src/tools/git/fetch.ts';
 import gitPush from '../../../src/tools/git/push.ts';
 
 const URL_BY_SSH = 'git@git.example:team/x.git';
+const URL_BY_HTTPS = 'https://git.example/team/x.git';
 
 function callOf(tool: object, url = URL_BY_SSH, target = 'git.example:22') {
   return { checked: { tool, input: { url }, effects: [{ kind: 'connect', target }] } } as unknown as ClearedCall;
 }
 
 /** A person whose ssh is started for nobody; notes what would have been. */
-function keysOf(hasKey = true) {
+function keysOf({ hasKey = true, isKnown = true, headers = undefined as Record<string, string> | undefined } = {}) {
   const started: [SshServer, string][] = [];
   const ends: AbortSignal[] = [];
   const ssh = {
     hasKey: async () => hasKey,
+    knows: async () => isKnown,
     assertReachable: async () => {},
     start(server: SshServer, program: string, until: AbortSignal) {
       started.push([server, program]);
@@ -25,7 +27,7 @@ function keysOf(hasKey = true) {
       return `token ${started.length}`;
     },
   };
-  return { keys: { headersFor: async () => undefined, ofCommands: undefined, ssh }, started, ends };
+  return { keys: { headersFor: async () => headers, ofCommands: undefined, ssh }, started, ends };
 }
 
 const asking = (host: string, kind: 'program' | 'host' = 'program') => ({ kind, host, port: 1, sent: 0 });
@@ -60,11 +62,18 @@ describe('the door of a call by ssh', () => {
   });
 
   test.each([
-    [true, URL_BY_SSH],
-    [false, 'https://git.example/team/x.git'],
-  ])('a call whose person has a key in their agent (%s) reaches %s', async (hasKey, url) => {
-    const forms = [URL_BY_SSH, 'https://git.example/team/x.git'].map((it) => callOf(gitFetch, it) as CheckedCall);
-    const left = await reachableForms(forms, keysOf(hasKey).keys);
+    ['whose agent holds a key', {}, URL_BY_SSH],
+    ['whose agent holds none', { hasKey: false }, URL_BY_HTTPS],
+    ['who knows no such host', { isKnown: false }, URL_BY_SSH],
+    ['who knows no such host, and has a token', { isKnown: false, headers: { authorization: 'x' } }, URL_BY_HTTPS],
+    ['who has a token, too', { headers: { authorization: 'x' } }, URL_BY_SSH],
+    ['whose policy denies ssh', { denies: true }, URL_BY_HTTPS],
+  ])('a call of a person %s reaches one server', async (_, { denies = false, ...given }: Person, url) => {
+    const forms = [URL_BY_SSH, URL_BY_HTTPS].map((it) => callOf(gitFetch, it) as CheckedCall);
+    const isDenied = (it: CheckedCall) => denies && (it.checked.input as { url: string }).url === URL_BY_SSH;
+    const left = await reachableForms(forms, keysOf(given).keys, isDenied);
     expect(left.map((it) => it.checked.input)).toEqual([{ url }]);
   });
 });
+
+type Person = NonNullable<Parameters<typeof keysOf>[0]> & { readonly denies?: boolean };

@@ -21,6 +21,8 @@ export interface KeyAgents {
 export interface SshRemotes {
   /** Whether there is an agent that holds a key. */
   hasKey(): Promise<boolean>;
+  /** Whether the person knows the host key of a server. */
+  knows(server: SshServer): Promise<boolean>;
   /** Throws AUTH_REQUIRED without a key, ACCESS_DENIED for a host whose key the person does not know. */
   assertReachable(server: SshServer): Promise<void>;
   /** Starts ssh, outside of the call's sandbox; gives its token at the proxy. Throws SANDBOX_UNAVAILABLE. */

@@ -8,18 +8,23 @@ import { runsInCommand } from '../../../tools/runs.ts';
 import type { CheckedCall, ClearedCall } from '../../stage.ts';
 import type { RemoteKeys, RemoteTerms, SshRemotes } from './key-agents.ts';
 
-/** The proposed forms of a call that can be reached: one by ssh takes a key in the person's agent, and is then the only one. */
+/**
+ * The proposed forms of a call that can be reached. One by ssh is the only one if the person's agent holds a key, no rule denies it, and
+ * the person knows the server, or has no key for the others either: the error then says what is missing.
+ */
 export async function reachableForms<T extends CheckedCall>(
   forms: readonly T[],
-  { ssh }: RemoteKeys,
+  remotes: Pick<RemoteKeys, 'ssh' | 'headersFor'>,
+  isDenied: (form: T) => boolean,
 ): Promise<readonly T[]> {
-  const bySsh = forms.filter(({ checked: { tool, input } }) =>
-    runsInCommand(tool)
-      ?.connects?.(input as never)
-      .some((it) => sshServerOf(it)),
-  );
-  const others = forms.filter((it) => !bySsh.includes(it));
-  return bySsh.length > 0 && (others.length === 0 || (await ssh?.hasKey())) ? bySsh : others;
+  const urlOf = ({ checked: { tool, input } }: T) => runsInCommand(tool)?.connects?.(input as never)[0] ?? '';
+  const [bySsh] = forms.filter((it) => sshServerOf(urlOf(it)));
+  const others = forms.filter((it) => it !== bySsh);
+  if (!bySsh || others.length === 0) return forms;
+  if (isDenied(bySsh) || !(await remotes.ssh?.hasKey())) return others;
+  if (await remotes.ssh?.knows(sshServerOf(urlOf(bySsh)) as SshServer)) return [bySsh];
+  const keys = await Promise.all(others.map((it) => remotes.headersFor(new URL(urlOf(it))).catch(() => undefined)));
+  return keys.some(Boolean) ? others : [bySsh];
 }
 
 /**
