@@ -1,13 +1,14 @@
 /** Makes one HTTP request of a call through a guard, for tools without a command. Also runs in the egress process. */
 import { type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+
 import type { Limits } from '../../base/limits.ts';
 import type { Powers } from '../../base/powers.ts';
 import { toHostName } from '../../policy/network.ts';
 import { type ConnectionGuard, ConnectionRefused } from './connection-guard.ts';
 import { decoded } from './content-encoding.ts';
 import type { HttpAnswer, HttpRequest, HttpResponse } from './messages.ts';
+import { secured } from './secured.ts';
 
 export interface FetchParts {
   readonly limits: Limits;
@@ -78,20 +79,6 @@ async function connectionTo(
   const socket = await guard.connect({ host, port: Number(port) || (isTls ? 443 : 80) });
   if (!isTls) return socket;
   return await secured(socket, host, ca);
-}
-
-/** Speaks TLS over a connection to `host`, whose certificate is checked. Rejects if it can't be secured. */
-export async function secured(socket: Socket, host: string, ca?: string): Promise<Socket> {
-  const isName = !/^[\d.]+$|:/.test(host);
-  // A certificate is checked for `servername`, or for `host` if that is an address.
-  const expected = isName ? { servername: host } : { host };
-  const outer = connectTls({ socket, ALPNProtocols: ['http/1.1'], ...expected, ...(ca !== undefined && { ca }) });
-  await new Promise<void>((resolve, reject) => {
-    outer.once('secureConnect', resolve);
-    outer.once('error', reject);
-    socket.once('close', () => reject(new Error('the connection was closed while it was secured')));
-  });
-  return outer;
 }
 
 /** Sends the request without reusing connections or following redirects. Rejects if no answer arrives. */

@@ -8,10 +8,10 @@ import type { Duplex } from 'node:stream';
 import type { Limits } from '../../base/limits.ts';
 import { type Destination, toHostName } from '../../policy/network.ts';
 import { type ConnectionGuard, ConnectionRefused, showDestination } from './connection-guard.ts';
-import { secured } from './fetch.ts';
 import type { RemoteKey } from './messages.ts';
 import { plainIndex } from './plain-index.ts';
 import { relay } from './relay.ts';
+import { secured } from './secured.ts';
 
 /** The guard of a connection's command. */
 export interface ProxyClient {

@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net';
 import { containsBlock, parseAddress, parseBlock, reachOf, singleAddress } from '../../policy/address.ts';
 import { type Destination, toHostName } from '../../policy/network.ts';
-import { secured } from './fetch.ts';
+import { secured } from './secured.ts';
 
 export interface OutgoingProxy extends Destination {
   /** `http://[USER:PASSWORD@]HOST:PORT`, or `https://…`, to which connections are made by TLS. */
