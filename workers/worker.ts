@@ -251,6 +251,7 @@ function contextOf(job: OwnJob, { signal, onOutput, sockets, overlay }: Around):
     lifted: job.lifted,
     bounds: job.bounds,
     egressToken: job.egressToken,
+    services: job.services,
     home: job.home,
     sockets,
     state,

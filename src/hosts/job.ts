@@ -89,6 +89,8 @@ export interface JobTerms {
   readonly home?: HomeNames;
   /** Identifies the command to the egress proxy, if it may connect. */
   readonly egressToken?: string;
+  /** Ports of the command's loopback that lead to services of the machine. */
+  readonly services?: readonly number[];
 }
 
 export type JobRequest<Kind extends Work = Work> = JobTerms & Kind;
@@ -182,6 +184,8 @@ export interface JobUsage {
   filesUnknown?: FilesUnknown;
   /** Accesses that were denied to its commands. */
   denied?: Denial[];
+  /** Ports of the commands' loopback that they connected to and at which nothing listened. */
+  refusedPorts?: number[];
   /** Paths that a failed command could not see or change. */
   withheld?: WithheldPaths;
   /** Files that git tracks and that were hidden from the command: how many, and the first of them. */

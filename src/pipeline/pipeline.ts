@@ -30,6 +30,7 @@ import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
 import type { HostDoors } from './doors/host-doors.ts';
 import { type OpeningParts, openingOf, type WithOpenings, withOpenings } from './doors/openings.ts';
+import { LocalServices } from './doors/services.ts';
 import { previewForPerson } from './execute/call-preview.ts';
 import { execute } from './execute/execute.ts';
 import { LearnedTools } from './execute/learned-tools.ts';
@@ -115,6 +116,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     runners: { ...ownRunners({ ...given, learned }), ...given.runners },
     prepared,
     health,
+    services: new LocalServices(given),
     leftNames: new LeftNames(given),
     writes: new WritesByPrincipal(given.powers.uuid()),
   };

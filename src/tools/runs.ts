@@ -76,8 +76,8 @@ type ByRunner<I extends z.ZodObject, O extends z.ZodObject> =
       readonly by: 'toolchains';
       request(input: z.output<I>): { readonly name: string; readonly version?: string | undefined };
     }
-  /** A path that a person is asked to show. */
-  | { readonly by: 'doors'; request(input: z.output<I>): { readonly path: string } }
+  /** A path that a person is asked to show, or the port of a service of this machine that commands are to reach. */
+  | { readonly by: 'doors'; request(input: z.output<I>): { readonly path: string } | { readonly service: number } }
   /** The operation of a connector, which the egress process carries out. */
   | { readonly by: 'connectors'; readonly operation: Connected }
   /** An external provider. */

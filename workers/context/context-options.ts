@@ -45,6 +45,7 @@ export interface ContextOptions {
   /** Bounds of each command; absent for jobs that run none. */
   readonly bounds?: CommandBounds | undefined;
   readonly egressToken?: string | undefined;
+  readonly services?: readonly number[] | undefined;
   /** Name of the commands' HOME. */
   readonly home?: HomeNames | undefined;
   /** Unix sockets of others to hide from commands, if commands may have sockets themselves. */

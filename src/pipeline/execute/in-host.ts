@@ -2,11 +2,10 @@
 
 import { ToolError } from '../../base/errors.ts';
 import type { CommandPreview } from '../../base/preview.ts';
-import { type EgressDoor, NO_HOSTS } from '../../hosts/egress.ts';
+import { NO_HOSTS } from '../../hosts/egress.ts';
 import type { HostKey } from '../../hosts/hosts.ts';
 import type { RetainedSession } from '../../hosts/retained-sessions.ts';
-import type { RunOptions, RunResult } from '../../hosts/runs.ts';
-import type { NetworkLayer } from '../../policy/network.ts';
+import type { RunOptions, RunResult, RunTerms } from '../../hosts/runs.ts';
 import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
 import { keepsAfter, keptPreviewOf, readsUncheckedBy } from '../../tools/runs.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
@@ -51,11 +50,10 @@ async function runUnder(
   { attempt, parts, isAlone }: { attempt: Attempt; parts: ExecuteParts; isAlone(): boolean },
 ): Promise<Outcome> {
   const { tier, tool, input } = call.checked;
-  const { signal } = call.controller;
   const { workspace } = call;
   const view = parts.viewOf({ ...call, policy });
   const isCommand = hostTierOf(tool, tier) === 'execute';
-  const { place, keeper, network, door } = placeOf(call, { policy, view }, parts);
+  const { place, keeper, reach } = placeOf(call, { policy, view }, parts);
   const kept = keptPreviewOf(tool, input);
   const job = {
     tool: tool.name,
@@ -71,14 +69,14 @@ async function runUnder(
         }
       : threadCpuOf(policy, tier)),
     ...(isCommand && { owner: parts.leftNames.ownerOf(call) }),
-    ...((await remotesOf(call, parts.remoteKeys)) ?? (network && { network, door, keys: parts.remoteKeys.ofCommands })),
+    ...((await remotesOf(call, parts.remoteKeys)) ?? (reach && { ...reach, keys: parts.remoteKeys.ofCommands })),
     ...(tier === 'read_only' && { readOnly: true, ...(readsUncheckedBy(tool, input) && { isSealed: true }) }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(kept !== undefined && { kept }),
     ...(keeper && { keeper }),
   };
   const options: RunOptions = {
-    signal,
+    signal: call.controller.signal,
     onOutput: call.output,
     beforeStart: async () => {
       // The host was chosen for the path rules of `policy`, and applies no others.
@@ -100,7 +98,8 @@ async function runUnder(
   const { ran, preview } = await runPlaced(call, placed, parts);
   parts.health.note(tool, workspace, ran.result);
   const moved = ran.left?.moved.length ? parts.leftNames.ask(ran.left.moved, call) : undefined;
-  const plain = ranOutcome(ran, call, { attempt, network, parts });
+  const hints = await parts.services.hintsAt(ran.result.usage.refusedPorts, policy);
+  const plain = ranOutcome(ran, call, { attempt, network: reach?.network, hints, parts });
   const outcome = {
     ...plain,
     ...(preview && { preview }),
@@ -122,7 +121,7 @@ function placeOf(
   call: ClearedCall,
   { policy, view }: { policy: Policy; view: HostKey['view'] },
   parts: ExecuteParts,
-): { place: HostKey; keeper?: RetainedSession; network?: readonly NetworkLayer[]; door?: EgressDoor | undefined } {
+): { place: HostKey; keeper?: RetainedSession; reach?: Pick<RunTerms, 'network' | 'door' | 'services'> } {
   const { tier, tool } = call.checked;
   const hostTier = hostTierOf(tool, tier);
   const heap = hostTier === 'execute' ? {} : heapOf(policy, tier);
@@ -136,7 +135,9 @@ function placeOf(
   const network = mayConnect ? networkFor(call.checked, policy, parts.packages) : undefined;
   if (tier !== 'execute' || !mayKeep) return { place: own, ...kept };
   const door = mayConnect ? parts.doors.of(call, 'execute') : undefined;
-  return { place: own, ...kept, network: network ?? NO_HOSTS, door };
+  // What a package runs when it is installed has its registry alone.
+  const services = mayConnect && !tool.before?.prepare ? parts.services.of(call) : undefined;
+  return { place: own, ...kept, reach: { network: network ?? NO_HOSTS, door, services } };
 }
 
 /** Runs a job; what a command changes is kept by a shadow, what other calls change by their journal. Previews change nothing. */

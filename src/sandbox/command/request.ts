@@ -49,6 +49,8 @@ export interface CommandRequest {
   readonly overlay?: Overlay;
   /** Token that identifies the command to the egress proxy; absent for a command without it. */
   readonly egressToken?: string;
+  /** Ports of its loopback that lead to services of the machine, by the proxy. */
+  readonly services?: readonly number[];
   /** Ends the command; the reason may be an `Aborted`. */
   readonly signal: AbortSignal;
 }
@@ -104,6 +106,8 @@ export interface StartedSandbox extends Disposable {
   readonly copies: GitCopies;
   /** Says to which call its connections belong; before that none is served. */
   give(egressToken: string): void;
+  /** Ports of its loopback that it connected to and at which nothing listened, so far. */
+  readonly refusedPorts: ReadonlySet<number>;
 }
 
 /** A sandbox whose program writes to pipes. Disposing of it releases the pipes that nobody reads, too. */
@@ -120,6 +124,8 @@ export interface Shape {
   readonly cwdIs: string;
   /** Whether it has the egress proxy. */
   readonly hasDoor: boolean;
+  /** Ports that lead to services of the machine. */
+  readonly services: readonly number[];
   readonly asOwner: boolean;
   /** File that holds its seccomp program. */
   readonly filterFile: string;

@@ -34,7 +34,17 @@ import { Status } from './status.ts';
 /** The fields of a request that its sandbox depends on. */
 export type SandboxRequest = Pick<
   CommandRequest,
-  'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds' | 'home' | 'sockets' | 'overlay' | 'egressToken'
+  | 'cwd'
+  | 'workspace'
+  | 'readOnly'
+  | 'asOwner'
+  | 'masks'
+  | 'bounds'
+  | 'home'
+  | 'sockets'
+  | 'overlay'
+  | 'egressToken'
+  | 'services'
 >;
 
 /** Computes masks from the files that exist now; the gateway's list may be some milliseconds old. Throws SANDBOX_UNAVAILABLE. */
@@ -54,6 +64,7 @@ export function shapeOf(request: SandboxRequest, setup: Omit<CommandSetup, 'watc
     cwd,
     cwdIs: identityOf(cwd),
     hasDoor: request.egressToken !== undefined,
+    services: request.services ?? [],
     asOwner,
     filterFile: sockets ? setup.ownSocketsFilterFile : setup.filterFile,
     // A read-only command has no home: an empty folder on a read-only root.
@@ -114,7 +125,7 @@ const gateOf = (shape: Shape): Gate => {
   return { fd, builtFd: fd + 1 };
 };
 
-const doorOf = ({ hasDoor }: Shape): Door => (hasDoor ? doorAt() : NO_DOOR);
+const doorOf = ({ hasDoor, services }: Shape): Door => (hasDoor ? doorAt(undefined, services) : NO_DOOR);
 
 /** Builds a sandbox that waits for its command. Throws SANDBOX_UNAVAILABLE. */
 export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): ReadySandbox {
@@ -268,6 +279,7 @@ function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedS
   const spawn = () => powers.spawn(program, words, options);
   const child = group ? group.spawn(spawn) : spawn();
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
+  const refusedPorts = child.pid === undefined ? new Set<number>() : door.hear(child);
   copies.feed(child, status);
   const admitted = new Promise<void>((resolve, reject) => {
     status.onInit((init) => (group ? group.admit(init, child).then(resolve, reject) : resolve()));
@@ -283,6 +295,7 @@ function start(own: StartRequest, setup: CommandSetup, powers: Powers): StartedS
     admitted,
     copies,
     give: (egressToken) => door.give(child, egressToken),
+    refusedPorts,
     [Symbol.dispose]: () => ownedParts.dispose(),
   };
 }

@@ -40,16 +40,19 @@ export interface DoorTerms {
   readonly uploadBytesMax: number;
 }
 
-/** Whether a host may be connected to that a list does not name, or sent so much. */
+/**
+ * Whether a host may be connected to that a list does not name, or sent so much. `service`: whether a service of the machine that the
+ * command reaches is still the one that was agreed on.
+ */
 export interface DoorQuestion extends Destination {
-  readonly kind: 'host' | 'upload';
+  readonly kind: 'host' | 'upload' | 'service';
   /** Port from which the program connected to the proxy. */
   readonly clientPort?: number | undefined;
   /** Bytes that the command sent to hosts that were opened. */
   readonly sent: number;
 }
 
-/** Entries of a list that are open from now on, or why nothing is. */
+/** Entries of a list that are open from now on, or for a service the address where it listens; or why nothing is. */
 export type DoorAnswer = { readonly open: readonly NetworkRule[] } | { readonly refused: string };
 
 /** One HTTP request to one server, and how much of the answer is wanted. Headers may hold secrets: they are neither logged nor reported. */

@@ -64,7 +64,7 @@ export function titleOf(asked: Asked): Title {
   const plain = (verb: string, heavy: string, after = ''): Title => ({ verb, before: '', heavy, after });
   if (door?.kind === 'host') return { ...hostParts(door.target), verb: 'connect' };
   if (door?.kind === 'upload') return { ...hostParts(door.target), verb: 'send more to' };
-  if (door) return plain('read', door.target);
+  if (door) return plain(door.kind === 'service' ? 'connect' : 'read', door.target);
   const command = commandOf(asked);
   if (command !== undefined) return plain('$', command);
   const { url, method } = inputOf(asked);

@@ -17,10 +17,14 @@ export const impact = z.strictObject({ level, description: z.string(), warnings:
 
 /**
  * What a question of a door is about. `upload`: more is to be sent to a host that is open. `secret`: a file that the policy hides.
- * `path`: a folder outside of the workspace, which commands may read. `target`: `host:port`, the host `*` is all hosts; a path from the
- * workspace's root, or an absolute one.
+ * `path`: a folder outside of the workspace, which commands may read. `service`: a program that listens on this machine's loopback.
+ * `target`: `host:port`, the host `*` is all hosts; a path from the workspace's root, or an absolute one; `127.0.0.1:port PROGRAM of
+ * OWNER`.
  */
-export const doorTarget = z.strictObject({ kind: z.enum(['host', 'upload', 'secret', 'path']), target: z.string() });
+export const doorTarget = z.strictObject({
+  kind: z.enum(['host', 'upload', 'secret', 'path', 'service']),
+  target: z.string(),
+});
 
 /** The facts that remembered answers are matched against. */
 export const grantFacts = z.strictObject({

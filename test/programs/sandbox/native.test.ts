@@ -63,6 +63,11 @@ const ASKING =
   '$it->recv(my $answer, 512); my ($id, $flags) = unpack "nn", $answer; ' +
   'print "refused" if $id == 7 && ($flags & 0x800f) == 0x8005;';
 
+/** Connects twice to a port where nothing listens, to another address of the loopback, and to a service; then to two more ports. */
+const REFUSED =
+  'for it in 1/7 1/7 2/9; do (exec 3<>/dev/tcp/127.0.0.$it); done; (exec 3<>/dev/tcp/127.0.0.1/6379; cat <&3); ' +
+  '(exec 3<>/dev/tcp/127.0.0.1/65535); exec 3<>/dev/tcp/127.0.0.1/1';
+
 const ARCHES = (['x64', 'arm64'] as const).map((arch): [Arch, string[]] => [arch, arch === process.arch ? [] : [QEMU]]);
 
 describe.each(ARCHES)('built for %s', (arch, launcher) => {
@@ -101,6 +106,7 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
       join(built, 'door'),
       '3',
       '4',
+      '-',
       '/bin/sh',
       '--unshare-net',
       '-c',
@@ -120,12 +126,39 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
     if (noNetwork !== undefined) return skip(noNetwork);
     await using receiver = startReceiver();
     const line = fdOf(receiver.stdio[3] as Socket);
-    const words = [join(built, 'door'), '3', '4', '/usr/bin/perl', '--unshare-net', '-MIO::Socket::INET', '-e', ASKING];
+    const words = [
+      join(built, 'door'),
+      '3',
+      '4',
+      '-',
+      '/usr/bin/perl',
+      '--unshare-net',
+      '-MIO::Socket::INET',
+      '-e',
+      ASKING,
+    ];
     const child = start(words, ['ignore', 'pipe', 'pipe', line, 'pipe']);
     (child.stdio[4] as Socket).end(TOKEN);
     const [out, told] = await Promise.all([said(child), said(receiver)]);
     expect(out).toBe('refused');
     expect(told).toBe(`${JSON.stringify({ token: TOKEN, name: 'some?name.example' })}\n`);
+    await until(() => processesWith(join(built, 'door')).length === 0);
+  });
+
+  test('door hands over the socket of a service, and writes each port of its loopback where nothing listens', async ({
+    skip,
+  }) => {
+    if (noNetwork !== undefined) return skip(noNetwork);
+    await using receiver = startReceiver();
+    const line = fdOf(receiver.stdio[3] as Socket);
+    const words = [join(built, 'door'), '3', '4', '5432,6379', '/bin/bash', '--unshare-net', '-c', REFUSED];
+    const child = start(words, ['ignore', 'pipe', 'ignore', line, 'pipe']);
+    (child.stdio[4] as Socket).end(TOKEN);
+    const [out, told, ports] = await Promise.all([said(child), said(receiver), said(child, 4)]);
+    expect(out).toBe('from the receiver');
+    expect(told).toBe(`${JSON.stringify({ token: TOKEN, port: 6379 })}\n`);
+    // The last connection is refused as the program ends.
+    expect(ports).toBe('7\n65535\n1\n');
     await until(() => processesWith(join(built, 'door')).length === 0);
   });
 

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 
 class AccessRequestInput(TypedDict, total=False):
-    path: Required[str]
+    path: str
+    service: int
 
 
 class AccessRequestData(TypedDict, total=False):
-    path: Required[str]
+    path: str
+    service: int
     opened: Required[Literal[True]]
 
 
@@ -1695,7 +1697,7 @@ class ToolMethods:
         raise NotImplementedError
 
     async def access_request(self, *, call_options: CallOptions | None = None, **input: Unpack[AccessRequestInput]) -> Result[AccessRequestData]:
-        """Ask to see a path."""
+        """Ask for what the sandbox lacks."""
         return await self.call("access_request", input, call_options=call_options)
 
     async def code_analyze(self, *, call_options: CallOptions | None = None, **input: Unpack[CodeAnalyzeInput]) -> Result[CodeAnalyzeData]:
@@ -1946,7 +1948,7 @@ class SyncToolMethods:
         raise NotImplementedError
 
     def access_request(self, *, call_options: CallOptions | None = None, **input: Unpack[AccessRequestInput]) -> Result[AccessRequestData]:
-        """Ask to see a path."""
+        """Ask for what the sandbox lacks."""
         return self.call("access_request", input, call_options=call_options)
 
     def code_analyze(self, *, call_options: CallOptions | None = None, **input: Unpack[CodeAnalyzeInput]) -> Result[CodeAnalyzeData]:
