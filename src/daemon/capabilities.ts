@@ -3,6 +3,7 @@
 import { agents } from '../services/agents/capability.ts';
 import type { Capability } from '../services/capability.ts';
 import { connectors } from '../services/connectors/capability.ts';
+import { containers } from '../services/containers/capability.ts';
 import { databases } from '../services/databases/capability.ts';
 import { plugins } from '../services/plugins/capability.ts';
 import { programs } from '../services/programs/capability.ts';
@@ -14,6 +15,7 @@ export const capabilities: readonly Capability[] = [
   providers,
   plugins,
   connectors,
+  containers,
   databases,
   agents,
   programs,

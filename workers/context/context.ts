@@ -315,7 +315,7 @@ export class WorkerContext implements ToolContext {
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
       const given = { workspace, masks, bounds, signal, readOnly, home, sockets, overlay, onOutput };
       const egress = offline ? {} : { egressToken, services };
-      const argv = shell && toArgv(shell, request.command, args);
+      const argv = request.image?.argv ?? (shell && toArgv(shell, request.command, args));
       const reporting = report !== undefined && this.#reporting(report, request.command);
       return { ...request, ...given, ...egress, cwd, argv, ...reporting } as unknown as CheckedCommand;
     } finally {

@@ -142,7 +142,8 @@ export class LocalServices {
   }
 }
 
-const INSTEAD = 'Start what is needed within the command itself; no answer opens this port.';
+const INSTEAD =
+  'Start what is needed within the command itself, or run an image by `docker_run`; no answer opens this port.';
 const askForEntry = (port: number): string =>
   `Ask the person to add \`127.0.0.1:${port}\` to ${RULE}.allow in the policy.`;
 const neverOpened = (listener: Listener, kind: string): string =>

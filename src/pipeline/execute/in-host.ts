@@ -29,12 +29,12 @@ export async function runInHost(
   call: ClearedCall,
   attempt: Attempt,
   parts: ExecuteParts,
-  isAlone = () => false,
+  { isAlone = () => false, prepared }: Partial<Pick<HostRun, 'isAlone' | 'prepared'>> = {},
 ): Promise<Outcome> {
   for (;;) {
     const policy = policyOfStart(call, parts);
     try {
-      return await runUnder(policy, call, { attempt, parts, isAlone });
+      return await runUnder(policy, call, { attempt, parts, isAlone, prepared });
     } catch (error) {
       // The call's time limit ends this loop.
       if (error !== POLICY_MOVED) throw error;
@@ -42,12 +42,21 @@ export async function runInHost(
   }
 }
 
+interface HostRun {
+  readonly attempt: Attempt;
+  readonly parts: ExecuteParts;
+  /** Whether no other call ran beside it. */
+  isAlone(): boolean;
+  /** What `run` gets as `ctx.planned`, if a runner has made it. */
+  readonly prepared?: { readonly planned: unknown } | undefined;
+}
+
 const POLICY_MOVED = new Error('the policy changed while a host was made ready');
 
 async function runUnder(
   policy: Policy,
   call: ClearedCall,
-  { attempt, parts, isAlone }: { attempt: Attempt; parts: ExecuteParts; isAlone(): boolean },
+  { attempt, parts, isAlone, prepared }: HostRun,
 ): Promise<Outcome> {
   const { tier, tool, input } = call.checked;
   const { workspace } = call;
@@ -90,7 +99,7 @@ async function runUnder(
       call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
     },
   };
-  const planned = await planOf(call, parts, policy);
+  const planned = prepared ? succeeded(prepared.planned) : await planOf(call, parts, policy);
   if (planned?.error) return planned;
   const request = { ...job, ...(planned && { planned: planned.data }) };
   const writer: HostKey = { tier: 'write', workspace, view, principal: call.principal, ...heapOf(policy, 'write') };

@@ -162,6 +162,50 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
     await until(() => processesWith(join(built, 'door')).length === 0);
   });
 
+  describe('enter', () => {
+    const entered = async (words: readonly string[], env: Record<string, string> = {}) => {
+      const child = start([join(built, 'enter'), ...words], ['ignore', 'pipe', 'pipe'], env);
+      const ended = new Promise((resolve) => child.once('exit', resolve));
+      const [out, err] = await Promise.all([said(child), said(child, 2)]);
+      return { out, err, status: await ended };
+    };
+
+    test('limits can be lowered and not raised by the program that follows', async ({ skip }) => {
+      if (missing !== undefined) return skip(missing);
+      const line = 'ulimit -n; ulimit -f; ulimit -t; ulimit -Ht; ulimit -v; ulimit -n 999 2>/dev/null || echo kept';
+      const words = ['1048576', '123', '50', '-', '-', '-', '-', 'bash', '-c', line];
+      expect(await entered(words)).toMatchObject({ out: '123\n1024\n50\n51\nunlimited\nkept\n', status: 0 });
+    });
+
+    test('a program that no folder of PATH holds is 127, and one that is no program 126', async ({ skip }) => {
+      if (missing !== undefined) return skip(missing);
+      const none = ['-', '-', '-', '-', '-', '-', '-'];
+      const env = { PATH: '/no/such::/usr/bin:relative' };
+      expect(await entered([...none, 'no-such'], env)).toMatchObject({
+        err: 'no-such: not found in the image\n',
+        status: 127,
+      });
+      expect(await entered([...none, '/etc/passwd'], env)).toMatchObject({ status: 126 });
+      expect(await entered([...none, 'x'.repeat(9_000)], env)).toMatchObject({ status: 126 });
+      expect(await entered(none)).toMatchObject({ status: 2 });
+    });
+
+    test('nothing runs without the line of its gate', async ({ skip }) => {
+      if (missing !== undefined) return skip(missing);
+      for (const [line, status] of [
+        ['\n', 0],
+        ['', 1],
+      ] as const) {
+        const words = [join(built, 'enter'), '-', '-', '-', '-', '-', '4', '3', 'echo', 'ran'];
+        const child = start(words, ['ignore', 'pipe', 'inherit', 'pipe', 'pipe']);
+        const ended = new Promise((resolve) => child.once('exit', resolve));
+        (child.stdio[3] as Socket).on('error', () => {}).end(line);
+        const [out, told] = await Promise.all([said(child), said(child, 4)]);
+        expect([told, out, await ended]).toEqual(['\n', status === 0 ? 'ran\n' : '', status]);
+      }
+    });
+  });
+
   const run = async (input: string) => {
     const child = start([join(built, 'probe')], ['pipe', 'pipe', 'inherit']);
     const ended = new Promise((resolve) => child.once('exit', resolve));

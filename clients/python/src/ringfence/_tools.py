@@ -628,6 +628,24 @@ class DatabaseSchemaData(TypedDict, total=False):
     indexes: Required[list[DatabaseSchemaDataIndexesItem]]
 
 
+class DockerRunInput(TypedDict, total=False):
+    image: Required[str]
+    command: list[str]
+    entrypoint: list[str]
+    cwd: str
+    env: dict[str, str]
+    timeout: int
+
+
+class DockerRunData(TypedDict, total=False):
+    stdout: Required[str]
+    stderr: Required[str]
+    exitCode: int
+    signal: str
+    timedOut: Required[Literal[False]]
+    durationMs: Required[float]
+
+
 class FileCopyInput(TypedDict, total=False):
     sourcePath: Required[str]
     destPath: Required[str]
@@ -1764,6 +1782,10 @@ class ToolMethods:
         """Show the tables of a database."""
         return await self.call("database_schema", input, call_options=call_options)
 
+    async def docker_run(self, *, call_options: CallOptions | None = None, **input: Unpack[DockerRunInput]) -> Result[DockerRunData]:
+        """Run a program of a container image."""
+        return await self.call("docker_run", input, call_options=call_options)
+
     async def file_copy(self, *, call_options: CallOptions | None = None, **input: Unpack[FileCopyInput]) -> Result[FileCopyData]:
         """Copy a file or directory."""
         return await self.call("file_copy", input, call_options=call_options)
@@ -2014,6 +2036,10 @@ class SyncToolMethods:
     def database_schema(self, *, call_options: CallOptions | None = None, **input: Unpack[DatabaseSchemaInput]) -> Result[DatabaseSchemaData]:
         """Show the tables of a database."""
         return self.call("database_schema", input, call_options=call_options)
+
+    def docker_run(self, *, call_options: CallOptions | None = None, **input: Unpack[DockerRunInput]) -> Result[DockerRunData]:
+        """Run a program of a container image."""
+        return self.call("docker_run", input, call_options=call_options)
 
     def file_copy(self, *, call_options: CallOptions | None = None, **input: Unpack[FileCopyInput]) -> Result[FileCopyData]:
         """Copy a file or directory."""
