@@ -163,6 +163,19 @@ describe.skipIf(missingPodman)('docker_run', () => {
     expect(no.result).toMatchObject({ success: false, error: { code: 'ACCESS_DENIED' } });
   });
 
+  test.each(['docker-archive:/etc/hostname', 'oci:/etc/x', 'dir:/etc/x', 'containers-storage:/x', 'host:70000/x'])(
+    'a name that leads an engine to a file, as %s, is refused',
+    async (image) => {
+      expect(await call({ image })).toMatchObject({ success: false, error: { code: 'INPUT_INVALID' } });
+    },
+  );
+
+  test('a preview is refused, since nothing of it is known beforehand', async () => {
+    const result = await client.call('docker_run', { image: IMAGE, command: ['touch', 'never'] }, { preview: true });
+    expect(result).toMatchObject({ success: false, error: { code: 'UNSUPPORTED' } });
+    expect(existsSync(join(daemon.workspace, 'never'))).toBe(false);
+  });
+
   test('where nobody is there to ask, the error says what to pull', async () => {
     const result = await call({ image: 'alpine:3' });
     expect(result).toMatchObject({ success: false, error: { code: 'ACCESS_DENIED' } });

@@ -36,11 +36,12 @@ export function containerRunner(parts: ContainerParts): Runner<'containers'> {
           suggestion: 'Ask the person to run a daemon as the owner of the workspace.',
         },
       );
+    const registry = registryOf(name);
     const { signal } = call.controller;
     const engine = await Engine.find(parts, signal);
     cleaned ??= engine.clean();
     await cleaned;
-    const found = (await engine.image(name, signal)) ?? (await pulled(name, { engine, call, parts }));
+    const found = (await engine.image(name, signal)) ?? (await pulled(name, { registry, engine, call, parts }));
     const { env, entrypoint, command, volumes } = found;
     return { folder: await images.unpacked(found, engine, signal), env, entrypoint, command, volumes };
   }
@@ -56,9 +57,8 @@ export function containerRunner(parts: ContainerParts): Runner<'containers'> {
 /** Pulls an image through the door of its registry. Throws ACCESS_DENIED, UPSTREAM_FAILED. */
 async function pulled(
   name: string,
-  { engine, call, parts }: { engine: Engine; call: ClearedCall; parts: ContainerParts },
+  { registry, engine, call, parts }: { registry: Registry; engine: Engine; call: ClearedCall; parts: ContainerParts },
 ): Promise<FoundImage> {
-  const registry = registryOf(name);
   const to = { host: registry.host, port: registry.port };
   const isListed = refusedName(networkOf(call.policyNow()) ?? [[]], to) === undefined;
   const answer = isListed ? undefined : await parts.doors.of(call, 'execute')?.answer({ kind: 'host', ...to, sent: 0 });
@@ -78,8 +78,15 @@ async function pulled(
 const notPulled = (answer: { readonly refused: string } | { readonly open: unknown } | undefined): string =>
   answer && 'refused' in answer ? answer.refused : 'the policy has nobody asked about registries';
 
+interface Registry {
+  readonly host: string;
+  readonly port: number;
+  /** The image by its whole name. */
+  readonly name: string;
+}
+
 /** The registry of an image, and the image by its whole name: without a host it is Docker's. Throws INPUT_INVALID. */
-export function registryOf(image: string): { host: string; port: number; name: string } {
+function registryOf(image: string): Registry {
   const [first = '', ...rest] = image.split('/');
   if (rest.length === 0 || !/[.:]|^localhost$/.test(first)) {
     const path = rest.length === 0 ? `library/${image}` : image;
@@ -87,7 +94,11 @@ export function registryOf(image: string): { host: string; port: number; name: s
   }
   const [, name = '', port] = /^([^:]*)(?::(\d{1,5}))?$/.exec(first) ?? [];
   const host = toHostName(name);
-  if (host === undefined) throw new ToolError('INPUT_INVALID', `${first} is no name of a registry`);
+  // Also `docker-archive:/FILE` and its kin, by which an engine would read files of the machine.
+  if (host === undefined || Number(port ?? 1) > 65_535)
+    throw new ToolError('INPUT_INVALID', `${first} is no name of a registry`, {
+      suggestion: 'Write the image as `HOST/PATH:TAG`, or as `NAME:TAG` for one of Docker Hub.',
+    });
   // Where Docker's images come from, whatever they are called.
   return { host: host === 'docker.io' ? 'registry-1.docker.io' : host, port: Number(port ?? 443), name: image };
 }
