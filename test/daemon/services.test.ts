@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Client, createClient } from '../../src/client/client.ts';
 import type { Approval, Grant } from '../../src/store/approvals/approval.ts';
-import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { canServeOthers, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { type ListeningProgram, listenWithNode, listenWithPerl } from '../support/listening.ts';
 import { missingPostgres, startPostgres } from '../support/postgres.ts';
 
@@ -232,6 +232,14 @@ describe('what is not opened', () => {
     await using own = await listenWithNode({ answer });
     expect(await refused(own.port)).toMatch(new RegExp(`^ACCESS_DENIED: .*${kind}`));
   });
+});
+
+test.skipIf(!canServeOthers)('a program of another user than the daemon is named by that user', async () => {
+  const owner = { uid: 65_534, gid: 65_534 };
+  await using own = await startDaemon({ owner });
+  await using session = await own.connect();
+  const { denied } = await run(greeting(server.port), session);
+  expect(denied[0]?.reason).toMatch(/^a program of root of this machine listens there/);
 });
 
 describe('without a person', () => {

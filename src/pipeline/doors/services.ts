@@ -73,7 +73,7 @@ export class LocalServices {
       });
     const kind = await this.#forbiddenKindOf(listener);
     if (kind !== undefined) throw new ToolError('ACCESS_DENIED', neverOpened(listener, kind), { suggestion: INSTEAD });
-    const { owner } = listener;
+    const { owner, program } = listener;
     return {
       target: identityOf(listener),
       reason: 'A program of this machine listens there, and the agent asks to connect to it.',
@@ -81,6 +81,9 @@ export class LocalServices {
         level: 'medium',
         description: `Commands connect to ${identityOf(listener)}, outside of the sandbox.`,
         warnings: [
+          ...(program === undefined
+            ? [`It is not seen which program of ${owner} this is; any of them is agreed to`]
+            : []),
           `It does for commands whatever it does for its clients, with the rights of ${owner}`,
           'What it holds can then go wherever a door of this session is open',
         ],
@@ -153,7 +156,7 @@ const neverOpened = (listener: Listener, kind: string): string =>
 const mayAsk = (policy: Policy): boolean =>
   networkOf(policy) !== undefined && asksOf(policy).every((it) => it) && !isHeadless(policy);
 
-const programOf = ({ program = 'A program', owner }: Listener): string => `${program} of ${owner}`;
+const programOf = ({ program = 'a program', owner }: Listener): string => `${program} of ${owner}`;
 
 /** What an answer is for: the same port, program and owner are the same service, whatever its process. */
 const identityOf = (listener: Listener): string => `127.0.0.1:${listener.port} ${programOf(listener)}`;
